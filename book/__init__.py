@@ -1,0 +1,1 @@
+"""The pages in prose, and the tools that make the book."""
