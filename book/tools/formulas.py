@@ -1,0 +1,66 @@
+r"""Formulas, drawn as SVG when the site is built.
+
+Pages so need no script, no font and no network to show mathematics. A formula's TeX is
+its text alternative; its colour and size are those of the text around it.
+"""
+
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import ziamath
+from docutils import nodes
+from sphinx.util import logging
+from sphinx.util.math import get_node_equation_number
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
+
+logger = logging.getLogger(__name__)
+
+SIZE = 20  # units of the drawing per em
+SCALE = 1.1  # the letters of formulas are small beside those of the text
+ziamath.config.precision = 1
+ziamath.config.svg2 = False  # with SVG 2, formulas would share ids on a page
+
+
+def setup(app: "Sphinx") -> dict[str, bool]:
+    """Let `html_math_renderer: drawn` choose these drawings."""
+    app.add_html_math_renderer("drawn", (visit_math, None), (visit_math_block, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def visit_math(writer: "HTML5Translator", node: nodes.math) -> None:
+    """Draw a formula within a line."""
+    writer.body.append(f'<span class="formula">{draw(node, inline=True)}</span>')
+    raise nodes.SkipNode
+
+
+def visit_math_block(writer: "HTML5Translator", node: nodes.math_block) -> None:
+    """Draw a formula on lines of its own, with its number if it has one."""
+    writer.body.append(writer.starttag(node, "div", CLASS="formula"))
+    if node["number"]:
+        number = get_node_equation_number(writer, node)
+        writer.body.append(f'<span class="eqno">({number})</span>')
+    writer.body.append(f"{draw(node, inline=False)}</div>\n")
+    raise nodes.SkipNode
+
+
+def draw(node: nodes.Element, inline: bool) -> str:
+    """The SVG of a formula. A command that cannot be drawn is a warning."""
+    tex = node.astext().strip()
+    try:
+        formula = ziamath.Latex(tex, size=SIZE, color="currentColor", inline=inline)
+        svg = formula.svgxml()
+    except Exception as error:  # the parser has many, and some are bare assertions
+        logger.warning("formula cannot be drawn: %s (%r)", tex, error, location=node)
+        return ""
+    if "\\" in formula.mathmlstr():  # unknown commands are passed through as text
+        logger.warning("formula has a command that cannot be drawn: %s", tex, location=node)
+    em = SCALE / SIZE
+    width, height = (float(svg.attrib.pop(side)) * em for side in ("width", "height"))
+    shift = (formula.getyofst() - formula.margin) * em
+    svg.set("style", f"width:{width:.3f}em;height:{height:.3f}em;vertical-align:{shift:.3f}em")
+    svg.set("role", "img")
+    svg.set("aria-label", tex)
+    return ElementTree.tostring(svg, encoding="unicode")
