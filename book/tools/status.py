@@ -1,0 +1,139 @@
+"""Two directives for the status page: how each chapter was executed, and figures measured.
+
+`{status-chapters}` reads the provenance in outputs/, `{status-figures}` book/bench.json.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from nbformat import NotebookNode
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+from book.tools.chapters import ROOT, chapter_names, code_cells, tags
+from book.tools.errors import BookError
+from book.tools.outputs import outputs_path, read_outputs
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+BENCH = "book/bench.json"  # what 'make bench' writes
+NOT_COMPARED = "nbval-ignore-output"  # tag of a cell whose output differs by machine
+
+
+def setup(app: "Sphinx") -> dict[str, bool]:
+    """Register the directives."""
+    app.add_directive("status-chapters", StatusChapters)
+    app.add_directive("status-figures", StatusFigures)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class StatusChapters(SphinxDirective):
+    """A table of every chapter on every runner that has outputs of it."""
+
+    def run(self) -> list[nodes.Node]:
+        """Draw the table; the page is read again when outputs change."""
+        root = Path(self.env.srcdir)
+        try:
+            names = chapter_names(root)
+            for runner in recorded_runners(root):
+                for name in names:
+                    self.env.note_dependency(str(outputs_path(name, runner, root)))
+            lines = chapters_table(root)
+        except BookError as error:
+            raise ExtensionError(str(error)) from None
+        return parse(self, lines)
+
+
+class StatusFigures(SphinxDirective):
+    """A table of the figures that were measured, or a line that says there are none."""
+
+    def run(self) -> list[nodes.Node]:
+        """Draw the table; the page is read again when the figures change."""
+        root = Path(self.env.srcdir)
+        self.env.note_dependency(str(root / BENCH))
+        try:
+            lines = figures_table(root)
+        except BookError as error:
+            raise ExtensionError(str(error)) from None
+        return parse(self, lines)
+
+
+def parse(directive: SphinxDirective, lines: list[str]) -> list[nodes.Node]:
+    """What the Markdown in `lines` says, as nodes of the page."""
+    container = nodes.container(classes=["status"])
+    content = StringList(lines, source=directive.get_source_info()[0])
+    directive.state.nested_parse(content, directive.content_offset, container)
+    return [container]
+
+
+def recorded_runners(root: Path = ROOT) -> list[str]:
+    """The runners and cards that have outputs, in alphabetical order."""
+    return sorted(path.name for path in (root / "outputs").glob("*") if path.is_dir())
+
+
+def chapters_table(root: Path = ROOT) -> list[str]:
+    """The lines of a Markdown table: one row for each chapter and runner."""
+    rows = []
+    for runner in recorded_runners(root):
+        for name in chapter_names(root):
+            outputs = read_outputs(name, runner, root)
+            if outputs is None:
+                continue
+            facts = outputs.metadata.provenance
+            rows.append(
+                [
+                    f"[](../notebooks/{name}.ipynb)",
+                    runner,
+                    facts["date"],
+                    f"{facts['seconds']:.1f}",
+                    str(len(compared_cells(outputs))),
+                    facts["hardware"],
+                    facts["python"],
+                    facts["versions"]["torch"],
+                ]
+            )
+    if not rows:
+        return ["No outputs recorded yet: run `make book`."]
+    head = ["Chapter", "Runner", "Date", "Seconds", "Cells compared"]
+    return table([*head, "Hardware", "Python", "PyTorch"], rows, numbers=(3, 4))
+
+
+def compared_cells(outputs: NotebookNode) -> list[NotebookNode]:
+    """The code cells whose outputs `make test` compares."""
+    return [cell for cell in code_cells(outputs) if NOT_COMPARED not in tags(cell)]
+
+
+def figures_table(root: Path = ROOT) -> list[str]:
+    """The lines of a Markdown table of book/bench.json, and of where it was measured.
+
+    Raises BookError if the file is there but is not what `make bench` writes.
+    """
+    path = root / BENCH
+    if not path.is_file():
+        return ["No figures recorded yet: run `make bench`."]
+    try:
+        bench = json.loads(path.read_text(encoding="utf-8"))
+        rows = [
+            [
+                figure["what"],
+                f"{figure['value']} {figure['unit']}",
+                figure["aim"],
+                f"`{figure['command']}`",
+            ]
+            for figure in bench["figures"]
+        ]
+        measured = f"Measured on {bench['date']}, on {bench['hardware']}."
+    except (ValueError, KeyError, TypeError):
+        raise BookError(f"{BENCH}: not what 'make bench' writes; run it again") from None
+    return [*table(["What", "Measured", "Aim", "Command"], rows, numbers=(1,)), "", measured]
+
+
+def table(head: list[str], rows: list[list[str]], numbers: tuple[int, ...] = ()) -> list[str]:
+    """The lines of a Markdown table; the columns in `numbers` are set flush right."""
+    rules = ["--:" if column in numbers else ":--" for column in range(len(head))]
+    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in [head, rules, *cells]]
