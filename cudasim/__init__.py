@@ -1,0 +1,35 @@
+"""Simulated CUDA GPUs for PyTorch: real values on the CPU, devices as on a server with GPUs."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cudasim.cards import CARDS
+    from cudasim.switch import disable, enable, is_enabled, simulate
+
+__all__ = ["CARDS", "disable", "enable", "is_enabled", "simulate"]
+__version__ = "0.1.0"
+
+# Where each public name is. They are fetched when they are used, because a Python that starts
+# with CUDASIM_GPUS set imports this package, and must not import torch for that.
+_HOMES = {
+    "CARDS": "cudasim.cards",
+    "disable": "cudasim.switch",
+    "enable": "cudasim.switch",
+    "is_enabled": "cudasim.switch",
+    "simulate": "cudasim.switch",
+    "load_ipython_extension": "cudasim.ipython",
+    "unload_ipython_extension": "cudasim.ipython",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'cudasim' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,52 @@
+"""Patches of torch's Python attributes, all of which can be taken back exactly."""
+
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+_ABSENT = object()
+
+
+class Patches:
+    """A list of replaced attributes, and of what they were."""
+
+    def __init__(self) -> None:
+        """No patches yet."""
+        self._before: list[tuple[Any, str, Any]] = []
+        self._items: list[tuple[MutableMapping, Any, Any]] = []
+        self._last: list[Callable[[], None]] = []
+
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        """Let `owner.name` be `value` until `restore`."""
+        own = vars(owner).get(name, _ABSENT)  # what is inherited is restored by deleting
+        self._before.append((owner, name, own))
+        setattr(owner, name, value)
+
+    def finally_do(self, action: Callable[[], None]) -> None:
+        """Let `restore` call `action`: for what is more than an attribute."""
+        self._last.append(action)
+
+    def replace_item(self, mapping: MutableMapping, key: Any, value: Any) -> None:
+        """Let `mapping[key]` be `value` until `restore`."""
+        self._items.append((mapping, key, mapping.get(key, _ABSENT)))
+        mapping[key] = value
+
+    def replaced(self) -> list[tuple[Any, Any]]:
+        """(what it was, what it is) of every attribute replaced so far that was there before."""
+        return [(own, vars(owner)[name]) for owner, name, own in self._before if own is not _ABSENT]
+
+    def restore(self) -> None:
+        """Let every replaced attribute and item be the object that it was."""
+        while self._items:
+            mapping, key, own = self._items.pop()
+            if own is _ABSENT:
+                mapping.pop(key, None)
+            else:
+                mapping[key] = own
+        while self._last:
+            self._last.pop()()
+        while self._before:
+            owner, name, own = self._before.pop()
+            if own is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, own)

@@ -1,0 +1,197 @@
+"""Begin and end a simulation."""
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from concurrent.futures.thread import _WorkItem
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import (
+    _get_current_dispatch_mode,
+    _get_current_dispatch_mode_stack,
+)
+
+from cudasim import environment, gpus
+from cudasim.attributes import patch_attributes
+from cudasim.cards import Card, find_card
+from cudasim.casting import patch_casting
+from cudasim.compiling import patch_compiling
+from cudasim.cuda_api import patch_cuda
+from cudasim.distributed import patch_distributed
+from cudasim.factories import patch_factories
+from cudasim.gpus import GPU
+from cudasim.grouping import patch_grouping
+from cudasim.integers import patch_integers
+from cudasim.layers import patch_layers
+from cudasim.parallel import patch_parallel
+from cudasim.patching import Patches
+from cudasim.pinning import patch_pinning
+from cudasim.publishing import publish
+from cudasim.randomness import patch_randomness
+from cudasim.rule import Rule
+from cudasim.scripting import patch_scripting
+from cudasim.sharing import patch_sharing
+from cudasim.sparse import patch_sparse
+from cudasim.storages import patch_storages
+from cudasim.streams import patch_streams
+from cudasim.wrappers import patch_wrappers
+
+TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were tested
+
+_patches = Patches()
+_rule: Rule | None = None
+_home: int | None = None  # the thread that began the simulation
+_inherited: tuple | None = None  # (number, card) of one that the environment asked for
+_warned = False
+
+
+def is_enabled() -> bool:
+    """True while GPUs are simulated."""
+    return _rule is not None
+
+
+def enable(gpus: int = 2, card: str = "T4", force: bool = False) -> None:
+    """Let PyTorch see `gpus` simulated CUDA GPUs of the kind `card`; one line says so.
+
+    Does nothing, and says so, where as many real ones are there, unless `force`. Programs
+    started from here on see the GPUs too: CUDASIM_GPUS and its like are set until `disable`.
+    Raises ValueError for a number that makes no sense or an unknown card, RuntimeError if
+    a simulation is running or this process has used a real GPU.
+    """
+    quiet = environment.quiet()
+    line = begin(gpus, card, force)
+    if line and not quiet:
+        print(line)
+
+
+def begin(gpus: int, card: str, force: bool, inherited: bool = False) -> str | None:
+    """What `enable` does; returns the line that it says instead of printing it.
+
+    `inherited` tells that the environment asked. A program that then asks for the same
+    itself, as one does whose main module runs again in a spawned process, has it already.
+    """
+    global _inherited
+    chosen = check(gpus, card)
+    if _rule is not None:
+        if _inherited == (gpus, card):
+            return None
+        raise RuntimeError("GPUs are simulated already; call cudasim.disable() first")
+    real = torch.cuda.device_count()
+    if real >= gpus and not force:
+        return f"cudasim: {real} real GPUs are here, nothing is simulated (force=True does)"
+    if torch.cuda.is_initialized():
+        raise RuntimeError(
+            "this process has used a real GPU; call cudasim.enable() before it does, "
+            "in a new process"
+        )
+    _warn_if_untested()
+    _begin([GPU(index, chosen) for index in range(gpus)], force)
+    _inherited = (gpus, card) if inherited else None
+    return f"cudasim: {gpus} simulated GPUs ({card}); real values, computed on the CPU"
+
+
+def check(gpus: int, card: str) -> Card:
+    """The card called `card`. Raises ValueError for what `enable` could not begin with."""
+    environment.check_number(gpus)
+    return find_card(card)
+
+
+def _warn_if_untested() -> None:
+    """Say once that this torch is not among those that the package was tested with."""
+    global _warned
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    first, last = (tuple(int(part) for part in bound.split(".")) for bound in TESTED)
+    if not _warned and not first <= version <= last:
+        _warned = True
+        warnings.warn(
+            f"cudasim is tested with torch {TESTED[0]} to {TESTED[1]}, this is "
+            f"{torch.__version__}; 'python -m cudasim.survey' tells what holds here",
+            stacklevel=4,
+        )
+
+
+def _begin(new: list[GPU], force: bool) -> None:
+    global _rule, _home
+    gpus.reset(new)
+    _rule = Rule()
+    try:
+        patch_attributes(_patches)
+        patch_factories(_patches)
+        patch_cuda(_patches)
+        patch_streams(_patches)
+        patch_randomness(_patches)
+        publish(_patches)
+        patch_integers(_patches)
+        patch_casting(_patches)
+        patch_parallel(_patches)
+        patch_layers(_patches)
+        patch_grouping(_patches)
+        patch_pinning(_patches)
+        patch_compiling(_patches)
+        patch_storages(_patches)
+        patch_wrappers(_patches)
+        patch_sparse(_patches)
+        patch_sharing(_patches)
+        patch_distributed(_patches)
+        patch_scripting(_patches)  # after the functions that it lists
+        for owner, name in ((threading.Thread, "_bootstrap_inner"), (_WorkItem, "run")):
+            _patches.replace(owner, name, _in_thread(getattr(owner, name)))
+        for name, value in environment.for_children(len(new), new[0].card.name, force).items():
+            _patches.replace_item(os.environ, name, value)
+        _rule.__enter__()
+        _home = threading.get_ident()
+    except BaseException:
+        _rule = None
+        _patches.restore()
+        gpus.reset([])
+        raise
+
+
+def _in_thread(original: Any) -> Any:
+    """Run a thread, or an item of a pool that is older than the simulation, under the rule.
+
+    Dispatch modes are per thread. `Thread.run` is not enough: many subclasses have their own.
+    """
+
+    def run(self: Any, *args: Any) -> None:
+        stack = _get_current_dispatch_mode_stack()
+        if _rule is None or any(isinstance(mode, Rule) for mode in stack):
+            return original(self, *args)
+        with Rule():
+            return original(self, *args)
+
+    return run
+
+
+def disable() -> None:
+    """End the simulation: torch is as it was, tensors on simulated GPUs are unusable.
+
+    Does nothing if none is running. Raises RuntimeError in another thread than that which
+    called `enable`, or within a dispatch mode entered since: both would leave torch patched.
+    """
+    global _rule, _inherited
+    if _rule is None:
+        return
+    if threading.get_ident() != _home:
+        raise RuntimeError("call cudasim.disable() in the thread that called cudasim.enable()")
+    if _get_current_dispatch_mode() is not _rule:
+        raise RuntimeError("leave the dispatch modes entered since cudasim.enable() first")
+    _rule.__exit__(None, None, None)
+    _rule = _inherited = None
+    _patches.restore()
+    gpus.reset([])
+
+
+@contextmanager
+def simulate(gpus: int = 2, card: str = "T4", force: bool = False) -> Iterator[None]:
+    """Simulate GPUs for the length of a `with` block; the arguments are those of `enable`."""
+    before = _rule
+    enable(gpus, card, force)
+    try:
+        yield
+    finally:
+        if _rule is not before:  # it began here
+            disable()

@@ -1,0 +1,157 @@
+"""Autograd within a GPU and across devices."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+G0, G1 = torch.device("cuda:0"), torch.device("cuda:1")
+CPU = torch.device("cpu")
+
+
+def leaf(device, *shape):
+    return torch.ones(*(shape or (3,)), device=device, requires_grad=True)
+
+
+@pytest.mark.parametrize("source", [CPU, G0])
+@pytest.mark.parametrize("target", [CPU, G1])
+def test_a_gradient_goes_home(source, target):
+    x = leaf(source)
+    y = x.to(target) * 5
+    y.sum().backward()
+    assert y.device == target and x.grad.device == source
+    assert x.grad.tolist() == [5, 5, 5]
+
+
+def test_a_copy_prints_its_function():
+    x = leaf(G0)
+    assert repr(x.to("cuda:1")) == (
+        "tensor([1., 1., 1.], device='cuda:1', grad_fn=<ToCopyBackward0>)"
+    )
+    assert x.to("cuda:0") is x and x.to("cuda:0").grad_fn is None
+
+
+def test_a_type_that_changes_on_the_way_changes_back():
+    x = leaf(G0)
+    x.to("cuda:1", torch.float64).sum().backward()
+    assert x.grad.dtype == torch.float32 and x.grad.device == G0
+
+
+def test_nothing_is_recorded_where_nothing_is_to_be():
+    x = leaf(G0)
+    with torch.no_grad():
+        assert not x.to("cuda:1").requires_grad
+    assert not torch.arange(3, device=G0).to("cuda:1").requires_grad
+    with torch.inference_mode():
+        assert x.to("cuda:1").device == G1
+
+
+def test_a_network_on_two_gpus():
+    first, second = nn.Linear(2, 4).to(G0), nn.Linear(4, 1).to(G1)
+    output = second(torch.relu(first(torch.ones(5, 2, device=G0))).to(G1))
+    output.sum().backward()
+    assert {p.grad.device for p in first.parameters()} == {G0}
+    assert {p.grad.device for p in second.parameters()} == {G1}
+    plain = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+    plain[0].load_state_dict(first.state_dict())
+    plain[2].load_state_dict(second.state_dict())
+    plain(torch.ones(5, 2)).sum().backward()
+    assert torch.allclose(plain[0].weight.grad, first.weight.grad.cpu())
+    assert torch.allclose(plain[2].weight.grad, second.weight.grad.cpu())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sgn(),
+        lambda x: x.copysign(torch.ones_like(x)),
+        lambda x: x.repeat(2),
+        lambda x: torch.cat([x, x]),
+        lambda x: x.cumprod(0),
+        lambda x: x.clamp(0, 1),
+        lambda x: x[torch.tensor([0, 0])],
+        lambda x: torch.where(x > 0, x, 0),
+        lambda x: nn.functional.max_pool1d(x[None], 2),
+        lambda x: nn.functional.normalize(x, dim=0),
+        lambda x: x.prod(),
+        lambda x: x.trace() if x.dim() == 2 else x.diag().trace(),
+        lambda x: x**2,
+    ],
+)
+def test_tensors_that_c_plus_plus_makes_within_backward(function):
+    for device in (G1, CPU, G0):  # in turn: what the last backward left behind must not matter
+        x = leaf(device)
+        function(x).sum().backward()
+        assert x.grad.device == device
+        assert (x.grad + torch.ones(3, device=device)).device == device
+        with pytest.raises(RuntimeError, match="same device"):
+            x.grad + torch.ones(3, device=G0 if device != G0 else CPU)
+
+
+def test_gradients_of_gradients():
+    x = leaf(G0)
+    (first,) = torch.autograd.grad((x.to(G1) ** 3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert first.device == second.device == G0 and second.tolist() == [6, 6, 6]
+
+
+def test_accumulation_and_hooks():
+    x, seen = leaf(G1), []
+    x.register_hook(lambda gradient: seen.append(gradient.device))
+    y = x * 2
+    y.retain_grad()
+    for _ in range(2):
+        y.sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [4, 4, 4] and x.grad.device == y.grad.device == G1
+    assert seen == [G1, G1]
+
+
+def test_checkpointing():
+    layer = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)).to(G1)
+    x = leaf(G1, 2, 3)
+    for reentrant in (True, False):
+        checkpoint(layer, x, use_reentrant=reentrant).sum().backward()
+        assert x.grad.device == layer[0].weight.grad.device == G1
+
+
+def test_functions_of_ones_own():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (saved,) = ctx.saved_tensors
+            assert saved.device == gradient.device == G1
+            return gradient * 2
+
+    x = leaf(G1)
+    Double.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2] and x.grad.device == G1
+
+
+def test_sparse_gradients():
+    table = nn.Embedding(4, 2, sparse=True).to(G1)
+    table(torch.tensor([1, 1], device=G1)).sum().backward()
+    assert table.weight.grad.is_sparse and table.weight.grad.device == G1
+    torch.optim.SparseAdam(table.parameters()).step()
+    assert table.weight.device == G1
+
+
+def test_gradcheck():
+    x = torch.rand(3, device=G1, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda each: each.to(G0).sin(), [x])
+
+
+def test_a_gradient_from_another_device_is_refused():
+    x = leaf(G0)
+    with pytest.raises(RuntimeError, match="assigned grad has data located on a different device"):
+        x.grad = torch.ones(3, device=G1)
+    with pytest.raises(RuntimeError, match="assigned grad has data of a different type"):
+        x.grad = torch.ones(3)
+    x.grad = torch.ones(3, device=G0)
+    x.grad = None

@@ -1,0 +1,245 @@
+"""Bad input gets one clear error, and leaves nothing patched."""
+
+import os
+import threading
+import warnings
+
+import pytest
+import torch
+from programs import ROOT, run, write
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import cudasim
+from cudasim import environment, switch
+
+MANY = "the number of simulated GPUs is from 1 to 64"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """After each test no simulation runs, and nothing of one is in torch or the environment."""
+    variables = dict(os.environ)
+    run_of_threads = threading.Thread.run
+    own = dict(vars(torch.Tensor)), dict(vars(torch.cuda)), torch.ones, torch.tensor
+    yield
+    assert not cudasim.is_enabled() and not torch.cuda.is_available()
+    changed = {name for name, _ in variables.items() ^ os.environ.items()}
+    assert changed <= {"PYTEST_CURRENT_TEST"}
+    assert threading.Thread.run is run_of_threads
+    assert own[0] == dict(vars(torch.Tensor)) and own[1] == dict(vars(torch.cuda))
+    assert own[2] is torch.ones and own[3] is torch.tensor
+    assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
+@pytest.mark.parametrize("number", [0, -1, 65, 10**9, 2.0, "2", None, True, [2]])
+def test_numbers_of_gpus_that_make_no_sense(number):
+    with pytest.raises(ValueError) as error:
+        cudasim.enable(gpus=number)
+    assert str(error.value) == f"gpus={number!r}: {MANY}"
+    with pytest.raises(ValueError), cudasim.simulate(gpus=number):
+        raise AssertionError("not reached")
+
+
+@pytest.mark.parametrize("card", ["", "t4", "RTX 9090", None, 4])
+def test_unknown_card(card):
+    with pytest.raises(ValueError) as error:
+        cudasim.enable(card=card)
+    assert str(error.value) == f"card={card!r}: unknown; choose one of {', '.join(cudasim.CARDS)}"
+
+
+def test_enabling_twice():
+    with cudasim.simulate(gpus=2):
+        for again in ({"gpus": 2}, {"gpus": 3}, {"card": "H100"}):
+            with pytest.raises(RuntimeError, match="simulated already; call"):
+                cudasim.enable(**again)
+        with pytest.raises(RuntimeError, match="already"), cudasim.simulate():
+            raise AssertionError("not reached")
+        assert torch.ones(1, device="cuda:1").get_device() == 1  # the first goes on
+
+
+def test_what_the_environment_asked_for_may_be_asked_for_again():
+    """The main module of a program runs again in each process that it spawns."""
+    switch.begin(2, "T4", False, inherited=True)
+    try:
+        cudasim.enable(gpus=2)
+        with cudasim.simulate(gpus=2):
+            assert torch.cuda.device_count() == 2
+        assert cudasim.is_enabled()  # it did not begin there
+        with pytest.raises(RuntimeError, match="already"):
+            cudasim.enable(gpus=3)
+    finally:
+        cudasim.disable()
+
+
+def test_tensors_of_a_simulation_that_has_ended(capsys):
+    with cudasim.simulate():
+        x = torch.ones(2, device="cuda:1")
+        net = torch.nn.Linear(2, 2).cuda()
+        kept = x.cpu()
+    assert (x + 1).tolist() == [2, 2]  # without a simulation it is a plain tensor
+    with cudasim.simulate():
+        for use in (
+            lambda: x + 1,
+            lambda: 1 + x,
+            lambda: x.device,
+            lambda: x.cuda(),
+            lambda: x.cpu(),
+            lambda: str(x),
+            lambda: x + torch.ones(2, device="cuda:1"),
+            lambda: torch.ones(2, device="cuda:1") + x,
+            lambda: torch.stack([torch.ones(2), x]),
+            lambda: net(torch.ones(1, 2, device="cuda")),
+        ):
+            with pytest.raises(RuntimeError, match="of a simulation that has ended") as error:
+                use()
+            assert "make it again, or move it to the CPU before cudasim.disable()" in str(
+                error.value
+            )
+        assert (kept.cuda() + 1).tolist() == [2, 2]
+
+
+def test_what_was_made_before_is_the_cpus():
+    generator, x = torch.Generator().manual_seed(1), torch.ones(2)
+    thread = threading.Thread(target=lambda: None)
+    with cudasim.simulate():
+        assert x.device.type == "cpu" and (x.cuda() + 1).get_device() == 0
+        assert torch.rand(2, generator=generator).device.type == "cpu"
+        thread.start()
+        thread.join()
+
+
+def test_a_process_that_has_used_a_real_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with pytest.raises(RuntimeError, match="has used a real GPU; call"):
+        cudasim.enable()
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("version", ["2.10.1", "2.14.0+cu130", "3.0.0a0+git1"])
+def test_an_untested_torch_is_named_once(monkeypatch, version):
+    monkeypatch.setattr(switch, "_warned", False)
+    monkeypatch.setattr(torch, "__version__", version)
+    with pytest.warns(UserWarning) as said, cudasim.simulate():
+        pass
+    assert [str(warning.message) for warning in said] == [
+        f"cudasim is tested with torch 2.11 to 2.13, this is {version}; "
+        "'python -m cudasim.survey' tells what holds here"
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with cudasim.simulate():
+            pass
+
+
+@pytest.mark.parametrize("version", ["2.11.0", "2.12.1+cpu", "2.13.0+cu126"])
+def test_a_tested_torch_is_not_warned_of(monkeypatch, version):
+    monkeypatch.setattr(switch, "_warned", False)
+    monkeypatch.setattr(torch, "__version__", version)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with cudasim.simulate():
+            pass
+
+
+@pytest.mark.parametrize(
+    "step", ["patch_attributes", "patch_cuda", "patch_distributed", "_in_thread"]
+)
+def test_what_fails_half_way_leaves_nothing(monkeypatch, step):
+    def fail(*_):
+        raise OSError("no")
+
+    monkeypatch.setattr(switch, step, fail)
+    with pytest.raises(OSError, match="no"):
+        cudasim.enable()
+    monkeypatch.undo()
+    with cudasim.simulate():  # and the next one can begin
+        assert torch.ones(1, device="cuda:1").get_device() == 1
+
+
+def test_what_fails_last_leaves_nothing(monkeypatch):
+    def fail(*_):
+        raise OSError("no")
+
+    monkeypatch.setattr(environment, "for_children", fail)
+    with pytest.raises(OSError, match="no"):
+        cudasim.enable()
+
+
+def test_disabling_in_another_thread():
+    said = []
+
+    def work():
+        try:
+            cudasim.disable()
+        except RuntimeError as error:
+            said.append(str(error))
+
+    with cudasim.simulate():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert cudasim.is_enabled()
+    assert said == ["call cudasim.disable() in the thread that called cudasim.enable()"]
+
+
+def test_disabling_within_another_mode():
+    with cudasim.simulate():
+        with (
+            TorchDispatchMode(),
+            pytest.raises(RuntimeError, match="leave the dispatch modes entered since"),
+        ):
+            cudasim.disable()
+        assert cudasim.is_enabled()
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"CUDASIM_GPUS": "two"}, f"CUDASIM_GPUS='two': {MANY}"),
+        ({"CUDASIM_GPUS": "0"}, f"CUDASIM_GPUS=0: {MANY}"),
+        ({"CUDASIM_GPUS": "-1"}, f"CUDASIM_GPUS='-1': {MANY}"),
+        ({"CUDASIM_GPUS": "2.5"}, f"CUDASIM_GPUS='2.5': {MANY}"),
+        ({"CUDASIM_GPUS": "99999"}, f"CUDASIM_GPUS=99999: {MANY}"),
+        (
+            {"CUDASIM_GPUS": "2", "CUDASIM_CARD": "X"},
+            f"card='X': unknown; choose one of {', '.join(cudasim.CARDS)}",
+        ),
+    ],
+)
+def test_malformed_variables_end_what_imports_torch_with_one_line(tmp_path, variables, said):
+    variables["PYTHONPATH"] = os.pathsep.join([str(ROOT / "cudasim" / "inherit"), str(ROOT)])
+    got = run("-c", "import torch; print('went on')", cwd=tmp_path, **variables)
+    assert (got.returncode, got.stdout, got.stderr) == (1, "", f"cudasim: {said}\n")
+    got = run("-c", "print('no torch')", cwd=tmp_path, **variables)  # others are left alone
+    assert (got.returncode, got.stdout, got.stderr) == (0, "no torch\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 2, "error: name a script, or a module with -m"),
+        (["-m"], 2, "error: name a script, or a module with -m"),
+        (["--gpus", "0", "x.py"], 2, f"error: --gpus=0: {MANY}"),
+        (["--gpus", "-2", "x.py"], 2, f"error: --gpus='-2': {MANY}"),
+        (["--gpus", "many", "x.py"], 2, f"error: --gpus='many': {MANY}"),
+        (["--card", "X", "x.py"], 1, "cudasim: card='X': unknown; choose one of T4"),
+        (["--crad", "T4", "x.py"], 2, "error:"),
+        (["x.py"], 2, "x.py': No such file or directory"),
+        (["-m", "no.such"], 2, "cudasim: No module named no.such"),
+    ],
+)
+def test_bad_command_lines(tmp_path, arguments, code, said):
+    got = run("-m", "cudasim", *arguments, cwd=tmp_path)
+    assert got.returncode == code and said in got.stderr.splitlines()[-1]
+    assert "Traceback" not in got.stderr
+
+
+def test_bad_kernels(tmp_path):
+    for arguments, said in (
+        (["--gpus", "0"], f"--gpus=0: {MANY}"),
+        (["--card", "X"], "card='X': unknown"),
+        (["--prefix", write(tmp_path / "file", "")], "Not a directory"),
+    ):
+        got = run("-m", "cudasim.kernel", *arguments, cwd=tmp_path, HOME=tmp_path)
+        assert got.returncode == 2 and said in got.stderr.splitlines()[-1]
+    assert not list(tmp_path.rglob("kernel.json"))

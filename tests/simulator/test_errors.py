@@ -1,0 +1,274 @@
+"""Operands that disagree on their device are refused in CUDA's own words, class by class."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from cudasim.native import checking_kernel
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+G0, G1, CPU = "cuda:0", "cuda:1", "cpu"
+
+
+def ones(*shape, on=G0, dtype=None):
+    return torch.ones(*shape, device=on, dtype=dtype)
+
+
+def zeros(*shape, on=G0):
+    return torch.zeros(*shape, device=on, dtype=torch.long)
+
+
+def raised(call):
+    with pytest.raises(RuntimeError) as error:
+        call()
+    assert type(error.value) is RuntimeError
+    return str(error.value)
+
+
+def two_devices(first, second):
+    return (
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{first} and {second}!"
+    )
+
+
+def argument(name, where, others, kernel):
+    return (
+        f"Expected all tensors to be on the same device, but got {name} is on {where}, different "
+        f"from other tensors on {others} (when checking argument in method {kernel})"
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: ones(3) + ones(3, on=G1), two_devices(G0, G1)),
+        (lambda: ones(3, on=G1) * ones(3), two_devices(G1, G0)),
+        (lambda: ones(3) - ones(3, on=CPU), two_devices(G0, CPU)),
+        (lambda: ones(3, on=CPU) / ones(3), two_devices(G0, CPU)),
+        (lambda: ones(3) > ones(3, on=CPU), two_devices(G0, CPU)),
+        (lambda: ones(3).add_(ones(3, on=G1)), two_devices(G0, G1)),
+        (lambda: torch.add(ones(3), ones(3), out=ones(3, on=CPU)), two_devices(G0, CPU)),
+        (lambda: torch.addcmul(ones(3), ones(3), ones(3, on=G1)), two_devices(G0, G1)),
+        (lambda: torch.lerp(ones(3), ones(3, on=CPU), 0.5), two_devices(G0, CPU)),
+        (lambda: torch.maximum(ones(3), ones(3, on=G1)), two_devices(G0, G1)),
+    ],
+)
+def test_elementwise(call, text):
+    assert raised(call) == text
+
+
+def test_a_number_may_ride_along_but_not_be_written_to():
+    assert (ones(3) * torch.tensor(2.0)).device == torch.device(G0)
+    total = torch.tensor(0.0)
+    with pytest.raises(RuntimeError, match="two devices, cuda:0 and cpu!"):
+        total += ones(3).sum()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: ones(2, 3) @ ones(3, 2, on=G1),
+            argument("mat2", G1, G0, "wrapper_CUDA_mm"),
+        ),
+        (
+            lambda: ones(2, 3, on=CPU) @ ones(3, 2),
+            argument("mat2", G0, CPU, "wrapper_CUDA_mm"),
+        ),
+        (
+            lambda: torch.bmm(ones(1, 2, 2), ones(1, 2, 2, on=CPU)),
+            argument("mat2", CPU, G0, "wrapper_CUDA_bmm"),
+        ),
+        (
+            lambda: torch.addmm(ones(2), ones(2, 3), ones(3, 2, on=CPU)),
+            argument("mat2", CPU, G0, "wrapper_CUDA_addmm"),
+        ),
+        (
+            lambda: torch.baddbmm(ones(1, 2, 2), ones(1, 2, 2, on=G1), ones(1, 2, 2)),
+            argument("batch1", G1, G0, "wrapper_CUDA_baddbmm"),
+        ),
+        (
+            lambda: torch.dot(ones(2), ones(2, on=G1)),
+            argument("tensor", G1, G0, "wrapper_CUDA__dot"),
+        ),
+        (
+            lambda: torch.mv(ones(2, 2), ones(2, on=G1)),
+            argument("mat", G0, G1, "wrapper_CUDA_addmv_"),
+        ),
+        (
+            lambda: nn.Linear(3, 2).cuda()(ones(2, 3, on=CPU)),
+            argument("mat1", CPU, G0, "wrapper_CUDA_addmm"),
+        ),
+        (
+            lambda: nn.Linear(3, 2)(ones(2, 3)),
+            argument("mat1", G0, CPU, "wrapper_CUDA_addmm"),
+        ),
+        (
+            lambda: nn.Linear(3, 2, bias=False).cuda()(ones(2, 3, on=CPU)),
+            argument("mat2", G0, CPU, "wrapper_CUDA_mm"),
+        ),
+    ],
+)
+def test_matrix_products(call, text):
+    assert raised(call) == text
+
+
+@pytest.mark.parametrize(
+    ("image", "weight", "batch", "text"),
+    [
+        (
+            G0,
+            CPU,
+            2,
+            "Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) "
+            "should be the same",
+        ),
+        (
+            CPU,
+            G0,
+            2,
+            "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be "
+            "the same or input should be a MKLDNN tensor and weight is a dense tensor",
+        ),
+        (CPU, G0, 1, argument("weight", G0, CPU, "wrapper_CUDA___slow_conv2d_forward")),
+        (G0, G1, 2, argument("weight", G1, G0, "wrapper_CUDA__cudnn_convolution")),
+    ],
+)
+def test_convolution(image, weight, batch, text):
+    layer = nn.Conv2d(1, 1, 3).to(weight)
+    assert raised(lambda: layer(ones(batch, 1, 5, 5, on=image))) == text
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: nn.Embedding(4, 2).cuda()(zeros(3, on=CPU)),
+            argument("index", CPU, G0, "wrapper_CUDA__index_select"),
+        ),
+        (
+            lambda: nn.Embedding(4, 2).cuda()(torch.tensor(3)),
+            argument("index", CPU, G0, "wrapper_CUDA__index_select"),
+        ),
+        (
+            lambda: nn.Embedding(4, 2)(zeros(3)),
+            argument("index", G0, CPU, "wrapper_CUDA__index_select"),
+        ),
+        (
+            lambda: ones(3).index_select(0, zeros(1, on=G1)),
+            argument("index", G1, G0, "wrapper_CUDA__index_select"),
+        ),
+        (
+            lambda: ones(3).gather(0, zeros(1, on=CPU)),
+            argument("index", CPU, G0, "wrapper_CUDA_gather"),
+        ),
+        (
+            lambda: ones(3).scatter(0, zeros(1), ones(1, on=CPU)),
+            argument("src", CPU, G0, "wrapper_CUDA_scatter_src"),
+        ),
+        (
+            lambda: ones(3).scatter_add_(0, zeros(1, on=G1), ones(1)),
+            argument("index", G1, G0, "wrapper_CUDA_scatter_add_"),
+        ),
+        (
+            lambda: ones(3).masked_fill(ones(3, on=CPU, dtype=torch.bool), 0),
+            "expected self and mask to be on the same device, but got mask on cpu and self on "
+            "cuda:0",
+        ),
+        (
+            lambda: ones(3)[zeros(1, on=G1)],
+            "indices should be either on cpu or on the same device as the indexed tensor (cuda:0)",
+        ),
+        (
+            lambda: ones(3, on=CPU)[zeros(1)],
+            "indices should be either on cpu or on the same device as the indexed tensor (cpu)",
+        ),
+    ],
+)
+def test_indexing(call, text):
+    assert raised(call) == text
+
+
+@pytest.mark.parametrize("join", ["cat", "stack"])
+def test_joining(join):
+    text = argument("tensors", G1, G0, "wrapper_CUDA_cat")
+    assert raised(lambda: getattr(torch, join)([ones(2), ones(2, on=G1)])) == text
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: F.cross_entropy(ones(2, 3), zeros(2, on=CPU)),
+            argument("target", CPU, G0, "wrapper_CUDA_nll_loss_forward"),
+        ),
+        (
+            lambda: F.cross_entropy(ones(2, 3, on=CPU), zeros(2)),
+            argument("target", G0, CPU, "wrapper_CUDA_nll_loss_forward"),
+        ),
+        (lambda: F.mse_loss(ones(2), ones(2, on=G1)), two_devices(G0, G1)),
+        (
+            lambda: F.binary_cross_entropy_with_logits(ones(2), ones(2, on=CPU)),
+            two_devices(G0, CPU),
+        ),
+    ],
+)
+def test_losses(call, text):
+    assert raised(call) == text
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "kernel"),
+    [
+        (nn.BatchNorm1d(3), (2, 3), "wrapper_CUDA__native_batch_norm"),
+        (nn.LayerNorm(3), (2, 3), "wrapper_CUDA__native_layer_norm"),
+        (nn.BatchNorm2d(3), (2, 3, 4, 4), "wrapper_CUDA__cudnn_batch_norm"),
+        (nn.GroupNorm(1, 3), (2, 3, 4), "wrapper_CUDA__native_group_norm"),
+    ],
+)
+def test_normalisation(layer, shape, kernel):
+    layer.cpu()
+    assert raised(lambda: layer(ones(*shape))) == argument("weight", CPU, G0, kernel)
+
+
+def test_comparing_whole_tensors():
+    text = argument("other", CPU, G0, "wrapper_CUDA__equal")
+    assert raised(lambda: torch.equal(ones(2), ones(2, on=CPU))) == text
+
+
+def test_foreach_and_optimizers():
+    assert raised(lambda: torch._foreach_add([ones(2)], [ones(2, on=G1)])) == two_devices(G0, G1)
+    weight = ones(2).requires_grad_()
+    optimizer = torch.optim.Adam([weight], foreach=True)
+    weight.sum().backward()
+    optimizer.step()
+    for name in ("exp_avg", "exp_avg_sq"):
+        optimizer.state[weight][name] = optimizer.state[weight][name].cuda(1)
+    assert raised(optimizer.step).startswith(
+        "Tensors of the same index must be on the same device and the same dtype"
+    )
+
+
+def test_numpy():
+    with pytest.raises(TypeError) as error:
+        ones(2).numpy()
+    assert str(error.value) == (
+        "can't convert cuda:0 device type tensor to numpy. "
+        "Use Tensor.cpu() to copy the tensor to host memory first."
+    )
+
+
+def test_the_kernels_that_check_are_those_of_native_functions():
+    known = ("mm", "wrapper_CUDA_mm"), ("index_select", "wrapper_CUDA__index_select")
+    for name, kernel in known:
+        assert checking_kernel(name) == kernel
+    for name in ("add.Tensor", "mul.Tensor", "masked_fill_.Scalar", "_foreach_add.List"):
+        assert checking_kernel(name) is None  # NoCheck: TensorIterator does it
+
+
+def test_a_gpu_that_is_not_there():
+    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+        torch.ones(2, device="cuda:7")

@@ -1,0 +1,148 @@
+"""Moves between devices: every spelling, what stays itself, and copies that are independent."""
+
+import pytest
+import torch
+from torch import nn
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+G0, G1 = torch.device("cuda:0"), torch.device("cuda:1")
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda x: x.to("cuda:1"),
+        lambda x: x.to(G1),
+        lambda x: x.to(1),
+        lambda x: x.to(device="cuda:1"),
+        lambda x: x.to(device=1),
+        lambda x: x.to("cuda:1", non_blocking=True),
+        lambda x: x.to("cuda:1", torch.float32),
+        lambda x: x.to("cuda:1", torch.float32, True),
+        lambda x: x.to("cuda:1", torch.float32, True, True),
+        lambda x: x.to("cuda:1", dtype=torch.float32, copy=True),
+        lambda x: x.to(torch.ones(1, device=G1)),
+        lambda x: x.to(other=torch.ones(1, device=G1)),
+        lambda x: x.cuda(1),
+        lambda x: x.cuda("cuda:1"),
+        lambda x: x.cuda(device=G1, non_blocking=True),
+        lambda x: torch.ones(3, device=G1).copy_(x),
+        lambda x: torch.as_tensor(x, device=G1),
+    ],
+)
+@pytest.mark.parametrize("home", [CPU, G0])
+def test_every_spelling(move, home):
+    x = torch.arange(3.0, device=home)
+    moved = move(x)
+    assert moved.device == G1 and moved.dtype == torch.float32
+    assert moved.tolist() == [0, 1, 2] and x.device == home
+    moved += 1
+    assert x.tolist() == [0, 1, 2]  # independent
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda x: x.to("cuda:1"),
+        lambda x: x.to(x),
+        lambda x: x.to(torch.float32),
+        lambda x: x.to("cuda:1", torch.float32, non_blocking=True),
+        lambda x: x.cuda(1),
+        lambda x: x.to(),
+        lambda x: x.float(),
+        lambda x: torch.as_tensor(x, device="cuda:1"),
+    ],
+)
+def test_what_need_not_move_is_itself(move):
+    x = torch.ones(3, device=G1)
+    assert move(x) is x
+
+
+def test_plain_cuda_is_the_current_device():
+    x = torch.ones(3)
+    assert x.cuda().device == x.to("cuda").device == G0
+    there = x.cuda()
+    assert there.cuda() is there and there.to("cuda") is there
+    with torch.cuda.device(1):
+        assert x.cuda().device == G1
+        assert there.to("cuda").device == G1
+        assert there.to(torch.float64).device == G0
+
+
+def test_the_cpu_keeps_its_own():
+    x = torch.ones(3)
+    assert x.cpu() is x and x.to("cpu") is x
+    assert x.to("cpu", copy=True) is not x
+
+
+def test_a_copy_that_is_asked_for():
+    x = torch.ones(3, device=G1)
+    again = x.to("cuda:1", copy=True)
+    assert again is not x and again.device == G1
+    again += 1
+    assert x.tolist() == [1, 1, 1]
+
+
+def test_type_and_format_change_on_the_way():
+    x = torch.ones(1, 2, 2, 2)
+    moved = x.to("cuda:1", torch.float16, memory_format=torch.channels_last)
+    assert moved.dtype == torch.float16 and moved.device == G1
+    assert moved.is_contiguous(memory_format=torch.channels_last)
+    assert x.cuda(1).half().device == x.cuda(1).to(torch.int8).device == G1
+
+
+def test_copy_keeps_the_targets_device_and_type():
+    here, there = torch.zeros(3), torch.ones(3, device=G0, dtype=torch.float64)
+    other = torch.full((3,), 2.0, device=G1)
+    assert here.copy_(there).device == CPU and here.tolist() == [1, 1, 1]
+    assert there.copy_(other).device == G0 and there.tolist() == [2, 2, 2]
+    assert there.dtype == torch.float64
+    other[1:] = torch.tensor([5.0, 6.0])
+    assert other.tolist() == [2, 5, 6]
+
+
+def test_moves_of_memory_are_counted():
+    x = torch.ones(1024)
+    before = [torch.cuda.memory_allocated(index) for index in (0, 1)]
+    first = x.cuda(0)
+    second = first.cuda(1)
+    after = [torch.cuda.memory_allocated(index) for index in (0, 1)]
+    assert [new - old for new, old in zip(after, before, strict=True)] == [4096, 4096]
+    del first, second
+    assert [torch.cuda.memory_allocated(index) for index in (0, 1)] == before
+
+
+def test_modules():
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    first = net[0].weight
+    assert net.to("cuda:1") is net and net[0].weight is first
+    assert {tensor.device for tensor in net.state_dict().values()} == {G1}
+    assert {p.device for p in net.to(0).parameters()} == {G0}
+    assert {p.device for p in net.cpu().parameters()} == {CPU}
+    assert {p.device for p in net.cuda(1).half().parameters()} == {G1}
+
+
+def test_meta_and_back():
+    there = torch.ones(3, device=G1)
+    assert there.to("meta").device.type == "meta"
+    with pytest.raises(NotImplementedError, match="no data"):
+        torch.ones(3, device="meta").to("cuda:1")
+    layer = nn.Linear(2, 2, device="meta").to_empty(device="cuda:1")
+    assert layer.weight.device == G1
+
+
+def test_packed_sequences_and_sparse():
+    packed = nn.utils.rnn.pack_sequence([torch.ones(3, 2), torch.ones(2, 2)])
+    assert packed.to("cuda:1").data.device == G1
+    assert packed.cuda(1).is_cuda
+    assert torch.eye(2).to_sparse().to("cuda:1").device == G1
+
+
+def test_a_device_that_is_not_there():
+    for move in (lambda x: x.cuda(2), lambda x: x.to("cuda:9"), lambda x: x.to(5)):
+        with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+            move(torch.ones(1))
+    with pytest.raises(RuntimeError, match="device string"):
+        torch.ones(1).to("gpu")
