@@ -1,0 +1,306 @@
+"""`torch.cuda` and `torch.accelerator`, function by function."""
+
+import importlib.util
+import threading
+import types
+import uuid
+import warnings
+
+import pytest
+import torch
+
+import cudasim
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+INVALID = (
+    "CUDA error: invalid device ordinal\n"
+    "GPU device may be out of range, do you have enough GPUs?\n"
+    "CUDA kernel errors might be asynchronously reported at some other API call, so the "
+    "stacktrace below might be incorrect.\n"
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+)
+
+# Arguments with which each public function is called; those not named need none.
+ARGUMENTS = {
+    "CUDAPluggableAllocator": ("no-such-library", "allocate", "free"),
+    "CudaError": (0,),
+    "ExternalStream": (64,),
+    "StreamContext": (None,),
+    "caching_allocator_alloc": (100,),
+    "caching_allocator_delete": (0,),
+    "can_device_access_peer": (0, 1),
+    "change_current_allocator": (types.SimpleNamespace(allocator=lambda: None),),
+    "check_error": (0,),
+    "device": (0,),
+    "device_index": (0,),
+    "device_of": (torch.ones(1),),
+    "get_stream_from_external": (64,),
+    "graph": (None,),
+    "make_graphed_callables": (None, ()),
+    "manual_seed": (1,),
+    "manual_seed_all": (1,),
+    "set_device": (0,),
+    "set_device_idx": (0,),
+    "set_device_index": (0,),
+    "set_per_process_memory_fraction": (1.0,),
+    "set_rng_state": (torch.zeros(16, dtype=torch.uint8),),
+    "set_rng_state_all": ([torch.zeros(16, dtype=torch.uint8)],),
+    "set_sync_debug_mode": (0,),
+    "stream": (None,),
+    "use_mem_pool": (None,),
+}
+WITHOUT_PYNVML = {
+    "clock_rate", "device_memory_used", "memory_usage", "power_draw", "temperature", "utilization",
+}  # fmt: skip
+REFUSED = {
+    "CUDAGraph": NotImplementedError,
+    "Graph": NotImplementedError,
+    "MemPool": NotImplementedError,
+    "graph": NotImplementedError,
+    "graph_pool_handle": NotImplementedError,
+    "make_graphed_callables": NotImplementedError,
+    "change_current_allocator": NotImplementedError,
+    "CUDAPluggableAllocator": OSError,  # from loading a library that is not there
+    "caching_allocator_delete": RuntimeError,  # of an address that was never given
+    "GreenContext": None,  # a class whose objects come from `create`
+}
+
+
+FUNCTIONS = [
+    (module, name) for module in (torch.cuda, torch.accelerator) for name in module.__all__
+]
+
+
+@pytest.mark.parametrize("module, name", FUNCTIONS)
+def test_every_public_function_answers_or_says_why_not(module, name):
+    found = getattr(module, name)
+    if not callable(found) or REFUSED.get(name, ...) is None:
+        return
+    if name == "set_stream":
+        arguments = (module.current_stream(),)
+    else:
+        arguments = ARGUMENTS.get(name, ())
+    if name in WITHOUT_PYNVML:
+        if importlib.util.find_spec("pynvml"):
+            pytest.skip("pynvml is installed, and asks the machine's real driver")
+        with pytest.raises(ModuleNotFoundError, match="nvidia-ml-py does not seem"):
+            found(*arguments)
+    elif name in REFUSED:
+        with pytest.raises(REFUSED[name], match=r"cudasim: |no-such-library|invalid device"):
+            found(*arguments)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # functions that have new names
+            warnings.simplefilter("ignore", UserWarning)
+            found(*arguments)
+
+
+def test_gpus_are_there():
+    assert torch.cuda.is_available() and torch.cuda.is_initialized()
+    assert torch.cuda.device_count() == 2
+    assert torch.backends.cuda.is_built() and torch.backends.cudnn.is_available()
+    assert isinstance(torch.backends.cudnn.version(), int)
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark
+    with torch.backends.cudnn.flags(enabled=False):
+        assert not torch.backends.cudnn.enabled
+    assert torch.get_device_module("cuda") is torch.get_device_module() is torch.cuda
+    torch.cuda.init()
+
+
+def test_the_current_gpu_follows_set_device_and_contexts():
+    assert torch.cuda.current_device() == 0
+    torch.cuda.set_device("cuda:1")
+    assert torch.cuda.current_device() == 1 and torch.ones(1, device="cuda").get_device() == 1
+    with torch.cuda.device(0):
+        assert torch.ones(1).cuda().device == torch.device("cuda:0")
+        with torch.cuda.device(torch.device("cuda", 1)), torch.cuda.device(None):
+            assert torch.cuda.current_device() == 1
+        with torch.cuda.device(-1):
+            assert torch.cuda.current_device() == 0
+    assert torch.cuda.current_device() == 1
+    torch.cuda.set_device(-1)
+    assert torch.cuda.current_device() == 1
+    with torch.cuda.device_of(torch.ones(1, device="cuda:0")):
+        assert torch.cuda.current_device() == 0
+    with torch.cuda.device_of(torch.ones(1)):
+        assert torch.cuda.current_device() == 1
+
+
+def test_the_current_gpu_comes_back_after_an_error():
+    with pytest.raises(ZeroDivisionError), torch.cuda.device(1):
+        raise ZeroDivisionError
+    assert torch.cuda.current_device() == 0
+
+
+def test_each_thread_has_a_current_gpu_of_its_own():
+    torch.cuda.set_device(1)
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(torch.cuda.current_device()))
+    thread.start()
+    thread.join()
+    assert seen == [0] and torch.cuda.current_device() == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.cuda.set_device(2),
+        lambda: torch.cuda.device(2).__enter__(),
+        lambda: torch.cuda.synchronize(2),
+        lambda: torch.cuda.mem_get_info(2),
+        lambda: torch.accelerator.set_device_index(2),
+        lambda: torch.ones(1, device="cuda:2"),
+    ],
+)
+def test_a_gpu_that_is_not_there_is_refused_in_cudas_words(call):
+    with pytest.raises(torch.AcceleratorError) as error:
+        call()
+    assert str(error.value) == INVALID
+    assert torch.cuda.current_device() == 0
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: torch.cuda.get_device_properties(2), AssertionError, "Invalid device id"),
+        (lambda: torch.cuda.get_device_name(2), AssertionError, "Invalid device id"),
+        (lambda: torch.cuda.can_device_access_peer(0, 2), AssertionError, "Invalid peer device id"),
+        (
+            lambda: torch.cuda.memory_allocated(2),
+            RuntimeError,
+            "Invalid device argument 2: did you call init?",
+        ),
+        (
+            lambda: torch.cuda.current_stream(2),
+            ValueError,
+            "Device index value 2 is out of index range [0, 2)",
+        ),
+        (lambda: torch.cuda.set_device("cpu"), ValueError, "Expected a cuda device, but got: cpu"),
+        (
+            lambda: torch.accelerator.set_device_index("cpu"),
+            ValueError,
+            "cpu doesn't match the current accelerator cuda.",
+        ),
+    ],
+)
+def test_wrong_devices_are_refused_in_torchs_words(call, error, words):
+    with pytest.raises(error) as raised:
+        call()
+    assert str(raised.value) == words
+
+
+def test_properties_have_cudas_fields_and_print_as_cudas():
+    properties = torch.cuda.get_device_properties("cuda:1")
+    assert repr(properties) == (
+        "_CudaDeviceProperties(name='Simulated GPU (T4)', major=7, minor=5, total_memory=16384MB, "
+        f"multi_processor_count=40, uuid={properties.uuid}, pci_bus_id=2, pci_device_id=0, "
+        "pci_domain_id=0, L2_cache_size=4MB)"
+    )
+    assert uuid.UUID(str(properties.uuid)) != torch.cuda.get_device_properties(0).uuid
+    assert (properties.warp_size, properties.max_threads_per_multi_processor) == (32, 1024)
+    assert torch.cuda.get_device_name() == properties.name
+    assert torch.cuda.get_device_capability() == (7, 5)
+    assert torch.cuda.get_arch_list() == ["sm_75"]
+    assert torch.cuda.is_bf16_supported()
+    assert not torch.cuda.is_bf16_supported(including_emulation=False)
+    assert not torch.cuda.is_tf32_supported()
+
+
+@pytest.mark.parametrize("card", cudasim.CARDS)
+def test_every_card_has_properties(card):
+    cudasim.disable()
+    with cudasim.simulate(card=card):
+        properties = torch.cuda.get_device_properties(0)
+        assert card in properties.name and "Simulated" in properties.name
+        assert torch.cuda.is_tf32_supported() == (properties.major >= 8)
+
+
+def test_gpus_are_peers_of_each_other():
+    assert torch.cuda.can_device_access_peer(0, 1)
+    assert not torch.cuda.can_device_access_peer(0, 0)
+
+
+def test_the_accelerator_is_cuda():
+    accelerator = torch.accelerator
+    assert accelerator.is_available() and accelerator.device_count() == 2
+    assert accelerator.current_accelerator() == torch.device("cuda")
+    assert accelerator.current_accelerator(check_available=True).index is None
+    accelerator.set_device_index(1)
+    assert accelerator.current_device_index() == torch.cuda.current_device() == 1
+    with accelerator.device_index(0):
+        assert torch.cuda.current_device() == 0
+    with accelerator.device_index(None):
+        assert torch.cuda.current_device() == 1
+    x = torch.ones(10, device="cuda")
+    assert accelerator.memory_allocated() == accelerator.memory_allocated("cuda:1") == 512
+    assert accelerator.memory_allocated(0) == 0
+    assert accelerator.max_memory_allocated() == 512
+    assert accelerator.memory_reserved() == 2 * 2**20
+    assert accelerator.get_memory_info() == torch.cuda.mem_get_info()
+    del x
+    accelerator.empty_cache()
+    accelerator.reset_peak_memory_stats()
+    assert accelerator.max_memory_reserved() == 0
+    assert torch.float32 in accelerator.get_device_capability()["supported_dtypes"]
+    accelerator.synchronize()
+
+
+def test_settings_are_read_back():
+    torch.cuda.set_sync_debug_mode("warn")
+    assert torch.cuda.get_sync_debug_mode() == 1
+    with torch.cuda.memory.caching_allocator_disabled():
+        assert not torch._C._cuda_cudaCachingAllocator_is_enabled()
+    assert torch._C._cuda_cudaCachingAllocator_is_enabled()
+
+
+def test_marks_and_profiles_do_nothing():
+    with torch.cuda.nvtx.range("epoch"):
+        assert torch.cuda.nvtx.range_push("step") == 1
+        assert torch.cuda.nvtx.range_pop() == 1
+    torch.cuda.nvtx.mark("here")
+    torch.cuda.nvtx.range_end(torch.cuda.nvtx.range_start("there"))
+    with torch.cuda.profiler.profile():
+        pass
+
+
+def test_old_names_of_types_make_and_recognise_tensors():
+    x = torch.cuda.FloatTensor([1, 2])
+    assert x.device == torch.device("cuda:0") and x.tolist() == [1, 2]
+    assert isinstance(x, torch.cuda.FloatTensor)
+    assert not isinstance(x, torch.cuda.LongTensor)
+    assert not isinstance(torch.ones(2), torch.cuda.FloatTensor)
+    assert torch.cuda.LongTensor(2, 3).shape == (2, 3)
+
+
+def attributes():
+    """Every attribute of what is patched, by owner and name."""
+    owners = [
+        torch, torch._C, torch.cuda, torch.cuda.memory, torch.cuda.random, torch.cuda.streams,
+        torch.cuda.graphs, torch.cuda.nvtx, torch.accelerator, torch.backends.cudnn.m,
+        torch.cuda.graphs.CUDAGraph, torch.nn.parallel._functions,
+    ]  # fmt: skip
+    return {(str(owner), name): value for owner in owners for name, value in vars(owner).items()}
+
+
+def test_leaving_restores_every_attribute():
+    cudasim.disable()
+    before = attributes()
+    with cudasim.simulate():
+        during = attributes()
+        torch.cuda.current_stream(), torch.ones(1, device="cuda")
+    after = attributes()
+    assert {key for key in before if during.get(key) is not before[key]}
+    assert after.keys() == before.keys()
+    assert [key for key in before if after[key] is not before[key]] == []
+
+
+def test_after_leaving_there_are_no_gpus():
+    cudasim.disable()
+    if torch.cuda.device_count():
+        pytest.skip("this machine has GPUs")
+    assert not torch.cuda.is_available() and not torch.cuda.is_initialized()
+    assert not torch.accelerator.is_available()
+    with pytest.raises((AssertionError, RuntimeError)):
+        torch.cuda.current_device()

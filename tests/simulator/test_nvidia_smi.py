@@ -1,0 +1,222 @@
+"""`nvidia-smi`, and what a simulation publishes for it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import cudasim
+from cudasim import nvidia_smi, publishing
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+MIB = 2**20
+QUERY = "--query-gpu=memory.used"
+BARE = "--format=csv,noheader,nounits"
+
+
+def smi(*arguments):
+    answer = subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, timeout=60)
+    assert answer.stderr == ""
+    return answer.returncode, answer.stdout
+
+
+def used():
+    return [int(line) for line in smi(QUERY, BARE)[1].splitlines()]
+
+
+def identity(index):
+    return f"GPU-{torch.cuda.get_device_properties(index).uuid}"
+
+
+def test_the_command_is_on_the_path_and_says_that_it_is_simulated():
+    assert Path(shutil.which("nvidia-smi")).parent == publishing.PROGRAMS
+    code, text = smi()
+    assert code == 0 and "SIMULATED" in text and text.count("Simulated GPU (T4)") == 2
+    assert len({len(line) for line in text.splitlines()}) == 1  # a straight table
+    assert "No running processes found" in text
+
+
+def test_cards_are_listed():
+    assert smi("-L") == (
+        0,
+        f"GPU 0: Simulated GPU (T4) (UUID: {identity(0)})\n"
+        f"GPU 1: Simulated GPU (T4) (UUID: {identity(1)})\n",
+    )
+
+
+def test_memory_in_use_is_what_is_reserved_at_that_moment():
+    assert used() == [0, 0]
+    block = torch.zeros(64, 2**18, device="cuda:1")
+    assert used() == [0, 64]
+    del block
+    assert used() == [0, 64]  # the cache keeps it
+    torch.cuda.empty_cache()
+    assert used() == [0, 0]
+
+
+def test_many_changes_in_a_row_are_all_seen():
+    blocks = []
+    for count in range(1, 6):
+        blocks.append(torch.empty(20 * MIB, dtype=torch.uint8, device="cuda"))
+        assert used() == [20 * count, 0]
+
+
+def test_queries_print_as_nvidias():
+    block = torch.zeros(64, 2**18, device="cuda")
+    assert smi("--query-gpu=index,name,memory.total,memory.used,memory.free", "--format=csv") == (
+        0,
+        "index, name, memory.total [MiB], memory.used [MiB], memory.free [MiB]\n"
+        "0, Simulated GPU (T4), 16384 MiB, 64 MiB, 16320 MiB\n"
+        "1, Simulated GPU (T4), 16384 MiB, 0 MiB, 16384 MiB\n",
+    )
+    assert smi(
+        "--query-gpu=uuid,driver_version,utilization.gpu,count", "--format=csv,noheader"
+    ) == (
+        0,
+        f"{identity(0)}, 0.0.0, [N/A], 2\n{identity(1)}, 0.0.0, [N/A], 2\n",
+    )
+    assert smi("--query-compute-apps=pid,used_memory", "--format=csv") == (
+        0,
+        f"pid, used_memory [MiB]\n{os.getpid()}, 64 MiB\n",
+    )
+    del block
+
+
+@pytest.mark.parametrize("option", ["--id={}", "-i={}", "--id {}", "-i {}"])
+def test_cards_are_chosen_by_index_or_identity(option):
+    block = torch.zeros(64, 2**18, device="cuda:1")
+    for name in ("1", identity(1)):
+        code, text = smi(*option.format(name).split(), QUERY, BARE)
+        assert (code, text) == (0, "64\n")
+    del block
+    assert smi("-i", "1,0", "--query-gpu=index", BARE) == (0, "1\n0\n")
+
+
+def test_bad_questions_are_refused_with_nvidias_exit_codes():
+    assert smi("-i", "7") == (6, "No devices were found\n")
+    code, text = smi("--query-gpu=memory.usage", "--format=csv")
+    assert code == 2 and text.startswith('Field "memory.usage" is not a valid field to query.')
+    assert smi(QUERY)[0] == 2
+    unknown = subprocess.run(["nvidia-smi", "--reboot"], capture_output=True, text=True)
+    assert unknown.returncode == 2 and "--reboot" in unknown.stderr
+
+
+def test_without_a_simulation_it_says_so(monkeypatch):
+    program = Path(nvidia_smi.__file__)
+    cudasim.disable()
+    answer = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    assert answer.returncode == 9 and "no simulation is running" in answer.stdout
+
+
+def test_other_ways_of_starting_programs_see_the_figures(tmp_path):
+    block = torch.zeros(64, 2**18, device="cuda")
+    more = torch.zeros(64, 2**18, device="cuda")
+    out = tmp_path / "out"
+    command = f"nvidia-smi {QUERY} {BARE} --id=0 > '{out}'"
+    assert os.system(command) == 0
+    assert out.read_text() == "128\n"
+    if hasattr(os, "fork"):
+        third = torch.zeros(64, 2**18, device="cuda")
+        child = os.fork()
+        if child == 0:
+            os.execvp("sh", ["sh", "-c", command])
+        os.waitpid(child, 0)
+        assert out.read_text() == "192\n"
+        del third
+    assert subprocess.check_output(["nvidia-smi", QUERY, BARE, "--id=0"]).strip().isdigit()
+    del block, more
+
+
+def test_memory_of_processes_is_added_up(tmp_path):
+    block = torch.zeros(64, 2**18, device="cuda:1")
+    program = tmp_path / "child.py"
+    program.write_text(
+        "import sys, torch, cudasim\n"
+        "with cudasim.simulate():\n"
+        "    block = torch.zeros(32, 2**18, device='cuda:1')\n"
+        "    print('ready', flush=True)\n"
+        "    sys.stdin.readline()\n"
+    )
+    paths = os.pathsep.join([str(Path(cudasim.__file__).parents[1]), *sys.path])
+    # This process has it simulated by hand, and so would the child of itself.
+    variables = {**os.environ, "PYTHONPATH": paths, "CUDASIM_QUIET": "1"}
+    variables.pop("CUDASIM_GPUS", None)
+    child = subprocess.Popen(
+        [sys.executable, str(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=variables,
+    )
+    while (line := child.stdout.readline()) and line != "ready\n":
+        pass
+    assert used() == [0, 96]
+    apps = smi("--query-compute-apps=pid,gpu_uuid,used_memory", BARE)[1].splitlines()
+    assert sorted(apps) == sorted(
+        [f"{os.getpid()}, {identity(1)}, 64", f"{child.pid}, {identity(1)}, 32"]
+    )
+    child.communicate("\n", timeout=60)
+    assert child.returncode == 0
+    assert used() == [0, 64]
+    del block
+
+
+def test_figures_of_a_process_that_died_are_not_counted():
+    folder = Path(os.environ[publishing.FOLDER])
+    (mine,) = folder.glob("*.json")
+    child = subprocess.Popen([sys.executable, "-I", "-S", "-c", ""])
+    child.wait()
+    about = json.loads(mine.read_text())
+    (folder / f"{child.pid}.json").write_text(json.dumps({**about, "pid": child.pid}))
+    (folder / f"{child.pid}.used").write_bytes(publishing.USED.pack(64 * MIB) * 2)
+    assert used() == [0, 0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_leaves_the_figures_alone():
+    child = os.fork()
+    if child == 0:
+        block = torch.empty(64, 2**18, device="cuda")  # no kernel: its threads are not here
+        os._exit(block.numel() == 0)
+    os.waitpid(child, 0)
+    assert used() == [0, 0]
+
+
+def test_leaving_takes_the_figures_and_the_command_away():
+    folder = Path(os.environ[publishing.FOLDER])
+    assert folder.is_dir()
+    cudasim.disable()
+    assert not folder.exists()
+    for name in (publishing.FOLDER, publishing.PYTHON):
+        assert name not in os.environ
+    assert str(publishing.PROGRAMS) not in os.environ["PATH"].split(os.pathsep)
+    before = os.environ["PATH"]
+    with cudasim.simulate():
+        assert os.environ["PATH"].startswith(str(publishing.PROGRAMS))
+    assert os.environ["PATH"] == before
+
+
+def test_a_path_that_the_program_changed_is_left_to_it(monkeypatch):
+    cudasim.disable()
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    with cudasim.simulate():
+        monkeypatch.setenv("PATH", "/mine")
+    assert os.environ["PATH"] == "/mine"
+
+
+def test_on_windows_the_bare_name_is_replaced():
+    popen = object()
+    (same, command), options = publishing.named_in_full((popen, ["nvidia-smi", "-L"]), {})
+    assert same is popen and options == {}
+    assert command[0] == sys.executable and command[-1] == "-L"
+    assert Path(command[-2]) == Path(nvidia_smi.__file__)
+    _, options = publishing.named_in_full((popen,), {"args": ("nvidia-smi",), "shell": False})
+    assert options["args"][0] == sys.executable and options["shell"] is False
+    for other in (["ls"], "nvidia-smi -L", []):
+        assert publishing.named_in_full((popen, other), {}) == ((popen, other), {})
