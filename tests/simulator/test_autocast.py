@@ -1,0 +1,440 @@
+"""`torch.autocast("cuda")` and gradient scaling: CUDA's own rules of types."""
+
+import copy
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import cudasim
+from cudasim import casting
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+HALVES = [torch.float16, torch.bfloat16]
+
+
+@pytest.fixture
+def x():
+    torch.manual_seed(0)
+    return torch.rand(4, 4, device="cuda:1") + 0.1
+
+
+# --- the rules, class by class ---
+
+LOW = {
+    "mm": lambda x: x @ x,
+    "matmul": lambda x: torch.matmul(x, x[0]),
+    "addmm": lambda x: torch.addmm(x, x, x),
+    "bmm": lambda x: torch.bmm(x[None], x[None]),
+    "baddbmm": lambda x: torch.baddbmm(x[None], x[None], x[None]),
+    "mv": lambda x: torch.mv(x, x[0]),
+    "addr": lambda x: torch.addr(x, x[0], x[0]),
+    "einsum": lambda x: torch.einsum("ij,kj->ik", x, x),
+    "vecdot": lambda x: torch.linalg.vecdot(x, x),
+    "multi_dot": lambda x: torch.linalg.multi_dot([x, x, x]),
+    "linear": lambda x: F.linear(x, x),
+    "conv1d": lambda x: F.conv1d(x[None], x[:, :, None]),
+    "conv2d": lambda x: F.conv2d(x[None, None], x[None, None]),
+    "conv2d, padding by name": lambda x: F.conv2d(
+        x[None, None], x[None, None, :3, :3], padding="same"
+    ),
+    "conv3d": lambda x: F.conv3d(x[None, None, None], x[None, None, None]),
+    "conv_transpose2d": lambda x: F.conv_transpose2d(x[None, None], x[None, None]),
+    "prelu": lambda x: F.prelu(x, x[0, :1]),
+    "attention": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None]),
+    "lstm": lambda x: nn.LSTM(4, 3).to(1)(x)[0],
+    "lstm's cell": lambda x: nn.LSTMCell(4, 3).to(1)(x)[1],
+    "gru": lambda x: nn.GRU(4, 3).to(1)(x)[1],
+    "rnn": lambda x: nn.RNN(4, 3).to(1)(x)[0],
+    "gru's cell": lambda x: nn.GRUCell(4, 3).to(1)(x),
+    "multi-head attention": lambda x: nn.MultiheadAttention(4, 2).to(1)(x, x, x)[0],
+    "transformer layer's end": lambda x: (
+        nn.TransformerEncoderLayer(4, 2, 8, 0.0).to(1).linear2(torch.rand(4, 8, device=1))
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("compute", LOW.values(), ids=LOW)
+def test_products_are_computed_in_half_precision(compute, dtype, x):
+    with torch.autocast("cuda", dtype=dtype):
+        answers = compute(x)
+    for answer in answers if isinstance(answers, tuple) else [answers]:
+        assert (answer.dtype, str(answer.device)) == (dtype, "cuda:1")
+
+
+def label(x):
+    return torch.zeros(len(x), dtype=torch.long, device=x.device)
+
+
+FULL = {
+    **{
+        name: lambda x, name=name: getattr(torch, name)(x / 4)
+        for name in "acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh "
+        "tan".split()
+    },
+    "pow": lambda x: x**2,
+    "rpow": lambda x: 2**x,
+    "softplus": F.softplus,
+    "layer_norm": lambda x: F.layer_norm(x, (4,)),
+    "rms_norm": lambda x: F.rms_norm(x, (4,)),
+    "group_norm": lambda x: F.group_norm(x, 2),
+    "cosine_similarity": lambda x: F.cosine_similarity(x, x),
+    "nll_loss": lambda x: F.nll_loss(x, label(x)),
+    "cross_entropy": lambda x: F.cross_entropy(x, label(x)),
+    "kl_div": lambda x: F.kl_div(x, x, reduction="batchmean"),
+    "l1_loss": lambda x: F.l1_loss(x, x),
+    "mse_loss": lambda x: F.mse_loss(x, x),
+    "huber_loss": lambda x: F.huber_loss(x, x),
+    "with_logits": lambda x: F.binary_cross_entropy_with_logits(x, x),
+    "dist": lambda x: torch.dist(x, x),
+    "cdist": lambda x: torch.cdist(x, x),
+    "logsumexp": lambda x: torch.logsumexp(x, 1),
+    "interpolate": lambda x: F.interpolate(x[None, None], scale_factor=2.0, mode="bilinear"),
+    "prod": torch.prod,
+    "softmax": lambda x: F.softmax(x, 1),
+    "log_softmax": lambda x: F.log_softmax(x, 1),
+    "cumsum": lambda x: torch.cumsum(x, 0),
+    "cumprod": lambda x: torch.cumprod(x, 0),
+    "sum": torch.sum,
+    "sum over a dimension": lambda x: x.sum(1),
+    "vector_norm": torch.linalg.vector_norm,
+    "matrix_norm": torch.linalg.matrix_norm,
+    "norm": lambda x: x.norm(),
+    "norm of a dimension": lambda x: x.norm(dim=1),
+    "norm by C++": lambda x: torch._C._VariableFunctions.norm(x, 2),
+}
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("compute", FULL.values(), ids=FULL)
+def test_what_loses_too_much_is_computed_in_float32(compute, dtype, x):
+    with torch.autocast("cuda", dtype=dtype):
+        answer = compute(x.to(dtype))
+    assert (answer.dtype, str(answer.device)) == (torch.float32, "cuda:1")
+    assert x.to(dtype).relu().dtype is dtype  # the rule, not the promotion, made it float32
+
+
+def test_a_type_that_is_asked_for_is_given(x):
+    with torch.autocast("cuda"):
+        assert F.softmax(x.half(), 1, dtype=torch.float16).dtype is torch.float16
+        assert x.half().sum(dtype=torch.float16).dtype is torch.float16
+        assert x.half().sum(1, dtype=torch.float64).dtype is torch.float64
+
+
+WIDEST = {
+    "addcmul": lambda x, y: torch.addcmul(x, x, y),
+    "addcdiv": lambda x, y: torch.addcdiv(x, x, y),
+    "atan2": torch.atan2,
+    "cross": lambda x, y: torch.cross(x[:3, :3], y[:3, :3], dim=1),
+    "dot": lambda x, y: torch.dot(x[0], y[0]),
+    "bilinear": lambda x, y: F.bilinear(x, y, x[None]),
+    "tensordot": lambda x, y: torch.tensordot(x, y, 1),
+    "index_put": lambda x, y: x.index_put((label(x),), y),
+    "scatter_add": lambda x, y: x.scatter_add(0, label(x)[None], y),
+}
+
+
+@pytest.mark.parametrize("compute", WIDEST.values(), ids=WIDEST)
+def test_several_types_meet_in_the_widest(compute, x):
+    with torch.autocast("cuda"):
+        assert compute(x, x.half()).dtype is torch.float32
+        assert compute(x.half(), x.half()).dtype is torch.float16
+
+
+def test_a_type_that_the_region_does_not_know_is_refused(x):
+    with torch.autocast("cuda"), pytest.raises(RuntimeError) as error:
+        torch.atan2(x.bfloat16(), x)
+    assert str(error.value) == "Unexpected floating ScalarType in at::autocast::prioritize"
+
+
+def test_binary_cross_entropy_is_refused_in_cudas_words(x):
+    with torch.autocast("cuda"), pytest.raises(RuntimeError) as error:
+        nn.BCELoss()(x.clamp(0, 1), x.clamp(0, 1))
+    assert str(error.value) == (
+        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+        "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+        "In this case, combine the two layers using "
+        "torch.nn.functional.binary_cross_entropy_with_logits\n"
+        "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
+        "safe to autocast."
+    )
+
+
+def test_the_rest_keeps_its_type(x):
+    with torch.autocast("cuda"):
+        assert (x + x).dtype is torch.float32 and (x.half() + x.half()).dtype is torch.float16
+        assert F.relu(x).dtype is x.mean().dtype is torch.float32
+        assert F.batch_norm(x.half(), None, None, training=True).dtype is torch.float16
+        assert (x.double() @ x.double()).dtype is torch.float64  # double is never cast
+        assert (x.long() @ x.long()).dtype is torch.int64
+        y = x.clone()
+        assert y.exp_().dtype is torch.float32  # nor is what happens in place
+
+
+def test_tensors_on_the_cpu_are_not_touched():
+    x = torch.rand(2, 2)
+    with torch.autocast("cuda"):
+        assert (x @ x).dtype is torch.float32
+        assert x.half().sum().dtype is x.half().norm().dtype is torch.float16
+        assert F.binary_cross_entropy(x, x).dtype is torch.float32
+
+
+def test_names_on_the_lists_are_operations_of_this_torch():
+    names = [*casting.HALF, *casting.FLOAT, *casting.FLOAT_BY_DTYPE, *casting.WIDEST]
+    names += [*casting.BANNED, *casting.FLOAT_BY_OVERLOAD, *casting.FLOAT_BY_OVERLOAD.values()]
+    assert [name for name in names if casting._overload(name) is None] == []
+    assert len(names) == len(set(names))
+
+
+CUDNN = "lstm gru rnn_tanh rnn_relu".split()  # autocast_RNN.cpp, not the header
+
+
+@pytest.mark.parametrize(
+    "macro, mine",
+    [
+        ("LOWER_PRECISION_FP", [n for n in casting.HALF if n.split(".")[0] not in CUDNN]),
+        ("FP32", casting.FLOAT),
+        ("FP32_SET_OPT_DTYPE", casting.FLOAT_BY_DTYPE),
+        ("PROMOTE", casting.WIDEST),
+    ],
+)
+def test_the_lists_are_those_of_torchs_header(macro, mine):
+    header = Path(torch.__file__).with_name("include") / "ATen" / "autocast_mode.h"
+    text = header.read_text(encoding="utf-8").replace("\\\n", " ")
+    (line,) = re.findall(rf"#define AT_FORALL_{macro}\(_\)(.*)", text)
+    theirs = re.findall(r"_\((\w+)(?:, (\w+))?\)", line)
+    assert {".".join(filter(None, names)) for names in theirs} == set(mine)
+
+
+# --- regions ---
+
+
+def test_regions_say_whether_they_are_on():
+    assert not torch.is_autocast_enabled("cuda") and not torch.is_autocast_enabled()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert torch.is_autocast_enabled("cuda") and torch.is_autocast_enabled()
+        assert not torch.is_autocast_enabled("cpu")
+        assert torch.get_autocast_dtype("cuda") is torch.bfloat16
+    assert not torch.is_autocast_enabled("cuda")
+    assert torch.get_autocast_dtype("cuda") is torch.float16
+
+
+def test_a_region_inside_another_may_be_off_and_on_again(x):
+    with torch.autocast("cuda"):
+        with torch.autocast("cuda", enabled=False):
+            assert (x @ x).dtype is torch.float32
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                assert (x @ x).dtype is torch.bfloat16
+            assert (x @ x).dtype is torch.float32
+        assert (x @ x).dtype is torch.float16
+    assert (x @ x).dtype is torch.float32
+
+
+def test_a_region_ends_with_an_error(x):
+    with pytest.raises(ZeroDivisionError), torch.autocast("cuda"):
+        raise ZeroDivisionError
+    assert (x @ x).dtype is torch.float32
+
+
+def test_functions_can_be_decorated(x):
+    @torch.autocast("cuda")
+    def square(value):
+        return value @ value
+
+    assert square(x).dtype is torch.float16
+
+
+def test_the_old_names_work_and_are_deprecated(x):
+    with pytest.warns(FutureWarning, match=r"torch\.cuda\.amp\.autocast\(args\.\.\.\)` is depr"):
+        region = torch.cuda.amp.autocast()
+    with region:
+        assert (x @ x).dtype is torch.float16
+    with pytest.warns(FutureWarning, match=r"GradScaler\(args\.\.\.\)` is deprecated"):
+        assert torch.cuda.amp.GradScaler().is_enabled()
+    with torch.amp.autocast("cuda", torch.bfloat16):
+        assert (x @ x).dtype is torch.bfloat16
+
+
+def test_a_region_holds_in_its_thread_only(x):
+    import threading
+
+    seen = []
+    with torch.autocast("cuda"):
+        thread = threading.Thread(target=lambda: seen.append((x @ x).dtype))
+        thread.start()
+        thread.join()
+    assert seen == [torch.float32]
+
+
+def test_outside_a_region_nothing_stands_in(x):
+    x @ x
+    assert casting._kernels == []
+    with torch.autocast("cuda"):
+        x @ x
+    assert len(casting._kernels) == 1
+    key = torch._C.DispatchKey.AutocastCUDA
+    assert not torch._C._dispatch_tls_local_include_set().has(key)
+
+
+def test_leaving_lets_torchs_kernels_return():
+    cudasim.disable()
+    before = torch._C._dispatch_dump("aten::mm")
+    with cudasim.simulate(), torch.autocast("cuda"):
+        torch.ones(2, 2, device="cuda") @ torch.ones(2, 2, device="cuda")
+        assert torch._C._dispatch_dump("aten::mm") != before
+    assert torch._C._dispatch_dump("aten::mm") == before
+
+
+# --- gradients ---
+
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3)).to(1)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_gradients_come_back_in_the_type_of_the_parameters(dtype, x):
+    model = net()
+    with torch.autocast("cuda", dtype=dtype):
+        loss = F.cross_entropy(model(x), label(x))
+    loss.backward()
+    exact = net()
+    F.cross_entropy(exact(x), label(x)).backward()
+    for one, other in zip(model.parameters(), exact.parameters(), strict=True):
+        assert (one.grad.dtype, one.grad.device) == (torch.float32, one.device)
+        torch.testing.assert_close(one.grad, other.grad, rtol=0.05, atol=5e-3)
+        assert not torch.equal(one.grad, other.grad)  # it was computed in half precision
+
+
+def test_what_is_saved_for_backward_is_saved_in_half_precision(x):
+    saved = []
+    x.requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        with torch.autocast("cuda"):
+            x @ x
+    assert {tensor.dtype for tensor in saved} == {torch.float16}
+
+
+def test_custom_functions_follow_the_region(x):
+    class Product(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cuda")
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b)
+            return a @ b
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cuda")
+        def backward(ctx, gradient):
+            a, b = ctx.saved_tensors
+            seen.append((gradient @ b.T).dtype)
+            return gradient @ b.T, a.T @ gradient
+
+    class Full(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+        def forward(ctx, a):
+            seen.append((a @ a).dtype)
+            return a * 2
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cuda")
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    seen = []
+    x.requires_grad_()
+    with torch.autocast("cuda"):
+        out = Product.apply(x, x)
+        Full.apply(x.half())
+    out.float().sum().backward()
+    assert out.dtype is torch.float16 and x.grad.dtype is torch.float32
+    assert seen == [torch.float32, torch.float16]
+
+
+# --- scaling ---
+
+
+def scaled_step(scaler, model, optimizer, x, spoil=False):
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = F.cross_entropy(model(x), label(x))
+    scaler.scale(loss * float("inf") if spoil else loss).backward()
+    scaler.unscale_(optimizer)
+    gradient = model[0].weight.grad.clone()
+    before = model[0].weight.detach().clone()
+    scaler.step(optimizer)
+    scaler.update()
+    return gradient, not torch.equal(before, model[0].weight)
+
+
+def test_a_scaler_steps_and_grows(x):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", init_scale=4.0, growth_interval=2)
+    assert scaler.scale(torch.ones(1, device="cuda:1")).tolist() == [4.0]
+    first, moved = scaled_step(scaler, model, optimizer, x)
+    assert moved and scaler.get_scale() == 4.0
+    scaled_step(scaler, model, optimizer, x)
+    assert scaler.get_scale() == 8.0
+    exact = net()
+    F.cross_entropy(exact(x), label(x)).backward()
+    torch.testing.assert_close(first, exact[0].weight.grad, rtol=0.05, atol=5e-3)
+
+
+def test_a_scaler_skips_a_step_with_infinite_gradients_and_shrinks(x):
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters())
+    scaler = torch.amp.GradScaler("cuda", init_scale=4.0)
+    gradient, moved = scaled_step(scaler, model, optimizer, x, spoil=True)
+    assert not moved and not gradient.isfinite().all() and not optimizer.state
+    assert scaler.get_scale() == 2.0
+
+
+@pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}], ids=str)
+def test_a_scaler_works_with_every_kind_of_adam(options, x):
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), **options)
+    scaler = torch.amp.GradScaler()
+    with torch.autocast("cuda"):
+        loss = F.cross_entropy(model(x), label(x))
+    scaler.scale(loss).backward()
+    before = copy.deepcopy(model)
+    scaler.step(optimizer)  # unscales by itself
+    scaler.update()
+    assert not torch.equal(before[0].weight, model[0].weight)
+    assert torch.isfinite(model[0].weight).all()
+
+
+def test_a_scaler_serves_two_gpus():
+    first, second = nn.Linear(2, 2).to(0), nn.Linear(2, 2).to(1)
+    optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+    scaler = torch.amp.GradScaler(init_scale=8.0)
+    loss = second(first(torch.ones(1, 2, device=0)).to(1)).sum()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    assert second.bias.grad.tolist() == [1.0, 1.0]
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def test_a_scaler_is_saved_and_loaded():
+    scaler = torch.amp.GradScaler(init_scale=4.0)
+    scaler.scale(torch.ones(1, device="cuda"))
+    other = torch.amp.GradScaler()
+    other.load_state_dict(scaler.state_dict())
+    assert other.get_scale() == 4.0
+
+
+def test_nothing_warns(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with torch.autocast("cuda"):
+            x @ x

@@ -1,0 +1,167 @@
+"""What transforms or watches code: `torch.compile`, `torch.func`, counters, the profiler."""
+
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+import cudasim
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+GPU0, GPU1 = torch.device("cuda", 0), torch.device("cuda", 1)
+
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+# --- torch.compile ---
+
+
+@pytest.fixture
+def told():
+    """Compile something, so that the warning is given before the test."""
+    with pytest.warns(UserWarning, match="generates no code for simulated GPUs"):
+        torch.compile(lambda x: x)
+
+
+@pytest.mark.parametrize("backend", ["inductor", "eager", "aot_eager"])
+def test_compiled_modules_compute_on_the_gpu(backend, told):
+    plain = net().cuda(1)
+    fast = torch.compile(plain, backend=backend, fullgraph=True)
+    x = torch.rand(3, 4, device="cuda:1")
+    out = fast(x)
+    out.sum().backward()
+    assert out.device == plain[0].weight.grad.device == GPU1
+    assert torch.equal(out, plain(x))
+    assert next(iter(fast.state_dict())) == "_orig_mod.0.weight"  # as a compiled module's
+
+
+def test_compiled_functions_obey_devices(told):
+    @torch.compile
+    def add(x, y):
+        return x + y
+
+    @torch.compile(mode="reduce-overhead", dynamic=True)
+    def made(x):
+        return torch.ones(2, device=x.device), x.to("cuda:0")
+
+    x = torch.ones(2, device="cuda:1")
+    assert add(x, x).device == GPU1
+    assert [tensor.device for tensor in made(x)] == [GPU1, GPU0]
+    with pytest.raises(RuntimeError, match="found at least two devices, cuda:1 and cuda:0!"):
+        add(x, x.cuda(0))
+
+
+def test_a_module_compiles_itself(told):
+    module = net().cuda()
+    module.compile()
+    assert module(torch.ones(1, 4, device="cuda")).device == GPU0
+    torch._dynamo.reset()
+
+
+def test_the_warning_is_given_once(told):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.compile(lambda x: x)
+
+
+def test_a_backend_that_does_not_exist_is_refused_as_ever(told):
+    with pytest.raises(RuntimeError, match="Invalid backend: 'nonsense'"):
+        torch.compile(lambda x: x, backend="nonsense")
+
+
+def test_after_leaving_torch_compiles_again(told):
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    def double(x):
+        return x * 2
+
+    cudasim.disable()
+    compiled = torch.compile(double, backend=backend)
+    with cudasim.simulate():
+        assert compiled(torch.ones(2, device="cuda")).device == GPU0
+    assert graphs == []
+    assert compiled(torch.ones(2)).tolist() == [2, 2]
+    assert len(graphs) == 1
+
+
+def test_the_compiler_is_not_imported_unless_it_is_used():
+    program = (
+        "import sys, torch, cudasim; cudasim.enable(); net = torch.nn.Linear(2, 2).cuda(1); "
+        "net(torch.ones(1, 2, device=1)).sum().backward(); "
+        "print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "False", done.stderr
+
+
+# --- torch.func ---
+
+
+TRANSFORMS = {
+    "vmap": torch.func.vmap,
+    "grad": lambda f: torch.func.grad(lambda x: f(x).sum()),
+    "jacrev": torch.func.jacrev,
+    "jacfwd": torch.func.jacfwd,
+    "hessian": lambda f: torch.func.hessian(lambda x: f(x).sum()),
+    "per sample": lambda f: torch.func.vmap(torch.func.grad(lambda x: f(x).sum())),
+    "vjp": lambda f: lambda x: torch.func.vjp(f, x)[1](torch.ones_like(f(x)))[0],
+    "jvp": lambda f: lambda x: torch.func.jvp(f, (x,), (torch.ones_like(x),))[1],
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+def test_transforms_compute_on_the_gpu(transform):
+    def function(x):
+        return (x**3).sin() * 2
+
+    x = torch.rand(3, 4)
+    away, home = transform(function)(x.cuda(1)), transform(function)(x)
+    assert away.device == GPU1
+    torch.testing.assert_close(away.cpu(), home)
+
+
+def test_a_module_as_a_function_of_its_state():
+    module = net().cuda(1)
+    state = {name: value * 0 for name, value in module.state_dict().items()}
+    out = torch.func.functional_call(module, state, (torch.ones(2, 4, device="cuda:1"),))
+    assert out.device == GPU1 and out.abs().sum().item() == 0
+
+
+# --- watching ---
+
+
+def test_flops_are_counted_as_on_the_cpu():
+    def flops(device):
+        module, x = net().to(device), torch.ones(3, 4, device=device)
+        with FlopCounterMode(display=False) as counter:
+            module(x).sum().backward()
+        return counter.get_total_flops()
+
+    assert flops("cuda:1") == flops("cpu") > 0
+
+
+def test_the_profiler_runs():
+    module, x = net().cuda(1), torch.ones(3, 4, device="cuda:1")
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities) as profile:
+        module(x).sum().backward()
+    assert "aten::addmm" in {event.key for event in profile.key_averages()}
+
+
+def test_scripted_functions_may_use_factories():
+    table = torch.jit._builtins._get_builtin_table()
+    assert table[id(torch.zeros)] == "aten::zeros"
+    cudasim.disable()
+    assert table[id(torch.zeros)] == "aten::zeros"

@@ -1,0 +1,309 @@
+"""Several GPUs at once: DataParallel, its parts, `torch.cuda.comm`, and bare integers."""
+
+import copy
+import pickle
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.cuda import comm
+from torch.nn.parallel import gather, parallel_apply, replicate, scatter
+
+import cudasim
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+GPU0, GPU1 = torch.device("cuda", 0), torch.device("cuda", 1)
+
+
+@pytest.fixture(autouse=True)
+def nothing_warns():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+
+
+# --- DataParallel ---
+
+
+class Watcher(nn.Module):
+    """Says where it computes."""
+
+    def __init__(self, seen):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+        self.register_buffer("shift", torch.ones(2))
+        self.seen = seen
+
+    def forward(self, x, factor=1):
+        self.seen.append((x.device, self.layer.weight.device, self.shift.device, len(x)))
+        return (self.layer(x) + self.shift) * factor
+
+
+@pytest.mark.parametrize("home", ["cpu", "cuda:0"])
+def test_data_parallel_halves_the_batch_and_gathers(home):
+    seen = []
+    model = nn.DataParallel(Watcher(seen).to(0))
+    x = torch.rand(5, 4)
+    out = model(x.to(home), factor=2)
+    assert out.device == GPU0 and len(out) == 5
+    assert sorted(seen, key=str) == [(GPU0, GPU0, GPU0, 3), (GPU1, GPU1, GPU1, 2)]
+    alone = copy.deepcopy(model.module).cpu()
+    torch.testing.assert_close(out.cpu(), alone(x, factor=2))
+
+
+def test_data_parallel_has_the_gradients_of_one_device():
+    model = nn.DataParallel(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).to(0))
+    alone = copy.deepcopy(model.module).cpu()
+    x, y = torch.rand(6, 4), torch.tensor([0, 1, 0, 1, 1, 0])
+    F.cross_entropy(model(x.to(0)), y.to(0)).backward()
+    F.cross_entropy(alone(x), y).backward()
+    for one, other in zip(model.parameters(), alone.parameters(), strict=True):
+        assert one.grad.device == one.device == GPU0
+        torch.testing.assert_close(one.grad.cpu(), other.grad)
+
+
+def test_data_parallel_with_a_layer_that_nobody_uses():
+    class Partly(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = nn.Linear(4, 2), nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.used(x)
+
+    model = nn.DataParallel(Partly().to(0))
+    model(torch.rand(4, 4, device=0)).sum().backward()
+    assert model.module.used.bias.grad.tolist() == [4, 4]
+    assert model.module.unused.bias.grad.tolist() == [0, 0]
+
+
+def test_data_parallel_trains():
+    model = nn.DataParallel(net().to(0))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y = torch.rand(16, 4, device=0), torch.randint(0, 2, (16,), device=0)
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    assert model.module[1].num_batches_tracked.item() == 20  # as on the first GPU's replica
+
+
+def test_data_parallel_in_a_region_of_autocast():
+    model = nn.DataParallel(nn.Linear(4, 2).to(0))
+    with torch.autocast("cuda"):
+        assert model(torch.rand(4, 4, device=0)).dtype is torch.float16
+
+
+def test_data_parallel_on_chosen_gpus():
+    model = nn.DataParallel(nn.Linear(4, 2).to(1), device_ids=[1, 0], output_device=0)
+    assert model(torch.rand(4, 4, device=1)).device == GPU0
+    assert nn.DataParallel(nn.Linear(4, 2), device_ids=[1])(torch.rand(4, 4)).device == GPU1
+
+
+def test_data_parallel_wants_its_module_on_the_first_gpu():
+    model = nn.DataParallel(nn.Linear(4, 2).to(1))
+    with pytest.raises(RuntimeError) as error:
+        model(torch.rand(4, 4, device=1))
+    assert str(error.value) == (
+        "module must have its parameters and buffers on device cuda:0 (device_ids[0]) "
+        "but found one of them on device: cuda:1"
+    )
+
+
+def test_an_error_in_a_replica_is_told_with_its_gpu():
+    model = nn.DataParallel(nn.Linear(4, 2).to(0))
+    with pytest.raises(RuntimeError, match="Caught RuntimeError in replica 0 on device 0"):
+        model(torch.rand(4, 3, device=0))
+
+
+# --- its parts ---
+
+
+def test_scattered_chunks_are_recorded():
+    x = torch.arange(6.0, device=0, requires_grad=True)
+    one, two = scatter(x, [0, 1])
+    assert (one.device, two.device, one.tolist(), two.tolist()) == (
+        GPU0,
+        GPU1,
+        [0, 1, 2],
+        [3, 4, 5],
+    )
+    (two * 2).sum().backward()
+    assert x.grad.tolist() == [0, 0, 0, 2, 2, 2]
+
+
+def test_scattering_takes_containers_apart():
+    parts = scatter({"a": torch.ones(4, 2), "b": [torch.zeros(4), "text"]}, [0, 1])
+    assert [part["a"].device for part in parts] == [GPU0, GPU1]
+    assert [part["b"][0].device for part in parts] == [GPU0, GPU1]
+    assert parts[1]["b"][1] == "text"
+
+
+def test_gathered_chunks_are_recorded():
+    one = torch.ones(2, device=0, requires_grad=True)
+    two = torch.ones(3, device=1, requires_grad=True)
+    out = gather([one, two], 1)
+    assert out.device == GPU1 and out.shape == (5,)
+    (out * torch.arange(5.0, device=1)).sum().backward()
+    assert (one.grad.tolist(), two.grad.tolist()) == ([0, 1], [2, 3, 4])
+    assert (one.grad.device, two.grad.device) == (GPU0, GPU1)
+
+
+def test_replicas_send_their_gradients_home():
+    module = net().to(0)
+    _, second = replicate(module, [0, 1])
+    assert {t.device for t in second.buffers()} == {GPU1}
+    assert second[0].weight.device == GPU1
+    second(torch.rand(3, 4, device=1)).sum().backward()
+    assert module[0].weight.grad.device == GPU0
+    detached = replicate(module, [0, 1], detach=True)[1]
+    assert not detached[0].weight.requires_grad
+
+
+def test_modules_run_in_parallel():
+    modules = [nn.Linear(4, 2).to(0), nn.Linear(4, 2).to(1)]
+    outs = parallel_apply(modules, [torch.ones(1, 4, device=0), torch.ones(1, 4, device=1)])
+    assert [out.device for out in outs] == [GPU0, GPU1]
+
+
+def test_threads_see_the_gpus():
+    import threading
+    from concurrent.futures import ThreadPoolExecutor
+
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(torch.ones(2, device=1) + 1))
+    thread.start()
+    thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        seen.append(pool.submit(lambda: torch.ones(2, device=1) + 1).result())
+    assert [tensor.device for tensor in seen] == [GPU1, GPU1]
+
+
+# --- torch.cuda.comm ---
+
+
+def test_broadcast_copies_to_each_gpu_but_its_own():
+    x = torch.arange(3.0, device=1)
+    here, there = comm.broadcast(x, [1, 0])
+    assert here is x and there.device == GPU0 and there.tolist() == [0, 1, 2]
+    out = [torch.empty(3, device=0), torch.empty(3, device=1)]
+    assert comm.broadcast(x, out=out)[0] is out[0] and out[0].tolist() == [0, 1, 2]
+
+
+def test_coalesced_broadcasts_return_their_argument_and_copies():
+    tensors = [torch.ones(2, device=0), torch.zeros(3, dtype=torch.long, device=0)]
+    own, others = comm.broadcast_coalesced(tensors, [0, 1])
+    assert own[0] is tensors[0] and own[1] is tensors[1]
+    assert [(t.device, t.dtype) for t in others] == [(GPU1, torch.float32), (GPU1, torch.long)]
+
+
+def test_sums_and_chunks_and_gathers():
+    x = torch.arange(4.0, device=0)
+    assert comm.reduce_add([x, x.cuda(1)], 1).tolist() == [0, 2, 4, 6]
+    ((total,),) = [comm.reduce_add_coalesced([[x], [x.cuda(1)]], 1)]
+    assert total.device == GPU1 and total.tolist() == [0, 2, 4, 6]
+    assert [c.tolist() for c in comm.scatter(x, [0, 1], [1, 3])] == [[0], [1, 2, 3]]
+    out = [torch.empty(2, device=1), torch.empty(2, device=0)]
+    assert [c.tolist() for c in comm.scatter(x, out=out)] == [[0, 1], [2, 3]]
+    assert comm.gather([x, x.cuda(1)], destination=1).device == GPU1
+    assert comm.gather([x, x.cuda(1)], destination="cpu").device == torch.device("cpu")
+    whole = torch.empty(8, device=1)
+    assert comm.gather([x, x.cuda(1)], out=whole) is whole and whole.sum().item() == 12
+
+
+REFUSED = {
+    "broadcast": (
+        lambda x: comm.broadcast(x, out=[x.cpu()]),
+        "Expected all output tensors to be CUDA tensors, but output tensor at index 0 has "
+        "device 'cpu'",
+    ),
+    "broadcast, shape": (
+        lambda x: comm.broadcast(x, out=[x[:1]]),
+        "Expected all output tensors to have same shape as the source tensor [4], but output "
+        "tensor at index 0 has shape [1]",
+    ),
+    "coalesced": (
+        lambda x: comm.broadcast_coalesced([x], [1, 0]),
+        "All tensors must be on devices[0]: 1",
+    ),
+    "scatter": (
+        lambda x: comm.scatter(x, [0, 1], [4]),
+        "Expected devices and chunk_sizes to be of same length, but got len(devices) = 2 and "
+        "len(chunk_sizes) = 1",
+    ),
+    "scatter, shape": (
+        lambda x: comm.scatter(x, out=[x[None]]),
+        "Output tensor at index 0 has incorrect shape: [1, 4]. Expected same shape except for "
+        "scatter dim 0 as the source tensor: [4]",
+    ),
+    "scatter, size": (
+        lambda x: comm.scatter(x, out=[x[:3]]),
+        "Total size for output tensors along scatter dim 0 does not match the source tensor "
+        "size at dim 0. Expected 4, but got total size 3",
+    ),
+    "gather": (
+        lambda x: comm.gather([x, x.cpu()]),
+        "Expected all input tensors to be CUDA tensors, but tensor at index 1 has device 'cpu'",
+    ),
+    "no device": (lambda x: comm.scatter(x, []), "Expected at least one device to scatter to"),
+}
+
+
+@pytest.mark.parametrize("call, text", REFUSED.values(), ids=REFUSED)
+def test_what_comm_refuses_it_refuses_in_cudas_words(call, text):
+    with pytest.raises(RuntimeError) as error:
+        call(torch.arange(4.0, device=0))
+    assert str(error.value) == text
+
+
+# --- integers ---
+
+
+def test_an_integer_is_a_gpu():
+    assert torch.device(1) == GPU1 and repr(torch.device(1)) == ("device(type='cuda', index=1)")
+    x = torch.ones(2, device=1)
+    assert x.device == GPU1 and x.to(0).device == GPU0 and x.cuda(0).device == GPU0
+    assert torch.zeros_like(x, device=0).device == GPU0
+    assert nn.Linear(2, 2, device=1).weight.device == GPU1
+    with pytest.raises(RuntimeError, match="Device index must not be negative"):
+        torch.device(-1)
+
+
+def test_what_is_no_integer_is_left_to_torch():
+    assert torch.device("cuda:1") == torch.device("cuda", 1) == torch.device(GPU1) == GPU1
+    assert torch.device(type="cuda", index=1) == GPU1 and torch.device("cpu").index is None
+    with pytest.raises(RuntimeError, match="device type at start of device string: gpu"):
+        torch.device("gpu")
+    with pytest.raises(TypeError):
+        torch.device(1.5)
+
+
+def test_the_class_of_devices_is_still_a_class():
+    assert isinstance(GPU1, torch.device) and not isinstance("cuda:1", torch.device)
+    assert issubclass(type(GPU1), torch.device) and not issubclass(str, torch.device)
+    assert {type(GPU1): 1}[torch.device] == 1
+    assert repr(torch.device) == "<class 'torch.device'>"
+    assert pickle.loads(pickle.dumps((GPU1, torch.device))) == (GPU1, torch.device)
+    assert copy.deepcopy(GPU1) == GPU1
+    hint: torch.device | str | None = None
+    assert hint is None
+
+
+def test_leaving_gives_torchs_class_back():
+    cudasim.disable()
+    before = torch.device, torch._C._nn._parse_to
+    with cudasim.simulate():
+        assert torch.device is not before[0]
+    assert (torch.device, torch._C._nn._parse_to) == before and torch.device is before[0]
