@@ -1,0 +1,661 @@
+"""Odd corners of torch: subclasses, modes, transforms, threads, sparse and nested tensors."""
+
+import asyncio
+import copy
+import random
+import subprocess
+import sys
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+from torch.utils.flop_counter import FlopCounterMode
+
+import cudasim
+
+# torch.func.jvp scripts its rules, of which torch itself warns.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+
+ZERO, ONE, HOST = torch.device("cuda:0"), torch.device("cuda:1"), torch.device("cpu")
+BETA = pytest.mark.filterwarnings(
+    "ignore:Sparse .* tensor support is in beta:UserWarning",
+    "ignore:Sparse invariant checks:UserWarning",
+    "ignore:The PyTorch API of nested tensors:UserWarning",
+)
+
+
+@pytest.fixture
+def x(two_gpus):
+    return torch.arange(9.0, device=ONE).reshape(3, 3)
+
+
+def places(tensors):
+    return [tensor.device for tensor in tensors]
+
+
+# ---- scalars and containers
+
+
+def test_python_reads_numbers(x):
+    two = torch.tensor(2, device=ONE)
+    assert (two.item(), int(two), float(two), bool(two), range(5)[two]) == (2, 2, 2.0, True, 2)
+    assert f"{torch.tensor(1.5, device=ONE):.2f}" == "1.50" and f"{two}" == "2"
+    assert str(two) == "tensor(2, device='cuda:1')"
+    assert x.tolist()[1] == [3, 4, 5] and len(x) == 3 and 8.0 in x
+    assert places(x) == [ONE] * 3 and [row.tolist() for row in x][2] == [6, 7, 8]
+    assert torch.tensor([two, two]).device == HOST  # torch reads the numbers
+    assert {x: 1}[x] == 1
+
+
+def test_new_follows_its_tensor(x):
+    made = [x.new([1, 2]), x.new(2, 3), x.new_tensor([1]), x.new_zeros(2), x.new_empty(2)]
+    assert places(made) == [ONE] * 5
+    assert x.new_tensor([1], device="cpu").device == HOST
+    assert x.new_zeros(2, device="cuda:0").device == ZERO
+    assert x.cpu().new([1]).device == x.cpu().new_tensor([1]).device == HOST
+
+
+# ---- subclasses
+
+
+class Plain(torch.Tensor):
+    pass
+
+
+class Overriding(torch.Tensor):
+    called: list = []  # noqa: RUF012
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.called.append(getattr(func, "__name__", str(func)))
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Dispatching(torch.Tensor):
+    """Has memory of its own, and sees each operation."""
+
+    @staticmethod
+    def __new__(cls, elements):
+        return torch.Tensor._make_subclass(cls, elements)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_dispatch__(func, types, args, kwargs or {})
+
+
+class Wrapping(torch.Tensor):
+    """Has no memory: the numbers are in another tensor."""
+
+    seen: list = []  # noqa: RUF012
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, inner.size(), dtype=inner.dtype, device=inner.device, strides=inner.stride()
+        )
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __repr__(self):
+        return f"Wrapping({self.inner})"
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        cls.seen.append(str(func))
+
+        def open_(value):
+            return value.inner if isinstance(value, Wrapping) else value
+
+        def close(value):
+            return Wrapping(value) if isinstance(value, torch.Tensor) else value
+
+        return tree_map(close, func(*tree_map(open_, args), **tree_map(open_, kwargs or {})))
+
+
+@pytest.mark.parametrize("kind", [Plain, Overriding])
+def test_subclasses_keep_class_and_gpu(x, kind):
+    mine = x.as_subclass(kind)
+    for result in (mine + 1, mine.cuda(0), mine.cpu().cuda(1), mine.to(ZERO).to(ONE), mine[0]):
+        assert type(result) is kind and result.is_cuda
+    assert (mine.cuda(0) + 1).device == ZERO and mine.cpu().device == HOST
+    with pytest.raises(RuntimeError, match="at least two devices"):
+        mine + x.cuda(0)
+
+
+def test_torch_function_sees_the_moves(x):
+    Overriding.called.clear()
+    x.as_subclass(Overriding).cuda(0).to("cpu").cpu()
+    assert [name for name in Overriding.called if name != "__get__"] == ["cuda", "to", "cpu"]
+
+
+def test_a_subclass_that_dispatches_with_memory_of_its_own(x):
+    mine = Dispatching(x)
+    assert mine.device == (mine + 1).device == ONE and (mine + 1).sum() == 45
+    assert mine.cuda(0).device == ZERO and mine.cpu().device == HOST
+
+
+def test_wrappers_are_on_the_gpu_of_what_they_wrap(x):
+    mine = Wrapping(x)
+    assert mine.device == ONE and mine.is_cuda and mine.get_device() == 1
+    for result in (mine + 1, mine @ mine, mine + x, mine.clone(), torch.zeros_like(mine)):
+        assert type(result) is Wrapping and result.device == result.inner.device == ONE
+    assert "device='cuda:1'" in repr(mine)
+    with pytest.raises(RuntimeError, match="at least two devices, cuda:1 and cuda:0"):
+        mine + Wrapping(x.cuda(0))
+
+
+def test_wrappers_see_their_moves(x):
+    Wrapping.seen.clear()
+    for target in (ZERO, HOST):
+        moved = Wrapping(x).to(target)
+        assert type(moved) is Wrapping and moved.device == moved.inner.device == target
+    assert Wrapping.seen.count("aten._to_copy.default") == 2
+    assert Wrapping(x.cpu()).cuda(1).inner.device == ONE
+    assert torch.equal(moved.inner, x.cpu())
+
+
+def test_wrappers_hold_no_memory_of_their_own(x):
+    before = torch.cuda.memory_allocated(1)
+    mine = Wrapping(x)
+    assert torch.cuda.memory_allocated(1) == before
+    del mine
+
+
+def test_parameters_buffers_and_lists(x):
+    weight = nn.Parameter(x)
+    assert weight.device == ONE and type(weight.cuda(0)) is torch.Tensor
+    assert weight.cuda(0).device == ZERO and weight.cuda(1) is weight
+    assert nn.Buffer(x).device == ONE
+    listed = nn.ParameterList([weight, x.cuda(0)])
+    assert places(listed) == [ONE, ZERO]
+    assert "3x3 (cuda:1)" in repr(listed) and "3x3 (cuda:0)" in repr(listed)
+    assert places(listed.to("cuda:1")) == [ONE, ONE]
+    assert places(nn.ParameterDict({"a": x}).cpu().values()) == [HOST]
+
+
+# ---- modes
+
+
+class Logging(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.log = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        self.log.append((str(func), out.device if isinstance(out, torch.Tensor) else None))
+        return out
+
+
+def test_a_mode_above_sees_operations_and_moves_with_their_devices(x):
+    with Logging() as logging:
+        y = x + 1
+        y.cuda(0)
+        y.cpu()
+        torch.ones(2) * 2
+    assert ("aten.add.Tensor", ONE) in logging.log and ("aten.mul.Tensor", HOST) in logging.log
+    copies = [device for name, device in logging.log if name == "aten._to_copy.default"]
+    assert copies == [ZERO, HOST]
+
+
+def test_a_mode_below_sees_the_cpu():
+    with Logging() as logging, cudasim.simulate(2):
+        y = torch.ones(2, device=ONE) + 1
+        assert y.device == ONE
+    assert ("aten.add.Tensor", HOST) in logging.log
+
+
+def test_each_operation_is_seen_once(x):
+    with Logging() as logging:
+        x @ x
+    assert [name for name, _ in logging.log] == ["aten.mm.default"]
+
+
+def test_flops_are_counted_once_forward_and_backward(x):
+    with FlopCounterMode(display=False) as counter:
+        (x @ x.clone().requires_grad_()).sum().backward()
+    assert counter.get_total_flops() == 2 * (2 * 3**3)
+
+
+def test_a_function_mode(x):
+    class Names(TorchFunctionMode):
+        def __init__(self):
+            super().__init__()
+            self.names = []
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.names.append(getattr(func, "__name__", str(func)))
+            return func(*args, **(kwargs or {}))
+
+    with Names() as mode:
+        y = (x + 1).cuda(0)
+        z = torch.ones(2, device=ONE)
+    assert (y.device, z.device) == (ZERO, ONE)
+    assert {"add", "cuda", "ones"} <= set(mode.names)
+
+
+def test_fake_tensors(x):
+    held = torch.cuda.memory_allocated(1)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        made = torch.empty(2, 3)
+        assert made.device == HOST and (made + 1).device == HOST
+        assert torch.empty(2, device=ONE).device == (torch.ones(2, device=ONE) * 2).device == ONE
+        assert torch.cuda.memory_allocated(1) == held  # fake tensors have no numbers
+        like = mode.from_tensor(x)
+        assert like.device == (like @ like).device == ONE and (like @ like).shape == (3, 3)
+    assert (x + 1).device == ONE
+
+
+# ---- torch.func, export
+
+
+def test_vmap(x):
+    batch = torch.stack([x, x + 1])
+    mapped = torch.vmap(lambda one: (one @ one).sum() + torch.ones((), device=ONE))(batch)
+    assert mapped.device == ONE
+    assert torch.allclose(mapped.cpu(), torch.stack([(b @ b).sum() + 1 for b in batch.cpu()]))
+    moved = torch.vmap(lambda one: one.to(ZERO) * 2)(batch)
+    assert moved.device == ZERO and torch.equal(moved.cpu(), batch.cpu() * 2)
+    assert torch.vmap(lambda one: one.sum())(batch.cpu()).device == HOST
+    with pytest.raises(RuntimeError, match="at least two devices"):
+        torch.vmap(lambda one: one + x.cuda(0))(batch)
+
+
+def test_inside_a_transform_tensors_know_their_gpu(x):
+    seen = []
+
+    def look(one):
+        seen.append((one.device, one.is_cuda))
+        return one.sum()
+
+    torch.vmap(look)(x)
+    torch.func.grad(look)(x)
+    torch.func.jvp(look, (x,), (x,))
+    torch.func.functionalize(look)(x)
+    assert seen == [(ONE, True)] * 4
+
+
+def test_derivatives_by_transform(x):
+    assert places([torch.func.grad(lambda one: (one * one).sum())(x)]) == [ONE]
+    across = torch.func.grad(lambda one: (one.to(ZERO) * 3).sum())(x)
+    assert across.device == ONE and torch.equal(across.cpu(), torch.full((3, 3), 3.0))
+    value, tangent = torch.func.jvp(lambda one: one.to(ZERO) * 3, (x,), (torch.ones_like(x),))
+    assert places([value, tangent]) == [ZERO, ZERO] and tangent.sum() == 27
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        got = transform(torch.sin)(x)
+        assert got.device == ONE
+        assert torch.allclose(got.cpu(), transform(torch.sin)(x.cpu()))
+    assert torch.func.hessian(lambda one: (one**3).sum())(x).device == ONE
+    per_sample = torch.vmap(torch.func.grad(lambda one: (one.to(ZERO) ** 2).sum()))(x)
+    assert per_sample.device == ONE and torch.equal(per_sample.cpu(), 2 * x.cpu())
+
+
+def test_functional_call_and_functionalize(x):
+    out = torch.func.functional_call(nn.Linear(3, 3).cuda(1), {"weight": x, "bias": x[0]}, (x,))
+    assert out.device == ONE
+    assert torch.func.functionalize(lambda one: one.add_(1))(x.clone()).device == ONE
+
+
+def test_export_on_the_host_is_undisturbed(two_gpus):
+    program = torch.export.export(nn.Linear(3, 2), (torch.ones(1, 3),))
+    assert program.module()(torch.ones(1, 3)).device == HOST
+
+
+# ---- meta
+
+
+def test_meta_tensors(x):
+    meta = torch.empty(3, 3, device="meta")
+    assert meta.device.type == x.to("meta").device.type == (meta + meta).device.type == "meta"
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor; no data!"):
+        meta.to(ONE)
+    with pytest.raises(NotImplementedError, match=r"Please use torch\.nn\.Module\.to_empty"):
+        nn.Linear(3, 3, device="meta").to(ONE)
+    net = nn.Linear(3, 3, device="meta").to_empty(device=ONE)
+    assert set(places(net.parameters())) == {ONE}
+    for first, second in ((meta, x), (x, meta)):
+        with pytest.raises(RuntimeError) as error:
+            first + second
+        assert str(error.value) == (
+            f"Tensor on device {second.device} is not on the expected device {first.device}!"
+        )
+
+
+# ---- threads
+
+
+def test_threads_see_the_gpus(x):
+    found = []
+
+    class Own(threading.Thread):  # a run of its own, as Timer and many workers have
+        def run(self):
+            found.append((x + 1).device)
+
+    threads = [
+        Own(),
+        threading.Thread(target=lambda: found.append((torch.ones(2, device=ONE) + 1).device)),
+        threading.Timer(0.001, lambda: found.append((x + 1).device)),
+    ]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    assert found == [ONE] * 3
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda i: (torch.ones(2, device=f"cuda:{i}") + 1).device, [0, 1])) == [
+            ZERO,
+            ONE,
+        ]
+
+
+def test_a_pool_older_than_the_simulation_sees_the_gpus():
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()  # the thread is there
+        with cudasim.simulate(2):
+            x = torch.ones(2, device=ONE)
+            assert pool.submit(lambda: (x + 1).device).result() == ONE
+        assert pool.submit(lambda: (torch.ones(2) + 1).device).result() == HOST
+
+
+def test_asyncio(x):
+    async def compute():
+        await asyncio.sleep(0)
+        return (x + 1).device, await asyncio.to_thread(lambda: (x + 1).device)
+
+    assert asyncio.run(compute()) == (ONE, ONE)
+
+
+def test_threads_share_the_count_of_memory(two_gpus):
+    before = torch.cuda.memory_allocated(0)
+
+    def work():
+        for _ in range(200):
+            torch.ones(300, device=ZERO).add_(1).mul(2)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert torch.cuda.memory_allocated(0) == before
+
+
+# ---- quantized, MKL-DNN, complex
+
+
+@pytest.mark.filterwarnings("ignore")  # quantization is deprecated, and says so in many ways
+def test_quantized_tensors(x):
+    quantized = torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+    results = [quantized, quantized.dequantize(), quantized.int_repr()]
+    assert places(results) == [ONE] * 3
+    assert quantized.cpu().device == HOST and quantized.cpu().cuda(0).device == ZERO
+
+
+def test_mkldnn_is_the_hosts(x):
+    words = "Could not run 'aten::to_mkldnn' with arguments from the 'CUDA' backend"
+    with pytest.raises(NotImplementedError, match=words):
+        x.to_mkldnn()
+    assert x.cpu().to_mkldnn().device == HOST
+
+
+def test_complex_and_conjugate_views(x):
+    z = torch.complex(x, x + 1)
+    assert places([z, z.real, z.imag, z.conj(), torch.view_as_real(z)]) == [ONE] * 5
+    assert torch.equal(z.conj().cpu(), z.cpu().conj())
+
+
+# ---- sparse and nested
+
+
+@BETA
+def test_sparse_tensors_and_their_parts(x):
+    sparse = x.to_sparse()
+    assert sparse.device == ONE and sparse.is_cuda and sparse.get_device() == 1
+    parts = [sparse.indices(), sparse.values(), sparse.coalesce(), sparse.to_dense()]
+    results = [sparse + sparse, sparse @ x, torch.sparse.mm(sparse, x), sparse * 2, sparse.t()]
+    assert places([*parts, *results]) == [ONE] * 9
+    assert torch.equal((sparse @ x).cpu(), x.cpu().to_sparse() @ x.cpu())
+    assert repr(torch.eye(2, device=ONE).to_sparse()) == (
+        "tensor(indices=tensor([[0, 1],\n                       [0, 1]]),\n"
+        "       values=tensor([1., 1.]),\n"
+        "       device='cuda:1', size=(2, 2), nnz=2, layout=torch.sparse_coo)"
+    )
+    with pytest.raises(RuntimeError, match="at least two devices, cuda:"):
+        torch.sparse.mm(sparse, x.cuda(0))
+
+
+@BETA
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.to_sparse(),
+        lambda x: x.to_sparse_csr(),
+        lambda x: x.to_sparse_csc(),
+        lambda x: x.to_sparse_bsr((1, 1)),
+        lambda x: x.to_sparse_bsc((1, 1)),
+    ],
+    ids=["coo", "csr", "csc", "bsr", "bsc"],
+)
+def test_sparse_layouts_move(x, make):
+    def parts(sparse):
+        if sparse.layout is torch.sparse_coo:
+            return [sparse.values(), sparse.indices()]
+        if sparse.layout in (torch.sparse_csr, torch.sparse_bsr):
+            return [sparse.values(), sparse.crow_indices(), sparse.col_indices()]
+        return [sparse.values(), sparse.ccol_indices(), sparse.row_indices()]
+
+    sparse = make(x)
+    for target in (ZERO, ONE, HOST):
+        before = torch.cuda.memory_allocated(0)
+        moved = sparse.to(target)
+        grown = torch.cuda.memory_allocated(0) - before  # the indices too, though unseen so far
+        assert set(places([moved, *parts(moved), moved.to_dense()])) == {target}
+        assert torch.equal(moved.to_dense().cpu(), x.cpu())
+        expected = sum(-(-part.nbytes // 512) * 512 for part in parts(moved))
+        assert grown == (expected if target == ZERO else 0)
+        del moved
+    assert set(places(parts(sparse))) == {ONE}
+
+
+@BETA
+def test_sparse_constructors(two_gpus):
+    indices, values = torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 2.0])
+    made = [
+        torch.sparse_coo_tensor(indices, values, (2, 2), device=ONE),
+        torch.sparse_coo_tensor(indices, values.cuda(1), (2, 2)),  # indices follow the values
+        torch.sparse_coo_tensor(indices.cuda(1), values.cuda(1)),
+        torch.sparse_coo_tensor(indices=indices, values=values, size=(2, 2), device=ONE),
+        torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], (2, 2), device=ONE),
+        torch.sparse_coo_tensor((2, 2), device=ONE),
+        torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0, 2.0], (2, 2), device=ONE),
+        torch.sparse_csc_tensor([0, 1, 2], [0, 1], values.cuda(1)),
+    ]
+    assert places(made) == [ONE] * 8
+    assert places([made[0]._indices(), made[0]._values(), indices, values]) == [
+        ONE,
+        ONE,
+        HOST,
+        HOST,
+    ]
+    assert torch.sparse_coo_tensor(indices, values).device == HOST
+    assert made[0].to_dense().tolist() == [[0, 1], [2, 0]]
+
+
+@BETA
+def test_sparse_gradients(two_gpus):
+    table = nn.Embedding(5, 3, sparse=True).cuda(1)
+    table(torch.tensor([1, 2], device=ONE)).sum().backward()
+    gradient = table.weight.grad
+    assert gradient.layout is torch.sparse_coo
+    assert places([gradient, gradient._indices(), gradient._values()]) == [ONE] * 3
+    torch.optim.SparseAdam(table.parameters()).step()
+    assert table.weight.device == ONE
+
+
+@BETA
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_tensors(x, layout):
+    nested = torch.nested.nested_tensor([x, x[:2]], layout=layout)
+    results = [nested, nested * 2, nested.to_padded_tensor(0.0), *nested.unbind()]
+    assert places(results) == [ONE] * 5
+    assert nested.cuda(0).device == ZERO and nested.cpu().device == HOST
+    made = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout, device=ONE)
+    assert made.device == ONE and made.is_leaf
+    assert torch.nested.as_nested_tensor([x, x[:2]], layout=layout).device == ONE
+
+
+# ---- warnings
+
+
+def test_enabling_warns_of_nothing():
+    program = (
+        "import warnings; warnings.simplefilter('error')\n"
+        "import torch, cudasim\n"
+        "with cudasim.simulate(2):\n"
+        "    x = torch.ones(2, 3, device='cuda', requires_grad=True)\n"
+        "    (x.cuda(1) @ x.cuda(1).T).sum().backward()\n"
+        "    repr(x.cpu()), x.tolist(), x.grad.device\n"
+        "    torch.nn.Linear(3, 2).cuda()(x)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+# ---- random programs
+
+
+class Program:
+    """A random program on two GPUs and the CPU, run beside its twin on the CPU alone.
+
+    `values` holds (tensor, its twin, where it must be); the last follows a model of four
+    lines: a move goes where it is told, all else stays where its operands are.
+    """
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        torch.manual_seed(seed)
+        self.values = []
+        for device in (ZERO, ONE, HOST):
+            twin = torch.randn(4, 4)
+            self.values.append((twin.clone().to(device), twin, device))
+
+    def step(self):
+        tensor, twin, device = self.random.choice(self.values)
+        beside = [value for value in self.values if value[2] == device]
+        other, other_twin, _ = self.random.choice(beside)
+        kind = self.random.choice(
+            "move alone pair inplace view index reduce cat copy across gradient where make".split()
+        )
+        getattr(self, kind)(tensor, twin, device, other, other_twin)
+        if len(self.values) > 12:
+            self.values.pop(self.random.randrange(len(self.values)))
+
+    def keep(self, tensor, twin, device):
+        assert tensor.device == device, (tensor.device, device)
+        assert tensor.is_cuda == (device.type == "cuda")
+        assert torch.equal(tensor.detach().cpu(), twin.detach())
+        # Copies, so that what shares memory on one side shares it on the other.
+        self.values.append((tensor.detach().clone(), twin.detach().clone(), device))
+
+    def move(self, tensor, twin, device, *_):
+        target = self.random.choice([ZERO, ONE, HOST])
+        moved = tensor.to(target)
+        assert (moved is tensor) == (target == device)
+        self.keep(moved.clone(), twin.clone(), target)
+
+    def alone(self, tensor, twin, device, *_):
+        name = self.random.choice("sin tanh relu neg abs exp sigmoid softmax t contiguous".split())
+        more = (0,) if name == "softmax" else ()
+        self.keep(getattr(tensor, name)(*more).clone(), getattr(twin, name)(*more).clone(), device)
+
+    def pair(self, tensor, twin, device, other, other_twin):
+        name = self.random.choice("add sub mul maximum matmul".split())
+        self.keep(getattr(tensor, name)(other), getattr(twin, name)(other_twin), device)
+
+    def inplace(self, tensor, twin, device, *_):
+        tensor.mul_(0.5).add_(1)
+        twin.mul_(0.5).add_(1)
+        self.keep(tensor.clone(), twin.clone(), device)
+
+    def view(self, tensor, twin, device, *_):
+        part, part_twin = tensor[1:3, ::2], twin[1:3, ::2]
+        assert part.device == device
+        part.zero_()
+        part_twin.zero_()
+        self.keep(tensor.reshape(2, 8).view(4, 4).clone(), twin.reshape(2, 8).view(4, 4), device)
+
+    def index(self, tensor, twin, device, *_):
+        chosen = [self.random.randrange(4) for _ in range(4)]
+        index = torch.tensor(chosen, device=self.random.choice([device, HOST]))
+        self.keep(tensor[index], twin[chosen], device)
+        tensor[index] = 2.0
+        twin[chosen] = 2.0
+
+    def reduce(self, tensor, twin, device, *_):
+        total, twin_total = tensor.sum(0), twin.sum(0)
+        assert total.device == device
+        self.keep(tensor - total, twin - twin_total, device)
+
+    def cat(self, tensor, twin, device, other, other_twin):
+        joined = torch.cat([tensor, other])
+        assert joined.device == device
+        first, second = joined.chunk(2)
+        self.keep((first + second).clone(), torch.cat([twin, other_twin])[:4] + other_twin, device)
+
+    def copy(self, tensor, twin, device, *_):
+        self.keep(copy.deepcopy(tensor), copy.deepcopy(twin), device)
+        target, target_twin, _ = self.random.choice(self.values)
+        if target is not tensor:
+            target.copy_(tensor)
+            target_twin.copy_(twin)
+
+    def across(self, tensor, twin, device, *_):
+        strangers = [value for value in self.values if value[2] != device]
+        if strangers:
+            with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+                tensor + self.random.choice(strangers)[0]
+
+    def gradient(self, tensor, twin, device, *_):
+        target = self.random.choice([ZERO, ONE, HOST])
+        leaf, leaf_twin = tensor.clone().requires_grad_(), twin.clone().requires_grad_()
+        ((leaf * 2).to(target).tanh() ** 2).sum().backward()
+        ((leaf_twin * 2).tanh() ** 2).sum().backward()
+        self.keep(leaf.grad, leaf_twin.grad, device)
+
+    def where(self, tensor, twin, device, other, other_twin):
+        chosen = torch.where(tensor > 0, tensor, other)
+        self.keep(chosen, torch.where(twin > 0, twin, other_twin), device)
+
+    def make(self, *_):
+        device = self.random.choice([ZERO, ONE, HOST])
+        self.keep(torch.full((4, 4), 3.0, device=device), torch.full((4, 4), 3.0), device)
+
+
+def run_program(seed, steps=20):
+    program = Program(seed)
+    for _ in range(steps):
+        program.step()
+    for tensor, twin, device in program.values:
+        assert tensor.device == device and torch.equal(tensor.cpu(), twin)
+
+
+@pytest.mark.parametrize("first", range(0, 200, 20))
+def test_random_programs_agree_with_the_cpu_and_give_all_memory_back(two_gpus, first):
+    for seed in range(first, first + 20):
+        run_program(seed)
+        held = torch.cuda.memory_allocated(0), torch.cuda.memory_allocated(1)
+        assert held == (0, 0), f"the program of seed {seed} left {held} bytes"
+
+
+def test_warnings_filters_are_left_alone():
+    before = list(warnings.filters)
+    with cudasim.simulate(2):
+        assert warnings.filters == before
+    assert warnings.filters == before
