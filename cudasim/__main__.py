@@ -1,0 +1,143 @@
+"""`python -m cudasim [--gpus N] [--card NAME] script.py ...`: run a program on simulated GPUs.
+
+The program runs as `python script.py ...` or `python -m module ...` would run it: its own
+arguments, folder, `__main__` module, traceback and exit code.
+"""
+
+import argparse
+import builtins
+import importlib.util
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+
+from cudasim import environment, startup
+
+# Lines of a traceback that the program did not write: this package's, and Python's importer's.
+_OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, "<frozen importlib")
+
+
+class NoSuchProgram(Exception):
+    """What was to be run is not there."""
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """What the command line asks for: gpus, card, force, module, full_traceback, program."""
+    parser = argparse.ArgumentParser(
+        "python -m cudasim",
+        usage="%(prog)s [--gpus N] [--card NAME] [--force] (script.py | -m module) [argument ...]",
+        description="Run a Python program on simulated CUDA GPUs.",
+        epilog="'python -m cudasim.kernel' installs a Jupyter kernel that does the same.",
+        allow_abbrev=False,
+    )
+    number = os.environ.get(environment.GPUS) or "2"
+    card = os.environ.get(environment.CARD) or "T4"
+    parser.add_argument("--gpus", default=number, metavar="N", help="how many GPUs (2)")
+    parser.add_argument("--card", default=card, metavar="NAME", help="which card (T4)")
+    parser.add_argument("--force", action="store_true", help="even where real GPUs are")
+    parser.add_argument("--full-traceback", action="store_true", help="show cudasim's lines too")
+    parser.add_argument("-m", "--module", action="store_true", help="run a module, not a file")
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="the program, its arguments")
+    options = parser.parse_args(arguments)
+    if not options.program:
+        parser.error("name a script, or a module with -m")
+    try:
+        options.gpus = environment.read_number(options.gpus, "--gpus")
+    except ValueError as error:
+        parser.error(str(error))
+    return options
+
+
+def find_script(path: str) -> tuple[CodeType, dict]:
+    """The code of a script, or of the `__main__` in a folder or zip file, and its globals."""
+    path = os.path.abspath(path)
+    importer = pkgutil.get_importer(path)
+    spec = importer.find_spec("__main__") if importer else None
+    if spec is not None and spec.loader is not None:  # a folder or a zip file
+        sys.path[0:1] = [path]
+        return spec.loader.get_code("__main__"), {**names_of(spec), "__spec__": spec}
+    try:
+        source = Path(path).read_bytes()
+    except OSError as error:
+        raise NoSuchProgram(f"can't open file {path!r}: {error.strerror}") from None
+    if not sys.flags.safe_path:
+        sys.path[0] = os.path.dirname(os.path.realpath(path))
+    loader = SourceFileLoader("__main__", path)
+    names = {"__file__": path, "__cached__": None, "__loader__": loader, "__package__": None}
+    return compile(source, path, "exec"), names
+
+
+def find_module(name: str) -> tuple[CodeType, dict]:
+    """The code of a module, or of the `__main__` of a package, and its globals."""
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            name += ".__main__"
+            spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not name.startswith(error.name):
+            raise
+        spec = None
+    code = spec.loader.get_code(spec.name) if spec and spec.loader else None
+    if code is None:
+        raise NoSuchProgram(f"No module named {name}")
+    sys.argv[0] = spec.origin
+    return code, {**names_of(spec), "__spec__": spec}
+
+
+def names_of(spec: ModuleSpec) -> dict:
+    """The globals that tell a module where it comes from."""
+    return {
+        "__file__": spec.origin,
+        "__cached__": spec.cached,
+        "__loader__": spec.loader,
+        "__package__": spec.parent,
+    }
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the program as the `__main__` module. An exception is told as Python tells one."""
+    sys.argv = options.program
+    main = ModuleType("__main__")
+    try:
+        code, names = (find_module if options.module else find_script)(options.program[0])
+        main.__dict__.update({"__builtins__": builtins, "__spec__": None, **names})
+        sys.modules["__main__"] = main
+        exec(code, main.__dict__)
+    except SystemExit:
+        raise
+    except NoSuchProgram as error:
+        print(f"cudasim: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BaseException as error:  # whatever it is, the program's own hook tells it
+        if not options.full_traceback:
+            error.__traceback__ = without_ours(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+
+
+def without_ours(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback less the lines of this package: what real GPUs would leave of it."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+        trace = trace.tb_next
+    if trace is not None:
+        trace.tb_next = without_ours(trace.tb_next)
+    return trace
+
+
+def main() -> None:
+    """Simulate, then run the program."""
+    options = parse()
+    os.environ[environment.GPUS] = str(options.gpus)
+    os.environ[environment.CARD] = options.card
+    os.environ[environment.FORCE] = "1" if options.force else "0"
+    startup.simulate_as_asked()
+    run(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""`%load_ext cudasim`, and the magic `%cudasim 2 --card H100`, for notebooks."""
+
+import shlex
+from typing import Any
+
+from cudasim import switch
+from cudasim.environment import read_number
+
+USAGE = "usage: %cudasim [GPUS] [--card NAME] [--force]"
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Simulate two GPUs, unless some are simulated already, and register `%cudasim`."""
+    shell.register_magic_function(cudasim, "line", "cudasim")
+    if not switch.is_enabled():
+        switch.enable()
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """End the simulation and take `%cudasim` away."""
+    shell.magics_manager.magics["line"].pop("cudasim", None)
+    switch.disable()
+
+
+def cudasim(line: str) -> None:
+    """`%cudasim [GPUS] [--card NAME] [--force]`: begin anew with other GPUs.
+
+    Tensors on the GPUs of before are unusable. Bad input gets one line, and changes nothing.
+    """
+    try:
+        wanted = read(line)
+        switch.check(wanted["gpus"], wanted["card"])
+        switch.disable()
+        switch.enable(**wanted)
+    except (ValueError, RuntimeError) as error:
+        print(f"cudasim: {error}")
+
+
+def read(line: str) -> dict:
+    """The arguments of `enable` that `line` names. Raises ValueError if it says anything else."""
+    wanted = {"gpus": 2, "card": "T4", "force": False}
+    words = iter(shlex.split(line))
+    for word in words:
+        if word == "--force":
+            wanted["force"] = True
+        elif word == "--card":
+            wanted["card"] = next(words, "")
+        elif word.startswith("--"):
+            raise ValueError(f"{word}: no such option; {USAGE}")
+        else:
+            wanted["gpus"] = read_number(word, "GPUS")
+    return wanted

@@ -1,0 +1,66 @@
+"""Simulate as the environment asks, as soon as torch has been imported.
+
+`cudasim.pth` calls `begin` when Python starts, if CUDASIM_GPUS is set. Torch takes a second
+to import and most programs never do, so it is awaited, not imported.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from cudasim import environment
+
+
+class AfterTorch(MetaPathFinder):
+    """Stands before Python's finders until torch is found; loads nothing itself."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where the others find torch, with a loader that simulates when it is done."""
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            sys.meta_path.insert(0, self)  # torch is not there yet
+            return spec
+        loader = spec.loader
+
+        def exec_module(module: ModuleType) -> None:
+            del loader.exec_module  # the loader is again what Python made
+            loader.exec_module(module)
+            simulate_as_asked()
+
+        loader.exec_module = exec_module
+        return spec
+
+
+def begin() -> None:
+    """Simulate once torch is there; called when Python starts."""
+    if "torch" in sys.modules:
+        simulate_as_asked()
+    elif not any(isinstance(finder, AfterTorch) for finder in sys.meta_path):
+        sys.meta_path.insert(0, AfterTorch())
+
+
+def simulate_as_asked() -> None:
+    """Simulate what the environment asks for; one line on stderr says so.
+
+    Ends the program with one line if the environment asks for what cannot be.
+    """
+    from cudasim import switch  # imports torch
+
+    try:
+        wanted = environment.asked()
+        if wanted is None or switch.is_enabled():
+            return
+        quiet = environment.quiet()
+        line = switch.begin(**wanted, inherited=True)
+    except (ValueError, RuntimeError) as error:
+        sys.exit(f"cudasim: {error}")
+    if not quiet:
+        print(line, file=sys.stderr)

@@ -1,0 +1,411 @@
+"""Every way into a simulation, what a program finds there, and that leaving leaves nothing."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from programs import ROOT, run, write
+
+import cudasim
+from cudasim import environment, startup
+
+LINE = "cudasim: 2 simulated GPUs (T4); real values, computed on the CPU\n"
+INHERIT = os.pathsep.join([str(ROOT / "cudasim" / "inherit"), str(ROOT)])
+
+
+def test_functions(capsys):
+    assert not cudasim.is_enabled() and not torch.cuda.is_available()
+    cudasim.enable(gpus=3, card="H100")
+    try:
+        assert cudasim.is_enabled() and torch.cuda.device_count() == 3
+        assert torch.ones(2, device="cuda:2").get_device() == 2
+    finally:
+        cudasim.disable()
+    assert capsys.readouterr().out == LINE.replace("2 sim", "3 sim").replace("T4", "H100")
+    assert not cudasim.is_enabled() and not torch.cuda.is_available()
+    cudasim.disable()  # a second time does nothing
+
+
+def test_context_manager(capsys):
+    with cudasim.simulate(gpus=2, card="T4"):
+        assert torch.cuda.device_count() == 2
+        assert "simulated" in torch.cuda.get_device_name(0).lower()
+    assert capsys.readouterr().out == LINE
+    assert not torch.cuda.is_available()
+
+
+def test_real_gpus_are_left_alone_unless_forced(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    before = dict(os.environ)
+    with cudasim.simulate(gpus=2):
+        assert not cudasim.is_enabled()
+        assert os.environ == before  # nothing for children either
+    assert capsys.readouterr().out == (
+        "cudasim: 2 real GPUs are here, nothing is simulated (force=True does)\n"
+    )
+    with cudasim.simulate(gpus=3):  # more than there are
+        assert cudasim.is_enabled()
+    with cudasim.simulate(gpus=2, force=True):
+        assert cudasim.is_enabled()
+        assert os.environ[environment.FORCE] == "1"
+
+
+def test_children_are_told_while_it_lasts():
+    before = dict(os.environ)
+    with cudasim.simulate(gpus=3, card="H100"):
+        assert os.environ["CUDASIM_GPUS"] == "3" and os.environ["CUDASIM_CARD"] == "H100"
+        child = "import torch; print(torch.cuda.device_count(), torch.ones(2, device='cuda:2'))"
+        out = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True)
+        assert (out.stdout, out.stderr) == ("3 tensor([1., 1.], device='cuda:2')\n", "")
+    assert os.environ == before
+
+
+ABOUT = """
+    import __main__, sys, torch
+    print(__name__, __main__.__dict__ is globals(), sys.argv[1:], torch.cuda.device_count())
+    print(sys.argv[0]); print(sys.path[0]); print(__file__); print(__spec__ and __spec__.name)
+"""
+
+
+@pytest.mark.parametrize("how", [["script.py"], ["-m", "pack.mod"], ["-m", "pack"], ["folder"]])
+def test_a_program_finds_itself_as_without_the_simulation(tmp_path, how):
+    for name in ("script.py", "pack/mod.py", "pack/__main__.py", "folder/__main__.py"):
+        write(tmp_path / name, ABOUT)
+    write(tmp_path / "pack" / "__init__.py", "")
+    plain = run(*how, "--gpus", "7", "-m", cwd=tmp_path)
+    simulated = run("-m", "cudasim", *how, "--gpus", "7", "-m", cwd=tmp_path)
+    assert plain.returncode == simulated.returncode == 0
+    assert plain.stdout.startswith("__main__ True ['--gpus', '7', '-m'] 0\n")
+    expected = plain.stdout.replace("] 0\n", "] 2\n")
+    assert simulated.stdout == expected
+    assert simulated.stderr == LINE
+
+
+CRASH = """
+    import sys, torch
+    def add():
+        return torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+    if len(sys.argv) > 1:
+        sys.exit({"none": None, "seven": 7, "text": "why"}[sys.argv[1]])
+    add()
+"""
+
+
+def test_a_crash_has_its_own_traceback_and_exit_code(tmp_path):
+    script = write(tmp_path / "crash.py", CRASH)
+    got = run("-m", "cudasim", script, cwd=tmp_path)
+    assert got.returncode == 1
+    lines = got.stderr.removeprefix(LINE).splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1] == f'  File "{script}", line 7, in <module>'
+    assert [line for line in lines if line.startswith("  File") and str(script) not in line] == []
+    assert lines[-1] == (
+        "RuntimeError: Expected all tensors to be on the same device, but found at least two "
+        "devices, cuda:0 and cuda:1!"
+    )
+    full = run("-m", "cudasim", "--full-traceback", script, cwd=tmp_path)
+    assert "rule.py" in full.stderr  # the test above would see it
+
+
+@pytest.mark.parametrize(("word", "code"), [("none", 0), ("seven", 7), ("text", 1)])
+def test_exit_codes(tmp_path, word, code):
+    script = write(tmp_path / "crash.py", CRASH)
+    got = run("-m", "cudasim", script, word, cwd=tmp_path)
+    assert (got.returncode, got.stderr) == (code, LINE + ("why\n" if word == "text" else ""))
+
+
+def test_a_syntax_error_is_told_as_python_tells_it(tmp_path):
+    script = write(tmp_path / "bad.py", "x = (\n")
+    plain, simulated = (run(*how, script, cwd=tmp_path) for how in ([], ["-m", "cudasim"]))
+    assert simulated.stderr == LINE + plain.stderr
+    assert simulated.returncode == plain.returncode == 1
+
+
+def test_the_environment_is_enough_for_a_plain_python(tmp_path):
+    script = write(
+        tmp_path / "plain.py",
+        """
+        import sys
+        assert "torch" not in sys.modules
+        import torch
+        assert type(torch.__spec__.loader).__name__ == "SourceFileLoader"
+        assert "exec_module" not in vars(torch.__spec__.loader)
+        print(torch.cuda.device_count(), torch.cuda.get_device_name(1), torch.cuda.is_available())
+        """,
+    )
+    variables = {"PYTHONPATH": INHERIT, "CUDASIM_GPUS": "2", "CUDASIM_CARD": "H100"}
+    got = run(script, cwd=tmp_path, **variables)
+    assert got.stderr == LINE.replace("T4", "H100")
+    assert got.stdout.startswith("2 Simulated GPU (H100") or "H100" in got.stdout
+    got = run(script, cwd=tmp_path, PYTHONPATH=INHERIT)
+    assert (got.stderr == "" and got.stdout == "") or got.returncode  # no GPU, no name of one
+
+
+def test_another_sitecustomize_still_runs(tmp_path):
+    write(tmp_path / "own" / "sitecustomize.py", "print('mine')")
+    path = os.pathsep.join([INHERIT, str(tmp_path / "own")])
+    for gpus in ("", "2"):
+        got = run("-c", "print('program')", cwd=tmp_path, PYTHONPATH=path, CUDASIM_GPUS=gpus)
+        assert (got.stdout, got.stderr) == ("mine\nprogram\n", "")
+
+
+def test_the_line_of_the_pth_costs_nothing_without_the_variable(tmp_path):
+    line = (ROOT / "cudasim" / "cudasim.pth").read_text()
+    program = f"{line}\nimport sys; print([n for n in ('cudasim', 'torch') if n in sys.modules])"
+    assert run("-c", program, cwd=tmp_path).stdout == "[]\n"
+    got = run("-c", program, cwd=tmp_path, CUDASIM_GPUS="2")
+    assert (got.stdout, got.stderr) == ("['cudasim']\n", "")
+
+
+def test_a_missing_torch_stays_missing(monkeypatch):
+    finder = startup.AfterTorch()
+    monkeypatch.setattr(sys, "meta_path", [finder])
+    monkeypatch.delitem(sys.modules, "torch")
+    assert finder.find_spec("torch", None) is None
+    assert sys.meta_path == [finder]  # it waits on
+    assert finder.find_spec("numpy", None) is None
+
+
+CHILDREN = """
+    import multiprocessing, os, sys
+    import torch, torch.multiprocessing
+    from torch.utils.data import DataLoader, Dataset
+    {enable}
+
+    def look(index, queue):
+        x = torch.full((2,), float(index), device="cuda:1")
+        queue.put((str(x.device), (x + 1).tolist()))
+
+    def share(queue, done):
+        shared = queue.get()
+        assert shared.device == torch.device("cuda:1"), shared.device
+        assert (shared + torch.ones(3, device="cuda:1")).tolist() == [1, 1, 1]
+        shared[0] = 7
+        done.put(1)
+
+    class Rows(Dataset):
+        def __len__(self):
+            return 2
+        def __getitem__(self, index):
+            return torch.cuda.device_count(), float(torch.ones(3, device="cuda").sum())
+
+    if __name__ == "__main__":
+        for method in "fork", "spawn":
+            context = torch.multiprocessing.get_context(method)
+            queue = context.SimpleQueue()
+            process = context.Process(target=look, args=(4, queue))
+            process.start(); print(method, queue.get()); process.join()
+        queue, done = context.SimpleQueue(), context.SimpleQueue()
+        process = context.Process(target=share, args=(queue, done))
+        process.start()
+        x = torch.zeros(3, device="cuda:1")
+        queue.put(x); done.get(); process.join()
+        print("shared", process.exitcode, x.tolist())
+        torch.multiprocessing.spawn(look, (queue,), nprocs=2)
+        print(sorted([queue.get(), queue.get()]))
+        for method in "fork", "spawn":
+            loader = DataLoader(Rows(), num_workers=1, multiprocessing_context=method)
+            print([[float(value) for value in row] for row in loader])
+"""
+
+
+@pytest.mark.parametrize("way", ["-m cudasim", "enable()"])
+def test_processes_that_a_program_starts_see_the_gpus(tmp_path, way):
+    enable = "import cudasim; cudasim.enable(gpus=2)" if way == "enable()" else ""
+    script = write(tmp_path / "parent.py", CHILDREN.replace("{enable}", enable))
+    got = run(*([] if enable else ["-m", "cudasim"]), script, cwd=tmp_path)
+    assert got.returncode == 0, got.stderr
+    out = got.stdout.removeprefix(LINE)
+    assert out.splitlines() == [
+        "fork ('cuda:1', [5.0, 5.0])",
+        "spawn ('cuda:1', [5.0, 5.0])",
+        "shared 0 [7.0, 0.0, 0.0]",
+        "[('cuda:1', [1.0, 1.0]), ('cuda:1', [2.0, 2.0])]",
+        "[[2.0, 3.0], [2.0, 3.0]]",
+        "[[2.0, 3.0], [2.0, 3.0]]",
+    ]
+
+
+def test_jupyter_kernel(tmp_path, monkeypatch):
+    from jupyter_client.manager import start_new_kernel
+
+    got = run("-m", "cudasim.kernel", "--prefix", tmp_path, cwd=tmp_path)
+    assert got.returncode == 0 and "cudasim-2" in got.stdout
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share" / "jupyter"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    manager, client = start_new_kernel(kernel_name="cudasim-2", cwd=str(tmp_path))
+    try:
+        assert manager.kernel_spec.display_name == "Python (2 simulated GPUs)"
+        said = []
+        client.execute_interactive(
+            "import torch\nprint(torch.cuda.device_count(), torch.ones(1, device='cuda:1'))",
+            output_hook=lambda message: said.append(message["content"].get("text")),
+            timeout=120,
+        )
+        assert [text for text in said if text] == ["2 tensor([1.], device='cuda:1')\n"]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def test_jupyter_kernels_folder_of_the_user(tmp_path):
+    got = run("-m", "cudasim.kernel", "--gpus", "1", "--card", "H100", cwd=tmp_path, HOME=tmp_path)
+    assert got.returncode == 0, got.stderr
+    (spec,) = tmp_path.rglob("kernel.json")
+    assert spec.parent.name == "cudasim-1-h100"
+    assert "Python (1 simulated GPU)" in spec.read_text()
+
+
+def test_ipython_extension(tmp_path):
+    script = write(
+        tmp_path / "shell.py",
+        """
+        import torch
+        from IPython.core.interactiveshell import InteractiveShell
+        shell = InteractiveShell.instance()
+        shell.run_line_magic("load_ext", "cudasim")
+        print(torch.cuda.device_count())
+        shell.run_line_magic("cudasim", "3 --card H100")
+        print(torch.cuda.device_count(), torch.cuda.get_device_properties(2).total_memory >> 30)
+        for bad in "0", "-1", "two", "2 --card X", "2 --crad T4", "2 --card":
+            shell.run_line_magic("cudasim", bad)
+        print(torch.cuda.device_count())
+        shell.run_line_magic("unload_ext", "cudasim")
+        print(torch.cuda.device_count(), shell.find_line_magic("cudasim"))
+        """,
+    )
+    got = run(script, cwd=tmp_path, IPYTHONDIR=tmp_path)
+    many = "the number of simulated GPUs is from 1 to 64"
+    cards = "unknown; choose one of " + ", ".join(cudasim.CARDS)
+    assert got.stdout.splitlines() == [
+        LINE.strip(),
+        "2",
+        LINE.strip().replace("2 sim", "3 sim").replace("T4", "H100"),
+        "3 80",
+        f"cudasim: GPUS=0: {many}",
+        f"cudasim: GPUS='-1': {many}",
+        f"cudasim: GPUS='two': {many}",
+        f"cudasim: card='X': {cards}",
+        "cudasim: --crad: no such option; usage: %cudasim [GPUS] [--card NAME] [--force]",
+        f"cudasim: card='': {cards}",
+        "3",
+        "0 None",
+    ], got.stderr
+
+
+LEAVING = '''
+    """Prints what is not as it was after two simulations, one of which ends in an exception."""
+    import copyreg, multiprocessing.reduction, os, pickle, subprocess, sys, tempfile, threading
+    import torch, torch.distributed.fsdp, torch.utils.checkpoint, torch.utils.data
+    import cudasim, cudasim.switch
+
+    def owners():
+        for name, module in list(sys.modules.items()):
+            if name.split(".")[0] in ("torch", "threading", "subprocess", "copyreg", "pickle",
+                                      "multiprocessing", "random", "os", "builtins", "numpy"):
+                yield name, module
+                for key, value in list(vars(module).items()):
+                    if isinstance(value, type) and value.__module__.split(".")[0] in (
+                            "torch", "threading", "multiprocessing", "subprocess", "pickle"):
+                        yield f"{value.__module__}.{value.__qualname__}", value
+
+    def snapshot():
+        seen = {}
+        for name, owner in owners():
+            for key, value in list(vars(owner).items()):
+                if key in ("__annotations_cache__", "__abstractmethods__"):
+                    continue
+                inside = None
+                if type(value) in (dict, list, set) and len(value) < 2000 and key != "__builtins__":
+                    inside = ([*map(id, value)], value.copy() and [
+                        id(item) for item in (value.values() if type(value) is dict else value)])
+                seen[name, key] = value, inside
+        seen["sys", "meta_path"] = list(sys.meta_path), None
+        seen["sys", "excepthook"] = sys.excepthook, None
+        return seen
+
+    def attempt(function):
+        try:
+            return str(function())
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    def errors():
+        net = torch.nn.Linear(2, 2)
+        return [attempt(function) for function in (
+            lambda: torch.ones(2, device="cuda"),
+            lambda: torch.ones(2).cuda(),
+            lambda: torch.ones(2).to("cuda:1"),
+            lambda: torch.tensor([1], device="cuda"),
+            lambda: torch.load(checkpoint),
+            lambda: torch.load(checkpoint, map_location="cuda:0"),
+            lambda: net.cuda(), lambda: net.to(0),
+            lambda: torch.Generator("cuda"), lambda: torch.cuda.Stream(),
+            lambda: torch.cuda.current_device(), lambda: torch.cuda.get_device_name(),
+            lambda: torch.cuda.memory_allocated(), lambda: torch.cuda.device_count(),
+            lambda: torch.cuda.is_available(), lambda: torch.cuda.is_initialized(),
+            lambda: torch.accelerator.is_available(), lambda: torch.device(0),
+            lambda: torch.distributed.is_nccl_available(),
+            lambda: torch.cuda.manual_seed(1),
+            lambda: torch.ones(2).pin_memory(),
+            lambda: torch.set_default_device("cuda") or torch.ones(1),
+            lambda: torch.set_default_device(None),
+        )]
+
+    def work():
+        net = torch.nn.Linear(2, 2).cuda()
+        net(torch.ones(2, 2, device="cuda")).sum().backward()
+        torch.optim.Adam(net.parameters()).step()
+        torch.manual_seed(1)
+        thread = threading.Thread(target=lambda: torch.ones(2, device="cuda:1") + 1)
+        thread.start(); thread.join()
+        torch.save(net.state_dict(), checkpoint)
+        str(net.weight), torch.cuda.memory_allocated(), torch.cuda.Stream().synchronize()
+
+    checkpoint = os.path.join(tempfile.mkdtemp(), "net.pt")
+    with cudasim.simulate():  # imports what it imports lazily, and writes the checkpoint
+        work()
+    environ, before, texts = dict(os.environ), snapshot(), errors()
+    cudasim.enable(gpus=3, card="H100")
+    work()
+    cudasim.disable()
+    try:
+        with cudasim.simulate():
+            work()
+            raise KeyError
+    except KeyError:
+        pass
+    {late}
+    after = snapshot()
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        same = old is not None and new is not None and (
+            old[0] is new[0] or key[0] == "sys" and old[0] == new[0])
+        if not same or old[1] != new[1]:
+            print("changed:", *key)
+    for old, new in zip(texts, errors()):
+        if old != new:
+            print("said:", old, "| now:", new)
+    print("environment is the same:", environ == dict(os.environ))
+    print("errors:", sum(": " in text for text in texts))
+'''
+
+
+def test_leaving_restores_torch_exactly(tmp_path):
+    script = write(tmp_path / "leave.py", LEAVING.replace("{late}", ""))
+    got = run(script, cwd=tmp_path)
+    lines = [line for line in got.stdout.splitlines() if not line.startswith("cudasim:")]
+    assert got.returncode == 0, got.stderr
+    assert lines[:-1] == ["environment is the same: True"]
+    assert int(lines[-1].split()[1]) > 8  # texts of errors were compared
+
+
+def test_the_test_of_leaving_bites(tmp_path):
+    late = "torch.Tensor.cuda = lambda self: self; torch.cuda.is_available = lambda: True"
+    script = write(tmp_path / "leave.py", LEAVING.replace("{late}", late))
+    got = run(script, cwd=tmp_path)
+    assert "changed: torch.Tensor cuda" in got.stdout
+    assert "changed: torch.cuda is_available" in got.stdout
+    assert "said: AssertionError: Torch not compiled with CUDA enabled" in got.stdout
