@@ -1,0 +1,140 @@
+"""What the simulation costs: `python -m cudasim.bench [--json]`.
+
+Each figure compares the same work on the plain CPU and on a simulated GPU, in turn, in one
+process and on one thread; the median of the pairs is reported.
+"""
+
+import io
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+
+import torch
+from torch import Tensor, nn
+
+import cudasim
+
+PAIRS = 7
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall time of one call of `work`."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def pairs(plain: Callable[[], object], simulated: Callable[[], object]) -> list[tuple]:
+    """(plain, simulated) seconds of each pair; the simulated half runs under simulation."""
+    found = []
+    for _ in range(PAIRS + 1):
+        before = seconds(plain)
+        with redirect_stdout(io.StringIO()), cudasim.simulate(force=True):
+            found.append((before, seconds(simulated)))
+    return found[1:]  # the first pair warms up
+
+
+def addition(device: str, count: int = 20_000) -> float:
+    """Microseconds that the simulation adds to a 2 x 3 addition on `device`."""
+
+    def add(place: str) -> Callable[[], None]:
+        def work() -> None:
+            x = torch.ones(2, 3, device=place)
+            for _ in range(count):
+                x + x
+
+        return work
+
+    times = pairs(add("cpu"), add(device))
+    return statistics.median((after - before) / count * 1e6 for before, after in times)
+
+
+def training(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> float:
+    """How many times longer `steps` training steps take on a simulated GPU."""
+
+    def train(device: str) -> Callable[[], None]:
+        def work() -> None:
+            torch.manual_seed(0)
+            net, X = make().to(device), batch.to(device)
+            y = torch.arange(len(batch), device=device) % 10
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+            for _ in range(steps):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(net(X), y).backward()
+                optimizer.step()
+
+        return work
+
+    times = pairs(train("cpu"), train("cuda"))
+    return statistics.median(after / before for before, after in times)
+
+
+def mlp() -> nn.Module:
+    """A perceptron with one hidden layer: 784-256-10."""
+    return nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+def lenet() -> nn.Module:
+    """LeNet for images of shape (1, 28, 28)."""
+    return nn.Sequential(
+        *(nn.Conv2d(1, 6, 5, padding=2), nn.Sigmoid(), nn.AvgPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.Sigmoid(), nn.AvgPool2d(2), nn.Flatten()),
+        *(nn.Linear(400, 120), nn.Sigmoid(), nn.Linear(120, 84), nn.Sigmoid()),
+        nn.Linear(84, 10),
+    )
+
+
+def loading() -> tuple[float, float]:
+    """Milliseconds of `import cudasim` after torch, and of `enable`, in fresh processes."""
+    program = (
+        "import time, torch; a = time.perf_counter(); import cudasim; b = time.perf_counter();"
+        "cudasim.enable(force=True); c = time.perf_counter(); print(b - a, c - b)"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        for _ in range(5)
+    ]
+    last = [run.stdout.splitlines()[-1].split() for run in runs]  # before it, enable's own line
+    times = [[float(word) * 1e3 for word in line] for line in last]
+    return tuple(statistics.median(column) for column in zip(*times, strict=True))
+
+
+def measure() -> list[dict]:
+    """All figures, as rows of what, value, unit, aim."""
+    torch.set_num_threads(1)
+    imported, enabled = loading()
+    figures = [
+        ("added to a 2 x 3 addition on a GPU", addition("cuda"), "us", "under 5 us"),
+        ("added to a 2 x 3 addition on the CPU", addition("cpu"), "us", "under 2 us"),
+        (
+            "MLP 784-256-10, batch 256, 200 steps, to plain CPU",
+            training(mlp, torch.rand(256, 784), 200),
+            "times",
+            "1.25",
+        ),
+        (
+            "LeNet, batch 64, 20 steps, to plain CPU",
+            training(lenet, torch.rand(64, 1, 28, 28), 20),
+            "times",
+            "1.1",
+        ),
+        ("import cudasim, after torch", imported, "ms", "20 ms with enable"),
+        ("cudasim.enable()", enabled, "ms", "20 ms with import"),
+    ]
+    return [
+        {"what": f"cudasim: {what}", "value": round(value, 2), "unit": unit, "aim": aim}
+        for what, value, unit, aim in figures
+    ]
+
+
+if __name__ == "__main__":
+    rows = measure()
+    if "--json" in sys.argv[1:]:
+        print(json.dumps(rows))
+    else:
+        for row in rows:
+            print(f"{row['what']}: {row['value']} {row['unit']} (aim: {row['aim']})")

@@ -1,0 +1,86 @@
+"""The survey against PyTorch's own databases: a sample of it, and that it would notice."""
+
+import pytest
+import torch
+
+import cudasim
+from cudasim import survey
+
+STRIDE = 16  # of about 790 operators and modules
+
+
+@pytest.fixture(scope="module")
+def databases():
+    return survey.load_databases()
+
+
+def test_a_sample_of_the_survey_has_no_unexpected_failure(databases):
+    tasks = survey.chosen(databases, STRIDE)
+    verdicts = list(survey.survey(tasks, "cuda:1", processes=2))
+    assert len(verdicts) == len(tasks) > 40
+    assert [verdict for verdict in verdicts if verdict.outcome == "failed"] == []
+    figures = survey.summary(verdicts)
+    assert figures["operator"]["passed"] and figures["module"]["passed"]
+
+
+def test_exceptions_name_operators_that_exist(databases):
+    names = [*databases[0], *databases[1]]
+    assert set(survey.EXPECTED) <= set(names)
+
+
+def stand_in(result):
+    """An operator that returns `result(input)` in place of the sine."""
+
+    class Operator:
+        name = "sin"
+        supports_autograd = False
+
+        def sample_inputs(self, device, dtype, requires_grad):
+            sample = type("Sample", (), {"args": (), "kwargs": {}})()
+            sample.input = torch.ones(3, device=device, dtype=dtype)
+            return [sample]
+
+        def __call__(self, tensor):
+            return result(tensor)
+
+    return {"sin": Operator()}, {}
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (lambda tensor: tensor + 1, ""),
+        (lambda tensor: tensor.cpu(), "result on cpu"),
+        (lambda tensor: tensor.cuda(0), "result on cuda:0"),
+        (lambda tensor: tensor + tensor.is_cuda, "not close"),
+        (lambda tensor: tensor.double() if tensor.is_cuda else tensor, "torch.float64"),
+        (lambda tensor: tensor[:2] if tensor.is_cuda else tensor, "torch.Size([2])"),
+        (lambda tensor: tensor + torch.ones(3), "at least two devices"),
+    ],
+)
+def test_the_survey_notices(two_gpus, result, reason):
+    verdict = survey.survey_one("operator", "sin", stand_in(result), "cuda:1")
+    assert verdict.outcome == ("failed" if reason else "passed")
+    assert reason in verdict.reason
+
+
+def test_a_process_that_crashes_or_hangs_is_replaced(monkeypatch):
+    tasks = [("operator", "no such operator"), ("module", "nn.ReLU"), ("module", "nn.Tanh")]
+    verdicts = {each.name: each for each in survey.survey(tasks, processes=1, seconds=60)}
+    assert verdicts["no such operator"].outcome == "failed"
+    assert verdicts["nn.Tanh"].outcome == "passed"
+    (late,) = survey.survey([("module", "nn.ReLU")], processes=1, seconds=0)
+    assert late.outcome == "failed" and late.reason == "took more than 0 s"
+
+
+def test_percentages_leave_out_what_was_skipped():
+    verdicts = [
+        survey.Verdict("operator", name, outcome, "", 1, 0.0)
+        for name, outcome in zip("abcde", ["passed"] * 3 + ["expected", "skipped"], strict=True)
+    ]
+    row = survey.summary(verdicts)["operator"]
+    assert (row["passed"], row["total"], row["percent"]) == (3, 4, 75.0)
+
+
+def test_the_survey_leaves_no_simulation_behind():
+    assert not cudasim.is_enabled()
