@@ -15,8 +15,9 @@ book: environment      ## execute what is stale, build the site in _build/html
 
 test: environment      ## everything that must hold
 	$(VENV) -m ruff check .
-	$(VENV) -m ruff format --check book kernels tests
-	$(VENV) -m pytest tests
+	$(VENV) -m ruff format --check book cudasim kernels tests setup.py
+	$(VENV) -m pytest tests --ignore tests/simulator
+	$(VENV) -m pytest -n 2 tests/simulator
 	OMP_NUM_THREADS=1 $(NBVAL) --nbval-kernel-name cpu outputs/cpu
 	OMP_NUM_THREADS=2 $(NBVAL) --nbval-kernel-name cpu outputs/cpu
 	ATEN_CPU_CAPABILITY=default $(NBVAL) --nbval-kernel-name cpu outputs/cpu
@@ -30,6 +31,14 @@ serve: book            ## show the site on http://127.0.0.1:8000
 bench: environment     ## measure what the status page reports
 	@$(VENV) -m book.tools bench
 
+survey: environment    ## survey cudasim against PyTorch's own databases
+	@$(VENV) -m book.tools survey
+
+colab:           ## survey cudasim on the torch that Colab ships, a CUDA build: 5 GB, by hand
+	python3.13 -m venv _build/colab
+	_build/colab/bin/pip install --quiet torch==2.11.0 numpy
+	_build/colab/bin/python -m cudasim.survey
+
 figures: environment   ## draw the figures that the chapters carry afresh from img/
 	@$(VENV) -m book.tools figures
 
@@ -39,4 +48,4 @@ clear: environment     ## take outputs out of the chapters
 clean:           ## remove what was built and installed; outputs stay
 	rm -rf _build .venv
 
-.PHONY: help environment book test record serve bench figures clear clean
+.PHONY: help environment book test record serve bench survey colab figures clear clean

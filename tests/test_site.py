@@ -25,7 +25,7 @@ from book.tools.figures import link_figures, svg_version
 from book.tools.formulas import draw
 from book.tools.outputs import as_outputs, outputs_path, read_outputs
 from book.tools.site import INPUTS, build_site, chapter_page, input_digests
-from book.tools.status import chapters_table, figures_table
+from book.tools.status import chapters_table, figures_table, survey_tables
 
 PROVENANCE = {
     "runner": "cpu",
@@ -270,6 +270,19 @@ def test_figures_that_cannot_be_read_are_an_error(root):
     (root / "book" / "bench.json").write_text("[]")
     with pytest.raises(BookError, match=r"^book/bench.json: not what 'make bench' writes"):
         figures_table(root)
+
+
+def test_the_survey_is_told_with_its_exceptions(root):
+    assert survey_tables(root) == ["No survey recorded yet: run `make survey`."]
+    counts = {"total": 4, "passed": 3, "percent": 75.0, "skipped": 1}
+    survey = {"date": "2026-01-31", "hardware": "a processor", "torch": "2.0", "python": "3.11.0"}
+    survey |= {"summary": {"operator": counts}, "exceptions": [{"name": "lu", "reason": "why"}]}
+    (root / "book" / "survey.json").write_text(json.dumps(survey))
+    lines = survey_tables(root)
+    assert "| operators | 4 | 3 | 75.0 % | 1 |" in lines and lines[-1] == "| `lu` | why |"
+    (root / "book" / "survey.json").write_text("{}")
+    with pytest.raises(BookError, match=r"^book/survey.json: not what 'make survey' writes"):
+        survey_tables(root)
 
 
 @pytest.mark.parametrize("tex", [r"\gone", r"\frac{1"])

@@ -68,6 +68,13 @@ def bench(arguments: argparse.Namespace) -> None:
     measure()
 
 
+def survey(arguments: argparse.Namespace) -> None:
+    """Survey the simulator against PyTorch's own databases, for the page on it."""
+    from book.tools.survey import record_survey
+
+    record_survey()
+
+
 def main() -> int:
     """Run one command; a fault in the input is told in one line, with exit code 1."""
     parser = argparse.ArgumentParser(prog="python -m book.tools", description=__doc__)
@@ -78,6 +85,7 @@ def main() -> int:
         "clear": clear,
         "figures": figures,
         "bench": bench,
+        "survey": survey,
     }.items():
         command = commands.add_parser(name, help=function.__doc__)
         command.set_defaults(function=function)

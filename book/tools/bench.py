@@ -42,7 +42,7 @@ def measure(root: Path = ROOT) -> None:
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "clone"
         _git("clone", "--quiet", str(root), str(clone), folder=root)
-        figures = [*_builds(clone), *_page_weight(clone), _slowest(clone)]
+        figures = [*_builds(clone), *_page_weight(clone), _slowest(clone), *_simulation(clone)]
     result = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "hardware": f"{processor()}, {os.cpu_count()} cores",
@@ -144,6 +144,17 @@ def _slowest(clone: Path) -> dict:
         "make record RUNNER=cpu",
         "30 s on two cores",
     )
+
+
+def _simulation(clone: Path) -> list[dict]:
+    """What the simulated GPUs cost, measured by their own package."""
+    print("measuring: cudasim", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "cudasim.bench", "--json"]
+    run = subprocess.run(command, cwd=clone, capture_output=True, text=True)
+    if run.returncode:
+        raise BookError(f"cudasim.bench: failed in a fresh clone: {run.stderr.strip()}")
+    rows = json.loads(run.stdout.splitlines()[-1])
+    return [row | {"command": "python -m cudasim.bench"} for row in rows]
 
 
 def _page_weight(clone: Path) -> list[dict]:

@@ -1,6 +1,7 @@
-"""Two directives for the status page: how each chapter was executed, and figures measured.
+"""Directives that draw recorded facts as tables: nothing on those pages is typed.
 
-`{status-chapters}` reads the provenance in outputs/, `{status-figures}` book/bench.json.
+`{status-chapters}` reads the provenance in outputs/, `{status-figures}` book/bench.json,
+`{status-survey}` book/survey.json.
 """
 
 import json
@@ -16,6 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 from book.tools.chapters import ROOT, chapter_names, code_cells, tags
 from book.tools.errors import BookError
 from book.tools.outputs import outputs_path, read_outputs
+from book.tools.survey import SURVEY
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -28,6 +30,7 @@ def setup(app: "Sphinx") -> dict[str, bool]:
     """Register the directives."""
     app.add_directive("status-chapters", StatusChapters)
     app.add_directive("status-figures", StatusFigures)
+    app.add_directive("status-survey", StatusSurvey)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -57,6 +60,20 @@ class StatusFigures(SphinxDirective):
         self.env.note_dependency(str(root / BENCH))
         try:
             lines = figures_table(root)
+        except BookError as error:
+            raise ExtensionError(str(error)) from None
+        return parse(self, lines)
+
+
+class StatusSurvey(SphinxDirective):
+    """The figures of the simulator's survey, and what did not pass, with the reasons."""
+
+    def run(self) -> list[nodes.Node]:
+        """Draw the tables; the page is read again when the survey changes."""
+        root = Path(self.env.srcdir)
+        self.env.note_dependency(str(root / SURVEY))
+        try:
+            lines = survey_tables(root)
         except BookError as error:
             raise ExtensionError(str(error)) from None
         return parse(self, lines)
@@ -130,6 +147,40 @@ def figures_table(root: Path = ROOT) -> list[str]:
     except (ValueError, KeyError, TypeError):
         raise BookError(f"{BENCH}: not what 'make bench' writes; run it again") from None
     return [*table(["What", "Measured", "Aim", "Command"], rows, numbers=(1,)), "", measured]
+
+
+def survey_tables(root: Path = ROOT) -> list[str]:
+    """The lines of two Markdown tables: the survey's figures, and its exceptions.
+
+    Raises BookError if book/survey.json is there but is not what `make survey` writes.
+    """
+    path = root / SURVEY
+    if not path.is_file():
+        return ["No survey recorded yet: run `make survey`."]
+    try:
+        survey = json.loads(path.read_text(encoding="utf-8"))
+        rows = [
+            [
+                f"{kind}s",
+                counts["total"],
+                counts["passed"],
+                f"{counts['percent']} %",
+                counts["skipped"],
+            ]
+            for kind, counts in survey["summary"].items()
+        ]
+        exceptions = [[f"`{each['name']}`", each["reason"]] for each in survey["exceptions"]]
+        measured = (
+            f"`make survey`, {survey['date']}, PyTorch {survey['torch']}, "
+            f"Python {survey['python']}, on {survey['hardware']}."
+        )
+    except (ValueError, KeyError, TypeError):
+        raise BookError(f"{SURVEY}: not what 'make survey' writes; run it again") from None
+    heads = ["What", "Surveyed", "Pass", "Share", "Left out"]
+    lines = [*table(heads, rows, numbers=(1, 2, 3, 4)), "", measured]
+    if exceptions:
+        lines += ["", "What does not pass:", "", *table(["Name", "Reason"], exceptions)]
+    return lines
 
 
 def table(head: list[str], rows: list[list[str]], numbers: tuple[int, ...] = ()) -> list[str]:
