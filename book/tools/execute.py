@@ -117,8 +117,7 @@ async def _execute(name: str, chapter: NotebookNode, kernel: str, bar: tqdm) -> 
 
 async def _start_kernel(kernel: str, folder: str) -> tuple[AsyncKernelManager, AsyncKernelClient]:
     """A running kernel whose working directory is `folder`, or BookError."""
-    manager = AsyncKernelManager(kernel_name=kernel)
-    ready = False
+    manager, client, ready = AsyncKernelManager(kernel_name=kernel), None, False
     starting = asyncio.create_task(manager.start_kernel(cwd=folder))
     try:
         await asyncio.shield(starting)  # half-started, a kernel could not be shut down
@@ -133,8 +132,10 @@ async def _start_kernel(kernel: str, folder: str) -> tuple[AsyncKernelManager, A
             "complete the environment with 'make environment'"
         ) from None
     finally:
-        if not ready:  # Ctrl-C and a failing neighbour come here too: no kernel is left behind
+        if not ready:  # Ctrl-C and a failing neighbour come here too: nothing is left behind
             await asyncio.wait([starting])
+            if client is not None:
+                client.stop_channels()  # left open, they would hold up the end of the program
             await manager.shutdown_kernel(now=True)
 
 
