@@ -34,49 +34,63 @@ def setup(app: "Sphinx") -> dict[str, bool]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-class StatusChapters(SphinxDirective):
-    """A table of every chapter on every runner that has outputs of it."""
+class Table(SphinxDirective):
+    """A table of recorded facts; the page is read again when one of their files changes."""
+
+    def files(self, root: Path) -> list[Path]:
+        """The files that the table is drawn from."""
+        raise NotImplementedError
+
+    def lines(self, root: Path) -> list[str]:
+        """The table as Markdown."""
+        raise NotImplementedError
 
     def run(self) -> list[nodes.Node]:
-        """Draw the table; the page is read again when outputs change."""
+        """Draw the table. A fault in a file fails the build in one line."""
         root = Path(self.env.srcdir)
         try:
-            names = chapter_names(root)
-            for runner in recorded_runners(root):
-                for name in names:
-                    self.env.note_dependency(str(outputs_path(name, runner, root)))
-            lines = chapters_table(root)
+            for path in self.files(root):
+                self.env.note_dependency(str(path))
+            return parse(self, self.lines(root))
         except BookError as error:
             raise ExtensionError(str(error)) from None
-        return parse(self, lines)
 
 
-class StatusFigures(SphinxDirective):
-    """A table of the figures that were measured, or a line that says there are none."""
+class StatusChapters(Table):
+    """Every chapter on every runner that has outputs of it."""
 
-    def run(self) -> list[nodes.Node]:
-        """Draw the table; the page is read again when the figures change."""
-        root = Path(self.env.srcdir)
-        self.env.note_dependency(str(root / BENCH))
-        try:
-            lines = figures_table(root)
-        except BookError as error:
-            raise ExtensionError(str(error)) from None
-        return parse(self, lines)
+    def files(self, root: Path) -> list[Path]:
+        """The outputs of all chapters."""
+        names = chapter_names(root)
+        return [outputs_path(name, run, root) for run in recorded_runners(root) for name in names]
+
+    def lines(self, root: Path) -> list[str]:
+        """One row for each chapter and runner."""
+        return chapters_table(root)
 
 
-class StatusSurvey(SphinxDirective):
+class StatusFigures(Table):
+    """The figures that were measured, or a line that says there are none."""
+
+    def files(self, root: Path) -> list[Path]:
+        """What `make bench` wrote."""
+        return [root / BENCH]
+
+    def lines(self, root: Path) -> list[str]:
+        """One row for each figure."""
+        return figures_table(root)
+
+
+class StatusSurvey(Table):
     """The figures of the simulator's survey, and what did not pass, with the reasons."""
 
-    def run(self) -> list[nodes.Node]:
-        """Draw the tables; the page is read again when the survey changes."""
-        root = Path(self.env.srcdir)
-        self.env.note_dependency(str(root / SURVEY))
-        try:
-            lines = survey_tables(root)
-        except BookError as error:
-            raise ExtensionError(str(error)) from None
-        return parse(self, lines)
+    def files(self, root: Path) -> list[Path]:
+        """What `make survey` wrote."""
+        return [root / SURVEY]
+
+    def lines(self, root: Path) -> list[str]:
+        """Two tables: the figures, and the exceptions."""
+        return survey_tables(root)
 
 
 def parse(directive: SphinxDirective, lines: list[str]) -> list[nodes.Node]:
