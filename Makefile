@@ -10,14 +10,14 @@ help:            ## list the commands
 	@grep -E '^[a-z-]+: *.*##' Makefile | sed -E 's/:[^#]*##/:\t/' | expand -t 16
 
 environment:     ## set up .venv with the pins, if need be
-	@$(PYTHON) book/tools/environment.py
+	@$(PYTHON) tools/environment.py
 
 book: environment      ## execute what is stale, build the site in _build/html
-	@$(VENV) -m book.tools book
+	@$(VENV) -m tools book
 
 test: environment      ## everything that must hold
 	$(VENV) -m ruff check .
-	$(VENV) -m ruff format --check book cudasim kernels tests setup.py
+	$(VENV) -m ruff format --check tools cudasim kernels tests setup.py
 	$(VENV) -m pytest tests --ignore tests/simulator --ignore tests/cleanroom
 	$(VENV) -m pytest -n 2 tests/simulator
 	OMP_NUM_THREADS=1 $(NBVAL) --nbval-kernel-name cpu outputs/cpu
@@ -26,18 +26,18 @@ test: environment      ## everything that must hold
 	OMP_NUM_THREADS=1 $(NBVAL) --nbval-kernel-name simulated outputs/simulated
 	OMP_NUM_THREADS=2 $(NBVAL) --nbval-kernel-name simulated outputs/simulated
 	$(NBVAL) --nbval-kernel-name simulated-mps outputs/simulated-mps
-	$(VENV) -m book.tools compare --if-any
+	$(VENV) -m tools compare --if-any
 
 record:          ## execute chapters on a runner: RUNNER=cpu|simulated|simulated-mps|gpu [CHAPTERS=...]
 ifneq ($(RUNNER),gpu)
-	@$(PYTHON) book/tools/environment.py
-	@$(VENV) -m book.tools record $(RUNNER) $(CHAPTERS)
+	@$(PYTHON) tools/environment.py
+	@$(VENV) -m tools record $(RUNNER) $(CHAPTERS)
 else
-	@$(PYTHON) -m book.tools record gpu $(CHAPTERS)
+	@$(PYTHON) -m tools record gpu $(CHAPTERS)
 endif
 
 gpu-test:        ## execute the chapters on this machine's GPUs, with the torch of PYTHON
-	$(PYTHON) -m book.tools compare
+	$(PYTHON) -m tools compare
 
 fidelity:        ## ask this machine's GPUs what tests/fidelity compares with cudasim
 	$(PYTHON) tests/fidelity record
@@ -46,10 +46,10 @@ serve: book            ## show the site on http://127.0.0.1:8000
 	@$(VENV) -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
 bench: environment     ## measure what the status page reports
-	@$(VENV) -m book.tools bench
+	@$(VENV) -m tools bench
 
 survey: environment    ## survey cudasim against PyTorch's own databases
-	@$(VENV) -m book.tools survey
+	@$(VENV) -m tools survey
 
 colab:           ## survey cudasim on the torch that Colab ships, a CUDA build: 5 GB, by hand
 	python3.13 -m venv _build/colab
@@ -63,10 +63,10 @@ cold:            ## chapters and simulator on PYTHON as it is: no .venv, outputs
 	$(PYTHON) -m pytest --confcutdir tests/simulator tests/simulator
 
 figures: environment   ## draw the figures that the chapters carry afresh from img/
-	@$(VENV) -m book.tools figures
+	@$(VENV) -m tools figures
 
 links: environment     ## write links and set-up cells: [REPOSITORY=owner/name] [BRANCH=...] [HUB=...]
-	@$(VENV) -m book.tools links $(if $(REPOSITORY),--repository '$(REPOSITORY)') \
+	@$(VENV) -m tools links $(if $(REPOSITORY),--repository '$(REPOSITORY)') \
 		$(if $(BRANCH),--branch '$(BRANCH)') $(if $(HUB),--hub '$(HUB)')
 
 cleanroom: environment ## run the chapters as readers' services would: environments made for it
@@ -76,7 +76,7 @@ colab-room:      ## the same in Colab's Python with its CUDA build of PyTorch: 8
 	CLEANROOM_TORCH=cuda $(VENV) -m pytest -rA tests/cleanroom -k colab
 
 clear: environment     ## take outputs out of the chapters
-	@$(VENV) -m book.tools clear
+	@$(VENV) -m tools clear
 
 clean:           ## remove what was built and installed; outputs stay
 	rm -rf _build .venv

@@ -6,8 +6,8 @@ import pytest
 from browsing import chromium
 from helpers import ROOT, WHERE, code, edit, prose, run_tool, stand_in, write
 
-from book.tools.execute import record
-from book.tools.site import build_site
+from tools.page.site import build_site
+from tools.run.execute import record
 
 TOC = """\
 format: jb-book
@@ -21,10 +21,10 @@ chapters:
 def make_book(root):
     """Write a book of two chapters to `root`, with a copy of the tools and the runner `cpu`."""
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "book" / "tools", root / "book" / "tools", ignore=ignored)
+    shutil.copytree(ROOT / "tools", root / "tools", ignore=ignored)
     # These tests are about what comes before the site is built.
-    (root / "book" / "tools" / "site.py").write_text("def build_site():\n    print('site')\n")
-    (root / "book" / "__init__.py").touch()
+    (root / "tools" / "page" / "site.py").write_text("def build_site():\n    print('site')\n")
+    (root / "book").mkdir()
     (root / "book" / "preface.md").write_text("# A tiny book\n")
     shutil.copytree(ROOT / "kernels" / "cpu", root / "kernels" / "cpu")
     for name in ("kernels/start.py", "requirements.txt", "requirements-no-deps.txt"):

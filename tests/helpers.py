@@ -14,8 +14,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from book.tools.chapters import code_cells, read_chapter, write_notebook
-from book.tools.outputs import as_outputs, outputs_digest, outputs_path
+from tools.run.recordings import as_outputs, outputs_digest, outputs_path
+from tools.source.chapters import code_cells, read_chapter, write_notebook
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -130,7 +130,7 @@ def contents(folder):
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "book.tools", *arguments]
+    return [sys.executable, "-m", "tools", *arguments]
 
 
 def bare_environment():

@@ -1,1 +1,0 @@
-"""The pages in prose, and the tools that make the book."""

@@ -1,0 +1,252 @@
+"""The net: nbval compares every output of every cell, and fails when one is wrong.
+
+Written against nbval 0.11.0. `test_silent_pass_of_this_version` shows each way in which that
+version passes over a wrong notebook; the guards keep the recorded outputs away from all of them.
+"""
+
+import importlib.metadata
+import json
+import re
+from copy import deepcopy
+
+import nbformat
+import pytest
+from helpers import RECORDED, code, display, notebook, read, text
+from nbformat.v4 import new_output
+from nbval_net import SANITIZE, nbval_cells, run_nbval
+
+from tools.run.recordings import outputs_path
+from tools.run.runners import local_runners
+
+NOT_COMPARED = {"image/png", "image/jpeg"}
+SILENCING = re.compile(r"raises-exception|nbval-(raises-exception|skip)")
+MARKERS = re.compile(r"^\s*#+\s*NBVAL_(SKIP|RAISES_EXCEPTION)\s*$", re.M)
+
+
+def error(*traceback):
+    return new_output("error", ename="ValueError", evalue="no", traceback=list(traceback))
+
+
+def never_executed(outputs):
+    return [cell.id for cell in outputs.cells if cell.execution_count is None]
+
+
+def pictures_not_compared(outputs):
+    shown = [(cell.id, output.get("data", {})) for cell in outputs.cells for output in cell.outputs]
+    return [id for id, data in shown if NOT_COMPARED & data.keys()]
+
+
+def silenced(outputs):
+    tagged = ((c, " ".join(c.metadata.get("tags", []))) for c in outputs.cells)
+    return [c.id for c, tags in tagged if SILENCING.search(tags) or MARKERS.search(c.source)]
+
+
+def errors_kept(outputs):
+    kinds = [(cell.id, output.output_type) for cell in outputs.cells for output in cell.outputs]
+    return [id for id, kind in kinds if kind == "error"]
+
+
+def nothing_to_compare(outputs):
+    """A notebook whose cells print nothing passes whatever happens in them."""
+    printing = [cell.id for cell in outputs.cells if cell.cell_type == "code" and cell.outputs]
+    return [] if len(printing) > 2 else [f"only {len(printing)} cells print"]
+
+
+# Each guard with cells that it must refuse and nbval does not: {why: (cell, what the kernel runs)}
+PRINTED = {"outputs": [text("1\n")], "execution_count": 1}
+GUARDS = {
+    "never executed": (never_executed, code("a", "print(2)")),
+    "PNG": (
+        pictures_not_compared,
+        code(
+            "a",
+            "display({'image/png': 'BBBB'}, raw=True)",
+            outputs=[display(image_png="AAAA")],
+            execution_count=1,
+        ),
+    ),
+    "JPEG": (
+        pictures_not_compared,
+        code(
+            "a",
+            "display({'image/jpeg': 'BBBB'}, raw=True)",
+            outputs=[display(image_jpeg="AAAA")],
+            execution_count=1,
+        ),
+    ),
+    "expected error that does not come": (
+        silenced,
+        code("a", "x = 1", tags=["raises-exception"], execution_count=1),
+    ),
+    "traceback": (
+        errors_kept,
+        code(
+            "a",
+            "raise ValueError('no')",
+            tags=["nbval-raises-exception"],
+            outputs=[error("another line")],
+            execution_count=1,
+        ),
+    ),
+    "skipped by tag": (silenced, code("a", "print(2)", tags=["nbval-skip"], **PRINTED)),
+    "skipped by comment": (silenced, code("a", "# NBVAL_SKIP\nprint(2)", **PRINTED)),
+    "expected error by comment": (
+        silenced,
+        code("a", "# NBVAL_RAISES_EXCEPTION\nx = 1", execution_count=1),
+    ),
+    "no output": (nothing_to_compare, code("a", "x = 1", execution_count=1)),
+}
+ALL_GUARDS = list(dict.fromkeys(guard for guard, _ in GUARDS.values()))
+
+
+@pytest.mark.parametrize(("runner", "name"), RECORDED)
+@pytest.mark.parametrize("guard", ALL_GUARDS, ids=lambda guard: guard.__name__)
+def test_recorded_outputs_pass_the_guard(guard, runner, name):
+    assert guard(read(outputs_path(name, runner))) == []
+
+
+@pytest.mark.parametrize("why", GUARDS)
+def test_guard_refuses_what_nbval_passes_over(why):
+    guard, cell = GUARDS[why]
+    assert guard(notebook(cell)) != []
+
+
+@pytest.fixture(scope="module")
+def silent_passes(tmp_path_factory):
+    """All doctored notebooks of the guards through nbval, and one honest fault beside them."""
+    folder = tmp_path_factory.mktemp("silent")
+    kernel = folder / "kernels" / "bare" / "kernel.json"
+    kernel.parent.mkdir(parents=True)
+    argv = ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    about = {"argv": argv, "display_name": "bare", "language": "python"}
+    kernel.write_text(json.dumps(about))
+    for why, (_, cell) in GUARDS.items():
+        nbformat.write(notebook(cell), folder / f"{why.replace(' ', '-')}.ipynb")
+    nbformat.write(notebook(code("a", "print(2)", **PRINTED)), folder / "seen.ipynb")
+    options = ["--nbval-kernel-name", "bare", "-n", "2", "--dist", "loadfile"]
+    return run_nbval(folder, *options, kernels=folder)
+
+
+def test_silent_passes_are_those_of_this_version(silent_passes):
+    """After a bump of nbval, see which guards are needed still, and which new ones."""
+    assert importlib.metadata.version("nbval") == "0.11.0"
+    returncode, failed, log = silent_passes
+    assert (returncode, failed) == (1, ["seen.ipynb::Cell 0"]), log
+    skipped = sum(why.startswith("skipped") for why in GUARDS)
+    assert f"1 failed, {len(GUARDS) - skipped} passed, {skipped} skipped" in log
+
+
+@pytest.mark.parametrize(("runner", "name"), RECORDED)
+def test_nbval_collects_every_recorded_cell(runner, name):
+    path = outputs_path(name, runner)
+    ids = [cell.id for cell in read(path).cells]
+    assert ids and [item.cell.id for item in nbval_cells(path)] == ids
+
+
+def changed(sign):
+    """Another character of the same kind: a digit stays a digit, so formats stay as they are."""
+    return "1" if sign == "0" else "0" if sign.isdigit() else "#"
+
+
+def places(kind, value):
+    """Where to falsify an output: each character of a text, some twenty numbers of a drawing."""
+    if kind != "image/svg+xml":
+        return range(len(value))
+    numbers = [m.start(1) for m in re.finditer(r'(?: d="M |<use [^>]*? y=")-?(\d)', value)]
+    return numbers[:: max(1, len(numbers) // 20)]
+
+
+def falsified(outputs):
+    """Every way to change one compared character: (the false outputs, text before, text after)."""
+    for number, output in enumerate(outputs):
+        field = output if output.output_type == "stream" else output.data
+        for kind in ["text"] if output.output_type == "stream" else field:
+            assert places(kind, field[kind]), f"nothing to compare in {kind}"
+            for at in places(kind, field[kind]):
+                false = deepcopy(outputs)
+                where = false[number] if output.output_type == "stream" else false[number].data
+                where[kind] = field[kind][:at] + changed(field[kind][at]) + field[kind][at + 1 :]
+                yield false, field[kind], where[kind]
+
+
+def blind_spots(cell):
+    """The changes to the outputs of one cell that nbval does not see: [(before, after)]."""
+    return [
+        (before, after)
+        for false, before, after in falsified(cell.cell.outputs)
+        if cell.compare_outputs(false, cell.cell.outputs)
+    ]
+
+
+@pytest.fixture(scope="module", params=RECORDED, ids="-".join)
+def cells(request):
+    runner, name = request.param
+    return nbval_cells(outputs_path(name, runner))
+
+
+def test_true_outputs_compare_equal(cells):
+    same = [c.compare_outputs(deepcopy(c.cell.outputs), c.cell.outputs) for c in cells]
+    assert same and all(same)
+
+
+def test_removed_and_added_outputs_are_seen(cells):
+    for cell in cells:
+        true = cell.cell.outputs
+        for number in range(len(true)):
+            assert not cell.compare_outputs(true[:number] + true[number + 1 :], true), cell.cell.id
+        for extra in [text("more"), display(text_plain="1"), *true[-1:]]:
+            assert not cell.compare_outputs([*true, extra], true), cell.cell.id
+
+
+# What sanitize.cfg takes out of the comparison, drawings left aside.
+LEFT_OUT = re.compile(r"measured \S+ s\b|, (?:NVIDIA|Tesla|Quadro|GeForce)[^,\n]*, \d+ MiB")
+
+
+def test_every_false_character_is_seen_outside_of_what_is_left_out(cells):
+    blind = {cell.cell.id: spots for cell in cells if (spots := blind_spots(cell))}
+    printed = {cell.cell.id: json.dumps(cell.cell.outputs) for cell in cells}
+    partly = {id for id, words in printed.items() if LEFT_OUT.search(words)}
+    plots = {id for id, words in printed.items() if "<svg" in words and "measured" in words}
+    assert blind.keys() == partly | plots
+    for cell in cells:
+        for before, after in blind.get(cell.cell.id, []):
+            if "<svg" in before:  # a plot of measured floats: then its data are asserted
+                assert "\nassert " in cell.cell.source, cell.cell.id
+            else:
+                assert LEFT_OUT.sub("", before) == LEFT_OUT.sub("", after)
+
+
+def test_of_a_real_card_its_name_and_memory_are_left_out_and_its_number_is_not(tmp_path):
+    listed = "index, name, memory.total [MiB]\n0, NVIDIA H100 80GB HBM3, 81559 MiB\n"
+    path = tmp_path / "card.ipynb"
+    nbformat.write(notebook(code("a", "", outputs=[text(listed)], execution_count=1)), path)
+    (cell,) = nbval_cells(path)
+    blind = blind_spots(cell)
+    assert blind
+    for before, after in blind:
+        assert LEFT_OUT.sub("", before) == LEFT_OUT.sub("", after) == LEFT_OUT.sub("", listed)
+    assert not cell.compare_outputs([text(listed.replace("0, N", "1, N"))], cell.cell.outputs)
+
+
+def test_rule_that_swallows_too_much_is_found():
+    runner, name = RECORDED[0]
+    first, *_ = cells = nbval_cells(outputs_path(name, runner))
+    first.parent.sanitize_patterns["[0-9]+"] = "NUMBER"
+    assert any(blind_spots(cell) for cell in cells)
+
+
+@pytest.mark.parametrize("runner", local_runners())
+def test_nbval_names_the_one_cell_of_each_chapter_that_is_false(runner, tmp_path):
+    """End to end: kernels, a fresh execution, and one output a chapter that was tampered with."""
+    expected = []
+    for name in (name for recorded, name in RECORDED if recorded == runner):
+        outputs = read(outputs_path(name, runner))
+        steady = [c for c in outputs.cells if c.outputs and "measured" not in json.dumps(c.outputs)]
+        target = steady[len(steady) // 2]
+        target.outputs, *_ = next(falsified(target.outputs))
+        nbformat.write(outputs, tmp_path / f"{name}.ipynb")
+        place = [cell.id for cell in outputs.cells].index(target.id)
+        expected.append(f"{name}.ipynb::Cell {place}")
+    options = ["--nbval-kernel-name", runner, "--nbval-sanitize-with", SANITIZE]
+    returncode, failed, log = run_nbval(tmp_path, *options, "-n", "2", "--dist", "loadfile")
+    assert (returncode, sorted(failed)) == (1, expected), log

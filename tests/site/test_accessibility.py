@@ -1,0 +1,364 @@
+"""Every page, for every reader: axe-core, width, words for what is seen, weight, search.
+
+Each page is opened once, and examined light and dark, wide and narrow. For each check a
+page with the fault shows that the check notices it.
+"""
+
+import gzip
+import os
+import shutil
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+from browsing import opened
+from fontTools.ttLib import TTFont
+
+from tools.source.chapters import chapter_names
+
+WIDE, NARROW = 1280, 360
+LIMIT = 600 * 1024  # bytes of a page with all it asks for, compressed with gzip one by one
+STILL = "*, *::before, *::after { transition: none !important }"  # axe sees colours half-way
+
+
+def looks(page):
+    """Show the page light and dark, wide and narrow, one after the other."""
+    page.add_style_tag(content=STILL)
+    for width in (WIDE, NARROW):
+        if page.viewport_size["width"] != width:
+            page.set_viewport_size({"width": width, "height": 740})
+            page.wait_for_timeout(400)  # the theme's script waits 300 ms before it looks again
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            yield f"{scheme}, {width}"
+
+
+def violations(page):
+    """What axe-core finds: its default rules and one more, that labels hold the text in sight."""
+    page.evaluate(f"window.axe || (() => {{ {AXE_SCRIPT} }})()")
+    more = {"label-content-name-mismatch": {"enabled": True}}
+    options = {"resultTypes": ["violations"], "rules": more, "preload": False}
+    found = page.evaluate("options => axe.run(options)", options)["violations"]
+    return [f"{rule['id']}: {node['html'][:120]}" for rule in found for node in rule["nodes"]]
+
+
+def overflows(page):
+    """What is wider than the window, and the text that its box cuts off."""
+    return page.evaluate(
+        """() => {
+          const root = document.documentElement, found = [];
+          if (root.scrollWidth > root.clientWidth) found.push(`page: ${root.scrollWidth} wide`);
+          for (const box of document.body.querySelectorAll("*")) {
+            if (box.clientWidth < 2 || box.clientHeight < 2 || !box.checkVisibility()) continue;
+            const style = getComputedStyle(box), hides = side => /hidden|clip/.test(side);
+            const wide = box.scrollWidth > box.clientWidth + 1 && hides(style.overflowX);
+            const high = box.scrollHeight > box.clientHeight + 1 && hides(style.overflowY);
+            if ((wide || high) && box.innerText && box.innerText.trim())
+              found.push(`cut off: ${box.outerHTML.slice(0, 120)}`);
+          }
+          return found;
+        }"""
+    )
+
+
+def head(page):
+    """The title, the descriptions and the number of viewport tags of the page."""
+    return page.evaluate(
+        """() => {
+          const tags = name => [...document.querySelectorAll(`meta[name=${name}]`)];
+          return {
+            title: document.title.trim(),
+            descriptions: tags("description").map(tag => tag.content.trim()),
+            viewports: tags("viewport").length,
+          };
+        }"""
+    )
+
+
+def head_faults(page):
+    """What is missing or double among the words about the page."""
+    said = head(page)
+    faults = [] if said["title"] else ["no title"]
+    if len(said["descriptions"]) != 1 or not said["descriptions"][0]:
+        faults.append(f"descriptions: {said['descriptions']}")
+    if said["viewports"] != 1:
+        faults.append(f"viewport tags: {said['viewports']}")
+    return faults
+
+
+def favicon_faults(page):
+    """Whether the page names an icon, and the icon is an image."""
+    return page.evaluate(
+        """async () => {
+          const link = document.querySelector("link[rel=icon]");
+          if (!link) return ["no favicon"];
+          const icon = new Image();
+          icon.src = link.href;
+          return icon.decode().then(() => [], () => [`no image: ${link.href}`]);
+        }"""
+    )
+
+
+def image_faults(page):
+    """Images without words for what they show, without a true size, or out of shape."""
+    return page.evaluate(
+        """() => [...document.images].flatMap(image => {
+          const says = (image.getAttribute("alt") || "").trim(), found = [];
+          const [wide, high] = ["width", "height"].map(side => +image.getAttribute(side));
+          if (!says || /\\.(svg|png|jpe?g)$/.test(says)) found.push(`alt: "${says}"`);
+          if (!wide || !high) found.push("no size");
+          else if (Math.abs(wide / high / (image.naturalWidth / image.naturalHeight) - 1) > 0.02)
+            found.push(`size ${wide} x ${high}, not its own`);
+          const { width, height } = image.getBoundingClientRect();
+          if (height && Math.abs(width / height / (wide / high) - 1) > 0.05)
+            found.push(`out of shape: ${width} x ${height}`);
+          return found.map(fault => `${fault}: ${image.src}`);
+        })"""
+    )
+
+
+def shift_faults(page):
+    """Whether what was already shown moved while the page loaded (0.1 is held to be too much)."""
+    shift = page.evaluate(
+        """() => new Promise(resolve => {
+          const sum = list => list.reduce((total, entry) => total + entry.value, 0);
+          new PerformanceObserver(list => resolve(sum(list.getEntries())))
+            .observe({type: "layout-shift", buffered: true});
+          setTimeout(() => resolve(0), 100);
+        })"""
+    )
+    return [f"moves by {shift:.2f}"] if shift > 0.02 else []
+
+
+def icon_faults(page, site):
+    """Icons that the page shows and no font of the site can draw."""
+    shown = page.evaluate(
+        """() => [...document.querySelectorAll("*")].flatMap(box => ["::before", "::after"].map(
+          part => getComputedStyle(box, part)).filter(
+          style => style.fontFamily.includes("Font Awesome")).map(
+          style => style.content.replaceAll('"', ""))).filter(text => text && text != "none")"""
+    )
+    drawn = {chr(code) for font in site.rglob("*.woff2") for code in TTFont(font).getBestCmap()}
+    return [f"no font draws {icon!r}" for icon in sorted(set(shown) - drawn)]
+
+
+def weight(site, asked):
+    """Bytes of the files of `site` that were asked for, each compressed by itself."""
+    paths = {site / unquote(urlsplit(url).path).lstrip("/") for url in asked}
+    return sum(len(gzip.compress(path.read_bytes())) for path in paths if path.is_file())
+
+
+def weight_faults(site, asked):
+    """Whether the page with all it asked for weighs too much."""
+    bytes_ = weight(site, asked)
+    return [f"weighs {bytes_ / 1024:.0f} KiB"] if bytes_ >= LIMIT else []
+
+
+def unmarked(page):
+    """The controls of the page that look the same with and without the keyboard's focus."""
+    page.add_style_tag(content=STILL)
+    found, seen = [], 0
+    while True:
+        page.keyboard.press("Tab")
+        control = page.evaluate(
+            """() => {
+              const box = document.activeElement;
+              if (box === document.body || box.dataset.seen) return null;
+              box.dataset.seen = "yes";
+              const look = () => {
+                const { outline, boxShadow, backgroundColor } = getComputedStyle(box);
+                return outline + boxShadow + backgroundColor;
+              };
+              const marked = look();
+              box.blur();
+              const plain = look();
+              box.focus();
+              return [marked !== plain, box.outerHTML.slice(0, 120)];
+            }"""
+        )
+        if control is None:
+            assert seen
+            return found
+        seen += 1
+        if not control[0]:
+            found.append(control[1])
+
+
+@pytest.fixture(scope="module")
+def visits(browser, site):
+    """What every check found on every page: by name of the check and of the page."""
+    found = {}
+    for path in sorted(site.rglob("*.html")):
+        name, asked = path.relative_to(site).as_posix(), []
+        if name == "index.html":  # only leads to another page
+            continue
+        options = {"viewport": {"width": WIDE, "height": 740}, "asked": asked}
+        with opened(browser, site, name, **options) as (page, faults):
+            checks = {
+                "load": faults,
+                "weight": weight_faults(site, asked),
+                "shift": shift_faults(page),
+                "head": head_faults(page),
+                "favicon": favicon_faults(page),
+                "images": [],
+                "icons": icon_faults(page, site),
+                "axe": [],
+                "overflow": [],
+                "said": head(page),
+            }
+            for look in looks(page):
+                checks["axe"] += [f"{look}: {fault}" for fault in violations(page)]
+                checks["images"] += [f"{look}: {fault}" for fault in image_faults(page)]
+                checks["overflow"] += [f"{look}: {fault}" for fault in overflows(page)]
+        for check, result in checks.items():
+            found.setdefault(check, {})[name] = result
+    return found
+
+
+@pytest.mark.parametrize(
+    "check",
+    ["load", "axe", "overflow", "head", "favicon", "images", "icons", "shift", "weight"],
+)
+def test_no_page_has_a_fault(visits, check):
+    assert visits[check]
+    assert {name: faults for name, faults in visits[check].items() if faults} == {}
+
+
+@pytest.mark.parametrize("words", ["title", "descriptions"])
+def test_no_two_pages_say_the_same_of_themselves(visits, words):
+    said = [str(page[words]) for page in visits["said"].values()]
+    assert sorted(said) == sorted(set(said))
+
+
+@pytest.mark.parametrize(
+    ("control", "opens", "width"),
+    [
+        (".dropdown-download-buttons > button", ".dropdown-menu.show", WIDE),
+        (".search-button-field", "dialog#pst-search-dialog", WIDE),
+        (".primary-toggle", "dialog#pst-primary-sidebar-modal", NARROW),
+        (".secondary-toggle", "dialog#pst-secondary-sidebar-modal", NARROW),
+    ],
+)
+def test_what_buttons_open_has_no_fault(browser, site, control, opens, width):
+    viewport = {"width": width, "height": 740}
+    with opened(browser, site, "book/status.html", viewport=viewport) as (page, faults):
+        page.add_style_tag(content=STILL)
+        page.click(control)
+        page.wait_for_selector(opens)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            faults += violations(page) + overflows(page)
+        assert faults == []
+
+
+@pytest.mark.parametrize("name", ["search", f"notebooks/{chapter_names()[-1]}"])
+def test_the_keyboard_shows_where_it_is(browser, site, name):
+    with opened(browser, site, f"{name}.html") as (page, _):
+        assert unmarked(page) == []
+
+
+def results(page, words):
+    """The addresses that the search page finds for `words`, typed into its field."""
+    page.fill("main form.bd-search input", words)
+    with page.expect_navigation(wait_until="networkidle"):
+        page.keyboard.press("Enter")
+    page.wait_for_function("/finished|did not match/.test(document.body.innerText)")
+    links = page.locator("#search-results li a")
+    paths = links.evaluate_all("links => links.map(link => new URL(link.href).pathname)")
+    return {path.lstrip("/") for path in paths}
+
+
+WORD, CHAPTER = "pinned", "notebooks/copying-between-devices.html"
+
+
+def test_search_finds_a_chapter_and_asks_nobody_else(browser, site):
+    with opened(browser, site, "search.html") as (page, faults):
+        assert CHAPTER in results(page, WORD)
+        assert results(page, "xylophone") == set()
+        assert faults == []
+
+
+def test_any_page_leads_to_the_search_by_keyboard(browser, site):
+    with opened(browser, site, CHAPTER) as (page, faults):
+        page.keyboard.press("Control+k")
+        page.keyboard.type(WORD)
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/search.html?*", wait_until="networkidle")
+        assert page.locator("#search-results li a").count()
+        assert faults == []
+
+
+def test_a_search_that_finds_nothing_is_noticed(browser, site, tmp_path):
+    doctored = shutil.copytree(site, tmp_path / "site")
+    index = doctored / "searchindex.js"
+    index.write_text(index.read_text().replace(f'"{WORD[:3]}', '"gone'))
+    with opened(browser, doctored, "search.html") as (page, _):
+        assert CHAPTER not in results(page, WORD)
+
+
+WHOLE = """<!doctype html><html lang="en"><head><title>A page</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="description" content="A page without a fault."><link rel="icon" href="icon.svg">
+</head><body><main><h1>A page</h1><img src="icon.svg" alt="A square" width="20" height="10">
+</main></body></html>"""
+ICON = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><path d="M0 0h9v9"/></svg>'
+CUT = '<p style="width: 3em; overflow: hidden; white-space: nowrap">A long line of text</p>'
+LATE = """<script>setTimeout(() => {
+  document.querySelector("h1").style.marginTop = "400px" }, 200)</script>"""
+
+
+@pytest.mark.parametrize(
+    ("check", "part", "instead", "fault"),
+    [
+        (violations, "</main>", '<p style="color: #aaa">Faint</p></main>', "color-contrast"),
+        (violations, "<main>", "<p>Outside</p><main>", "region"),
+        (violations, "</main>", '<button aria-label="Do">Go</button></main>', "label-content"),
+        (overflows, "</main>", '<p style="width: 2000px">Wide</p></main>', "page: 20"),
+        (overflows, "</main>", f"{CUT}</main>", "cut off"),
+        (head_faults, "<title>A page</title>", "", "no title"),
+        (head_faults, 'content="A page without a fault."', 'content=""', "descriptions"),
+        (head_faults, "</head>", '<meta name="viewport" content="x"></head>', "viewport tags: 2"),
+        (favicon_faults, 'rel="icon"', 'rel="other"', "no favicon"),
+        (favicon_faults, 'href="icon.svg"', 'href="missing.svg"', "no image"),
+        (image_faults, 'alt="A square"', "", "alt"),
+        (image_faults, 'alt="A square"', 'alt="_images/1a2b.svg"', "alt"),
+        (image_faults, 'height="10"', "", "no size"),
+        (image_faults, 'height="10"', 'height="20"', "size 20 x 20"),
+        (image_faults, 'height="10"', 'height="10" style="height: 40px"', "out of shape"),
+        (shift_faults, "</main>", f"</main>{LATE}", "moves by"),
+        (unmarked, "</main>", '<a href="#" style="outline: none">Away</a></main>', "<a href"),
+    ],
+)
+def test_a_fault_is_noticed(browser, tmp_path, check, part, instead, fault):
+    assert part in WHOLE
+    (tmp_path / "icon.svg").write_text(ICON)
+    (tmp_path / "page.html").write_text(WHOLE.replace(part, instead, 1))
+    with opened(browser, tmp_path, "page.html") as (page, _):
+        assert any(found.startswith(fault) for found in check(page))
+
+
+def test_a_page_without_a_fault_passes(browser, tmp_path):
+    (tmp_path / "icon.svg").write_text(ICON)
+    (tmp_path / "page.html").write_text(WHOLE)
+    with opened(browser, tmp_path, "page.html") as (page, faults):
+        for check in (violations, overflows, head_faults, favicon_faults, image_faults):
+            faults += check(page)
+        assert faults + shift_faults(page) == []
+
+
+def test_an_icon_that_no_font_draws_is_noticed(browser, site, tmp_path):
+    doctored = shutil.copytree(site, tmp_path / "site")
+    for sheet in doctored.rglob("pydata-sphinx-theme.css"):
+        text = sheet.read_text(encoding="utf-8")
+        sheet.write_text(text + '.fa-arrow-up:before { content: "\\f6ff" }', encoding="utf-8")
+    with opened(browser, doctored, CHAPTER) as (page, _):
+        assert icon_faults(page, doctored) == ["no font draws '\\uf6ff'"]
+
+
+def test_a_heavy_page_is_noticed(browser, tmp_path):
+    (tmp_path / "page.html").write_text(WHOLE)
+    for size, heavy in ((1000, False), (LIMIT, True)):
+        (tmp_path / "icon.svg").write_bytes(os.urandom(size))  # gzip makes it no smaller
+        asked = []
+        with opened(browser, tmp_path, "page.html", asked=asked):
+            assert bool(weight_faults(tmp_path, asked)) == heavy

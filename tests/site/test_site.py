@@ -1,0 +1,475 @@
+"""The site: how a page is made, how it is built, and what is on the pages as built."""
+
+import base64
+import functools
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup, Tag
+from docutils import nodes
+from helpers import H100, RECORDED, copy_kernel, display, keep
+from markdown_it import MarkdownIt
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from PIL import Image, PngImagePlugin
+from sphinx.errors import ExtensionError
+
+from tools.errors import BookError
+from tools.page import site as site_module
+from tools.page.formulas import draw
+from tools.page.site import INPUTS, build_site, input_digests
+from tools.page.status import chapters_table, figures_table, survey_tables
+from tools.run.recordings import outputs_path, printed_cells, read_outputs
+from tools.source.chapters import (
+    ROOT,
+    chapter_names,
+    code_cells,
+    read_chapter,
+    tags,
+    toc_documents,
+    write_notebook,
+)
+from tools.source.figures import link_figures, svg_version
+
+# A book of one chapter, to try faults on.
+
+
+@pytest.fixture
+def root(tmp_path):
+    toc = {"format": "jb-book", "root": "book/preface", "chapters": [{"file": "notebooks/one"}]}
+    (tmp_path / "_toc.yml").write_text(yaml.safe_dump(toc))
+    for folder in ("book", "img"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "book" / "preface.md").write_text("# Preface\n")
+    (tmp_path / "img" / "chip.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    version = svg_version("chip.svg", tmp_path)
+    chapter = new_notebook(metadata={"hardware": {"gpus": [0]}})
+    chapter.cells = [
+        new_markdown_cell(f"# One\n\n![A chip]({png('chip.svg', version)})", id="title"),
+        new_code_cell("6 * 7", id="answer"),
+        new_code_cell("import this", id="zen", metadata={"tags": ["nbval-ignore-output"]}),
+    ]
+    write_notebook(chapter, tmp_path / "notebooks" / "one.ipynb")
+    copy_kernel(tmp_path, "cpu")
+    keep(tmp_path, "one", "cpu", {"answer": [display(text_plain="42")]})
+    return tmp_path
+
+
+def png(source=None, version=None):
+    """A PNG as a data URI that says which drawing it was made from, as far as is given."""
+    info = PngImagePlugin.PngInfo()
+    for key, value in {"Source": source, "Version": version}.items():
+        if value is not None:
+            info.add_text(key, value)
+    buffer = io.BytesIO()
+    Image.new("RGB", (2, 2)).save(buffer, "PNG", pnginfo=info)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def edit(root, old, new):
+    path = root / "notebooks" / "one.ipynb"
+    path.write_text(path.read_text().replace(old, new))
+
+
+# What Sphinx is told of a page: how it is made is tried in test_pages.py.
+
+
+def test_the_hook_replaces_the_text_of_a_chapter(root):
+    app, dependencies = stand_in(root)
+    source = [(root / "notebooks" / "one.ipynb").read_text()]
+    site_module.show_outputs(app, "notebooks/one", source)
+    assert json.loads(source[0])["cells"][1]["outputs"][0]["data"]["text/plain"] == ["42"]
+    assert dependencies == [str(root / "outputs" / "cpu" / "one.ipynb")]
+
+
+def test_the_hook_leaves_prose_alone(root):
+    app, dependencies = stand_in(root)
+    source = ["# Preface\n"]
+    site_module.show_outputs(app, "book/preface", source)
+    assert (source, dependencies) == (["# Preface\n"], [])
+
+
+def test_the_hook_tells_a_fault_as_sphinx_does(root):
+    outputs_path("one", "cpu", root).unlink()
+    app, _ = stand_in(root)
+    with pytest.raises(ExtensionError, match=r"^outputs/cpu/one.ipynb: no such file"):
+        site_module.show_outputs(app, "notebooks/one", [""])
+
+
+def stand_in(root):
+    """What the hook needs of Sphinx, and the list of the dependencies that it notes."""
+    dependencies = []
+    paths = {
+        path.stem: path for folder in ("book", "notebooks") for path in root.glob(f"{folder}/*")
+    }
+    env = SimpleNamespace(
+        doc2path=lambda docname: str(paths[Path(docname).name]),
+        note_dependency=dependencies.append,
+    )
+    return SimpleNamespace(env=env, srcdir=str(root)), dependencies
+
+
+@pytest.mark.parametrize("source", [None, "gone.svg"])
+def test_a_figure_that_names_no_drawing_is_an_error(root, source):
+    with pytest.raises(BookError, match=r"^here: the figure 'A chip' names no drawing"):
+        link_figures(f"![A chip]({png(source)})", "here", root)
+
+
+def test_a_figure_drawn_from_another_version_is_an_error(root):
+    with pytest.raises(BookError, match=r"^here: its copy of img/chip.svg is out of date"):
+        link_figures(f"![A chip]({png('chip.svg', 'older')})", "here", root)
+
+
+def test_a_figure_that_is_no_png_is_an_error(root):
+    with pytest.raises(BookError, match="names no drawing"):
+        link_figures("![A chip](data:image/png;base64,AAAA)", "here", root)
+
+
+# How the site is built: all or nothing.
+
+
+def write_whole_site(root, work):
+    built = work / "_build" / "html"
+    built.mkdir(parents=True)
+    (built / "index.html").write_text("new")
+    (built / "index.js.map").write_text("for nobody")
+
+
+def never(root, work):
+    raise AssertionError("built, although nothing changed")
+
+
+def test_what_no_page_asks_for_is_not_published(root, monkeypatch):
+    monkeypatch.setattr(site_module, "run_jupyter_book", write_whole_site)
+    assert [path.name for path in build_site(root).iterdir()] == ["index.html"]
+
+
+@pytest.mark.parametrize("fault", [BookError, KeyboardInterrupt])
+def test_a_build_that_fails_or_is_stopped_leaves_the_last_good_site(root, monkeypatch, fault):
+    monkeypatch.setattr(site_module, "run_jupyter_book", write_whole_site)
+    site = build_site(root)
+
+    def write_half(root, work):
+        write_whole_site(root, work)
+        raise fault
+
+    monkeypatch.setattr(site_module, "run_jupyter_book", write_half)
+    (root / "book" / "preface.md").write_text("# Changed\n")
+    (site / "index.html").write_text("old")
+    for _ in range(2):  # the second time, too: a failed build must not pass as a good one
+        with pytest.raises(fault):
+            build_site(root)
+        assert (site / "index.html").read_text() == "old"
+        assert not (root / "_build" / "work").exists()
+
+
+def test_what_a_killed_build_left_is_not_published(root, monkeypatch):
+    for leftover in ("work/_build/html", "html.old"):
+        (root / "_build" / leftover).mkdir(parents=True)
+        (root / "_build" / leftover / "half.html").write_text("half")
+    monkeypatch.setattr(site_module, "run_jupyter_book", write_whole_site)
+    build_site(root)
+    found = sorted(path.relative_to(root / "_build") for path in root.glob("_build/**/*.html"))
+    assert found == [Path("html/index.html")]
+
+
+def test_nothing_is_built_until_an_input_changes(root, monkeypatch):
+    monkeypatch.setattr(site_module, "run_jupyter_book", write_whole_site)
+    build_site(root)
+    monkeypatch.setattr(site_module, "run_jupyter_book", never)
+    build_site(root)
+    (root / "img" / "chip.svg").touch()  # a date is no change
+    build_site(root)
+    (root / "img" / "other.svg").write_text("<svg/>")
+    with pytest.raises(AssertionError, match="although"):
+        build_site(root)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_every_kind_of_input_counts(name, tmp_path):
+    path = tmp_path / name
+    if not path.suffix:  # a folder
+        path = path / "below" / "file.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("before")
+    before = input_digests(tmp_path)
+    path.write_text("after")
+    assert (
+        before.keys() == input_digests(tmp_path).keys() == {path.relative_to(tmp_path).as_posix()}
+    )
+    assert input_digests(tmp_path) != before
+
+
+@pytest.mark.parametrize("fault", ["[gone](gone.md)", "{py:func}`gone`", r"$\gone$"])
+def test_a_warning_fails_the_build(tmp_path, capfd, fault):
+    for name in INPUTS:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
+        copy(ROOT / name, tmp_path / name)
+    page = tmp_path / f"{toc_documents()[0]}.md"
+    page.write_text(page.read_text() + f"\n{fault}\n")
+    with pytest.raises(BookError, match="the site was not built"):
+        build_site(tmp_path)
+    assert "WARNING" in capfd.readouterr().err
+    assert list((tmp_path / "_build").iterdir()) == []
+
+
+# Formulas and tables.
+
+
+@pytest.mark.parametrize("tex", ["n", r"\mathbf{Y} = \frac{1}{n}\mathbf{X}", r"\text{GB/s}"])
+def test_a_formula_is_drawn_and_can_be_read_out(tex, caplog):
+    svg = BeautifulSoup(draw(nodes.math(tex, tex), inline=True), "html.parser").svg
+    assert svg.find_all("path") and svg["role"] == "img" and svg["aria-label"] == tex
+    assert not caplog.records
+
+
+def test_the_status_tells_what_was_executed_and_compared(root):
+    *_, row, _, note = chapters_table(root)
+    assert row == (
+        "| [](../notebooks/one.ipynb) | No GPU | 2026-01-31 | 1.2 | 1 | none | "
+        "a processor | 3.11.0 | PyTorch 2.0 |"
+    )
+    assert note == "No real GPU is recorded yet: `make record RUNNER=gpu` does it on one."
+
+
+def test_the_status_tells_of_a_card_and_of_the_cells_that_wait(root):
+    keep(root, "one", "h100", {}, **H100)
+    edit(root, "import this", "import that")
+    keep(root, "one", "cpu", {})
+    *_, cpu, card = chapters_table(root)
+    assert "| No GPU | 2026-01-31 | 1.2 | 1 | none |" in cpu
+    assert "| NVIDIA H100 | 2026-01-31 | 1.2 | 1 | zen |" in card
+
+
+def test_the_status_says_that_nothing_is_recorded(root):
+    outputs_path("one", "cpu", root).unlink()
+    assert chapters_table(root) == ["No outputs recorded yet: run `make book`."]
+
+
+def test_the_status_tells_the_figures_and_where_they_were_measured(root):
+    assert figures_table(root) == ["No figures recorded yet: run `make bench`."]
+    figure = {"what": "Build", "value": 2, "unit": "s", "aim": "< 9 s", "command": "make book"}
+    bench = {"date": "2026-01-31", "hardware": "a processor", "figures": [figure]}
+    (root / "book" / "bench.json").write_text(json.dumps(bench))
+    *_, row, _, measured = figures_table(root)
+    assert row == "| Build | 2 s | < 9 s | `make book` |"
+    assert measured == "Measured on 2026-01-31, on a processor."
+
+
+def test_figures_that_cannot_be_read_are_an_error(root):
+    (root / "book" / "bench.json").write_text("[]")
+    with pytest.raises(BookError, match=r"^book/bench.json: not what 'make bench' writes"):
+        figures_table(root)
+
+
+def test_the_survey_is_told_with_its_exceptions(root):
+    assert survey_tables(root) == ["No survey recorded yet: run `make survey`."]
+    counts = {"total": 4, "passed": 3, "percent": 75.0, "skipped": 1}
+    survey = {"date": "2026-01-31", "hardware": "a processor", "torch": "2.0", "python": "3.11.0"}
+    survey |= {"summary": {"operator": counts}, "exceptions": [{"name": "lu", "reason": "why"}]}
+    (root / "book" / "survey.json").write_text(json.dumps(survey))
+    lines = survey_tables(root)
+    assert "| operators | 4 | 3 | 75.0 % | 1 |" in lines and lines[-1] == "| `lu` | why |"
+    (root / "book" / "survey.json").write_text("{}")
+    with pytest.raises(BookError, match=r"^book/survey.json: not what 'make survey' writes"):
+        survey_tables(root)
+
+
+@pytest.mark.parametrize("tex", [r"\gone", r"\frac{1"])
+def test_a_formula_that_cannot_be_drawn_is_told(tex, caplog):
+    draw(nodes.math(tex, tex), inline=True)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+# The site as built: every output is on its page.
+
+SHOWN = ("text/html", "image/svg+xml", "image/png", "text/markdown", "text/latex", "text/plain")
+TERMINAL = re.compile(r"\x1b\[[0-9;]*m")  # colours in tracebacks
+
+
+def squeezed(text):
+    """The text without white space, which pages set as they like, and without colours."""
+    return "".join(TERMINAL.sub("", text).split())
+
+
+@functools.cache
+def recorded(name, runner):
+    """The cells that a page shows, and those that `runner` printed, by id."""
+    chapter = read_chapter(name)
+    cells = [cell for cell in code_cells(chapter) if "remove-cell" not in tags(cell)]
+    return cells, printed_cells(chapter, read_outputs(name, runner))
+
+
+def missing_outputs(page, name, runner):
+    """What was recorded and is not in its place on the page: id of the cell, and what."""
+    cells, printed = recorded(name, runner)
+    shown = page.select("div.cell")
+    if len(shown) != len(cells):
+        return [("page", f"{len(shown)} code cells instead of {len(cells)}")]
+    missing = []
+    for cell, part in zip(cells, shown, strict=True):
+        if cell.id in printed:  # else it waits to be recorded, on a card
+            box = output_box(part, runner)
+            missing += [(cell.id, what) for what in missing_in_cell(printed[cell.id], box)]
+    return missing
+
+
+def output_box(part, runner):
+    """The outputs of one cell on a page: those of `runner`, where each has its own."""
+    if part.select_one("div.runner-output"):
+        part = part.select_one(f"div.runner-output[data-runner='{runner}']")
+    return (part and part.select_one("div.cell_output")) or Tag(name="div")
+
+
+def missing_in_cell(cell, box):
+    """The outputs of a recorded cell that its box on the page does not show."""
+    missing, images = [], 0
+    for output in cell.outputs:
+        kind, content = shown_content(output)
+        if kind in ("image/svg+xml", "image/png"):
+            images += 1
+        elif kind == "text/latex":
+            if not box.select("svg[role=img]"):
+                missing.append(kind)
+        elif squeezed(content) not in squeezed(box.get_text()):
+            missing.append(content)
+    if len(box.find_all("img")) < images:
+        missing.append(f"{images} images")
+    return missing
+
+
+def shown_content(output):
+    """The form of an output that the page shows, and its text."""
+    if output.output_type == "stream":
+        return "stream", output.text
+    if output.output_type == "error":
+        return "error", f"{output.ename}: {output.evalue}"
+    kind = next(kind for kind in SHOWN if kind in output.data)
+    text = output.data[kind]
+    if kind == "text/markdown":
+        kind, text = "text/html", MarkdownIt().enable("table").render(text)
+    if kind == "text/html":
+        parsed = BeautifulSoup(text, "html.parser")
+        for style in parsed.find_all(["style", "script"]):
+            style.decompose()
+        text = parsed.get_text()
+    return kind, text
+
+
+def read_page(site, name):
+    text = (site / "notebooks" / f"{name}.html").read_text(encoding="utf-8")
+    page = BeautifulSoup(text, "html.parser")
+    for style in page.find_all("style"):
+        style.decompose()
+    return page
+
+
+@pytest.mark.parametrize(("runner", "name"), RECORDED)
+def test_every_output_is_on_the_page(site, runner, name):
+    assert missing_outputs(read_page(site, name), name, runner) == []
+
+
+@pytest.mark.parametrize("name", chapter_names())
+def test_an_output_that_is_taken_off_or_altered_is_noticed(site, name):
+    runners = [runner for runner, recorded in RECORDED if recorded == name]
+
+    def noticed(page):
+        return any(missing_outputs(page, name, runner) for runner in runners)
+
+    page = read_page(site, name)
+    boxes = page.select("div.cell_output")
+    assert boxes and not noticed(page)
+    for box in boxes:
+        for stand_in in ("<p></p>", '<div class="cell_output">something else</div>'):
+            other = BeautifulSoup(stand_in, "html.parser").contents[0]
+            box.replace_with(other)
+            assert noticed(page), box
+            other.replace_with(box)
+    assert not noticed(page)
+    assert noticed(BeautifulSoup("", "html.parser"))
+
+
+@pytest.mark.parametrize("name", chapter_names())
+def test_outputs_under_the_name_of_another_runner_are_noticed(site, name):
+    page = read_page(site, name)
+    for tabs in page.select("div.runner-outputs"):
+        one, other, *_ = tabs.select("div.runner-output")
+        pair = (one["data-runner"], other["data-runner"])
+        other["data-runner"], one["data-runner"] = pair
+        assert any(missing_outputs(page, name, runner) for runner in pair), tabs
+        one["data-runner"], other["data-runner"] = pair
+
+
+# The site as built: nothing on it asks another host.
+
+OUTSIDE = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
+ADDRESS = re.compile(r"(?:https?:)?//[a-z0-9-]+\.[a-z]", re.IGNORECASE)
+STYLE = re.compile(r"(?:url\(|@import)\s*[\"']?\s*(?P<url>[^\"');]+)", re.IGNORECASE)
+LOADING = ("src", "srcset", "href", "xlink:href", "poster", "data")  # but of <a>, a click's
+
+
+def outside_of_page(text):
+    """The addresses of other hosts that a page, or a drawing, would ask when it is shown."""
+    found = []
+    page = BeautifulSoup(text, "html.parser")
+    for tag in page.find_all(True):
+        if tag.name != "a" and tag.get("rel") != ["canonical"]:
+            found += [tag[name] for name in LOADING if OUTSIDE.match(tag.get(name, ""))]
+        found += outside_of_style(tag.get("style", ""))
+        if tag.name == "style":
+            found += outside_of_style(tag.get_text())
+        if tag.name == "script":
+            found += ADDRESS.findall(tag.get_text())
+    return found
+
+
+def outside_of_style(text):
+    """The addresses of other hosts that a style sheet would ask."""
+    return [match["url"] for match in STYLE.finditer(text) if OUTSIDE.match(match["url"])]
+
+
+@pytest.mark.filterwarnings("ignore::bs4.XMLParsedAsHTMLWarning")
+def test_no_page_asks_another_host(site):
+    pages = [*site.rglob("*.html"), *site.rglob("*.svg")]  # drawings can ask, too
+    assert len(pages) > len(toc_documents())
+    found = {path.name: outside_of_page(path.read_text(encoding="utf-8")) for path in pages}
+    assert {name: hosts for name, hosts in found.items() if hosts} == {}
+
+
+def test_no_style_sheet_asks_another_host(site):
+    found = {path.name: outside_of_style(path.read_text()) for path in site.rglob("*.css")}
+    assert found and {name: hosts for name, hosts in found.items() if hosts} == {}
+
+
+@pytest.mark.parametrize(
+    "doctored",
+    [
+        '<script src="https://cdn.example.org/a.js"></script>',
+        '<script>const THEBE_JS_URL = "https://unpkg.example.org/thebe"</script>',
+        '<link rel="stylesheet" href="//fonts.example.org/a.css">',
+        '<img src="http://example.org/a.png">',
+        '<iframe src="https://example.org"></iframe>',
+        "<style>@import 'https://example.org/a.css';</style>",
+        '<p style="background: url(https://example.org/a.png)">',
+        '<svg><image xlink:href="https://example.org/a.png"/></svg>',
+    ],
+)
+def test_an_outside_address_is_noticed(doctored):
+    page = f"<html><head></head><body>{doctored}</body></html>"
+    assert outside_of_page(page)
+
+
+@pytest.mark.parametrize(
+    "style", ["@font-face{src:url(https://example.org/a.woff2)}", '@import "//example.org/a.css";']
+)
+def test_an_outside_address_in_a_style_sheet_is_noticed(style):
+    assert outside_of_style(style)
+
+
+def test_a_link_to_follow_is_no_request():
+    assert outside_of_page('<a href="https://pytorch.org">PyTorch</a>') == []

@@ -1,0 +1,154 @@
+"""Cards: what the GPUs of a machine are asked, and what is told where they will not do."""
+
+import contextlib
+import io
+import json
+import sys
+import warnings
+from types import SimpleNamespace
+
+import pytest
+from helpers import assert_one_line, copy_kernel, notebook, run_tool, text
+
+from tools.errors import BookError, NoGpu
+from tools.run import execute
+from tools.run.cards import QUESTION, answer, card_folder, card_label, check_memory, question
+
+H100 = "NVIDIA H100 80GB HBM3"
+FACTS = {
+    "names": [H100],
+    "free": [70 * 2**30],
+    "driver": "550.1",
+    "cuda": "12.4",
+    "torch": "2.13.0+cu124",
+    "warnings": [],
+}
+
+
+def printed(**facts):
+    """The question as a kernel executed it that has these facts."""
+    executed = question()
+    executed.cells[0].outputs = [text(json.dumps(FACTS | facts) + "\n")]
+    return executed
+
+
+def test_the_answer_is_what_the_kernel_printed():
+    assert answer(printed()) == FACTS
+
+
+OLD_DRIVER = "CUDA initialization: The NVIDIA driver on your system is too old\n(found 11040)."
+
+
+@pytest.mark.parametrize(
+    ("facts", "parts"),
+    [
+        ({"cuda": None, "torch": "2.13.0+cpu"}, ["torch 2.13.0+cpu", "without CUDA", "PYTHON="]),
+        ({"warnings": [OLD_DRIVER]}, ["torch says: CUDA", "too old (found 11040)"]),
+        ({}, ["nvidia-smi"]),
+    ],
+    ids=["torch without CUDA", "driver too old", "no GPU"],
+)
+def test_without_a_gpu_one_line_says_why(facts, parts):
+    with pytest.raises(NoGpu) as error:
+        answer(printed(names=[], free=[], **facts))
+    assert_one_line(str(error.value), "kernels/gpu/kernel.json: no GPU", *parts)
+
+
+def ask(monkeypatch, device_count, **cuda):
+    """What the question prints where torch is such a one."""
+    cuda = SimpleNamespace(
+        is_available=lambda: True,
+        device_count=device_count,
+        get_device_name=lambda i: H100,
+        mem_get_info=lambda i: (70 * 2**30, 80 * 2**30),
+        **cuda,
+    )
+    torch = SimpleNamespace(
+        cuda=cuda, version=SimpleNamespace(cuda="12.4", hip=None), __version__="2.13.0+cu124"
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(QUESTION, {})
+    executed = question()
+    executed.cells[0].outputs = [text(out.getvalue())]
+    return executed
+
+
+@pytest.fixture
+def smi(tmp_path, monkeypatch):
+    """A driver 550.1 with two cards, as `nvidia-smi` would tell of it."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text('#!/bin/sh\necho "550.1"\necho "550.1"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+
+def test_the_question_asks_torch_and_the_driver(monkeypatch, smi):
+    facts = answer(ask(monkeypatch, lambda: 2))
+    assert facts == FACTS | {"names": [H100, H100], "free": [70 * 2**30] * 2}
+
+
+def test_a_warning_of_torch_is_the_reason(monkeypatch, smi):
+    def too_old():
+        warnings.warn(OLD_DRIVER, stacklevel=1)
+        return 0
+
+    with pytest.raises(NoGpu, match="too old"):
+        answer(ask(monkeypatch, too_old))
+
+
+@pytest.mark.parametrize(
+    ("names", "folder", "label"),
+    [
+        ([H100], "h100", "NVIDIA H100"),
+        (["NVIDIA H100 PCIe"], "h100", "NVIDIA H100"),
+        (["NVIDIA A100-SXM4-40GB"], "a100", "NVIDIA A100"),
+        (["Tesla T4"], "t4", "Tesla T4"),
+        (["Tesla V100-SXM2-16GB"] * 2, "2xv100", "2 x Tesla V100"),
+        (["NVIDIA GeForce RTX 4090"], "rtx-4090", "NVIDIA GeForce RTX 4090"),
+        (["NVIDIA L40S"] * 8, "8xl40s", "8 x NVIDIA L40S"),
+        (["NVIDIA H200", "NVIDIA H200"], "2xh200", "2 x NVIDIA H200"),
+        (["AMD Instinct MI300X OAM"], "mi300x", "AMD Instinct MI300X"),
+    ],
+)
+def test_cards_give_a_folder_and_a_label(names, folder, label):
+    assert (card_folder(names), card_label(names)) == (folder, label)
+
+
+def test_cards_of_several_models_are_refused_in_one_line():
+    with pytest.raises(BookError) as error:
+        card_folder([H100, "Tesla T4"])
+    assert_one_line(str(error.value), "kernels/gpu/", "H100, T4", "CUDA_VISIBLE_DEVICES")
+    assert card_folder(["NVIDIA H100 PCIe", H100]) == "2xh100"  # one model
+
+
+def needing(gibibytes):
+    return notebook(hardware={"gpus": [1], "gpu_memory": gibibytes})
+
+
+def test_a_card_with_too_little_free_memory_is_told_in_one_line():
+    facts = {"free": [20 * 2**30, int(7.5 * 2**30)]}
+    with pytest.raises(BookError) as error:
+        check_memory(needing(8), "first", facts)
+    assert_one_line(
+        str(error.value), "notebooks/first.ipynb: needs 8 GiB", "7.5 GiB of cuda:1 are free"
+    )
+    check_memory(needing(7.5), "first", facts)
+    check_memory(notebook(), "first", {"free": [0]})  # a chapter that says nothing of memory
+
+
+def test_a_package_that_the_chapters_need_is_missed_in_one_line(small_book, monkeypatch):
+    copy_kernel(small_book, "cpu", "gpu")
+    monkeypatch.setattr(execute, "VERSIONS", (*execute.VERSIONS, "no-such-package"))
+    with pytest.raises(BookError) as error:
+        execute.ask_cards(small_book)
+    assert_one_line(str(error.value), sys.executable, "lacks no-such-package", "requirements.txt")
+
+
+def test_a_package_that_the_tools_need_is_missed_in_one_line(small_book):
+    copy_kernel(small_book, "cpu", "gpu")
+    # Found before the one that is installed, it cannot be found itself.
+    (small_book / "filelock.py").write_text("raise ModuleNotFoundError(name='filelock')\n")
+    run = run_tool(small_book, "record", "gpu")
+    assert run.returncode == 1
+    assert_one_line(run.stderr, sys.executable, "filelock", "requirements.txt")

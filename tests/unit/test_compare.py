@@ -1,0 +1,147 @@
+"""The GPUs at hand against what was recorded on such cards: simulated GPUs stand in for real."""
+
+import shutil
+
+import pytest
+from helpers import (
+    CARD,
+    H100,
+    ROOT,
+    assert_one_line,
+    copy_kernel,
+    display,
+    edit,
+    falsify,
+    keep,
+    run_tool,
+    text,
+)
+
+from tools.errors import BookError
+from tools.run import compare as module
+from tools.run import execute
+from tools.run.compare import compare
+from tools.run.recordings import outputs_path
+from tools.run.runners import use_runner
+
+
+@pytest.fixture
+def book(gpu_book):
+    """A book that was recorded on the stand-in, with the rules of the comparison."""
+    (gpu_book / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "sanitize.cfg", gpu_book / "tests")
+    return gpu_book
+
+
+def test_what_was_recorded_here_passes(book):
+    run = run_tool(book, "compare")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "4 passed" in run.stdout and "nothing is compared" not in run.stdout
+
+
+def test_a_false_output_fails(book):
+    falsify(outputs_path("first", CARD, book), "show", [text("x is 1\n"), text("on cuda:7\n")])
+    run = run_tool(book, "compare")
+    assert run.returncode == 1
+    assert "1 failed, 3 passed" in run.stdout
+    assert_one_line(run.stderr, f"error: outputs/{CARD}: ", "print otherwise")
+
+
+# From here on, the kernel `cpu` stands in, which starts sooner, with made-up cards.
+
+FACTS = {
+    "folder": "h100",
+    "label": "NVIDIA H100",
+    "names": ["NVIDIA H100"],
+    "free": [70 * 2**30],
+    "cuda": "12.4",
+    "driver": "550.1",
+    "torch": "2.13.0+cu124",
+}
+
+
+@pytest.fixture
+def other(recorded_book, monkeypatch):
+    """A book of which nothing was recorded on the card at hand."""
+    copy_kernel(recorded_book, "cpu", "gpu")
+    use_runner("gpu", recorded_book)
+    monkeypatch.setattr(module, "ask_cards", lambda root: FACTS)
+    return recorded_book
+
+
+def test_on_a_card_without_recording_nothing_is_compared_and_that_is_said(other, capfd):
+    compare(other)
+    assert_one_line(capfd.readouterr().out, "NVIDIA H100", "first, second", "nothing is compared")
+    assert not (other / "outputs" / "h100").exists()
+
+
+def test_on_a_card_without_recording_a_cell_that_raises_fails(other):
+    edit(other, "second", "sum", "2 / 0")
+    with pytest.raises(BookError, match=r"(?s)^notebooks/second\.ipynb: .*ZeroDivisionError"):
+        compare(other)
+
+
+@pytest.fixture
+def on_h100(other):
+    """A book of which one chapter, `second`, was recorded on the card at hand."""
+    keep(other, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
+    return other
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """The recordings that were given to nbval; it is not started."""
+    paths = []
+    monkeypatch.setattr(module, "_run_nbval", lambda found, root: paths.extend(found))
+    return paths
+
+
+def test_chapters_with_and_without_recording_each_get_theirs(on_h100, compared, capfd):
+    compare(on_h100)
+    assert compared == [outputs_path("second", "h100", on_h100)]
+    assert_one_line(capfd.readouterr().out, "of first as", "nothing is compared")
+
+
+def test_a_chapter_edited_since_its_recording_is_executed_as_it_is_now(on_h100, compared):
+    edit(on_h100, "second", "sum", "2 / 0")
+    with pytest.raises(BookError, match="ZeroDivisionError"):
+        compare(on_h100)
+
+
+def test_a_recording_that_was_edited_by_hand_is_refused(on_h100, compared):
+    path = outputs_path("second", "h100", on_h100)
+    path.write_text(path.read_text().replace('"4"', '"5"'))
+    with pytest.raises(BookError) as error:
+        compare(on_h100)
+    assert_one_line(str(error.value), "outputs/h100/second.ipynb: edited since it was recorded")
+    assert compared == []
+
+
+def test_without_nbval_that_is_told(on_h100, monkeypatch):
+    monkeypatch.setattr(module, "execute", lambda *arguments, keep: None)
+    monkeypatch.setattr(execute, "_installed", lambda package: package != "nbval")
+    with pytest.raises(BookError) as error:
+        compare(on_h100)
+    assert_one_line(str(error.value), "lacks nbval", "requirements.txt")
+
+
+# No GPU.
+
+
+@pytest.fixture
+def no_gpu(small_book):
+    """The kernel `cpu` sees no GPU, whatever machine it runs on."""
+    copy_kernel(small_book, "cpu", "gpu")
+    return small_book
+
+
+def test_without_a_gpu_one_line_says_so(no_gpu):
+    run = run_tool(no_gpu, "compare")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert_one_line(run.stderr, "error: kernels/gpu/kernel.json: no GPU")
+
+
+def test_without_a_gpu_a_run_that_need_not_have_one_succeeds_and_says_why(no_gpu):
+    run = run_tool(no_gpu, "compare", "--if-any")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert_one_line(run.stdout, "gpu: nothing executed, nothing compared: ", "no GPU that")

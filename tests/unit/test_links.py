@@ -1,0 +1,301 @@
+"""Links to services: one place names the repository, and everything agrees with it."""
+
+import re
+import shutil
+import subprocess
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from helpers import CHAPTERS, ROOT, assert_one_line, cell, code, prose, read, run_tool
+
+from tools.errors import BookError
+from tools.source.chapters import write_notebook
+from tools.source.links import (
+    Repository,
+    launch_links,
+    make_repository,
+    planned_changes,
+    read_repository,
+    row_text,
+    set_links,
+)
+
+# An address of a service, up to what ends it in Markdown, HTML or code.
+ADDRESS = re.compile(
+    r"https://(?:colab\.research\.google\.com/github/|studiolab\.sagemaker\.aws/import/"
+    r"|(?:www\.)?kaggle\.com/kernels/|mybinder\.org/v2/|raw\.githubusercontent\.com/"
+    r"|nbgitpuller\.readthedocs\.io/en/latest/link|[^\s)\"'`]*/git-pull\?)[^\s)\"'`]*"
+)
+GIT = re.compile(r"git\+(https://[^\s@'\"]+)@([^\s'\"]+)")
+CONFIG = """\
+title: A tiny book # kept
+repository:
+  url: https://github.com/someone/tiny
+  branch: main
+  hub: none
+
+html:
+  favicon: none
+"""
+LIST = "# Tiny\n\n<!-- make links -->\n<!-- end -->\n\nThe end.\n"
+
+
+def addresses(text):
+    return [address.replace("&amp;", "&") for address in ADDRESS.findall(text)]
+
+
+def place(address):
+    """Owner, name, branch and file that an address of a service stands for, by its form."""
+    url = urlsplit(address)
+    query = {name: values[0] for name, values in parse_qs(url.query).items()}
+    github = r"/(?P<owner>[^/]+)/(?P<name>[^/]+)/blob/(?P<branch>.+)/(?P<file>notebooks/[^/]+)"
+    forms = {
+        "colab.research.google.com": (r"/github" + github, url.path),
+        "studiolab.sagemaker.aws": (r"/import/github" + github, url.path),
+        "kaggle.com": (
+            r"/kernels/welcome\?src=https://github\.com" + github,
+            f"{url.path}?{url.query}",
+        ),
+        "raw.githubusercontent.com": (github.replace("/blob", ""), url.path),
+        "mybinder.org": (
+            r"/v2/gh/(?P<owner>[^/]+)/(?P<name>[^/]+)/(?P<branch>[^/]+) lab/tree/(?P<file>.+)",
+            f"{url.path} {query.get('urlpath')}",
+        ),
+    }
+    pull = (
+        r"https://github\.com/(?P<owner>[^/]+)/(?P<name>[^/]+) (?P<branch>.+) "
+        r"lab/tree/(?P=name)/(?P<file>.+)",
+        f"{query.get('repo')} {query.get('branch')} {query.get('urlpath')}",
+    )
+    form, text = forms.get(url.hostname, pull)
+    match = re.fullmatch(form, text)
+    assert match, f"{address}: not of the form that {url.hostname} documents"
+    return match["owner"], match["name"], unquote(match["branch"]), match["file"]
+
+
+def strangers(text, repository, root=ROOT):
+    """Addresses in a text that lead to another repository, another branch, or to no file."""
+    here = (repository.owner, repository.name, repository.branch)
+    return [
+        address
+        for address in addresses(text)
+        if place(address)[:3] != here or not (root / place(address)[3]).is_file()
+    ] + [url for url, branch in GIT.findall(text) if (url, branch) != (repository.url, here[2])]
+
+
+def texts():
+    """Every text of this repository that may hold addresses, but for tests and tools."""
+    files = [*ROOT.glob("*.md"), *ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*.ipynb")]
+    return sorted(files)
+
+
+@pytest.fixture
+def linked_book(small_book):
+    """A tiny book with a place that names its repository."""
+    (small_book / "_config.yml").write_text(CONFIG)
+    (small_book / "README.md").write_text(LIST)
+    for name in ("pyproject.toml", "requirements-no-deps.txt"):
+        shutil.copy(ROOT / name, small_book / name)
+    second = read(small_book / "notebooks" / "second.ipynb")
+    second.cells.insert(1, code("setup", "", tags=["setup"]))
+    write_notebook(second, small_book / "notebooks" / "second.ipynb")
+    return small_book
+
+
+@pytest.mark.parametrize("path", texts(), ids=lambda path: path.name)
+def test_every_address_agrees_with_the_one_place(path):
+    assert strangers(path.read_text(encoding="utf-8"), read_repository()) == []
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_chapter_has_its_row_after_the_title(name):
+    row = read(ROOT / "notebooks" / f"{name}.ipynb").cells[1]
+    assert (row.id, row.cell_type) == ("links", "markdown")
+    assert row.source == row_text(name, read_repository())
+    assert len(addresses(row.source)) == 6
+    assert "](http" in row.source and "![" not in row.source  # text alone: works with no network
+
+
+def test_everything_is_written_as_it_should_be():
+    """The rows, the set-up cells and the list of the README are those that `make links` writes."""
+    assert planned_changes(read_repository()) == {}
+
+
+def test_page_shows_the_row_once_and_asks_no_other_host(site):
+    repository = read_repository()
+    for name in CHAPTERS:
+        page = (site / "notebooks" / f"{name}.html").read_text(encoding="utf-8")
+        (row,) = re.findall(r'<nav class="launch" aria-label="[^"]+">.*?</nav>', page, re.S)
+        assert strangers(page, repository) == []
+        links = re.findall(r'href="([^"]*)"', row.replace("&amp;", "&"))
+        expected = [link.url for link in launch_links(name, repository)]
+        assert links[:-1] == expected[:-1] and "<img" not in row
+        assert page.count(expected[0]) == 1
+        local = (site / "notebooks" / links[-1]).resolve()
+        assert local.read_bytes() == (ROOT / "notebooks" / f"{name}.ipynb").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("/main/", "/trunk/"),
+        ("where-tensors-live/where", "someone/where"),
+        ("copying-between-devices.ipynb", "no-such-chapter.ipynb"),
+    ],
+)
+def test_doctored_address_is_noticed(old, new):
+    name = "copying-between-devices"
+    repository = Repository("where-tensors-live", "where-tensors-live", "main")
+    for link in launch_links(name, repository):
+        assert strangers(link.url, repository) == []
+        doctored = link.url.replace(old, new).replace(old.replace("/", "%2F"), new)
+        doctored = doctored.replace("branch=main", "branch=trunk") if "main" in old else doctored
+        if link.label == "Binder":
+            doctored = doctored.replace("/main?", "/trunk?") if "main" in old else doctored
+        assert strangers(doctored, repository) == [doctored]
+
+
+@pytest.mark.parametrize(
+    "link", launch_links("x", Repository("a", "b", "main")), ids=lambda link: link.label
+)
+def test_address_of_another_form_is_noticed(link):
+    broken = link.url.replace("blob", "tree").replace("urlpath", "path").replace("/main/n", "/n")
+    with pytest.raises(AssertionError, match="not of the form"):
+        place(broken)
+
+
+def test_hub_and_branches_with_slashes(linked_book):
+    repository = make_repository("a/b", "next/one", "https://hub.example.org/class/")
+    urls = {link.label: link.url for link in launch_links("first", repository)}
+    assert urls["JupyterHub"] == (
+        "https://hub.example.org/class/hub/user-redirect/git-pull"
+        "?repo=https%3A%2F%2Fgithub.com%2Fa%2Fb&branch=next%2Fone"
+        "&urlpath=lab%2Ftree%2Fb%2Fnotebooks%2Ffirst.ipynb"
+    )
+    assert "/gh/a/b/next%2Fone?" in urls["Binder"]
+    for url in urls.values():
+        assert strangers(url, repository, linked_book) == []
+
+
+def test_command_names_the_repository_everywhere(linked_book):
+    assert run_tool(linked_book, "links").returncode == 0
+    run = run_tool(linked_book, "links", "--repository", "other/book", "--branch", "trunk")
+    assert sorted(run.stdout.splitlines()) == [
+        "README.md: written",
+        "_config.yml: written",
+        "notebooks/first.ipynb: written",
+        "notebooks/second.ipynb: written",
+    ]
+    repository = Repository("other", "book", "trunk")
+    assert read_repository(linked_book) == repository
+    config = (linked_book / "_config.yml").read_text()
+    assert config == CONFIG.replace("someone/tiny", "other/book").replace("main", "trunk")
+    readme = (linked_book / "README.md").read_text()
+    assert readme.endswith("<!-- end -->\n\nThe end.\n")
+    for text in (readme, *(path.read_text() for path in linked_book.glob("notebooks/*"))):
+        assert len(addresses(text)) >= 6
+        assert strangers(text, repository, linked_book) == []
+    first = read(linked_book / "notebooks" / "first.ipynb")
+    assert [cell.id for cell in first.cells] == ["title", "links", "setup", "make", "show"]
+    assert "git+https://github.com/other/book@trunk" in cell(first, "setup").source
+    assert run_tool(linked_book, "links").stdout == "links: nothing to change\n"
+
+
+BAD = {
+    "no owner": (["--repository", "book"], "repository 'book'"),
+    "an address": (["--repository", "https://github.com/a/b"], "owner/name"),
+    "shell": (["--repository", "a/b;rm"], "owner/name"),
+    "git's ending": (["--repository", "a/b.git"], "owner/name"),
+    "empty": (["--repository", ""], "owner/name"),
+    "branch with a space": (["--branch", "my branch"], "branch 'my branch'"),
+    "branch with an option": (["--branch=-x"], "branch '-x'"),
+    "branch upwards": (["--branch", "a/../b"], "branch 'a/../b'"),
+    "hub without a scheme": (["--hub", "hub.example.org"], "hub 'hub.example.org'"),
+    "hub with a query": (["--hub", "https://h.org/?x=1"], "hub 'https://h.org/?x=1'"),
+}
+
+
+@pytest.mark.parametrize("arguments, part", BAD.values(), ids=BAD)
+def test_bad_value_gets_one_line_and_changes_nothing(linked_book, arguments, part):
+    before = {path: path.read_bytes() for path in linked_book.rglob("*") if path.is_file()}
+    run = run_tool(linked_book, "links", *arguments)
+    assert run.returncode == 1
+    assert_one_line(run.stderr, "error: ", part)
+    after = {path: path.read_bytes() for path in before}
+    assert after == before
+
+
+BROKEN = {
+    "_config.yml": [
+        ("", "no 'repository:' entry"),
+        ("a: [", "not valid YAML"),
+        (CONFIG.replace("someone/", ""), "owner/name"),
+        (CONFIG.replace("main", ""), "branch '"),
+    ],
+    "README.md": [("# Tiny\n", "<!-- make links -->")],
+    "requirements-no-deps.txt": [("", "requirements-no-deps.txt: lacks")],
+    "pyproject.toml": [("", "pyproject.toml: lacks")],
+}
+
+
+@pytest.mark.parametrize(
+    "name, text, part", [(name, *case) for name, cases in BROKEN.items() for case in cases]
+)
+def test_broken_file_gets_one_line_that_names_it(linked_book, name, text, part):
+    (linked_book / name).write_text(text)
+    with pytest.raises(BookError) as error:
+        set_links(root=linked_book)
+    assert_one_line(str(error.value), name, part)
+
+
+@pytest.mark.parametrize(
+    "cells, part",
+    [
+        ([prose("title", "# A"), code("make", "x = 1")], "0 cells with the tag 'setup'"),
+        ([prose("title", "# A"), code("links", "x = 1")], "a code cell has the id 'links'"),
+    ],
+)
+def test_chapter_that_cannot_take_the_cells_is_told(linked_book, cells, part):
+    path = linked_book / "notebooks" / "first.ipynb"
+    first = read(path)
+    first.cells = cells
+    write_notebook(first, path)
+    before = path.read_bytes()
+    with pytest.raises(BookError, match=part):
+        set_links(root=linked_book)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_colab_is_asked_for_a_gpu(name):
+    metadata = read(ROOT / "notebooks" / f"{name}.ipynb").metadata
+    assert (metadata.accelerator, metadata.colab.gpuType) == ("GPU", "T4")
+    assert metadata.kernelspec.name == "python3"  # the one kernel that every service has
+
+
+def images_elsewhere(text):
+    """Images that a chapter does not carry: another service would not find or not load them."""
+    return re.findall(r"!\[[^\]]*\]\((?!data:image/)[^)]*\)|<img[^>]*>", text)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_chapter_carries_its_images(name):
+    chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
+    prose = [cell.source for cell in chapter.cells if cell.cell_type == "markdown"]
+    assert images_elsewhere("\n".join(prose)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["![A bus](../img/bus.svg)", "![x](https://a.b/c.png)", "<img src=x>"]
+)
+def test_image_elsewhere_is_noticed(text):
+    assert images_elsewhere(text) == [text]
+
+
+def test_make_passes_the_values_on():
+    values = ["REPOSITORY=a/b", "BRANCH=trunk", "HUB=https://h.org"]
+    run = subprocess.run(
+        ["make", "--dry-run", "links", *values], cwd=ROOT, capture_output=True, text=True
+    )
+    words = " ".join(run.stdout.replace("\\\n", " ").split())
+    assert "links --repository 'a/b' --branch 'trunk' --hub 'https://h.org'" in words, run.stderr

@@ -1,0 +1,279 @@
+"""The set-up cell: silent where all is there, one line where something is amiss."""
+
+import ast
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from helpers import CHAPTERS, ROOT, assert_one_line, bare_environment, cell, code, notebook, read
+
+from tools.source.setup_cells import PYTHON, chapter_needs, setup_source
+
+LARGEST = "neural-networks-on-gpus"
+SHELL = """\
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+config = Config()
+config.InteractiveShell.colors = "nocolor"
+config.HistoryManager.enabled = False
+shell = InteractiveShell.instance(config=config)
+source = sys.stdin.read()
+{before}
+for _ in range({times}):
+    shell.run_cell(source)
+"""
+# For a Python without IPython, or older than it.
+PLAIN = """\
+import sys
+source = sys.stdin.read()
+for _ in range({times}):
+    try:
+        exec(source)
+    except Exception as error:
+        print("\\n".join(error._render_traceback_()))
+{after}
+"""
+NO_PIP = "import subprocess; subprocess.run = None"
+
+
+def source_of(name=LARGEST, **changes):
+    """The set-up cell of a chapter, with other needs or with the switch on."""
+    source = cell(read(ROOT / "notebooks" / f"{name}.ipynb"), "setup").source
+    if "needs" in changes:
+        return source[: source.index("set_up(\n")] + f"set_up({changes['needs']}, {{}}, '')"
+    if changes.get("simulate"):
+        return source.replace("SIMULATE_GPUS = False", "SIMULATE_GPUS = True", 1)
+    return source
+
+
+def run(source, before="", times=1, program=None, python=sys.executable, cwd="/", **variables):
+    """What running a cell prints."""
+    program = program or SHELL.format(before=before, times=times)
+    done = subprocess.run(
+        [python, "-c", program],
+        input=source,
+        cwd=cwd,
+        env=bare_environment() | {name: str(value) for name, value in variables.items()},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def plain(source, python, times=1, after="", **variables):
+    program = PLAIN.format(times=times, after=after)
+    return run(source, program=program, python=python, **variables)
+
+
+@pytest.fixture
+def old_torch(tmp_path):
+    """A folder that seems to hold a torch of another version."""
+
+    def make(version):
+        (tmp_path / "torch").mkdir()
+        (tmp_path / "torch" / "__init__.py").touch()
+        about = tmp_path / f"torch-{version}.dist-info" / "METADATA"
+        about.parent.mkdir()
+        about.write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
+        return tmp_path
+
+    return make
+
+
+@pytest.fixture
+def wheels(tmp_path):
+    """A folder with one package, for a pip that shall ask no network."""
+    about = "tiny_package-1.0.dist-info"
+    files = {
+        "tiny_package.py": "here = True\n",
+        f"{about}/METADATA": "Metadata-Version: 2.1\nName: tiny-package\nVersion: 1.0\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{name},,\n" for name in [*files, f"{about}/RECORD"])
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "tiny_package-1.0-py3-none-any.whl", "w") as wheel:
+        for name, text in (files | {f"{about}/RECORD": record}).items():
+            wheel.writestr(name, text)
+    return folder
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_silent_and_without_pip_where_all_is_there(name):
+    assert run(source_of(name), before=NO_PIP, times=2) == ""
+
+
+def test_missing_package_would_call_pip():
+    assert "TypeError" in run(source_of(needs={"no_such": "no-such"}), before=NO_PIP)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_cell_is_where_readers_and_tools_look_for_it(name):
+    chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
+    set_up = chapter.cells[2]
+    assert set_up.id == "setup" and set_up.metadata.tags == ["setup", "hide-input"]
+    assert set_up.source.startswith("SIMULATE_GPUS = False  # ")
+    assert "`SIMULATE_GPUS = True`" in chapter.cells[1].source
+
+
+def test_old_python_gets_its_line():
+    faked = "sys.version_info, sys.version = (3, 8, 18), '3.8.18 (main)'"
+    told = run(source_of(), before=faked)
+    assert_one_line(told, "Not ready: Python 3.8.18 is too old, take 3.9 or later")
+
+
+def test_old_pythons_can_read_the_cell():
+    ast.parse(source_of(), feature_version=(3, 6))
+    with pytest.raises(SyntaxError):
+        ast.parse("if (x := 1): pass", feature_version=(3, 6))
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.7", "3.8"])
+def test_old_python_in_person(version):
+    python = shutil.which(f"python{version}")
+    if python is None or subprocess.run([python, "-V"], capture_output=True).returncode:
+        pytest.skip(f"no python{version} on this machine")
+    assert_one_line(plain(source_of(), python), f"Python {version}.", "take 3.9 or later")
+
+
+def test_lowest_python_is_told_to_readers():
+    words = ".".join(map(str, PYTHON))
+    assert f"with Python {words} or later" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "simulate, version, lowest", [(False, "2.5.1", "2.6"), (True, "2.9", "2.11")]
+)
+def test_old_torch_gets_its_line(old_torch, simulate, version, lowest):
+    told = run(source_of(simulate=simulate), before=NO_PIP, PYTHONPATH=old_torch(version))
+    assert_one_line(told, f"Not ready: torch {version}", f"take {lowest} or later", str(simulate))
+
+
+@pytest.mark.parametrize("version", ["2.6.0", "2.10.0+cu128", "3.0.0a0+gitabc"])
+def test_torch_from_2_6_on_will_do(old_torch, version):
+    assert run(source_of(), before=NO_PIP, PYTHONPATH=old_torch(version)) == ""
+
+
+def test_without_a_network_one_line_says_what_is_missing():
+    needs = {"torch": "torch", "no_such": "no-such-package"}
+    told = run(
+        source_of(needs=needs),
+        PIP_INDEX_URL="http://127.0.0.1:9/simple",
+        PIP_CONFIG_FILE="/dev/null",
+    )
+    first, last = told.splitlines()
+    assert first == "Set-up: installing no-such-package"
+    assert_one_line(last, "Not ready: no no-such-package.", "Is the network on?", "pip says: ERROR")
+
+
+def test_where_nothing_can_be_written_one_line_says_so(wheels, tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "room"], check=True)
+    told = plain(
+        source_of(needs={"tiny_package": "tiny-package"}),
+        tmp_path / "room" / "bin" / "python",
+        PIP_NO_INDEX="1",
+        PIP_FIND_LINKS=wheels,
+        PIP_TARGET="/proc/home",  # not even the administrator can write there
+    )
+    assert_one_line(told.splitlines()[-1], "Not ready: no tiny-package.", "'/proc/home'")
+
+
+def test_python_without_pip_gets_one_line(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    python = tmp_path / "bare" / "bin" / "python"
+    told = plain(source_of(needs={"tiny_package": "tiny-package"}), python)
+    assert_one_line(told.splitlines()[-1], "Not ready: no tiny-package.", "No module named pip")
+
+
+def test_second_run_is_silent_and_a_new_home_is_found(wheels, tmp_path):
+    """Where pip may write into the reader's home only, in a folder that is not there yet."""
+    python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode:
+        pytest.skip(f"{python} has no pip")
+    told = plain(
+        source_of(needs={"tiny_package": "tiny-package"}),
+        python,
+        times=2,
+        after="import tiny_package\nprint(tiny_package.__file__)",
+        HOME=tmp_path,
+        PIP_USER="1",
+        PIP_NO_INDEX="1",
+        PIP_FIND_LINKS=wheels,
+        PIP_BREAK_SYSTEM_PACKAGES="1",
+    )
+    installing, where = told.splitlines()
+    assert installing == "Set-up: installing tiny-package"
+    assert Path(where).is_relative_to(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "version, index", [("2.11.0+cu128", "whl/cu128"), ("2.13.0+cpu", "whl/cpu"), ("2.12.0", None)]
+)
+def test_pip_is_told_to_keep_torch_and_numpy(old_torch, version, index):
+    recorder = """
+import subprocess
+def record(command, **options):
+    print(*command[1:])
+    return subprocess.CompletedProcess(command, 0, "", "")
+subprocess.run = record
+"""
+    told = run(
+        source_of(needs={"no_such": "no-such"}), before=recorder, PYTHONPATH=old_torch(version)
+    ).splitlines()[1]
+    assert told.startswith("-m pip install --quiet ") and " no-such" in told
+    assert f" torch=={version}" in told and " numpy==" in told and "upgrade" not in told
+    assert (index in told) if index else ("whl" not in told)
+
+
+def test_switch_gives_two_gpus_says_so_once_and_leaves_a_simulation_alone():
+    count = "\nimport torch\nprint(torch.cuda.device_count())"
+    source = source_of("tensors-on-gpus", simulate=True) + count
+    told = run(source, times=2, PYTHONPATH=ROOT).splitlines()
+    assert len(told) == 3 and "2 simulated GPUs" in told[0] and told[1:] == ["2", "2"]
+    three = "import cudasim; cudasim.enable(gpus=3, force=True)"
+    told = run(source, before=three, PYTHONPATH=ROOT, CUDASIM_QUIET="1")
+    assert told == "3\n"
+
+
+def test_switch_that_is_off_changes_nothing():
+    count = "\nimport torch\nprint(torch.cuda.device_count())"
+    off = run(source_of() + count, PYTHONPATH=ROOT, CUDA_VISIBLE_DEVICES="-1")
+    assert off == "0\n"
+
+
+def test_gpu_used_before_the_switch_gets_one_line():
+    used = "import cudasim, torch; torch.cuda.is_initialized = lambda: True"
+    told = run(source_of(simulate=True), before=used, PYTHONPATH=ROOT)
+    assert_one_line(told, "Not ready: this process has used a real GPU", "Restart")
+
+
+def test_needs_are_what_the_chapter_imports():
+    chapter = notebook(
+        code("setup", "import yaml", tags=["setup"]),
+        code(
+            "a",
+            "%matplotlib inline\nimport os.path, torch\nfrom sklearn.datasets import load_digits",
+        ),
+        code("b", "def f():\n    from PIL import Image\nfrom . import x"),
+    )
+    assert chapter_needs(chapter) == {
+        "torch": "torch",
+        "numpy": "numpy",
+        "PIL": "pillow",
+        "sklearn": "scikit-learn",
+    }
+    assert "d2l==" not in setup_source(chapter, "https://github.com/a/b", "main")
+    chapter.cells.append(code("c", "from d2l import torch as d2l"))
+    assert {"torchvision", "scipy", "pandas"} < chapter_needs(chapter).keys()
+    source = setup_source(chapter, "https://github.com/a/b", "main")
+    pin = next(
+        line.split()[0]
+        for line in (ROOT / "requirements-no-deps.txt").read_text().splitlines()
+        if line.startswith("d2l")
+    )
+    assert f"{{'d2l': '{pin}'}}" in source and "'git+https://github.com/a/b@main'" in source

@@ -1,0 +1,127 @@
+"""The theme's extension: fonts cut to the icons in use, images with sizes, labels in sight."""
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pydata_sphinx_theme
+import pytest
+from docutils import nodes
+from fontTools.ttLib import TTFont
+from sphinx.errors import ExtensionError
+
+from tools.page import theme
+
+FONTS = "theme/pydata_sphinx_theme/static/vendor/fontawesome/webfonts"
+SHEET = """@font-face{src:url(../webfonts/fa.woff2) format("woff2"),\
+url(../webfonts/fa.ttf) format("truetype")}
+.fa-lg{font-size:2em}.fa-moon:before{content:"\\f186"}.fa-cog:before,.fa-gear:before\
+{content:"\\f013"}.fa-sun:before{content:"\\f185"}.fa-xmark:before{content:"\\f00d"}
+.note:after{content:"\\f0f3"} .tip { --lamp: "\uf0eb"; }"""
+PAGE = '<script src="_static/do.js?v=1"></script><i class="fa-solid fa-sun fa-lg">fa-moon</i>'
+
+
+@pytest.fixture
+def cut(tmp_path):
+    """A site of one page, with a style sheet, a script and the theme's font of icons."""
+    static = tmp_path / "_static"
+    (static / "webfonts").mkdir(parents=True)
+    source = Path(pydata_sphinx_theme.__file__).parent / FONTS / "fa-solid-900.woff2"
+    shutil.copy(source, static / "webfonts" / "fa.woff2")
+    (static / "webfonts" / "fa.ttf").touch()
+    (static / "fa.css").write_text(SHEET + ".fa-solid{font-weight:900}", encoding="utf-8")
+    (static / "do.js").write_text('button.className = "fa-gear"')
+    (static / "macros.html").write_text('<i class="fa-xmark">')  # no page
+    (static / "other.js").write_text('"fa-moon"')  # no page loads it
+    (tmp_path / "page.html").write_text(PAGE)
+    return tmp_path
+
+
+def characters(site):
+    return set(TTFont(site / "_static" / "webfonts" / "fa.woff2").getBestCmap())
+
+
+def test_only_icons_in_use_remain(cut):
+    theme.keep_used_icons(cut)
+    # sun: the page; gear: a script; bell and lamp: the style sheet itself
+    assert characters(cut) == {0xF185, 0xF013, 0xF0F3, 0xF0EB}
+    sheet = (cut / "_static" / "fa.css").read_text(encoding="utf-8")
+    assert "fa-moon" not in sheet and "fa-xmark" not in sheet
+    assert '.fa-cog:before,.fa-gear:before{content:"\\f013"}.fa-sun:before' in sheet
+    assert ".fa-lg{font-size:2em}" in sheet
+
+
+def test_fonts_for_old_browsers_are_left_out(cut):
+    theme.keep_used_icons(cut)
+    assert not list(cut.rglob("*.ttf"))
+    assert "ttf" not in (cut / "_static" / "fa.css").read_text(encoding="utf-8")
+
+
+def test_the_font_is_small(cut):
+    theme.keep_used_icons(cut)
+    assert (cut / "_static" / "webfonts" / "fa.woff2").stat().st_size < 3000
+
+
+def test_cutting_twice_changes_nothing(cut):
+    theme.keep_used_icons(cut)
+    once = {path: path.read_bytes() for path in cut.rglob("*.*")}
+    theme.keep_used_icons(cut)
+    assert {path: path.read_bytes() for path in cut.rglob("*.*")} == once
+
+
+def test_an_icon_that_the_theme_does_not_have_is_told(cut):
+    (cut / "page.html").write_text('<i class="fa-solid fa-sunn"></i>')
+    with pytest.raises(ExtensionError, match=r"does not have: fa-sunn$"):
+        theme.keep_used_icons(cut)
+
+
+def test_an_icon_that_no_font_has_is_told(cut):
+    with (cut / "_static" / "fa.css").open("a") as sheet:
+        sheet.write('.new:before{content:"\\e999"}')
+    with pytest.raises(ExtensionError, match=r"no font of the theme has: e999$"):
+        theme.keep_used_icons(cut)
+
+
+def test_a_build_that_failed_is_left_alone(cut):
+    app = SimpleNamespace(outdir=cut, builder=SimpleNamespace(format="html"))
+    before = characters(cut)
+    theme.lighten(app, RuntimeError("failed"))
+    assert characters(cut) == before
+    theme.lighten(app, None)
+    assert characters(cut) != before
+
+
+class Writer:
+    """As much of Sphinx's writer as an image needs."""
+
+    def __init__(self, folder):
+        self.builder, self.body = SimpleNamespace(srcdir=folder), []
+
+    def visit_image(self, node):
+        self.body.append(f'<img alt="x" src="{node["uri"]}" />')
+
+
+def test_an_image_gets_its_size(tmp_path):
+    (tmp_path / "a.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="72pt" height="9"/>'
+    )
+    writer = Writer(tmp_path)
+    theme.visit_image(writer, nodes.image(uri="a.svg"))
+    assert writer.body == ['<img width="96" height="9" alt="x" src="a.svg" />']
+
+
+@pytest.mark.parametrize("uri", ["torn.png", "https://example.org/a.png"])
+def test_an_image_without_a_size_is_told(tmp_path, monkeypatch, uri):
+    told = []
+    monkeypatch.setattr(
+        theme.logger, "warning", lambda text, *words, **_: told.append(text % words)
+    )
+    (tmp_path / "torn.png").write_bytes(b"no image")
+    theme.visit_image(Writer(tmp_path), nodes.image(uri=uri))
+    assert told == [f"image without a size that can be told: {uri}"]
+
+
+def test_a_folded_cell_is_labelled_by_its_text(site):
+    pages = [page.read_text(encoding="utf-8") for page in site.glob("notebooks/*.html")]
+    assert any("<summary>" in page for page in pages)
+    assert not any("<summary aria-label" in page for page in pages)

@@ -1,0 +1,202 @@
+"""Measure what the status page reports, and write it to `book/bench.json`.
+
+Builds are timed as whole processes in a fresh clone of the last commit, so that what is
+not committed is not measured. Each figure is the median of several runs.
+"""
+
+import datetime
+import gzip
+import http.server
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from tools.errors import BookError
+from tools.run.execute import processor
+from tools.run.recordings import read_outputs
+from tools.source.chapters import (
+    ROOT,
+    SETUP,
+    chapter_names,
+    code_cells,
+    read_chapter,
+    tags,
+    write_notebook,
+)
+
+RUNS = 3
+
+
+def measure(root: Path = ROOT) -> None:
+    """Measure everything, show it, and write `book/bench.json` in one step."""
+    with tempfile.TemporaryDirectory() as folder:
+        clone = Path(folder) / "clone"
+        _git("clone", "--quiet", str(root), str(clone), folder=root)
+        figures = [*_builds(clone), *_page_weight(clone), _slowest(clone), *_simulation(clone)]
+    result = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "hardware": f"{processor()}, {os.cpu_count()} cores",
+        "figures": figures,
+    }
+    path = root / "book" / "bench.json"
+    half = path.with_suffix(".part")
+    half.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    half.replace(path)
+    for row in figures:
+        aim = f" (aim: {row['aim']})" if row["aim"] else ""
+        print(f"{row['what']}: {row['value']} {row['unit']}{aim}")
+
+
+def _figure(what: str, value: float, unit: str, command: str, aim: str = "") -> dict:
+    return {"what": what, "value": value, "unit": unit, "aim": aim, "command": command}
+
+
+def _git(*arguments: str, folder: Path) -> None:
+    subprocess.run(["git", *arguments], cwd=folder, check=True)
+
+
+def _seconds(*command: str, folder: Path) -> float:
+    """Wall time of `python -m tools ...` in a clone. Raises BookError if it fails."""
+    start = time.perf_counter()
+    run = subprocess.run(
+        [sys.executable, "-m", "tools", *command], cwd=folder, capture_output=True, text=True
+    )
+    if run.returncode:
+        raise BookError(f"{' '.join(command)}: failed in a fresh clone: {run.stderr.strip()}")
+    return time.perf_counter() - start
+
+
+def _median(once: Callable[[], float], what: str) -> float:
+    runs = []
+    for number in range(RUNS):
+        print(f"measuring: {what}, run {number + 1} of {RUNS}", file=sys.stderr, flush=True)
+        runs.append(once())
+    return statistics.median(runs)
+
+
+def _builds(clone: Path) -> list[dict]:
+    """Seconds of a cold build, of one with nothing stale, and of one after an edit."""
+
+    def cold() -> float:
+        shutil.rmtree(clone / "_build", ignore_errors=True)
+        return _seconds("book", folder=clone)
+
+    rows = [
+        _figure(
+            "Cold build from a fresh clone, without the installs",
+            round(_median(cold, "cold build"), 1),
+            "s",
+            "make book",
+        ),
+        _figure(
+            "Build with nothing stale",
+            round(_median(lambda: _seconds("book", folder=clone), "nothing stale"), 2),
+            "s",
+            "make book",
+            "under 5 s",
+        ),
+    ]
+    for name in chapter_names(clone):
+        alone = _median(lambda name=name: _seconds("record", "cpu", name, folder=clone), name)
+        after = _median(lambda name=name: _after_edit(clone, name), f"{name} edited")
+        rows.append(
+            _figure(
+                f"Rebuild after one edited cell of {name}, as a ratio to executing it alone",
+                round(after / alone, 2),
+                f"({after:.1f} s to {alone:.1f} s)",
+                f"make book, to make record RUNNER=cpu CHAPTERS={name}",
+                "at most 1.3",
+            )
+        )
+    return rows
+
+
+def _after_edit(clone: Path, name: str) -> float:
+    """Seconds of `make book` after the first cell that has a key was changed."""
+    chapter = read_chapter(name, clone)
+    first = next(cell for cell in code_cells(chapter) if SETUP not in tags(cell))
+    first.source += "\n# edited"
+    write_notebook(chapter, clone / "notebooks" / f"{name}.ipynb")
+    return _seconds("book", folder=clone)
+
+
+def _slowest(clone: Path) -> dict:
+    """The longest time that a chapter took when it was recorded."""
+    seconds = {
+        name: read_outputs(name, "cpu", clone).metadata.provenance["seconds"]
+        for name in chapter_names(clone)
+    }
+    name = max(seconds, key=seconds.get)
+    return _figure(
+        f"Slowest chapter: {name}",
+        seconds[name],
+        "s",
+        "make record RUNNER=cpu",
+        "30 s on two cores",
+    )
+
+
+def _simulation(clone: Path) -> list[dict]:
+    """What the simulated GPUs cost, measured by their own package."""
+    print("measuring: cudasim", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "cudasim.bench", "--json"]
+    run = subprocess.run(command, cwd=clone, capture_output=True, text=True)
+    if run.returncode:
+        raise BookError(f"cudasim.bench: failed in a fresh clone: {run.stderr.strip()}")
+    rows = json.loads(run.stdout.splitlines()[-1])
+    return [row | {"command": "python -m cudasim.bench"} for row in rows]
+
+
+def _page_weight(clone: Path) -> list[dict]:
+    """KiB that a browser loads to show the heaviest chapter page, compressed with gzip."""
+    site = clone / "_build" / "html"
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        raise BookError("chromium: not found, the page's weight needs it; install it, run again")
+    weights = {
+        name: _loaded(site, f"notebooks/{name}.html", chromium) for name in chapter_names(clone)
+    }
+    name = max(weights, key=lambda name: sum(weights[name].values()))
+    page = weights[name][f"notebooks/{name}.html"]
+    assets = sum(weights[name].values()) - page
+    return [
+        _figure(f"Page of {name}, compressed", round(page / 1024), "KiB", "make bench"),
+        _figure("Assets of that page, compressed", round(assets / 1024), "KiB", "make bench"),
+    ]
+
+
+def _loaded(site: Path, page: str, chromium: str) -> dict[str, int]:
+    """Compressed bytes of every file of the site that a browser asks for, by path."""
+    from playwright.sync_api import sync_playwright
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments: object) -> None:
+            """Say nothing."""
+
+    asked = []
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Quiet, directory=site)
+    ) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+            )
+            tab = browser.new_page()
+            tab.on("request", lambda request: asked.append(request.url))
+            tab.goto(f"http://127.0.0.1:{server.server_port}/{page}", wait_until="networkidle")
+            browser.close()
+        server.shutdown()
+    paths = {unquote(urlsplit(url).path).lstrip("/") for url in asked}
+    files = {path: site / path for path in paths if (site / path).is_file()}
+    return {path: len(gzip.compress(file.read_bytes())) for path, file in files.items()}

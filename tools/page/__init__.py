@@ -1,0 +1,1 @@
+"""What readers see: pages made of chapters and recordings, and the site."""

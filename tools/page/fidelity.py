@@ -1,0 +1,140 @@
+"""What real GPUs answered to the programs of `tests/fidelity/`, as tables for the book.
+
+The tests compare those answers with cudasim's and fail on every difference that is not listed;
+so the tables are drawn from the answers, the list, and the list of programs alone.
+"""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tools.errors import BookError
+from tools.page.status import Table, table
+from tools.source.chapters import ROOT
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+SUITE = "tests/fidelity"
+RECORD = f"python {SUITE} record"  # the command that asks the GPUs of a machine
+
+
+def setup(app: "Sphinx") -> dict[str, bool]:
+    """Register the directive."""
+    app.add_directive("status-fidelity", StatusFidelity)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class StatusFidelity(Table):
+    """What each card answered, and where cudasim answers otherwise."""
+
+    def files(self, root: Path) -> list[Path]:
+        """The programs, the answers, and the list of differences."""
+        programs = sorted((root / SUITE).rglob("*.py"))
+        return [*programs, *_answers(root), root / SUITE / "differences.toml"]
+
+    def lines(self, root: Path) -> list[str]:
+        """A row for each card, and one for each difference."""
+        return fidelity_tables(root)
+
+
+def fidelity_tables(root: Path = ROOT) -> list[str]:
+    """The lines of two Markdown tables: the cards, and the listed differences.
+
+    Raises BookError if a file of the suite is not what it should be.
+    """
+    programs = _programs(root)
+    several = sum(each["gpus"] > 1 for each in programs.values())
+    if not _answers(root):
+        return [
+            f"No real GPU has answered yet: {len(programs)} programs wait, {several} of them for "
+            f"two GPUs. `{RECORD}` asks the GPUs of a machine that has some."
+        ]
+    listed = _differences(root)
+    rows, differing = [], {}
+    for path in _answers(root):
+        answers = _read(path, root)
+        recorded = [name for name in programs if _is_recorded(name, programs, answers)]
+        differ = [name for name in recorded if _differs(listed.get(name), path.stem)]
+        for name in differ:
+            differing.setdefault(name, []).append(path.stem)
+        rows.append(
+            [
+                f"{answers['gpus']} x {answers['card']}"
+                if answers["gpus"] > 1
+                else answers["card"],
+                answers["torch"],
+                answers["cuda"],
+                answers["date"],
+                len(programs),
+                len(recorded),
+                len(recorded) - len(differ),
+                len(differ),
+                len(programs) - len(recorded),
+            ]
+        )
+    heads = ["Card", "PyTorch", "CUDA", "Date"]
+    counts = ["Programs", "Recorded", "Agree", "Differ", "Wait"]
+    lines = table([*heads, *counts], rows, numbers=(4, 5, 6, 7, 8))
+    if differing:
+        reasons = [
+            [f"`{name}`", ", ".join(cards), listed[name]["kind"], listed[name]["reason"]]
+            for name, cards in differing.items()
+        ]
+        lines += ["", "Where the answers differ:", ""]
+        lines += table(["Program", "Card", "Kind", "Reason"], reasons)
+    return lines
+
+
+def _is_recorded(name: str, programs: dict, answers: dict) -> bool:
+    """Whether the card answered the program as its code is now."""
+    return answers["programs"].get(name, {}).get("code") == programs[name]["code"]
+
+
+def _differs(difference: dict | None, card: str) -> bool:
+    """Whether a listed difference is one of `card`: of all cards unless it names some."""
+    return difference is not None and card in difference.get("cards", [card])
+
+
+def _answers(root: Path) -> list[Path]:
+    return sorted((root / SUITE / "answers").glob("*.json"))
+
+
+def _programs(root: Path) -> dict[str, dict[str, Any]]:
+    """Every program: how many GPUs it needs, and the hash of its code."""
+    ask = [sys.executable, SUITE, "list"]
+    told = subprocess.run(ask, cwd=root, capture_output=True, text=True, check=False)
+    if told.returncode:
+        reason = (told.stderr.splitlines() or ["no reason given"])[-1]
+        raise BookError(f"{SUITE}: 'python {SUITE} list' fails: {reason}")
+    return json.loads(told.stdout)
+
+
+def _read(path: Path, root: Path) -> dict[str, Any]:
+    """What one card answered."""
+    facts = {"card", "gpus", "torch", "cuda", "date", "programs"}
+    try:
+        answers = json.loads(path.read_text(encoding="utf-8"))
+        if answers.keys() >= facts and all("code" in each for each in answers["programs"].values()):
+            return answers
+    except (ValueError, TypeError, AttributeError):
+        pass  # not such a file either
+    name = path.relative_to(root).as_posix()
+    raise BookError(f"{name}: not what the recorder writes; record it again with '{RECORD}'")
+
+
+def _differences(root: Path) -> dict[str, dict[str, Any]]:
+    """The listed differences, by program."""
+    name = f"{SUITE}/differences.toml"
+    try:
+        listed = tomllib.loads((root / name).read_text(encoding="utf-8"))
+        for each in listed.values():
+            each["kind"], each["reason"]
+    except OSError:
+        raise BookError(f"{name}: no such file; restore it with 'git checkout {name}'") from None
+    except (tomllib.TOMLDecodeError, KeyError, TypeError):
+        raise BookError(f"{name}: give each program a kind and a reason") from None
+    return listed

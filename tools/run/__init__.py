@@ -1,0 +1,1 @@
+"""What executes chapters: runners, cards, and the recordings that they leave."""

@@ -1,0 +1,95 @@
+"""Cards: the real GPUs of the machine at hand, asked through the kernel that will use them."""
+
+import json
+import re
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
+
+from tools.errors import BookError, NoGpu
+
+# What the kernel is asked. A torch that cannot use the driver says why in a warning.
+QUESTION = """\
+import json, shutil, subprocess, warnings
+import torch
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter('always')
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+driver = 'unknown'
+if there and shutil.which('nvidia-smi'):
+    ask = ['nvidia-smi', '--query-gpu=driver_version', '--format=csv,noheader']
+    driver = subprocess.run(ask, capture_output=True, text=True).stdout.split('\\n')[0].strip()
+print(json.dumps({
+    'names': [torch.cuda.get_device_name(i) for i in range(there)],
+    'free': [torch.cuda.mem_get_info(i)[0] for i in range(there)],
+    'driver': driver,
+    'cuda': torch.version.cuda or torch.version.hip,
+    'torch': torch.__version__,
+    'warnings': [str(each.message) for each in caught],
+}))
+"""
+MAKERS = r"\b(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce|Quadro|Instinct|Radeon)\b"
+DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, plug, filler
+
+
+def question() -> NotebookNode:
+    """A notebook whose one cell prints what this module asks of the GPUs."""
+    return new_notebook(cells=[new_code_cell(QUESTION, id="question")])
+
+
+def answer(executed: NotebookNode) -> dict:
+    """The facts that the executed `question` printed.
+
+    Raises NoGpu, with the reason, if the kernel has none.
+    """
+    facts = json.loads(executed.cells[0].outputs[0].text)
+    if facts["names"]:
+        return facts
+    if facts["cuda"] is None:
+        reason = f"torch {facts['torch']} is a build without CUDA; choose another PYTHON="
+    elif facts["warnings"]:  # an old driver, for one
+        reason = f"torch says: {' '.join(facts['warnings'][0].split())}"
+    else:
+        reason = "'nvidia-smi' lists those that the driver knows"
+    raise NoGpu(f"kernels/gpu/kernel.json: no GPU that this torch can use: {reason}")
+
+
+def card_folder(names: list[str]) -> str:
+    """The folder of the outputs of these cards: `h100`, or `2xh100`.
+
+    Raises BookError if they are not all of one model.
+    """
+    models = {_model(name) for name in names}
+    if len(models) > 1:
+        raise BookError(
+            f"kernels/gpu/kernel.json: cards of several models ({', '.join(sorted(models))}); "
+            "choose those of one with CUDA_VISIBLE_DEVICES"
+        )
+    model = re.sub(r"[^a-z0-9]+", "-", models.pop().lower()).strip("-")
+    return f"{len(names)}x{model}" if len(names) > 1 else model
+
+
+def card_label(names: list[str]) -> str:
+    """What readers are told of these cards: `NVIDIA H100`, or `2 x NVIDIA H100`."""
+    label = _plain(names[0])
+    return f"{len(names)} x {label}" if len(names) > 1 else label
+
+
+def check_memory(chapter: NotebookNode, name: str, facts: dict) -> None:
+    """Raise BookError if a card has less free memory than the chapter says that it needs."""
+    needed = chapter.metadata.hardware.get("gpu_memory", 0)
+    for i, free in enumerate(facts["free"]):
+        if free < needed * 2**30:
+            raise BookError(
+                f"notebooks/{name}.ipynb: needs {needed} GiB on a GPU, and {free / 2**30:.1f} GiB "
+                f"of cuda:{i} are free; end what uses it, or take a larger card"
+            )
+
+
+def _plain(name: str) -> str:
+    return " ".join(re.sub(DETAILS, " ", name.replace("-", " ")).split())
+
+
+def _model(name: str) -> str:
+    return " ".join(re.sub(MAKERS, " ", _plain(name)).split())

@@ -1,0 +1,160 @@
+"""The set-up cell of every chapter: one text, filled in with what the chapter imports.
+
+A chapter that is opened alone, on a service or a laptop, has this cell to become able to run.
+`make links` writes it into the chapters, because it holds the address of the repository.
+"""
+
+import ast
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from IPython.core.inputtransformer2 import TransformerManager
+from nbformat import NotebookNode
+
+from tools.errors import BookError
+from tools.source.chapters import ROOT, SETUP, code_cells, tags
+
+PYTHON = (3, 9)  # the lowest that torch 2.6 and the chapters were run on
+TORCH = (2, 6)  # the first with torch.accelerator
+
+# What pip calls a package that Python calls something else.
+PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
+# What `from d2l import torch` imports. Its own list of requirements installs nowhere today.
+D2L = ("PIL", "matplotlib", "numpy", "pandas", "requests", "scipy", "torch", "torchvision")
+KERNEL = {"IPython"}  # there, or no cell would run
+
+# An old Python must get as far as its message: syntax is that of 3.6, imports come late.
+CELL = """\
+SIMULATE_GPUS = False  # True gives two simulated GPUs to a machine that has fewer than two
+
+# Set-up: run this cell first, and again after each restart of the kernel. It installs what
+# this machine lacks, never another torch or numpy, and does nothing where all is there.
+class NotReady(Exception):
+    \"""Why the chapter cannot run here, shown as one line instead of a traceback.\"""
+
+    def _render_traceback_(self):
+        return [f'Not ready: {self}']
+
+def install(packages, *options):
+    import importlib
+    import site
+    import subprocess
+    import sys
+
+    print('Set-up: installing', *packages, flush=True)
+    pip = [sys.executable, '-m', 'pip', 'install', '--quiet', '--retries=1', *options]
+    run = subprocess.run([*pip, *packages], capture_output=True, text=True)
+    if run.returncode:
+        lines = run.stderr.strip().splitlines() or ['nothing']
+        errors = [line for line in lines if 'error:' in line.lower() and 'Exception:' not in line]
+        reason = [*errors, lines[-1]][0]
+        raise NotReady(f"no {', '.join(packages)}. Is the network on? pip says: {reason}")
+    if site.ENABLE_USER_SITE:  # pip may have made that folder just now
+        site.addsitedir(site.getusersitepackages())
+    importlib.invalidate_caches()
+
+def set_up(needs, alone, simulator):
+    import sys
+
+    oldest, found = <python>, sys.version.split()[0]
+    if sys.version_info < oldest:
+        raise NotReady(f'Python {found} is too old, take {oldest[0]}.{oldest[1]} or later')
+    from importlib.metadata import version
+    from importlib.util import find_spec
+
+    held = {name: version(name) for name in ('torch', 'numpy') if find_spec(name)}
+    torch = held.get('torch', '')
+    lowest = <torch.simulated> if SIMULATE_GPUS else <torch>
+    if torch and tuple(int(part) for part in torch.split('.')[:2]) < lowest:
+        words = f'{lowest[0]}.{lowest[1]} or later, and restart'
+        raise NotReady(f'torch {torch} with SIMULATE_GPUS = {SIMULATE_GPUS}: take {words}')
+    missing = [package for name, package in needs.items() if not find_spec(name)]
+    if missing:
+        build = torch.partition('+')[2]  # cu128 of 2.11.0+cu128
+        index = [f'--extra-index-url=https://download.pytorch.org/whl/{build}'] if build else []
+        install(missing, *index, *(f'{name}=={number}' for name, number in held.items()))
+    alone = dict(alone, cudasim=simulator) if SIMULATE_GPUS else alone
+    missing = [package for name, package in alone.items() if not find_spec(name)]
+    if missing:
+        install(missing, '--no-deps')
+    if SIMULATE_GPUS:
+        import cudasim
+
+        try:
+            if not cudasim.is_enabled():
+                cudasim.enable(gpus=2)
+        except RuntimeError as reason:
+            raise NotReady(f'{reason}. Restart, and run this cell first') from None
+
+set_up(
+    <needs>,
+    <alone>,  # without their own lists of requirements
+    'git+<repository>@<branch>',
+)
+"""
+
+
+def setup_source(chapter: NotebookNode, repository: str, branch: str, root: Path = ROOT) -> str:
+    """The text of a chapter's set-up cell; `repository` is an address that git can clone.
+
+    Raises BookError if the pin of d2l or the lowest torch of the simulator is not found.
+    """
+    simulated = _find(r'"torch>=(\d+)\.(\d+)"', "pyproject.toml", root)
+    d2l = ".".join(_find(r"^d2l==(\d+)\.(\d+)\.(\d+)", "requirements-no-deps.txt", root))
+    modules = imported_modules(chapter)
+    words = {
+        "python": str(PYTHON),
+        "torch": str(TORCH),
+        "torch.simulated": f"({', '.join(simulated)})",
+        "repository": repository,
+        "branch": branch,
+        "needs": _dictionary(chapter_needs(chapter)),
+        "alone": _dictionary({"d2l": f"d2l=={d2l}"} if "d2l" in modules else {}),
+    }
+    return re.sub(r"<([a-z.]+)>", lambda match: words[match[1]], CELL).rstrip("\n")
+
+
+def chapter_needs(chapter: NotebookNode) -> dict[str, str]:
+    """What a chapter imports and Python does not bring: by module, what pip calls it."""
+    modules = imported_modules(chapter)
+    if "d2l" in modules:
+        modules = modules - {"d2l"} | set(D2L)
+    if "torch" in modules:
+        modules |= {"numpy"}  # `Tensor.numpy` needs it; torch does not install it
+    ordered = sorted(modules, key=lambda name: (name != "torch", name.lower()))
+    return {name: PACKAGES.get(name, name) for name in ordered}
+
+
+def imported_modules(chapter: NotebookNode) -> set[str]:
+    """The top modules that the cells after the set-up import, less Python's and the kernel's."""
+    modules = set()
+    for cell in code_cells(chapter):
+        if SETUP not in tags(cell):
+            modules |= {name.partition(".")[0] for name in _imports(cell.source)}
+    return modules - set(sys.stdlib_module_names) - KERNEL
+
+
+def _imports(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(TransformerManager().transform_cell(source))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def _dictionary(items: dict[str, str]) -> str:
+    """A dictionary as Python writes it, with a line break after an item where it is long."""
+    text = ", ".join(f"{name!r}:\0{value!r}" for name, value in items.items())
+    return textwrap.fill(f"{{{text}}}", 90, subsequent_indent=" " * 5).replace("\0", " ")
+
+
+def _find(pattern: str, name: str, root: Path) -> tuple[str, ...]:
+    """The groups of a pattern in a file of the repository, or BookError."""
+    path = root / name
+    found = re.search(pattern, path.read_text(encoding="utf-8"), re.M) if path.is_file() else None
+    if found is None:
+        raise BookError(f"{name}: lacks {pattern!r}; restore it with 'git checkout {name}'")
+    return found.groups()

@@ -1,0 +1,45 @@
+"""Run the simulator's survey and keep its figures for the page on the simulation."""
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tools.errors import BookError
+from tools.run.execute import processor
+from tools.source.chapters import ROOT
+
+SURVEY = "book/survey.json"
+
+
+def record_survey(root: Path = ROOT) -> None:
+    """Run `python -m cudasim.survey` and write `book/survey.json` in one step.
+
+    The file holds the summary, what it ran on, and every operator and module that did not
+    pass. Raises BookError if one failed that is not a known exception.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        verdicts = Path(folder) / "verdicts.json"
+        command = [sys.executable, "-m", "cudasim.survey", "--json", str(verdicts)]
+        run = subprocess.run(command, cwd=root)
+        if run.returncode:
+            raise BookError("cudasim/: the survey found failures, named above; nothing is written")
+        found = json.loads(verdicts.read_text(encoding="utf-8"))
+    kept = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "hardware": f"{processor()}, {os.cpu_count()} cores",
+        "torch": found["torch"],
+        "python": found["python"],
+        "summary": found["summary"],
+        "exceptions": [
+            {name: verdict[name] for name in ("kind", "name", "reason")}
+            for verdict in found["verdicts"]
+            if verdict["outcome"] == "expected"
+        ],
+    }
+    half = (root / SURVEY).with_suffix(".part")
+    half.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    half.replace(root / SURVEY)
