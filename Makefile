@@ -31,9 +31,9 @@ test: environment      ## everything that must hold
 record:          ## execute chapters on a runner: RUNNER=cpu|simulated|simulated-mps|gpu [CHAPTERS=...]
 ifneq ($(RUNNER),gpu)
 	@$(PYTHON) tools/environment.py
-	@$(VENV) -m tools record $(RUNNER) $(CHAPTERS)
+	@$(VENV) -m tools record $(RUNNER) $(if $(CHAPTERS),--chapters $(CHAPTERS))
 else
-	@$(PYTHON) -m tools record gpu $(CHAPTERS)
+	@$(PYTHON) -m tools record gpu $(if $(CHAPTERS),--chapters $(CHAPTERS))
 endif
 
 gpu-test:        ## execute the chapters on this machine's GPUs, with the torch of PYTHON

@@ -3,59 +3,61 @@
 import argparse
 import sys
 
-from tools.environment import SetupError
 from tools.errors import BookError, NoGpu
+from tools.page.site import SITE, is_current, site_builder
+from tools.source.git import untracked
+from tools.source.root import ROOT
+
+# What a command needs is imported within it: `make book` with nothing stale needs next to nothing.
 
 
 def book(arguments: argparse.Namespace) -> None:
     """Execute what is stale on the runners that every machine has, then build the site."""
-    from tools.page.site import build_site
-    from tools.run.recordings import recorded_runners, sync_outputs
-    from tools.run.runners import local_runners
-
-    for runner in local_runners():
-        refresh(runner)
-    for runner in recorded_runners():
-        sync_outputs(runner)
-    build_site()
-
-
-def refresh(runner: str) -> None:
-    """Execute the chapters that are stale on `runner`."""
-    from tools.run.recordings import stale_chapters
-
-    if stale := stale_chapters(runner):
-        from tools.run import execute
-
-        print(f"{runner}: executing {', '.join(stale)}", flush=True)
-        execute.record(stale, runner)
+    if is_current(ROOT):
+        print("nothing stale: neither outputs nor site")
     else:
-        print(f"{runner}: nothing stale", flush=True)
+        refresh()
+    for path in untracked("outputs", ROOT):
+        print(f"note: {path}: git does not track it; 'git add {path}'")
+    print(f"site: {ROOT / SITE / 'index.html'}")
+
+
+def refresh() -> None:
+    """Execute what is stale, carry over what no key covers, and build the site."""
+    from tools.run.execute import execute, one_at_a_time
+    from tools.run.record import stale_runs, sync
+    from tools.source.book import Book
+
+    with one_at_a_time(ROOT), site_builder(ROOT) as build:
+        book = Book(ROOT)
+        for path in book.strays():
+            print(f"note: {path}.ipynb: no chapter; add 'file: {path}' to _toc.yml, or remove it")
+        execute(stale_runs(book), book)
+        sync(Book(ROOT))
+        build()
 
 
 def record(arguments: argparse.Namespace) -> None:
-    """Execute chapters on a runner, stale or not: all of them, or those that are named."""
-    from tools.run import execute
-    from tools.run.runners import GPU, runner_chapters
+    """Execute chapters on runners, stale or not: all of them, or those that are named."""
+    from tools.run.execute import one_at_a_time
+    from tools.run.record import record
+    from tools.source.book import Book
 
-    if arguments.runner is None:
+    if not arguments.runners:
         raise BookError("Makefile: record needs a runner; name one: 'make record RUNNER=cpu'")
-    known = runner_chapters(arguments.runner)
-    for name in arguments.chapters:
-        if name not in known:
-            raise BookError(
-                f"notebooks/{name}.ipynb: no chapter of {arguments.runner}; name one of {known}"
-            )
-    again = bool(arguments.chapters) or arguments.runner != GPU
-    execute.record(arguments.chapters or known, arguments.runner, again=again)
+    with one_at_a_time(ROOT):
+        record(arguments.runners, arguments.chapters, Book(ROOT))
 
 
 def compare(arguments: argparse.Namespace) -> None:
     """Execute the chapters on this machine's GPUs, and compare with what is recorded."""
     from tools.run.compare import compare
+    from tools.run.execute import one_at_a_time
+    from tools.source.book import Book
 
     try:
-        compare()
+        with one_at_a_time(ROOT):
+            compare(Book(ROOT))
     except NoGpu as reason:
         if not arguments.if_any:
             raise
@@ -66,59 +68,59 @@ def clear(arguments: argparse.Namespace) -> None:
     """Take outputs and execution counts out of the chapters."""
     from tools.source.chapters import clear_outputs
 
-    for name in clear_outputs():
+    for name in clear_outputs(ROOT):
         print(f"notebooks/{name}.ipynb: outputs cleared")
 
 
 def figures(arguments: argparse.Namespace) -> None:
     """Draw the figures that the chapters carry afresh from img/."""
+    from tools.source.book import Book
     from tools.source.figures import embed_figures
 
-    for name in embed_figures():
-        print(f"notebooks/{name}.ipynb: figures drawn")
+    for path in embed_figures(Book(ROOT).chapters.values(), ROOT):
+        print(f"{path}: figures drawn")
 
 
 def links(arguments: argparse.Namespace) -> None:
     """Name the repository in every link, and write the chapters' rows and set-up cells."""
-    from tools.source.links import set_links
+    from tools.run.record import sync
+    from tools.source.book import Book
+    from tools.source.links import write_links
 
-    changed = set_links(arguments.repository, arguments.branch, arguments.hub)
-    print("\n".join(f"{name}: written" for name in changed) or "links: nothing to change")
+    repository = Book(ROOT).repository.changed(
+        arguments.repository, arguments.branch, arguments.hub
+    )
+    changed = [*write_links(Book(ROOT), repository), *sync(Book(ROOT))]
+    print("\n".join(f"{path}: written" for path in changed) or "links: nothing to change")
 
 
 def bench(arguments: argparse.Namespace) -> None:
     """Measure what the status page reports."""
     from tools.bench import measure
 
-    measure()
+    measure(ROOT)
 
 
 def survey(arguments: argparse.Namespace) -> None:
     """Survey the simulator against PyTorch's own databases, for the page on it."""
     from tools.survey import record_survey
 
-    record_survey()
+    record_survey(ROOT)
 
 
-def main() -> int:
-    """Run one command; a fault in the input is told in one line, with exit code 1."""
+COMMANDS = (book, record, compare, clear, figures, links, bench, survey)
+
+
+def read_arguments() -> argparse.Namespace:
+    """The command and its arguments."""
     parser = argparse.ArgumentParser(prog="python -m tools", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, function in {
-        "book": book,
-        "record": record,
-        "compare": compare,
-        "clear": clear,
-        "figures": figures,
-        "links": links,
-        "bench": bench,
-        "survey": survey,
-    }.items():
-        command = commands.add_parser(name, help=function.__doc__)
+    for function in COMMANDS:
+        command = commands.add_parser(function.__name__, help=function.__doc__)
         command.set_defaults(function=function)
         if function is record:
-            command.add_argument("runner", nargs="?")
-            command.add_argument("chapters", nargs="*")
+            command.add_argument("runners", nargs="*", metavar="RUNNER")
+            command.add_argument("--chapters", nargs="*", default=[], metavar="NAME")
         if function is links:
             command.add_argument("--repository", metavar="OWNER/NAME")
             command.add_argument("--branch")
@@ -126,10 +128,15 @@ def main() -> int:
         if function is compare:
             help = "without a GPU, say so and succeed"
             command.add_argument("--if-any", action="store_true", help=help)
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run one command; a fault in the input is one line, with exit code 1."""
+    arguments = read_arguments()
     try:
         arguments.function(arguments)
-    except (BookError, SetupError) as error:
+    except BookError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:  # a PYTHON that is not .venv may lack some
@@ -140,7 +147,7 @@ def main() -> int:
         )
         return 1
     except KeyboardInterrupt:
-        print("\ninterrupted: what was finished is kept, nothing is half-written", file=sys.stderr)
+        print("\ninterrupted: what was finished stays, nothing is half-written", file=sys.stderr)
         return 130
     return 0
 

@@ -2,7 +2,7 @@
 
 
 class BookError(Exception):
-    """A fault in the input, told in one line that names the file and the mend."""
+    """A fault in the input, in one line that names the file and what to do about it."""
 
 
 class NoGpu(BookError):

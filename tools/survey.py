@@ -9,13 +9,12 @@ import tempfile
 from pathlib import Path
 
 from tools.errors import BookError
-from tools.run.execute import processor
-from tools.source.chapters import ROOT
+from tools.page.status import SURVEY
+from tools.run.provenance import processor
+from tools.source.files import write_json
 
-SURVEY = "book/survey.json"
 
-
-def record_survey(root: Path = ROOT) -> None:
+def record_survey(root: Path) -> None:
     """Run `python -m cudasim.survey` and write `book/survey.json` in one step.
 
     The file holds the summary, what it ran on, and every operator and module that did not
@@ -40,6 +39,4 @@ def record_survey(root: Path = ROOT) -> None:
             if verdict["outcome"] == "expected"
         ],
     }
-    half = (root / SURVEY).with_suffix(".part")
-    half.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    half.replace(root / SURVEY)
+    write_json(root / SURVEY, kept, root)

@@ -1,4 +1,4 @@
-"""What real GPUs answered to the programs of `tests/fidelity/`, as tables for the book.
+"""What real GPUs answered to the programs of `cudasim/fidelity/`, as tables for the book.
 
 The tests compare those answers with cudasim's and fail on every difference that is not listed;
 so the tables are drawn from the answers, the list, and the list of programs alone.
@@ -9,43 +9,23 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tools.errors import BookError
-from tools.page.status import Table, table
-from tools.source.chapters import ROOT
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
+from tools.page.table import table
+from tools.source.book import Book
+from tools.source.files import read_text
 
 SUITE = "tests/fidelity"
 RECORD = f"python {SUITE} record"  # the command that asks the GPUs of a machine
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Register the directive."""
-    app.add_directive("status-fidelity", StatusFidelity)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-class StatusFidelity(Table):
-    """What each card answered, and where cudasim answers otherwise."""
-
-    def files(self, root: Path) -> list[Path]:
-        """The programs, the answers, and the list of differences."""
-        programs = sorted((root / SUITE).rglob("*.py"))
-        return [*programs, *_answers(root), root / SUITE / "differences.toml"]
-
-    def lines(self, root: Path) -> list[str]:
-        """A row for each card, and one for each difference."""
-        return fidelity_tables(root)
-
-
-def fidelity_tables(root: Path = ROOT) -> list[str]:
+def fidelity_tables(book: Book) -> list[str]:
     """The lines of two Markdown tables: the cards, and the listed differences.
 
     Raises BookError if a file of the suite is not what it should be.
     """
+    root = book.root
     programs = _programs(root)
     several = sum(each["gpus"] > 1 for each in programs.values())
     if not _answers(root):
@@ -117,7 +97,7 @@ def _read(path: Path, root: Path) -> dict[str, Any]:
     """What one card answered."""
     facts = {"card", "gpus", "torch", "cuda", "date", "programs"}
     try:
-        answers = json.loads(path.read_text(encoding="utf-8"))
+        answers = json.loads(read_text(path, root))
         if answers.keys() >= facts and all("code" in each for each in answers["programs"].values()):
             return answers
     except (ValueError, TypeError, AttributeError):
@@ -130,11 +110,9 @@ def _differences(root: Path) -> dict[str, dict[str, Any]]:
     """The listed differences, by program."""
     name = f"{SUITE}/differences.toml"
     try:
-        listed = tomllib.loads((root / name).read_text(encoding="utf-8"))
+        listed = tomllib.loads(read_text(root / name, root))
         for each in listed.values():
             each["kind"], each["reason"]
-    except OSError:
-        raise BookError(f"{name}: no such file; restore it with 'git checkout {name}'") from None
     except (tomllib.TOMLDecodeError, KeyError, TypeError):
         raise BookError(f"{name}: give each program a kind and a reason") from None
     return listed

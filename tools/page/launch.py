@@ -8,7 +8,8 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 
 from tools.errors import BookError
-from tools.source.links import launch_links, read_repository
+from tools.source.links import launch_links
+from tools.source.repository import read_repository
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -8,24 +8,16 @@ metadata whose they are; `tools.page.tabs` draws these.
 from collections.abc import Iterator
 from copy import deepcopy
 from html import escape
-from pathlib import Path
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.errors import BookError
-from tools.run.recordings import (
-    label,
-    outputs_path,
-    printed_cells,
-    read_outputs,
-    record_command,
-    recorded_runners,
-    waiting_cells,
-)
-from tools.run.runners import local_runners, runner_chapters, runner_legend, simulates
-from tools.source.chapters import ROOT, code_cells, read_chapter
+from tools.source.book import Book
+from tools.source.chapters import Chapter
 from tools.source.figures import link_figures
+from tools.source.notebooks import code_cells
+from tools.source.recordings import Recording, recording_path
 
 # What a page can draw.
 RICH = {
@@ -39,104 +31,83 @@ RICH = {
 DRAWN = RICH | {"text/plain"}
 
 
-def chapter_page(name: str, root: Path = ROOT) -> NotebookNode:
-    """The chapter `name` with its figures as drawn, and with the outputs of every runner.
+def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
+    """A chapter with its figures as drawn, and with the outputs of every runner.
 
     Raises BookError if outputs that this machine could record are missing, or are those of
     other code.
     """
-    chapter = read_chapter(name, root)
-    outputs = page_outputs(name, chapter, root)
-    printed = {runner: printed_cells(chapter, recorded) for runner, recorded in outputs.items()}
-    page = deepcopy(chapter)
+    recordings = page_recordings(chapter, book)
+    page = deepcopy(chapter.notebook)
     page.cells = []
-    for cell in chapter.cells:
+    for cell in chapter.notebook.cells:
         page.cells.append(deepcopy(cell))
         if cell.cell_type == "code":
-            page.cells += add_outputs(page.cells[-1], printed, outputs, root)
+            page.cells += add_outputs(page.cells[-1], recordings)
         else:
-            page.cells[-1].source = link_figures(cell.source, f"notebooks/{name}.ipynb", root)
+            page.cells[-1].source = link_figures(cell.source, chapter.where, book.root)
     if any("runner" in cell.metadata for cell in page.cells):
         first = next(i for i, cell in enumerate(page.cells) if cell.cell_type == "code")
-        page.cells.insert(first, legend(outputs, root))
+        page.cells.insert(first, legend(recordings))
     return page
 
 
-def page_outputs(name: str, chapter: NotebookNode, root: Path = ROOT) -> dict[str, NotebookNode]:
-    """The outputs that the page of a chapter shows, by runner, in the order of the tabs."""
-    found = {
-        runner: outputs
-        for runner in recorded_runners(root)
-        if (outputs := read_outputs(name, runner, root)) is not None
-    }
-    needed = [runner for runner in local_runners(root) if name in runner_chapters(runner, root)]
+def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
+    """The recordings that the page of a chapter shows, in the order of the tabs."""
+    found = {recording.folder: recording for recording in book.recordings_of(chapter)}
+    needed = [runner for runner in book.local_runners if runner.executes(chapter.name)]
     if not needed:
         raise BookError(
-            f"notebooks/{name}.ipynb: no runner executes it; add it to the 'chapters' of one in "
-            "kernels/"
+            f"{chapter.where}: no runner executes it; add it to the 'chapters' of one in kernels/"
         )
-    for runner in local_runners(root):
-        where = outputs_path(name, runner, root).relative_to(root).as_posix()
+    for runner in book.local_runners:
+        where = recording_path(runner.name, chapter.name)
         if runner not in needed:
-            if runner in found:
+            if runner.name in found:
                 raise BookError(
-                    f"{where}: kernels/{runner}/kernel.json does not list this chapter; "
-                    "list it there, or remove the file"
+                    f"{where}: {runner.where} does not list this chapter; list it there, or "
+                    "remove the file"
                 )
-        elif runner not in found:
+        elif runner.name not in found:
             raise BookError(f"{where}: no such file; execute the chapter with 'make book'")
-        elif waiting := waiting_cells(chapter, found[runner]):
+        elif waiting := found[runner.name].waiting:
             raise BookError(
                 f"{where}: recorded from other code than that of {', '.join(waiting)}; "
                 "execute the chapter again with 'make book'"
             )
-    return found
+    return list(found.values())
 
 
-def add_outputs(
-    cell: NotebookNode,
-    printed: dict[str, dict[str, NotebookNode]],
-    outputs: dict[str, NotebookNode],
-    root: Path,
-) -> list[NotebookNode]:
-    """Give `cell` its outputs if all runners agree; else return one cell for each runner.
-
-    `printed` holds, by runner and cell id, the recorded cells that are still the chapter's.
-    """
+def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[NotebookNode]:
+    """Give `cell` its outputs if all runners agree; else return one cell for each runner."""
     shown = {
-        runner: page_safe(cells[cell.id].outputs)
-        for runner, cells in printed.items()
-        if cell.id in cells
+        recording.folder: (recording, page_safe(recording.cells[cell.id].outputs))
+        for recording in recordings
+        if cell.id in recording.cells
     }
     # Without a text of its own, a plot's would be the name of its file.
     picture = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
     picture.setdefault("alt", "Plot drawn by the code above")
-    first, *others = shown.values()
-    if all(other == first for other in others):
+    (_, first), *others = shown.values()
+    if all(other == first for _, other in others):
         cell.outputs = first
         return []
-    return [
-        output_cell(cell, runner, each, outputs[runner], root) for runner, each in shown.items()
-    ]
+    return [output_cell(cell, recording, printed) for recording, printed in shown.values()]
 
 
 def output_cell(
-    cell: NotebookNode,
-    runner: str,
-    printed: list[NotebookNode],
-    outputs: NotebookNode,
-    root: Path,
+    cell: NotebookNode, recording: Recording, printed: list[NotebookNode]
 ) -> NotebookNode:
     """A cell that holds what `cell` printed on one runner; its code is not shown."""
     about = {
         "cell": cell.id,
-        "name": runner,
-        "label": label(runner, outputs, root),
-        "facts": facts(outputs),
+        "name": recording.folder,
+        "label": recording.label,
+        "facts": facts(recording),
     }
     metadata = {"tags": ["remove-input"], "runner": about, "mystnb": deepcopy(cell.metadata.mystnb)}
     source = f"# what {cell.id} printed"  # MyST-NB leaves out cells that hold no text
-    id = f"{cell.id[:40]}__{runner}"
+    id = f"{cell.id[:40]}__{recording.folder}"
     return new_code_cell(source, id=id, outputs=printed, metadata=metadata)
 
 
@@ -157,30 +128,16 @@ def page_safe(printed: list[NotebookNode]) -> list[NotebookNode]:
     return safe
 
 
-def facts(outputs: NotebookNode) -> str:
+def facts(recording: Recording) -> str:
     """Where, with what and when outputs were made, in a line."""
-    made = outputs.metadata.provenance
-    return ", ".join([made.hardware, *software(outputs), made.date])
+    made = recording.provenance
+    return ", ".join([made.hardware, *recording.software, made.date])
 
 
-def software(outputs: NotebookNode) -> list[str]:
-    """The versions of PyTorch and, on a card, of CUDA and the driver."""
-    made = outputs.metadata.provenance
-    versions = [f"PyTorch {made.versions.torch}"]
-    if "card" in made:
-        versions += [f"CUDA {made.cuda}", f"driver {made.driver}"]
-    return versions
-
-
-def legend(outputs: dict[str, NotebookNode], root: Path = ROOT) -> NotebookNode:
+def legend(recordings: list[Recording]) -> NotebookNode:
     """A note for the top of a page that says what each tab stands for."""
-    kinds = {runner: recorded.metadata.provenance.runner for runner, recorded in outputs.items()}
-    lines = [
-        f"**{label(runner, recorded, root)}**\n: {runner_legend(kinds[runner], root)} "
-        f"({facts(recorded)})\n"
-        for runner, recorded in outputs.items()
-    ]
-    labels = "; ".join(label(runner, recorded, root) for runner, recorded in outputs.items())
+    lines = [f"**{each.label}**\n: {each.runner.legend} ({facts(each)})\n" for each in recordings]
+    labels = "; ".join(each.label for each in recordings)
     text = [
         '<details class="legend">',
         f"<summary>What the tabs show: {escape(labels)}</summary>",
@@ -192,26 +149,24 @@ def legend(outputs: dict[str, NotebookNode], root: Path = ROOT) -> NotebookNode:
         *lines,
         "",
     ]
-    if any(simulates(kind, root) for kind in kinds.values()):
+    if any(each.runner.simulates for each in recordings):
         text += ["Simulated is simulated: [how, and where it differs](../book/simulation.md)."]
     text += ["", "</details>"]
     return new_markdown_cell("\n".join(text), id="legend")
 
 
-def page_notes(name: str, root: Path = ROOT) -> Iterator[str]:
+def page_notes(chapter: Chapter, book: Book) -> Iterator[str]:
     """What whoever builds the site should know of a page, though it can be shown."""
-    chapter = read_chapter(name, root)
-    for runner, outputs in page_outputs(name, chapter, root).items():
-        where = outputs_path(name, runner, root).relative_to(root).as_posix()
-        if waiting := waiting_cells(chapter, outputs):
+    for recording in page_recordings(chapter, book):
+        if waiting := recording.waiting:
             yield (
-                f"{where}: no tab for {', '.join(waiting)}, changed since the recording; "
-                f"record them with '{record_command(runner, name, root)}'"
+                f"{recording.where}: no tab for {', '.join(waiting)}, changed since the "
+                f"recording; record them with '{recording.command}'"
             )
-        for cell in code_cells(outputs):
-            kinds = unknown_kinds(cell.outputs)
-            if kinds:
-                yield f"{where}: '{cell.id}' shows {', '.join(kinds)}: the page shows plain text"
+        for cell in code_cells(recording.notebook):
+            if kinds := unknown_kinds(cell.outputs):
+                shown = ", ".join(kinds)
+                yield f"{recording.where}: '{cell.id}' shows {shown}: the page shows plain text"
 
 
 def unknown_kinds(printed: list[NotebookNode]) -> list[str]:

@@ -7,6 +7,10 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tools.errors import BookError, NoGpu
+from tools.run.execute import Run, execute_one
+from tools.run.provenance import VERSIONS, require
+from tools.source.chapters import Chapter
+from tools.source.runners import Runner
 
 # What the kernel is asked. A torch that cannot use the driver says why in a warning.
 QUESTION = """\
@@ -33,19 +37,28 @@ MAKERS = r"\b(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce|Quadro|Instinct|Radeon)\b"
 DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, plug, filler
 
 
-def question() -> NotebookNode:
-    """A notebook whose one cell prints what this module asks of the GPUs."""
-    return new_notebook(cells=[new_code_cell(QUESTION, id="question")])
+def find_cards(runner: Runner) -> dict:
+    """The facts of this machine's GPUs, as the kernel of `runner` sees them.
+
+    Raises NoGpu if there is none that torch can use, BookError if a package is lacking.
+    """
+    require(VERSIONS)
+    return answer(execute_one(question(), runner))
+
+
+def question() -> Chapter:
+    """A chapter whose one cell prints what this module asks of the GPUs."""
+    return Chapter("question", new_notebook(cells=[new_code_cell(QUESTION, id="question")]))
 
 
 def answer(executed: NotebookNode) -> dict:
-    """The facts that the executed `question` printed.
+    """The facts that the executed `question` printed, with the `folder` and `label` of the cards.
 
     Raises NoGpu, with the reason, if the kernel has none.
     """
     facts = json.loads(executed.cells[0].outputs[0].text)
-    if facts["names"]:
-        return facts
+    if names := facts["names"]:
+        return facts | {"folder": card_folder(names), "label": card_label(names)}
     if facts["cuda"] is None:
         reason = f"torch {facts['torch']} is a build without CUDA; choose another PYTHON="
     elif facts["warnings"]:  # an old driver, for one
@@ -71,20 +84,25 @@ def card_folder(names: list[str]) -> str:
 
 
 def card_label(names: list[str]) -> str:
-    """What readers are told of these cards: `NVIDIA H100`, or `2 x NVIDIA H100`."""
+    """What readers see of these cards: `NVIDIA H100`, or `2 x NVIDIA H100`."""
     label = _plain(names[0])
     return f"{len(names)} x {label}" if len(names) > 1 else label
 
 
-def check_memory(chapter: NotebookNode, name: str, facts: dict) -> None:
-    """Raise BookError if a card has less free memory than the chapter says that it needs."""
-    needed = chapter.metadata.hardware.get("gpu_memory", 0)
-    for i, free in enumerate(facts["free"]):
-        if free < needed * 2**30:
-            raise BookError(
-                f"notebooks/{name}.ipynb: needs {needed} GiB on a GPU, and {free / 2**30:.1f} GiB "
-                f"of cuda:{i} are free; end what uses it, or take a larger card"
-            )
+def card_runs(chapters: list[Chapter], runner: Runner, card: dict) -> list[Run]:
+    """The runs of chapters on the cards found.
+
+    Raises BookError if a card has less free memory than a chapter says that it needs.
+    """
+    for chapter in chapters:
+        for i, free in enumerate(card["free"]):
+            if free < chapter.gpu_memory * 2**30:
+                raise BookError(
+                    f"{chapter.where}: needs {chapter.gpu_memory} GiB on a GPU, and "
+                    f"{free / 2**30:.1f} GiB of cuda:{i} are free; end what uses it, or take a "
+                    "larger card"
+                )
+    return [Run(chapter, runner, card) for chapter in chapters]
 
 
 def _plain(name: str) -> str:

@@ -1,19 +1,22 @@
 """Compare the GPUs of the machine at hand with what was recorded on cards of their model."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 from tools.errors import BookError
-from tools.run.execute import ask_cards, execute, one_at_a_time, require
-from tools.run.recordings import is_stale, outputs_path, read_outputs
-from tools.run.runners import GPU, runner_chapters
-from tools.source.chapters import ROOT, read_chapter
+from tools.run.cards import card_runs, find_cards
+from tools.run.execute import execute
+from tools.run.provenance import require
+from tools.source.book import Book
+from tools.source.recordings import Recording
+from tools.source.runners import GPU
 
 SANITIZE = "tests/sanitize.cfg"  # what no two runs repeat
 
 
-def compare(root: Path = ROOT) -> None:
+def compare(book: Book) -> None:
     """Execute every chapter on this machine's GPUs, and compare what it prints.
 
     Chapters that were recorded on such a card are compared by nbval, output by output; of
@@ -21,30 +24,32 @@ def compare(root: Path = ROOT) -> None:
     nothing was compared. Raises NoGpu if there is none, BookError if a cell fails or prints
     something else.
     """
-    with one_at_a_time(root):
-        facts = ask_cards(root)
-        names = runner_chapters(GPU, root)
-        recorded = [name for name in names if _is_recorded(name, facts["folder"], root)]
-        if recorded:
-            require(("pytest", "nbval"))
-        if others := [name for name in names if name not in recorded]:
-            print(
-                f"gpu: nothing recorded on {facts['label']} of {', '.join(others)} as they are "
-                "now: every cell must run, nothing is compared",
-                flush=True,
-            )
-            execute(others, GPU, root, facts, keep=False)
-        if recorded:
-            _run_nbval([outputs_path(name, facts["folder"], root) for name in recorded], root)
+    runner = book.runner(GPU)
+    card = find_cards(runner)
+    good, others = [], []
+    for chapter in book.chapters_of(runner):
+        recording = book.recording(card["folder"], chapter.name)
+        if recording and not recording.stale_because(book.pins):
+            good.append(recording)
+        else:
+            others.append(chapter)
+    if good:
+        require(("pytest", "nbval"))
+    if others:
+        names = ", ".join(chapter.name for chapter in others)
+        print(
+            f"gpu: nothing recorded on {card['label']} of {names} as they are now: every cell "
+            "must run, nothing is compared",
+            flush=True,
+        )
+        execute(card_runs(others, runner, card), book, keep=False)
+    if good:
+        _run_nbval(good, book.root)
 
 
-def _is_recorded(name: str, folder: str, root: Path) -> bool:
-    """True if a recording is there that was made from the chapter as it is now."""
-    return not is_stale(read_chapter(name, root), read_outputs(name, folder, root), root)
-
-
-def _run_nbval(paths: list[Path], root: Path) -> None:
+def _run_nbval(recordings: list[Recording], root: Path) -> None:
     options = ["--nbval", "--nbval-kernel-name", GPU, "--nbval-sanitize-with", SANITIZE]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
-    if subprocess.run([*command, *map(str, paths)], cwd=root).returncode:
-        raise BookError(f"{paths[0].parent.relative_to(root)}: this machine's GPUs print otherwise")
+    paths = [recording.where for recording in recordings]
+    if subprocess.run([*command, *paths], cwd=root, env=os.environ).returncode:
+        raise BookError(f"{Path(paths[0]).parent}: this machine's GPUs print something else")

@@ -1,17 +1,15 @@
-"""Execute chapters on a runner, side by side where they can be, and keep what they print."""
+"""Execute chapters on runners, in one pool over the machine's cores, and record what they print."""
 
 import asyncio
-import datetime
-import importlib.metadata
 import os
-import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -22,153 +20,135 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat import NotebookNode
 from tqdm import tqdm
 
-from tools.environment import pins_digest
 from tools.errors import BookError
-from tools.run.cards import answer, card_folder, card_label, check_memory, question
-from tools.run.recordings import as_outputs, is_stale, outputs_path, read_outputs, record_command
-from tools.run.runners import GPU, simulator_digest, use_runner
-from tools.source.chapters import ROOT, code_cells, read_chapter, write_notebook
+from tools.run.provenance import provenance
+from tools.source.book import Book
+from tools.source.chapters import Chapter
+from tools.source.files import check_writable
+from tools.source.recordings import make_recording
+from tools.source.runners import Runner
 
-VERSIONS = ("torch", "torchvision", "d2l", "numpy", "matplotlib", "ipykernel")
+
+@dataclass(frozen=True)
+class Run:
+    """A chapter to be executed on a runner; `card` has the facts of real GPUs."""
+
+    chapter: Chapter
+    runner: Runner
+    card: dict | None = None
+
+    @property
+    def folder(self) -> str:
+        """Where under `outputs/` it is recorded."""
+        return self.card["folder"] if self.card else self.runner.name
 
 
-def record(names: list[str], runner: str, root: Path = ROOT, again: bool = True) -> None:
-    """Execute the chapters `names` on `runner` and write their outputs.
+def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
+    """Execute the `runs` side by side, those on a card one by one; record them if `keep`.
 
-    A chapter's outputs are written when its last cell is done, in one step. For real GPUs
-    they lie under the name of the card, and chapters of which a recording on that card
-    still holds are left alone unless `again`. Raises BookError, with the cell's code and
-    traceback, as soon as a cell of any chapter fails.
+    A recording is written when its last cell is done, in one step. Raises BookError, with the
+    cell's code and traceback, as soon as a cell of any run fails; what was finished stays.
     """
-    kernel = use_runner(runner, root)
-    if runner == GPU:
-        with one_at_a_time(root):
-            facts = ask_cards(root)
-            names = [name for name in names if again or not kept(name, facts["folder"], root)]
-            execute(names, kernel, root, facts)
-    else:
-        execute(names, kernel, root)
-
-
-def execute(
-    names: list[str], kernel: str, root: Path = ROOT, card: dict | None = None, keep: bool = True
-) -> None:
-    """Execute chapters, side by side unless on a `card`; write their outputs if `keep`."""
-    if not names:
+    if not runs:
         return
-    chapters = {name: read_chapter(name, root) for name in names}
-    for name, chapter in chapters.items() if card else ():
-        check_memory(chapter, name, card)
-    cells = sum(len(code_cells(chapter)) for chapter in chapters.values())
+    if keep:
+        for folder in {run.folder for run in runs}:
+            check_writable(book.root / "outputs" / folder, book.root)
+    # Kernels that share a card fail for want of memory, at random.
+    at_once = 1 if any(run.card for run in runs) else min(len(runs), os.cpu_count() or 1)
+    cells = sum(len(run.chapter.code_cells) for run in runs)
     seconds = 0.1 if sys.stderr.isatty() else 10  # a log needs fewer lines than a screen
     with tqdm(total=cells, unit="cell", mininterval=seconds) as bar:
 
-        async def execute_one(name: str, chapter: NotebookNode) -> None:
+        async def record(run: Run) -> None:
             start = time.monotonic()
-            executed = await _execute(name, chapter, kernel, bar)
-            facts = provenance(name, kernel, time.monotonic() - start, root, card)
+            executed = await _execute(run.chapter, run.runner, bar, at_once)
             if keep:
-                folder = card["folder"] if card else kernel
-                outputs = as_outputs(chapter, executed, facts)
-                write_notebook(outputs, outputs_path(name, folder, root))
+                took = time.monotonic() - start
+                facts = provenance(run.chapter, run.runner, took, book.pins, run.card)
+                made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
+                made.write(book.root)
 
-        # Kernels that share a card fail for want of memory, at random.
-        at_once = 1 if card else os.cpu_count() or 1
+        longest_first = sorted(runs, key=lambda run: _expected_seconds(run, book), reverse=True)
         try:
-            _run(_side_by_side(chapters, execute_one, at_once))
+            run_in_thread(_side_by_side(longest_first, record, at_once))
         except ExceptionGroup as failures:  # the first to fail stopped the others
             raise failures.exceptions[0] from None
 
 
-def ask_cards(root: Path = ROOT) -> dict:
-    """The facts of this machine's GPUs, as the kernel `gpu` sees them, with `folder`, `label`.
-
-    Raises NoGpu if there is none that torch can use, BookError if a package is lacking.
-    """
-    kernel = use_runner(GPU, root)
-    require(VERSIONS)
-    asked = []
-
-    async def ask() -> None:
-        with tqdm(disable=True) as silent:
-            asked.append(await _execute("question", question(), kernel, silent))
-
-    _run(ask())
-    facts = answer(asked[0])
-    return facts | {"folder": card_folder(facts["names"]), "label": card_label(facts["names"])}
+def _expected_seconds(run: Run, book: Book) -> float:
+    """How long the last such run took; one that was never made may be the longest."""
+    recording = book.recording(run.folder, run.chapter.name)
+    return recording.provenance.seconds if recording else float("inf")
 
 
-def kept(name: str, folder: str, root: Path = ROOT) -> bool:
-    """True, and a line that says so, if a good recording of a chapter on a card is there."""
-    outputs = read_outputs(name, folder, root)
-    if outputs is None or is_stale(read_chapter(name, root), outputs, root):
-        return False
-    where = outputs_path(name, folder, root).relative_to(root).as_posix()
-    print(
-        f"{where}: recorded on {outputs.metadata.provenance.date}, and kept; "
-        f"to record it again: '{record_command(folder, name, root)}'"
-    )
-    return True
+async def _side_by_side(runs: list[Run], record: Callable[[Run], Coroutine], at_once: int) -> None:
+    """Record the runs in their order, `at_once` of them at a time."""
+    places = asyncio.Semaphore(at_once)
+
+    async def in_turn(run: Run) -> None:
+        async with places:
+            await record(run)
+
+    async with asyncio.TaskGroup() as group:
+        for run in runs:
+            group.create_task(in_turn(run))
+
+
+def execute_one(chapter: Chapter, runner: Runner) -> NotebookNode:
+    """A copy of a chapter, executed without a bar and without a recording."""
+    with tqdm(disable=True) as silent:
+        return run_in_thread(_execute(chapter, runner, silent, 1))
 
 
 @contextmanager
-def one_at_a_time(root: Path = ROOT) -> Iterator[None]:
-    """Hold the GPUs of this machine against another recording in this folder."""
-    lock = root / "_build" / "gpu.lock"
-    lock.parent.mkdir(exist_ok=True)
+def one_at_a_time(root: Path) -> Iterator[None]:
+    """Hold this folder against another command that executes or builds in it; wait for that."""
+    path = root / "_build" / "lock"
+    check_writable(path.parent, root)
+    lock = FileLock(path)
     try:
-        with FileLock(lock, timeout=0):
-            yield
+        lock.acquire(timeout=0)
     except Timeout:
-        where = lock.relative_to(root).as_posix()
-        raise BookError(f"{where}: another recording uses the GPUs; wait until it ends") from None
+        print("waiting: another command of this book works in this folder", flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
-def _run(work: Coroutine) -> None:
+def run_in_thread(work: Coroutine) -> object:
     """Run `work` in a thread: there nbclient leaves the signals alone, and Ctrl-C is ours."""
     with ThreadPoolExecutor(1) as thread, asyncio.Runner() as runner:
         loop = runner.get_loop()
         task = loop.create_task(work)
         running = thread.submit(loop.run_until_complete, task)
         try:
-            running.result()
+            return running.result()
         except KeyboardInterrupt:
             loop.call_soon_threadsafe(task.cancel)
             wait([running])
             raise
 
 
-async def _side_by_side(
-    chapters: dict[str, NotebookNode], execute_one: Callable[..., Coroutine], at_once: int
-) -> None:
-    """Execute chapters, `at_once` of them at a time."""
-    places = asyncio.Semaphore(at_once)
-
-    async def in_turn(name: str, chapter: NotebookNode) -> None:
-        async with places:
-            await execute_one(name, chapter)
-
-    async with asyncio.TaskGroup() as group:
-        for name, chapter in chapters.items():
-            group.create_task(in_turn(name, chapter))
-
-
-async def _execute(name: str, chapter: NotebookNode, kernel: str, bar: tqdm) -> NotebookNode:
-    """A copy of `chapter`, executed in an empty folder."""
-    number = {cell.id: i for i, cell in enumerate(code_cells(chapter), start=1)}
+async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) -> NotebookNode:
+    """A copy of `chapter`, executed in an empty folder beside `at_once - 1` others."""
+    number = {cell.id: i for i, cell in enumerate(chapter.code_cells, start=1)}
 
     def show(cell: NotebookNode, cell_index: int) -> None:
         if cell.cell_type == "code":
-            place = f"{kernel}: {name}, cell {number[cell.id]} of {len(number)} ({cell.id})"
-            bar.set_description(place, refresh=sys.stderr.isatty())
+            place = f"cell {number[cell.id]} of {len(number)} ({cell.id})"
+            text = f"{runner.name}: {chapter.name}, {place}"
+            bar.set_description(text, refresh=sys.stderr.isatty())
 
     def count(cell: NotebookNode, cell_index: int, execute_reply: dict) -> None:
         bar.update()
 
     with tempfile.TemporaryDirectory() as folder:
-        manager, client = await _start_kernel(kernel, folder)
+        manager, client = await _start_kernel(runner, folder, at_once)
         notebook = NotebookClient(
-            deepcopy(chapter),
+            deepcopy(chapter.notebook),
             km=manager,
             timeout=None,
             record_timing=False,
@@ -179,20 +159,25 @@ async def _execute(name: str, chapter: NotebookNode, kernel: str, bar: tqdm) -> 
         try:
             return await notebook.async_execute()
         except CellExecutionError as error:
-            raise BookError(f"notebooks/{name}.ipynb: a cell fails on {kernel}:\n{error}") from None
+            raise BookError(f"{chapter.where}: a cell fails on {runner.name}:\n{error}") from None
         except DeadKernelError:
             raise BookError(
-                f"notebooks/{name}.ipynb: the kernel of {kernel} died; is there memory enough?"
+                f"{chapter.where}: the kernel of {runner.name} died; is there memory enough?"
             ) from None
         finally:
             client.stop_channels()
             await manager.shutdown_kernel(now=True)
 
 
-async def _start_kernel(kernel: str, folder: str) -> tuple[AsyncKernelManager, AsyncKernelClient]:
+async def _start_kernel(
+    runner: Runner, folder: str, at_once: int
+) -> tuple[AsyncKernelManager, AsyncKernelClient]:
     """A running kernel whose working directory is `folder`, or BookError."""
-    manager, client, ready = AsyncKernelManager(kernel_name=kernel), None, False
-    starting = asyncio.create_task(manager.start_kernel(cwd=folder))
+    manager, client, ready = AsyncKernelManager(kernel_name=runner.use()), None, False
+    # Side by side, kernels with a thread for every core each would wait for one another.
+    threads = max(1, (os.cpu_count() or 1) // at_once)
+    environment = {"OMP_NUM_THREADS": str(threads)} | os.environ
+    starting = asyncio.create_task(manager.start_kernel(cwd=folder, env=environment))
     try:
         await asyncio.shield(starting)  # half-started, a kernel could not be shut down
         client = manager.client()
@@ -202,7 +187,7 @@ async def _start_kernel(kernel: str, folder: str) -> tuple[AsyncKernelManager, A
         return manager, client
     except (NoSuchKernel, RuntimeError, OSError) as error:
         raise BookError(
-            f"kernels/{kernel}/kernel.json: the kernel does not start ({error}); "
+            f"{runner.where}: the kernel does not start ({error}); "
             "complete the environment with 'make environment'"
         ) from None
     finally:
@@ -211,56 +196,3 @@ async def _start_kernel(kernel: str, folder: str) -> tuple[AsyncKernelManager, A
             if client is not None:
                 client.stop_channels()  # left open, they would hold up the end of the program
             await manager.shutdown_kernel(now=True)
-
-
-def provenance(
-    name: str, runner: str, seconds: float, root: Path = ROOT, card: dict | None = None
-) -> dict:
-    """Where and when outputs were made. Date and hardware are facts, never staleness."""
-    host = f"{processor()}, {os.cpu_count()} cores"
-    made = {
-        "chapter": name,
-        "runner": runner,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "seconds": round(seconds, 1),
-        "hardware": host,
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "versions": {package: importlib.metadata.version(package) for package in VERSIONS},
-        "pins": pins_digest(root),
-    }
-    if simulator := simulator_digest(runner, root):
-        made["simulator"] = simulator
-    if card:
-        made |= {"card": card["label"], "hardware": ", ".join(card["names"]), "host": host}
-        made |= {"cuda": card["cuda"], "driver": card["driver"]}
-        made["versions"]["torch"] = card["torch"]
-    return made
-
-
-def require(packages: Iterable[str]) -> None:
-    """Raise BookError, with the mend, if this Python lacks one of `packages`."""
-    missing = [name for name in packages if not _installed(name)]
-    if missing:
-        raise BookError(
-            f"{sys.executable}: lacks {', '.join(missing)}; install it there "
-            "(requirements.txt has the pins; with no network, from wheels)"
-        )
-
-
-def _installed(package: str) -> bool:
-    try:
-        importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-def processor() -> str:
-    """The name of this machine's processor, as its system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # not Linux
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

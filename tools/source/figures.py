@@ -2,20 +2,23 @@
 
 Colab shows no SVG in a text cell and no file of the repository, so a chapter that stands
 alone carries a picture of each figure. The PNG says which SVG it was drawn from, and from
-which version, so that the site can show the SVG itself and a test can tell a stale copy.
+which version, so that the site can show the SVG itself and a test can find a stale copy.
 """
 
 import base64
 import hashlib
 import io
 import re
+from collections.abc import Iterable
+from copy import deepcopy
 from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 from PIL.PngImagePlugin import PngInfo
 
 from tools.errors import BookError
-from tools.source.chapters import ROOT, chapter_names, read_chapter, write_notebook
+from tools.source.chapters import Chapter
+from tools.source.notebooks import write_notebook
 
 # ![what the figure shows](../img/name.svg), or the same with the PNG that stands for it
 FIGURE = re.compile(
@@ -23,30 +26,29 @@ FIGURE = re.compile(
 )
 
 
-def embed_figures(root: Path = ROOT) -> list[str]:
-    """Draw every figure of every chapter afresh; returns the chapters that changed.
+def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
+    """Draw every figure of the chapters afresh; returns the paths of those that changed.
 
     Raises BookError if a chapter names a figure that `img/` does not hold.
     """
     changed = []
-    for name in chapter_names(root):
-        chapter = read_chapter(name, root)
-        before = [cell.source for cell in chapter.cells]
-        for cell in chapter.cells:
+    for chapter in chapters:
+        notebook = deepcopy(chapter.notebook)
+        for cell in notebook.cells:
             cell.source = FIGURE.sub(
-                lambda match, name=name: _embedded(match, name, root), cell.source
+                lambda match, where=chapter.where: _embedded(match, where, root), cell.source
             )
-        if [cell.source for cell in chapter.cells] != before:
-            write_notebook(chapter, root / "notebooks" / f"{name}.ipynb")
-            changed.append(name)
+        if notebook != chapter.notebook:
+            write_notebook(notebook, root / chapter.where, root)
+            changed.append(chapter.where)
     return changed
 
 
-def _embedded(match: re.Match, name: str, root: Path) -> str:
+def _embedded(match: re.Match, where: str, root: Path) -> str:
     svg = match["svg"] or figure_name(match["png"])
     if svg is None:
         raise BookError(
-            f"notebooks/{name}.ipynb: the figure '{match['alt']}' names no drawing; "
+            f"{where}: the figure '{match['alt']}' names no drawing; "
             "write ![...](../img/name.svg) in its place, then 'make figures'"
         )
     if match["png"] and figure_version(match["png"]) == svg_version(svg, root):
@@ -55,7 +57,7 @@ def _embedded(match: re.Match, name: str, root: Path) -> str:
     return f"![{match['alt']}](data:image/png;base64,{encoded})"
 
 
-def link_figures(text: str, where: str, root: Path = ROOT) -> str:
+def link_figures(text: str, where: str, root: Path) -> str:
     """Text of a chapter with its pictures replaced by the figures in `img/`.
 
     Raises BookError, naming `where`, if a picture names no figure, or another version of it.
@@ -77,7 +79,7 @@ def link_figures(text: str, where: str, root: Path = ROOT) -> str:
     return FIGURE.sub(linked, text)
 
 
-def draw(svg: str, root: Path = ROOT) -> bytes:
+def draw(svg: str, root: Path) -> bytes:
     """A PNG of `img/<svg>`, 1400 pixels wide, with the version it was drawn from."""
     import matplotlib  # here, as the site needs neither of the two
     import resvg_py
@@ -95,7 +97,7 @@ def draw(svg: str, root: Path = ROOT) -> bytes:
         )
     except ValueError as error:
         raise BookError(
-            f"img/{svg}: not an SVG that can be drawn ({error}); mend it there"
+            f"img/{svg}: not an SVG that can be drawn ({error}); correct it there"
         ) from None
     about = PngInfo()
     about.add_text("Source", svg)
@@ -106,7 +108,7 @@ def draw(svg: str, root: Path = ROOT) -> bytes:
     return small.getvalue()
 
 
-def svg_version(svg: str, root: Path = ROOT) -> str:
+def svg_version(svg: str, root: Path) -> str:
     """The hash of `img/<svg>`."""
     try:
         return hashlib.sha256((root / "img" / svg).read_bytes()).hexdigest()[:16]

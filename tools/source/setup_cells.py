@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from IPython.core.inputtransformer2 import TransformerManager
-from nbformat import NotebookNode
 
 from tools.errors import BookError
-from tools.source.chapters import ROOT, SETUP, code_cells, tags
+from tools.source.chapters import SETUP, Chapter
+from tools.source.files import read_text
+from tools.source.notebooks import tags
+from tools.source.repository import Repository
 
 PYTHON = (3, 9)  # the lowest that torch 2.6 and the chapters were run on
 TORCH = (2, 6)  # the first with torch.accelerator
@@ -97,8 +99,19 @@ set_up(
 """
 
 
-def setup_source(chapter: NotebookNode, repository: str, branch: str, root: Path = ROOT) -> str:
-    """The text of a chapter's set-up cell; `repository` is an address that git can clone.
+def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
+    """The chapter with its set-up written afresh. Raises BookError if it has no place for it."""
+    if len(chapter.setup_cells) != 1:
+        raise BookError(
+            f"{chapter.where}: {len(chapter.setup_cells)} cells with the tag '{SETUP}'; make it "
+            "one, after the title"
+        )
+    chapter.setup_cells[0].source = setup_source(chapter, repository, root)
+    return chapter
+
+
+def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
+    """The text of a chapter's set-up cell.
 
     Raises BookError if the pin of d2l or the lowest torch of the simulator is not found.
     """
@@ -109,15 +122,15 @@ def setup_source(chapter: NotebookNode, repository: str, branch: str, root: Path
         "python": str(PYTHON),
         "torch": str(TORCH),
         "torch.simulated": f"({', '.join(simulated)})",
-        "repository": repository,
-        "branch": branch,
+        "repository": repository.url,
+        "branch": repository.branch,
         "needs": _dictionary(chapter_needs(chapter)),
         "alone": _dictionary({"d2l": f"d2l=={d2l}"} if "d2l" in modules else {}),
     }
     return re.sub(r"<([a-z.]+)>", lambda match: words[match[1]], CELL).rstrip("\n")
 
 
-def chapter_needs(chapter: NotebookNode) -> dict[str, str]:
+def chapter_needs(chapter: Chapter) -> dict[str, str]:
     """What a chapter imports and Python does not bring: by module, what pip calls it."""
     modules = imported_modules(chapter)
     if "d2l" in modules:
@@ -128,10 +141,16 @@ def chapter_needs(chapter: NotebookNode) -> dict[str, str]:
     return {name: PACKAGES.get(name, name) for name in ordered}
 
 
-def imported_modules(chapter: NotebookNode) -> set[str]:
+def chapter_packages(chapter: Chapter) -> set[str]:
+    """The packages that a chapter runs on, as pip calls them."""
+    modules = imported_modules(chapter)
+    return {*chapter_needs(chapter).values(), *(modules & {"d2l"})}
+
+
+def imported_modules(chapter: Chapter) -> set[str]:
     """The top modules that the cells after the set-up import, less Python's and the kernel's."""
     modules = set()
-    for cell in code_cells(chapter):
+    for cell in chapter.code_cells:
         if SETUP not in tags(cell):
             modules |= {name.partition(".")[0] for name in _imports(cell.source)}
     return modules - set(sys.stdlib_module_names) - KERNEL
@@ -153,8 +172,7 @@ def _dictionary(items: dict[str, str]) -> str:
 
 def _find(pattern: str, name: str, root: Path) -> tuple[str, ...]:
     """The groups of a pattern in a file of the repository, or BookError."""
-    path = root / name
-    found = re.search(pattern, path.read_text(encoding="utf-8"), re.M) if path.is_file() else None
+    found = re.search(pattern, read_text(root / name, root), re.M)
     if found is None:
-        raise BookError(f"{name}: lacks {pattern!r}; restore it with 'git checkout {name}'")
+        raise BookError(f"{name}: lacks {pattern!r}, which the set-up cells are made from")
     return found.groups()

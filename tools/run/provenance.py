@@ -1,0 +1,87 @@
+"""Provenance: where, when and with what a recording was made."""
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from tools.errors import BookError
+from tools.source.chapters import Chapter
+from tools.source.pins import normalised
+from tools.source.runners import Runner
+from tools.source.setup_cells import chapter_packages
+
+VERSIONS = ("torch", "torchvision", "d2l", "numpy", "matplotlib", "ipykernel")
+EXECUTES = {"ipykernel", "ipython", "nbclient", "nbformat"}  # what every cell runs and prints with
+
+
+def provenance(
+    chapter: Chapter, runner: Runner, seconds: float, pins: dict[str, str], card: dict | None
+) -> dict:
+    """Where and when outputs were made. Date and hardware are facts, never staleness."""
+    host = f"{processor()}, {os.cpu_count()} cores"
+    made = {
+        "chapter": chapter.name,
+        "runner": runner.name,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "seconds": round(seconds, 1),
+        "hardware": host,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "versions": {package: importlib.metadata.version(package) for package in VERSIONS},
+    }
+    if runner.is_local:
+        made |= {"kernel": runner.digest, "pins": pins_of(chapter, pins)}
+    if card:
+        made |= {"card": card["label"], "hardware": ", ".join(card["names"]), "host": host}
+        made |= {"cuda": card["cuda"], "driver": card["driver"]}
+        made["versions"]["torch"] = card["torch"]
+    return made
+
+
+def pins_of(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
+    """The pins that a chapter runs on: of what it imports, what executes it, and their needs."""
+    found, ahead = set(), sorted(EXECUTES | chapter_packages(chapter))
+    while ahead:
+        name = normalised(ahead.pop())
+        if name in found or name not in pins or not _installed(name):
+            continue
+        found.add(name)
+        needs = [Requirement(each) for each in importlib.metadata.requires(name) or []]
+        ahead += [
+            need.name for need in needs if not need.marker or need.marker.evaluate({"extra": ""})
+        ]
+    return {name: pins[name] for name in sorted(found)}
+
+
+def require(packages: Iterable[str]) -> None:
+    """Raise BookError if this Python lacks one of `packages`."""
+    missing = [name for name in packages if not _installed(name)]
+    if missing:
+        raise BookError(
+            f"{sys.executable}: lacks {', '.join(missing)}; install it there "
+            "(requirements.txt has the pins; with no network, from wheels)"
+        )
+
+
+def _installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def processor() -> str:
+    """The name of this machine's processor, as its system gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

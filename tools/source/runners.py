@@ -1,0 +1,108 @@
+"""Runners: the machines a chapter is executed on, declared as Jupyter kernels.
+
+`kernels/<runner>/kernel.json` is all there is to a runner. Its metadata say what readers are
+shown of it: `name`, `about` and, if it is for some chapters only, `chapters`.
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from tools.errors import BookError
+from tools.source.files import digest, read_text
+
+GPU = "gpu"  # the GPUs of the machine at hand; its outputs lie under the name of the card
+FIRST = "simulated"  # the tab that a reader sees who has chosen none: it shows two GPUs
+SIMULATOR = "cudasim/src"
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A machine that chapters are executed on, as `kernels/<name>/kernel.json` declares it."""
+
+    name: str
+    root: Path = field(repr=False)
+    specification: dict = field(repr=False)
+
+    @property
+    def where(self) -> str:
+        """The path of its specification in the repository."""
+        return f"kernels/{self.name}/kernel.json"
+
+    @property
+    def is_local(self) -> bool:
+        """True if every machine has it: all but the real GPUs."""
+        return self.name != GPU
+
+    @property
+    def label(self) -> str:
+        """What the tabs call it."""
+        return self._about.get("name", self.name)
+
+    @property
+    def legend(self) -> str:
+        """A sentence or two for readers that say what it is."""
+        return self._about.get("about", "")
+
+    @property
+    def simulates(self) -> bool:
+        """True if its GPUs are simulated."""
+        return "--simulate" in self.specification["argv"]
+
+    def executes(self, chapter: str) -> bool:
+        """True if the chapter of that name is one of its own."""
+        return chapter in self._about.get("chapters", [chapter])
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash of what makes it the machine that it is; its outputs are stale with another.
+
+        That is its command and variables, `kernels/start.py`, which the command starts, and, if
+        it simulates GPUs, the simulator.
+        """
+        parts = [json.dumps([self.specification["argv"], self.specification.get("env")])]
+        files = [self.root / "kernels" / "start.py"]
+        if self.simulates:
+            found = (self.root / SIMULATOR).rglob("*")
+            files += [path for path in sorted(found) if path.is_file() and path.suffix != ".pyc"]
+        for path in files:
+            if path.is_file():
+                parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]
+        return digest(parts)
+
+    def use(self) -> str:
+        """Let Jupyter find its kernel; returns the kernel's name."""
+        paths = os.environ.get("JUPYTER_PATH", "").split(os.pathsep)
+        if str(self.root) not in paths:
+            os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(self.root), *paths]))
+        return self.name
+
+    @property
+    def _about(self) -> dict:
+        return self.specification.get("metadata", {}).get("runner", {})
+
+
+def read_runners(root: Path) -> dict[str, Runner]:
+    """The runners that `kernels/` declares, by name, in the order in which pages show them.
+
+    Raises BookError if a specification cannot be read.
+    """
+    names = [path.parent.name for path in (root / "kernels").glob("*/kernel.json")]
+    ordered = sorted(names, key=lambda name: (name != FIRST, name))
+    return {name: _read_runner(name, root) for name in ordered}
+
+
+def _read_runner(name: str, root: Path) -> Runner:
+    where = f"kernels/{name}/kernel.json"
+    text = read_text(root / where, root)
+    try:
+        content = json.loads(text)
+        if not isinstance(content["argv"], list):
+            raise TypeError("'argv' is no list")
+    except (ValueError, KeyError, TypeError) as error:
+        raise BookError(
+            f"{where}: not a kernel specification ({error}); correct it there"
+        ) from None
+    return Runner(name, root, content)
