@@ -7,6 +7,6 @@ COPY --chown=${NB_UID}:${NB_GID} . /tmp/book
 WORKDIR /tmp/book
 RUN pip install --no-cache-dir --extra-index-url "${TORCH}" --requirement binder/reader.txt \
  && pip install --no-cache-dir --extra-index-url "${TORCH}" --no-deps \
-    --requirement requirements-no-deps.txt . \
+    --requirement requirements-no-deps.txt ./cudasim \
  && pip install --no-cache-dir nbgitpuller==1.3.0
 WORKDIR ${HOME}

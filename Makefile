@@ -17,9 +17,9 @@ book: environment      ## execute what is stale, build the site in _build/html
 
 test: environment      ## everything that must hold
 	$(VENV) -m ruff check .
-	$(VENV) -m ruff format --check tools cudasim kernels tests setup.py
-	$(VENV) -m pytest tests --ignore tests/simulator --ignore tests/cleanroom
-	$(VENV) -m pytest -n 2 tests/simulator
+	$(VENV) -m ruff format --check tools cudasim kernels tests
+	$(VENV) -m pytest tests --ignore tests/cleanroom
+	$(VENV) -m pytest -n 2 cudasim/tests
 	OMP_NUM_THREADS=1 $(NBVAL) --nbval-kernel-name cpu outputs/cpu
 	OMP_NUM_THREADS=2 $(NBVAL) --nbval-kernel-name cpu outputs/cpu
 	ATEN_CPU_CAPABILITY=default $(NBVAL) --nbval-kernel-name cpu outputs/cpu
@@ -39,8 +39,8 @@ endif
 gpu-test:        ## execute the chapters on this machine's GPUs, with the torch of PYTHON
 	$(PYTHON) -m tools compare
 
-fidelity:        ## ask this machine's GPUs what tests/fidelity compares with cudasim
-	$(PYTHON) tests/fidelity record
+fidelity:        ## ask this machine's GPUs what cudasim/fidelity compares with cudasim
+	$(PYTHON) cudasim/fidelity record
 
 serve: book            ## show the site on http://127.0.0.1:8000
 	@$(VENV) -m http.server --bind 127.0.0.1 --directory _build/html 8000
@@ -54,13 +54,12 @@ survey: environment    ## survey cudasim against PyTorch's own databases
 colab:           ## survey cudasim on the torch that Colab ships, a CUDA build: 5 GB, by hand
 	python3.13 -m venv _build/colab
 	_build/colab/bin/pip install --quiet torch==2.11.0 numpy
-	_build/colab/bin/python -m cudasim.survey
+	PYTHONPATH=cudasim/src _build/colab/bin/python -m cudasim.survey
 
-# Without tests/conftest.py, which needs the pins.
 cold:            ## chapters and simulator on PYTHON as it is: no .venv, outputs thrown away
 	$(PYTHON) -m jupyter execute --kernel_name=python3 notebooks/*.ipynb
 	JUPYTER_PATH=$(CURDIR) $(PYTHON) -m jupyter execute --kernel_name=simulated notebooks/*.ipynb
-	$(PYTHON) -m pytest --confcutdir tests/simulator tests/simulator
+	$(PYTHON) -m pytest cudasim/tests
 
 figures: environment   ## draw the figures that the chapters carry afresh from img/
 	@$(VENV) -m tools figures

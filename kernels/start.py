@@ -28,7 +28,7 @@ def hide_accelerators() -> None:
 
 def simulate(gpus: int, device_type: str) -> None:
     """Let torch see `gpus` simulated GPUs instead of those of this machine."""
-    sys.path.append(str(Path(__file__).resolve().parents[1]))  # where cudasim is
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "cudasim" / "src"))
     import cudasim
 
     sys.path.pop()

@@ -16,7 +16,7 @@ from tools.page.table import table
 from tools.source.book import Book
 from tools.source.files import read_text
 
-SUITE = "tests/fidelity"
+SUITE = "cudasim/fidelity"
 RECORD = f"python {SUITE} record"  # the command that asks the GPUs of a machine
 
 

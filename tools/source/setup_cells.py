@@ -94,7 +94,7 @@ def set_up(needs, alone, simulator):
 set_up(
     <needs>,
     <alone>,  # without their own lists of requirements
-    'git+<repository>@<branch>',
+    'git+<repository>@<branch>#subdirectory=cudasim',
 )
 """
 
@@ -115,7 +115,7 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
 
     Raises BookError if the pin of d2l or the lowest torch of the simulator is not found.
     """
-    simulated = _find(r'"torch>=(\d+)\.(\d+)"', "pyproject.toml", root)
+    simulated = _find(r'"torch>=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
     d2l = ".".join(_find(r"^d2l==(\d+)\.(\d+)\.(\d+)", "requirements-no-deps.txt", root))
     modules = imported_modules(chapter)
     words = {

@@ -82,7 +82,7 @@ def read_answers(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError):
         whole = False
     if not whole:
-        mend = "record it again with 'python tests/fidelity record'"
+        mend = "record it again with 'python cudasim/fidelity record'"
         raise BadFile(f"{path}: not what the recorder writes; {mend}")
     return answers
 

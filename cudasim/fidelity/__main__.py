@@ -1,4 +1,4 @@
-"""The commands of this suite: `python tests/fidelity record`, `simulate` or `list`."""
+"""The commands of this suite: `python cudasim/fidelity record`, `simulate` or `list`."""
 
 import argparse
 import dataclasses
@@ -6,12 +6,13 @@ import json
 import sys
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parents[1])  # where the package `fidelity` is
+PROJECT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(PROJECT)  # where the package `fidelity` is
 
 
 def main() -> str | None:
     """Carry out one command; returns why it failed, in one line."""
-    parser = argparse.ArgumentParser(prog="python tests/fidelity", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python cudasim/fidelity", description=__doc__)
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("record", help="ask this machine's GPUs, and write their answers")
     one.add_argument("--at-once", type=int, default=4, metavar="N", help="programs at once (4)")
@@ -43,7 +44,7 @@ def record(options: argparse.Namespace) -> str | None:
 
 def simulate(options: argparse.Namespace) -> str | None:
     """Print the answers of cudasim, as JSON."""
-    sys.path.insert(1, str(Path(__file__).resolve().parents[2]))  # where `cudasim` is
+    sys.path.insert(1, str(PROJECT / "src"))  # where `cudasim` is
     from fidelity import index
 
     known = index.programs()

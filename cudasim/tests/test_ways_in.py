@@ -7,13 +7,12 @@ import sys
 
 import pytest
 import torch
-from programs import LEAVING, ROOT, run, write
+from programs import INHERIT, LEAVING, PROJECT, run, write
 
 import cudasim
 from cudasim import environment, startup
 
 LINE = "cudasim: 2 simulated GPUs (T4); real values, computed on the CPU\n"
-INHERIT = os.pathsep.join([str(ROOT / "cudasim" / "inherit"), str(ROOT)])
 
 
 def test_functions(capsys):
@@ -153,7 +152,7 @@ def test_another_sitecustomize_still_runs(tmp_path):
 
 
 def test_the_line_of_the_pth_costs_nothing_without_the_variable(tmp_path):
-    line = (ROOT / "cudasim" / "cudasim.pth").read_text()
+    line = (PROJECT / "cudasim.pth").read_text()
     program = f"{line}\nimport sys; print([n for n in ('cudasim', 'torch') if n in sys.modules])"
     assert run("-c", program, cwd=tmp_path).stdout == "[]\n"
     got = run("-c", program, cwd=tmp_path, CUDASIM_GPUS="2")

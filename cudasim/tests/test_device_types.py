@@ -9,7 +9,7 @@ import numpy
 import pytest
 import torch
 import torch.nn.functional as F
-from programs import LEAVING, ROOT, run, write
+from programs import INHERIT, LEAVING, run, write
 from torch import nn
 
 import cudasim
@@ -452,8 +452,7 @@ SCRIPT = """
 
 def test_ways_in(tmp_path):
     script = write(tmp_path / "script.py", SCRIPT)
-    inherit = os.pathsep.join([str(ROOT / "cudasim" / "inherit"), str(ROOT)])
-    asked = {"PYTHONPATH": inherit, "CUDASIM_GPUS": "1", "CUDASIM_DEVICE_TYPE": "mps"}
+    asked = {"PYTHONPATH": INHERIT, "CUDASIM_GPUS": "1", "CUDASIM_DEVICE_TYPE": "mps"}
     nested = {**asked, "CUDASIM_CARD": "T4", "CUDASIM_DEVICE_TYPE": "cuda"}
     for arguments, variables in (
         (["-m", "cudasim", "--device-type", "mps", script], {}),
@@ -482,12 +481,11 @@ def test_bad_command_lines(tmp_path, arguments, said):
 
 
 def test_bad_variable(tmp_path):
-    inherit = os.pathsep.join([str(ROOT / "cudasim" / "inherit"), str(ROOT)])
     for number, kind, said in (
         ("2", "mps", "CUDASIM_GPUS=2: a machine has exactly one mps device"),
         ("1", "tpu", "CUDASIM_DEVICE_TYPE='tpu': unknown; choose one of cuda, mps, xpu"),
     ):
-        variables = {"PYTHONPATH": inherit, "CUDASIM_GPUS": number, "CUDASIM_DEVICE_TYPE": kind}
+        variables = {"PYTHONPATH": INHERIT, "CUDASIM_GPUS": number, "CUDASIM_DEVICE_TYPE": kind}
         got = run("-c", "import torch", cwd=tmp_path, **variables)
         assert (got.returncode, got.stderr) == (1, f"cudasim: {said}\n")
 

@@ -4,10 +4,12 @@ import json
 import shutil
 
 import pytest
+from helpers import ROOT
 
+from book.tools import cards
 from book.tools.errors import BookError
 from book.tools.fidelity import fidelity_tables
-from fidelity.conftest import ROOT
+from fidelity import recording
 from fidelity.index import programs
 from fidelity.recording import ANSWERS
 
@@ -18,8 +20,10 @@ ANSWERED = ["devices.devices_print", "mixing.adding", "moves.copy_home"]
 def suite(tmp_path):
     """A copy of the suite in a root of its own, with no card's answers."""
     ignored = shutil.ignore_patterns("answers", "__pycache__")
-    shutil.copytree(ROOT / "tests" / "fidelity", tmp_path / "tests" / "fidelity", ignore=ignored)
-    (tmp_path / "tests" / "fidelity" / "differences.toml").write_text("")
+    shutil.copytree(
+        ROOT / "cudasim" / "fidelity", tmp_path / "cudasim" / "fidelity", ignore=ignored
+    )
+    (tmp_path / "cudasim" / "fidelity" / "differences.toml").write_text("")
     return tmp_path
 
 
@@ -28,14 +32,14 @@ def answer(root, name="h100", **changed):
     told = {each: {"code": programs()[each].code, "answer": 1} for each in ANSWERED}
     facts = {"card": "NVIDIA H100", "gpus": 1, "torch": "2.11.0", "cuda": "12.8"}
     facts |= {"date": "2026-11-21", "programs": told} | changed
-    path = root / "tests" / "fidelity" / "answers" / f"{name}.json"
+    path = root / "cudasim" / "fidelity" / "answers" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(facts))
     return path
 
 
 def differ(root, text):
-    (root / "tests" / "fidelity" / "differences.toml").write_text(text)
+    (root / "cudasim" / "fidelity" / "differences.toml").write_text(text)
 
 
 def test_without_answers_it_says_so(suite):
@@ -43,7 +47,7 @@ def test_without_answers_it_says_so(suite):
     several = sum(each.gpus > 1 for each in programs().values())
     assert line == (
         f"No real GPU has answered yet: {len(programs())} programs wait, {several} of them for two "
-        "GPUs. `python tests/fidelity record` asks the GPUs of a machine that has some."
+        "GPUs. `python cudasim/fidelity record` asks the GPUs of a machine that has some."
     )
 
 
@@ -75,7 +79,7 @@ def test_differences_are_counted_and_told_with_their_reasons(suite):
 
 def test_a_changed_program_waits(suite):
     answer(suite)
-    theme = suite / "tests" / "fidelity" / "programs" / "moves.py"
+    theme = suite / "cudasim" / "fidelity" / "programs" / "moves.py"
     text = theme.read_text()
     theme.write_text(text.replace("target = torch.zeros(3)\n", "target = torch.ones(3)\n"))
     assert theme.read_text() != text
@@ -89,8 +93,8 @@ def test_a_broken_file_of_answers_stops_the_page(suite, text):
     with pytest.raises(BookError) as error:
         fidelity_tables(suite)
     assert str(error.value) == (
-        "tests/fidelity/answers/h100.json: not what the recorder writes; record it again with "
-        "'python tests/fidelity record'"
+        "cudasim/fidelity/answers/h100.json: not what the recorder writes; record it again with "
+        "'python cudasim/fidelity record'"
     )
 
 
@@ -103,11 +107,28 @@ def test_a_broken_list_of_differences_stops_the_page(suite, text):
 
 
 def test_a_suite_that_cannot_be_read_stops_the_page(suite):
-    (suite / "tests" / "fidelity" / "programs" / "moves.py").write_text("def f(:\n")
-    with pytest.raises(BookError, match="'python tests/fidelity list' fails: SyntaxError"):
+    (suite / "cudasim" / "fidelity" / "programs" / "moves.py").write_text("def f(:\n")
+    with pytest.raises(BookError, match="'python cudasim/fidelity list' fails: SyntaxError"):
         fidelity_tables(suite)
 
 
 def test_the_page_of_this_book_can_be_drawn():
     lines = fidelity_tables(ROOT)
     assert ("No real GPU has answered yet" in lines[0]) == (not list(ANSWERS.glob("*.json")))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["NVIDIA H100 80GB HBM3"],
+        ["NVIDIA H100 NVL"],
+        ["NVIDIA H200"],
+        ["Tesla T4", "Tesla T4"],
+        ["NVIDIA A100-SXM4-40GB"],
+        ["NVIDIA GeForce RTX 4090"],
+        ["AMD Instinct MI300X OAM"],
+    ],
+)
+def test_the_outputs_and_the_answers_of_a_card_have_one_name(names):
+    assert cards.card_folder(names) == recording.card_folder(names)
+    assert (cards.MAKERS, cards.DETAILS) == (recording.MAKERS, recording.DETAILS)

@@ -5,10 +5,9 @@ import os
 import textwrap
 
 import pytest
+from programs import run_fidelity as run
 
-from fidelity import recording
 from fidelity.comparing import compare, read_answers
-from fidelity.conftest import ROOT, run
 from fidelity.index import programs
 from fidelity.recording import ANSWERS, CannotRecord, card_folder
 
@@ -18,7 +17,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="recording needs a sy
 START = f"""\
 import sys
 from pathlib import Path
-sys.path[:0] = ["tests", "."]
+sys.path[:0] = [".", "src"]
 from fidelity import recording
 known = recording.programs()
 recording.programs = lambda: {{name: known[name] for name in {SOME}}}
@@ -90,7 +89,7 @@ def test_an_interruption_is_told_in_one_line():
 
 def test_without_a_gpu_one_line_says_so():
     before = sorted(ANSWERS.glob("*"))
-    done = run("tests/fidelity", "record", CUDA_VISIBLE_DEVICES="")
+    done = run("fidelity", "record", CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 1 and done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith("no GPU to record: torch ")
@@ -100,7 +99,7 @@ def test_without_a_gpu_one_line_says_so():
 @pytest.mark.parametrize("way", ["variable", "enabled"])
 def test_simulated_gpus_are_not_recorded(tmp_path, way):
     if way == "variable":
-        done = run("tests/fidelity", "record", CUDASIM_GPUS="1")
+        done = run("fidelity", "record", CUDASIM_GPUS="1")
     else:
         text = "import cudasim; cudasim.enable(1); recording.record(folder)"
         done = script(text, tmp_path)
@@ -172,7 +171,7 @@ def test_what_programs_do_not_expect_is_told_at_the_end(tmp_path):
 
 
 def test_an_unknown_name_gets_one_line():
-    done = run("tests/fidelity", "simulate", "nowhere.nothing")
+    done = run("fidelity", "simulate", "nowhere.nothing")
     assert done.returncode == 1
     assert done.stderr == "no program and no theme: nowhere.nothing\n"
 
@@ -191,10 +190,6 @@ def test_an_unknown_name_gets_one_line():
 )
 def test_the_name_of_a_card(names, folder):
     assert card_folder(names) == folder
-    from book.tools import cards  # the book's outputs lie under the same name
-
-    assert cards.card_folder(names) == folder
-    assert (cards.MAKERS, cards.DETAILS) == (recording.MAKERS, recording.DETAILS)
 
 
 def test_cards_of_several_models_are_refused():
@@ -204,12 +199,12 @@ def test_cards_of_several_models_are_refused():
 
 def test_the_list_is_made_without_torch(tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
-    done = run(ROOT / "tests" / "fidelity", "list", PYTHONPATH=str(tmp_path))
+    done = run("fidelity", "list", PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert list(json.loads(done.stdout)) == list(programs())
 
 
 def test_without_torch_one_line_says_so(tmp_path):
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('none', name='torch')")
-    done = run("tests/fidelity", "record", PYTHONPATH=str(tmp_path))
+    done = run("fidelity", "record", PYTHONPATH=str(tmp_path))
     assert done.stderr == "no module 'torch' here: install torch and numpy\n"

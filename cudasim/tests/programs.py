@@ -6,15 +6,25 @@ import sys
 import textwrap
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[1]
+PACKAGE = PROJECT / "src" / "cudasim"
+# What a simulation puts on PYTHONPATH for its children where the package is not installed.
+INHERIT = os.pathsep.join([str(PACKAGE / "inherit"), str(PACKAGE.parent)])
 
 
 def run(*arguments, cwd, python=sys.executable, **variables):
-    """Run `python *arguments` in `cwd`, which the package is not in; returns what came of it."""
+    """Run `python *arguments` in `cwd`, which the package is not in; returns what came of it.
+
+    A variable that is None is taken out of the environment.
+    """
     environ = {name: os.environ[name] for name in os.environ if not name.startswith("CUDASIM")}
-    environ |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    environ |= {
+        "PYTHONPATH": str(PACKAGE.parent),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
     environ |= variables
-    environ = {name: value for name, value in environ.items() if value}
+    environ = {name: value for name, value in environ.items() if value is not None}
     return subprocess.run(
         [python, *map(str, arguments)],
         cwd=cwd,
@@ -24,6 +34,11 @@ def run(*arguments, cwd, python=sys.executable, **variables):
         timeout=300,
         check=False,
     )
+
+
+def run_fidelity(*arguments, **variables):
+    """Run `python *arguments` as for a recording: from a checkout, with no path to the package."""
+    return run(*arguments, cwd=PROJECT, **{"PYTHONPATH": None} | variables)
 
 
 def write(path, text):

@@ -1,16 +1,16 @@
 """The package as pip installs it: a wheel, in an environment of its own."""
 
 import importlib.util
-import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 import torch
-from programs import ROOT, run
+from programs import PACKAGE, PROJECT, run
 
 import cudasim
 
@@ -18,20 +18,27 @@ LINE = "cudasim: 2 simulated GPUs (T4); real values, computed on the CPU\n"
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """A wheel, built from a copy of what it is built from: pip writes beside its sources."""
-    if importlib.util.find_spec("setuptools") is None:
-        pytest.skip("setuptools is not installed: no wheel can be built")
-    home = tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "setup.py", "LICENSE"):
-        shutil.copy(ROOT / name, home)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "cudasim", home / "cudasim", ignore=ignored)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    build = ["wheel", ".", "--no-deps", "--no-build-isolation", "--no-index", "-w", "dist"]
-    done = subprocess.run([*pip, *build], cwd=home, capture_output=True, text=True, check=False)
+def sdist(tmp_path_factory):
+    """The source distribution."""
+    if importlib.util.find_spec("hatchling") is None:
+        pytest.skip("hatchling is not installed: no wheel can be built")
+    home = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", home]
+    done = subprocess.run(build, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = (home / "dist").glob("*.whl")
+    (built,) = home.glob("*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist):
+    """A wheel, built from the source distribution as `python -m build` and pip do it."""
+    home = sdist.parent
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    build = ["wheel", sdist, "--no-deps", "--no-build-isolation", "--no-index", "-w", home]
+    done = subprocess.run([*pip, *build], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = home.glob("*.whl")
     return built
 
 
@@ -48,10 +55,19 @@ def python(wheel, tmp_path_factory):
     return home / "bin" / "python"
 
 
+def test_what_the_source_distribution_holds(sdist):
+    names = {name.partition("/")[2] for name in tarfile.open(sdist).getnames()}
+    assert {"cudasim.pth", "LICENSE", "README.md", "pyproject.toml"} <= names
+    paths = [path for path in PROJECT.rglob("*") if "__pycache__" not in path.parts]
+    assert {path.relative_to(PROJECT).as_posix() for path in paths if path.suffix == ".py"} <= names
+
+
 def test_what_the_wheel_holds(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert "cudasim.pth" in names  # at the root of site-packages, where Python reads it
-    modules = {f"cudasim/{path.name}" for path in (ROOT / "cudasim").glob("*.py")}
+    src, inherit = PACKAGE.parent, PACKAGE / "inherit"  # the latter is for checkouts
+    paths = (path for path in PACKAGE.rglob("*.py") if path.parent != inherit)
+    modules = {path.relative_to(src).as_posix() for path in paths}
     assert modules | {"cudasim/bin/nvidia-smi", "cudasim/bin/nvidia-smi.cmd"} <= names
     assert {name.split("/")[0] for name in names} == {
         "cudasim",
@@ -70,7 +86,7 @@ COUNT = "import torch; print(torch.cuda.device_count(), torch.ones(1, device='cu
 
 
 def test_the_variable_is_enough(python, tmp_path):
-    got = run("-c", COUNT, cwd=tmp_path, python=python, CUDASIM_GPUS="2", PYTHONPATH="")
+    got = run("-c", COUNT, cwd=tmp_path, python=python, CUDASIM_GPUS="2", PYTHONPATH=None)
     assert (got.returncode, got.stdout, got.stderr) == (
         0,
         "2 tensor([1.], device='cuda:1')\n",
@@ -80,11 +96,11 @@ def test_the_variable_is_enough(python, tmp_path):
 
 def test_without_the_variable_nothing_happens(python, tmp_path):
     loaded = "import sys; print([name for name in ('cudasim', 'torch') if name in sys.modules])"
-    got = run("-c", loaded, cwd=tmp_path, python=python, PYTHONPATH="")
+    got = run("-c", loaded, cwd=tmp_path, python=python, PYTHONPATH=None)
     assert (got.stdout, got.stderr) == ("[]\n", "")
-    got = run("-c", loaded, cwd=tmp_path, python=python, PYTHONPATH="", CUDASIM_GPUS="2")
+    got = run("-c", loaded, cwd=tmp_path, python=python, PYTHONPATH=None, CUDASIM_GPUS="2")
     assert (got.stdout, got.stderr) == ("['cudasim']\n", "")  # torch is awaited, not imported
-    got = run("-c", COUNT, cwd=tmp_path, python=python, PYTHONPATH="")
+    got = run("-c", COUNT, cwd=tmp_path, python=python, PYTHONPATH=None)
     assert "Torch not compiled with CUDA enabled" in got.stderr or "NVIDIA" in got.stderr
 
 
@@ -95,5 +111,5 @@ def test_what_it_starts_needs_no_search_path(python, tmp_path):
     )
     script = tmp_path / "script.py"
     script.write_text(code)
-    got = run("-m", "cudasim", script, cwd=tmp_path, python=python, PYTHONPATH="")
+    got = run("-m", "cudasim", script, cwd=tmp_path, python=python, PYTHONPATH=None)
     assert (got.stdout, got.stderr) == ("None\n2 tensor([1.], device='cuda:1')\n", LINE)

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import torch
-from programs import ROOT, run, write
+from programs import INHERIT, run, write
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import cudasim
@@ -208,7 +208,7 @@ def test_disabling_within_another_mode():
     ],
 )
 def test_malformed_variables_end_what_imports_torch_with_one_line(tmp_path, variables, said):
-    variables["PYTHONPATH"] = os.pathsep.join([str(ROOT / "cudasim" / "inherit"), str(ROOT)])
+    variables["PYTHONPATH"] = INHERIT
     got = run("-c", "import torch; print('went on')", cwd=tmp_path, **variables)
     assert (got.returncode, got.stdout, got.stderr) == (1, "", f"cudasim: {said}\n")
     got = run("-c", "print('no torch')", cwd=tmp_path, **variables)  # others are left alone
