@@ -24,8 +24,8 @@ CELL = "links"  # id of the cell that holds a chapter's row of links
 TABLE = re.compile(r"(<!-- make links -->\n).*?(<!-- end -->)", re.S)
 
 SENTENCE = (
-    "Run the set-up cell first, and run it again after a restart of the kernel. Its first line "
-    "is a switch: `SIMULATE_GPUS = True` gives two simulated GPUs to a machine that has fewer."
+    "Run the two cells below first, and again after a restart of the kernel. The first is a "
+    "switch: `SIMULATE_GPUS = True` gives two simulated GPUs to a machine that has fewer."
 )
 
 

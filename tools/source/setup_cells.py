@@ -1,7 +1,9 @@
-"""The set-up cell of every chapter: one text, filled in with what the chapter imports.
+"""The set-up of every chapter: a switch of one line, and a folded cell below it.
 
-A chapter that is opened alone, on a service or a laptop, has this cell to become able to run.
-`make links` writes it into the chapters, because it holds the address of the repository.
+A chapter that is opened alone, on a service or a laptop, has these two to become able to run.
+The second is one text, filled in with what the chapter imports. Colab shows of it the title in
+its first line, JupyterLab a mark to click on. `make links` writes both into the chapters,
+because it holds the address of the repository.
 """
 
 import ast
@@ -9,9 +11,11 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 from IPython.core.inputtransformer2 import TransformerManager
+from nbformat.v4 import new_code_cell
 
 from tools.errors import BookError
 from tools.source.chapters import SETUP, Chapter
@@ -28,12 +32,22 @@ PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 D2L = ("PIL", "matplotlib", "numpy", "pandas", "requests", "scipy", "torch", "torchvision")
 KERNEL = {"IPython"}  # there, or no cell would run
 
-# An old Python must get as far as its message: syntax is that of 3.6, imports come late.
-CELL = """\
-SIMULATE_GPUS = False  # True gives two simulated GPUs to a machine that has fewer than two
+FOLDED = {
+    "cellView": "form",  # Colab
+    "jupyter": {"source_hidden": True},  # JupyterLab
+    "mystnb": {  # the site
+        "code_prompt_show": "Set-up: installs what is missing, simulates GPUs if asked",
+        "code_prompt_hide": "Hide the set-up",
+    },
+    "tags": [SETUP, "hide-input"],
+}
 
-# Set-up: run this cell first, and again after each restart of the kernel. It installs what
-# this machine lacks, never another torch or numpy, and does nothing where all is there.
+# An old Python must get as far as its message: syntax is that of 3.6, imports come late.
+SWITCH = "SIMULATE_GPUS = False  # True gives two simulated GPUs to a machine that has fewer"
+CELL = """\
+# @title Set-up: run this cell too, again after each restart of the kernel
+# It installs what this machine lacks, never another torch or numpy, and does nothing where all
+# is there.
 class NotReady(Exception):
     \"""Why the chapter cannot run here, shown as one line instead of a traceback.\"""
 
@@ -101,13 +115,16 @@ set_up(
 
 def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
     """The chapter with its set-up written afresh. Raises BookError if it has no place for it."""
-    if len(chapter.setup_cells) != 1:
-        raise BookError(
-            f"{chapter.where}: {len(chapter.setup_cells)} cells with the tag '{SETUP}'; make it "
-            "one, after the title"
-        )
-    chapter.setup_cells[0].source = setup_source(chapter, repository, root)
-    return chapter
+    cells = chapter.notebook.cells
+    if not chapter.setup_cells:
+        raise BookError(f"{chapter.where}: no cell with the tag '{SETUP}'; add one after the title")
+    place = cells.index(chapter.setup_cells[0])
+    others = [cell for cell in cells if cell not in chapter.setup_cells]
+    switch = new_code_cell(SWITCH, id="switch", metadata={"tags": [SETUP]})
+    source = setup_source(chapter, repository, root)
+    folded = new_code_cell(source, id="setup", metadata=deepcopy(FOLDED))
+    chapter.notebook.cells = [*others[:place], switch, folded, *others[place:]]
+    return Chapter(chapter.name, chapter.notebook)
 
 
 def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
