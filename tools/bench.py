@@ -22,36 +22,30 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from tools.errors import BookError
-from tools.run.execute import processor
-from tools.run.recordings import read_outputs
-from tools.source.chapters import (
-    ROOT,
-    SETUP,
-    chapter_names,
-    code_cells,
-    read_chapter,
-    tags,
-    write_notebook,
-)
+from tools.page.status import BENCH
+from tools.run.provenance import processor
+from tools.source.book import Book
+from tools.source.files import read_text, write_json
+from tools.source.notebooks import write_notebook
+from tools.source.runners import SIMULATOR
 
 RUNS = 3
+TIMES = "_build/test-times.json"  # what 'make test' writes
 
 
-def measure(root: Path = ROOT) -> None:
+def measure(root: Path) -> None:
     """Measure everything, show it, and write `book/bench.json` in one step."""
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "clone"
         _git("clone", "--quiet", str(root), str(clone), folder=root)
         figures = [*_builds(clone), *_page_weight(clone), _slowest(clone), *_simulation(clone)]
+    figures += _stages(root)
     result = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "hardware": f"{processor()}, {os.cpu_count()} cores",
         "figures": figures,
     }
-    path = root / "book" / "bench.json"
-    half = path.with_suffix(".part")
-    half.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    half.replace(path)
+    write_json(root / BENCH, result, root)
     for row in figures:
         aim = f" (aim: {row['aim']})" if row["aim"] else ""
         print(f"{row['what']}: {row['value']} {row['unit']}{aim}")
@@ -103,18 +97,20 @@ def _builds(clone: Path) -> list[dict]:
             round(_median(lambda: _seconds("book", folder=clone), "nothing stale"), 2),
             "s",
             "make book",
-            "under 5 s",
+            "0.3 s",
         ),
     ]
-    for name in chapter_names(clone):
-        alone = _median(lambda name=name: _seconds("record", "cpu", name, folder=clone), name)
-        after = _median(lambda name=name: _after_edit(clone, name), f"{name} edited")
+    for name, chapter in Book(clone).chapters.items():
+        on = [each.name for each in Book(clone).local_runners if each.executes(name)]
+        alone = _median(lambda: _seconds("record", *on, "--chapters", name, folder=clone), name)
+        after = _median(lambda: _after_edit(clone, name), f"{name} edited")
         rows.append(
             _figure(
-                f"Rebuild after one edited cell of {name}, as a ratio to executing it alone",
+                f"Rebuild after one edited cell of {name}, as a ratio to executing it alone on "
+                f"its {len(on)} runners",
                 round(after / alone, 2),
                 f"({after:.1f} s to {alone:.1f} s)",
-                f"make book, to make record RUNNER=cpu CHAPTERS={name}",
+                f"make book, to make record RUNNER='{' '.join(on)}' CHAPTERS={name}",
                 "at most 1.3",
             )
         )
@@ -123,19 +119,34 @@ def _builds(clone: Path) -> list[dict]:
 
 def _after_edit(clone: Path, name: str) -> float:
     """Seconds of `make book` after the first cell that has a key was changed."""
-    chapter = read_chapter(name, clone)
-    first = next(cell for cell in code_cells(chapter) if SETUP not in tags(cell))
+    chapter = Book(clone).chapters[name]
+    first = next(cell for cell in chapter.code_cells if cell not in chapter.setup_cells)
     first.source += "\n# edited"
-    write_notebook(chapter, clone / "notebooks" / f"{name}.ipynb")
+    write_notebook(chapter.notebook, clone / chapter.where, clone)
     return _seconds("book", folder=clone)
+
+
+def _stages(root: Path) -> list[dict]:
+    """How long each stage of the last `make test` in this folder took."""
+    path = root / TIMES
+    if not path.is_file():
+        raise BookError(f"{TIMES}: no such file; run 'make test' first, which writes it")
+    try:
+        seconds = json.loads(read_text(path, root))["seconds"]
+        total = round(sum(seconds.values()) / 60, 1)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise BookError(f"{TIMES}: not what 'make test' writes; run it again") from None
+    rows = [_figure("make test, all stages", total, "min", "make test", "8 min on two idle cores")]
+    return rows + [
+        _figure(f"make test, stage {name}", round(each), "s", "make test")
+        for name, each in seconds.items()
+    ]
 
 
 def _slowest(clone: Path) -> dict:
     """The longest time that a chapter took when it was recorded."""
-    seconds = {
-        name: read_outputs(name, "cpu", clone).metadata.provenance["seconds"]
-        for name in chapter_names(clone)
-    }
+    recordings = Book(clone).recordings["cpu"]
+    seconds = {name: each.provenance.seconds for name, each in recordings.items()}
     name = max(seconds, key=seconds.get)
     return _figure(
         f"Slowest chapter: {name}",
@@ -150,7 +161,8 @@ def _simulation(clone: Path) -> list[dict]:
     """What the simulated GPUs cost, measured by their own package."""
     print("measuring: cudasim", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "cudasim.bench", "--json"]
-    run = subprocess.run(command, cwd=clone, capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": str(clone / SIMULATOR)}
+    run = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True)
     if run.returncode:
         raise BookError(f"cudasim.bench: failed in a fresh clone: {run.stderr.strip()}")
     rows = json.loads(run.stdout.splitlines()[-1])
@@ -164,7 +176,7 @@ def _page_weight(clone: Path) -> list[dict]:
     if chromium is None:
         raise BookError("chromium: not found, the page's weight needs it; install it, run again")
     weights = {
-        name: _loaded(site, f"notebooks/{name}.html", chromium) for name in chapter_names(clone)
+        name: _loaded(site, f"notebooks/{name}.html", chromium) for name in Book(clone).chapters
     }
     name = max(weights, key=lambda name: sum(weights[name].values()))
     page = weights[name][f"notebooks/{name}.html"]

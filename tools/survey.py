@@ -12,6 +12,7 @@ from tools.errors import BookError
 from tools.page.status import SURVEY
 from tools.run.provenance import processor
 from tools.source.files import write_json
+from tools.source.runners import SIMULATOR
 
 
 def record_survey(root: Path) -> None:
@@ -23,7 +24,8 @@ def record_survey(root: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         verdicts = Path(folder) / "verdicts.json"
         command = [sys.executable, "-m", "cudasim.survey", "--json", str(verdicts)]
-        run = subprocess.run(command, cwd=root)
+        environment = os.environ | {"PYTHONPATH": str(root / SIMULATOR)}
+        run = subprocess.run(command, cwd=root, env=environment)
         if run.returncode:
             raise BookError("cudasim/: the survey found failures, named above; nothing is written")
         found = json.loads(verdicts.read_text(encoding="utf-8"))
