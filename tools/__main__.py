@@ -81,6 +81,23 @@ def figures(arguments: argparse.Namespace) -> None:
         print(f"{path}: figures drawn")
 
 
+def rules(arguments: argparse.Namespace) -> None:
+    """Name every place where a chapter or a page breaks a rule of this book, a line each."""
+    from tools.source.book import Book
+    from tools.source.rules import broken_rules, dead_links
+
+    book = Book(ROOT)
+    broken = [line for each in book.chapters.values() for line in broken_rules(each, ROOT)]
+    for name in book.documents:
+        path = ROOT / f"{name}.md"
+        if path.is_file():
+            dead = dead_links(path.read_text(encoding="utf-8"), path.parent)
+            broken += [f"{name}.md: the link '{each}' leads nowhere" for each in dead]
+    if broken:
+        raise BookError("\n".join(["rules of CONTRIBUTING.md are broken", *broken]))
+    print(f"rules: {len(book.chapters)} chapters keep them")
+
+
 def links(arguments: argparse.Namespace) -> None:
     """Name the repository in every link, and write the chapters' rows and set-up cells."""
     from tools.run.record import sync
@@ -108,7 +125,7 @@ def survey(arguments: argparse.Namespace) -> None:
     record_survey(ROOT)
 
 
-COMMANDS = (book, record, compare, clear, figures, links, bench, survey)
+COMMANDS = (book, record, compare, clear, figures, rules, links, bench, survey)
 
 
 def read_arguments() -> argparse.Namespace:

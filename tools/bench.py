@@ -100,10 +100,11 @@ def _builds(clone: Path) -> list[dict]:
             "0.3 s",
         ),
     ]
-    for name, chapter in Book(clone).chapters.items():
+    for name in Book(clone).chapters:
         on = [each.name for each in Book(clone).local_runners if each.executes(name)]
-        alone = _median(lambda: _seconds("record", *on, "--chapters", name, folder=clone), name)
-        after = _median(lambda: _after_edit(clone, name), f"{name} edited")
+        command = ("record", *on, "--chapters", name)
+        alone = _median(partial(_seconds, *command, folder=clone), name)
+        after = _median(partial(_after_edit, clone, name), f"{name} edited")
         rows.append(
             _figure(
                 f"Rebuild after one edited cell of {name}, as a ratio to executing it alone on "

@@ -43,7 +43,7 @@ FOLDED = {
 }
 
 # An old Python must get as far as its message: syntax is that of 3.6, imports come late.
-SWITCH = "SIMULATE_GPUS = False  # True gives two simulated GPUs to a machine that has fewer"
+SWITCH = "SIMULATE_GPUS = False  # True gives two simulated GPUs where there are fewer"
 CELL = """\
 # @title Set-up: run this cell too, again after each restart of the kernel
 # It installs what this machine lacks, never another torch or numpy, and does nothing where all

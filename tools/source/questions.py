@@ -1,0 +1,117 @@
+"""Self-check questions: what each keeps to, so that every notebook program can draw it.
+
+A question is a text cell `check-<topic>` with a `<details class="choice right">` (or `wrong`)
+for each choice: HTML in its summary and, after a blank line, Markdown that gives the reason.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from bs4 import BeautifulSoup, Tag
+from markdown_it import MarkdownIt
+from nbformat import NotebookNode
+
+from tools.source.chapters import Chapter
+
+MARKDOWN = MarkdownIt("commonmark")  # HTML up to a blank line, then Markdown: as Jupyter draws it
+ASKS = "**Check yourself.** "
+VERDICTS = {"Right.": "right", "No.": "wrong"}
+ALLOWED = {"details", "summary", "p", "strong", "em", "code"}  # by every program's sanitizer
+LEAST, LEAST_REASON = 4, 30  # questions a chapter, characters a reason
+
+Broken = Iterator[tuple[NotebookNode | None, str]]
+
+
+def questions(chapter: Chapter) -> list[NotebookNode]:
+    """The cells that hold a question."""
+    return [cell for cell in chapter.notebook.cells if cell.source.startswith(ASKS)]
+
+
+def drawn(question: NotebookNode) -> BeautifulSoup:
+    """A question as HTML."""
+    return BeautifulSoup(MARKDOWN.render(question.source), "html.parser")
+
+
+def feedback(choice: Tag) -> str:
+    """What a choice says when it is opened."""
+    return " ".join(paragraph.get_text() for paragraph in choice("p"))
+
+
+def is_right(choice: Tag) -> bool:
+    """True for the right choice."""
+    return feedback(choice).startswith("Right.")
+
+
+def asks(chapter: Chapter) -> Broken:
+    """A question ends in a question mark, and its cell is called `check-...`."""
+    for cell in questions(chapter):
+        if not drawn(cell).p.get_text().endswith("?"):
+            yield cell, "its first paragraph asks nothing; end it with a question mark"
+    for cell in chapter.notebook.cells:
+        if cell.id.startswith("check-") != cell.source.startswith(ASKS):
+            yield cell, f"a question begins with '{ASKS.strip()}', and its cell is called check-..."
+
+
+def numbers(chapter: Chapter) -> Broken:
+    """Three or four different choices, one of them right."""
+    for cell in questions(chapter):
+        found = drawn(cell)("details")
+        right = sum(map(is_right, found))
+        if len(found) not in (3, 4) or right != 1:
+            yield cell, f"{len(found)} choices, {right} of them right; give 3 or 4, one right"
+        answers = [choice.summary.get_text() for choice in found]
+        if "" in answers or len(set(answers)) < len(answers):
+            yield cell, f"empty or equal choices: {answers}"
+
+
+def reasons(chapter: Chapter) -> Broken:
+    """Every choice says in its first word whether it is right, then why."""
+    for cell in questions(chapter):
+        for choice in drawn(cell)("details"):
+            text, verdict = feedback(choice), choice.strong and choice.strong.get_text()
+            if (
+                len(text) < LEAST_REASON
+                or verdict is None
+                or not text.startswith(verdict + " ")
+                or VERDICTS.get(verdict) not in choice["class"]
+            ):
+                yield (
+                    cell,
+                    f"the choice '{choice.summary.get_text()}' does not say "
+                    "'**Right.**' or '**No.**', as its class does, and why",
+                )
+
+
+def plain_html(chapter: Chapter) -> Broken:
+    """Only tags and attributes that every notebook program shows; `open` gives answers away."""
+    for cell in questions(chapter):
+        page = drawn(cell)
+        found = [tag.name for tag in page(True) if tag.name not in ALLOWED]
+        found += [name for choice in page("details") for name in choice.attrs if name != "class"]
+        if found:
+            yield cell, f"some notebook programs drop or misuse: {', '.join(found)}"
+        for code in page("code"):
+            code.decompose()
+        if undrawn := re.findall(r".{0,20}[`*]", page.get_text()):
+            yield cell, f"Markdown where only HTML is read: {undrawn[0]}"
+
+
+def spread(chapter: Chapter) -> Broken:
+    """Enough questions, before the summary, with the right choice in changing places."""
+    found = questions(chapter)
+    if len(found) < LEAST:
+        yield None, f"{len(found)} questions, at least {LEAST}"
+    rights = [[is_right(one) for one in drawn(each)("details")] for each in found]
+    places = Counter(right.index(True) for right in rights if True in right)
+    for place, times in places.items():
+        if len(found) > 1 and 2 * times > len(found):
+            yield None, f"choice {place + 1} is right in {times} of {len(found)} questions; vary it"
+    cells = chapter.notebook.cells
+    end = next((i for i, cell in enumerate(cells) if "## Summary" in cell.source), len(cells))
+    for cell in cells[end:]:
+        if cell in found:
+            yield cell, "a question after the summary; ask it where its subject is"
+
+
+QUESTION_RULES = (asks, numbers, reasons, plain_html, spread)

@@ -1,0 +1,172 @@
+"""What every chapter keeps to. A broken rule is one line: the cell, what is wrong, what to do."""
+
+import ast
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
+from nbformat import NotebookNode
+
+from tools.source.chapters import Chapter
+from tools.source.notebooks import tags
+from tools.source.questions import QUESTION_RULES
+
+OPENING = ("**What you will do.**", "**What you will learn.**", "**What you need.**")
+OURS = {"", "book", "tools", "kernels", "tests", "helpers"}  # nothing that a reader can install
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+NO_PROSE = re.compile(
+    r"```.*?```|\$\$.*?\$\$|`[^`\n]*`|\$[^$\n]*\$|!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)", re.S
+)
+LINES, WIDTH, EXERCISES = 12, 76, 4
+
+Broken = Iterator[tuple[NotebookNode | None, str]]  # the cell, if it is one's, and the line
+
+
+def broken_rules(chapter: Chapter, root: Path) -> list[str]:
+    """A line for each place where a chapter breaks a rule, in the order of the rules."""
+    number = {cell.id: i for i, cell in enumerate(chapter.notebook.cells)}
+    lines = []
+    for rule in RULES:
+        for cell, fault in rule(chapter):
+            place = f": cell {number[cell.id]} ('{cell.id}')" if cell is not None else ""
+            lines.append(f"{chapter.where}{place}: {fault}")
+    dead = dead_links(prose_of(chapter), root / "notebooks")
+    return lines + [f"{chapter.where}: the link '{each}' leads nowhere" for each in dead]
+
+
+def shown_code(chapter: Chapter) -> list[NotebookNode]:
+    """The code cells that the page shows unfolded."""
+    return [cell for cell in chapter.code_cells if "hide-input" not in tags(cell)]
+
+
+def prose_of(chapter: Chapter) -> str:
+    """All text cells as one text."""
+    cells = chapter.notebook.cells
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
+def syntax_tree(cell: NotebookNode) -> ast.Module:
+    """The code of a cell as a syntax tree, its magics turned into calls."""
+    return ast.parse(TransformerManager().transform_cell(cell.source))
+
+
+def long_cells(chapter: Chapter) -> Broken:
+    """One idea a cell."""
+    for cell in shown_code(chapter):
+        if (lines := len(cell.source.splitlines())) > LINES:
+            yield cell, f"{lines} lines, {LINES} at most; split it"
+
+
+def wide_lines(chapter: Chapter) -> Broken:
+    """No line that the page could show only by scrolling sideways."""
+    for cell in shown_code(chapter):
+        for line in cell.source.splitlines():
+            if len(line) > WIDTH:
+                yield cell, f"a line of {len(line)} characters, {WIDTH} at most: {line[:30]}..."
+
+
+def cells_that_may_raise(chapter: Chapter) -> Broken:
+    """An error that a cell is meant to show is caught: *Run all* must not stop."""
+    for cell in chapter.code_cells:
+        if "raises-exception" in cell.source or any(
+            "raises-exception" in tag for tag in tags(cell)
+        ):
+            yield cell, "may raise; catch the error with 'attempt' and show it"
+
+
+def unchecked_cells(chapter: Chapter) -> Broken:
+    """A cell whose output nbval does not compare asserts what must hold."""
+    for cell in chapter.code_cells:
+        ignored = "nbval-ignore-output" in tags(cell) or "NBVAL_IGNORE_OUTPUT" in cell.source
+        asserted = any(isinstance(node, ast.Assert) for node in ast.walk(syntax_tree(cell)))
+        if ignored and not asserted:
+            yield cell, "its output is not compared; assert in it what must hold"
+
+
+def opening(chapter: Chapter) -> Broken:
+    """Every chapter says at once what a reader will do, learn and need."""
+    first = chapter.notebook.cells[0]
+    places = [first.source.find(words) for words in OPENING]
+    if not first.source.startswith("# ") or -1 in places or places != sorted(places):
+        yield first, f"opens without a title and {', '.join(OPENING)}, in this order"
+
+
+def ending(chapter: Chapter) -> Broken:
+    """Every chapter ends with a summary and exercises that can be checked."""
+    prose = prose_of(chapter)
+    headings = re.findall(r"^## .*$", prose, re.M)
+    if headings[-2:] != ["## Summary", "## Exercises"]:
+        yield None, f"its last two sections are {headings[-2:]}; end with Summary and Exercises"
+        return
+    exercises = re.split(r"^\*\*\d+\. ", prose.split("\n## Exercises\n")[1], flags=re.M)[1:]
+    for text in exercises:
+        if text.count("*It holds when*") != 1:
+            yield None, f"the exercise '{text[:30]}...' does not say once '*It holds when* ...'"
+    if len(exercises) < EXERCISES:
+        yield None, f"{len(exercises)} exercises, at least {EXERCISES}"
+
+
+def loud_marks(chapter: Chapter) -> Broken:
+    """No exclamation marks and no emoji in prose."""
+    for cell in chapter.notebook.cells:
+        if cell.cell_type == "markdown":
+            for mark in loud_marks_in(cell.source):
+                yield cell, f"a loud mark: '{mark}'; say it plainly"
+
+
+def loud_marks_in(text: str) -> list[str]:
+    """Exclamation marks and emoji; code, formulas and link targets are not prose."""
+    plain = NO_PROSE.sub(" ", text)
+    emoji = [sign for sign in plain if unicodedata.category(sign) == "So" or sign == "\ufe0f"]
+    return re.findall(r".{0,20}!", plain) + emoji
+
+
+def imports_of_ours(chapter: Chapter) -> Broken:
+    """A chapter imports only what a reader can install."""
+    for cell in chapter.code_cells:
+        for node in ast.walk(syntax_tree(cell)):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                if name.partition(".")[0] in OURS:
+                    yield cell, f"imports '{name}', which no reader can install"
+
+
+def dead_links(text: str, folder: Path) -> list[str]:
+    """Relative links of a page in `folder` that lead to no file, or to no heading of it."""
+    dead = []
+    for match in LINK.finditer(re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)):
+        path, _, anchor = match["target"].partition("#")
+        if re.match(r"[a-z]+:", path):  # http:, mailto:, data:
+            continue
+        target = folder / path
+        if path and not target.is_file():
+            dead.append(match["target"])
+        elif anchor and anchor not in _anchors(_text(target) if path else text):
+            dead.append(match["target"])
+    return dead
+
+
+def _anchors(text: str) -> set[str]:
+    """What a link may point at: explicit `(labels)=` and headings as a reader's URL spells them."""
+    labels = re.findall(r"^\(([\w-]+)\)=$", text, re.M)
+    headings = re.findall(r"^#+ +(.*?) *$", text, re.M)
+    return {*labels, *(re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in headings)}
+
+
+def _text(path: Path) -> str:
+    """The text of a page, or that of the text cells of a notebook."""
+    if path.suffix != ".ipynb":
+        return path.read_text(encoding="utf-8")
+    return prose_of(Chapter(path.stem, nbformat.read(path, as_version=4)))
+
+
+RULES: tuple[Callable[[Chapter], Broken], ...] = (
+    *(long_cells, wide_lines, cells_that_may_raise, unchecked_cells, opening, ending),
+    *(loud_marks, imports_of_ours, *QUESTION_RULES),
+)
