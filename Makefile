@@ -61,6 +61,15 @@ cold:            ## chapters and simulator on PYTHON as it is: no .venv, outputs
 	JUPYTER_PATH=$(CURDIR) $(PYTHON) -m jupyter execute --kernel_name=simulated notebooks/*.ipynb
 	$(PYTHON) -m pytest cudasim/tests
 
+chapter: environment   ## make a new chapter from a template: NAME=streams-and-events
+	@$(VENV) -m tools chapter $(NAME)
+
+lab: environment       ## open the chapters in JupyterLab, with the runners at hand
+	@$(VENV) -m tools lab
+
+rules: environment     ## name every place where a chapter breaks a rule
+	@$(VENV) -m tools rules
+
 figures: environment   ## draw the figures that the chapters carry afresh from img/
 	@$(VENV) -m tools figures
 
@@ -80,4 +89,4 @@ clear: environment     ## take outputs out of the chapters
 clean:           ## remove what was built and installed; outputs stay
 	rm -rf _build .venv
 
-.PHONY: help environment book test record gpu-test fidelity serve bench survey colab cold figures links cleanroom colab-room clear clean
+.PHONY: help environment chapter lab rules book test record gpu-test fidelity serve bench survey colab cold figures links cleanroom colab-room clear clean

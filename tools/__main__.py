@@ -111,6 +111,22 @@ def links(arguments: argparse.Namespace) -> None:
     print("\n".join(f"{path}: written" for path in changed) or "links: nothing to change")
 
 
+def chapter(arguments: argparse.Namespace) -> None:
+    """Make a new chapter from a template that keeps every rule."""
+    from tools.source.book import Book
+    from tools.source.new_chapter import make_chapter
+
+    path = make_chapter(arguments.name, Book(ROOT))
+    print(f"{path}: made, and listed in _toc.yml; open it with 'make lab'")
+
+
+def lab(arguments: argparse.Namespace) -> None:
+    """Open the chapters in JupyterLab, with the runners at hand."""
+    from tools.lab import open_lab
+
+    open_lab(ROOT)
+
+
 def bench(arguments: argparse.Namespace) -> None:
     """Measure what the status page reports."""
     from tools.bench import measure
@@ -125,7 +141,7 @@ def survey(arguments: argparse.Namespace) -> None:
     record_survey(ROOT)
 
 
-COMMANDS = (book, record, compare, clear, figures, rules, links, bench, survey)
+COMMANDS = (book, record, compare, chapter, lab, clear, figures, rules, links, bench, survey)
 
 
 def read_arguments() -> argparse.Namespace:
@@ -138,6 +154,8 @@ def read_arguments() -> argparse.Namespace:
         if function is record:
             command.add_argument("runners", nargs="*", metavar="RUNNER")
             command.add_argument("--chapters", nargs="*", default=[], metavar="NAME")
+        if function is chapter:
+            command.add_argument("name", nargs="?", default="")
         if function is links:
             command.add_argument("--repository", metavar="OWNER/NAME")
             command.add_argument("--branch")

@@ -1,0 +1,44 @@
+"""A new chapter: a notebook that keeps every rule, entered in `_toc.yml`."""
+
+import re
+
+from tools.errors import BookError
+from tools.source.book import Book
+from tools.source.chapters import Chapter
+from tools.source.files import read_text, write_text
+from tools.source.links import linked_chapter
+from tools.source.notebooks import read_notebook, write_notebook
+from tools.source.root import ROOT
+
+TEMPLATE = ROOT / "tools" / "source" / "template.ipynb"
+ENTRY = re.compile(r"^( *- file: )notebooks/.*\n", re.M)
+
+
+def make_chapter(name: str, book: Book) -> str:
+    """Write `notebooks/<name>.ipynb` and its entry, the last of the chapters; returns its path.
+
+    Raises BookError for a name that is no file name in this book's style, or is taken, and if
+    `_toc.yml` lists no chapter behind which it could stand.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        raise BookError(
+            f"'{name}': no name of a chapter; use words in small letters joined by hyphens: "
+            "'make chapter NAME=streams-and-events'"
+        )
+    root, path = book.root, book.root / "notebooks" / f"{name}.ipynb"
+    if path.exists() or name in book.chapters:
+        raise BookError(f"notebooks/{name}.ipynb: there already; choose another name")
+    toc = read_text(root / "_toc.yml", root)
+    *_, last = ENTRY.finditer(toc) or [None]
+    if last is None:
+        raise BookError(
+            "_toc.yml: lists no chapter; add one there by hand: '- file: notebooks/...'"
+        )
+    notebook = read_notebook(TEMPLATE, ROOT)
+    title = name.replace("-", " ").capitalize()
+    notebook.cells[0].source = notebook.cells[0].source.replace("TITLE", title)
+    chapter = linked_chapter(Chapter(name, notebook), book.repository, root)
+    write_notebook(chapter.notebook, path, root)
+    entry = f"{last[1]}notebooks/{name}\n"
+    write_text(root / "_toc.yml", toc[: last.end()] + entry + toc[last.end() :], root)
+    return chapter.where
