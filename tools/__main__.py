@@ -114,9 +114,11 @@ def links(arguments: argparse.Namespace) -> None:
 def chapter(arguments: argparse.Namespace) -> None:
     """Make a new chapter from a template that keeps every rule."""
     from tools.source.book import Book
+    from tools.source.links import write_links
     from tools.source.new_chapter import make_chapter
 
     path = make_chapter(arguments.name, Book(ROOT))
+    write_links(Book(ROOT), Book(ROOT).repository)  # the table in README.md has a row for it
     print(f"{path}: made, and listed in _toc.yml; open it with 'make lab'")
 
 
