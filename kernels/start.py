@@ -35,7 +35,7 @@ def simulate(gpus: int, device_type: str) -> None:
     cudasim.enable(gpus=gpus, force=True, device_type=device_type)
 
 
-def mend_torchvision() -> None:
+def complete_torchvision() -> None:
     """Let torchvision's CUDA wheel load beside a CPU-only torch.
 
     Its import registers kernels for two operators that its compiled half, which needs
@@ -78,7 +78,7 @@ def main() -> None:
         hide_accelerators()
     if ours.simulate:
         simulate(ours.simulate, ours.device_type)
-    mend_torchvision()
+    complete_torchvision()
 
     from ipykernel.kernelapp import IPKernelApp
 

@@ -18,11 +18,11 @@ from rooms import CUDA, MAKERS, Room, copied, environment, run
 from kernels import start
 
 SWITCH = "SIMULATE_GPUS = False"
-MEND = f"""\
+COMPLETE = f"""\
 import importlib.util, sys
 from pathlib import Path
-{inspect.getsource(start.mend_torchvision)}
-mend_torchvision()
+{inspect.getsource(start.complete_torchvision)}
+complete_torchvision()
 print(hasattr(sys.modules[__name__], "torchvision_library"))
 """
 REPORTED = ("torch", "torchvision", "numpy", "pandas", "matplotlib", "ipython")
@@ -80,7 +80,7 @@ def test_chapter_runs(name, chapter, simulated, tmp_path, monkeypatch, record_pr
     again = deepcopy(set_up)
     again.id = "room-again"
     place = notebook.cells.index(set_up)
-    notebook.cells.insert(place + 1, code("room-mend", MEND))
+    notebook.cells.insert(place + 1, code("room-complete", COMPLETE))
     notebook.cells.append(again)
     if simulated:
         notebook.cells.append(code("room-count", "print(torch.cuda.device_count())"))
@@ -103,8 +103,8 @@ def test_chapter_runs(name, chapter, simulated, tmp_path, monkeypatch, record_pr
     record_property(
         name, f"{chapter}: set-up installed {', '.join(new) or 'nothing'}, measured {took:.1f} s"
     )
-    if said(done, "room-mend") == "True\n":
-        record_property(name, "torchvision: a CUDA build beside a CPU one of torch, mended")
+    if said(done, "room-complete") == "True\n":
+        record_property(name, "torchvision: a CUDA build beside a CPU one of torch, completed")
 
     assert bool(said(done, "setup")) == bool(new) or simulated  # silent where all is there
     assert {package: after[package] for package in before} == before  # and nothing replaced

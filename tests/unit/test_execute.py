@@ -222,7 +222,7 @@ def test_d2l_loads_on_the_cpu_runner(small_book):
 
 @pytest.mark.parametrize("pin", ["torch==2.13.0", "torchvision==0.28.0", "d2l==1.0.3"])
 def test_mend_of_torchvision_was_tried_with_these_pins(pin):
-    # After a bump: does d2l still load without `mend_torchvision`? Then take it out.
+    # After a bump: does d2l still load without `complete_torchvision`? Then take it out.
     files = ("requirements.txt", "requirements-no-deps.txt")
     lines = [line for name in files for line in (ROOT / name).read_text().splitlines()]
     assert pin in [line.partition("#")[0].strip() for line in lines]

@@ -86,11 +86,11 @@ def _answers(root: Path) -> list[Path]:
 def _programs(root: Path) -> dict[str, dict[str, Any]]:
     """Every program: how many GPUs it needs, and the hash of its code."""
     ask = [sys.executable, SUITE, "list"]
-    told = subprocess.run(ask, cwd=root, capture_output=True, text=True, check=False)
-    if told.returncode:
-        reason = (told.stderr.splitlines() or ["no reason given"])[-1]
+    run = subprocess.run(ask, cwd=root, capture_output=True, text=True, check=False)
+    if run.returncode:
+        reason = (run.stderr.splitlines() or ["no reason given"])[-1]
         raise BookError(f"{SUITE}: 'python {SUITE} list' fails: {reason}")
-    return json.loads(told.stdout)
+    return json.loads(run.stdout)
 
 
 def _read(path: Path, root: Path) -> dict[str, Any]:

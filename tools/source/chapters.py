@@ -1,6 +1,7 @@
 """Chapters: the source notebooks, their order, and the keys of their cells."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -16,6 +17,17 @@ from tools.source.notebooks import code_cells, read_notebook, tags, write_notebo
 SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key covers it
 # The tags that something reads: the keys, nbval, MyST-NB. A misspelt one would do nothing.
 TAGS = {SETUP, "hide-input", "hide-output", "hide-cell", "remove-output", "nbval-ignore-output"}
+
+# What a chapter says of its language, whatever kernel it was last opened with.
+LANGUAGE = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "pygments_lexer": "ipython3",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -139,15 +151,19 @@ def chapter_names(documents: list[str]) -> list[str]:
 
 
 def clear_outputs(root: Path) -> list[str]:
-    """Take outputs and execution counts out of the chapters; returns those it changed."""
+    """Take out of the chapters what Jupyter leaves in them; returns those it changed.
+
+    That is outputs, execution counts, and the name of the kernel they were last opened with.
+    """
     changed = []
     for name in chapter_names(read_documents(root)):
         path = root / "notebooks" / f"{name}.ipynb"
         notebook = read_notebook(path, root)
-        full = [each for each in code_cells(notebook) if each.outputs or each.execution_count]
-        for cell in full:
+        before = deepcopy(notebook)
+        for cell in code_cells(notebook):
             cell.outputs, cell.execution_count = [], None
-        if full:
+        notebook.metadata |= deepcopy(LANGUAGE)
+        if notebook != before:
             write_notebook(notebook, path, root)
             changed.append(name)
     return changed
