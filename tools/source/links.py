@@ -147,15 +147,11 @@ def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> 
         raise BookError(
             "README.md: no '<!-- make links -->' followed by '<!-- end -->'; add both lines"
         )
-    links = {chapter.name: launch_links(chapter.name, repository) for chapter in chapters}
-    services = len(next(iter(links.values()), []))
-    rows = ["| Chapter |" + " |" * services, "|:--" * (services + 1) + "|"]
-    addresses = []
+    rows, addresses = ["| Chapter | Run it on |", "|:--|:--|"], []
     for number, chapter in enumerate(chapters, start=1):
-        cells = [f"[{chapter.title}]({chapter.where})"]
-        for link in links[chapter.name]:
-            cells.append(f"[{link.label}][{number} {link.label}]")
-            addresses.append(f"[{number} {link.label}]: {link.url}")
-        rows.append(f"| {' | '.join(cells)} |")
+        links = launch_links(chapter.name, repository)
+        services = ", ".join(f"[{link.label}][{link.label} {number}]" for link in links)
+        rows.append(f"| [{chapter.title}]({chapter.where}) | {services} |")
+        addresses += [f"[{link.label} {number}]: {link.url}" for link in links]
     block = "\n".join([*rows, "", *addresses]) + "\n"
     return TABLE.sub(lambda match: match[1] + block + match[2], text)
