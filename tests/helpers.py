@@ -7,10 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from copy import deepcopy
 from pathlib import Path
 
 import nbformat
+import psutil
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -164,12 +166,29 @@ def run_tool(root, *arguments):
     )
 
 
-def start_tool(root, *arguments, stderr):
+def start_tool(root, *arguments, **streams):
     """Start such a command; it heeds Ctrl-C also where these tests run in the background."""
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     return subprocess.Popen(
-        command(*arguments), cwd=root, env=bare_environment(), stderr=stderr, preexec_fn=heed
+        command(*arguments), cwd=root, env=bare_environment(), preexec_fn=heed, **streams
     )
+
+
+def wait_until(happened):
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def kernels_of(root):
+    """The processes whose command names a kernel of the book in `root`."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if str(root / "kernels") in line and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
 
 
 def assert_one_line(text, *parts):
