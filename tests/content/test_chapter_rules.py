@@ -8,6 +8,8 @@ import pytest
 from helpers import CHAPTERS, ROOT, code, notebook, prose, read
 from IPython.core.inputtransformer2 import TransformerManager
 
+from tools.source.notebooks import code_cells, tags
+
 OPENING = ("**What you will do.**", "**What you will learn.**", "**What you need.**")
 REPOSITORY = {"book", "tools", "kernels", "tests", "helpers"}
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
@@ -17,16 +19,8 @@ NO_PROSE = re.compile(
 PAGES = sorted(path.stem for path in (ROOT / "book").glob("*.md"))
 
 
-def code_cells(chapter):
-    return [cell for cell in chapter.cells if cell.cell_type == "code"]
-
-
 def prose_of(chapter):
     return "\n\n".join(cell.source for cell in chapter.cells if cell.cell_type == "markdown")
-
-
-def tags(cell):
-    return cell.metadata.get("tags", [])
 
 
 def long_cells(chapter):
@@ -63,15 +57,6 @@ def asserts(cell):
 def python(cell):
     """The code of a cell as a syntax tree, its magics turned into calls."""
     return ast.parse(TransformerManager().transform_cell(cell.source))
-
-
-def outputs_kept(chapter):
-    return [cell.id for cell in code_cells(chapter) if cell.outputs or cell.execution_count]
-
-
-def repeated_ids(chapter):
-    ids = [cell.id for cell in chapter.cells]
-    return sorted({id for id in ids if ids.count(id) > 1})
 
 
 def opening_faults(chapter):
@@ -144,8 +129,6 @@ RULES = {
     wide_lines: [code("a", f"x = '{'y' * 80}'")],
     cells_that_may_raise: [code("a", "x = 1", tags=["raises-exception"])],
     unchecked_cells: [code("a", "x = 1  # assert", tags=["nbval-ignore-output"])],
-    outputs_kept: [code("a", "x = 1", execution_count=1)],
-    repeated_ids: [code("a", "x = 1"), code("a", "y = 1")],
     opening_faults: [prose("a", "# Title\n\n**What you need.** **What you will do.**")],
     ending_faults: [prose("a", "## Summary\n\n## Exercises\n\n**1. Recall.** Write it.")],
     noise_of: [prose("a", "Done!")],

@@ -94,7 +94,11 @@ def on_h100(other):
 def compared(monkeypatch):
     """The recordings that were given to nbval; it is not started."""
     paths = []
-    monkeypatch.setattr(module, "_run_nbval", lambda found, root: paths.extend(each.where for each in found))
+
+    def note(found, root):
+        paths.extend(recording.where for recording in found)
+
+    monkeypatch.setattr(module, "_run_nbval", note)
     return paths
 
 

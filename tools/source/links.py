@@ -141,15 +141,16 @@ def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chap
 
 
 def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> str:
-    """`README.md` with a row for each chapter between the two comments."""
+    """`README.md` with a row for each chapter, and advice, between the two comments."""
     text = read_text(root / "README.md", root)
     if not TABLE.search(text):
         raise BookError(
             "README.md: no '<!-- make links -->' followed by '<!-- end -->'; add both lines"
         )
     links = {chapter.name: launch_links(chapter.name, repository) for chapter in chapters}
-    services = len(next(iter(links.values()), []))
-    rows = ["| Chapter |" + " |" * services, "|:--" * (services + 1) + "|"]
+    services = next(iter(links.values()), [])
+    rows = ["| Chapter |" + " |" * len(services), "|:--" * (len(services) + 1) + "|"]
+    advice = "; ".join(f"{link.label}: {link.advice}" for link in services)
     addresses = []
     for number, chapter in enumerate(chapters, start=1):
         cells = [f"[{chapter.title}]({chapter.where})"]
@@ -157,5 +158,5 @@ def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> 
             cells.append(f"[{link.label}][{number} {link.label}]")
             addresses.append(f"[{number} {link.label}]: {link.url}")
         rows.append(f"| {' | '.join(cells)} |")
-    block = "\n".join([*rows, "", *addresses]) + "\n"
+    block = "\n".join([*rows, "", f"{advice}.", "", *addresses]) + "\n"
     return TABLE.sub(lambda match: match[1] + block + match[2], text)
