@@ -4,10 +4,12 @@ import shutil
 
 import pytest
 from browsing import chromium
-from helpers import ROOT, WHERE, code, edit, prose, run_tool, stand_in, write
+from helpers import ROOT, WHERE, build_site, code, edit, prose, run_tool, stand_in, write
 
-from tools.page.site import build_site
-from tools.run.execute import record
+from tools.page.site import SITE, is_current
+from tools.run.execute import one_at_a_time
+from tools.run.record import record
+from tools.source.book import Book
 
 TOC = """\
 format: jb-book
@@ -16,14 +18,24 @@ chapters:
   - file: notebooks/first
   - file: notebooks/second
 """
+# These tests are about what comes before pages are drawn, and about what becomes of them.
+BUILDER = """\
+import sys
+from pathlib import Path
+
+if not sys.stdin.readline():
+    sys.exit(1)
+site = Path(sys.argv[2], "_build", "html")
+site.mkdir(parents=True)
+(site / "index.html").write_text("A tiny site.")
+"""
 
 
 def make_book(root):
     """Write a book of two chapters to `root`, with a copy of the tools and the runner `cpu`."""
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "tools", root / "tools", ignore=ignored)
-    # These tests are about what comes before the site is built.
-    (root / "tools" / "page" / "site.py").write_text("def build_site():\n    print('site')\n")
+    (root / "tools" / "page" / "builder.py").write_text(BUILDER)
     (root / "book").mkdir()
     (root / "book" / "preface.md").write_text("# A tiny book\n")
     shutil.copytree(ROOT / "kernels" / "cpu", root / "kernels" / "cpu")
@@ -61,7 +73,7 @@ def recorded(tmp_path_factory):
     root = make_book(tmp_path_factory.mktemp("recorded") / "book")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("JUPYTER_PATH", raising=False)
-        record(["first", "second"], "cpu", root)
+        record(["cpu"], [], Book(root))
     return root
 
 
@@ -80,7 +92,7 @@ def recorded_on_gpus(recorded, tmp_path_factory):
     root = shutil.copytree(recorded, tmp_path_factory.mktemp("gpus") / "book")
     stand_in(root)
     edit(root, "first", "show", WHERE)
-    record(["first"], "cpu", root)
+    record(["cpu"], ["first"], Book(root))
     run = run_tool(root, "record", "gpu")
     assert run.returncode == 0, run.stderr
     return root
@@ -95,7 +107,8 @@ def gpu_book(recorded_on_gpus, tmp_path):
 @pytest.fixture(scope="session")
 def site():
     """The folder of this repository's site, built if an input of it changed."""
-    return build_site()
+    with one_at_a_time(ROOT):  # another process of these tests may need it, too
+        return ROOT / SITE if is_current(ROOT) else build_site(ROOT)
 
 
 @pytest.fixture(scope="module")  # while it runs, nothing else can use asyncio

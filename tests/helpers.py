@@ -7,15 +7,19 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from copy import deepcopy
 from pathlib import Path
 
 import nbformat
+import psutil
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools.run.recordings import as_outputs, outputs_digest, outputs_path
-from tools.source.chapters import code_cells, read_chapter, write_notebook
+from tools.page.site import SITE, site_builder
+from tools.source.book import Book
+from tools.source.notebooks import code_cells
+from tools.source.recordings import make_recording, outputs_digest, recording_path
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -88,16 +92,21 @@ def display(**data):
     return new_output("display_data", data=forms)
 
 
+def outputs_path(name, folder, root=ROOT):
+    """Where the outputs of a chapter on a runner, or a card, lie."""
+    return root / recording_path(folder, name)
+
+
 def keep(root, name, folder, printed, **facts):
     """Write outputs that no kernel printed: `printed` has those of each cell, by its id."""
-    chapter = read_chapter(name, root)
-    executed = deepcopy(chapter)
+    book = Book(root)
+    chapter, runner = book.chapters[name], book.runners[facts.get("runner", folder)]
+    executed = deepcopy(chapter.notebook)
     for number, made in enumerate(code_cells(executed), start=1):
         made.outputs, made.execution_count = printed.get(made.id, []), number
-    provenance = PROVENANCE | {"chapter": name, "runner": folder} | facts
-    path = outputs_path(name, folder, root)
-    write_notebook(as_outputs(chapter, executed, provenance), path)
-    return path
+    provenance = PROVENANCE | {"chapter": name, "runner": folder, "kernel": runner.digest} | facts
+    make_recording(chapter, runner, folder, executed, provenance).write(root)
+    return outputs_path(name, folder, root)
 
 
 def falsify(path, id, outputs):
@@ -119,8 +128,15 @@ def copy_kernel(root, runner, name=None, **changes):
 def stand_in(root):
     """Let simulated GPUs stand in for the real ones of the book in `root`."""
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "cudasim", root / "cudasim", ignore=ignored)
+    shutil.copytree(ROOT / "cudasim" / "src", root / "cudasim" / "src", ignore=ignored)
     copy_kernel(root, "simulated", "gpu")
+
+
+def build_site(root):
+    """Build the site of the book in `root`; returns its folder."""
+    with site_builder(root) as build:
+        build()
+    return root / SITE
 
 
 def contents(folder):
@@ -150,12 +166,29 @@ def run_tool(root, *arguments):
     )
 
 
-def start_tool(root, *arguments, stderr):
+def start_tool(root, *arguments, **streams):
     """Start such a command; it heeds Ctrl-C also where these tests run in the background."""
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     return subprocess.Popen(
-        command(*arguments), cwd=root, env=bare_environment(), stderr=stderr, preexec_fn=heed
+        command(*arguments), cwd=root, env=bare_environment(), preexec_fn=heed, **streams
     )
+
+
+def wait_until(happened):
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def kernels_of(root):
+    """The processes whose command names a kernel of the book in `root`."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if str(root / "kernels") in line and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
 
 
 def assert_one_line(text, *parts):

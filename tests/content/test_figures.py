@@ -11,10 +11,11 @@ from helpers import CHAPTERS, ROOT, assert_one_line, cell, edit, read, run_tool
 from PIL import Image
 
 from tools.errors import BookError
+from tools.source import figures
+from tools.source.book import Book
 from tools.source.figures import (
     FIGURE,
     draw,
-    embed_figures,
     figure_name,
     figure_version,
     link_figures,
@@ -104,7 +105,7 @@ def test_unsound_figure_is_found(old, new):
 def test_figures_of_text_exist_in_the_version_it_carries(place):
     for svg, version, _ in shown(TEXTS[place]):
         assert svg in FIGURES
-        assert version in (None, svg_version(svg))
+        assert version in (None, svg_version(svg, ROOT))
 
 
 @pytest.mark.parametrize("place", TEXTS)
@@ -129,13 +130,17 @@ def test_chapter_carries_its_figures(name):
     assert all(version is not None for _, version, _ in shown(TEXTS[name]))
 
 
+def embed_figures(root):
+    return figures.embed_figures(Book(root).chapters.values(), root)
+
+
 @pytest.fixture
 def drawn_book(small_book):
     """A book whose first chapter carries one figure."""
     (small_book / "img").mkdir()
     (small_book / "img" / "box.svg").write_text(SOUND)
     edit(small_book, "first", "title", f"# First\n\n{SHOWN}")
-    assert embed_figures(small_book) == ["first"]
+    assert embed_figures(small_book) == ["notebooks/first.ipynb"]
     return small_book
 
 
@@ -159,7 +164,7 @@ def test_changed_figure_is_refused_until_drawn_again(drawn_book):
     with pytest.raises(BookError) as error:
         link_figures(title(drawn_book), "first", drawn_book)
     assert_one_line(str(error.value), "first: ", "img/box.svg", "make figures")
-    assert embed_figures(drawn_book) == ["first"]
+    assert embed_figures(drawn_book) == ["notebooks/first.ipynb"]
     assert link_figures(title(drawn_book), "first", drawn_book) == f"# First\n\n{SHOWN}"
 
 

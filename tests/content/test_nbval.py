@@ -7,16 +7,17 @@ version passes over a wrong notebook; the guards keep the recorded outputs away 
 import importlib.metadata
 import json
 import re
+import subprocess
 from copy import deepcopy
 
 import nbformat
 import pytest
-from helpers import RECORDED, code, display, notebook, read, text
+from helpers import RECORDED, ROOT, code, display, notebook, outputs_path, read, text
 from nbformat.v4 import new_output
 from nbval_net import SANITIZE, nbval_cells, run_nbval
 
-from tools.run.recordings import outputs_path
-from tools.run.runners import local_runners
+from tools.source.book import Book
+from tools.source.git import untracked
 
 NOT_COMPARED = {"image/png", "image/jpeg"}
 SILENCING = re.compile(r"raises-exception|nbval-(raises-exception|skip)")
@@ -97,6 +98,16 @@ GUARDS = {
     "no output": (nothing_to_compare, code("a", "x = 1", execution_count=1)),
 }
 ALL_GUARDS = list(dict.fromkeys(guard for guard, _ in GUARDS.values()))
+
+
+def test_git_tracks_every_recorded_notebook():
+    """One that it does not track, or ignores, would be shown and compared here and nowhere else."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git repository: these files were exported from one")
+    ask = ["git", "ls-files", "-z", "outputs"]
+    tracked = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert untracked("outputs", ROOT) == []
+    assert {f"outputs/{runner}/{name}.ipynb" for runner, name in RECORDED} <= {*tracked.split("\0")}
 
 
 @pytest.mark.parametrize(("runner", "name"), RECORDED)
@@ -235,7 +246,7 @@ def test_rule_that_swallows_too_much_is_found():
     assert any(blind_spots(cell) for cell in cells)
 
 
-@pytest.mark.parametrize("runner", local_runners())
+@pytest.mark.parametrize("runner", [each.name for each in Book(ROOT).local_runners])
 def test_nbval_names_the_one_cell_of_each_chapter_that_is_false(runner, tmp_path):
     """End to end: kernels, a fresh execution, and one output a chapter that was tampered with."""
     expected = []

@@ -3,10 +3,8 @@
 import re
 
 import pytest
-from helpers import RECORDED, ROOT, read
+from helpers import RECORDED, ROOT, outputs_path, read
 from nbval.plugin import get_sanitize_patterns
-
-from tools.run.recordings import outputs_path
 
 PATTERNS = get_sanitize_patterns((ROOT / "tests" / "sanitize.cfg").read_text())
 DRAWING = '<svg width="7pt">\n <g>\n  <!-- {} -->\n  <path d="M 1 2 L 3 4"/>\n </g>\n</svg>\n'

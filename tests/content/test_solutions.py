@@ -8,7 +8,8 @@ from helpers import CHAPTERS, ROOT, cell, code, notebook, read
 from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 
-from tools.source.chapters import SETUP, code_cells, tags
+from tools.source.chapters import SETUP
+from tools.source.notebooks import code_cells, tags
 
 # What "It holds when" says of each exercise with a solution, as code.
 CHECKS = {

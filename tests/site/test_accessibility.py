@@ -13,8 +13,9 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from browsing import opened
 from fontTools.ttLib import TTFont
+from helpers import ROOT
 
-from tools.source.chapters import chapter_names
+from tools.source.book import Book
 
 WIDE, NARROW = 1280, 360
 LIMIT = 600 * 1024  # bytes of a page with all it asks for, compressed with gzip one by one
@@ -251,7 +252,7 @@ def test_what_buttons_open_has_no_fault(browser, site, control, opens, width):
         assert faults == []
 
 
-@pytest.mark.parametrize("name", ["search", f"notebooks/{chapter_names()[-1]}"])
+@pytest.mark.parametrize("name", ["search", f"notebooks/{[*Book(ROOT).chapters][-1]}"])
 def test_the_keyboard_shows_where_it_is(browser, site, name):
     with opened(browser, site, f"{name}.html") as (page, _):
         assert unmarked(page) == []

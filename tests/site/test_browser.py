@@ -2,8 +2,9 @@
 
 import pytest
 from browsing import opened
+from helpers import ROOT
 
-from tools.source.chapters import toc_documents
+from tools.source.book import Book
 
 
 def unseen_formulas(page):
@@ -34,7 +35,7 @@ def test_every_page_is_whole_and_asks_nobody_else(browser, site):
 
 def test_the_index_leads_to_the_first_page(browser, site):
     with opened(browser, site, "index.html") as (page, faults):
-        page.wait_for_url(f"**/{toc_documents()[0]}.html", wait_until="networkidle")
+        page.wait_for_url(f"**/{Book(ROOT).documents[0]}.html", wait_until="networkidle")
         assert faults == []
 
 

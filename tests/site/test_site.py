@@ -6,6 +6,8 @@ import io
 import json
 import re
 import shutil
+import signal
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,28 +15,30 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup, Tag
 from docutils import nodes
-from helpers import H100, RECORDED, copy_kernel, display, keep
+from helpers import (
+    CHAPTERS,
+    H100,
+    RECORDED,
+    ROOT,
+    assert_one_line,
+    build_site,
+    copy_kernel,
+    display,
+    keep,
+    outputs_path,
+)
 from markdown_it import MarkdownIt
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image, PngImagePlugin
 from sphinx.errors import ExtensionError
 
 from tools.errors import BookError
-from tools.page import site as site_module
+from tools.page import extension, status
 from tools.page.formulas import draw
-from tools.page.site import INPUTS, build_site, input_digests
-from tools.page.status import chapters_table, figures_table, survey_tables
-from tools.run.recordings import outputs_path, printed_cells, read_outputs
-from tools.source.chapters import (
-    ROOT,
-    chapter_names,
-    code_cells,
-    read_chapter,
-    tags,
-    toc_documents,
-    write_notebook,
-)
+from tools.page.site import INPUTS, SITE, input_digests, is_current, site_builder
+from tools.source.book import Book
 from tools.source.figures import link_figures, svg_version
+from tools.source.notebooks import write_notebook
 
 # A book of one chapter, to try faults on.
 
@@ -54,8 +58,9 @@ def root(tmp_path):
         new_code_cell("6 * 7", id="answer"),
         new_code_cell("import this", id="zen", metadata={"tags": ["nbval-ignore-output"]}),
     ]
-    write_notebook(chapter, tmp_path / "notebooks" / "one.ipynb")
-    copy_kernel(tmp_path, "cpu")
+    write_notebook(chapter, tmp_path / "notebooks" / "one.ipynb", tmp_path)
+    for runner in ("cpu", "gpu"):
+        copy_kernel(tmp_path, runner)
     keep(tmp_path, "one", "cpu", {"answer": [display(text_plain="42")]})
     return tmp_path
 
@@ -76,42 +81,32 @@ def edit(root, old, new):
     path.write_text(path.read_text().replace(old, new))
 
 
-# What Sphinx is told of a page: how it is made is tried in test_pages.py.
+# What Sphinx is told of a page: how it is made is tried in test_merge.py.
+
+
+def shown(root, folder, name, text):
+    """What Sphinx reads of a page whose file holds `text`."""
+    extension.read_pages.cache_clear()
+    path = next((root / folder).glob(f"{name}.*"))
+    app = SimpleNamespace(env=SimpleNamespace(doc2path=lambda docname: str(path)), srcdir=str(root))
+    source = [text]
+    extension.show_outputs(app, f"{folder}/{name}", source)
+    return source[0]
 
 
 def test_the_hook_replaces_the_text_of_a_chapter(root):
-    app, dependencies = stand_in(root)
-    source = [(root / "notebooks" / "one.ipynb").read_text()]
-    site_module.show_outputs(app, "notebooks/one", source)
-    assert json.loads(source[0])["cells"][1]["outputs"][0]["data"]["text/plain"] == ["42"]
-    assert dependencies == [str(root / "outputs" / "cpu" / "one.ipynb")]
+    page = json.loads(shown(root, "notebooks", "one", ""))
+    assert page["cells"][1]["outputs"][0]["data"]["text/plain"] == ["42"]
 
 
 def test_the_hook_leaves_prose_alone(root):
-    app, dependencies = stand_in(root)
-    source = ["# Preface\n"]
-    site_module.show_outputs(app, "book/preface", source)
-    assert (source, dependencies) == (["# Preface\n"], [])
+    assert shown(root, "book", "preface", "# Preface\n") == "# Preface\n"
 
 
 def test_the_hook_tells_a_fault_as_sphinx_does(root):
     outputs_path("one", "cpu", root).unlink()
-    app, _ = stand_in(root)
     with pytest.raises(ExtensionError, match=r"^outputs/cpu/one.ipynb: no such file"):
-        site_module.show_outputs(app, "notebooks/one", [""])
-
-
-def stand_in(root):
-    """What the hook needs of Sphinx, and the list of the dependencies that it notes."""
-    dependencies = []
-    paths = {
-        path.stem: path for folder in ("book", "notebooks") for path in root.glob(f"{folder}/*")
-    }
-    env = SimpleNamespace(
-        doc2path=lambda docname: str(paths[Path(docname).name]),
-        note_dependency=dependencies.append,
-    )
-    return SimpleNamespace(env=env, srcdir=str(root)), dependencies
+        shown(root, "notebooks", "one", "")
 
 
 @pytest.mark.parametrize("source", [None, "gone.svg"])
@@ -133,67 +128,151 @@ def test_a_figure_that_is_no_png_is_an_error(root):
 # How the site is built: all or nothing.
 
 
-def write_whole_site(root, work):
-    built = work / "_build" / "html"
-    built.mkdir(parents=True)
-    (built / "index.html").write_text("new")
-    (built / "index.js.map").write_text("for nobody")
+# The process that draws the site, as far as files are concerned: `fault` comes at the end.
+BUILDER = """
+import sys
+from pathlib import Path
+if not sys.stdin.readline():
+    sys.exit(1)
+built = Path(sys.argv[2], "_build", "html")
+built.mkdir(parents=True)
+(built / "index.html").write_text("new")
+(built / "index.js.map").write_text("for nobody")
+{fault}
+"""
 
 
-def never(root, work):
-    raise AssertionError("built, although nothing changed")
+def draw_by(root, fault=""):
+    """Let this program draw the site of the book in `root`."""
+    program = root / "tools" / "page" / "builder.py"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(BUILDER.format(fault=fault))
 
 
-def test_what_no_page_asks_for_is_not_published(root, monkeypatch):
-    monkeypatch.setattr(site_module, "run_jupyter_book", write_whole_site)
+@pytest.fixture
+def built(root):
+    """The root of a book with a site, whose page was changed since: to `old`."""
+    draw_by(root)
+    build_site(root)
+    (root / SITE / "index.html").write_text("old")
+    return root
+
+
+def leftovers(root):
+    return sorted(path.name for path in (root / "_build").iterdir())
+
+
+def page_of(root):
+    return (root / SITE / "index.html").read_text()
+
+
+def test_what_no_page_asks_for_is_not_published(root):
+    draw_by(root)
     assert [path.name for path in build_site(root).iterdir()] == ["index.html"]
 
 
-@pytest.mark.parametrize("fault", [BookError, KeyboardInterrupt])
-def test_a_build_that_fails_or_is_stopped_leaves_the_last_good_site(root, monkeypatch, fault):
-    monkeypatch.setattr(site_module, "run_jupyter_book", write_whole_site)
-    site = build_site(root)
-
-    def write_half(root, work):
-        write_whole_site(root, work)
-        raise fault
-
-    monkeypatch.setattr(site_module, "run_jupyter_book", write_half)
-    (root / "book" / "preface.md").write_text("# Changed\n")
-    (site / "index.html").write_text("old")
+@pytest.mark.parametrize("fault", ["sys.exit(1)", "1 / 0", "import os; os.kill(os.getpid(), 9)"])
+def test_a_build_that_fails_leaves_the_last_good_site(built, fault):
+    draw_by(built, fault)
     for _ in range(2):  # the second time, too: a failed build must not pass as a good one
-        with pytest.raises(fault):
-            build_site(root)
-        assert (site / "index.html").read_text() == "old"
-        assert not (root / "_build" / "work").exists()
+        with pytest.raises(BookError, match="the site was not built; see what is said above"):
+            build_site(built)
+        assert page_of(built) == "old" and not is_current(built)
+        assert leftovers(built) == ["html", "inputs.json"]
 
 
-def test_what_a_killed_build_left_is_not_published(root, monkeypatch):
+def test_a_build_that_is_stopped_leaves_the_last_good_site_and_no_process(built, monkeypatch):
+    draw_by(built, "import time; time.sleep(60)")
+    processes = []
+
+    def stop(process, word):
+        process.stdin.write(word)
+        process.stdin.flush()
+        processes.append(process)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", stop)
+    with pytest.raises(KeyboardInterrupt):
+        build_site(built)
+    assert processes[0].returncode == -signal.SIGKILL
+    assert page_of(built) == "old" and leftovers(built) == ["html", "inputs.json"]
+
+
+def test_the_old_site_is_there_until_the_new_one_stands(built, monkeypatch):
+    """And is put back if the new one cannot take its place."""
+    rename, seen = Path.rename, []
+
+    def fail_second(path, target):
+        seen.append(path.name)
+        if len(seen) == 2:
+            assert (built / "_build" / "html.old" / "index.html").read_text() == "old"
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail_second)
+    with pytest.raises(BookError) as error:
+        build_site(built)
+    where = f"{SITE}: cannot be written (No space left on device); make room"
+    assert_one_line(str(error.value), where)
+    assert seen == ["html", "html", "html.old"]
+    assert page_of(built) == "old" and not is_current(built)
+    assert leftovers(built) == ["html"]
+
+
+def test_a_build_killed_between_its_renames_is_repaired_by_the_next(built):
+    (built / SITE).rename(built / "_build" / "html.old")
+    assert not is_current(built)
+    draw_by(built, "sys.exit(1)")
+    with pytest.raises(BookError):
+        build_site(built)
+    assert page_of(built) == "old"  # even if the next fails
+    (built / SITE).rename(built / "_build" / "html.old")
+    draw_by(built)
+    build_site(built)
+    assert page_of(built) == "new" and leftovers(built) == ["html", "inputs.json"]
+
+
+def test_what_a_killed_build_left_is_not_published(root):
     for leftover in ("work/_build/html", "html.old"):
         (root / "_build" / leftover).mkdir(parents=True)
         (root / "_build" / leftover / "half.html").write_text("half")
-    monkeypatch.setattr(site_module, "run_jupyter_book", write_whole_site)
+    draw_by(root)
     build_site(root)
     found = sorted(path.relative_to(root / "_build") for path in root.glob("_build/**/*.html"))
     assert found == [Path("html/index.html")]
 
 
-def test_nothing_is_built_until_an_input_changes(root, monkeypatch):
-    monkeypatch.setattr(site_module, "run_jupyter_book", write_whole_site)
+def test_a_site_is_current_until_an_input_changes(root):
+    draw_by(root)
+    assert not is_current(root)
     build_site(root)
-    monkeypatch.setattr(site_module, "run_jupyter_book", never)
-    build_site(root)
+    assert is_current(root)
     (root / "img" / "chip.svg").touch()  # a date is no change
-    build_site(root)
+    assert is_current(root)
     (root / "img" / "other.svg").write_text("<svg/>")
-    with pytest.raises(AssertionError, match="although"):
-        build_site(root)
+    assert not is_current(root)
+    (root / "img" / "other.svg").unlink()
+    assert is_current(root)
+    (root / SITE).rename(root / "away")
+    assert not is_current(root)
+
+
+def test_what_changes_while_the_site_is_drawn_makes_it_no_current_one(root):
+    draw_by(root, 'Path("book", "preface.md").write_text("# Changed")')
+    build_site(root)
+    assert not is_current(root)
+
+
+def test_the_inputs_hold_every_folder_and_file_that_a_site_or_a_recording_is_made_from():
+    assert {"tools", "cudasim/src", "kernels", "notebooks", "outputs", "img", "book"} < {*INPUTS}
+    assert {"_toc.yml", "_config.yml", "requirements.txt", "requirements-no-deps.txt"} < {*INPUTS}
+    assert [name for name in INPUTS if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_every_kind_of_input_counts(name, tmp_path):
     path = tmp_path / name
-    if not path.suffix:  # a folder
+    if (ROOT / name).is_dir():
         path = path / "below" / "file.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("before")
@@ -205,17 +284,32 @@ def test_every_kind_of_input_counts(name, tmp_path):
     assert input_digests(tmp_path) != before
 
 
-@pytest.mark.parametrize("fault", ["[gone](gone.md)", "{py:func}`gone`", r"$\gone$"])
-def test_a_warning_fails_the_build(tmp_path, capfd, fault):
+@pytest.fixture
+def whole(tmp_path):
+    """A copy of all that this book's site is made from."""
     for name in INPUTS:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
         copy(ROOT / name, tmp_path / name)
-    page = tmp_path / f"{toc_documents()[0]}.md"
+    return tmp_path
+
+
+@pytest.mark.parametrize("fault", ["[gone](gone.md)", "{py:func}`gone`", r"$\gone$"])
+def test_a_warning_fails_the_build(whole, capfd, fault):
+    page = whole / f"{Book(ROOT).documents[0]}.md"
     page.write_text(page.read_text() + f"\n{fault}\n")
     with pytest.raises(BookError, match="the site was not built"):
-        build_site(tmp_path)
+        build_site(whole)
     assert "WARNING" in capfd.readouterr().err
-    assert list((tmp_path / "_build").iterdir()) == []
+    assert list((whole / "_build").iterdir()) == []
+
+
+def test_a_book_that_names_no_repository_is_refused_in_one_line(whole, capfd):
+    config = whole / "_config.yml"
+    config.write_text(config.read_text().replace("repository:", "depository:"))
+    with pytest.raises(BookError, match="the site was not built"):
+        build_site(whole)
+    assert_one_line(capfd.readouterr().err, "error: _config.yml: no 'repository:' entry")
 
 
 # Formulas and tables.
@@ -229,7 +323,7 @@ def test_a_formula_is_drawn_and_can_be_read_out(tex, caplog):
 
 
 def test_the_status_tells_what_was_executed_and_compared(root):
-    *_, row, _, note = chapters_table(root)
+    *_, row, _, note = status.chapters_table(Book(root))
     assert row == (
         "| [](../notebooks/one.ipynb) | No GPU | 2026-01-31 | 1.2 | 1 | none | "
         "a processor | 3.11.0 | PyTorch 2.0 |"
@@ -241,22 +335,22 @@ def test_the_status_tells_of_a_card_and_of_the_cells_that_wait(root):
     keep(root, "one", "h100", {}, **H100)
     edit(root, "import this", "import that")
     keep(root, "one", "cpu", {})
-    *_, cpu, card = chapters_table(root)
+    *_, cpu, card = status.chapters_table(Book(root))
     assert "| No GPU | 2026-01-31 | 1.2 | 1 | none |" in cpu
     assert "| NVIDIA H100 | 2026-01-31 | 1.2 | 1 | zen |" in card
 
 
 def test_the_status_says_that_nothing_is_recorded(root):
     outputs_path("one", "cpu", root).unlink()
-    assert chapters_table(root) == ["No outputs recorded yet: run `make book`."]
+    assert status.chapters_table(Book(root)) == ["No outputs recorded yet: run `make book`."]
 
 
 def test_the_status_tells_the_figures_and_where_they_were_measured(root):
-    assert figures_table(root) == ["No figures recorded yet: run `make bench`."]
+    assert status.figures_table(Book(root)) == ["No figures recorded yet: run `make bench`."]
     figure = {"what": "Build", "value": 2, "unit": "s", "aim": "< 9 s", "command": "make book"}
     bench = {"date": "2026-01-31", "hardware": "a processor", "figures": [figure]}
     (root / "book" / "bench.json").write_text(json.dumps(bench))
-    *_, row, _, measured = figures_table(root)
+    *_, row, _, measured = status.figures_table(Book(root))
     assert row == "| Build | 2 s | < 9 s | `make book` |"
     assert measured == "Measured on 2026-01-31, on a processor."
 
@@ -264,20 +358,20 @@ def test_the_status_tells_the_figures_and_where_they_were_measured(root):
 def test_figures_that_cannot_be_read_are_an_error(root):
     (root / "book" / "bench.json").write_text("[]")
     with pytest.raises(BookError, match=r"^book/bench.json: not what 'make bench' writes"):
-        figures_table(root)
+        status.figures_table(Book(root))
 
 
 def test_the_survey_is_told_with_its_exceptions(root):
-    assert survey_tables(root) == ["No survey recorded yet: run `make survey`."]
+    assert status.survey_tables(Book(root)) == ["No survey recorded yet: run `make survey`."]
     counts = {"total": 4, "passed": 3, "percent": 75.0, "skipped": 1}
     survey = {"date": "2026-01-31", "hardware": "a processor", "torch": "2.0", "python": "3.11.0"}
     survey |= {"summary": {"operator": counts}, "exceptions": [{"name": "lu", "reason": "why"}]}
     (root / "book" / "survey.json").write_text(json.dumps(survey))
-    lines = survey_tables(root)
+    lines = status.survey_tables(Book(root))
     assert "| operators | 4 | 3 | 75.0 % | 1 |" in lines and lines[-1] == "| `lu` | why |"
     (root / "book" / "survey.json").write_text("{}")
     with pytest.raises(BookError, match=r"^book/survey.json: not what 'make survey' writes"):
-        survey_tables(root)
+        status.survey_tables(Book(root))
 
 
 @pytest.mark.parametrize("tex", [r"\gone", r"\frac{1"])
@@ -300,9 +394,8 @@ def squeezed(text):
 @functools.cache
 def recorded(name, runner):
     """The cells that a page shows, and those that `runner` printed, by id."""
-    chapter = read_chapter(name)
-    cells = [cell for cell in code_cells(chapter) if "remove-cell" not in tags(cell)]
-    return cells, printed_cells(chapter, read_outputs(name, runner))
+    recording = Book(ROOT).recording(runner, name)
+    return recording.chapter.code_cells, recording.cells
 
 
 def missing_outputs(page, name, runner):
@@ -374,7 +467,7 @@ def test_every_output_is_on_the_page(site, runner, name):
     assert missing_outputs(read_page(site, name), name, runner) == []
 
 
-@pytest.mark.parametrize("name", chapter_names())
+@pytest.mark.parametrize("name", CHAPTERS)
 def test_an_output_that_is_taken_off_or_altered_is_noticed(site, name):
     runners = [runner for runner, recorded in RECORDED if recorded == name]
 
@@ -394,7 +487,7 @@ def test_an_output_that_is_taken_off_or_altered_is_noticed(site, name):
     assert noticed(BeautifulSoup("", "html.parser"))
 
 
-@pytest.mark.parametrize("name", chapter_names())
+@pytest.mark.parametrize("name", CHAPTERS)
 def test_outputs_under_the_name_of_another_runner_are_noticed(site, name):
     page = read_page(site, name)
     for tabs in page.select("div.runner-outputs"):
@@ -436,7 +529,7 @@ def outside_of_style(text):
 @pytest.mark.filterwarnings("ignore::bs4.XMLParsedAsHTMLWarning")
 def test_no_page_asks_another_host(site):
     pages = [*site.rglob("*.html"), *site.rglob("*.svg")]  # drawings can ask, too
-    assert len(pages) > len(toc_documents())
+    assert len(pages) > len(Book(ROOT).documents)
     found = {path.name: outside_of_page(path.read_text(encoding="utf-8")) for path in pages}
     assert {name: hosts for name, hosts in found.items() if hosts} == {}
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from browsing import opened
 from bs4 import BeautifulSoup
-from helpers import CARD, CHAPTERS, ROOT
+from helpers import CARD, CHAPTERS, ROOT, build_site, prose
 
 from tools.page.merge import chapter_page
-from tools.page.site import build_site
-from tools.source.chapters import read_chapter, write_notebook
-from tools.source.links import read_repository, write_row
+from tools.source.book import Book
+from tools.source.links import launch_links
+from tools.source.notebooks import write_notebook
 
 PAGE = "notebooks/computing-devices.html"  # a page with tabs
 OTHER = "notebooks/tensors-on-gpus.html"  # and another
@@ -56,7 +56,8 @@ def tab_faults(page):
 def runners_by_cell(name):
     """The runners of each cell of a chapter that has tabs, in their order."""
     tabs = {}
-    for cell in chapter_page(name).cells:
+    book = Book(ROOT)
+    for cell in chapter_page(book.chapters[name], book).cells:
         if "runner" in cell.metadata:
             about = cell.metadata["runner"]
             tabs.setdefault(about["cell"], []).append(about["name"])
@@ -129,10 +130,11 @@ def gpu_page(recorded_on_gpus, tmp_path_factory):
     (root / "book" / "simulation.md").write_text("# Simulation\n")
     with (root / "_toc.yml").open("a") as toc:
         toc.write("  - file: book/glossary\n  - file: book/simulation\n")
-    for name in ("first", "second"):
-        chapter = read_chapter(name, root)
-        write_row(chapter, name, read_repository(root))
-        write_notebook(chapter, root / "notebooks" / f"{name}.ipynb")
+    book = Book(root)
+    for name, chapter in book.chapters.items():
+        links = [f"[{link.label}]({link.url})" for link in launch_links(name, book.repository)]
+        chapter.notebook.cells.insert(1, prose("links", ", ".join(links)))
+        write_notebook(chapter.notebook, root / chapter.where, root)
     return parsed(build_site(root), "notebooks/first.html")
 
 

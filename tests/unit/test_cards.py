@@ -8,11 +8,13 @@ import warnings
 from types import SimpleNamespace
 
 import pytest
-from helpers import assert_one_line, copy_kernel, notebook, run_tool, text
+from helpers import assert_one_line, code, copy_kernel, notebook, run_tool, text
 
 from tools.errors import BookError, NoGpu
-from tools.run import execute
-from tools.run.cards import QUESTION, answer, card_folder, card_label, check_memory, question
+from tools.run import cards
+from tools.run.cards import QUESTION, answer, card_folder, card_label, card_runs, question
+from tools.source.book import Book
+from tools.source.chapters import Chapter
 
 H100 = "NVIDIA H100 80GB HBM3"
 FACTS = {
@@ -27,13 +29,13 @@ FACTS = {
 
 def printed(**facts):
     """The question as a kernel executed it that has these facts."""
-    executed = question()
+    executed = question().notebook
     executed.cells[0].outputs = [text(json.dumps(FACTS | facts) + "\n")]
     return executed
 
 
-def test_the_answer_is_what_the_kernel_printed():
-    assert answer(printed()) == FACTS
+def test_the_answer_is_what_the_kernel_printed_and_what_the_cards_are_called():
+    assert answer(printed()) == FACTS | {"folder": "h100", "label": "NVIDIA H100"}
 
 
 OLD_DRIVER = "CUDA initialization: The NVIDIA driver on your system is too old\n(found 11040)."
@@ -69,7 +71,7 @@ def ask(monkeypatch, device_count, **cuda):
     monkeypatch.setitem(sys.modules, "torch", torch)
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(QUESTION, {})
-    executed = question()
+    executed = question().notebook
     executed.cells[0].outputs = [text(out.getvalue())]
     return executed
 
@@ -85,7 +87,8 @@ def smi(tmp_path, monkeypatch):
 
 def test_the_question_asks_torch_and_the_driver(monkeypatch, smi):
     facts = answer(ask(monkeypatch, lambda: 2))
-    assert facts == FACTS | {"names": [H100, H100], "free": [70 * 2**30] * 2}
+    named = {"folder": "2xh100", "label": "2 x NVIDIA H100"}
+    assert facts == FACTS | {"names": [H100, H100], "free": [70 * 2**30] * 2} | named
 
 
 def test_a_warning_of_torch_is_the_reason(monkeypatch, smi):
@@ -122,26 +125,27 @@ def test_cards_of_several_models_are_refused_in_one_line():
     assert card_folder(["NVIDIA H100 PCIe", H100]) == "2xh100"  # one model
 
 
-def needing(gibibytes):
-    return notebook(hardware={"gpus": [1], "gpu_memory": gibibytes})
+def runs(card, **hardware):
+    """What a chapter that needs such hardware is executed on, where the card at hand is this."""
+    chapter = Chapter("first", notebook(code("a", "1"), hardware={"gpus": [1]} | hardware))
+    return [run.card for run in card_runs([chapter], None, card)]
 
 
 def test_a_card_with_too_little_free_memory_is_told_in_one_line():
-    facts = {"free": [20 * 2**30, int(7.5 * 2**30)]}
+    card = {"free": [20 * 2**30, int(7.5 * 2**30)]}
     with pytest.raises(BookError) as error:
-        check_memory(needing(8), "first", facts)
-    assert_one_line(
-        str(error.value), "notebooks/first.ipynb: needs 8 GiB", "7.5 GiB of cuda:1 are free"
-    )
-    check_memory(needing(7.5), "first", facts)
-    check_memory(notebook(), "first", {"free": [0]})  # a chapter that says nothing of memory
+        runs(card, gpu_memory=8)
+    needs = "notebooks/first.ipynb: needs 8 GiB"
+    assert_one_line(str(error.value), needs, "7.5 GiB of cuda:1 are free")
+    assert runs(card, gpu_memory=7.5) == [card]
+    assert runs({"free": [0]})  # a chapter that says nothing of memory
 
 
 def test_a_package_that_the_chapters_need_is_missed_in_one_line(small_book, monkeypatch):
     copy_kernel(small_book, "cpu", "gpu")
-    monkeypatch.setattr(execute, "VERSIONS", (*execute.VERSIONS, "no-such-package"))
+    monkeypatch.setattr(cards, "VERSIONS", (*cards.VERSIONS, "no-such-package"))
     with pytest.raises(BookError) as error:
-        execute.ask_cards(small_book)
+        cards.find_cards(Book(small_book).runner("gpu"))
     assert_one_line(str(error.value), sys.executable, "lacks no-such-package", "requirements.txt")
 
 

@@ -1,4 +1,4 @@
-"""Faulty chapters are refused in one line; keys follow the code and nothing else."""
+"""Faulty books are refused in one line; keys follow the code and nothing else."""
 
 import json
 
@@ -6,8 +6,9 @@ import pytest
 from helpers import assert_one_line, cell, code, contents, edit, prose, read, run_tool, write
 
 from tools.errors import BookError
-from tools.run.recordings import stale_chapters
-from tools.source.chapters import cell_keys, clear_outputs, read_chapter
+from tools.run.record import stale_runs
+from tools.source.book import Book
+from tools.source.chapters import clear_outputs, read_chapter
 
 
 def first(root):
@@ -65,6 +66,14 @@ def repeat_id(root):
     doctor(root, lambda content: content["cells"][3].update(id="make"))
 
 
+def drop_code(root):
+    write(root, "first", prose("title", "# First"))
+
+
+def misspell_tag(root):
+    doctor(root, lambda content: content["cells"][2]["metadata"].update(tags=["hide_input"]))
+
+
 def drop_hardware(root):
     doctor(root, lambda content: content["metadata"].pop("hardware"))
 
@@ -81,20 +90,8 @@ def delete_chapter(root):
     (root / "notebooks" / "second.ipynb").unlink()
 
 
-def add_unlisted(root):
-    write(root, "third", code("sum", "3 + 3"))
-
-
-def delete_toc(root):
-    (root / "_toc.yml").unlink()
-
-
 def break_toc(root):
     (root / "_toc.yml").write_text("root: book/preface\nchapters: [\n  - file: notebooks/first\n")
-
-
-def write_toc_latin_1(root):
-    (root / "_toc.yml").write_bytes("root: book/préface\n".encode("latin-1"))
 
 
 def drop_root(root):
@@ -106,51 +103,112 @@ def empty_toc(root):
 
 
 FAULTS = [
-    (drop_bracket, "notebooks/first.ipynb", "git checkout"),
-    (write_latin_1, "notebooks/first.ipynb", "git checkout"),
+    (drop_bracket, "notebooks/first.ipynb", "correct it there"),
+    (write_latin_1, "notebooks/first.ipynb", "save it as UTF-8"),
     (write_list, "notebooks/first.ipynb", "save it with"),
     (save_as_4_4, "notebooks/first.ipynb", "save it with"),
     (save_as_3, "notebooks/first.ipynb", "save it with"),
     (spell_minor_out, "notebooks/first.ipynb", "save it with"),
-    (drop_source, "notebooks/first.ipynb", "mend it"),
+    (drop_source, "notebooks/first.ipynb", "correct it in Jupyter"),
     (add_output, "notebooks/first.ipynb", "'make clear'"),
     (add_count, "notebooks/first.ipynb", "'make clear'"),
     (repeat_id, "notebooks/first.ipynb", "two cells have the id 'make'"),
+    (drop_code, "notebooks/first.ipynb", "no code cell; a page without code is Markdown"),
+    (misspell_tag, "notebooks/first.ipynb", "cell 2 ('make') has the tag 'hide_input'"),
     (drop_hardware, "notebooks/first.ipynb", '"hardware": {"gpus"'),
     (empty_hardware, "notebooks/first.ipynb", '"hardware": {"gpus"'),
     (misspell_hardware, "notebooks/first.ipynb", '"hardware": {"gpus"'),
     (delete_chapter, "_toc.yml", "'notebooks/second' has no file; add"),
-    (add_unlisted, "_toc.yml", "add 'file: notebooks/third'"),
-    (delete_toc, "_toc.yml", "git checkout _toc.yml"),
-    (break_toc, "_toc.yml", "mend it"),
-    (write_toc_latin_1, "_toc.yml", "mend it"),
+    (break_toc, "_toc.yml", "correct it there"),
     (drop_root, "_toc.yml", "'root: book/preface'"),
     (empty_toc, "_toc.yml", "'root: book/preface'"),
 ]
 
 
+def assert_refused(root, *parts):
+    """What 'make book' asks first says what is wrong in one line; returns that line."""
+    with pytest.raises(BookError) as error:
+        stale_runs(Book(root))
+    assert_one_line(str(error.value), *parts)
+    assert "checkout" not in str(error.value)  # it throws work away
+    return str(error.value)
+
+
 @pytest.mark.parametrize(
-    ("fault", "file", "mend"), FAULTS, ids=[fault.__name__ for fault, *_ in FAULTS]
+    ("fault", "file", "advice"), FAULTS, ids=[fault.__name__ for fault, *_ in FAULTS]
 )
-def test_faulty_book_is_refused_in_one_line_and_no_output_changes(recorded_book, fault, file, mend):
+def test_faulty_book_is_refused_in_one_line_and_no_output_changes(
+    recorded_book, fault, file, advice
+):
     before = contents(recorded_book / "outputs")
     fault(recorded_book)
-    with pytest.raises(BookError) as error:
-        stale_chapters("cpu", recorded_book)  # what 'make book' asks first
-    assert_one_line(str(error.value), f"{file}: ", mend)
+    line = assert_refused(recorded_book, f"{file}: ", advice)
     run = run_tool(recorded_book, "book")
-    assert run.returncode == 1
-    assert_one_line(run.stderr, f"error: {file}: ", mend)
+    assert (run.returncode, run.stderr) == (1, f"error: {line}\n")
     assert contents(recorded_book / "outputs") == before
 
 
+def begin_with_mark(path):
+    path.write_text("\ufeff" + path.read_text())
+
+
+def leave_conflict(path):
+    first, *others = path.read_text().splitlines(keepends=True)
+    merge = ["<<<<<<< HEAD\n", "ours\n", "=======\n", "theirs\n", ">>>>>>> branch\n"]
+    path.write_text("".join([first, *merge, *others]))
+
+
+def write_no_utf_8(path):
+    path.write_bytes(path.read_bytes() + "# pr\xe9face".encode("latin-1"))
+
+
+TEXT_FAULTS = {
+    begin_with_mark: "byte order mark; save it as UTF-8 without one",
+    leave_conflict: "conflict markers of git from line 2 on; choose what to keep there",
+    write_no_utf_8: "save it as UTF-8",
+}
+
+
+@pytest.mark.parametrize("fault", TEXT_FAULTS)
+@pytest.mark.parametrize(
+    "file",
+    ["notebooks/first.ipynb", "_toc.yml", "kernels/cpu/kernel.json", "requirements.txt"],
+)
+def test_text_that_editors_and_merges_spoil_is_refused_in_one_line(recorded_book, fault, file):
+    fault(recorded_book / file)
+    assert_refused(recorded_book, f"{file}: ", TEXT_FAULTS[fault])
+
+
+@pytest.mark.parametrize("file", ["_toc.yml", "requirements.txt", "requirements-no-deps.txt"])
+def test_a_missing_file_is_missed_in_one_line(recorded_book, file):
+    (recorded_book / file).unlink()
+    assert_refused(recorded_book, f"{file}: no such file", f"'git restore {file}'")
+
+
+def test_markers_in_the_middle_of_a_line_are_no_conflict(small_book):
+    edit(small_book, "first", "make", "x = 1 <<<<<<< 2")
+    assert read_chapter("first", small_book).code_cells
+
+
 def test_sound_book_is_accepted(recorded_book):
+    site = f"site: {recorded_book / '_build' / 'html' / 'index.html'}\n"
     run = run_tool(recorded_book, "book")
-    assert (run.returncode, run.stdout) == (0, "cpu: nothing stale\nsite\n"), run.stderr
+    assert (run.returncode, run.stdout, run.stderr) == (0, site, "")
+    run = run_tool(recorded_book, "book")
+    assert (run.returncode, run.stdout) == (0, f"nothing stale: neither outputs nor site\n{site}")
+
+
+def test_a_notebook_that_is_no_chapter_is_noted_and_blocks_nothing(recorded_book):
+    (recorded_book / "notebooks" / "third.ipynb").write_text("{")  # as Jupyter may leave it
+    run = run_tool(recorded_book, "book")
+    assert run.returncode == 0, run.stderr
+    note, _ = run.stdout.splitlines()
+    add = "add 'file: notebooks/third' to _toc.yml, or remove it"
+    assert note == f"note: notebooks/third.ipynb: no chapter; {add}"
 
 
 def keys(root, name="first"):
-    return cell_keys(read_chapter(name, root))
+    return read_chapter(name, root).keys
 
 
 def test_one_character_of_code_changes_the_keys_from_there_on(small_book):
@@ -198,7 +256,7 @@ def test_clear_is_what_its_error_message_says(small_book):
     add_output(small_book)
     run = run_tool(small_book, "clear")
     assert (run.returncode, run.stdout) == (0, "notebooks/first.ipynb: outputs cleared\n")
-    assert cell(read_chapter("first", small_book), "make").outputs == []
+    assert cell(read_chapter("first", small_book).notebook, "make").outputs == []
 
 
 def test_prose_cells_have_no_key(small_book):

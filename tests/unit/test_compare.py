@@ -13,16 +13,15 @@ from helpers import (
     edit,
     falsify,
     keep,
+    outputs_path,
     run_tool,
     text,
 )
 
 from tools.errors import BookError
 from tools.run import compare as module
-from tools.run import execute
-from tools.run.compare import compare
-from tools.run.recordings import outputs_path
-from tools.run.runners import use_runner
+from tools.run import provenance
+from tools.source.book import Book
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def test_a_false_output_fails(book):
     run = run_tool(book, "compare")
     assert run.returncode == 1
     assert "1 failed, 3 passed" in run.stdout
-    assert_one_line(run.stderr, f"error: outputs/{CARD}: ", "print otherwise")
+    assert_one_line(run.stderr, f"error: outputs/{CARD}: ", "print something else")
 
 
 # From here on, the kernel `cpu` stands in, which starts sooner, with made-up cards.
@@ -64,9 +63,12 @@ FACTS = {
 def other(recorded_book, monkeypatch):
     """A book of which nothing was recorded on the card at hand."""
     copy_kernel(recorded_book, "cpu", "gpu")
-    use_runner("gpu", recorded_book)
-    monkeypatch.setattr(module, "ask_cards", lambda root: FACTS)
+    monkeypatch.setattr(module, "find_cards", lambda runner: FACTS)
     return recorded_book
+
+
+def compare(root):
+    module.compare(Book(root))
 
 
 def test_on_a_card_without_recording_nothing_is_compared_and_that_is_said(other, capfd):
@@ -92,13 +94,17 @@ def on_h100(other):
 def compared(monkeypatch):
     """The recordings that were given to nbval; it is not started."""
     paths = []
-    monkeypatch.setattr(module, "_run_nbval", lambda found, root: paths.extend(found))
+
+    def note(found, root):
+        paths.extend(recording.where for recording in found)
+
+    monkeypatch.setattr(module, "_run_nbval", note)
     return paths
 
 
 def test_chapters_with_and_without_recording_each_get_theirs(on_h100, compared, capfd):
     compare(on_h100)
-    assert compared == [outputs_path("second", "h100", on_h100)]
+    assert compared == ["outputs/h100/second.ipynb"]
     assert_one_line(capfd.readouterr().out, "of first as", "nothing is compared")
 
 
@@ -119,7 +125,7 @@ def test_a_recording_that_was_edited_by_hand_is_refused(on_h100, compared):
 
 def test_without_nbval_that_is_told(on_h100, monkeypatch):
     monkeypatch.setattr(module, "execute", lambda *arguments, keep: None)
-    monkeypatch.setattr(execute, "_installed", lambda package: package != "nbval")
+    monkeypatch.setattr(provenance, "_installed", lambda package: package != "nbval")
     with pytest.raises(BookError) as error:
         compare(on_h100)
     assert_one_line(str(error.value), "lacks nbval", "requirements.txt")

@@ -1,43 +1,35 @@
 """A runner executes what it is asked to; whatever goes wrong, recorded outputs stay whole."""
 
-import datetime
-import importlib.util
+import asyncio
 import json
 import signal
 import time
+from copy import deepcopy
+from pathlib import Path
 
-import psutil
 import pytest
-import torch
+from filelock import FileLock, Timeout
 from helpers import (
-    ROOT,
     assert_one_line,
     code,
     contents,
+    copy_kernel,
     edit,
+    keep,
+    kernels_of,
+    outputs_path,
     read,
     run_tool,
     start_tool,
+    wait_until,
     write,
 )
 
 from tools.errors import BookError
-from tools.run.execute import record
-from tools.run.recordings import outputs_path
-from tools.run.runners import use_runner
-from tools.source.chapters import cell_keys, read_chapter
-
-
-def test_outputs_carry_keys_and_provenance(recorded):
-    outputs = read(outputs_path("first", "cpu", recorded))
-    assert {c.id: c.metadata.key for c in outputs.cells} == cell_keys(
-        read_chapter("first", recorded)
-    )
-    facts = outputs.metadata.provenance
-    assert facts.runner == outputs.metadata.kernelspec.name == "cpu"
-    assert datetime.date.fromisoformat(facts.date) <= datetime.datetime.now(datetime.UTC).date()
-    assert facts.versions.torch == torch.__version__
-    assert facts.hardware and facts.seconds > 0
+from tools.run import execute as module
+from tools.run.execute import Run, execute, one_at_a_time
+from tools.run.record import record
+from tools.source.book import Book
 
 
 def test_outputs_are_what_the_cells_printed(recorded):
@@ -54,40 +46,10 @@ def test_outputs_hold_no_time_of_day(recorded, name):
     assert all("execution" not in cell.metadata for cell in outputs.cells)
 
 
-def test_only_the_changed_chapter_is_executed(recorded_book):
-    other = recorded_book / "outputs" / "cpu" / "second.ipynb"
-    before = contents(other.parent)[other]
-    edit(recorded_book, "first", "make", "x = 2")
-    run = run_tool(recorded_book, "book")
-    assert (run.returncode, run.stdout) == (0, "cpu: executing first\nsite\n"), run.stderr
-    assert contents(other.parent)[other] == before
-    show = read(outputs_path("first", "cpu", recorded_book)).cells[-1]
-    assert show.outputs[0].text == "x is 2\n"
-
-
-def test_record_executes_the_chapters_that_are_named(small_book):
-    assert run_tool(small_book, "record", "cpu", "second").returncode == 0
-    assert [path.name for path in (small_book / "outputs" / "cpu").iterdir()] == ["second.ipynb"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["cpu", "third"], ["notebooks/third.ipynb: ", "first"]),
-        (["toaster"], ["kernels/: ", "'toaster'", "cpu"]),
-        ([], ["Makefile: ", "RUNNER=cpu"]),
-    ],
-)
-def test_unknown_names_are_told_in_one_line(small_book, arguments, parts):
-    run = run_tool(small_book, "record", *arguments)
-    assert run.returncode == 1
-    assert_one_line(run.stderr, "error: ", *parts)
-
-
 def test_failing_cell_is_shown_and_nothing_is_written(recorded_book):
     before = contents(recorded_book / "outputs")
     edit(recorded_book, "first", "show", "y = x\ny / 0")
-    run = run_tool(recorded_book, "record", "cpu", "first")
+    run = run_tool(recorded_book, "record", "cpu", "--chapters", "first")
     assert run.returncode == 1
     for part in ("notebooks/first.ipynb", "cpu", "y = x\ny / 0", "ZeroDivisionError", "Traceback"):
         assert part in run.stderr
@@ -100,28 +62,14 @@ def test_first_failure_stops_the_other_chapters(small_book):
     edit(small_book, "second", "sum", "import time\ntime.sleep(60)")
     start = time.monotonic()
     with pytest.raises(BookError, match=r"(?s)notebooks/first\.ipynb: .*ZeroDivisionError"):
-        record(["first", "second"], "cpu", small_book)
+        record(["cpu"], [], Book(small_book))
     assert time.monotonic() - start < 30
-    assert (kernels_of(small_book), (small_book / "outputs").exists()) == ([], False)
-
-
-def kernel_json(root):
-    return root / "kernels" / "cpu" / "kernel.json"
-
-
-@pytest.mark.parametrize("text", [None, "{", "[]", '{"language": "python"}', '{"argv": "python"}'])
-def test_broken_kernel_json_is_told_in_one_line(small_book, text):
-    kernel_json(small_book).unlink()
-    if text is not None:
-        kernel_json(small_book).write_text(text)
-    with pytest.raises(BookError) as error:
-        use_runner("cpu", small_book)
-    assert_one_line(str(error.value), "kernels/cpu/kernel.json: ", "git checkout")
+    assert kernels_of(small_book) == list(small_book.glob("outputs/*/*")) == []
 
 
 def start_with(root, *argv):
-    specification = json.loads(kernel_json(root).read_text())
-    kernel_json(root).write_text(json.dumps(specification | {"argv": list(argv)}))
+    path = root / "kernels" / "cpu" / "kernel.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"argv": list(argv)}))
 
 
 @pytest.mark.parametrize("argv", [("python", "-c", "raise SystemExit(3)"), ("no-such-program",)])
@@ -129,7 +77,7 @@ def test_kernel_that_does_not_start_is_told_in_one_line(recorded_book, argv):
     before = contents(recorded_book / "outputs")
     start_with(recorded_book, *argv)
     with pytest.raises(BookError) as error:
-        record(["second"], "cpu", recorded_book)
+        record(["cpu"], ["second"], Book(recorded_book))
     assert_one_line(str(error.value), "kernels/cpu/kernel.json: ", "make environment")
     assert contents(recorded_book / "outputs") == before
 
@@ -138,91 +86,156 @@ def test_kernel_that_dies_in_a_cell_is_told_in_one_line(recorded_book):
     before = contents(recorded_book / "outputs")
     edit(recorded_book, "second", "sum", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     with pytest.raises(BookError) as error:
-        record(["second"], "cpu", recorded_book)
+        record(["cpu"], ["second"], Book(recorded_book))
     assert_one_line(str(error.value), "notebooks/second.ipynb: ", "died", "memory")
     assert contents(recorded_book / "outputs") == before
 
 
-def kernels_of(root):
-    """The processes whose command names a kernel of the book in `root`."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "status"]):
-        line = " ".join(process.info["cmdline"] or [])
-        if str(root / "kernels") in line and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(process)
-    return found
-
-
-def wait_until(happened):
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-@pytest.mark.parametrize("moment", ["while the kernel starts", "in a cell"])
-def test_ctrl_c_leaves_nothing_half_done(recorded_book, moment):
-    before = contents(recorded_book / "outputs")
-    started = recorded_book / "started"
-    slow = f"open({str(started)!r}, 'w').close()\nimport time\ntime.sleep(60)"
-    write(recorded_book, "first", code("quick", "1 + 1"), code("slow", slow))
-    log = recorded_book / "stderr"  # no pipe: a kernel left behind would hold it open
-    with log.open("w") as stderr:
-        tool = start_tool(recorded_book, "record", "cpu", "first", stderr=stderr)
-    try:
-        wait_until(started.exists if moment == "in a cell" else lambda: kernels_of(recorded_book))
-        tool.send_signal(signal.SIGINT)
-        tool.wait(timeout=15)
-        left = kernels_of(recorded_book)
-    finally:
-        for process in [tool, *kernels_of(recorded_book)]:
-            process.kill()
-    assert (tool.returncode, left) == (130, [])
-    told = [
-        line for line in log.read_text().splitlines() if not line.endswith(("cell/s]", "s/cell]"))
-    ]
-    assert_one_line("\n".join(told), "interrupted: ", "nothing is half-written")
-    assert contents(recorded_book / "outputs") == before
-
-
-def test_cpu_runner_sees_no_accelerator(small_book):
-    hidden = """\
-import torch
-assert torch.cuda.device_count() == 0 and not torch.cuda.is_available()
-assert not torch.accelerator.is_available() and torch.accelerator.device_count() == 0"""
-    write(small_book, "second", code("hidden", hidden))
-    record(["second"], "cpu", small_book)
+# The pool: all pairs of a chapter and a runner, without a kernel.
 
 
 @pytest.fixture
-def start():
-    """kernels/start.py as a module: it is a script, in no package."""
-    spec = importlib.util.spec_from_file_location("start", ROOT / "kernels" / "start.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def executed(monkeypatch):
+    """The runs that were executed, in the order of their start; none takes time."""
+    runs = []
+
+    async def pretend(chapter, runner, bar, at_once):
+        runs.append((runner.name, chapter.name))
+        done = deepcopy(chapter.notebook)
+        for count, cell in enumerate(done.cells):
+            cell.execution_count = count
+        return done
+
+    monkeypatch.setattr(module, "_execute", pretend)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 1)
+    return runs
 
 
-def test_apples_accelerator_is_hidden(start, monkeypatch):
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    monkeypatch.setattr(torch.mps, "device_count", lambda: 1)
-    mps = torch.device("mps")
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: mps)
-    assert torch.accelerator.current_accelerator().type == "mps"
-    start.hide_accelerators()
-    assert not torch.backends.mps.is_available() and torch.mps.device_count() == 0
-    assert torch.accelerator.current_accelerator() is None
-    assert not torch.accelerator.is_available() and torch.accelerator.device_count() == 0
+def all_runs(book):
+    return [
+        Run(chapter, runner)
+        for runner in book.local_runners
+        for chapter in book.chapters_of(runner)
+    ]
 
 
-def test_d2l_loads_on_the_cpu_runner(small_book):
-    write(small_book, "second", code("d2l", "from d2l import torch as d2l\nd2l.Trainer"))
-    record(["second"], "cpu", small_book)
+def test_what_was_never_made_is_executed_first_then_the_longest(small_book, executed):
+    copy_kernel(small_book, "cpu", "other")
+    keep(small_book, "first", "cpu", {}, seconds=2)
+    keep(small_book, "second", "cpu", {}, seconds=10)
+    keep(small_book, "second", "other", {}, seconds=5)
+    book = Book(small_book)
+    execute(all_runs(book), book, keep=False)
+    assert executed == [
+        ("other", "first"),
+        ("cpu", "second"),
+        ("other", "second"),
+        ("cpu", "first"),
+    ]
 
 
-@pytest.mark.parametrize("pin", ["torch==2.13.0", "torchvision==0.28.0", "d2l==1.0.3"])
-def test_mend_of_torchvision_was_tried_with_these_pins(pin):
-    # After a bump: does d2l still load without `complete_torchvision`? Then take it out.
-    files = ("requirements.txt", "requirements-no-deps.txt")
-    lines = [line for name in files for line in (ROOT / name).read_text().splitlines()]
-    assert pin in [line.partition("#")[0].strip() for line in lines]
+def test_all_runners_share_one_pool_over_the_cores_and_one_bar(small_book, monkeypatch, capfd):
+    copy_kernel(small_book, "cpu", "other")
+    now, most = set(), []
+
+    async def pretend(chapter, runner, bar, at_once):
+        now.add(runner.name)
+        await asyncio.sleep(0.01)
+        most.append((at_once, sorted(now)))
+        bar.update(len(chapter.code_cells))
+        now.discard(runner.name)
+
+    monkeypatch.setattr(module, "_execute", pretend)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 3)
+    book = Book(small_book)
+    execute(all_runs(book), book, keep=False)
+    assert most[0] == (3, ["cpu", "other"])
+    assert "8/8" in capfd.readouterr().err  # cells of two chapters on two runners
+
+
+def test_where_nothing_can_be_written_nothing_is_executed(small_book):
+    (small_book / "outputs").touch()  # no folder: nobody can write in it
+    run = run_tool(small_book, "book")
+    assert run.returncode == 1
+    assert_one_line(
+        run.stderr, "error: outputs/cpu: cannot be written (Not a directory); make room"
+    )
+    assert not (small_book / "_build" / "html").exists()
+
+
+def test_a_full_disk_is_told_in_one_line_and_finished_recordings_stay(
+    small_book, executed, monkeypatch
+):
+    write_text = Path.write_text
+
+    def full(path, *arguments, **options):
+        if path.name.startswith("second"):
+            raise OSError(28, "No space left on device")
+        return write_text(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    book = Book(small_book)
+    with pytest.raises(BookError) as error:
+        execute(all_runs(book), book)
+    assert_one_line(
+        str(error.value), "outputs/cpu/second.ipynb: cannot be written (No space left on device); "
+    )
+    assert executed == [("cpu", "first"), ("cpu", "second")]
+    assert [path.name for path in small_book.glob("outputs/*/*")] == ["first.ipynb"]
+    assert Book(small_book).recording("cpu", "first").stale_because(book.pins) is None
+
+
+def is_held(root):
+    """True if a command works in `root`."""
+    lock = FileLock(root / "_build" / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def test_of_two_commands_at_once_each_waits_for_the_other_and_both_succeed(recorded_book):
+    logs = [recorded_book / "one", recorded_book / "two"]
+    with one_at_a_time(recorded_book):
+        assert is_held(recorded_book)
+        tools = []
+        for log in logs:
+            with log.open("w") as stream:
+                tools.append(start_tool(recorded_book, "book", stdout=stream, stderr=stream))
+        for log in logs:
+            wait_until(lambda log=log: log.read_text().startswith("waiting: another command "))
+    assert [tool.wait(timeout=60) for tool in tools] == [0, 0], [log.read_text() for log in logs]
+    site = recorded_book / "_build" / "html" / "index.html"
+    assert all(log.read_text().splitlines()[1:] == [f"site: {site}"] for log in logs)
+    built = sorted(path.name for path in (recorded_book / "_build").iterdir())
+    assert site.is_file() and built == ["html", "inputs.json", "lock"]
+
+
+@pytest.mark.parametrize(
+    ("moment", "runner"),
+    [("while the kernel starts", "cpu"), ("in a cell", "cpu"), ("in a cell", "gpu")],
+)
+def test_ctrl_c_leaves_nothing_half_done(request, moment, runner):
+    root = request.getfixturevalue("gpu_book" if runner == "gpu" else "recorded_book")
+    before, started = contents(root / "outputs"), root / "started"
+    slow = f"open({str(started)!r}, 'w').close()\nimport time\ntime.sleep(60)"
+    write(root, "first", code("quick", "1 + 1"), code("slow", slow))
+    log = root / "stderr"  # no pipe: a kernel left behind would hold it open
+    with log.open("w") as stderr:
+        tool = start_tool(root, "record", runner, "--chapters", "first", stderr=stderr)
+    try:
+        wait_until(started.exists if moment == "in a cell" else lambda: kernels_of(root))
+        assert is_held(root)
+        tool.send_signal(signal.SIGINT)
+        tool.wait(timeout=15)
+        left = kernels_of(root)
+    finally:
+        for process in [tool, *kernels_of(root)]:
+            process.kill()
+    assert (tool.returncode, left, is_held(root)) == (130, [], False)
+    lines = log.read_text().splitlines()
+    said = [line for line in lines if not line.endswith(("cell/s]", "s/cell]"))]
+    assert_one_line("\n".join(said), "interrupted: ", "nothing is half-written")
+    assert contents(root / "outputs") == before

@@ -6,12 +6,13 @@ import shutil
 import pytest
 from helpers import ROOT
 
-from book.tools import cards
-from book.tools.errors import BookError
-from book.tools.fidelity import fidelity_tables
 from fidelity import recording
 from fidelity.index import programs
 from fidelity.recording import ANSWERS
+from tools.errors import BookError
+from tools.page import fidelity
+from tools.run import cards
+from tools.source.book import Book
 
 ANSWERED = ["devices.devices_print", "mixing.adding", "moves.copy_home"]
 
@@ -25,6 +26,10 @@ def suite(tmp_path):
     )
     (tmp_path / "cudasim" / "fidelity" / "differences.toml").write_text("")
     return tmp_path
+
+
+def tables(root):
+    return fidelity.fidelity_tables(Book(root))
 
 
 def answer(root, name="h100", **changed):
@@ -43,7 +48,7 @@ def differ(root, text):
 
 
 def test_without_answers_it_says_so(suite):
-    (line,) = fidelity_tables(suite)
+    (line,) = tables(suite)
     several = sum(each.gpus > 1 for each in programs().values())
     assert line == (
         f"No real GPU has answered yet: {len(programs())} programs wait, {several} of them for two "
@@ -54,7 +59,7 @@ def test_without_answers_it_says_so(suite):
 def test_a_card_has_a_row_of_counts(suite):
     answer(suite)
     total = len(programs())
-    assert fidelity_tables(suite)[2:] == [
+    assert tables(suite)[2:] == [
         f"| NVIDIA H100 | 2.11.0 | 12.8 | 2026-11-21 | {total} | 3 | 3 | 0 | {total - 3} |"
     ]
 
@@ -68,7 +73,7 @@ def test_differences_are_counted_and_told_with_their_reasons(suite):
         "['moves.copy_home']\nkind = 'hardware'\nreason = 'So.'\n"
         "['sparse.products_stay']\nkind = 'hardware'\nreason = 'No card was asked.'\n",
     )
-    lines = fidelity_tables(suite)
+    lines = tables(suite)
     assert lines[2].startswith("| 2 x Tesla T4 |") and "| 3 | 2 | 1 |" in lines[2]
     assert lines[3].startswith("| NVIDIA H100 |") and "| 3 | 1 | 2 |" in lines[3]
     assert sorted(lines[-2:]) == [
@@ -84,14 +89,14 @@ def test_a_changed_program_waits(suite):
     theme.write_text(text.replace("target = torch.zeros(3)\n", "target = torch.ones(3)\n"))
     assert theme.read_text() != text
     total = len(programs())
-    assert f"| {total} | 2 | 2 | 0 | {total - 2} |" in fidelity_tables(suite)[2]
+    assert f"| {total} | 2 | 2 | 0 | {total - 2} |" in tables(suite)[2]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"card": "NVIDIA H100"}'])
 def test_a_broken_file_of_answers_stops_the_page(suite, text):
     answer(suite).write_text(text)
     with pytest.raises(BookError) as error:
-        fidelity_tables(suite)
+        tables(suite)
     assert str(error.value) == (
         "cudasim/fidelity/answers/h100.json: not what the recorder writes; record it again with "
         "'python cudasim/fidelity record'"
@@ -103,17 +108,17 @@ def test_a_broken_list_of_differences_stops_the_page(suite, text):
     answer(suite)
     differ(suite, text)
     with pytest.raises(BookError, match=r"differences.toml: give each program a kind and a reason"):
-        fidelity_tables(suite)
+        tables(suite)
 
 
 def test_a_suite_that_cannot_be_read_stops_the_page(suite):
     (suite / "cudasim" / "fidelity" / "programs" / "moves.py").write_text("def f(:\n")
     with pytest.raises(BookError, match="'python cudasim/fidelity list' fails: SyntaxError"):
-        fidelity_tables(suite)
+        tables(suite)
 
 
 def test_the_page_of_this_book_can_be_drawn():
-    lines = fidelity_tables(ROOT)
+    lines = tables(ROOT)
     assert ("No real GPU has answered yet" in lines[0]) == (not list(ANSWERS.glob("*.json")))
 
 

@@ -6,19 +6,26 @@ import subprocess
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
-from helpers import CHAPTERS, ROOT, assert_one_line, cell, code, prose, read, run_tool
+from bs4 import BeautifulSoup
+from helpers import (
+    CHAPTERS,
+    ROOT,
+    assert_one_line,
+    cell,
+    code,
+    contents,
+    keep,
+    prose,
+    read,
+    run_tool,
+    write,
+)
+from markdown_it import MarkdownIt
 
 from tools.errors import BookError
-from tools.source.chapters import write_notebook
-from tools.source.links import (
-    Repository,
-    launch_links,
-    make_repository,
-    planned_changes,
-    read_repository,
-    row_text,
-    set_links,
-)
+from tools.source.book import Book
+from tools.source.links import launch_links, linked_chapter, readme_text, write_links
+from tools.source.repository import Repository, config_text, make_repository, read_repository
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
 ADDRESS = re.compile(
@@ -26,7 +33,7 @@ ADDRESS = re.compile(
     r"|(?:www\.)?kaggle\.com/kernels/|mybinder\.org/v2/|raw\.githubusercontent\.com/"
     r"|nbgitpuller\.readthedocs\.io/en/latest/link|[^\s)\"'`]*/git-pull\?)[^\s)\"'`]*"
 )
-GIT = re.compile(r"git\+(https://[^\s@'\"]+)@([^\s'\"]+)")
+GIT = re.compile(r"git\+(https://[^\s@'\"]+)@([^\s#'\"]+)")
 CONFIG = """\
 title: A tiny book # kept
 repository:
@@ -91,38 +98,69 @@ def texts():
 
 @pytest.fixture
 def linked_book(small_book):
-    """A tiny book with a place that names its repository."""
+    """A tiny book with a place that names its repository, and outputs that no kernel printed."""
     (small_book / "_config.yml").write_text(CONFIG)
     (small_book / "README.md").write_text(LIST)
-    for name in ("pyproject.toml", "requirements-no-deps.txt"):
-        shutil.copy(ROOT / name, small_book / name)
-    second = read(small_book / "notebooks" / "second.ipynb")
-    second.cells.insert(1, code("setup", "", tags=["setup"]))
-    write_notebook(second, small_book / "notebooks" / "second.ipynb")
+    (small_book / "cudasim").mkdir()
+    shutil.copy(ROOT / "cudasim" / "pyproject.toml", small_book / "cudasim")
+    setup = code("setup", "", tags=["setup"])
+    write(small_book, "second", prose("title", "# Second"), setup, code("sum", "2 + 2"))
+    for name in ("first", "second"):
+        keep(small_book, name, "cpu", {})
     return small_book
+
+
+def set_links(root):
+    book = Book(root)
+    return write_links(book, book.repository)
 
 
 @pytest.mark.parametrize("path", texts(), ids=lambda path: path.name)
 def test_every_address_agrees_with_the_one_place(path):
-    assert strangers(path.read_text(encoding="utf-8"), read_repository()) == []
+    assert strangers(path.read_text(encoding="utf-8"), read_repository(ROOT)) == []
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_chapter_has_its_row_after_the_title(name):
-    row = read(ROOT / "notebooks" / f"{name}.ipynb").cells[1]
+    repository = read_repository(ROOT)
+    chapter = Book(ROOT).chapters[name]
+    row = chapter.notebook.cells[1]
     assert (row.id, row.cell_type) == ("links", "markdown")
-    assert row.source == row_text(name, read_repository())
+    for link in launch_links(name, repository):
+        assert f"[{link.label}]({link.url})" in row.source
+    assert linked_chapter(chapter, repository, ROOT) == chapter  # as `make links` writes it
     assert len(addresses(row.source)) == 6
     assert "](http" in row.source and "![" not in row.source  # text alone: works with no network
 
 
 def test_everything_is_written_as_it_should_be():
-    """The rows, the set-up cells and the list of the README are those that `make links` writes."""
-    assert planned_changes(read_repository()) == {}
+    """README and configuration are those that `make links` writes; for chapters, see above."""
+    book = Book(ROOT)
+    texts = {
+        "README.md": readme_text(list(book.chapters.values()), book.repository, ROOT),
+        "_config.yml": config_text(book.repository, ROOT),
+    }
+    assert {name: (ROOT / name).read_text(encoding="utf-8") for name in texts} == texts
+
+
+def test_readme_has_a_row_for_each_chapter_with_a_link_for_each_service():
+    book = Book(ROOT)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    drawn = BeautifulSoup(MarkdownIt().enable("table").render(text), "html.parser")
+    (table,) = [each for each in drawn("table") if "Google Colab" in each.get_text()]
+    rows = [[(link.get_text(), link["href"]) for link in row("a")] for row in table.tbody("tr")]
+    assert rows == [
+        [(chapter.title, chapter.where)]
+        + [(link.label, link.url) for link in launch_links(chapter.name, book.repository)]
+        for chapter in book.chapters.values()
+    ]
+    assert not addresses(drawn.get_text())  # behind words
+    for link in launch_links("x", book.repository):
+        assert f"{link.label}: {link.advice.replace('*', '')}" in drawn.get_text()
 
 
 def test_page_shows_the_row_once_and_asks_no_other_host(site):
-    repository = read_repository()
+    repository = read_repository(ROOT)
     for name in CHAPTERS:
         page = (site / "notebooks" / f"{name}.html").read_text(encoding="utf-8")
         (row,) = re.findall(r'<nav class="launch" aria-label="[^"]+">.*?</nav>', page, re.S)
@@ -185,6 +223,8 @@ def test_command_names_the_repository_everywhere(linked_book):
         "_config.yml: written",
         "notebooks/first.ipynb: written",
         "notebooks/second.ipynb: written",
+        "outputs/cpu/first.ipynb: written",
+        "outputs/cpu/second.ipynb: written",
     ]
     repository = Repository("other", "book", "trunk")
     assert read_repository(linked_book) == repository
@@ -197,7 +237,12 @@ def test_command_names_the_repository_everywhere(linked_book):
         assert strangers(text, repository, linked_book) == []
     first = read(linked_book / "notebooks" / "first.ipynb")
     assert [cell.id for cell in first.cells] == ["title", "links", "setup", "make", "show"]
-    assert "git+https://github.com/other/book@trunk" in cell(first, "setup").source
+    assert "git+https://github.com/other/book@trunk#" in cell(first, "setup").source
+    book = Book(linked_book)
+    for recording in book.recordings["cpu"].values():
+        setup = cell(recording.chapter.notebook, "setup").source
+        assert recording.cells["setup"].source == setup
+        assert recording.stale_because(book.pins) is None
     assert run_tool(linked_book, "links").stdout == "links: nothing to change\n"
 
 
@@ -217,24 +262,30 @@ BAD = {
 
 @pytest.mark.parametrize("arguments, part", BAD.values(), ids=BAD)
 def test_bad_value_gets_one_line_and_changes_nothing(linked_book, arguments, part):
-    before = {path: path.read_bytes() for path in linked_book.rglob("*") if path.is_file()}
+    before = contents(linked_book)
     run = run_tool(linked_book, "links", *arguments)
     assert run.returncode == 1
     assert_one_line(run.stderr, "error: ", part)
-    after = {path: path.read_bytes() for path in before}
-    assert after == before
+    after = contents(linked_book)
+    assert {path: after[path] for path in before} == before
 
 
 BROKEN = {
     "_config.yml": [
         ("", "no 'repository:' entry"),
-        ("a: [", "not valid YAML"),
+        ("a: [", "not valid YAML; correct it there"),
+        (f"\ufeff{CONFIG}", "byte order mark"),
+        (f"<<<<<<< HEAD\n{CONFIG}", "conflict markers of git from line 1 on"),
+        ("title: pr\udce9face\n", "save it as UTF-8"),
         (CONFIG.replace("someone/", ""), "owner/name"),
         (CONFIG.replace("main", ""), "branch '"),
     ],
-    "README.md": [("# Tiny\n", "<!-- make links -->")],
+    "README.md": [
+        ("# Tiny\n", "<!-- make links -->"),
+        (f"{LIST}>>>>>>> branch\n", "conflict markers of git from line 7 on"),
+    ],
     "requirements-no-deps.txt": [("", "requirements-no-deps.txt: lacks")],
-    "pyproject.toml": [("", "pyproject.toml: lacks")],
+    "cudasim/pyproject.toml": [("", "cudasim/pyproject.toml: lacks")],
 }
 
 
@@ -242,9 +293,9 @@ BROKEN = {
     "name, text, part", [(name, *case) for name, cases in BROKEN.items() for case in cases]
 )
 def test_broken_file_gets_one_line_that_names_it(linked_book, name, text, part):
-    (linked_book / name).write_text(text)
+    (linked_book / name).write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(BookError) as error:
-        set_links(root=linked_book)
+        set_links(linked_book)
     assert_one_line(str(error.value), name, part)
 
 
@@ -256,13 +307,10 @@ def test_broken_file_gets_one_line_that_names_it(linked_book, name, text, part):
     ],
 )
 def test_chapter_that_cannot_take_the_cells_is_told(linked_book, cells, part):
-    path = linked_book / "notebooks" / "first.ipynb"
-    first = read(path)
-    first.cells = cells
-    write_notebook(first, path)
+    path = write(linked_book, "first", *cells)
     before = path.read_bytes()
     with pytest.raises(BookError, match=part):
-        set_links(root=linked_book)
+        set_links(linked_book)
     assert path.read_bytes() == before
 
 

@@ -13,14 +13,16 @@ from helpers import (
     display,
     edit,
     keep,
+    outputs_path,
     read,
     text,
 )
 from nbformat.v4 import new_output
 
 from tools.errors import BookError
-from tools.page.merge import chapter_page, page_notes, page_safe
-from tools.run.recordings import outputs_path
+from tools.page import merge
+from tools.page.merge import page_safe
+from tools.source.book import Book
 from tools.source.chapters import read_chapter
 
 ON_GPUS = {"show": [text("on cuda\n")]}
@@ -37,6 +39,16 @@ def root(small_book):
         keep(small_book, name, "cpu", ON_CPU)
         keep(small_book, name, "h100", ON_GPUS, **H100)
     return small_book
+
+
+def chapter_page(name, root):
+    book = Book(root)
+    return merge.chapter_page(book.chapters[name], book)
+
+
+def page_notes(name, root):
+    book = Book(root)
+    return list(merge.page_notes(book.chapters[name], book))
 
 
 def by_runner(page, id):
@@ -68,7 +80,7 @@ def test_where_runners_agree_outputs_stand_once_as_in_any_notebook(root):
 
 def test_a_page_holds_the_chapter_as_it_was(root):
     chapter, page = read_chapter("first", root), chapter_page("first", root)
-    for before in chapter.cells:
+    for before in chapter.notebook.cells:
         after = cell(page, before.id)
         assert (after.source, after.metadata.get("tags")) == (
             before.source,
@@ -78,8 +90,9 @@ def test_a_page_holds_the_chapter_as_it_was(root):
 
 
 def test_a_page_is_made_without_changing_anything(root):
-    page = chapter_page("first", root)
-    assert chapter_page("first", root) == page
+    book = Book(root)
+    page = merge.chapter_page(book.chapters["first"], book)
+    assert merge.chapter_page(book.chapters["first"], book) == page
 
 
 def test_a_cell_that_prints_on_one_runner_only_has_tabs(root):
@@ -118,11 +131,11 @@ def test_a_card_has_no_tab_under_the_cells_that_wait(root):
 
 
 def test_whoever_builds_is_told_of_the_cells_that_wait(root):
-    assert list(page_notes("first", root)) == []
+    assert page_notes("first", root) == []
     change_after_recording(root)
     (note,) = page_notes("first", root)
     assert_one_line(note, "outputs/h100/first.ipynb: no tab for show", "make record RUNNER=gpu")
-    assert list(page_notes("second", root)) == []
+    assert page_notes("second", root) == []
 
 
 # No page where outputs are missing or wrong.
@@ -274,7 +287,7 @@ def test_a_plot_has_a_text_in_its_place_even_if_the_chapter_has_none(root):
 
 
 def test_the_text_of_a_chapter_for_its_plot_is_that_of_every_runners(root):
-    chapter = read_chapter("first", root)
+    chapter = read_chapter("first", root).notebook
     cell(chapter, "show").metadata["mystnb"] = {"image": {"alt": "Two bars"}}
     nbformat.write(chapter, root / "notebooks" / "first.ipynb")
     shown = [each for each in chapter_page("first", root).cells if each.metadata.get("runner")]

@@ -1,152 +1,231 @@
-"""Outputs are stale when code or pins change, and only then; they are written whole or not."""
+"""Recordings are stale when what made them changed, and only then; edited ones are refused."""
 
+import json
 import shutil
-from pathlib import Path
 
 import nbformat
 import pytest
 from helpers import (
     CARD,
-    CHAPTERS,
+    H100,
     RECORDED,
     ROOT,
     assert_one_line,
     cell,
     code,
-    contents,
     copy_kernel,
     edit,
     keep,
     notebook,
+    outputs_path,
     read,
-    run_tool,
     write,
 )
 
-from tools.environment import PINS, SetupError, pins_digest
 from tools.errors import BookError
-from tools.run.recordings import (
-    is_stale,
-    outputs_path,
-    printed_cells,
-    read_outputs,
-    recorded_runners,
-    stale_chapters,
-    sync_outputs,
-    waiting_cells,
-)
-from tools.run.runners import (
-    GPU,
-    local_runners,
-    runner_chapters,
-    runner_names,
-    simulator_digest,
-)
-from tools.source.chapters import read_chapter, write_notebook
+from tools.run.provenance import pins_of
+from tools.source.book import Book
+from tools.source.chapters import Chapter
 
 
-def test_chapters_without_outputs_are_stale(small_book):
-    assert stale_chapters("cpu", small_book) == ["first", "second"]
+def reasons(root, folder="cpu"):
+    """Why each chapter that was recorded there is stale, by chapter; None where it is not."""
+    book = Book(root)
+    found = book.recordings[folder].items()
+    return {name: recording.stale_because(book.pins) for name, recording in found}
+
+
+FRESH = {"first": None, "second": None}
 
 
 def test_fresh_outputs_are_not_stale(recorded_book):
-    assert stale_chapters("cpu", recorded_book) == []
+    assert reasons(recorded_book) == FRESH
 
 
 @pytest.mark.parametrize("runner", ["gpu", "simulated"])
 def test_outputs_of_one_runner_are_no_other_runners(recorded_book, runner):
     copy_kernel(recorded_book, runner)
-    assert stale_chapters(runner, recorded_book) == ["first", "second"]
-
-
-def test_outputs_of_a_simulation_are_stale_when_the_simulator_changed(gpu_book):
-    # Under the simulator's own name: outputs of a card are stale for their code alone.
-    copy_kernel(gpu_book, "simulated")
-    facts = {"pins": pins_digest(gpu_book), "simulator": simulator_digest("simulated", gpu_book)}
-    keep(gpu_book, "second", "simulated", {}, **facts)
-    assert stale_chapters("simulated", gpu_book) == ["first"]
-    (gpu_book / "cudasim" / "cards.py").write_text("")
-    assert stale_chapters("simulated", gpu_book) == ["first", "second"]
-    assert stale_chapters("cpu", gpu_book) == []
-
-
-@pytest.mark.parametrize("file", PINS)
-def test_outputs_of_a_card_are_stale_for_their_code_alone(gpu_book, file):
-    def stale():
-        chapter = read_chapter("first", gpu_book)
-        return is_stale(chapter, read_outputs("first", CARD, gpu_book), gpu_book)
-
-    (gpu_book / file).write_text("another-package==1.0\n")
-    (gpu_book / "cudasim" / "cards.py").write_text("")
-    assert not stale()
-    edit(gpu_book, "first", "make", "x = 2")
-    assert stale()
+    book = Book(recorded_book)
+    assert runner in book.runners and book.recording(runner, "first") is None
 
 
 def test_changed_code_makes_its_chapter_stale_and_no_other(recorded_book):
     edit(recorded_book, "first", "make", "x = 2")
-    assert stale_chapters("cpu", recorded_book) == ["first"]
+    assert reasons(recorded_book) == FRESH | {"first": "changed from the cell 'make' on"}
 
 
-@pytest.mark.parametrize("change", ["dropped", "added", "renamed"])
-def test_changed_cells_make_their_chapter_stale(recorded_book, change):
-    cells = {
-        "dropped": [code("a", "1")],
-        "added": [code("sum", "2 + 2"), code("more", "3")],
-        "renamed": [code("total", "2 + 2")],
-    }
-    write(recorded_book, "second", *cells[change])
-    assert stale_chapters("cpu", recorded_book) == ["second"]
+@pytest.mark.parametrize(
+    ("cells", "id"),
+    [
+        ([code("a", "1")], "a"),
+        ([code("sum", "2 + 2"), code("more", "3")], "more"),
+        ([code("total", "2 + 2")], "total"),
+        ([code("one", "1"), code("sum", "2 + 2")], "one"),
+    ],
+)
+def test_changed_cells_make_their_chapter_stale(recorded_book, cells, id):
+    write(recorded_book, "second", *cells)
+    assert reasons(recorded_book) == FRESH | {"second": f"changed from the cell '{id}' on"}
 
 
-@pytest.mark.parametrize("pins", PINS)
-def test_changed_pins_make_all_chapters_stale(recorded_book, pins):
-    with (recorded_book / pins).open("a") as file:
-        file.write("another-package==1.0\n")
-    assert stale_chapters("cpu", recorded_book) == ["first", "second"]
-
-
-@pytest.mark.parametrize("pins", PINS)
-def test_comment_on_a_pin_makes_nothing_stale(recorded_book, pins):
-    path = recorded_book / pins
-    path.write_text(path.read_text().replace("#", "# still:"))
-    assert stale_chapters("cpu", recorded_book) == []
+def test_a_dropped_cell_makes_its_chapter_stale(recorded_book):
+    first = read(recorded_book / "notebooks" / "first.ipynb")
+    write(recorded_book, "first", *first.cells[:-1])
+    assert reasons(recorded_book) == FRESH | {"first": "changed from the cell 'show' on"}
 
 
 def test_prose_and_setup_make_nothing_stale(recorded_book):
     edit(recorded_book, "first", "title", "# Another title")
     edit(recorded_book, "first", "setup", "import os")
-    assert stale_chapters("cpu", recorded_book) == []
+    assert reasons(recorded_book) == FRESH
 
 
-def test_date_and_hardware_make_nothing_stale(recorded_book):
-    path = outputs_path("first", "cpu", recorded_book)
-    outputs = read(path)
-    outputs.metadata.provenance.update(date="1999-01-01", hardware="abacus", python="2.7")
-    nbformat.write(outputs, path)
-    assert stale_chapters("cpu", recorded_book) == []
+def test_date_and_hardware_make_nothing_stale(small_book):
+    keep(small_book, "first", "cpu", {}, date="1999-01-01", hardware="abacus", python="2.7")
+    assert reasons(small_book) == {"first": None}
 
 
-def test_missing_pins_are_told_in_one_line(recorded_book):
-    (recorded_book / PINS[0]).unlink()
-    with pytest.raises(SetupError) as error:
-        stale_chapters("cpu", recorded_book)
-    assert_one_line(str(error.value), PINS[0], "git checkout")
+# Pins.
+
+
+def pin(root, package, version):
+    """Pin a package to another version, or to none; returns the version that it had."""
+    for path in root.glob("requirements*.txt"):
+        lines = path.read_text().splitlines(keepends=True)
+        for number, line in enumerate(lines):
+            if line.startswith(f"{package}=="):
+                lines[number] = f"{package}=={version}\n" if version else ""
+                path.write_text("".join(lines))
+                return line.split()[0].partition("==")[2]
+    raise LookupError(package)
+
+
+@pytest.mark.parametrize("package", ["ipykernel", "nbclient", "pyzmq"])  # pyzmq: for ipykernel
+def test_a_pin_that_executes_every_cell_makes_all_chapters_stale(recorded_book, package):
+    version = pin(recorded_book, package, "0.1")
+    reason = f"{package} is pinned to 0.1, it was {version}"
+    assert reasons(recorded_book) == {"first": reason, "second": reason}
+
+
+def test_a_pin_that_is_gone_makes_chapters_stale(recorded_book):
+    version = pin(recorded_book, "ipykernel", None)
+    assert reasons(recorded_book)["first"] == f"ipykernel is pinned to no version, it was {version}"
+
+
+@pytest.mark.parametrize("package", ["ruff", "sphinx", "torch"])
+def test_a_pin_that_a_chapter_does_not_see_makes_nothing_stale(recorded_book, package):
+    pin(recorded_book, package, "0.1")
+    assert reasons(recorded_book) == FRESH
+
+
+def test_a_chapter_runs_on_what_it_imports_and_on_what_that_needs():
+    pins = Book(ROOT).pins
+    assert {"ruff", "sphinx", "torch", "d2l", "sympy"} <= pins.keys()
+
+    def packages(source):
+        made = pins_of(Chapter("one", notebook(code("a", source))), pins)
+        assert all(pins[name] == version for name, version in made.items())
+        return made.keys() & {"ruff", "sphinx", "torch", "d2l", "sympy", "ipykernel"}
+
+    assert packages("1") == {"ipykernel"}
+    assert packages("import torch.nn") == {"ipykernel", "torch", "sympy"}  # sympy: for torch
+    assert packages("from d2l import torch") == {"ipykernel", "torch", "sympy", "d2l"}
+
+
+@pytest.mark.parametrize("file", ["requirements.txt", "requirements-no-deps.txt"])
+def test_comment_on_a_pin_makes_nothing_stale(recorded_book, file):
+    path = recorded_book / file
+    path.write_text("# Pins\n" + path.read_text().replace("#", "# still:"))
+    assert reasons(recorded_book) == FRESH
+
+
+# What a runner is.
+
+
+@pytest.fixture
+def simulated_book(recorded_book):
+    """The recorded book, and its first chapter as if recorded on two simulated GPUs."""
+    copy_kernel(recorded_book, "simulated")
+    shutil.copytree(ROOT / "cudasim" / "src", recorded_book / "cudasim" / "src")
+    keep(recorded_book, "first", "simulated", {})
+    return recorded_book
+
+
+def change(root, runner, **changes):
+    """Change parts of a kernel specification."""
+    path = root / "kernels" / runner / "kernel.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def specification(root, runner):
+    return json.loads((root / "kernels" / runner / "kernel.json").read_text())
+
+
+def test_another_number_of_gpus_makes_outputs_stale(simulated_book):
+    argv = specification(simulated_book, "simulated")["argv"]
+    argv[argv.index("--simulate") + 1] = "3"
+    change(simulated_book, "simulated", argv=argv)
+    assert reasons(simulated_book, "simulated") == {"first": "the runner simulated changed"}
+    assert reasons(simulated_book) == FRESH
+
+
+def test_a_changed_simulator_makes_its_outputs_stale_and_no_others(simulated_book):
+    (simulated_book / "cudasim" / "src" / "cudasim" / "new.py").write_text("")
+    assert reasons(simulated_book, "simulated") == {"first": "the runner simulated changed"}
+    assert reasons(simulated_book) == FRESH
+
+
+@pytest.mark.parametrize("variable", ["CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED"])
+def test_a_variable_taken_out_of_a_runner_makes_its_outputs_stale(recorded_book, variable):
+    env = specification(recorded_book, "cpu")["env"]
+    env.pop(variable)
+    change(recorded_book, "cpu", env=env)
+    assert set(reasons(recorded_book).values()) == {"the runner cpu changed"}
+
+
+def test_another_start_of_the_kernels_makes_outputs_stale(recorded_book):
+    with (recorded_book / "kernels" / "start.py").open("a") as file:
+        file.write("# changed\n")
+    assert set(reasons(recorded_book).values()) == {"the runner cpu changed"}
+
+
+def test_what_readers_are_told_of_a_runner_makes_nothing_stale(recorded_book):
+    change(recorded_book, "cpu", display_name="Another", metadata={"runner": {"name": "Other"}})
+    assert reasons(recorded_book) == FRESH
+
+
+def test_outputs_of_a_card_are_stale_for_their_code_alone(gpu_book):
+    pin(gpu_book, "ipykernel", "0.1")
+    (gpu_book / "cudasim" / "src" / "cudasim" / "new.py").write_text("")
+    change(gpu_book, "gpu", env={})
+    assert reasons(gpu_book, CARD) == FRESH
+    edit(gpu_book, "first", "make", "x = 2")
+    assert reasons(gpu_book, CARD) == FRESH | {"first": "changed from the cell 'make' on"}
+
+
+# What was not recorded, or not so, is refused.
+
+
+def assert_refused(root, *parts):
+    with pytest.raises(BookError) as error:
+        Book(root).recordings  # noqa: B018
+    assert_one_line(str(error.value), *parts)
+    assert "checkout" not in str(error.value)  # it throws work away
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]"])
-def test_damaged_outputs_are_told_in_one_line(recorded_book, content):
+def test_damaged_outputs_are_refused_in_one_line(recorded_book, content):
     outputs_path("first", "cpu", recorded_book).write_text(content)
-    with pytest.raises(BookError) as error:
-        stale_chapters("cpu", recorded_book)
-    assert_one_line(str(error.value), "outputs/cpu/first.ipynb: ")
+    assert_refused(recorded_book, "outputs/cpu/first.ipynb: ")
 
 
-def test_outputs_without_provenance_are_told_in_one_line(recorded_book):
-    nbformat.write(notebook(code("a", "1")), outputs_path("first", "cpu", recorded_book))
-    with pytest.raises(BookError) as error:
-        read_outputs("first", "cpu", recorded_book)
-    assert_one_line(str(error.value), "outputs/cpu/first.ipynb: ", "make record RUNNER=cpu")
+@pytest.mark.parametrize(("folder", "runner"), [("cpu", "cpu"), ("old", "gpu")])
+def test_outputs_without_provenance_are_refused_in_one_line(recorded_book, folder, runner):
+    path = outputs_path("first", folder, recorded_book)
+    path.parent.mkdir(exist_ok=True)
+    nbformat.write(notebook(code("a", "1")), path)
+    again = f"make record RUNNER={runner} CHAPTERS=first"
+    assert_refused(recorded_book, f"outputs/{folder}/first.ipynb: no provenance", again)
 
 
 def rename_chapter(outputs):
@@ -173,187 +252,151 @@ def drop_cell(outputs):
     outputs.cells.pop()
 
 
+def claim_hardware(outputs):
+    outputs.metadata.provenance.hardware = "Abacus"
+
+
+def claim_version(outputs):
+    outputs.metadata.provenance.versions.torch = "9.0"
+
+
+def drop_seconds(outputs):
+    del outputs.metadata.provenance["seconds"]
+
+
+EDITS = [edit_output, drop_output, swap_key, drop_cell]
+EDITS += [claim_hardware, claim_version, drop_seconds]
+
+
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "why"),
     [
         (rename_chapter, "outputs of the chapter 'second'"),
         (forget_count, "the cell 'make' was not executed"),
-        (edit_output, "edited since it was recorded; 'git checkout outputs/"),
-        (drop_output, "edited since it was recorded"),
-        (swap_key, "edited since it was recorded"),
-        (drop_cell, "edited since it was recorded"),
+        *((fault, "edited since it was recorded") for fault in EDITS),
     ],
 )
-@pytest.mark.parametrize("runner", ["cpu", CARD])
-def test_outputs_that_are_not_as_recorded_are_refused_in_one_line(gpu_book, runner, fault, told):
-    path = outputs_path("first", runner, gpu_book)
+@pytest.mark.parametrize("folder", ["cpu", CARD])
+def test_outputs_that_are_not_as_recorded_are_refused_in_one_line(gpu_book, folder, fault, why):
+    path = outputs_path("first", folder, gpu_book)
     outputs = read(path)
     fault(outputs)
     nbformat.write(outputs, path)
-    with pytest.raises(BookError) as error:
-        read_outputs("first", runner, gpu_book)
     again = "make record RUNNER=cpu CHAPTERS=first"
-    if runner == CARD:
+    if folder == CARD:
         again = "make record RUNNER=gpu CHAPTERS=first PYTHON=python3"
-    assert_one_line(str(error.value), f"outputs/{runner}/first.ipynb: ", told, again)
+    assert_refused(gpu_book, f"outputs/{folder}/first.ipynb: {why}", again)
 
 
 def test_outputs_copied_from_another_chapter_are_refused(recorded_book):
     folder = recorded_book / "outputs" / "cpu"
     shutil.copy(folder / "second.ipynb", folder / "first.ipynb")
-    with pytest.raises(BookError, match=r"^outputs/cpu/first\.ipynb: outputs of the chapter 's"):
-        read_outputs("first", "cpu", recorded_book)
+    assert_refused(recorded_book, "outputs/cpu/first.ipynb: outputs of the chapter 'second'")
 
 
-def test_recorded_runners_are_listed_in_the_order_of_the_tabs(gpu_book):
+@pytest.mark.parametrize("folder", ["cpu", CARD])
+def test_outputs_of_no_chapter_are_refused_in_one_line(gpu_book, folder):
+    path = gpu_book / "outputs" / folder
+    (path / "first.ipynb").rename(path / "old.ipynb")
+    assert_refused(gpu_book, f"outputs/{folder}/old.ipynb: no chapter", "git mv")
+
+
+def test_outputs_of_a_renamed_runner_are_refused_in_one_line(recorded_book):
+    (recorded_book / "kernels" / "cpu").rename(recorded_book / "kernels" / "host")
+    parts = ("recorded on the runner 'cpu'", "kernels/ declares host", "'make book'")
+    assert_refused(recorded_book, "outputs/cpu/first.ipynb: ", *parts)
+    (recorded_book / "outputs" / "cpu").rename(recorded_book / "outputs" / "host")
+    assert_refused(recorded_book, "outputs/host/first.ipynb: ", *parts)
+
+
+@pytest.mark.parametrize(
+    ("folder", "runner", "home"), [("cpu", "gpu", "the name of its card"), (CARD, "cpu", "cpu")]
+)
+def test_outputs_under_the_name_of_another_runner_are_refused(gpu_book, folder, runner, home):
+    outputs = gpu_book / "outputs"
+    (outputs / folder).rename(gpu_book / "away")
+    (outputs / (CARD if runner == "gpu" else runner)).rename(outputs / folder)
+    parts = (f"recorded on the runner '{runner}'", f"outputs/ under {home}; move it there")
+    assert_refused(gpu_book, f"outputs/{folder}/first.ipynb: ", *parts)
+
+
+def test_outputs_of_real_gpus_that_do_not_say_which_are_refused(recorded_book):
+    copy_kernel(recorded_book, "gpu")
+    keep(recorded_book, "first", "h100", {}, runner="gpu")
+    assert_refused(recorded_book, "outputs/h100/first.ipynb: ", "does not say on which")
+
+
+def test_recordings_are_listed_in_the_order_of_the_tabs(gpu_book):
     copy_kernel(gpu_book, "simulated")
-    for folder in ("a100", "simulated"):
-        keep(gpu_book, "second", folder, {})
+    for folder, facts in {"a100": H100, "simulated": {}}.items():
+        keep(gpu_book, "second", folder, {}, **facts)
     (gpu_book / "outputs" / "empty").mkdir()
-    assert recorded_runners(gpu_book) == ["simulated", "cpu", CARD, "a100"]
+    assert list(Book(gpu_book).recordings) == ["simulated", "cpu", CARD, "a100"]
 
 
-@pytest.mark.parametrize("runner", ["cpu", CARD])
-def test_outputs_of_no_chapter_are_refused_in_one_line(gpu_book, runner):
-    folder = gpu_book / "outputs" / runner
-    (folder / "first.ipynb").rename(folder / "old.ipynb")
-    with pytest.raises(BookError) as error:
-        recorded_runners(gpu_book)
-    assert_one_line(str(error.value), f"outputs/{runner}/old.ipynb: no chapter", "git mv")
+# Which of its cells a page can show.
 
 
-def half(path, text, **options):
-    """What `Path.write_text` does on a disk that fills up."""
-    with path.open("w") as file:
-        file.write(text[: len(text) // 2])
-    raise OSError(28, "No space left on device")
-
-
-def never(path, target):
-    raise PermissionError(13, "Permission denied")
-
-
-@pytest.mark.parametrize(("step", "failure"), [("write_text", half), ("replace", never)])
-def test_failed_write_leaves_the_old_file_and_no_part(tmp_path, monkeypatch, step, failure):
-    path = tmp_path / "a.ipynb"
-    write_notebook(notebook(code("a", "1")), path)
-    before = contents(tmp_path)
-    monkeypatch.setattr(Path, step, failure)
-    with pytest.raises(OSError):
-        write_notebook(notebook(code("a", "2")), path)
-    assert contents(tmp_path) == before
-
-
-def test_written_notebook_reads_back_and_ends_in_one_newline(tmp_path):
-    path = tmp_path / "new" / "a.ipynb"
-    write_notebook(notebook(code("a", "1")), path)
-    assert read(path) == notebook(code("a", "1"))
-    assert path.read_text().endswith("}\n")
-    assert [path] == list(path.parent.iterdir())
-
-
-def both(root):
-    return read_chapter("first", root), read_outputs("first", "cpu", root)
+def first_on_cpu(root):
+    return Book(root).recording("cpu", "first")
 
 
 def test_every_cell_of_fresh_outputs_printed_and_none_waits(recorded_book):
-    chapter, outputs = both(recorded_book)
-    assert list(printed_cells(chapter, outputs)) == ["setup", "make", "show"]
-    assert printed_cells(chapter, outputs)["show"].outputs[0].text == "x is 1\n"
-    assert waiting_cells(chapter, outputs) == []
+    recording = first_on_cpu(recorded_book)
+    assert list(recording.cells) == ["setup", "make", "show"]
+    assert recording.cells["show"].outputs[0].text == "x is 1\n"
+    assert recording.waiting == []
 
 
 def test_cells_are_found_by_id_and_not_by_place(recorded_book):
-    chapter, outputs = both(recorded_book)
-    outputs.cells.reverse()
-    assert waiting_cells(chapter, outputs) == []
-    assert printed_cells(chapter, outputs)["show"].outputs[0].text == "x is 1\n"
+    recording = first_on_cpu(recorded_book)
+    recording.notebook.cells.reverse()
+    assert recording.waiting == []
+    assert recording.cells["show"].outputs[0].text == "x is 1\n"
 
 
 def test_cells_wait_from_the_changed_one_on(recorded_book):
     edit(recorded_book, "first", "make", "x = 2")
-    chapter, outputs = both(recorded_book)
-    assert list(printed_cells(chapter, outputs)) == ["setup"]
-    assert waiting_cells(chapter, outputs) == ["make", "show"]
+    recording = first_on_cpu(recorded_book)
+    assert list(recording.cells) == ["setup"]
+    assert recording.waiting == ["make", "show"]
 
 
 def test_a_cell_that_is_new_waits(recorded_book):
-    chapter, outputs = both(recorded_book)
-    outputs.cells = [cell for cell in outputs.cells if cell.id != "show"]
-    assert waiting_cells(chapter, outputs) == ["show"]
+    recording = first_on_cpu(recorded_book)
+    recording.notebook.cells = [each for each in recording.notebook.cells if each.id != "show"]
+    assert recording.waiting == ["show"]
 
 
-def test_sync_carries_tags_and_setup_over_and_no_output_changes(recorded_book):
-    before = read_outputs("first", "cpu", recorded_book)
-    edit(recorded_book, "first", "setup", "import os")
-    chapter = read_chapter("first", recorded_book)
-    cell(chapter, "make").metadata.tags = ["hide-input"]
-    write_notebook(chapter, recorded_book / "notebooks" / "first.ipynb")
-    assert sync_outputs("cpu", recorded_book) == ["first"]
-    after = read_outputs("first", "cpu", recorded_book)
-    assert cell(after, "setup").source == "import os"
-    assert cell(after, "make").metadata.tags == ["hide-input"]
-    assert [cell.outputs for cell in after.cells] == [cell.outputs for cell in before.cells]
-    assert after.metadata.provenance == before.metadata.provenance
-    assert sync_outputs("cpu", recorded_book) == []
-
-
-@pytest.mark.parametrize("command", ["sync", "book"])
-def test_nothing_is_written_where_nothing_changed(recorded_book, command):
-    before = contents(recorded_book / "outputs")
-    if command == "sync":
-        assert sync_outputs("cpu", recorded_book) == []
-    else:
-        assert run_tool(recorded_book, "book").returncode == 0
-    assert contents(recorded_book / "outputs") == before
-
-
-def test_sync_leaves_stale_outputs_alone(recorded_book):
-    before = contents(recorded_book / "outputs")
-    edit(recorded_book, "first", "make", "x = 2")
-    assert sync_outputs("cpu", recorded_book) == []
-    assert contents(recorded_book / "outputs") == before
+# This book's own.
 
 
 @pytest.fixture(scope="module")
-def real_book(tmp_path_factory):
-    """A copy of what the repository records, so that no test can write into it."""
-    root = tmp_path_factory.mktemp("real")
-    for folder in ("notebooks", "outputs", "book", "kernels", "cudasim"):
-        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("tools"))
-    for name in ("_toc.yml", *PINS):
-        shutil.copy(ROOT / name, root)
-    return root
+def book():
+    return Book(ROOT)
 
 
-@pytest.mark.parametrize("runner", local_runners())
-def test_fresh_clone_has_nothing_to_execute(real_book, runner):
-    assert stale_chapters(runner, real_book) == []
+def test_every_recorded_notebook_is_read_and_every_local_runner_has_its_chapters(book):
+    found = {(folder, name) for folder in book.recordings for name in book.recordings[folder]}
+    assert found == set(RECORDED)
+    for runner in book.local_runners:
+        assert {(runner.name, chapter.name) for chapter in book.chapters_of(runner)} <= found
 
 
-@pytest.mark.parametrize("runner", recorded_runners())
-def test_fresh_clone_has_nothing_to_write(real_book, runner):
-    assert sync_outputs(runner, real_book) == []
-
-
-@pytest.mark.parametrize("runner", recorded_runners())
-def test_every_recorded_notebook_belongs_to_a_chapter(runner):
-    recorded = {path.stem for path in (ROOT / "outputs" / runner).iterdir()}
-    assert recorded <= set(CHAPTERS)  # nbval would go on comparing what no page shows
-
-
-@pytest.mark.parametrize("runner", local_runners())
-def test_every_chapter_is_recorded_on_every_local_runner(runner):
-    assert {(runner, name) for name in runner_chapters(runner)} <= set(RECORDED)
-
-
-@pytest.mark.parametrize(("runner", "name"), RECORDED)
-def test_recorded_outputs_say_where_and_when(runner, name):
-    outputs = read_outputs(name, runner)
-    facts = outputs.metadata.provenance
-    assert facts.runner == (runner if runner in runner_names() else GPU)
-    assert {"date", "hardware", "versions", "pins", "seconds"} <= facts.keys()
-    assert ("simulator" in facts) == runner.startswith("simulated")
-    if facts.runner == GPU:
+@pytest.mark.parametrize(("folder", "name"), RECORDED)
+def test_recorded_outputs_are_current_and_say_where_and_when(book, folder, name):
+    recording = book.recording(folder, name)
+    facts = recording.provenance
+    assert {"date", "hardware", "versions", "seconds"} <= facts.keys()
+    if recording.runner.is_local:
+        assert recording.stale_because(book.pins) is None
+        assert {"torch", "ipykernel"} == {
+            "torch",
+            "ipykernel",
+            "ruff",
+            "sphinx",
+        } & facts.pins.keys()
+    else:
         assert facts.card and facts.driver and facts.cuda
-    assert printed_cells(read_chapter(name), outputs)
+    assert recording.synced() == recording  # nothing to write in a fresh clone
+    assert recording.cells

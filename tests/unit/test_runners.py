@@ -1,199 +1,184 @@
-"""Runners are what kernels/ declares; real GPUs are recorded with simulated ones for them."""
+"""Runners are what kernels/ declares, and each is the machine that it says."""
 
-import datetime
+import importlib.util
 import json
-import signal
+import os
 import subprocess
+import sys
 
 import pytest
 import torch
-from helpers import (
-    CARD,
-    ROOT,
-    assert_one_line,
-    contents,
-    copy_kernel,
-    edit,
-    read,
-    run_tool,
-    start_tool,
-)
-from test_execute import kernels_of, wait_until
+from helpers import ROOT, assert_one_line, code, copy_kernel, notebook
 
 from tools.errors import BookError
-from tools.page.merge import chapter_page
-from tools.page.status import chapters_table
-from tools.run.execute import one_at_a_time
-from tools.run.recordings import outputs_path, read_outputs
-from tools.run.runners import (
-    local_runners,
-    runner_chapters,
-    runner_label,
-    runner_legend,
-    runner_names,
-    simulator_digest,
-    use_runner,
-)
-from tools.source.chapters import cell_keys, read_chapter
+from tools.run.execute import execute_one
+from tools.source.book import Book
+from tools.source.chapters import Chapter
+from tools.source.runners import read_runners
+
+RUNNERS = read_runners(ROOT)
 
 # What a kernel.json says.
 
 
 def test_this_books_runners_and_that_two_simulated_gpus_are_shown_first():
-    assert runner_names() == ["simulated", "cpu", "gpu", "simulated-mps"]
-    assert local_runners() == ["simulated", "cpu", "simulated-mps"]
+    assert list(RUNNERS) == ["simulated", "cpu", "gpu", "simulated-mps"]
+    assert [each.name for each in Book(ROOT).local_runners] == ["simulated", "cpu", "simulated-mps"]
 
 
-@pytest.mark.parametrize("runner", runner_names())
+@pytest.mark.parametrize("runner", RUNNERS.values(), ids=RUNNERS)
 def test_every_runner_tells_readers_what_it_is(runner):
-    assert runner_label(runner) != runner and len(runner_legend(runner)) > 20
+    assert runner.label != runner.name and len(runner.legend) > 20
 
 
 def test_what_is_in_kernels_beside_the_runners_is_none(small_book):
     (small_book / "kernels" / "notes").mkdir()
-    assert runner_names(small_book) == ["cpu"]
+    assert list(read_runners(small_book)) == ["cpu"]
 
 
 def test_a_runner_without_metadata_goes_by_its_name_and_has_all_chapters(small_book):
     copy_kernel(small_book, "cpu", "plain", metadata={})
-    assert runner_label("plain", small_book) == "plain"
-    assert runner_chapters("plain", small_book) == ["first", "second"]
+    book = Book(small_book)
+    plain = book.runner("plain")
+    assert (plain.label, plain.legend) == ("plain", "")
+    assert [chapter.name for chapter in book.chapters_of(plain)] == ["first", "second"]
 
 
 def test_a_runner_may_be_for_some_chapters_only(small_book):
     copy_kernel(small_book, "cpu", "extra", metadata={"runner": {"chapters": ["second"]}})
-    assert runner_chapters("extra", small_book) == ["second"]
-    run = run_tool(small_book, "record", "extra", "first")
-    assert run.returncode == 1
-    assert_one_line(run.stderr, "notebooks/first.ipynb: no chapter of extra", "second")
+    book = Book(small_book)
+    assert [chapter.name for chapter in book.chapters_of(book.runner("extra"))] == ["second"]
 
 
 def test_an_unknown_runner_is_told_with_those_there_are(small_book):
     with pytest.raises(BookError) as error:
-        use_runner("toaster", small_book)
+        Book(small_book).runner("toaster")
     assert_one_line(str(error.value), "kernels/: no runner 'toaster'", "cpu")
 
 
-def test_the_simulator_counts_for_the_runners_that_simulate(recorded_on_gpus, gpu_book):
-    assert simulator_digest("cpu", gpu_book) is None
-    before = simulator_digest("gpu", gpu_book)  # here, it simulates
-    assert before == simulator_digest("gpu", recorded_on_gpus)
-    (gpu_book / "cudasim" / "cards.py").write_text("")
-    assert simulator_digest("gpu", gpu_book) != before
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"language": "python"}',
+        '{"argv": "python"}',
+        '{"argv": [], "metadata": []}',
+        '{"argv": [], "metadata": {"runner": "cpu"}}',
+    ],
+)
+def test_broken_kernel_json_is_told_in_one_line(small_book, text):
+    (small_book / "kernels" / "cpu" / "kernel.json").write_text(text)
+    with pytest.raises(BookError) as error:
+        read_runners(small_book)
+    parts = ("kernels/cpu/kernel.json: not a kernel specification", "correct it there")
+    assert_one_line(str(error.value), *parts)
 
 
-def test_make_book_executes_every_local_runner_and_no_other(small_book):
-    specification = json.loads((small_book / "kernels" / "cpu" / "kernel.json").read_text())
-    environment = specification["env"] | {"PLACE": "elsewhere"}
-    copy_kernel(small_book, "cpu", "other", env=environment)
-    copy_kernel(small_book, "cpu", "gpu")
-    edit(small_book, "second", "sum", "import os\nos.environ.get('PLACE', 'here')")
-    run = run_tool(small_book, "book")
-    assert run.returncode == 0, run.stderr
-    told = [f"{runner}: executing first, second" for runner in ("cpu", "other")]
-    assert run.stdout.splitlines() == [*told, "site"]
-    assert sorted(path.name for path in (small_book / "outputs").iterdir()) == ["cpu", "other"]
-    printed = {
-        runner: read(outputs_path("second", runner, small_book)).cells[0].outputs[0].data
-        for runner in ("cpu", "other")
+# What makes outputs the same on every machine: the variables that a kernel needs.
+
+REPEATS = {
+    "PYTHONHASHSEED": "0",  # sets are printed in one order
+    "SOURCE_DATE_EPOCH": "0",  # plots carry no date
+}
+HIDES = {
+    "CUDA_VISIBLE_DEVICES": "-1",  # GPUs of NVIDIA
+    "HIP_VISIBLE_DEVICES": "-1",  # of AMD
+    "ONEAPI_DEVICE_SELECTOR": "*:cpu",  # of Intel
+}
+
+
+@pytest.mark.parametrize("runner", RUNNERS.values(), ids=RUNNERS)
+def test_every_kernel_has_the_variables_that_it_needs(runner):
+    needed = REPEATS | (HIDES if runner.is_local else {})
+    if runner.simulates:
+        needed |= {"CUDASIM_QUIET": "1"}  # no chapter begins with a line about the simulation
+    assert runner.specification["env"] == needed
+    assert ("--hide-accelerators" in runner.specification["argv"]) == runner.is_local  # Apple's
+
+
+CELLS = {
+    "variables": f"import json, os\nprint(json.dumps({{n: os.environ[n] for n in {[*HIDES]}}}))",
+    "hash": "print(hash('tensor'))",
+    "plot": """\
+import io
+import matplotlib.pyplot as plt
+drawing = io.StringIO()
+plt.savefig(drawing, format='svg')
+print('<dc:date>1970-01-01T' in drawing.getvalue())""",
+    "hidden": """\
+import torch
+print(torch.cuda.device_count(), torch.cuda.is_available())
+print(torch.accelerator.device_count(), torch.accelerator.is_available())""",
+    "d2l": "from d2l import torch as d2l\nprint(d2l.Trainer.__name__)",
+}
+
+
+@pytest.fixture(scope="module")
+def printed():
+    """What a kernel of `cpu` prints, started where every variable says something else."""
+    chapter = Chapter("question", notebook(*(code(id, source) for id, source in CELLS.items())))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("JUPYTER_PATH", raising=False)
+        for name in HIDES:
+            patch.setenv(name, "0")
+        patch.setenv("PYTHONHASHSEED", "1")
+        patch.setenv("SOURCE_DATE_EPOCH", "86400")
+        executed = execute_one(chapter, RUNNERS["cpu"])
+    return {
+        cell.id: "".join(each.get("text", "") for each in cell.outputs) for cell in executed.cells
     }
-    assert [data["text/plain"] for data in printed.values()] == ["'here'", "'elsewhere'"]
 
 
-# Recording on GPUs.
+def test_a_kernel_of_cpu_is_told_to_see_no_gpu(printed):
+    assert json.loads(printed["variables"]) == HIDES
 
 
-@pytest.mark.parametrize("name", ["first", "second"])
-def test_outputs_of_gpus_lie_under_the_name_of_the_card_and_say_where_they_were_made(
-    recorded_on_gpus, name
-):
-    outputs = read_outputs(name, CARD, recorded_on_gpus)
-    facts = outputs.metadata.provenance
-    assert (facts.runner, facts.card, facts.chapter) == ("gpu", "2 x Simulated GPU (T4)", name)
-    assert facts.hardware == "Simulated GPU (T4), Simulated GPU (T4)"
-    assert facts.host and facts.driver == "0.0.0" and "cuda" in facts
-    assert facts.versions.torch == torch.__version__
-    assert datetime.date.fromisoformat(facts.date) <= datetime.datetime.now(datetime.UTC).date()
-    assert {each.id: each.metadata.key for each in outputs.cells} == cell_keys(
-        read_chapter(name, recorded_on_gpus)
+def test_a_kernel_of_cpu_sees_no_accelerator(printed):
+    assert printed["hidden"] == "0 False\n0 False\n"
+
+
+def test_a_kernel_of_cpu_prints_the_same_on_every_run(printed):
+    def hash_by(seed):
+        ask = [sys.executable, "-c", CELLS["hash"]]
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        return subprocess.run(ask, env=environment, capture_output=True, text=True).stdout
+
+    assert printed["hash"] == hash_by("0") != hash_by("1")
+    assert printed["plot"] == "True\n"
+
+
+def test_d2l_loads_on_the_cpu_runner(printed):
+    assert printed["d2l"] == "Trainer\n"
+
+
+@pytest.mark.parametrize("name", ["torch", "torchvision", "d2l"])
+def test_mend_of_torchvision_was_tried_with_these_pins(name):
+    # After a bump: does d2l still load without `mend_torchvision`? Then take it out.
+    assert (
+        Book(ROOT).pins[name] == {"torch": "2.13.0", "torchvision": "0.28.0", "d2l": "1.0.3"}[name]
     )
-    assert sorted(path.name for path in (recorded_on_gpus / "outputs").iterdir()) == [CARD, "cpu"]
 
 
-def test_the_page_shows_a_tab_by_card(recorded_on_gpus):
-    cells = chapter_page("first", recorded_on_gpus).cells
-    cpu, card = [each for each in cells if "runner" in each.metadata]
-    assert cpu.metadata.runner["label"] == "No GPU"
-    assert cpu.outputs[-1].data["text/plain"] == "device(type='cpu')"
-    assert card.metadata.runner["label"] == "2 x Simulated GPU (T4)"
-    assert card.outputs[-1].data["text/plain"] == "device(type='cuda', index=0)"
-    for fact in ("Simulated GPU (T4), Simulated GPU (T4)", torch.__version__, "driver 0.0.0"):
-        assert fact in card.metadata.runner["facts"]
+@pytest.fixture
+def start():
+    """kernels/start.py as a module: it is a script, in no package."""
+    spec = importlib.util.spec_from_file_location("start", ROOT / "kernels" / "start.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def test_the_status_page_lists_the_card(recorded_on_gpus):
-    rows = [row for row in chapters_table(recorded_on_gpus) if "2 x Simulated GPU (T4)" in row]
-    assert ["first" in row for row in rows] == [True, False]
-    assert all("driver 0.0.0" in row and "| none |" in row for row in rows)
-
-
-def test_a_second_recording_of_a_card_is_not_made_unless_asked_for(gpu_book):
-    before = contents(gpu_book / "outputs")
-    run = run_tool(gpu_book, "record", "gpu")
-    assert run.returncode == 0, run.stderr
-    assert contents(gpu_book / "outputs") == before
-    for name, line in zip(("first", "second"), run.stdout.splitlines(), strict=True):
-        assert_one_line(line, f"outputs/{CARD}/{name}.ipynb: recorded on ", "and kept", "CHAPTERS=")
-
-
-def test_a_chapter_that_is_named_is_recorded_again(gpu_book):
-    before = contents(gpu_book / "outputs")
-    run = run_tool(gpu_book, "record", "gpu", "second")
-    assert (run.returncode, run.stdout) == (0, ""), run.stderr
-    after = contents(gpu_book / "outputs")
-    assert [path for path in before if before[path] != after[path]] == [
-        outputs_path("second", CARD, gpu_book)
-    ]
-
-
-def test_an_interrupted_recording_leaves_the_earlier(gpu_book):
-    before = contents(gpu_book / "outputs")
-    started = gpu_book / "started"
-    edit(
-        gpu_book,
-        "first",
-        "make",
-        f"open({str(started)!r}, 'w').close()\nimport time\ntime.sleep(60)",
-    )
-    with (gpu_book / "stderr").open("w") as stderr:
-        tool = start_tool(gpu_book, "record", "gpu", stderr=stderr)
-    try:
-        wait_until(started.exists)
-        with pytest.raises(BookError) as error, one_at_a_time(gpu_book):
-            pass
-        assert_one_line(str(error.value), "_build/gpu.lock: another recording uses the GPUs")
-        second = run_tool(gpu_book, "record", "gpu", "second")
-        tool.send_signal(signal.SIGINT)
-        tool.wait(timeout=15)
-        left = kernels_of(gpu_book)
-    finally:
-        for process in [tool, *kernels_of(gpu_book)]:
-            process.kill()
-    assert (tool.returncode, left) == (130, [])
-    assert contents(gpu_book / "outputs") == before
-    assert second.returncode == 1
-    assert_one_line(second.stderr, "error: _build/gpu.lock: another recording uses the GPUs")
-    with one_at_a_time(gpu_book):  # what was interrupted holds nothing
-        pass
-
-
-def test_without_a_gpu_one_line_says_so_and_nothing_is_lost(recorded_book):
-    copy_kernel(recorded_book, "cpu", "gpu")
-    before = contents(recorded_book / "outputs")
-    run = run_tool(recorded_book, "record", "gpu")
-    assert (run.returncode, run.stdout) == (1, "")
-    assert_one_line(run.stderr, "error: kernels/gpu/kernel.json: no GPU that this torch can use")
-    assert contents(recorded_book / "outputs") == before
+def test_apples_accelerator_is_hidden(start, monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.mps, "device_count", lambda: 1)
+    mps = torch.device("mps")
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: mps)
+    assert torch.accelerator.current_accelerator().type == "mps"
+    start.hide_accelerators()
+    assert not torch.backends.mps.is_available() and torch.mps.device_count() == 0
+    assert torch.accelerator.current_accelerator() is None
+    assert not torch.accelerator.is_available() and torch.accelerator.device_count() == 0
 
 
 @pytest.mark.parametrize("target", ["record RUNNER=gpu", "gpu-test"])

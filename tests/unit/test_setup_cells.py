@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 from helpers import CHAPTERS, ROOT, assert_one_line, bare_environment, cell, code, notebook, read
 
-from tools.source.setup_cells import PYTHON, chapter_needs, setup_source
+from tools.source.chapters import Chapter
+from tools.source.pins import read_pins
+from tools.source.repository import Repository
+from tools.source.setup_cells import PYTHON, chapter_needs, chapter_packages, setup_source
 
+SIMULATOR = ROOT / "cudasim" / "src"
 LARGEST = "neural-networks-on-gpus"
 SHELL = """\
 import sys
@@ -233,47 +237,50 @@ subprocess.run = record
 def test_switch_gives_two_gpus_says_so_once_and_leaves_a_simulation_alone():
     count = "\nimport torch\nprint(torch.cuda.device_count())"
     source = source_of("tensors-on-gpus", simulate=True) + count
-    told = run(source, times=2, PYTHONPATH=ROOT).splitlines()
+    told = run(source, times=2, PYTHONPATH=SIMULATOR).splitlines()
     assert len(told) == 3 and "2 simulated GPUs" in told[0] and told[1:] == ["2", "2"]
     three = "import cudasim; cudasim.enable(gpus=3, force=True)"
-    told = run(source, before=three, PYTHONPATH=ROOT, CUDASIM_QUIET="1")
+    told = run(source, before=three, PYTHONPATH=SIMULATOR, CUDASIM_QUIET="1")
     assert told == "3\n"
 
 
 def test_switch_that_is_off_changes_nothing():
     count = "\nimport torch\nprint(torch.cuda.device_count())"
-    off = run(source_of() + count, PYTHONPATH=ROOT, CUDA_VISIBLE_DEVICES="-1")
+    off = run(source_of() + count, PYTHONPATH=SIMULATOR, CUDA_VISIBLE_DEVICES="-1")
     assert off == "0\n"
 
 
 def test_gpu_used_before_the_switch_gets_one_line():
     used = "import cudasim, torch; torch.cuda.is_initialized = lambda: True"
-    told = run(source_of(simulate=True), before=used, PYTHONPATH=ROOT)
+    told = run(source_of(simulate=True), before=used, PYTHONPATH=SIMULATOR)
     assert_one_line(told, "Not ready: this process has used a real GPU", "Restart")
 
 
 def test_needs_are_what_the_chapter_imports():
-    chapter = notebook(
+    cells = [
         code("setup", "import yaml", tags=["setup"]),
         code(
             "a",
             "%matplotlib inline\nimport os.path, torch\nfrom sklearn.datasets import load_digits",
         ),
         code("b", "def f():\n    from PIL import Image\nfrom . import x"),
-    )
+    ]
+    repository = Repository("a", "b", "main")
+
+    def source(chapter):
+        return setup_source(chapter, repository, ROOT)
+
+    chapter = Chapter("first", notebook(*cells))
+    assert chapter_packages(chapter) == {"torch", "numpy", "pillow", "scikit-learn"}
     assert chapter_needs(chapter) == {
         "torch": "torch",
         "numpy": "numpy",
         "PIL": "pillow",
         "sklearn": "scikit-learn",
     }
-    assert "d2l==" not in setup_source(chapter, "https://github.com/a/b", "main")
-    chapter.cells.append(code("c", "from d2l import torch as d2l"))
+    assert "d2l==" not in source(chapter)
+    chapter = Chapter("first", notebook(*cells, code("c", "from d2l import torch as d2l")))
+    assert {"d2l", "torch", "torchvision", "pillow"} < chapter_packages(chapter)
     assert {"torchvision", "scipy", "pandas"} < chapter_needs(chapter).keys()
-    source = setup_source(chapter, "https://github.com/a/b", "main")
-    pin = next(
-        line.split()[0]
-        for line in (ROOT / "requirements-no-deps.txt").read_text().splitlines()
-        if line.startswith("d2l")
-    )
-    assert f"{{'d2l': '{pin}'}}" in source and "'git+https://github.com/a/b@main'" in source
+    assert f"{{'d2l': 'd2l=={read_pins(ROOT)['d2l']}'}}" in source(chapter)
+    assert "'git+https://github.com/a/b@main#subdirectory=cudasim'" in source(chapter)

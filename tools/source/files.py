@@ -59,9 +59,11 @@ def check_writable(folder: Path, root: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_text("?" * 4096)
-        probe.unlink()
     except OSError as error:
         raise cannot_write(folder, root, error) from None
+    finally:
+        if probe.exists():
+            probe.unlink()
 
 
 def cannot_write(path: Path, root: Path, error: OSError) -> BookError:

@@ -141,7 +141,7 @@ def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chap
 
 
 def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> str:
-    """`README.md` with a row for each chapter between the two comments."""
+    """`README.md` with a row for each chapter, and advice, between the two comments."""
     text = read_text(root / "README.md", root)
     if not TABLE.search(text):
         raise BookError(
@@ -153,5 +153,7 @@ def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> 
         services = ", ".join(f"[{link.label}][{link.label} {number}]" for link in links)
         rows.append(f"| [{chapter.title}]({chapter.where}) | {services} |")
         addresses += [f"[{link.label} {number}]: {link.url}" for link in links]
-    block = "\n".join([*rows, "", *addresses]) + "\n"
+    services = launch_links("", repository)
+    advice = " ".join(f"**{link.label}:** {link.advice}." for link in services)
+    block = "\n".join([*rows, "", advice, "", *addresses]) + "\n"
     return TABLE.sub(lambda match: match[1] + block + match[2], text)

@@ -189,11 +189,17 @@ def _read_recording(
     facts = outputs.metadata.get("provenance")
     name = facts.get("runner") if isinstance(facts, dict) else None
     runner = runners.get(name)
-    if name and (runner is None or (runner.is_local and folder != name)):
-        known = ", ".join(runners)
+    if name and runner is None:
         raise BookError(
-            f"{where}: recorded on the runner '{name}', and kernels/ declares {known}; if it was "
-            "renamed, remove this folder and run 'make book', which records it again"
+            f"{where}: recorded on the runner '{name}', and kernels/ declares "
+            f"{', '.join(runners)}; if it was renamed, remove this folder and run 'make book', "
+            "which records it again"
+        )
+    if runner and (folder != name if runner.is_local else folder in runners):
+        home = name if runner.is_local else "the name of its card"
+        raise BookError(
+            f"{where}: recorded on the runner '{name}', whose outputs lie in outputs/ under "
+            f"{home}; move it there"
         )
     command = record_command(folder if folder in runners else GPU, path.stem)
     again = f"record it again: '{command}'"

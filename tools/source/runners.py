@@ -101,7 +101,9 @@ def _read_runner(name: str, root: Path) -> Runner:
         content = json.loads(text)
         if not isinstance(content["argv"], list):
             raise TypeError("'argv' is no list")
-    except (ValueError, KeyError, TypeError) as error:
+        if not isinstance(content.get("metadata", {}).get("runner", {}), dict):
+            raise TypeError("'runner' in its metadata is no object")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BookError(
             f"{where}: not a kernel specification ({error}); correct it there"
         ) from None

@@ -1,0 +1,67 @@
+"""Files are written whole or not at all; what keeps them from being written is one line."""
+
+from pathlib import Path
+
+import pytest
+from helpers import assert_one_line, code, contents, notebook, read
+
+from tools.errors import BookError
+from tools.source.files import check_writable, digest
+from tools.source.notebooks import write_notebook
+
+
+def half(path, text, **options):
+    """What `Path.write_text` does on a disk that fills up."""
+    with path.open("w") as file:
+        file.write(text[: len(text) // 2])
+    raise OSError(28, "No space left on device")
+
+
+def never(path, target):
+    raise PermissionError(13, "Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("step", "failure", "reason"),
+    [
+        ("write_text", half, "No space left on device"),
+        ("replace", never, "Permission denied"),
+    ],
+)
+def test_failed_write_leaves_the_old_file_and_no_part(tmp_path, monkeypatch, step, failure, reason):
+    path = tmp_path / "a.ipynb"
+    write_notebook(notebook(code("a", "1")), path, tmp_path)
+    before = contents(tmp_path)
+    monkeypatch.setattr(Path, step, failure)
+    with pytest.raises(BookError) as error:
+        write_notebook(notebook(code("a", "2")), path, tmp_path)
+    assert_one_line(str(error.value), f"a.ipynb: cannot be written ({reason}); make room")
+    assert contents(tmp_path) == before
+
+
+def test_written_notebook_reads_back_and_ends_in_one_newline(tmp_path):
+    path = tmp_path / "new" / "a.ipynb"
+    write_notebook(notebook(code("a", "1")), path, tmp_path)
+    assert read(path) == notebook(code("a", "1"))
+    assert path.read_text().endswith("}\n")
+    assert [path] == list(path.parent.iterdir())
+
+
+def test_a_folder_that_takes_files_is_writable_and_stays_empty(tmp_path):
+    check_writable(tmp_path / "outputs" / "cpu", tmp_path)
+    assert list((tmp_path / "outputs" / "cpu").iterdir()) == []
+
+
+def test_a_folder_that_takes_no_file_is_found_in_one_line(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    with pytest.raises(BookError, match=r"^file/cpu: cannot be written \(Not a directory\); "):
+        check_writable(tmp_path / "file" / "cpu", tmp_path)
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(BookError, match=r"^outputs: cannot be written \(No space left on device\)"):
+        check_writable(tmp_path / "outputs", tmp_path)
+    assert list((tmp_path / "outputs").iterdir()) == []
+
+
+def test_where_one_text_ends_and_the_next_begins_counts():
+    assert digest(["ab", "c"]) != digest(["a", "bc"]) != digest(["abc"])
+    assert digest(["a", b"b"]) == digest([b"a", "b"])

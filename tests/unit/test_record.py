@@ -1,0 +1,215 @@
+"""What `make book` and `make record` execute, what they leave alone, and what they write."""
+
+import datetime
+import json
+
+import nbformat
+import pytest
+import torch
+from helpers import (
+    CARD,
+    assert_one_line,
+    cell,
+    contents,
+    copy_kernel,
+    edit,
+    outputs_path,
+    read,
+    run_tool,
+)
+
+from tools.page.merge import chapter_page
+from tools.page.status import chapters_table
+from tools.run.provenance import pins_of
+from tools.run.record import stale_runs, sync
+from tools.source.book import Book
+
+
+def stale(root):
+    return [(run.runner.name, run.chapter.name) for run in stale_runs(Book(root))]
+
+
+def test_chapters_without_outputs_are_stale(small_book, capsys):
+    assert stale(small_book) == [("cpu", "first"), ("cpu", "second")]
+    lines = [f"cpu: {name}: never executed" for name in ("first", "second")]
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_fresh_outputs_are_not_stale_and_a_runner_without_any_is(recorded_book):
+    assert stale(recorded_book) == []
+    copy_kernel(recorded_book, "gpu")  # not every machine has one
+    copy_kernel(recorded_book, "simulated")
+    assert stale(recorded_book) == [("simulated", "first"), ("simulated", "second")]
+
+
+def assert_recorded(recording, book):
+    """It says with what the chapter was executed."""
+    chapter, facts = recording.chapter, recording.provenance
+    assert recording.keys == chapter.keys
+    assert facts.runner == recording.notebook.metadata.kernelspec.name == recording.runner.name
+    assert facts.chapter == chapter.name
+    assert datetime.date.fromisoformat(facts.date) <= datetime.datetime.now(datetime.UTC).date()
+    assert facts.versions.torch == torch.__version__
+    assert facts.hardware and facts.seconds > 0
+    assert all("execution" not in each.metadata for each in recording.notebook.cells)  # no time
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_outputs_carry_keys_and_provenance(recorded, name):
+    book = Book(recorded)
+    recording = book.recording("cpu", name)
+    assert_recorded(recording, book)
+    facts = recording.provenance
+    assert facts.kernel == recording.runner.digest
+    assert facts.pins == pins_of(recording.chapter, book.pins)
+
+
+def test_only_the_changed_chapter_is_executed(recorded_book):
+    other = recorded_book / "outputs" / "cpu" / "second.ipynb"
+    before = contents(other.parent)[other]
+    edit(recorded_book, "first", "make", "x = 2")
+    run = run_tool(recorded_book, "book")
+    line, site = run.stdout.splitlines()
+    assert (run.returncode, line) == (0, "cpu: first: changed from the cell 'make' on"), run.stderr
+    assert site == f"site: {recorded_book / '_build' / 'html' / 'index.html'}"
+    assert contents(other.parent)[other] == before
+    show = read(outputs_path("first", "cpu", recorded_book)).cells[-1]
+    assert show.outputs[0].text == "x is 2\n"
+
+
+def test_make_book_executes_every_local_runner_and_no_other(small_book):
+    specification = json.loads((small_book / "kernels" / "cpu" / "kernel.json").read_text())
+    copy_kernel(small_book, "cpu", "other", env=specification["env"] | {"PLACE": "elsewhere"})
+    copy_kernel(small_book, "cpu", "gpu")
+    edit(small_book, "second", "sum", "import os\nos.environ.get('PLACE', 'here')")
+    run = run_tool(small_book, "book")
+    assert run.returncode == 0, run.stderr
+    pairs = [(runner, name) for runner in ("cpu", "other") for name in ("first", "second")]
+    lines = [f"{runner}: {name}: never executed" for runner, name in pairs]
+    assert run.stdout.splitlines()[:-1] == lines
+    assert sorted(path.name for path in (small_book / "outputs").iterdir()) == ["cpu", "other"]
+    printed = {
+        runner: read(outputs_path("second", runner, small_book)).cells[0].outputs[0].data
+        for runner in ("cpu", "other")
+    }
+    assert [data["text/plain"] for data in printed.values()] == ["'here'", "'elsewhere'"]
+
+
+def test_record_executes_the_chapters_that_are_named(small_book):
+    assert run_tool(small_book, "record", "cpu", "--chapters", "second").returncode == 0
+    assert [path.name for path in (small_book / "outputs" / "cpu").iterdir()] == ["second.ipynb"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["cpu", "--chapters", "third"], ["notebooks/third.ipynb: ", "first"]),
+        (["extra", "--chapters", "first"], ["no chapter of extra", "second"]),
+        (["toaster"], ["kernels/: no runner 'toaster'", "cpu, extra"]),
+        ([], ["Makefile: ", "RUNNER=cpu"]),
+    ],
+)
+def test_unknown_names_are_told_in_one_line(small_book, arguments, parts):
+    copy_kernel(small_book, "cpu", "extra", metadata={"runner": {"chapters": ["second"]}})
+    run = run_tool(small_book, "record", *arguments)
+    assert run.returncode == 1
+    assert_one_line(run.stderr, "error: ", *parts)
+
+
+# What no key covers is carried over without an execution.
+
+
+def test_sync_carries_tags_and_setup_over_and_no_output_changes(recorded_book):
+    before = Book(recorded_book).recording("cpu", "first").notebook
+    edit(recorded_book, "first", "setup", "import os")
+    chapter = read(recorded_book / "notebooks" / "first.ipynb")
+    cell(chapter, "make").metadata.tags = ["hide-input"]
+    nbformat.write(chapter, recorded_book / "notebooks" / "first.ipynb")
+    assert sync(Book(recorded_book)) == ["outputs/cpu/first.ipynb"]
+    after = Book(recorded_book).recording("cpu", "first").notebook
+    assert cell(after, "setup").source == "import os"
+    assert cell(after, "make").metadata.tags == ["hide-input"]
+    assert [cell.outputs for cell in after.cells] == [cell.outputs for cell in before.cells]
+    assert after.metadata.provenance == before.metadata.provenance
+    assert sync(Book(recorded_book)) == []
+
+
+@pytest.mark.parametrize("command", ["sync", "book"])
+def test_nothing_is_written_where_nothing_changed(recorded_book, command):
+    before = contents(recorded_book / "outputs")
+    if command == "sync":
+        assert sync(Book(recorded_book)) == []
+    else:
+        assert run_tool(recorded_book, "book").returncode == 0
+    assert contents(recorded_book / "outputs") == before
+
+
+def test_sync_leaves_stale_outputs_alone(recorded_book):
+    before = contents(recorded_book / "outputs")
+    edit(recorded_book, "first", "make", "x = 2")
+    assert sync(Book(recorded_book)) == []
+    assert contents(recorded_book / "outputs") == before
+
+
+# Recording on GPUs: simulated ones stand in for real.
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_outputs_of_gpus_lie_under_the_name_of_the_card_and_say_where_they_were_made(
+    recorded_on_gpus, name
+):
+    book = Book(recorded_on_gpus)
+    recording = book.recording(CARD, name)
+    assert_recorded(recording, book)
+    facts = recording.provenance
+    assert (facts.runner, facts.card) == ("gpu", "2 x Simulated GPU (T4)")
+    assert facts.hardware == "Simulated GPU (T4), Simulated GPU (T4)"
+    assert facts.host and facts.driver == "0.0.0" and "cuda" in facts
+    assert list(book.recordings) == ["cpu", CARD]
+
+
+def test_the_page_shows_a_tab_by_card(recorded_on_gpus):
+    book = Book(recorded_on_gpus)
+    cells = chapter_page(book.chapters["first"], book).cells
+    cpu, card = [each for each in cells if "runner" in each.metadata]
+    assert cpu.metadata.runner["label"] == "No GPU"
+    assert cpu.outputs[-1].data["text/plain"] == "device(type='cpu')"
+    assert card.metadata.runner["label"] == "2 x Simulated GPU (T4)"
+    assert card.outputs[-1].data["text/plain"] == "device(type='cuda', index=0)"
+    for fact in ("Simulated GPU (T4), Simulated GPU (T4)", torch.__version__, "driver 0.0.0"):
+        assert fact in card.metadata.runner["facts"]
+
+
+def test_the_status_page_lists_the_card(recorded_on_gpus):
+    table = chapters_table(Book(recorded_on_gpus))
+    rows = [row for row in table if "2 x Simulated GPU (T4)" in row]
+    assert ["first" in row for row in rows] == [True, False]
+    assert all("driver 0.0.0" in row and "| none |" in row for row in rows)
+
+
+def test_a_second_recording_of_a_card_is_not_made_unless_asked_for(gpu_book):
+    before = contents(gpu_book / "outputs")
+    run = run_tool(gpu_book, "record", "gpu")
+    assert run.returncode == 0, run.stderr
+    assert contents(gpu_book / "outputs") == before
+    for name, line in zip(("first", "second"), run.stdout.splitlines(), strict=True):
+        parts = (f"outputs/{CARD}/{name}.ipynb: recorded on ", "left as it is", "CHAPTERS=")
+        assert_one_line(line, *parts)
+
+
+def test_a_chapter_that_is_named_is_recorded_again(gpu_book):
+    before = contents(gpu_book / "outputs")
+    run = run_tool(gpu_book, "record", "gpu", "--chapters", "second")
+    assert (run.returncode, run.stdout) == (0, ""), run.stderr
+    after = contents(gpu_book / "outputs")
+    changed = [path for path in before if before[path] != after[path]]
+    assert changed == [outputs_path("second", CARD, gpu_book)]
+
+
+def test_without_a_gpu_one_line_says_so_and_nothing_is_lost(recorded_book):
+    copy_kernel(recorded_book, "cpu", "gpu")
+    before = contents(recorded_book / "outputs")
+    run = run_tool(recorded_book, "record", "gpu")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert_one_line(run.stderr, "error: kernels/gpu/kernel.json: no GPU that this torch can use")
+    assert contents(recorded_book / "outputs") == before
