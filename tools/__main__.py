@@ -62,6 +62,13 @@ def compare(arguments: argparse.Namespace) -> None:
         print(f"gpu: nothing executed, nothing compared: {reason}")
 
 
+def test(arguments: argparse.Namespace) -> None:
+    """Run the stages of `make test`: all of them, or those that are named."""
+    from tools.stages import run_stages
+
+    run_stages(arguments.stages)
+
+
 def clear(arguments: argparse.Namespace) -> None:
     """Take outputs and execution counts out of the chapters."""
     from tools.source.chapters import clear_outputs
@@ -106,6 +113,7 @@ def main() -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, function in {
         "book": book,
+        "test": test,
         "record": record,
         "compare": compare,
         "clear": clear,
@@ -116,6 +124,9 @@ def main() -> int:
     }.items():
         command = commands.add_parser(name, help=function.__doc__)
         command.set_defaults(function=function)
+        if function is test:
+            help = "run the stages whose names hold this"
+            command.add_argument("stages", nargs="*", metavar="STAGE", help=help)
         if function is record:
             command.add_argument("runner", nargs="?")
             command.add_argument("chapters", nargs="*")
@@ -139,8 +150,9 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
-    except KeyboardInterrupt:
-        print("\ninterrupted: what was finished is kept, nothing is half-written", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        kept = "interrupted: what was finished is kept, nothing is half-written"
+        print(f"\n{interrupt or kept}", file=sys.stderr)
         return 130
     return 0
 

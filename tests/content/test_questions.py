@@ -4,7 +4,6 @@ import re
 from collections import Counter
 
 import pytest
-from browsing import opened
 from bs4 import BeautifulSoup
 from helpers import CHAPTERS, ROOT, notebook, prose, read
 from markdown_it import MarkdownIt
@@ -183,100 +182,3 @@ def test_no_question_is_told_by_its_id_only():
         chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
         told = [cell.id for cell in chapter.cells if cell.id.startswith("check-")]
         assert told == [cell.id for cell in questions(chapter)]
-
-
-# In the browser
-
-ACTIVE = """() => {
-  const all = [...document.querySelectorAll('details.choice > summary')];
-  return [all.indexOf(document.activeElement), document.activeElement === document.body];
-}"""
-SEEN = "choice => [...choice.querySelectorAll(':scope > p')].some(p => p.checkVisibility())"
-OUTLINE = "summary => getComputedStyle(summary).outlineStyle"
-
-
-def keyboard_faults(page):
-    """Tab through the page, press Enter on every choice: what is not reached, seen or opened."""
-    details = page.locator("details.choice")
-    waiting, faults = set(range(details.count())), []
-    for _ in range(1000):
-        page.keyboard.press("Tab")
-        place, left = page.evaluate(ACTIVE)
-        if left or not waiting:
-            break
-        if place not in waiting:
-            continue
-        waiting.remove(place)
-        one = details.nth(place)
-        if one.locator("summary").evaluate(OUTLINE) == "none":
-            faults.append(f"choice {place}: focus not seen")
-        if one.evaluate(SEEN):
-            faults.append(f"choice {place}: feedback seen before it is asked for")
-        page.keyboard.press("Enter")
-        if not one.evaluate(SEEN):
-            faults.append(f"choice {place}: Enter does not show the feedback")
-    return faults + [f"choice {place}: not reached by Tab" for place in sorted(waiting)]
-
-
-def small_targets(page):
-    """Choices too low for a finger: below 44 pixels."""
-    found = page.locator("details.choice > summary, details.solution > summary").all()
-    heights = [summary.bounding_box()["height"] for summary in found]
-    return [height for height in heights if height < 44]
-
-
-def unprinted(page):
-    """Choices and solutions that paper would show without what is folded in them."""
-    page.emulate_media(media="print")
-    folded = page.locator("details.choice > :not(summary), details.solution > :not(summary)")
-    return [
-        part.inner_text() for part in folded.all() if not part.evaluate("e => e.checkVisibility()")
-    ]
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_choices_open_by_keyboard_with_the_network_off(browser, site, name):
-    with opened(browser, site, f"notebooks/{name}.html") as (page, faults):
-        page.context.set_offline(True)
-        assert page.locator("details.choice").count() >= 4 * 3
-        assert keyboard_faults(page) == []
-        assert faults == []
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_choices_are_large_enough_for_a_finger_and_shown_on_paper(browser, site, name):
-    viewport = {"width": 360, "height": 740}
-    with opened(browser, site, f"notebooks/{name}.html", viewport=viewport) as (page, faults):
-        assert small_targets(page) == []
-        assert unprinted(page) == []
-        assert faults == []
-
-
-SOUND = f'<details class="choice"><summary>A</summary><p>No. {LONG}</p></details>'
-
-
-@pytest.mark.parametrize(
-    ("page_text", "fault"),
-    [
-        (SOUND.replace("<summary>", '<summary tabindex="-1">'), "not reached"),
-        (SOUND.replace("<summary>", '<summary style="outline: none">'), "focus not seen"),
-        (SOUND.replace("<summary>", '<summary onclick="return false">'), "does not show"),
-        (SOUND.replace("<p>", "<p hidden>"), "does not show"),
-        (SOUND.replace("<details", "<details open"), "before it is asked for"),
-    ],
-)
-def test_a_choice_that_keys_do_not_open_is_noticed(browser, tmp_path, page_text, fault):
-    (tmp_path / "sound.html").write_text(SOUND)
-    (tmp_path / "page.html").write_text(page_text)
-    with opened(browser, tmp_path, "sound.html") as (page, _):
-        assert keyboard_faults(page) == []
-    with opened(browser, tmp_path, "page.html") as (page, _):
-        assert any(fault in found for found in keyboard_faults(page))
-
-
-def test_a_low_choice_and_one_that_paper_hides_are_noticed(browser, tmp_path):
-    """As they are without our style sheet."""
-    (tmp_path / "page.html").write_text(SOUND)
-    with opened(browser, tmp_path, "page.html") as (page, _):
-        assert small_targets(page) != []
-        assert unprinted(page) != []
