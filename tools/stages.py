@@ -51,15 +51,15 @@ def all_stages(root: Path = ROOT) -> list[Stage]:
     Raises BookError if a runner of `kernels/` is recorded nowhere, or a recorded one is not
     in `kernels/`.
     """
-    side_by_side = ("pytest", "-n", WORKERS)
-    by_file = (*side_by_side, "--dist", "loadfile")  # a file's tests share what is costly
+    side_by_side = ("pytest", "-n", WORKERS, "--dist", "worksteal")
     return [
         *(stage for runner in compared_runners(root) for stage in _nbval_stages(runner, root)),
         Stage("lint", ("ruff", "check", ".")),
         Stage("format", ("ruff", "format", "--check", ".")),
         Stage("unit", side_by_side, ("tests/unit",)),
-        Stage("content", side_by_side, ("tests/content",)),
-        Stage("site", by_file, ("tests/site",)),
+        # Chapters side by side, each with a thread for every core, would wait for each other.
+        Stage("content", side_by_side, ("tests/content",), {"OMP_NUM_THREADS": "1"}),
+        Stage("site", side_by_side, ("tests/site",)),
         Stage("simulator", side_by_side, (SIMULATOR,)),
         Stage("fidelity", side_by_side, ("tests/fidelity",)),
         Stage("gpu", ("tools", "compare", "--if-any")),
