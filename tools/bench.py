@@ -33,6 +33,7 @@ from tools.source.chapters import (
     tags,
     write_notebook,
 )
+from tools.stages import times_path
 
 RUNS = 3
 
@@ -43,6 +44,7 @@ def measure(root: Path = ROOT) -> None:
         clone = Path(folder) / "clone"
         _git("clone", "--quiet", str(root), str(clone), folder=root)
         figures = [*_builds(clone), *_page_weight(clone), _slowest(clone), *_simulation(clone)]
+    figures += _tests(root)
     result = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "hardware": f"{processor()}, {os.cpu_count()} cores",
@@ -155,6 +157,17 @@ def _simulation(clone: Path) -> list[dict]:
         raise BookError(f"cudasim.bench: failed in a fresh clone: {run.stderr.strip()}")
     rows = json.loads(run.stdout.splitlines()[-1])
     return [row | {"command": "python -m cudasim.bench"} for row in rows]
+
+
+def _tests(root: Path) -> list[dict]:
+    """What `make test` took here when all of it last passed, and each of its stages."""
+    if not times_path(root).is_file():
+        print("measuring: no time of 'make test', which has not passed here yet", file=sys.stderr)
+        return []
+    seconds = json.loads(times_path(root).read_text(encoding="utf-8"))["seconds"]
+    total = _figure("All tests", round(sum(seconds.values())), "s", "make test", "480 s, two cores")
+    stages = [_figure(f"Tests: {name}", each, "s", "make test") for name, each in seconds.items()]
+    return [total, *stages]
 
 
 def _page_weight(clone: Path) -> list[dict]:

@@ -14,10 +14,14 @@ def pytest_configure(config):
         raise pytest.UsageError(missing())
 
 
+def pytest_runtest_setup(item):
+    """Skip what needs a browser that cannot run: skipped here, the reason is said once for all."""
+    if "browser" in item.fixturenames and missing():
+        pytest.skip(missing())
+
+
 @pytest.fixture(scope="module")  # while it runs, nothing else can use asyncio
 def browser():
-    """One Chromium for a file of tests; where it cannot run, they are skipped."""
-    if reason := missing():
-        pytest.skip(reason)
+    """One Chromium for a file of tests."""
     with chromium() as program:
         yield program

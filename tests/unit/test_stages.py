@@ -16,6 +16,7 @@ import pytest
 from helpers import RECORDED, ROOT, assert_one_line, copy_kernel
 from test_execute import wait_until
 
+from tools import bench
 from tools import stages as module
 from tools.errors import BookError
 from tools.stages import Stage, all_stages, chosen_stages, run_stages, times_path, uncovered
@@ -237,3 +238,11 @@ def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book, sent):
     assert_one_line(told, "interrupted in the stage stubborn; not run: second, last")
     commands = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
     assert [line for line in commands if mark in line or str(book) in line] == []
+
+
+def test_the_times_are_what_make_bench_reports(tmp_path, capsys):
+    assert bench._tests(tmp_path) == []
+    assert "no time of 'make test'" in capsys.readouterr().err
+    module.write_times({"unit": 61.04, "site": 30.0}, tmp_path)
+    rows = [(row["what"], row["value"], row["unit"]) for row in bench._tests(tmp_path)]
+    assert rows == [("All tests", 91, "s"), ("Tests: unit", 61.0, "s"), ("Tests: site", 30.0, "s")]
