@@ -152,7 +152,7 @@ def main() -> int:
         return 1
     except KeyboardInterrupt as interrupt:
         kept = "interrupted: what was finished is kept, nothing is half-written"
-        print(f"\n{interrupt or kept}", file=sys.stderr)
+        print(f"\n{str(interrupt) or kept}", file=sys.stderr)
         return 130
     return 0
 

@@ -27,7 +27,7 @@ GPU = "gpu"  # compared by a stage of its own, on machines that have one
 SIMULATOR = "tests/simulator"
 ELSEWHERE = ("tests/cleanroom",)  # run by `make cleanroom`
 WORKERS = str(min(os.cpu_count() or 1, 4))  # each may need a GB of memory
-PATIENCE = 5  # seconds that an interrupted stage has for its cleaning up
+PATIENCE = 2  # seconds that an interrupted stage has for its cleaning up
 
 
 @dataclass(frozen=True)
