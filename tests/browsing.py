@@ -24,10 +24,10 @@ INSTALL = "on Debian, 'apt-get install chromium libatomic1'"  # the second for N
 
 @functools.cache
 def missing():
-    """What a browser lacks on this machine, in one line with the mend; None if nothing.
+    """What a browser lacks on this machine, in one line that says what to install; None if nothing.
 
-    Both programs are started once by themselves: Playwright itself tells of a driver that
-    does not start by a closed connection.
+    Both programs are started once by themselves: Playwright itself reports a driver that
+    does not start as a closed connection.
     """
     program = chromium_program()
     if program is None:

@@ -151,8 +151,8 @@ def main() -> int:
         )
         return 1
     except KeyboardInterrupt as interrupt:
-        kept = "interrupted: what was finished is kept, nothing is half-written"
-        print(f"\n{str(interrupt) or kept}", file=sys.stderr)
+        default = "interrupted: what was finished is kept, nothing is half-written"
+        print(f"\n{str(interrupt) or default}", file=sys.stderr)
         return 130
     return 0
 

@@ -103,7 +103,7 @@ def _recorded_files(root: Path) -> Iterator[Path]:
     for path in (root / "outputs").glob("*/*.ipynb"):
         try:
             metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
-        except (ValueError, KeyError):  # a stage tells what is wrong with the file
+        except (ValueError, KeyError):  # a stage reports what is wrong with the file
             metadata = {}
         if metadata.get("provenance", {}).get("runner") != GPU:
             yield path
@@ -223,7 +223,7 @@ def end(process: subprocess.Popen) -> None:
 
 
 def times_path(root: Path = ROOT) -> Path:
-    """Where the times of the last whole run that passed are kept."""
+    """Where the times of the last whole run that passed are written."""
     return root / "_build" / "test-times.json"
 
 

@@ -91,7 +91,7 @@ def test_a_new_folder_of_tests_and_a_new_runner_are_missed(book):
     assert_one_line(str(error.value), "outputs/fresh: nothing is recorded", "RUNNER=fresh")
 
 
-def test_outputs_without_a_kernel_are_told_in_one_line(book):
+def test_outputs_without_a_kernel_are_reported_in_one_line(book):
     shutil.move(book / "kernels" / "cpu", book / "kernels" / "renamed")
     with pytest.raises(BookError) as error:
         all_stages(book)
@@ -217,7 +217,7 @@ def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book, sent):
         """)
     )
 
-    def heed():
+    def catch_ctrl_c():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -227,15 +227,15 @@ def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book, sent):
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=heed,
+        preexec_fn=catch_ctrl_c,
     )
     wait_until((book / "started").exists)
     start = time.monotonic()
     run.send_signal(sent)
-    _, told = run.communicate(timeout=30)
+    _, said = run.communicate(timeout=30)
     assert time.monotonic() - start < 10
     assert run.returncode == 130
-    assert_one_line(told, "interrupted in the stage stubborn; not run: second, last")
+    assert_one_line(said, "interrupted in the stage stubborn; not run: second, last")
     commands = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
     assert [line for line in commands if mark in line or str(book) in line] == []
 
