@@ -3,8 +3,6 @@ PYTHON ?= python3
 VENV := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python.exe,.venv/bin/python)
 # On Windows, where Python's default is another encoding.
 export PYTHONUTF8 := 1
-NBVAL := JUPYTER_PATH=$(CURDIR) $(VENV) -m pytest -n 2 --dist loadfile --nbval \
-	--nbval-sanitize-with tests/sanitize.cfg
 
 help:            ## list the commands
 	@grep -E '^[a-z-]+: *.*##' Makefile | sed -E 's/:[^#]*##/:\t/' | expand -t 16
@@ -15,18 +13,8 @@ environment:     ## set up .venv with the pins, if need be
 book: environment      ## execute what is stale, build the site in _build/html
 	@$(VENV) -m tools book
 
-test: environment      ## everything that must hold
-	$(VENV) -m ruff check .
-	$(VENV) -m ruff format --check tools cudasim kernels tests
-	$(VENV) -m pytest tests --ignore tests/cleanroom
-	$(VENV) -m pytest -n 2 cudasim/tests
-	OMP_NUM_THREADS=1 $(NBVAL) --nbval-kernel-name cpu outputs/cpu
-	OMP_NUM_THREADS=2 $(NBVAL) --nbval-kernel-name cpu outputs/cpu
-	ATEN_CPU_CAPABILITY=default $(NBVAL) --nbval-kernel-name cpu outputs/cpu
-	OMP_NUM_THREADS=1 $(NBVAL) --nbval-kernel-name simulated outputs/simulated
-	OMP_NUM_THREADS=2 $(NBVAL) --nbval-kernel-name simulated outputs/simulated
-	$(NBVAL) --nbval-kernel-name simulated-mps outputs/simulated-mps
-	$(VENV) -m tools compare --if-any
+test: environment      ## everything that must hold: [STAGE="nbval site"] for some stages only
+	@$(VENV) -m tools test $(STAGE)
 
 record:          ## execute chapters on a runner: RUNNER=cpu|simulated|simulated-mps|gpu [CHAPTERS=...]
 ifneq ($(RUNNER),gpu)
@@ -58,7 +46,7 @@ colab:           ## survey cudasim on the torch that Colab ships, a CUDA build: 
 
 cold:            ## chapters and simulator on PYTHON as it is: no .venv, outputs thrown away
 	$(PYTHON) -m jupyter execute --kernel_name=python3 notebooks/*.ipynb
-	JUPYTER_PATH=$(CURDIR) $(PYTHON) -m jupyter execute --kernel_name=simulated notebooks/*.ipynb
+	JUPYTER_PATH='$(CURDIR)' $(PYTHON) -m jupyter execute --kernel_name=simulated notebooks/*.ipynb
 	$(PYTHON) -m pytest cudasim/tests
 
 chapter: environment   ## make a new chapter from a template: NAME=streams-and-events

@@ -2,13 +2,12 @@
 
 import functools
 import http.server
-import os
 import shutil
+import subprocess
 import sys
 import threading
 from contextlib import contextmanager
 
-import pytest
 from playwright.sync_api import sync_playwright
 
 QUIET = (  # Chromium itself asks other hosts unless it is told not to
@@ -20,19 +19,40 @@ QUIET = (  # Chromium itself asks other hosts unless it is told not to
     "--disable-component-update",
     "--disable-sync",
 )
+INSTALL = "on Debian, 'apt-get install chromium libatomic1'"  # the second for Node.js from 25 on
+
+
+@functools.cache
+def missing():
+    """What a browser lacks on this machine, in one line that says what to install; None if nothing.
+
+    Both programs are started once by themselves: Playwright itself reports a driver that
+    does not start as a closed connection.
+    """
+    program = chromium_program()
+    if program is None:
+        return f"browser: no Chromium on this machine; {INSTALL}"
+    for name, command in {
+        "Playwright's driver": [sys.executable, "-m", "playwright", "--version"],
+        "Chromium": [program, "--version"],
+    }.items():
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode:
+            last = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
+            return f"browser: {name} does not start ({last}); {INSTALL}"
+    return None
+
+
+def chromium_program():
+    """Where the system's Chromium is; None if it has none."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @contextmanager
 def chromium():
-    """The system's Chromium; without one a test skips, but on Linux's CI it fails."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        reason = "no Chromium on this machine; on Debian, 'apt-get install chromium'"
-        if os.environ.get("CI") and sys.platform == "linux":
-            pytest.fail(reason)
-        pytest.skip(reason)
+    """The system's Chromium, driven by Playwright."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=QUIET)
+        browser = playwright.chromium.launch(executable_path=chromium_program(), args=QUIET)
         yield browser
         browser.close()
 

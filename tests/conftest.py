@@ -1,9 +1,10 @@
 """Tiny books: each test gets its own, and none writes into the repository."""
 
+import os
 import shutil
 
 import pytest
-from browsing import chromium
+from filelock import FileLock
 from helpers import ROOT, WHERE, build_site, code, edit, prose, run_tool, stand_in, write
 
 from tools.page.site import SITE, is_current
@@ -68,13 +69,34 @@ def small_book(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def recorded(tmp_path_factory):
+def once(tmp_path_factory):
+    """Makes a folder once for all workers of a run: `once(name, make)`, with `make(folder)`."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+
+    def made(name, make):
+        folder, half = base / name, base / f"{name}.part"
+        with FileLock(base / f"{name}.lock"):
+            if not folder.exists():
+                make(half)
+                half.rename(folder)
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def recorded(once):
     """The root of that book, executed on `cpu`: executed once, so read it only."""
-    root = make_book(tmp_path_factory.mktemp("recorded") / "book")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("JUPYTER_PATH", raising=False)
-        record(["cpu"], [], Book(root))
-    return root
+
+    def make(root):
+        make_book(root)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv("JUPYTER_PATH", raising=False)
+            record(["cpu"], [], Book(root))
+
+    return once("recorded", make)
 
 
 @pytest.fixture
@@ -84,18 +106,21 @@ def recorded_book(recorded, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def recorded_on_gpus(recorded, tmp_path_factory):
+def recorded_on_gpus(recorded, once):
     """That book with simulated GPUs for real ones, executed on them: read it only.
 
     The recorder runs as a command, as for whoever has a GPU.
     """
-    root = shutil.copytree(recorded, tmp_path_factory.mktemp("gpus") / "book")
-    stand_in(root)
-    edit(root, "first", "show", WHERE)
-    record(["cpu"], ["first"], Book(root))
-    run = run_tool(root, "record", "gpu")
-    assert run.returncode == 0, run.stderr
-    return root
+
+    def make(root):
+        shutil.copytree(recorded, root)
+        stand_in(root)
+        edit(root, "first", "show", WHERE)
+        record(["cpu"], ["first"], Book(root))
+        run = run_tool(root, "record", "gpu")
+        assert run.returncode == 0, run.stderr
+
+    return once("recorded-on-gpus", make)
 
 
 @pytest.fixture
@@ -109,10 +134,3 @@ def site():
     """The folder of this repository's site, built if an input of it changed."""
     with one_at_a_time(ROOT):  # another process of these tests may need it, too
         return ROOT / SITE if is_current(ROOT) else build_site(ROOT)
-
-
-@pytest.fixture(scope="module")  # while it runs, nothing else can use asyncio
-def browser():
-    """One Chromium for a file of tests."""
-    with chromium() as program:
-        yield program

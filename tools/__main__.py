@@ -64,6 +64,13 @@ def compare(arguments: argparse.Namespace) -> None:
         print(f"gpu: nothing executed, nothing compared: {reason}")
 
 
+def test(arguments: argparse.Namespace) -> None:
+    """Run the stages of `make test`: all of them, or those that are named."""
+    from tools.stages import run_stages
+
+    run_stages(arguments.stages)
+
+
 def clear(arguments: argparse.Namespace) -> None:
     """Take outputs and execution counts out of the chapters."""
     from tools.source.chapters import clear_outputs
@@ -143,7 +150,7 @@ def survey(arguments: argparse.Namespace) -> None:
     record_survey(ROOT)
 
 
-COMMANDS = (book, record, compare, chapter, lab, clear, figures, rules, links, bench, survey)
+COMMANDS = (book, test, record, compare, chapter, lab, clear, figures, rules, links, bench, survey)
 
 
 def read_arguments() -> argparse.Namespace:
@@ -153,6 +160,9 @@ def read_arguments() -> argparse.Namespace:
     for function in COMMANDS:
         command = commands.add_parser(function.__name__, help=function.__doc__)
         command.set_defaults(function=function)
+        if function is test:
+            help = "run the stages whose names hold this"
+            command.add_argument("stages", nargs="*", metavar="STAGE", help=help)
         if function is record:
             command.add_argument("runners", nargs="*", metavar="RUNNER")
             command.add_argument("--chapters", nargs="*", default=[], metavar="NAME")
@@ -183,8 +193,9 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
-    except KeyboardInterrupt:
-        print("\ninterrupted: what was finished stays, nothing is half-written", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        default = "interrupted: what was finished stays, nothing is half-written"
+        print(f"\n{str(interrupt) or default}", file=sys.stderr)
         return 130
     return 0
 

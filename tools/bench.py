@@ -28,9 +28,9 @@ from tools.source.book import Book
 from tools.source.files import read_text, write_json
 from tools.source.notebooks import write_notebook
 from tools.source.runners import SIMULATOR
+from tools.stages import TIMES
 
 RUNS = 3
-TIMES = "_build/test-times.json"  # what 'make test' writes
 
 
 def measure(root: Path) -> None:

@@ -36,7 +36,17 @@ def nbval_cells(path):
 
 def run_nbval(folder, *options, kernels=ROOT):
     """Run nbval on what `folder` holds; returns the exit code and the names of failed cells."""
-    pytest_options = ["-p", "no:cacheprovider", "--tb=no", "-q", "-rfE", "--rootdir", str(folder)]
+    pytest_options = [
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--tb=no",
+        "-q",
+        "-rfE",
+        "--rootdir",
+        str(folder),
+    ]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "--nbval", *pytest_options, *options, str(folder)],
         cwd=folder,

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from browsing import opened
+from bs4 import BeautifulSoup
 from fontTools.ttLib import TTFont
 from helpers import ROOT
 
@@ -185,49 +186,38 @@ def unmarked(page):
             found.append(control[1])
 
 
-@pytest.fixture(scope="module")
-def visits(browser, site):
-    """What every check found on every page: by name of the check and of the page."""
-    found = {}
-    for path in sorted(site.rglob("*.html")):
-        name, asked = path.relative_to(site).as_posix(), []
-        if name == "index.html":  # only leads to another page
-            continue
-        options = {"viewport": {"width": WIDE, "height": 740}, "asked": asked}
-        with opened(browser, site, name, **options) as (page, faults):
-            checks = {
-                "load": faults,
-                "weight": weight_faults(site, asked),
-                "shift": shift_faults(page),
-                "head": head_faults(page),
-                "favicon": favicon_faults(page),
-                "images": [],
-                "icons": icon_faults(page, site),
-                "axe": [],
-                "overflow": [],
-                "said": head(page),
-            }
-            for look in looks(page):
-                checks["axe"] += [f"{look}: {fault}" for fault in violations(page)]
-                checks["images"] += [f"{look}: {fault}" for fault in image_faults(page)]
-                checks["overflow"] += [f"{look}: {fault}" for fault in overflows(page)]
-        for check, result in checks.items():
-            found.setdefault(check, {})[name] = result
-    return found
+PAGES = sorted(f"{name}.html" for name in (*Book().documents, "search"))
 
 
-@pytest.mark.parametrize(
-    "check",
-    ["load", "axe", "overflow", "head", "favicon", "images", "icons", "shift", "weight"],
-)
-def test_no_page_has_a_fault(visits, check):
-    assert visits[check]
-    assert {name: faults for name, faults in visits[check].items() if faults} == {}
+def test_these_are_all_pages(site):
+    built = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
+    assert built - {"index.html"} == set(PAGES)  # which only leads to another page
 
 
-@pytest.mark.parametrize("words", ["title", "descriptions"])
-def test_no_two_pages_say_the_same_of_themselves(visits, words):
-    said = [str(page[words]) for page in visits["said"].values()]
+@pytest.mark.parametrize("name", PAGES)
+def test_page_has_no_fault(browser, site, name):
+    asked = []
+    options = {"viewport": {"width": WIDE, "height": 740}, "asked": asked}
+    with opened(browser, site, name, **options) as (page, faults):
+        found = {
+            "load": faults,
+            "weight": weight_faults(site, asked),
+            "shift": shift_faults(page),
+            "head": head_faults(page),
+            "favicon": favicon_faults(page),
+            "icons": icon_faults(page, site),
+        }
+        for look in looks(page):
+            found[f"axe, {look}"] = violations(page)
+            found[f"images, {look}"] = image_faults(page)
+            found[f"overflow, {look}"] = overflows(page)
+    assert {check: faults for check, faults in found.items() if faults} == {}
+
+
+@pytest.mark.parametrize("words", ["title", "meta[name=description]"])
+def test_no_two_pages_say_the_same_of_themselves(site, words):
+    pages = [BeautifulSoup((site / name).read_bytes(), "html.parser") for name in PAGES]
+    said = [str(page.select(words)) for page in pages]
     assert sorted(said) == sorted(set(said))
 
 

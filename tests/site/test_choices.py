@@ -1,10 +1,8 @@
-"""Questions on their pages: choices open by keyboard, offline, and are shown on paper."""
+"""Questions and solutions in the browser: opened by keyboard, offline, by finger, on paper."""
 
 import pytest
 from browsing import opened
 from helpers import CHAPTERS
-
-LONG = "What the wrong idea is, and why it is one."
 
 ACTIVE = """() => {
   const all = [...document.querySelectorAll('details.choice > summary')];
@@ -71,7 +69,7 @@ def test_choices_are_large_enough_for_a_finger_and_shown_on_paper(browser, site,
         assert faults == []
 
 
-SOUND = f'<details class="choice"><summary>A</summary><p>No. {LONG}</p></details>'
+SOUND = '<details class="choice"><summary>A</summary><p>No. This is why.</p></details>'
 
 
 @pytest.mark.parametrize(
