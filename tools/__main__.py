@@ -86,6 +86,13 @@ def links(arguments: argparse.Namespace) -> None:
     print("\n".join(f"{name}: written" for name in changed) or "links: nothing to change")
 
 
+def pins(arguments: argparse.Namespace) -> None:
+    """Compile requirements.txt from requirements.in."""
+    from tools.source.pins import compile_pins
+
+    compile_pins(arguments.upgrade)
+
+
 def bench(arguments: argparse.Namespace) -> None:
     """Measure what the status page reports."""
     from tools.bench import measure
@@ -111,6 +118,7 @@ def main() -> int:
         "clear": clear,
         "figures": figures,
         "links": links,
+        "pins": pins,
         "bench": bench,
         "survey": survey,
     }.items():
@@ -119,6 +127,8 @@ def main() -> int:
         if function is record:
             command.add_argument("runner", nargs="?")
             command.add_argument("chapters", nargs="*")
+        if function is pins:
+            command.add_argument("upgrade", nargs="*", metavar="PACKAGE", help="to its newest")
         if function is links:
             command.add_argument("--repository", metavar="OWNER/NAME")
             command.add_argument("--branch")
