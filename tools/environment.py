@@ -169,9 +169,13 @@ def make(folder: Path, keep_python: bool) -> None:
         check_python()
         python, version = sys.executable, sys.version_info[:2]
     print("Making .venv with Python {}.{}".format(*version), flush=True)
-    command = [str(python), "-m", "venv", str(folder)]
-    run = subprocess.run(command, capture_output=True, close_fds=False, check=False)
-    if run.returncode:
+    run_venv(python, folder)
+
+
+def run_venv(python: Path | str, *arguments: Path | str) -> None:
+    """Run Python's own `venv`. Raises SetupError if it fails."""
+    command = [python, "-m", "venv", *arguments]
+    if subprocess.run(command, capture_output=True, close_fds=False, check=False).returncode:
         check_disk()
         raise SetupError(
             f".venv: {python} cannot make one; install its venv module "
@@ -212,7 +216,8 @@ def run_pip(folder: Path, *arguments: str) -> tuple[int, str]:
             )
             if step and clear:
                 width = shutil.get_terminal_size().columns - 1
-                print(f"{clear}{step[1][:width]}", end="", flush=True)
+                shown = step[1].partition(" (from")[0]
+                print(f"{clear}{shown:.{width}}", end="", flush=True)
     except BaseException:
         pip.terminate()
         raise
@@ -231,11 +236,12 @@ def reason(folder: Path, code: int, output: str) -> str:
         ask = ("-vv", "--dry-run", "--no-deps", "--retries=0", pin[1])
         _, output = run_pip(folder, *ask)
     signs = r"Could not fetch URL \S+: (?!404)|Max retries|(?:Timeout|Connection|Protocol)Error"
-    if lost := re.findall(f".*(?:{signs}).*", output):
+    if lost := re.findall(f"(?m).*(?:{signs}).*?(?= - skipping|$)", output):
         causes = r"\[(?:Errno|SSL)[^'\")]*|\d{3} \w+ Error|timed out|\w+Error"
         cause = re.findall(causes, lost[-1])[-1:] or ["no answer"]
         return f"no package index could be reached ({cause[0]}); connect and run again"
-    if pin and "none of the wheel's tags" in output:
+    release = re.escape(pin[1].partition("==")[2]) if pin else ""
+    if pin and re.search(f"none of the wheel's tags.*-{release}-", output):
         version = "{}.{}".format(*base_python(folder)[1])
         return f"{pin[1]} has no wheel for Python {version} on {sys.platform}; try another"
     if pin:
@@ -258,8 +264,7 @@ def correct_scripts(folder: Path) -> None:
         if corrected != content:
             script.write_bytes(corrected)
     # On an environment that is there already, this writes the activators afresh.
-    base, _ = base_python(folder)
-    subprocess.run([str(base), "-m", "venv", "--without-pip", str(folder)], check=True)
+    run_venv(base_python(folder)[0], "--without-pip", folder)
 
 
 def main(arguments: list[str]) -> int:
@@ -270,7 +275,8 @@ def main(arguments: list[str]) -> int:
     keep_python = "--keep-python" in arguments
     try:
         pins = pins_digest()
-        if is_complete(VENV, pins) and read_stamp(VENV)[1:] == [str(VENV)]:
+        tidy = read_stamp(VENV)[1:] == [str(VENV)] and not NEW.exists() and not OLD.exists()
+        if tidy and is_complete(VENV, pins):
             version = base_python(VENV)[1]
             if not keep_python and version != sys.version_info[:2]:
                 name = "{}.{}".format(*version)

@@ -280,7 +280,7 @@ def test_launchers_of_windows_name_the_python_beside_them(complete, monkeypatch)
     launcher.parent.mkdir()
     launcher.write_bytes(b"MZ\0#!\n" + b"#!C:\\old\\.venv.new\\python.exe\r\n" + b"PK\3\4zip")
     monkeypatch.setattr(complete, "WINDOWS", True)
-    monkeypatch.setattr(complete.subprocess, "run", lambda *arguments, **options: None)
+    monkeypatch.setattr(complete, "run_venv", lambda *arguments: None)
     complete.correct_scripts(complete.VENV)
     python = complete.VENV / "Scripts" / "python.exe"
     assert launcher.read_bytes() == b"MZ\0#!\n" + f'#!"{python}"\r\n'.encode() + b"PK\3\4zip"
@@ -336,7 +336,6 @@ def test_interrupted_install_leaves_the_old_one_and_no_pip(complete, shelf, sile
         pass
     (complete.ROOT / "requirements.txt").write_text(PINS)
     assert complete.main([]) == 0
-    shutil.rmtree(complete.NEW)
     assert installed(complete.ROOT) == {"subject", "helper", "apart"}
 
 
@@ -364,9 +363,9 @@ def test_next_call_waits_for_the_pip_of_a_killed_one(bare, shelf, silent):
         ),
         (
             "requirements.txt",
-            "subject==2.0",
+            "elsewhere==2.0",
             {},
-            ["no package index has subject==2.0", "correct the pin"],
+            ["no package index has elsewhere==2.0", "correct the pin"],
         ),
         (
             "requirements.txt",
@@ -470,7 +469,7 @@ def test_new_environment_keeps_the_python_of_the_old_unless_one_is_named(
 
     monkeypatch.setattr(subprocess, "run", run)
     assert module.main(options) == 1
-    assert commands[0][0] == (str(base) if kept else sys.executable)
+    assert str(commands[0][0]) == (str(base) if kept else sys.executable)
 
 
 def dry_run(*arguments, **variables):
