@@ -8,7 +8,10 @@ help:            ## list the commands
 	@grep -E '^[a-z-]+: *.*##' Makefile | sed -E 's/:[^#]*##/:\t/' | expand -t 16
 
 environment:     ## set up .venv with the pins, if need be
-	@$(PYTHON) tools/environment.py
+	@"$(PYTHON)" tools/environment.py $(if $(filter file,$(origin PYTHON)),--keep-python)
+
+pins: environment      ## compile requirements.txt from requirements.in: [UPGRADE="package ..."]
+	@$(VENV) -m tools pins $(UPGRADE)
 
 book: environment      ## execute what is stale, build the site in _build/html
 	@$(VENV) -m tools book
@@ -18,7 +21,7 @@ test: environment      ## everything that must hold: [STAGE="nbval site"] for so
 
 record:          ## execute chapters on a runner: RUNNER=cpu|simulated|simulated-mps|gpu [CHAPTERS=...]
 ifneq ($(RUNNER),gpu)
-	@$(PYTHON) tools/environment.py
+	@$(MAKE) --no-print-directory environment
 	@$(VENV) -m tools record $(RUNNER) $(if $(CHAPTERS),--chapters $(CHAPTERS))
 else
 	@$(PYTHON) -m tools record gpu $(if $(CHAPTERS),--chapters $(CHAPTERS))
@@ -75,6 +78,6 @@ clear: environment     ## take outputs out of the chapters
 	@$(VENV) -m tools clear
 
 clean:           ## remove what was built and installed; outputs stay
-	rm -rf _build .venv
+	rm -rf _build .venv .venv.*
 
-.PHONY: help environment chapter lab rules book test record gpu-test fidelity serve bench survey colab cold figures links cleanroom colab-room clear clean
+.PHONY: help environment pins chapter lab rules book test record gpu-test fidelity serve bench survey colab cold figures links cleanroom colab-room clear clean

@@ -136,6 +136,13 @@ def lab(arguments: argparse.Namespace) -> None:
     open_lab(ROOT)
 
 
+def pins(arguments: argparse.Namespace) -> None:
+    """Compile requirements.txt from requirements.in."""
+    from tools.source.pins import compile_pins
+
+    compile_pins(arguments.upgrade, ROOT)
+
+
 def bench(arguments: argparse.Namespace) -> None:
     """Measure what the status page reports."""
     from tools.bench import measure
@@ -150,7 +157,21 @@ def survey(arguments: argparse.Namespace) -> None:
     record_survey(ROOT)
 
 
-COMMANDS = (book, test, record, compare, chapter, lab, clear, figures, rules, links, bench, survey)
+COMMANDS = (
+    book,
+    test,
+    record,
+    compare,
+    chapter,
+    lab,
+    clear,
+    figures,
+    rules,
+    links,
+    pins,
+    bench,
+    survey,
+)
 
 
 def read_arguments() -> argparse.Namespace:
@@ -166,6 +187,8 @@ def read_arguments() -> argparse.Namespace:
         if function is record:
             command.add_argument("runners", nargs="*", metavar="RUNNER")
             command.add_argument("--chapters", nargs="*", default=[], metavar="NAME")
+        if function is pins:
+            command.add_argument("upgrade", nargs="*", metavar="PACKAGE", help="to its newest")
         if function is chapter:
             command.add_argument("name", nargs="?", default="")
         if function is links:

@@ -1,9 +1,18 @@
-"""`make environment` refuses in one line what cannot work, and installs once, not twice."""
+"""`make environment`: `.venv` holds exactly the pins, and a complete one is never lost.
 
+pip installs tiny wheels from a folder, so nothing here needs a network.
+"""
+
+import functools
 import importlib.util
+import os
+import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,79 +20,171 @@ import pytest
 from helpers import ROOT, assert_one_line
 
 SCRIPT = Path("tools", "environment.py")
+# Loads the script as a module; then `make` copies an empty environment, which takes no time.
+LOAD = f"""
+import importlib.util, shutil, sys
+spec = importlib.util.spec_from_file_location("environment", {str(SCRIPT)!r})
+environment = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(environment)
+environment.check_disk = lambda: None
+environment.make = lambda folder, keep: shutil.copytree(sys.argv[1], folder, symlinks=True)
+sys.exit(environment.main([]))
+"""
+PINS = "subject==1.0  # what it is about\nhelper==1.0\n"
 
 
-@pytest.fixture
-def bare(tmp_path):
-    """A root that holds the script and the pins; the script's ROOT is there."""
-    root = tmp_path / "bare"
-    (root / SCRIPT.parent).mkdir(parents=True)
-    shutil.copy(ROOT / SCRIPT, root / SCRIPT)
-    (root / "requirements.txt").write_text("torch==2.13.0  # the subject\n")
-    (root / "requirements-no-deps.txt").write_text("d2l==1.0.3\n")
-    return root
+def write_wheel(folder, name, tag="py3-none-any", requires=""):
+    """A package of one module, with a command of its name that prints where it runs."""
+    info = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-1.0-{tag}.whl", "w") as wheel:
+        wheel.writestr(f"{name}.py", "import sys\ndef main(): print(sys.prefix)\n")
+        wheel.writestr(f"{info}/METADATA", f"Name: {name}\nVersion: 1.0\n{requires}")
+        wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
+        wheel.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{name}={name}:main\n")
+        wheel.writestr(f"{info}/RECORD", "")
 
 
-@pytest.fixture
-def environment(bare):
+def load(root):
     """The script as a module, loaded by its path as the bare Python does."""
-    spec = importlib.util.spec_from_file_location("environment", bare / SCRIPT)
+    spec = importlib.util.spec_from_file_location("environment", root / SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-@pytest.fixture
-def pip(environment, monkeypatch):
-    """A stand-in for `.venv/bin/python -m pip`: it writes down its calls and obeys `fail`."""
-    python = environment.venv_python(environment.ROOT)
-    python.parent.mkdir(parents=True)
-    python.touch()
-    calls, fail = [], python.parent / "fail"
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory):
+    """A folder of wheels; an empty environment; a root with a complete one."""
+    folder = tmp_path_factory.mktemp("shelf")
+    (folder / "wheels").mkdir()
+    for name in ("subject", "helper"):
+        write_wheel(folder / "wheels", name)
+    write_wheel(folder / "wheels", "apart", requires="Requires-Dist: nowhere\n")
+    write_wheel(folder / "wheels", "elsewhere", tag="cp30-cp30-beos_5_0_x86")
+    subprocess.run([sys.executable, "-m", "venv", folder / "empty"], check=True)
+    root = make_bare(folder / "finished")
+    with pytest.MonkeyPatch.context() as patch:
+        offline(patch, folder)
+        run = start(root, folder)
+        assert (run.wait(60), run.stderr.read()) == (0, "")
+    return folder
 
-    def run(command, check):
-        assert command[:4] == [str(python), "-m", "pip", "install"]
-        calls.append(command[4:])
-        # It fails for the file whose name `fail` holds, as pip does: with an exit code.
-        return SimpleNamespace(returncode=fail.is_file() and command[-1].endswith(fail.read_text()))
 
-    monkeypatch.setattr(environment.subprocess, "run", run)
-    return SimpleNamespace(
-        calls=lambda: list(calls), fail=fail, stamp=environment.ROOT / ".venv" / "pins"
+def make_bare(root):
+    """A root that holds the script and the pins."""
+    (root / SCRIPT.parent).mkdir(parents=True)
+    shutil.copy(ROOT / SCRIPT, root / SCRIPT)
+    (root / "requirements.txt").write_text(PINS)
+    (root / "requirements-no-deps.txt").write_text("apart==1.0\n")
+    return root
+
+
+def offline(patch, shelf):
+    """Let pip take wheels from the shelf, whatever this machine's settings are."""
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        patch.delenv(name)
+    patch.setenv("PIP_CONFIG_FILE", os.devnull)
+    patch.setenv("PIP_NO_INDEX", "1")
+    patch.setenv("PIP_FIND_LINKS", str(shelf / "wheels"))
+
+
+def start(root, shelf=None, **variables):
+    """Start the script; with a shelf, it does not make an environment but copies the empty one."""
+    command = [sys.executable, SCRIPT] if shelf is None else [sys.executable, "-c", LOAD]
+    return subprocess.Popen(
+        command if shelf is None else [*command, shelf / "empty"],
+        cwd=root,
+        env=os.environ | variables,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
 
 
-def test_script_needs_nothing_but_the_standard_library(bare):
-    load = f"""import importlib.util
-spec = importlib.util.spec_from_file_location("environment", {str(bare / SCRIPT)!r})
-spec.loader.exec_module(importlib.util.module_from_spec(spec))"""
+@pytest.fixture
+def bare(tmp_path, shelf, monkeypatch):
+    """A root without an environment."""
+    offline(monkeypatch, shelf)
+    return make_bare(tmp_path / "bare")
+
+
+@pytest.fixture
+def environment(bare, shelf, monkeypatch):
+    """The script of that root as a module. Its environments start as copies of an empty one."""
+    module = load(bare)
+    monkeypatch.setattr(module, "make", lambda new, keep: copy(shelf / "empty", new))
+    monkeypatch.setattr(module, "check_disk", lambda: None)
+    monkeypatch.setattr(module.signal, "signal", lambda *arguments: None)
+    return module
+
+
+@pytest.fixture
+def complete(environment, shelf, capsys):
+    """The same with a complete environment."""
+    copy(shelf / "finished" / ".venv", environment.VENV)
+    assert environment.main([]) == 0
+    capsys.readouterr()
+    return environment
+
+
+copy = functools.partial(shutil.copytree, symlinks=True)
+
+
+def installed(root):
+    """What `.venv` holds and whether its commands run, by path and by activation."""
+    folder = root / ".venv"
+    run = functools.partial(subprocess.check_output, text=True)
+    assert run([folder / "bin" / "subject"]) == f"{folder}\n"
+    activated = ["bash", "-c", 'source "$1"; subject; echo "$VIRTUAL_ENV_PROMPT"', "bash"]
+    assert run([*activated, folder / "bin" / "activate"]).split("\n")[0] == str(folder)
+    assert not [path for path in root.iterdir() if path.name in (".venv.new", ".venv.old")]
+    return {path.stem.split("-")[0] for path in folder.glob("lib/*/*/*-1.0.dist-info")}
+
+
+def nothing_runs(module, monkeypatch):
+    def refuse(*arguments, **options):
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr(module.subprocess, "run", refuse)
+    monkeypatch.setattr(module.subprocess, "Popen", refuse)
+
+
+def test_script_needs_nothing_but_the_standard_library(shelf):
     # -I: no variables, no current folder; -S: no site-packages
-    subprocess.run([sys.executable, "-I", "-S", "-c", load], check=True)
+    command = [sys.executable, "-I", "-S", SCRIPT]
+    run = subprocess.run(command, cwd=shelf / "finished", capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("version", [(3, 8), (3, 10), (3, 14), (4, 0)])
-def test_other_pythons_are_refused_in_one_line(environment, version):
-    with pytest.raises(environment.SetupError) as error:
-        environment.check_python(version)
+def test_other_pythons_are_refused_in_one_line(bare, version):
+    module = load(bare)
+    with pytest.raises(module.SetupError) as error:
+        module.check_python(version)
     name = "Python {}.{}".format(*version)
     assert_one_line(str(error.value), "Makefile: ", name, "3.11, 3.12, 3.13", "make PYTHON=")
 
 
 @pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
-def test_pythons_of_the_pins_are_accepted(environment, version):
-    environment.check_python(version)
+def test_pythons_of_the_pins_are_accepted(bare, version):
+    load(bare).check_python(version)
 
 
-@pytest.mark.parametrize("minor", [10, 14])
-def test_other_python_runs_the_script_and_is_refused(bare, minor):
+@pytest.mark.parametrize("minor", [8, 10, 14])
+def test_other_python_uses_a_complete_environment_and_makes_none(bare, shelf, minor):
     """The script must be readable by the very Python that it refuses."""
     python = interpreter(minor)
     if python is None:
         pytest.skip(f"no Python 3.{minor} on this machine")
-    run = subprocess.run([python, SCRIPT], cwd=bare, capture_output=True, text=True, check=False)
-    assert run.returncode == 1
-    assert_one_line(run.stderr, "error: Makefile: ", f"Python 3.{minor}", "make PYTHON=")
+    run = functools.partial(subprocess.run, [python, SCRIPT], capture_output=True, text=True)
+    refused = run(cwd=bare)
+    assert refused.returncode == 1
+    assert_one_line(refused.stderr, "error: Makefile: ", f"Python 3.{minor}", "make PYTHON=")
     assert not (bare / ".venv").exists()
+    used = run(cwd=shelf / "finished")
+    assert (used.returncode, used.stderr) == (0, "")
+    assert_one_line(used.stdout, ".venv is complete", "make clean")
 
 
 def interpreter(minor):
@@ -99,132 +200,302 @@ def interpreter(minor):
     return None
 
 
-def test_full_disk_is_refused_before_anything_is_made(environment, monkeypatch, capsys):
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1.24e9))
-    assert environment.main() == 1
-    assert_one_line(capsys.readouterr().err, "error: .venv: ", "1.2 GB free", "make room")
-    assert not (environment.ROOT / ".venv").exists()
+def test_two_at_once_make_one_environment(bare):
+    """Nothing is replaced by a stand-in here."""
+    both = [start(bare), start(bare)]
+    printed = sorted(run.communicate(timeout=120) for run in both)
+    assert [run.returncode for run in both] == [0, 0], printed
+    (first, _), (second, _) = printed
+    assert first.splitlines()[1:] == ["Installing " + name for name in load(bare).PINS]
+    assert_one_line(second, "Waiting for another set-up")
+    assert installed(bare) == {"subject", "helper", "apart"}
 
 
-def test_install_takes_both_files_and_the_second_without_dependencies(environment, pip):
-    assert environment.main() == 0
-    first, second = pip.calls()
-    assert Path(first[-1]).name == "requirements.txt" and "--no-deps" not in first
-    assert Path(second[-1]).name == "requirements-no-deps.txt" and "--no-deps" in second
-
-
-@pytest.mark.parametrize(
-    ("platform", "os", "python"),
-    [
-        ("linux", "", ".venv/bin/python"),
-        ("darwin", "", ".venv/bin/python"),
-        ("win32", "Windows_NT", ".venv/Scripts/python.exe"),
-    ],
-)
-def test_script_and_makefile_agree_where_the_interpreter_is(
-    environment, monkeypatch, platform, os, python
-):
-    if shutil.which("make") is None:
-        pytest.skip("no make on this machine")
-    # `OS` is what Windows tells make of itself
-    make = ["make", "--dry-run", f"OS={os}", "book"]
-    run = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True)
-    monkeypatch.setattr(environment.sys, "platform", platform)
-    assert environment.venv_python(ROOT) == ROOT / python
-    assert f"{python} -m tools book" in run.stdout
-
-
-def test_second_call_does_nothing(environment, pip, capsys):
-    assert environment.main() == 0
-    before = pip.calls()
-    capsys.readouterr()
-    assert environment.main() == 0
-    assert pip.calls() == before
+def test_second_call_does_nothing(complete, monkeypatch, capsys):
+    nothing_runs(complete, monkeypatch)
+    monkeypatch.setattr(complete, "only_one", None)  # not even the lock is taken
+    assert complete.main([]) == 0
     assert capsys.readouterr().out == ""
 
 
+def test_comment_on_a_pin_installs_nothing(complete, monkeypatch):
+    nothing_runs(complete, monkeypatch)
+    (complete.ROOT / "requirements.txt").write_text(PINS.replace("what", "all that"))
+    assert complete.main([]) == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "pins", "left"),
+    [
+        ("requirements.txt", "subject==1.0\n", {"subject", "apart"}),
+        ("requirements-no-deps.txt", "", {"subject", "helper"}),
+    ],
+)
+def test_removed_pin_leaves_the_environment(complete, file, pins, left):
+    (complete.ROOT / file).write_text(pins)
+    assert complete.main([]) == 0
+    assert installed(complete.ROOT) == left
+
+
+@pytest.fixture
+def instant(complete, shelf, monkeypatch):
+    """What is made is a copy of the complete environment with one package more, without pip."""
+
+    def make(folder, keep_python):
+        copy(shelf / "finished" / ".venv", folder)
+        (folder / "pins").unlink()
+        next(folder.glob("lib/*/site-packages")).joinpath("new-1.0.dist-info").mkdir()
+
+    monkeypatch.setattr(complete, "make", make)
+    monkeypatch.setattr(complete, "install", lambda folder: None)
+
+
+@pytest.mark.parametrize("base", ["/usr/bin/python-that-was", None])
+def test_environment_without_its_python_is_made_anew(complete, base, instant):
+    config = complete.VENV / "pyvenv.cfg"
+    if base:
+        config.write_text(re.sub("(?m)^executable.*", f"executable = {base}", config.read_text()))
+    else:
+        config.unlink()
+    (complete.VENV / "left").touch()
+    assert complete.main([]) == 0
+    assert installed(complete.ROOT) == {"subject", "helper", "apart", "new"}
+    assert not (complete.VENV / "left").exists()
+
+
+def test_moved_environment_works_also_where_the_path_has_a_space(complete, tmp_path, capsys):
+    for name in ("my books", "books", "l" * 150):
+        moved = load(complete.ROOT.rename(tmp_path / name))
+        complete.ROOT = moved.ROOT
+        assert moved.main([]) == 0
+        assert_one_line(capsys.readouterr().out, "moved", ".venv")
+        assert installed(moved.ROOT) == {"subject", "helper", "apart"}
+        assert moved.main([]) == 0
+        assert capsys.readouterr().out == ""
+
+
+def test_launchers_of_windows_name_the_python_beside_them(complete, monkeypatch):
+    """Their bytes only: none was seen to run."""
+    launcher = complete.VENV / "Scripts" / "subject.exe"
+    launcher.parent.mkdir()
+    launcher.write_bytes(b"MZ\0#!\n" + b"#!C:\\old\\.venv.new\\python.exe\r\n" + b"PK\3\4zip")
+    monkeypatch.setattr(complete, "WINDOWS", True)
+    monkeypatch.setattr(complete, "run_venv", lambda *arguments: None)
+    complete.correct_scripts(complete.VENV)
+    python = complete.VENV / "Scripts" / "python.exe"
+    assert launcher.read_bytes() == b"MZ\0#!\n" + f'#!"{python}"\r\n'.encode() + b"PK\3\4zip"
+
+
+@pytest.mark.parametrize("stop", ["make", "install", "rename", "rename again", "remove", "correct"])
+def test_killed_anywhere_the_next_call_finishes(complete, stop, monkeypatch, instant):
+    class Killed(BaseException):
+        pass
+
+    def killed(*arguments):
+        raise Killed
+
+    (complete.ROOT / "requirements.txt").write_text("subject==1.0\n")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        if stop in ("make", "install"):
+            patch.setattr(complete, stop, killed)
+        elif stop == "correct":
+            patch.setattr(complete, "correct_scripts", killed)
+        elif stop == "remove":
+            patch.setattr(complete, "remove", lambda old: old.exists() and killed())
+        else:
+            rename, at = Path.rename, complete.VENV if stop == "rename" else complete.NEW
+            patch.setattr(Path, "rename", lambda a, b: killed() if a == at else rename(a, b))
+        complete.main([])
+    usable = [folder for folder in (complete.VENV, complete.NEW, complete.OLD) if folder.exists()]
+    assert any(complete.read_stamp(folder) for folder in usable)
+    assert complete.main([]) == 0
+    assert installed(complete.ROOT) == {"subject", "helper", "apart", "new"}
+
+
+@pytest.fixture
+def silent():
+    """An index that takes a question and never answers, and the variables that lead pip to it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
+        variables = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": address, "PIP_RETRIES": "0"}
+        yield server, variables | {"PIP_FIND_LINKS": ""}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_install_leaves_the_old_one_and_no_pip(complete, shelf, silent, number):
+    server, variables = silent
+    (complete.ROOT / "requirements.txt").write_text("subject==1.0\n")
+    run = start(complete.ROOT, shelf, **variables)
+    connection, _ = server.accept()
+    run.send_signal(number)
+    assert_one_line(run.communicate(timeout=30)[1], "interrupted: ", "again")
+    assert run.returncode == 130
+    connection.settimeout(30)
+    while connection.recv(4096):  # it ends when pip does
+        pass
+    (complete.ROOT / "requirements.txt").write_text(PINS)
+    assert complete.main([]) == 0
+    assert installed(complete.ROOT) == {"subject", "helper", "apart"}
+
+
+def test_next_call_waits_for_the_pip_of_a_killed_one(bare, shelf, silent):
+    server, variables = silent
+    first = start(bare, shelf, **variables)
+    connection, _ = server.accept()
+    first.kill()
+    second = start(bare, shelf)
+    assert_one_line(second.stdout.readline(), "Waiting for another set-up")
+    connection.close()
+    server.close()
+    assert second.wait(60) == 0
+    assert installed(bare) == {"subject", "helper", "apart"}
+
+
+@pytest.mark.parametrize(
+    ("file", "pin", "variables", "parts"),
+    [
+        (
+            "requirements-no-deps.txt",
+            "absent==1.0",
+            {},
+            ["no package index has absent==1.0", "correct the pin"],
+        ),
+        (
+            "requirements.txt",
+            "elsewhere==2.0",
+            {},
+            ["no package index has elsewhere==2.0", "correct the pin"],
+        ),
+        (
+            "requirements.txt",
+            "elsewhere==1.0",
+            {},
+            ["elsewhere==1.0 has no wheel for Python 3", sys.platform],
+        ),
+        (
+            "requirements.txt",
+            "subject==1.0",
+            {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_FIND_LINKS": ""},
+            ["no package index could be reached", "refused", "connect and run again"],
+        ),
+    ],
+)
+def test_failing_pip_is_explained_in_one_line(
+    complete, file, pin, variables, parts, monkeypatch, capsys
+):
+    (complete.ROOT / file).write_text(f"{pin}\n")
+    for name, value in (variables | {"PIP_RETRIES": "0"}).items():
+        monkeypatch.setenv(name, value)
+    before = complete.read_stamp(complete.VENV)
+    assert complete.main([]) == 1
+    assert_one_line(capsys.readouterr().err, f"error: {file}: ", *parts, ".venv is unchanged")
+    assert complete.read_stamp(complete.VENV) == before
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("ERROR: [Errno 28] No space left on device: '/x'", "the disk is full"),
+        ("urllib3.exceptions.ReadTimeoutError: Read timed out.", "be reached (timed out)"),
+        ("ERROR: HTTPSConnectionPool(host='h'): Max retries exceeded", "could be reached"),
+        ("ERROR: something else", "pip could not install it (exit code 7, see above)"),
+    ],
+)
+def test_reason_is_read_from_what_pip_printed(environment, output, reason, capsys):
+    assert reason in environment.reason(environment.VENV, 7, output + "\n")
+    assert capsys.readouterr().err == (output + "\n" if "see above" in reason else "")
+
+
+def test_terminal_shows_what_pip_does_on_one_line(complete, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    (complete.ROOT / "requirements.txt").write_text("subject==1.0\n")
+    assert complete.main([]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"\r\033\[KProcessing \S+subject-1.0", shown) and shown.endswith("\r\033[K")
+    assert shown.count("\n") == 2
+
+
+def test_full_disk_is_refused_before_anything_is_made(bare, monkeypatch, capsys):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1.24e9))
+    assert load(bare).main([]) == 1
+    assert_one_line(capsys.readouterr().err, "error: .venv: ", "1.2 GB free", "make room")
+    assert not (bare / ".venv.new").exists()
+
+
+def test_folder_that_cannot_be_written_to_is_one_line(environment, capsys):
+    (environment.ROOT / ".venv.lock").mkdir()
+    assert environment.main([]) == 1
+    assert_one_line(capsys.readouterr().err, "error: .venv: ", ".venv.lock", "can be written to")
+
+
 @pytest.mark.parametrize("file", ["requirements.txt", "requirements-no-deps.txt"])
-def test_changed_pin_installs_again(environment, pip, file):
-    assert environment.main() == 0
-    with (environment.ROOT / file).open("a") as pins:
-        pins.write("another-package==1.0\n")
-    assert environment.main() == 0
-    assert len(pip.calls()) == 4
-
-
-def test_comment_on_a_pin_installs_nothing(environment, pip):
-    assert environment.main() == 0
-    (environment.ROOT / "requirements.txt").write_text("torch==2.13.0  # still the subject\n")
-    assert environment.main() == 0
-    assert len(pip.calls()) == 2
-
-
-@pytest.mark.parametrize("file", ["requirements.txt", "requirements-no-deps.txt"])
-def test_failing_pip_names_the_file_and_leaves_no_stamp(environment, pip, file, capsys):
-    pip.fail.write_text(file)
-    assert environment.main() == 1
-    assert_one_line(capsys.readouterr().err, f"error: {file}: ", "run again")
-    assert not pip.stamp.exists()
-    pip.fail.unlink()
-    assert environment.main() == 0  # and the next call goes on
-
-
-def test_another_python_makes_the_environment_anew(environment, pip, monkeypatch):
-    """Else the stamp says 3.13 and `.venv` goes on running what it was made with."""
-    made = []
-    assert environment.main() == 0
-    monkeypatch.setattr(environment.platform, "python_version", lambda: "3.99.0")
-    monkeypatch.setattr(environment.venv, "create", lambda folder, **options: made.append(options))
-    assert environment.main() == 0
-    assert len(made) == 1 and made[0].get("clear")
-
-
-def test_failing_pip_leaves_no_stamp_of_older_pins(environment, pip):
-    """Back at the older pins, half of the newer ones are installed: that is to be mended."""
-    pins = environment.ROOT / "requirements.txt"
-    older = pins.read_text()
-    assert environment.main() == 0
-    pins.write_text("torch==2.14.0\n")
-    pip.fail.write_text("requirements-no-deps.txt")
-    assert environment.main() == 1
-    pip.fail.unlink()
-    pins.write_text(older)
-    before = len(pip.calls())
-    assert environment.main() == 0
-    assert len(pip.calls()) > before
-
-
-def test_disk_that_fills_up_is_named_when_pip_fails(environment, pip, monkeypatch, capsys):
-    free = iter([50e9, 0.1e9])
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=next(free)))
-    pip.fail.write_text("requirements.txt")
-    assert environment.main() == 1
-    assert_one_line(capsys.readouterr().err, "error: .venv: ", "0.1 GB free")
-
-
-@pytest.mark.parametrize("file", ["requirements.txt", "requirements-no-deps.txt"])
-def test_missing_pins_are_told_in_one_line(environment, pip, file, capsys):
+def test_missing_pins_are_one_line(environment, file, capsys):
     (environment.ROOT / file).unlink()
-    assert environment.main() == 1
+    assert environment.main([]) == 1
     assert_one_line(capsys.readouterr().err, f"error: {file}: ", "git checkout")
 
 
-def test_python_without_ensurepip_is_told_in_one_line(environment, monkeypatch, capsys):
+def test_python_without_ensurepip_is_one_line(bare, monkeypatch, capsys):
     """Debian's python3 cannot make an environment until python3-venv is installed."""
-
-    def create(folder, **options):
-        raise subprocess.CalledProcessError(1, [sys.executable, "-m", "ensurepip"])
-
-    monkeypatch.setattr(environment.venv, "create", create)
-    assert environment.main() == 1
+    failed = SimpleNamespace(returncode=1)
+    monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: failed)
+    assert load(bare).main([]) == 1
     assert_one_line(capsys.readouterr().err, "error: .venv: ", "python3-venv")
 
 
-def test_ctrl_c_leaves_no_stamp(environment, pip, monkeypatch, capsys):
-    def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(
+    ("old", "options", "kept"),
+    [
+        ("3.12.1", ["--keep-python"], True),
+        ("3.12.1", [], False),
+        ("3.10.2", ["--keep-python"], False),
+    ],
+)
+def test_new_environment_keeps_the_python_of_the_old_unless_one_is_named(
+    bare, old, options, kept, monkeypatch
+):
+    module = load(bare)
+    base = bare / "base-python"
+    for path in (base, module.python_of(module.VENV)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (module.VENV / "pyvenv.cfg").write_text(f"version = {old}\nexecutable = {base}\n")
+    commands = []
 
-    monkeypatch.setattr(environment.subprocess, "run", interrupted)
-    assert environment.main() == 130
-    assert_one_line(capsys.readouterr().err, "interrupted: ", "again")
-    assert not pip.stamp.exists()
+    def run(command, **options):
+        commands.append(command)
+        return SimpleNamespace(returncode=1)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert module.main(options) == 1
+    assert str(commands[0][0]) == (str(base) if kept else sys.executable)
+
+
+def dry_run(*arguments, **variables):
+    """The commands that make would run."""
+    if shutil.which("make") is None:
+        pytest.skip("no make on this machine")
+    make = ["make", "--dry-run", *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHON"}
+    return subprocess.check_output(make, cwd=ROOT, env=environment | variables, text=True)
+
+
+def test_makefile_says_whether_a_python_was_named():
+    assert '"python3" tools/environment.py --keep-python\n' in dry_run("book")
+    for named in (dry_run("PYTHON=/a b/python", "book"), dry_run("book", PYTHON="/a b/python")):
+        assert re.search(r'^"/a b/python" tools/environment.py *$', named, re.M)
+
+
+@pytest.mark.parametrize(
+    ("system", "windows", "python"),
+    [("", False, ".venv/bin/python"), ("Windows_NT", True, ".venv/Scripts/python.exe")],
+)
+def test_script_and_makefile_agree_where_the_interpreter_is(
+    bare, monkeypatch, system, windows, python
+):
+    module = load(bare)
+    monkeypatch.setattr(module, "WINDOWS", windows)
+    assert module.python_of(Path(".venv")) == Path(python)
+    # `OS` is what Windows tells make of itself
+    assert f"{python} -m tools book" in dry_run(f"OS={system}", "book")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from helpers import ROOT
 
-LAYERS = ("errors", "source", "run", "page", "others")  # of tools/, each may use those before it
+# Of tools/; each may use those before it.
+LAYERS = ("errors", "environment", "source", "run", "page", "others")
 
 
 def imported(path):

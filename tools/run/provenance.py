@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tools.errors import BookError
 from tools.source.chapters import Chapter
-from tools.source.pins import normalised
 from tools.source.runners import Runner
 from tools.source.setup_cells import chapter_packages
 
@@ -48,7 +48,7 @@ def pins_of(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
     """The pins that a chapter runs on: of what it imports, what executes it, and their needs."""
     found, ahead = set(), sorted(EXECUTES | chapter_packages(chapter))
     while ahead:
-        name = normalised(ahead.pop())
+        name = canonicalize_name(ahead.pop())
         if name in found or name not in pins or not _installed(name):
             continue
         found.add(name)
