@@ -13,8 +13,10 @@ from programs import INHERIT, LEAVING, run, write
 from torch import nn
 
 import cudasim
-from cudasim import gpus, publishing, survey
-from cudasim.kinds import KINDS
+from cudasim import survey
+from cudasim.backends.cuda import publishing
+from cudasim.device import gpus
+from cudasim.device.types import KINDS
 
 FLOAT64 = (
     "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. "

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import cudasim
-from cudasim import nvidia_smi, publishing
+from cudasim.backends.cuda import nvidia_smi, publishing
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 

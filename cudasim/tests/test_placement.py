@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from cudasim.tags import is_wild
+from cudasim.dispatch.tags import is_wild
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 

@@ -17,8 +17,8 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
-from cudasim import environment, startup
-from cudasim.kinds import KINDS, check_number, find_kind, read_number
+from cudasim import config, startup
+from cudasim.device.types import KINDS, check_number, find_kind, read_number
 
 # Lines of a traceback that the program did not write: this package's, and Python's importer's.
 _OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, "<frozen importlib")
@@ -52,13 +52,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if not options.program:
         parser.error("name a script, or a module with -m")
-    theirs = environment.setting(environment.TYPE) or "cuda"
+    theirs = config.setting(config.TYPE) or "cuda"
     try:
         kind = find_kind(options.device_type or theirs, "--device-type")
         number, card = options.gpus, options.card
         if kind.type == theirs:  # what the environment says of another type is not meant here
-            number = number or environment.setting(environment.GPUS)
-            card = card or environment.setting(environment.CARD)
+            number = number or config.setting(config.GPUS)
+            card = card or config.setting(config.CARD)
         options.gpus = check_number(read_number(number or str(kind.usual)), kind, "--gpus")
     except ValueError as error:
         parser.error(str(error))
@@ -146,10 +146,10 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
 def main() -> None:
     """Simulate, then run the program."""
     options = parse()
-    os.environ[environment.GPUS] = str(options.gpus)
-    os.environ[environment.CARD] = options.card
-    os.environ[environment.TYPE] = options.device_type
-    os.environ[environment.FORCE] = "1" if options.force else "0"
+    os.environ[config.GPUS] = str(options.gpus)
+    os.environ[config.CARD] = options.card
+    os.environ[config.TYPE] = options.device_type
+    os.environ[config.FORCE] = "1" if options.force else "0"
     startup.simulate_as_asked()
     run(options)
 

@@ -3,8 +3,8 @@
 import shlex
 from typing import Any
 
-from cudasim import switch
-from cudasim.kinds import check_number, find_kind, read_number
+from cudasim import simulation
+from cudasim.device.types import check_number, find_kind, read_number
 
 USAGE = "usage: %cudasim [GPUS] [--card NAME] [--device-type TYPE] [--force]"
 
@@ -12,14 +12,14 @@ USAGE = "usage: %cudasim [GPUS] [--card NAME] [--device-type TYPE] [--force]"
 def load_ipython_extension(shell: Any) -> None:
     """Simulate two GPUs, unless some are simulated already, and register `%cudasim`."""
     shell.register_magic_function(cudasim, "line", "cudasim")
-    if not switch.is_enabled():
-        switch.enable()
+    if not simulation.is_enabled():
+        simulation.enable()
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """End the simulation and take `%cudasim` away."""
     shell.magics_manager.magics["line"].pop("cudasim", None)
-    switch.disable()
+    simulation.disable()
 
 
 def cudasim(line: str) -> None:
@@ -29,9 +29,9 @@ def cudasim(line: str) -> None:
     """
     try:
         wanted = read(line)
-        switch.check(wanted["gpus"], wanted["card"], wanted["device_type"])
-        switch.disable()
-        switch.enable(**wanted)
+        simulation.check(wanted["gpus"], wanted["card"], wanted["device_type"])
+        simulation.disable()
+        simulation.enable(**wanted)
     except (ValueError, RuntimeError) as error:
         print(f"cudasim: {error}")
 

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cudasim import environment
-from cudasim.cards import find_card
-from cudasim.kinds import KINDS, Kind, check_number, find_kind, read_number
+from cudasim import config
+from cudasim.device.specs import find_card
+from cudasim.device.types import KINDS, Kind, check_number, find_kind, read_number
 
 
 def spec(gpus: int, card: str, kind: Kind) -> dict:
@@ -26,7 +26,7 @@ def spec(gpus: int, card: str, kind: Kind) -> dict:
         "language": "python",
         "metadata": {"debugger": True},
     }
-    if not environment.installed():  # let that Python find the package where it is
+    if not config.installed():  # let that Python find the package where it is
         made["env"] = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     return made
 

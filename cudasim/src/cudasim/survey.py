@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
 import cudasim
-from cudasim.generators import Generator
-from cudasim.kinds import KINDS
+from cudasim.device.generator import Generator
+from cudasim.device.types import KINDS
 
 TIME_LIMIT = 120.0  # seconds for one operator or module, on one core
 SEED = 7

@@ -1,0 +1,1 @@
+"""`torch.cuda`, NCCL and `nvidia-smi`."""

@@ -1,0 +1,96 @@
+"""`torch.mps` and `torch.backends.mps`, answered by the simulated device."""
+
+import itertools
+
+import torch
+from torch.nn import functional as F
+
+from cudasim.backends.accelerator import empty_cache, refuse, wait
+from cudasim.backends.streams import Event
+from cudasim.device import gpus, metal
+from cudasim.device.gpus import GPU
+from cudasim.patching import Patches
+
+PAGE = 16 * 2**10  # bytes, on Apple silicon
+MACOS = (15, 0)  # the version that the simulated machine has
+LIMIT = 1.7  # of what Metal recommends: MPSAllocator.h's default_high_watermark_ratio
+
+
+def recommended(gpu: GPU) -> int:
+    """How many bytes Metal recommends that a program uses: two thirds of a 16 GB Mac's memory.
+
+    That is `MTLDevice.recommendedMaxWorkingSetSize`; llama.cpp prints it as 11453.25 MB.
+    """
+    return -(-gpu.card.memory * 2 // 3 // PAGE) * PAGE
+
+
+class Events:
+    """What `torch.mps.Event` is made of: events that are known by a number."""
+
+    def __init__(self) -> None:
+        """No event yet."""
+        self._events: dict[int, Event] = {}
+        self._numbers = itertools.count(1)
+
+    def acquire(self, enable_timing: bool) -> int:
+        """A new event; returns its number."""
+        number = next(self._numbers)
+        self._events[number] = Event(enable_timing=enable_timing)
+        return number
+
+    def release(self, number: int) -> None:
+        """Forget an event. One of an earlier simulation is forgotten already."""
+        self._events.pop(number, None)
+
+    def record(self, number: int) -> None:
+        """Note the time."""
+        self._events[number].record()
+
+    def elapsed(self, start: int, end: int) -> float:
+        """Milliseconds between two events. Raises ValueError unless both were recorded."""
+        return self._events[start].elapsed_time(self._events[end])
+
+
+def bindings(events: Events) -> dict:
+    """What stands for the functions of `torch._C`, by name."""
+    shaders = refuse("cudasim: a simulated GPU runs no Metal source")
+    traces = refuse("cudasim: there are no signposts to trace on a simulated GPU")
+    gpu = gpus.current()
+    return {
+        "_mps_is_available": lambda: True,
+        "_mps_is_on_macos_or_newer": lambda major, minor: (major, minor) <= MACOS,
+        "_mps_get_name": lambda: gpu.name,
+        "_mps_get_core_count": lambda: gpu.card.processors,
+        "_mps_get_default_generator": lambda: gpu.generator,
+        "_mps_deviceSynchronize": wait,
+        "_mps_emptyCache": empty_cache,
+        "_mps_setMemoryFraction": gpu.memory.set_fraction,
+        "_mps_currentAllocatedMemory": lambda: gpu.memory.counts.used,
+        "_mps_driverAllocatedMemory": lambda: gpu.memory.counts.reserved,
+        "_mps_recommendedMaxMemory": lambda: gpu.memory.size,
+        "_mps_acquireEvent": events.acquire,
+        "_mps_releaseEvent": events.release,
+        "_mps_recordEvent": events.record,
+        "_mps_waitForEvent": lambda number: None,
+        "_mps_queryEvent": lambda number: True,
+        "_mps_synchronizeEvent": lambda number: None,
+        "_mps_elapsedTimeOfEvents": events.elapsed,
+        "_mps_compileShader": shaders,
+        "_mps_loadMetalllib": shaders,
+        "_mps_loadMetallibFromPath": shaders,
+        "_mps_profilerStartTrace": traces,
+        "_mps_profilerStopTrace": traces,
+    }
+
+
+def patch_mps(patches: Patches) -> None:
+    """Let `torch.mps` and `torch.backends.mps` speak of the simulated device."""
+    memory = gpus.current().memory
+    memory.size = recommended(gpus.current())
+    memory.set_fraction(LIMIT)
+    for name, function in bindings(Events()).items():
+        patches.replace(torch._C, name, function)
+    patches.replace(torch._C, "_has_mps", True)
+    patches.replace(torch.mps, "_default_mps_generator", gpus.current().generator)
+    patches.replace(torch.nn.functional, "linear", metal.make_linear(F.linear))
+    patches.forget(torch.backends.mps)

@@ -1,0 +1,133 @@
+"""Storages on simulated GPUs: where they say they are, how they are made, moved and resized.
+
+`torch.save` asks a storage for its device and `torch.load` moves storages with `to`. So the
+files that a simulation writes name `cuda:0` as those of a machine with GPUs do, and loading
+them is torch's own code from end to end.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, UntypedStorage
+
+from cudasim.device.gpus import GPU, Allocation
+from cudasim.dispatch.places import ELSEWHERE, place
+from cudasim.dispatch.rules import special
+from cudasim.dispatch.tags import TAG, WILD, gpu_of_storage, storage_of
+from cudasim.patching import Patches
+
+aten = torch.ops.aten
+
+
+def patch_storages(patches: Patches) -> None:
+    """Let storages know simulated GPUs; `TypedStorage` asks the untyped one that it wraps."""
+    patches.replace(UntypedStorage, "__new__", make_new(UntypedStorage.__new__))
+    patches.replace(UntypedStorage, "__getitem__", make_getitem(UntypedStorage.__getitem__))
+    patches.replace(UntypedStorage, "to", make_to(UntypedStorage.to))
+    patches.replace(UntypedStorage, "resize_", make_resize(UntypedStorage.resize_))
+    patches.replace(UntypedStorage, "device", make_device(UntypedStorage.device))
+
+
+def place_storage(storage: UntypedStorage, gpu: GPU) -> UntypedStorage:
+    """Say that a new `storage` lives on `gpu`, and count its bytes there; returns it."""
+    setattr(storage, TAG, Allocation(gpu, storage.nbytes()))
+    return storage
+
+
+def make_device(original: Any) -> property:
+    """`UntypedStorage.device`."""
+
+    def device(self: UntypedStorage) -> torch.device:
+        gpu = gpu_of_storage(self)
+        return original.__get__(self) if gpu is None else gpu.device
+
+    return property(device)
+
+
+def make_new(original: Callable) -> Callable:
+    """`torch.UntypedStorage(size, device=...)`."""
+
+    def new(cls: type, *args: Any, **kwargs: Any) -> UntypedStorage:
+        device = kwargs.get("device")
+        gpu = None if device is None else place(device)
+        if not isinstance(gpu, GPU):
+            return original(cls, *args, **kwargs)
+        return place_storage(original(cls, *args, **{**kwargs, "device": "cpu"}), gpu)
+
+    return new
+
+
+def make_getitem(original: Callable) -> Callable:
+    """`storage[2:6]` shares the memory of `storage`, and so its place on the GPU."""
+
+    def getitem(self: UntypedStorage, *args: Any, **kwargs: Any) -> Any:
+        found = original(self, *args, **kwargs)
+        if isinstance(found, UntypedStorage) and gpu_of_storage(self) is not None:
+            setattr(found, TAG, getattr(self, TAG))  # the bytes are free when both are gone
+        return found
+
+    return getitem
+
+
+def make_to(original: Callable) -> Callable:
+    """`UntypedStorage.to`, and with it `cuda`: a copy on another device."""
+
+    def to(self: UntypedStorage, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
+        gpu = place(device)
+        if gpu is ELSEWHERE:
+            return original(self, device=device, non_blocking=non_blocking)
+        if gpu is None:
+            return self.cpu()
+        # As torch compares them: `cuda` is not `cuda:0`, so storage.cuda() always copies.
+        if self.device == (device if isinstance(device, torch.device) else torch.device(device)):
+            return self
+        return UntypedStorage(self.nbytes(), device=gpu.device).copy_(self, non_blocking)
+
+    return to
+
+
+def make_resize(original: Callable) -> Callable:
+    """`UntypedStorage.resize_`: what a GPU holds is counted anew."""
+
+    def resize(self: UntypedStorage, size: int) -> UntypedStorage:
+        out = original(self, size)
+        count(self)
+        return out
+
+    return resize
+
+
+def count(storage: UntypedStorage) -> None:
+    """Count a storage whose size may have changed anew."""
+    tag = getattr(storage, TAG, None)
+    if tag is not None and tag is not WILD:
+        tag.resize(storage.nbytes())
+
+
+@special(
+    aten.set_.source_Storage,
+    aten.set_.source_Storage_storage_offset,
+    aten.set_.source_Tensor,
+    aten.set_.source_Tensor_storage_offset,
+)
+def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """`Tensor.set_`: the tensor takes another storage, on its own device.
+
+    Raises RuntimeError, with torch's text, if the storage is on another device. That of a
+    scratch tensor (`WILD`) is not compared: C++ wraps storages in such tensors to copy them.
+    """
+    target, source = args[:2]
+    theirs = storage_of(source) if isinstance(source, Tensor) else source
+    if not target.is_meta and getattr(storage_of(target), TAG, None) is not WILD:
+        here, there = storage_of(target).device, theirs.device
+        if here != there:
+            raise RuntimeError(
+                f'Attempted to set the storage of a tensor on device "{here}" to a storage on '
+                f'different device "{there}".  This is no longer allowed; the devices must match.'
+            )
+    before = theirs.nbytes()
+    out = func(*args, **kwargs)
+    if theirs.nbytes() != before:  # the tensor's sizes asked for more than it held
+        count(theirs)
+    return out
