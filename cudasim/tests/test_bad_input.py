@@ -13,7 +13,7 @@ import cudasim
 from cudasim import config, simulation
 
 MANY = "the number of simulated GPUs is from 1 to 64"
-CARDS = ", ".join(name for name, card in cudasim.CARDS.items() if card.kind.type == "cuda")
+CARDS = ", ".join(name for name, card in cudasim.CARDS.items() if card.type.name == "cuda")
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_enabling_twice():
 
 def test_what_the_environment_asked_for_may_be_asked_for_again():
     """The main module of a program runs again in each process that it spawns."""
-    simulation.begin(2, "T4", False, inherited=True)
+    simulation.begin(config.parse(2, "T4"), inherited=True)
     try:
         cudasim.enable(gpus=2)
         with cudasim.simulate(gpus=2):
@@ -143,13 +143,15 @@ def test_a_tested_torch_is_not_warned_of(monkeypatch, version):
 
 
 @pytest.mark.parametrize(
-    "step", ["patch_attributes", "patch_accelerator", "patch_scripting", "_in_thread"]
+    "step", ["patch_tensor", "patch_accelerator", "patch_torchscript", "patch_threads"]
 )
 def test_what_fails_half_way_leaves_nothing(monkeypatch, step):
     def fail(*_):
         raise OSError("no")
 
-    monkeypatch.setattr(simulation, step, fail)
+    patches = [fail if each.__name__ == step else each for each in simulation.PATCHES]
+    assert fail in patches
+    monkeypatch.setattr(simulation, "PATCHES", patches)
     with pytest.raises(OSError, match="no"):
         cudasim.enable()
     monkeypatch.undo()

@@ -15,8 +15,8 @@ from torch import nn
 import cudasim
 from cudasim import survey
 from cudasim.backends.cuda import publishing
-from cudasim.device import gpus
-from cudasim.device.types import KINDS
+from cudasim.device.types import TYPES
+from cudasim.session import session
 
 FLOAT64 = (
     "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. "
@@ -50,7 +50,7 @@ def test_the_line_says_what_is_simulated(capsys):
         ("xpu", "2 simulated xpu devices (Max 1100)"),
     ):
         with cudasim.simulate(device_type=kind, force=True):
-            assert gpus.current().name.startswith("Simulated GPU (")
+            assert session.current().name.startswith("Simulated GPU (")
         assert capsys.readouterr().out == f"cudasim: {said}; real values, computed on the CPU\n"
 
 
@@ -365,7 +365,7 @@ def test_torch_xpu(xpu):
 def test_streams_of_xpu(xpu):
     stream, event = torch.xpu.Stream(1), torch.xpu.Event(enable_timing=True)
     assert "uninitialized" in repr(event)
-    assert stream.device == torch.device("xpu:1") and stream.device_type == KINDS["xpu"].number
+    assert stream.device == torch.device("xpu:1") and stream.device_type == TYPES["xpu"].number
     with torch.xpu.stream(stream):
         assert torch.xpu.current_stream(1) == stream and torch.xpu.current_device() == 1
         event.record()

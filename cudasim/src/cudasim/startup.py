@@ -57,11 +57,11 @@ def simulate_as_asked() -> None:
     from cudasim import simulation
 
     try:
-        wanted = config.asked()
+        wanted = config.from_environment()
         if wanted is None or simulation.is_enabled():
             return
         quiet = config.quiet()
-        line = simulation.begin(**wanted, inherited=True)
+        line = simulation.begin(wanted, inherited=True)
     except (ValueError, RuntimeError) as error:
         sys.exit(f"cudasim: {error}")
     if not quiet:

@@ -10,72 +10,53 @@ from typing import Any, NoReturn
 
 import torch
 
-from cudasim.backends.snapshots import snapshot
+from cudasim.backends.memory import empty_cache, free_and_total, memory, snapshot
 from cudasim.backends.streams import address, current_id, select, stream_data
-from cudasim.device import gpus, metal
-from cudasim.device.gpus import GPU
+from cudasim.device.gpu import GPU
 from cudasim.patching import Patches
-
-
-def memory(index: int) -> Any:
-    """The memory of GPU `index`. Raises RuntimeError, with CUDA's text, if there is none."""
-    if not 0 <= index < len(gpus.gpus):
-        raise RuntimeError(f"Invalid device argument {index}: did you call init?")
-    return gpus.gpus[index].memory
+from cudasim.session import session
 
 
 def set_device(index: int) -> None:
     """Make GPU `index` the current one."""
-    gpus.set_current(index)
+    session.set_current(index)
 
 
 def exchange_device(index: int) -> int:
     """Make GPU `index` the current one; returns that which was. A negative index does nothing."""
     if index < 0:
         return -1
-    before = gpus.current().index
-    gpus.set_current(index)
+    before = session.current().index
+    session.set_current(index)
     return before
-
-
-def empty_cache() -> None:
-    """Give the driver back what is reserved and holds no tensor, on every GPU."""
-    for gpu in gpus.gpus:
-        gpu.memory.empty_cache()
-
-
-def free_and_total(index: int) -> tuple[int, int]:
-    """Bytes of GPU `index` that are free, and that there are, as the driver counts them."""
-    memory = gpus.get(index).memory
-    return memory.size - memory.counts.reserved, memory.size
 
 
 def wait(index: int | None = None) -> None:
     """Wait for a GPU, which is never busy."""
-    gpus.get(index)
+    session.gpu(index)
 
 
 def can_access_peer(index: int, peer: int) -> bool:
     """True between two GPUs: one reads the other's memory; a GPU is no peer of itself."""
-    return gpus.get(index) is not gpus.get(peer)
+    return session.gpu(index) is not session.gpu(peer)
 
 
 def dtypes() -> set[torch.dtype]:
     """The types of numbers that tensors on a GPU can have."""
     kinds = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
     kinds = {kind for kind in kinds if not str(kind).startswith(("torch.q", "torch.bits"))}
-    return kinds - set(metal.MISSING) if gpus.kind.type == "mps" else kinds
+    return {kind for kind in kinds if str(kind) not in session.type.missing}
 
 
 BINDINGS = {
-    "_accelerator_getAccelerator": lambda: torch.device(gpus.kind.type),
-    "_get_accelerator": lambda check=None: torch.device(gpus.kind.type),
-    "_accelerator_hooks_device_count": lambda: len(gpus.gpus),
-    "_accelerator_hooks_get_current_device": lambda: gpus.current().index,
+    "_accelerator_getAccelerator": lambda: torch.device(session.type.name),
+    "_get_accelerator": lambda check=None: torch.device(session.type.name),
+    "_accelerator_hooks_device_count": lambda: len(session.gpus),
+    "_accelerator_hooks_get_current_device": lambda: session.current().index,
     "_accelerator_hooks_set_current_device": set_device,
     "_accelerator_hooks_exchange_device": exchange_device,
     "_accelerator_hooks_maybe_exchange_device": exchange_device,
-    "_accelerator_getDeviceIndex": lambda: gpus.current().index,
+    "_accelerator_getDeviceIndex": lambda: session.current().index,
     "_accelerator_setDeviceIndex": lambda index: None if index < 0 else set_device(index),
     "_accelerator_exchangeDevice": exchange_device,
     "_accelerator_maybeExchangeDevice": exchange_device,
@@ -104,8 +85,8 @@ def module_bindings() -> dict[str, Callable]:
     """What stands for the functions of `torch._C` that `torch.cuda` and `torch.xpu` call alike."""
     functions = {
         "init": lambda: None,
-        "getDeviceCount": lambda: len(gpus.gpus),
-        "getDevice": lambda: gpus.current().index,
+        "getDeviceCount": lambda: len(session.gpus),
+        "getDevice": lambda: session.current().index,
         "setDevice": set_device,
         "exchangeDevice": exchange_device,
         "maybeExchangeDevice": exchange_device,
@@ -124,20 +105,20 @@ def module_bindings() -> dict[str, Callable]:
         "getMemoryFraction": lambda index: memory(index).fraction,
         "memorySnapshot": snapshot,
     }
-    return {f"_{gpus.kind.type}_{name}": function for name, function in functions.items()}
+    return {f"_{session.type.name}_{name}": function for name, function in functions.items()}
 
 
 def patch_module(patches: Patches, properties: Callable[[GPU], Any]) -> None:
     """Let `torch.cuda`, or `torch.xpu`, speak of the simulated GPUs, which have `properties`."""
     for name, function in module_bindings().items():
         patches.replace(torch._C, name, function)
-    module = getattr(torch, gpus.kind.type)
-    patches.replace(torch._C, f"_has_{gpus.kind.type}", True)
+    module = getattr(torch, session.type.name)
+    patches.replace(torch._C, f"_has_{session.type.name}", True)
     patches.replace(module, "_initialized", True)
-    patches.replace(module, "_cached_device_count", len(gpus.gpus))
+    patches.replace(module, "_cached_device_count", len(session.gpus))
     patches.replace(module, "_exchange_device", exchange_device)
     patches.replace(module, "_maybe_exchange_device", exchange_device)
-    patches.replace(module, "_get_device_properties", lambda index: properties(gpus.get(index)))
+    patches.replace(module, "_get_device_properties", lambda index: properties(session.gpu(index)))
     for owner in (module, module.memory, module.random):
         patches.replace(owner, "_lazy_init", lambda: None)
     patches.forget(module)
@@ -154,10 +135,10 @@ def refuse(words: str) -> Callable[..., NoReturn]:
 
 def refuse_graphs(patches: Patches, graph: str) -> None:
     """Let the class `graph` of `torch.cuda` or `torch.xpu`, and what uses it, be refused."""
-    module = getattr(torch, gpus.kind.type)
-    words = f"cudasim: {gpus.kind.key} graphs record kernels, and a simulated GPU has none"
+    module = getattr(torch, session.type.name)
+    words = f"cudasim: {session.type.key} graphs record kernels, and a simulated GPU has none"
     refused = refuse(f"{words}; run without them")
-    patches.replace(module.graphs, f"_{gpus.kind.type}_isCurrentStreamCapturing", lambda: False)
+    patches.replace(module.graphs, f"_{session.type.name}_isCurrentStreamCapturing", lambda: False)
     graphs = [getattr(module.graphs, graph), getattr(torch.accelerator, "Graph", None)]  # from 2.12
     for owner in filter(None, graphs):
         patches.replace(owner, "__new__", staticmethod(refused))

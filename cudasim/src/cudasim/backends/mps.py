@@ -1,15 +1,20 @@
 """`torch.mps` and `torch.backends.mps`, answered by the simulated device."""
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
-from cudasim.backends.accelerator import empty_cache, refuse, wait
+from cudasim.backends.accelerator import refuse, wait
+from cudasim.backends.memory import empty_cache
 from cudasim.backends.streams import Event
-from cudasim.device import gpus, metal
-from cudasim.device.gpus import GPU
+from cudasim.device.gpu import GPU
+from cudasim.patches.sharing import refuse_sharing
 from cudasim.patching import Patches
+from cudasim.session import session
 
 PAGE = 16 * 2**10  # bytes, on Apple silicon
 MACOS = (15, 0)  # the version that the simulated machine has
@@ -55,7 +60,7 @@ def bindings(events: Events) -> dict:
     """What stands for the functions of `torch._C`, by name."""
     shaders = refuse("cudasim: a simulated GPU runs no Metal source")
     traces = refuse("cudasim: there are no signposts to trace on a simulated GPU")
-    gpu = gpus.current()
+    gpu = session.current()
     return {
         "_mps_is_available": lambda: True,
         "_mps_is_on_macos_or_newer": lambda major, minor: (major, minor) <= MACOS,
@@ -85,12 +90,33 @@ def bindings(events: Events) -> dict:
 
 def patch_mps(patches: Patches) -> None:
     """Let `torch.mps` and `torch.backends.mps` speak of the simulated device."""
-    memory = gpus.current().memory
-    memory.size = recommended(gpus.current())
+    memory = session.current().memory
+    memory.size = recommended(session.current())
     memory.set_fraction(LIMIT)
     for name, function in bindings(Events()).items():
         patches.replace(torch._C, name, function)
     patches.replace(torch._C, "_has_mps", True)
-    patches.replace(torch.mps, "_default_mps_generator", gpus.current().generator)
-    patches.replace(torch.nn.functional, "linear", metal.make_linear(F.linear))
+    patches.replace(torch.mps, "_default_mps_generator", session.current().generator)
+    patches.replace(F, "linear", make_linear(F.linear))
+    refuse_sharing(patches)
     patches.forget(torch.backends.mps)
+
+
+def make_linear(original: Callable) -> Callable:
+    """`F.linear`, which MPS computes by a kernel of its own that compares devices itself.
+
+    The texts are those of `aten/src/ATen/native/mps/operations/Linear.mm`.
+    """
+
+    def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+        named = {"input": input, "weight": weight, "bias": bias}
+        tensors = {name: each for name, each in named.items() if isinstance(each, Tensor)}
+        if any(tensor.is_mps for tensor in tensors.values()):
+            for name, tensor in tensors.items():
+                if tensor.device.type == "cpu":
+                    raise RuntimeError(
+                        f"Tensor for argument {name} is on {tensor.device} but expected on mps"
+                    )
+        return original(input, weight, bias)
+
+    return linear

@@ -7,54 +7,45 @@ and errors are those of c10/cuda/CUDAStream.cpp and ATen/cuda/CUDAEvent.h.
 
 import ctypes
 import itertools
-import threading
 import time
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cudasim.device import gpus, results
-from cudasim.device.gpus import GPU
-from cudasim.dispatch.places import place
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.devices import place
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import Patches
+from cudasim.session import session
 
 POOL = 32  # streams of each priority that a GPU has; the next one asked for is the first again
 
 _Stream, _Event = torch.Stream, torch.Event  # PyTorch's own classes
-_taken: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> streams asked for
 _handles = itertools.count(0x5C0DA0001000, 0x40)  # what stands for the addresses of events
-_current = threading.local()  # .ids: GPU -> id of its current stream in this thread
-
-
-def _ids() -> dict[int, int]:
-    if not hasattr(_current, "ids"):
-        _current.ids = {}
-    return _current.ids
 
 
 def current_id(index: int) -> int:
     """The id of the stream that is current on GPU `index` in this thread."""
-    return _ids().get(index, 0)
+    return session.thread.streams.get(index, 0)
 
 
 def set_current(stream_id: int, index: int) -> None:
     """Let a stream be the current one of GPU `index`, and that GPU the current one."""
-    gpus.set_current(index)
-    _ids()[index] = stream_id
+    session.set_current(index)
+    session.thread.streams[index] = stream_id
 
 
 def new_id(index: int, priority: int, least: int, greatest: int) -> int:
     """The id of the next stream in the pool of GPU `index`; priorities are clamped."""
     level = -max(min(priority, least), greatest)
-    count = _taken.setdefault((index, level), itertools.count())
+    count = session.streams.setdefault((index, level), itertools.count())
     return next(count) % POOL << 5 | level + 1 << 1 | 1
 
 
 def gpu_for(device: Any) -> GPU | None:
     """The GPU that `device` means; None if it is of another type."""
-    found = place(gpus.kind.type if device is None else device)
+    found = place(session.type.name if device is None else device)
     return found if isinstance(found, GPU) else None
 
 
@@ -78,7 +69,7 @@ class Stream(_Stream):
             cls,
             stream_id=ids["stream_id"],
             device_index=ids["device_index"],
-            device_type=ids.get("device_type", gpus.kind.number),
+            device_type=ids.get("device_type", session.type.number),
         )
         self._outer = []
         return self
@@ -116,7 +107,7 @@ class Stream(_Stream):
 
     def __enter__(self) -> "Stream":
         """Make the stream the current one of its GPU, and that GPU current."""
-        index = gpus.current().index
+        index = session.current().index
         self._outer.append((index, self.device_index, current_id(self.device_index)))
         set_current(self.stream_id, self.device_index)
         return self
@@ -125,7 +116,7 @@ class Stream(_Stream):
         """Make what was current so again."""
         index, mine, stream_id = self._outer.pop()
         set_current(stream_id, mine)
-        gpus.set_current(index)
+        session.set_current(index)
 
 
 def address(stream_id: int, index: int) -> int:
@@ -141,7 +132,7 @@ class ModuleStream(Stream):
     def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "ModuleStream":
         """A stream from the pool of `device`, or that which `ids` name."""
         if not ids and device is not None:  # refuses the CPU, in torch's words
-            module = getattr(torch, gpus.kind.type)
+            module = getattr(torch, session.type.name)
             device = module._utils._get_device_index(device, optional=True)
         return super().__new__(cls, device, priority=priority, **ids)
 
@@ -203,7 +194,7 @@ class Event(_Event):
 
         Raises RuntimeError, with CUDA's text, if the event was recorded on another GPU.
         """
-        gpu = gpus.current() if stream is None else gpus.get(stream.device_index)
+        gpu = session.current() if stream is None else session.gpu(stream.device_index)
         if self._when is not None and gpu is not self._gpu:
             raise RuntimeError(
                 f"Event device {self._gpu.index} does not match recording stream's device "
@@ -233,8 +224,8 @@ class Event(_Event):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._when is None or end_event._when is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
-        if end_event._gpu is not self._gpu and gpus.kind.type == "cuda":
-            raise results.error(results.INVALID_HANDLE)
+        if end_event._gpu is not self._gpu and (error := session.type.elapsed_between_devices()):
+            raise error
         return (end_event._when - self._when) / 1e6
 
     def ipc_handle(self) -> bytes:
@@ -281,9 +272,11 @@ def make_record_stream(original: Any) -> Any:
 
 def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
     """(id, index, type of device): what `torch.cuda` and `torch.xpu` make a stream from."""
-    if not 0 <= index < len(gpus.gpus):
-        raise ValueError(f"Device index value {index} is out of index range [0, {len(gpus.gpus)})")
-    return stream_id, index, gpus.kind.number
+    if not 0 <= index < len(session.gpus):
+        raise ValueError(
+            f"Device index value {index} is out of index range [0, {len(session.gpus)})"
+        )
+    return stream_id, index, session.type.number
 
 
 def select(stream_id: int, device_index: int, device_type: int) -> None:
@@ -293,7 +286,7 @@ def select(stream_id: int, device_index: int, device_type: int) -> None:
 
 BINDINGS = {  # functions of torch._C that torch.accelerator calls
     "_accelerator_getStream": lambda index: Stream(
-        stream_id=current_id(gpus.get(index).index), device_index=index
+        stream_id=current_id(session.gpu(index).index), device_index=index
     ),
     "_accelerator_setStream": lambda stream: set_current(stream.stream_id, stream.device_index),
 }
@@ -301,8 +294,6 @@ BINDINGS = {  # functions of torch._C that torch.accelerator calls
 
 def patch_streams(patches: Patches) -> None:
     """Let streams and events be those of the simulated GPUs."""
-    _taken.clear()
-    _current.__dict__.clear()
     for name, function in BINDINGS.items():
         patches.replace(torch._C, name, function)
     patches.replace(torch, "Stream", Stream)
@@ -312,7 +303,7 @@ def patch_streams(patches: Patches) -> None:
 
 def patch_module_streams(patches: Patches, mine: dict[str, type]) -> None:
     """Let the classes of `torch.cuda`, or `torch.xpu`, with those names be `mine`."""
-    module = getattr(torch, gpus.kind.type)
+    module = getattr(torch, session.type.name)
     for name, kind in mine.items():
         theirs = getattr(module.streams, name)  # some programs have imported it by now
         kind.__module__, kind.__name__, kind.__qualname__ = theirs.__module__, name, name

@@ -2,10 +2,44 @@
 
 import torch
 
-from cudasim.backends.accelerator import free_and_total, patch_module, refuse, refuse_graphs
-from cudasim.backends.properties import XpuProperties
+from cudasim.backends.accelerator import patch_module, refuse, refuse_graphs
+from cudasim.backends.memory import free_and_total
 from cudasim.backends.streams import Event, ModuleEvent, ModuleStream, patch_module_streams
+from cudasim.device.gpu import GPU
+from cudasim.patches.sharing import refuse_sharing
 from cudasim.patching import Patches
+
+VECTOR_ENGINES = 8  # of one Xe-core of an Intel GPU Max
+
+
+class XpuProperties:
+    """What `torch.xpu.get_device_properties` returns, with XPU's names and print.
+
+    `total_memory` is in bytes. Properties of the driver, and those that the card's data sheet
+    does not tell, are not there.
+    """
+
+    def __init__(self, gpu: GPU) -> None:
+        """The properties of `gpu`."""
+        self.name = gpu.name
+        self.type, self.platform_name, self.vendor = "gpu", "cudasim", "cudasim"
+        self.uuid = gpu.uuid
+        self.total_memory = gpu.card.memory
+        self.gpu_subslice_count = gpu.card.processors
+        self.max_compute_units = self.gpu_eu_count = gpu.card.processors * VECTOR_ENGINES
+        self.has_fp16 = self.has_fp64 = self.has_atomic64 = True
+        self.has_bfloat16_conversions = self.has_subgroup_matrix_multiply_accumulate = True
+        self.is_integrated_gpu = False
+
+    def __repr__(self) -> str:
+        """As XPU's properties print, less those that are not there."""
+        return (
+            f"_XpuDeviceProperties(name='{self.name}', platform_name='{self.platform_name}', "
+            f"type='{self.type}', uuid={self.uuid}, total_memory={self.total_memory // 2**20}MB, "
+            f"max_compute_units={self.max_compute_units}, gpu_eu_count={self.gpu_eu_count}, "
+            f"gpu_subslice_count={self.gpu_subslice_count}, has_fp16={self.has_fp16:d}, "
+            f"has_fp64={self.has_fp64:d}, has_atomic64={self.has_atomic64:d})"
+        )
 
 
 class XpuStream(ModuleStream):
@@ -55,5 +89,6 @@ def patch_xpu(patches: Patches) -> None:
     patch_module(patches, XpuProperties)
     patch_module_streams(patches, {"Stream": XpuStream, "Event": XpuEvent})
     refuse_graphs(patches, "XPUGraph")
+    refuse_sharing(patches)
     for name, function in BINDINGS.items():
         patches.replace(torch._C, name, function)

@@ -6,13 +6,11 @@ The sizes below are those of c10/cuda/CUDACachingAllocator.cpp. Where in a segme
 is not modelled: a segment is never too fragmented to be filled. All sizes are in bytes.
 """
 
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from cudasim.device.exhaustion import refusal
-from cudasim.device.types import Kind
+from cudasim.device.types import DeviceType
 
 BLOCK = 512  # every request is rounded up to a multiple of this
 SMALL = 2**20  # the largest request that the pool of small blocks serves
@@ -135,9 +133,9 @@ class Pool:
 class Memory:
     """What a card's memory holds; `limit` is what PyTorch may take of its `size` bytes."""
 
-    def __init__(self, index: int, size: int, kind: Kind) -> None:
-        """The empty memory, of `size` bytes, of GPU number `index` of that `kind`."""
-        self.index, self.size, self.limit, self.kind = index, size, size, kind
+    def __init__(self, index: int, size: int, type: DeviceType) -> None:
+        """The empty memory, of `size` bytes, of GPU number `index` of that `type`."""
+        self.index, self.size, self.limit, self.type = index, size, size, type
         self.fraction = 1.0
         self.small, self.large = Pool(small=True), Pool(small=False)
         self.counts = Counts()
@@ -150,7 +148,7 @@ class Memory:
     def take(self, requested: int) -> tuple[Segment, int]:
         """Cut a block for `requested` bytes: (its segment, its size).
 
-        Raises PyTorch's error (`exhaustion`) if the card has not so much left; the counts are then
+        Raises PyTorch's error if the card has not so much left; the counts are then
         as they were.
         """
         size = -(-requested // BLOCK) * BLOCK or BLOCK
@@ -187,7 +185,7 @@ class Memory:
             self.empty_cache()
             if self.counts.reserved + wanted > self.limit:
                 self.refusals += 1
-                raise refusal(self, wanted)
+                raise self.type.out_of_memory(self, wanted)
         segment = Segment(pool, wanted)
         pool.segments.append(segment)
         pool.counts.reserve(wanted)
@@ -215,10 +213,7 @@ class Memory:
 
     def set_fraction(self, fraction: float) -> None:
         """Let PyTorch have no more than this part of the card; 0 is no limit, on MPS."""
-        limit = int(fraction * self.size)
-        if self.kind.type == "mps" and not fraction:
-            limit = sys.maxsize
-        self.fraction, self.limit = fraction, limit
+        self.fraction, self.limit = fraction, self.type.memory_limit(fraction, self.size)
 
     def reset_peaks(self) -> None:
         """Let every peak start again from what is held now."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cudasim.device.types import KINDS, Kind
+from cudasim.device.types import DEFAULT, TYPES, DeviceType
 
 GIB, MIB = 2**30, 2**20
 
@@ -24,7 +24,7 @@ class Card:
     processors: int
     cache: int | None
     source: str
-    kind: Kind = KINDS["cuda"]
+    type: DeviceType = DEFAULT
 
 
 CARDS = {
@@ -72,7 +72,7 @@ CARDS = {
             8,
             None,
             "https://support.apple.com/en-us/111883",
-            KINDS["mps"],
+            TYPES["mps"],
         ),
         Card(
             "Max 1100",
@@ -82,17 +82,17 @@ CARDS = {
             None,
             "https://www.intel.com/content/www/us/en/products/sku/232876/"
             "intel-data-center-gpu-max-1100/specifications.html",
-            KINDS["xpu"],
+            TYPES["xpu"],
         ),
     )
 }
 
 
-def find_card(name: object, kind: Kind) -> Card:
-    """The card of that `kind` called `name`. Raises ValueError, naming those there are."""
+def find_card(name: object, type: DeviceType) -> Card:
+    """The card of that `type` called `name`. Raises ValueError, naming those there are."""
     card = CARDS.get(name) if isinstance(name, str) else None
-    if card is None or card.kind is not kind:
-        known = f"is of type {card.kind.type}, not {kind.type}" if card else "unknown"
-        names = ", ".join(each.name for each in CARDS.values() if each.kind is kind)
+    if card is None or card.type is not type:
+        known = f"is of type {card.type.name}, not {type.name}" if card else "unknown"
+        names = ", ".join(each.name for each in CARDS.values() if each.type is type)
         raise ValueError(f"card={name!r}: {known}; choose one of {names}")
     return card

@@ -10,16 +10,17 @@ PyTorch at hand casts those for which it has a kernel: not all for MPS, and not 
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
 
-from cudasim.device import gpus
-from cudasim.dispatch.tags import TAG, WILD, gpu_of, storage_of
+from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.tags import gpu_of, is_wild
 from cudasim.patching import Patches
+from cudasim.session import session
 
 HALF = """
     _convolution _convolution.deprecated conv1d conv2d conv3d conv_tbc conv_transpose1d
@@ -60,24 +61,20 @@ WIDEST = """
 """.split()
 BANNED = ["binary_cross_entropy"]
 
-_kernels: list[torch.library.Library] = []  # what stands in; empty until a region needs it
 
-
-def patch_casting(patches: Patches) -> None:
+def patch_autocast(patches: Patches) -> None:
     """Let `torch.autocast` work on simulated GPUs."""
     original = torch.set_autocast_enabled
-    key, name = _key(), gpus.kind.type
+    key = _key()
 
     def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)  # refuses what it does not understand
         values = [*args, *kwargs.values()]
         enabled = next(value for value in values if isinstance(value, bool))
-        if len(values) > 1 and name not in values:
-            return
-        if len(values) == 1 and name != "cuda":  # without a device it speaks of CUDA
-            return
-        if enabled and not _kernels:
-            _kernels.append(_stand_in())
+        if session.type.name not in (values if len(values) > 1 else ["cuda"]):
+            return  # without a device it speaks of CUDA
+        if enabled and session.autocast is None:
+            session.autocast = _stand_in()
         torch._C._dispatch_tls_set_dispatch_key_included(key, enabled)
 
     patches.replace(torch, "set_autocast_enabled", set_autocast_enabled)
@@ -86,12 +83,12 @@ def patch_casting(patches: Patches) -> None:
 
 def _key() -> DispatchKey:
     """The place in the dispatcher of autocast for the simulated type of GPU."""
-    return getattr(DispatchKey, f"Autocast{gpus.kind.key}")
+    return getattr(DispatchKey, f"Autocast{session.type.key}")
 
 
 def policies() -> list[tuple[Callable, list[str]]]:
     """What is done to which operations, for the simulated type of GPU."""
-    if gpus.kind.type == "mps":
+    if session.type.casts_sums:
         wide = [*FLOAT, *FLOAT_BY_DTYPE, "batch_norm"]
         found = [(_half, HALF), (_float, wide), (_widest, WIDEST)]
     else:
@@ -99,7 +96,7 @@ def policies() -> list[tuple[Callable, list[str]]]:
         found += [(_float_by_overload, list(FLOAT_BY_OVERLOAD)), (_widest, WIDEST)]
         found.append((_banned, BANNED))
     found = [(policy, [name for name in names if casts(name)]) for policy, names in found]
-    return [*found, (_half, CUDNN)] if gpus.kind.type == "cuda" else found
+    return [*found, (_half, CUDNN)] if session.type.has_cudnn else found
 
 
 def casts(name: str) -> bool:
@@ -125,8 +122,8 @@ def _stand_in() -> torch.library.Library:
 def _stand_back() -> None:
     """Let PyTorch's own kernels return."""
     torch._C._dispatch_tls_set_dispatch_key_included(_key(), False)
-    while _kernels:
-        _kernels.pop()._destroy()
+    if session.autocast is not None:
+        session.autocast._destroy()
 
 
 def _overload(name: str) -> Any:
@@ -142,7 +139,7 @@ def _kernel(policy: Callable, func: Any, only: DispatchKeySet) -> Callable:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(only), torch._C.DisableTorchFunction():
-            if not any(_on_gpu(value) for value in _flat((*args, *kwargs.values()))):
+            if not any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
                 return func(*args, **kwargs)  # the CPU's own tensors are not touched
             return policy(func, args, kwargs)
 
@@ -151,7 +148,7 @@ def _kernel(policy: Callable, func: Any, only: DispatchKeySet) -> Callable:
 
 def _half(func: Any, args: tuple, kwargs: dict) -> Any:
     """In the region's type: matrix products and their kin."""
-    dtype = torch.get_autocast_dtype(gpus.kind.type)
+    dtype = torch.get_autocast_dtype(session.type.name)
     return func(*_cast(args, dtype), **_cast(kwargs, dtype))
 
 
@@ -181,8 +178,9 @@ def _float_by_overload(func: Any, args: tuple, kwargs: dict) -> Any:
 
 def _widest(func: Any, args: tuple, kwargs: dict) -> Any:
     """In the widest type among the tensors: float32 if one has it."""
-    low = torch.get_autocast_dtype(gpus.kind.type)
-    types = {value.dtype for value in _flat((*args, *kwargs.values())) if _eligible(value)}
+    low = torch.get_autocast_dtype(session.type.name)
+    tensors = tensors_in((*args, *kwargs.values()))
+    types = {tensor.dtype for tensor in tensors if _eligible(tensor)}
     if not types <= {low, torch.float32}:
         raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
     dtype = torch.float32 if torch.float32 in types else low
@@ -201,19 +199,6 @@ def _banned(func: Any, args: tuple, kwargs: dict) -> Any:
     )
 
 
-def _flat(values: tuple) -> Iterator[Any]:
-    """The arguments of an operation, those in lists included."""
-    for value in values:
-        if isinstance(value, list | tuple):
-            yield from value
-        else:
-            yield value
-
-
-def _on_gpu(value: Any) -> bool:
-    return isinstance(value, Tensor) and gpu_of(value) is not None
-
-
 def _eligible(value: Any) -> bool:
     """True for what autocast may cast: on a GPU, floating point, not of double precision.
 
@@ -223,7 +208,7 @@ def _eligible(value: Any) -> bool:
         return False
     if value.dtype is torch.float64:
         return False
-    return _on_gpu(value) or getattr(storage_of(value), TAG, None) is WILD
+    return gpu_of(value) is not None or is_wild(value)
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:

@@ -4,16 +4,15 @@ The texts are those of torch 2.13: `common_device_check_failure` (aten's op_regi
 `TensorIteratorBase::compute_types`, `aten/src/ATen/native/Convolution.cpp` and `IndexingUtils`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from cudasim.device import gpus, metal
+from cudasim.dispatch.arguments import named_tensors
 from cudasim.dispatch.native_functions import checking_kernel
-from cudasim.dispatch.tags import TAG, WILD, gpu_of, storage_of
-
-CPU = torch.device("cpu")
+from cudasim.dispatch.tags import CPU, TAG, WILD, device_of, gpu_of, storage_of
+from cudasim.session import session
 
 # Composites whose check is made by an operator that they call: that one, and what it calls
 # their arguments, in the order in which it checks them.
@@ -28,6 +27,38 @@ INSIDE = {
 
 # Kernels that know whole numbers alone, on the CPU (`gcd_cpu`) and on CUDA (`gcd_cuda`).
 WHOLE_NUMBERS = "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift rshift".split()
+
+
+# Operation -> (whether CUDA's kernel checks each argument, the arguments that it writes to).
+_strictness: dict[Callable, tuple[bool, list[tuple[int, str]]]] = {}
+
+
+def refuses(func: Callable, args: tuple, kwargs: dict, hosts: list[Tensor]) -> bool:
+    """Whether CUDA refuses the CPU tensors `hosts` beside operands on a GPU.
+
+    Those without dimensions may ride along, except where they are written to and in kernels
+    that check each argument.
+    """
+    for tensor in hosts:
+        if tensor.dim():
+            return True
+    strict = _strictness.get(func)
+    if strict is None:
+        written = [
+            (position, argument.name)
+            for position, argument in enumerate(func._schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+        pointwise = torch.Tag.pointwise in func.tags
+        strict = _strictness[func] = (not pointwise and checks_arguments(func), written)
+    checking, written = strict
+    if checking:
+        return True
+    for position, name in written:
+        target = args[position] if position < len(args) else kwargs.get(name)
+        if any(target is tensor for tensor in hosts):
+            return True
+    return False
 
 
 def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
@@ -57,8 +88,10 @@ def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
             f"and A on {device_of(a)} instead."
         )
     kernel, checked = kernel_and_arguments(func, named)
-    if kernel is not None and gpus.kind.type == "mps":
-        return metal.disagreement(name, [(each, device_of(tensor)) for each, tensor in named])
+    if kernel is not None:
+        devices = [(argument, device_of(tensor)) for argument, tensor in named]
+        if error := session.type.disagreement(name, devices):
+            return error
     if kernel is not None and checked:
         home = device_of(checked[0][1])
         for argument, tensor in checked:
@@ -70,8 +103,9 @@ def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
 def name_kernel(error: NotImplementedError) -> None:
     """Let the error of a CPU kernel that lacks a type of numbers name CUDA's kernel instead."""
     name, _, type = str(error).partition('_cpu" not implemented for ')
-    if type and name.strip('"') in WHOLE_NUMBERS and gpus.kind.type == "cuda":
-        error.args = (f'{name}_cuda" not implemented for {type}',)
+    suffix = session.type.kernel_suffix
+    if type and suffix and name.strip('"') in WHOLE_NUMBERS:
+        error.args = (f'{name}_{suffix}" not implemented for {type}',)
 
 
 def kernel_and_arguments(
@@ -99,24 +133,6 @@ def checks_arguments(func: Callable) -> bool:
     return checking_kernel(name if overload == "default" else f"{name}.{overload}") is not None
 
 
-def named_tensors(func: Callable, args: tuple, kwargs: dict) -> Iterator[tuple[str, Tensor]]:
-    """(name, tensor) of every tensor argument, those in lists included."""
-    names = [argument.name for argument in func._schema.arguments]
-    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
-        if isinstance(value, Tensor):
-            yield name, value
-        elif isinstance(value, list | tuple):
-            yield from ((name, item) for item in value if isinstance(item, Tensor))
-
-
-def device_of(tensor: Tensor) -> torch.device:
-    """The device that `tensor` says it is on."""
-    gpu = gpu_of(tensor)
-    if gpu is None:
-        return torch.device("meta") if tensor.is_meta else CPU
-    return gpu.device
-
-
 def _with_meta(named: list[tuple[str, Tensor]]) -> RuntimeError:
     """The meta device's kernels, which go before CUDA's, compare in Python."""
     expected = device_of(named[0][1])
@@ -132,7 +148,7 @@ def _argument(argument: str, tensor: Tensor, home: torch.device, kernel: str) ->
     return RuntimeError(
         f"Expected all tensors to be on the same device, but got {argument} is on "
         f"{device_of(tensor)}, different from other tensors on {home} (when checking "
-        f"argument in method {kernel.replace('CUDA', gpus.kind.key)})"
+        f"argument in method {kernel.replace('CUDA', session.type.key)})"
     )
 
 
@@ -160,7 +176,7 @@ def _cudnn_normalizes(named: list[tuple[str, Tensor]]) -> bool:
     image = tensors["input"]
     affine = "weight" in tensors and "bias" in tensors
     return (
-        gpus.kind.type == "cuda"
+        session.type.has_cudnn
         and affine
         and gpu_of(image) is not None
         and image.dim() >= 3
@@ -181,9 +197,9 @@ def _convolution(tensors: dict[str, Tensor]) -> RuntimeError:
             if name == "bias":  # is added by a kernel of its own
                 return _iterator([("input", image), ("bias", other)])
             return _argument(name, other, where, "wrapper_CUDA__cudnn_convolution")
-        on_mps = gpus.kind.type == "mps"  # has no kernels of those names
-        if where == CPU and not on_mps and not _mkldnn_convolves(image, tensors["weight"]):
-            return _argument(name, other, where, "wrapper_CUDA___slow_conv2d_forward")
+        if where == CPU and session.type.has_slow_convolution:
+            if not _mkldnn_convolves(image, tensors["weight"]):
+                return _argument(name, other, where, "wrapper_CUDA___slow_conv2d_forward")
         dense = (
             " or input should be a MKLDNN tensor and {} is a dense tensor" if where == CPU else ""
         )
@@ -195,11 +211,9 @@ def _convolution(tensors: dict[str, Tensor]) -> RuntimeError:
 
 
 def _type(tensor: Tensor) -> str:
-    """The type of `tensor` as C++ names it; for the CPU and CUDA, Python mends the name."""
+    """The type of `tensor` as C++ names it."""
     name = tensor.type()
-    if gpu_of(tensor) is None or gpus.kind.type == "cuda":
-        return name
-    return gpus.kind.key + name.rpartition(".")[2].removesuffix("Tensor") + "Type"
+    return name if gpu_of(tensor) is None else session.type.tensor_type(name)
 
 
 def _mkldnn_convolves(image: Tensor, weight: Tensor) -> bool:

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from torch.overrides import has_torch_function_unary
 
-from cudasim.device.gpus import GPU, Allocation
+from cudasim.device.gpu import GPU, Allocation
 
 TAG = "_cudasim"
+CPU = torch.device("cpu")
 
 
 class Wild:
@@ -73,6 +74,14 @@ def gpu_of_storage(storage: torch.UntypedStorage | None) -> GPU | None:
     return tag.gpu
 
 
+def device_of(tensor: Tensor) -> torch.device:
+    """The device that `tensor` says it is on."""
+    gpu = gpu_of(tensor)
+    if gpu is None:
+        return torch.device("meta") if tensor.is_meta else CPU
+    return gpu.device
+
+
 def index_storages_of(tensor: Tensor) -> list[torch.UntypedStorage]:
     """The storages of the indices of a sparse `tensor`, which count as memory too."""
     with torch._C._DisableTorchDispatch():
@@ -99,8 +108,8 @@ def put(tensor: Tensor, gpu: GPU | None) -> Tensor:
         if hasattr(storage, TAG):
             delattr(storage, TAG)
     else:
-        if gpu.check_type and getattr(storage, TAG, None) is not WILD:
-            gpu.check_type(tensor)  # C++'s scratch may be of any type
+        if gpu.type.missing and getattr(storage, TAG, None) is not WILD:
+            gpu.type.check_dtype(tensor)  # C++'s scratch may be of any type
         setattr(storage, TAG, Allocation(gpu, storage.nbytes()))
     if tensor.layout is not torch.strided:
         for part in index_storages_of(tensor):
@@ -109,3 +118,10 @@ def put(tensor: Tensor, gpu: GPU | None) -> Tensor:
             elif gpu is not None and getattr(part, TAG, WILD) is WILD:  # else they are shared
                 setattr(part, TAG, Allocation(gpu, part.nbytes()))
     return tensor
+
+
+def recount(storage: torch.UntypedStorage) -> None:
+    """Count a storage anew, whose size may have changed."""
+    tag = getattr(storage, TAG, None)
+    if tag is not None and tag is not WILD:
+        tag.resize(storage.nbytes())

@@ -10,15 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cudasim.dispatch.checks import device_of
-from cudasim.dispatch.tags import gpu_of
+from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import Patches
 
 CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of a graph that may change the device
 
 
-def patch_backward(patches: Patches) -> None:
+def patch_autograd(patches: Patches) -> None:
     """Let gradients know simulated GPUs."""
     patches.replace(Tensor, "copy_", make_copy(Tensor.copy_))
     patches.replace(Tensor, "__setitem__", make_setitem(Tensor.__setitem__))

@@ -1,4 +1,4 @@
-"""`torch.compile`: accepted, and the code runs as it is written.
+"""`torch.compile` and TorchScript. Code that is compiled is accepted, and runs as it is written.
 
 The compiler makes code for a GPU's processors, of which there are none. Compiled functions
 and modules keep their type, their `state_dict` and their arguments; what they compute, and on
@@ -20,7 +20,7 @@ class AllocatorState:
     """What `torch._inductor` imports of a build with CUDA, for graphs that are never made."""
 
 
-def patch_compiling(patches: Patches) -> None:
+def patch_compile(patches: Patches) -> None:
     """Let `torch.compile` be called, and what it returns run uncompiled."""
     for name, value in (
         ("_cuda_CUDAAllocator_AllocatorState", AllocatorState),
@@ -55,3 +55,16 @@ def _make_compile(original: Callable, patches: Patches) -> Callable:
         return original(*args, **kwargs)
 
     return compile
+
+
+def patch_torchscript(patches: Patches) -> None:
+    """Let TorchScript read each function replaced so far as the one that it replaces.
+
+    It knows PyTorch's functions by their identity, and would look for the source of others:
+    forward-mode derivatives (`torch.func.jacfwd`) compile some when they are first used.
+    """
+    table = torch.jit._builtins._get_builtin_table()
+    for before, now in patches.replaced():
+        name = table.get(id(before))
+        if name is not None:
+            patches.replace_item(table, id(now), name)

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.utils import _device
 
-from cudasim.device import gpus
-from cudasim.device.gpus import GPU, Allocation
+from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
-from cudasim.dispatch.places import ELSEWHERE, fakes, place
-from cudasim.dispatch.tags import gpu_of, put
+from cudasim.dispatch.devices import ELSEWHERE, fakes, place
+from cudasim.dispatch.tags import TAG, gpu_of, put, storage_of
 from cudasim.patches.pinning import pinned
 from cudasim.patching import Patches
+from cudasim.session import session
 
 MAKERS = (
     "arange asarray bartlett_window blackman_window empty empty_permuted empty_strided eye full "
@@ -30,20 +30,19 @@ HOMELESS = ((torch.linalg, "matrix_rank"),)
 RANDOM = ("rand", "randint", "randn", "randperm")
 SHARING = ("asarray", "as_tensor")  # may return their argument, or share its memory
 
-# The original function -> the one that knows simulated GPUs: for `with torch.device(...)`.
-wrapped: dict[Callable, Callable] = {}
+DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_subclass`
 
 
 def patch_factories(patches: Patches) -> None:
     """Let torch's factories take simulated GPUs as `device=`."""
     for name in MAKERS:
         original = getattr(torch, name)
-        wrapped[original] = _maker(original, name)
-        patches.replace(torch, name, wrapped[original])
+        session.factories[original] = _maker(original, name)
+        patches.replace(torch, name, session.factories[original])
     for name in ("fftfreq", "rfftfreq"):
         original = getattr(torch.fft, name)
-        wrapped[original] = _maker(original, name)
-        patches.replace(torch.fft, name, wrapped[original])
+        session.factories[original] = _maker(original, name)
+        patches.replace(torch.fft, name, session.factories[original])
     within = _make_context(_device.DeviceContext.__torch_function__)
     patches.replace(_device.DeviceContext, "__torch_function__", within)
     _forget_constructors()
@@ -54,6 +53,8 @@ def patch_factories(patches: Patches) -> None:
         patches.replace(torch, name, _like(getattr(torch, name)))
     for name in NEWS:
         patches.replace(Tensor, name, _like(getattr(Tensor, name)))
+    wrapper = _wrapper(Tensor._make_wrapper_subclass)
+    patches.replace(Tensor, "_make_wrapper_subclass", staticmethod(wrapper))
 
 
 def _forget_constructors() -> None:
@@ -67,7 +68,7 @@ def _make_context(original: Callable) -> Callable:
     def __torch_function__(
         self: Any, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        maker = wrapped.get(func)
+        maker = session.factories.get(func)
         if maker is None or (kwargs or {}).get("device") is not None:
             return original(self, func, types, args, kwargs)
         return maker(*args, **{**(kwargs or {}), "device": self.device})
@@ -138,7 +139,7 @@ def _like(original: Callable) -> Callable:
         if gpu is ELSEWHERE or (gpu and fakes()):
             return original(self, *args, **kwargs)
         if original.__name__ == "new" and bool(gpu) is not bool(gpu_of(self)):
-            mine, theirs = (gpus.kind.type, "cpu") if gpu is None else ("cpu", gpus.kind.type)
+            mine, theirs = (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)
             raise RuntimeError(
                 f"legacy constructor expects device type: {mine} but device type: {theirs} was "
                 "passed"
@@ -160,6 +161,30 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
         size = int(words[words.index("bytes.") - 1])
     Allocation(gpu, size)  # raises, with CUDA's text, if it is more than the card has
     raise MemoryError(f"the host cannot hold the {size} bytes that the simulated {gpu.device} can")
+
+
+def _wrapper(original: Callable) -> Callable:
+    """`Tensor._make_wrapper_subclass`, which makes tensors that wrap others, such as DTensor.
+
+    A wrapper has no memory of its own. C++ makes it as one of the CPU and must not see its GPU,
+    which its empty storage names.
+    """
+
+    def make(*args: Any, **kwargs: Any) -> Tensor:
+        args = list(args)
+        device = args[DEVICE] if len(args) > DEVICE else kwargs.get("device")
+        gpu = None if device is None else place(device)
+        if not isinstance(gpu, GPU):
+            return original(*args, **kwargs)
+        if len(args) > DEVICE:
+            args[DEVICE] = "cpu"
+        else:
+            kwargs["device"] = "cpu"
+        made = original(*args, **kwargs)
+        setattr(storage_of(made), TAG, Allocation(gpu, 0))
+        return made
+
+    return make
 
 
 def _only(kwargs: dict, *names: str) -> dict:

@@ -1,6 +1,6 @@
-"""Functions of PyTorch that compare devices before they take themselves apart.
+"""Functions and layers that look at devices before they call the operations they are made of.
 
-The rule sees only the operations of which they are made; each would refuse in its own words.
+The dispatch mode sees only those operations, each of which would refuse in its own words.
 """
 
 import functools
@@ -8,24 +8,24 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from cudasim.device import gpus
-from cudasim.dispatch.checks import device_of
+from cudasim.dispatch.tags import device_of
 from cudasim.patching import Patches
+from cudasim.session import session
 
 
-def patch_composites(patches: Patches) -> None:
+def patch_functional(patches: Patches) -> None:
     """Let quantiles and recurrent layers refuse operands on several devices in their own words."""
     for owner in (torch, Tensor):
         for name in ("quantile", "nanquantile"):
             patches.replace(owner, name, make_quantile(getattr(owner, name)))
-    if gpus.kind.type == "mps":
-        return  # has recurrent layers of its own
-    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
-        recurrent = make_recurrent(getattr(torch, name))
-        for owner in (torch, torch._VF):  # modules look in the latter
-            patches.replace(owner, name, recurrent)
+    patches.replace(nn.RNNBase, "flatten_parameters", flatten_parameters)
+    if session.type.decomposes_recurrent_layers:
+        for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+            recurrent = make_recurrent(getattr(torch, name))
+            for owner in (torch, torch._VF):  # modules look in the latter
+                patches.replace(owner, name, recurrent)
 
 
 def make_quantile(original: Callable) -> Callable:
@@ -61,3 +61,7 @@ def make_recurrent(original: Callable) -> Callable:
         return original(input, hidden, weights, *args, **kwargs)
 
     return recurrent
+
+
+def flatten_parameters(self: nn.RNNBase) -> None:
+    """`RNNBase.flatten_parameters`: packs weights for cuDNN, of which there is nothing to do."""

@@ -6,12 +6,10 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from cudasim.device import gpus
-from cudasim.device.gpus import GPU
-from cudasim.dispatch.checks import CPU
-from cudasim.dispatch.places import ELSEWHERE, place
-from cudasim.dispatch.rules import thread
-from cudasim.dispatch.tags import gpu_of, put
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.devices import ELSEWHERE, place
+from cudasim.dispatch.tags import CPU, gpu_of, put
+from cudasim.session import session
 
 STAY = object()  # no device was named
 _OPTIONS = {"dtype", "non_blocking", "copy", "memory_format"}
@@ -73,6 +71,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
 
 def _duplicate_in_sight(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     """The same where a subclass or another dispatch mode wants to see the copy."""
+    thread = session.thread
     before, thread.to_host = thread.to_host, gpu is None
     try:
         device = CPU if gpu is None else gpu.device
@@ -102,7 +101,7 @@ def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
     first = args[0] if args else options.pop("tensor", None)
     if isinstance(first, Tensor):
         target, options["dtype"] = gpu_of(first), first.dtype
-        if first.device.type not in ("cpu", gpus.kind.type):
+        if first.device.type not in ("cpu", session.type.name):
             target = ELSEWHERE
         names = ("non_blocking", "copy")
         args = args[1:]
@@ -134,7 +133,7 @@ def make_to(original: Any) -> Any:
             return original(self, *args, **kwargs)
         if self.device.type not in (
             "cpu",
-            gpus.kind.type,
+            session.type.name,
         ):  # meta has no numbers to move: torch says so
             if isinstance(target, GPU):
                 return original(self, device="cpu", **options)

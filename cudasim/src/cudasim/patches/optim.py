@@ -13,7 +13,7 @@ COUNTS = (torch.float32, torch.float64)  # types that `step` may have, whatever 
 Groups = dict[tuple[torch.device, torch.dtype], tuple[list[list[Tensor | None]], list[int]]]
 
 
-def patch_grouping(patches: Patches) -> None:
+def patch_optim(patches: Patches) -> None:
     """Let optimizers and gradient clipping group tensors by the GPU that they are on."""
     original = torch._C._group_tensors_by_device_and_dtype
     patches.replace(torch._C, "_group_tensors_by_device_and_dtype", partial(group, original))

@@ -15,10 +15,10 @@ import torch.utils.dlpack
 from torch import Tensor, UntypedStorage
 from torch.multiprocessing import get_sharing_strategy, reductions
 
-from cudasim.device import gpus
-from cudasim.device.gpus import Allocation
+from cudasim.device.gpu import Allocation
 from cudasim.dispatch.tags import TAG, gpu_of, gpu_of_storage
 from cudasim.patching import Patches
+from cudasim.session import session
 
 
 def patch_sharing(patches: Patches) -> None:
@@ -97,7 +97,7 @@ def open_shared(cls: type, device: int, handle: tuple, size: int, *unused: Any) 
 
     Raises CUDA's error if this process has no such GPU.
     """
-    gpu = gpus.get(device)
+    gpu = session.gpu(device)
     if len(handle) == 2:
         storage = reductions.rebuild_storage_fd(cls, *handle)
     else:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cudasim.device.gpus import GPU
-from cudasim.dispatch.places import place
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.devices import place
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import Patches
 

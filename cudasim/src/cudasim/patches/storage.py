@@ -9,18 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, UntypedStorage
+from torch import UntypedStorage
 
-from cudasim.device.gpus import GPU, Allocation
-from cudasim.dispatch.places import ELSEWHERE, place
-from cudasim.dispatch.rules import special
-from cudasim.dispatch.tags import TAG, WILD, gpu_of_storage, storage_of
+from cudasim.device.gpu import GPU, Allocation
+from cudasim.dispatch.devices import ELSEWHERE, place
+from cudasim.dispatch.tags import TAG, gpu_of_storage, recount
 from cudasim.patching import Patches
 
-aten = torch.ops.aten
 
-
-def patch_storages(patches: Patches) -> None:
+def patch_storage(patches: Patches) -> None:
     """Let storages know simulated GPUs; `TypedStorage` asks the untyped one that it wraps."""
     patches.replace(UntypedStorage, "__new__", make_new(UntypedStorage.__new__))
     patches.replace(UntypedStorage, "__getitem__", make_getitem(UntypedStorage.__getitem__))
@@ -92,42 +89,7 @@ def make_resize(original: Callable) -> Callable:
 
     def resize(self: UntypedStorage, size: int) -> UntypedStorage:
         out = original(self, size)
-        count(self)
+        recount(self)
         return out
 
     return resize
-
-
-def count(storage: UntypedStorage) -> None:
-    """Count a storage whose size may have changed anew."""
-    tag = getattr(storage, TAG, None)
-    if tag is not None and tag is not WILD:
-        tag.resize(storage.nbytes())
-
-
-@special(
-    aten.set_.source_Storage,
-    aten.set_.source_Storage_storage_offset,
-    aten.set_.source_Tensor,
-    aten.set_.source_Tensor_storage_offset,
-)
-def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """`Tensor.set_`: the tensor takes another storage, on its own device.
-
-    Raises RuntimeError, with torch's text, if the storage is on another device. That of a
-    scratch tensor (`WILD`) is not compared: C++ wraps storages in such tensors to copy them.
-    """
-    target, source = args[:2]
-    theirs = storage_of(source) if isinstance(source, Tensor) else source
-    if not target.is_meta and getattr(storage_of(target), TAG, None) is not WILD:
-        here, there = storage_of(target).device, theirs.device
-        if here != there:
-            raise RuntimeError(
-                f'Attempted to set the storage of a tensor on device "{here}" to a storage on '
-                f'different device "{there}".  This is no longer allowed; the devices must match.'
-            )
-    before = theirs.nbytes()
-    out = func(*args, **kwargs)
-    if theirs.nbytes() != before:  # the tensor's sizes asked for more than it held
-        count(theirs)
-    return out

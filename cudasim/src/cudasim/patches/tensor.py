@@ -7,11 +7,11 @@ from torch import Tensor
 from torch.nn.parameter import UninitializedTensorMixin
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from cudasim.device import gpus
-from cudasim.device.gpus import GPU
+from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import gpu_of, is_wild
 from cudasim.patches import moves
 from cudasim.patching import Patches
+from cudasim.session import session
 
 _device = torch.Tensor.device  # the C++ attributes that the patches below cover
 _is_cpu = torch.Tensor.is_cpu
@@ -23,10 +23,10 @@ class Attribute(property):
     __objclass__ = Tensor
 
 
-def patch_attributes(patches: Patches) -> None:
+def patch_tensor(patches: Patches) -> None:
     """Let tensors on a simulated GPU say so."""
     patches.replace(Tensor, "device", Attribute(device))
-    type = gpus.kind.type
+    type = session.type.name
     patches.replace(Tensor, f"is_{type}", Attribute(lambda self: seen_on(self) is not None))
     patches.replace(Tensor, "is_cpu", Attribute(is_cpu))
     patches.replace(Tensor, "get_device", get_device)
@@ -93,7 +93,7 @@ def make_assign(grad: Any) -> Any:
 
 def make_type(original: Any) -> Any:
     """`Tensor.type`: the name of a type says `cuda`, or its like, for a tensor on a GPU."""
-    prefix = f"torch.{gpus.kind.type}."
+    prefix = f"torch.{session.type.name}."
 
     def type(self: Tensor, dtype: Any = None, **kwargs: Any) -> Any:
         if has_torch_function_unary(self):
@@ -107,7 +107,7 @@ def make_type(original: Any) -> Any:
         if not name.startswith("torch."):  # a class, such as torch.FloatTensor
             name = f"{dtype.__module__}.{dtype.__name__}"
         if name.startswith(prefix):
-            moved = self if gpu_of(self) else self.to(gpus.kind.type)
+            moved = self if gpu_of(self) else self.to(session.type.name)
             return original(moved, name.replace(prefix, "torch.", 1), **kwargs)
         return original(self.cpu(), name, **kwargs)
 

@@ -7,13 +7,15 @@ from typing import Any
 
 import torch
 
-from cudasim.backends.accelerator import free_and_total, patch_module, refuse, refuse_graphs
+from cudasim.backends.accelerator import patch_module, refuse, refuse_graphs
 from cudasim.backends.cuda.legacy import LegacyType, Markers
+from cudasim.backends.cuda.properties import CudaProperties
 from cudasim.backends.cuda.streams import patch_cuda_streams
-from cudasim.backends.properties import CudaProperties
-from cudasim.device import gpus, results
-from cudasim.device.gpus import Allocation
+from cudasim.backends.memory import free_and_total
+from cudasim.device.gpu import Allocation
+from cudasim.device.types import cuda as runtime
 from cudasim.patching import Patches
+from cudasim.session import session
 
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
 NOTHING = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
@@ -23,7 +25,7 @@ class Status(int):
     """A result of CUDA's runtime, by its number."""
 
 
-Status.success = Status(results.SUCCESS)
+Status.success = Status(runtime.SUCCESS)
 
 
 class Runtime:
@@ -39,7 +41,7 @@ class Runtime:
     @staticmethod
     def cudaGetErrorString(status: int) -> str:
         """The words for a result."""
-        return results.words(status)
+        return runtime.words(status)
 
     @staticmethod
     def _succeed(*args: Any) -> Status:
@@ -67,19 +69,16 @@ def sleep(cycles: int) -> None:
     time.sleep(cycles / 1e9)
 
 
-_raw: dict[int, Allocation] = {}  # address -> what caching_allocator_alloc gave
-
-
 def raw_allocate(size: int, stream: int) -> int:
     """Count `size` bytes on the current GPU as taken; returns what stands for an address."""
     address = 0x7E0000000000 + (uuid.uuid4().int & 0xFFFFFFFF) * 512
-    _raw[address] = Allocation(gpus.current(), size)
+    session.raw[address] = Allocation(session.current(), size)
     return address
 
 
 def raw_delete(address: int) -> None:
     """Give back what `raw_allocate` took. Raises RuntimeError for another address."""
-    if _raw.pop(address, None) is None:
+    if session.raw.pop(address, None) is None:
         raise RuntimeError(f"invalid device pointer: {address:#x}")
 
 
@@ -97,7 +96,7 @@ def bindings(switches: Switches) -> dict[str, Callable]:
     return {
         "_cuda_ipc_collect": lambda: None,
         "_cuda_getArchFlags": lambda: " ".join(
-            sorted({"sm_{}{}".format(*gpu.card.capability) for gpu in gpus.gpus})
+            sorted({"sm_{}{}".format(*gpu.card.capability) for gpu in session.gpus})
         ),
         "_cuda_sleep": sleep,
         "_cuda_getCurrentBlasHandle": lambda: 0,
@@ -126,7 +125,7 @@ def bindings(switches: Switches) -> dict[str, Callable]:
     }
 
 
-def patch_cuda(patches: Patches) -> None:
+def patch_api(patches: Patches) -> None:
     """Let `torch.cuda` speak of the simulated GPUs."""
     patch_module(patches, CudaProperties)
     patch_cuda_streams(patches)
@@ -145,4 +144,3 @@ def patch_cuda(patches: Patches) -> None:
     patches.replace(cudnn, "is_available", lambda: True)
     patches.replace(cudnn, "version", lambda: CUDNN_VERSION)
     patches.replace(cudnn, "is_acceptable", lambda tensor: False)  # the CPU's kernels compute
-    patches.finally_do(_raw.clear)

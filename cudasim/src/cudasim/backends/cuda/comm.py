@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 from torch.nn.parallel._functions import Broadcast, ReduceAddCoalesced
 
-from cudasim.device import gpus
-from cudasim.device.gpus import GPU
+from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import Patches
+from cudasim.session import session
 
 HOST = -1  # the index by which these functions name the CPU
 
 
-def patch_parallel(patches: Patches) -> None:
+def patch_comm(patches: Patches) -> None:
     """Let `torch.nn.parallel.comm` find what it calls."""
     for function in (
         _broadcast,
@@ -45,7 +45,7 @@ def _gpu(index: int) -> GPU:
     """GPU number `index`."""
     if index < 0:
         raise RuntimeError(f"Expected non-negative device index, but got {index}")
-    return gpus.get(index)
+    return session.gpu(index)
 
 
 def _shape(tensor: Tensor) -> str:
@@ -160,7 +160,7 @@ def _gather(tensors: Sequence[Tensor], dim: int = 0, destination: int | None = N
     if not tensors:
         raise RuntimeError("Expected at least one tensor to gather from")
     _check_on_gpus(tensors, "input")
-    gpu = None if destination == HOST else gpus.get(destination)
+    gpu = None if destination == HOST else session.gpu(destination)
     return torch.cat([_moved(tensor, gpu) for tensor in tensors], dim)
 
 

@@ -6,7 +6,7 @@ NCCL refuses is refused here: a tensor on the CPU, tensors of one call on severa
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,17 +14,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cudasim.device.gpus import GPU
-from cudasim.dispatch.places import place
-from cudasim.dispatch.rules import special
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.devices import place
+from cudasim.dispatch.rules import rule
 from cudasim.dispatch.tags import TAG, WILD, gpu_of, put, storage_of
 from cudasim.patching import Patches
+from cudasim.session import session
 
 NCCL_TIMEOUT = timedelta(minutes=10)  # torch's default_pg_nccl_timeout; gloo's is 30
 NCCL_VERSION = (2, 27, 5)  # that of PyTorch's own builds for CUDA 12
-
-# By their names, the groups in which gloo stands for NCCL: what `get_backend` tells of each.
-_asked: dict[str, str] = {}
 
 # Functions between processes; those that come first take `op=`, and their first argument
 # takes the result. Some are of newer versions of torch only.
@@ -62,7 +61,7 @@ def patch_distributed(patches: Patches) -> None:
 def backend_told(group: Any = None) -> str | None:
     """The backend that was asked for in a group (None: the default one) of NCCL, else None."""
     group = group or dist.group.WORLD
-    return _asked.get(group.group_name) if isinstance(group, dist.ProcessGroup) else None
+    return session.groups.get(group.group_name) if isinstance(group, dist.ProcessGroup) else None
 
 
 def only_nccl(group: Any = None) -> bool:
@@ -107,10 +106,10 @@ def make_init(original: Callable) -> Callable:
             backend = "gloo"
             kwargs.setdefault("timeout", NCCL_TIMEOUT)
             kwargs.pop("pg_options", None)  # NCCL's own
-        _asked.clear()
+        session.groups.clear()
         original(backend, *args, **kwargs)
         if told:
-            _asked[dist.group.WORLD.group_name] = told
+            session.groups[dist.group.WORLD.group_name] = told
 
     return init_process_group
 
@@ -131,7 +130,7 @@ def make_new_group(original: Callable) -> Callable:
             kwargs.pop("pg_options", None)
         group = original(ranks, timeout, backend, *args, **kwargs)
         if told and isinstance(group, dist.ProcessGroup):
-            _asked[group.group_name] = told
+            session.groups[group.group_name] = told
         return group
 
     return new_group
@@ -185,7 +184,7 @@ def make_collective(original: Callable) -> Callable:
         group = bound.arguments.get("group")
         if not backend_told(group):
             return original(*args, **kwargs)
-        if only_nccl(group) and any(gpu_of(tensor) is None for tensor in _tensors(bound.args)):
+        if only_nccl(group) and any(gpu_of(tensor) is None for tensor in tensors_in(bound.args)):
             raise RuntimeError("No backend type associated with device type cpu")
         factor = factor_after(bound.arguments.get("op"), group)
         if factor is None:
@@ -255,7 +254,7 @@ if dist.is_available():
 
 def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     """A collective: results go into tensors that have their tags, or are C++'s buckets."""
-    tensors = list(_tensors(args))
+    tensors = tensors_in(args)
     found = {gpu_of(tensor) for tensor in tensors} - {None}
     if len(found) == 1:
         (gpu,) = found
@@ -267,16 +266,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     return func(*args, **kwargs)
 
 
-def _tensors(values: Any) -> Iterator[Tensor]:
-    """The tensors in `values`, those in lists of lists included."""
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from _tensors(value)
-
-
 if dist.is_available():
     for _name in OPERATORS:
         if hasattr(torch.ops.c10d, _name):
-            special(getattr(torch.ops.c10d, _name).default)(operator)
+            rule(getattr(torch.ops.c10d, _name).default)(operator)

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cudasim.device import gpus
-from cudasim.device.gpus import GPU
+from cudasim.device.gpu import GPU
 from cudasim.patching import Patches
+from cudasim.session import session
 
 FOLDER = "CUDASIM_FIGURES"  # environment variable: where the processes' files are
 PYTHON = "CUDASIM_PYTHON"  # environment variable: the interpreter that runs our nvidia-smi
@@ -80,10 +80,10 @@ def publish(patches: Patches) -> None:
         folder = tempfile.mkdtemp(prefix="cudasim-")
         owner = os.getpid()
         patches.finally_do(_at_exit(lambda: os.getpid() == owner and shutil.rmtree(folder, True)))
-    board = Board(Path(folder), gpus.gpus)
+    board = Board(Path(folder), session.gpus)
     patches.finally_do(_at_exit(board.remove))
     patches.finally_do(_forget)
-    for gpu in gpus.gpus:
+    for gpu in session.gpus:
         gpu.memory.watch = functools.partial(board.write, gpu)
     _set_variable(patches, FOLDER, folder)
     _set_variable(patches, PYTHON, sys.executable)
@@ -94,7 +94,7 @@ def publish(patches: Patches) -> None:
 
 
 def _forget() -> None:
-    for gpu in gpus.gpus:
+    for gpu in session.gpus:
         gpu.memory.watch = None
 
 

@@ -11,8 +11,8 @@ from cudasim.backends.streams import (
     patch_module_streams,
     stream_data,
 )
-from cudasim.device import gpus
 from cudasim.patching import Patches
+from cudasim.session import session
 
 
 class CudaStream(ModuleStream):
@@ -21,7 +21,7 @@ class CudaStream(ModuleStream):
     def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "CudaStream":
         """A stream from the pool of `device`, or that which `ids` name."""
         if "stream_ptr" in ids:
-            ids = {"stream_id": ids["stream_ptr"], "device_index": gpus.current().index}
+            ids = {"stream_id": ids["stream_ptr"], "device_index": session.current().index}
         return super().__new__(cls, device, priority=priority, **ids)
 
     @property
@@ -48,7 +48,7 @@ class ExternalStream(CudaStream):
     def __new__(cls, stream_ptr: int, device: Any = None, **ids: int) -> "ExternalStream":
         """The stream at `stream_ptr` on `device`."""
         index = torch.cuda._utils._get_device_index(device, optional=True)
-        return super().__new__(cls, stream_id=stream_ptr, device_index=gpus.get(index).index)
+        return super().__new__(cls, stream_id=stream_ptr, device_index=session.gpu(index).index)
 
 
 class CudaEvent(ModuleEvent):

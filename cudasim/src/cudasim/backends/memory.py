@@ -1,14 +1,33 @@
-"""What the allocator of every simulated GPU holds, as `torch.cuda.memory_snapshot` tells it."""
+"""What the modules of torch ask the allocators of the simulated GPUs."""
 
 from typing import Any
 
-from cudasim.device import gpus
+from cudasim.session import session
+
+
+def memory(index: int) -> Any:
+    """The memory of GPU `index`. Raises RuntimeError, with CUDA's text, if there is none."""
+    if not 0 <= index < len(session.gpus):
+        raise RuntimeError(f"Invalid device argument {index}: did you call init?")
+    return session.gpus[index].memory
+
+
+def empty_cache() -> None:
+    """Give the driver back what is reserved and holds no tensor, on every GPU."""
+    for gpu in session.gpus:
+        gpu.memory.empty_cache()
+
+
+def free_and_total(index: int) -> tuple[int, int]:
+    """Bytes of GPU `index` that are free, and that there are, as the driver counts them."""
+    memory = session.gpu(index).memory
+    return memory.size - memory.counts.reserved, memory.size
 
 
 def snapshot(*which: Any) -> dict[str, list]:
     """The segments of every GPU, as `torch.cuda.memory_snapshot` tells them; no history."""
     segments = []
-    for gpu in gpus.gpus:
+    for gpu in session.gpus:
         for pool in (gpu.memory.small, gpu.memory.large):
             for number, segment in enumerate(pool.segments):
                 used = segment.size - segment.free
@@ -37,7 +56,7 @@ def snapshot(*which: Any) -> dict[str, list]:
                 )
     return {
         "segments": segments,
-        "device_traces": [[] for _ in gpus.gpus],
+        "device_traces": [[] for _ in session.gpus],
         "allocator_settings": {},
         "external_annotations": [],
     }

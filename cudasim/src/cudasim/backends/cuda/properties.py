@@ -1,8 +1,6 @@
-"""What `torch.cuda.get_device_properties` and its sister of `torch.xpu` return."""
+"""What `torch.cuda.get_device_properties` returns."""
 
-from cudasim.device.gpus import GPU
-
-VECTOR_ENGINES = 8  # of one Xe-core of an Intel GPU Max
+from cudasim.device.gpu import GPU
 
 
 class CudaProperties:
@@ -42,34 +40,4 @@ class CudaProperties:
             f"multi_processor_count={self.multi_processor_count}, uuid={self.uuid}, "
             f"pci_bus_id={self.pci_bus_id}, pci_device_id={self.pci_device_id}, "
             f"pci_domain_id={self.pci_domain_id}, L2_cache_size={self.L2_cache_size // 2**20}MB)"
-        )
-
-
-class XpuProperties:
-    """What `torch.xpu.get_device_properties` returns, with XPU's names and print.
-
-    `total_memory` is in bytes. Properties of the driver, and those that the card's data sheet
-    does not tell, are not there.
-    """
-
-    def __init__(self, gpu: GPU) -> None:
-        """The properties of `gpu`."""
-        self.name = gpu.name
-        self.type, self.platform_name, self.vendor = "gpu", "cudasim", "cudasim"
-        self.uuid = gpu.uuid
-        self.total_memory = gpu.card.memory
-        self.gpu_subslice_count = gpu.card.processors
-        self.max_compute_units = self.gpu_eu_count = gpu.card.processors * VECTOR_ENGINES
-        self.has_fp16 = self.has_fp64 = self.has_atomic64 = True
-        self.has_bfloat16_conversions = self.has_subgroup_matrix_multiply_accumulate = True
-        self.is_integrated_gpu = False
-
-    def __repr__(self) -> str:
-        """As XPU's properties print, less those that are not there."""
-        return (
-            f"_XpuDeviceProperties(name='{self.name}', platform_name='{self.platform_name}', "
-            f"type='{self.type}', uuid={self.uuid}, total_memory={self.total_memory // 2**20}MB, "
-            f"max_compute_units={self.max_compute_units}, gpu_eu_count={self.gpu_eu_count}, "
-            f"gpu_subslice_count={self.gpu_subslice_count}, has_fp16={self.has_fp16:d}, "
-            f"has_fp64={self.has_fp64:d}, has_atomic64={self.has_atomic64:d})"
         )

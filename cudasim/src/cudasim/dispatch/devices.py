@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from cudasim.device import gpus
-from cudasim.device.gpus import GPU
+from cudasim.device.gpu import GPU
+from cudasim.session import session
 
 
 class Elsewhere:
@@ -25,13 +25,13 @@ def place(device: Any) -> GPU | Elsewhere | None:
     if isinstance(device, int) and not isinstance(device, bool):
         if device < 0:
             raise RuntimeError("Device index must not be negative")
-        return gpus.get(device)
+        return session.gpu(device)
     if isinstance(device, str):
         device = torch.device(device)
     if not isinstance(device, torch.device):
         return ELSEWHERE
-    if device.type == gpus.kind.type:
-        return gpus.get(device.index)
+    if device.type == session.type.name:
+        return session.gpu(device.index)
     return None if device.type == "cpu" else ELSEWHERE
 
 
