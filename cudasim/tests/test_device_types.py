@@ -412,7 +412,7 @@ def test_a_sample_of_the_survey(device, first):
     found = list(survey.survey(tasks, device, processes=2))
     assert sum(verdict.outcome == "passed" for verdict in found) > 45
     failed = [verdict for verdict in found if verdict.outcome == "failed"]
-    if device == "mps:0":  # some samples ask for float64, or its complex sister
+    if device == "mps:0":  # some samples need float64, or complex128
         refused = ("TypeError: Cannot convert a MPS", "TypeError: Trying to convert ComplexDouble")
         failed = [verdict for verdict in failed if not verdict.reason.startswith(refused)]
     assert failed == []
@@ -440,7 +440,7 @@ def test_children_are_told_the_type():
     before = dict(os.environ)
     with cudasim.simulate(device_type="mps", force=True):
         assert os.environ["CUDASIM_DEVICE_TYPE"] == "mps"
-        assert publishing.FOLDER not in os.environ  # nothing is told to nvidia-smi
+        assert publishing.FOLDER not in os.environ  # nothing is published for nvidia-smi
         assert os.environ["PATH"] == before["PATH"]
     assert os.environ == before
 

@@ -109,7 +109,7 @@ def names_of(spec: ModuleSpec) -> dict:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run the program as the `__main__` module. An exception is told as Python tells one."""
+    """Run the program as the `__main__` module. An exception is reported as Python reports one."""
     sys.argv = options.program
     main = ModuleType("__main__")
     try:
@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> None:
     except NoSuchProgram as error:
         print(f"cudasim: {error}", file=sys.stderr)
         sys.exit(2)
-    except BaseException as error:  # whatever it is, the program's own hook tells it
+    except BaseException as error:  # whatever it is, the program's own hook reports it
         if not options.full_traceback:
             error.__traceback__ = without_ours(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)

@@ -60,7 +60,7 @@ def parse(
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Let `parser` take the options of cards that all commands have."""
+    """Add the options for the card and the device type, which all commands have."""
     parser.add_argument("--card", metavar="NAME", help="which card (T4)")
     types = ", ".join(TYPES)
     parser.add_argument("--device-type", metavar="TYPE", help=f"one of {types} (cuda)")

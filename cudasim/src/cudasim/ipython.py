@@ -24,7 +24,7 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def cudasim(line: str) -> None:
-    """`%cudasim [GPUS] [--card NAME] [--device-type TYPE] [--force]`: begin anew with others.
+    """`%cudasim [GPUS] [--card NAME] [--device-type TYPE] [--force]`: begin again with others.
 
     Tensors on the GPUs of before are unusable. Bad input gets one line, and changes nothing.
     """

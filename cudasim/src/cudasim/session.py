@@ -7,8 +7,8 @@ while no simulation runs.
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from torch.library import Library
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudasim.device.gpu import GPU, Allocation
@@ -16,7 +16,7 @@ from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
 
 
-class Thread(threading.local):
+class ThreadState(threading.local):
     """What one thread of the program is doing."""
 
     index = 0  # of its current GPU
@@ -41,14 +41,14 @@ class Session:
             gpu.alive = False
         self.type = type
         self.gpus = list(gpus)
-        self.thread = Thread()
+        self.thread = ThreadState()
         self.patches = Patches()
         self.mode: TorchDispatchMode | None = None  # of the thread that began
         self.home: int | None = None  # the thread that began
-        self.inherited: Any = None  # what the environment asked for, if it did
+        self.inherited: tuple[int, str] | None = None  # requested by the environment
         self.factories: dict[Callable, Callable] = {}  # torch's own -> the one that replaces it
-        self.autocast: Any = None  # the kernels that autocast has needed so far
-        self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> asked for
+        self.autocast: Library | None = None  # the kernels that autocast has needed so far
+        self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> taken
         self.raw: dict[int, Allocation] = {}  # address -> what caching_allocator_alloc gave
         self.groups: dict[str, str] = {}  # name -> backend, of groups where gloo stands for NCCL
 
@@ -58,7 +58,7 @@ class Session:
         return self.gpus[index if index < len(self.gpus) else 0]
 
     def set_current(self, index: int) -> None:
-        """Let plain `cuda` mean GPU `index` in this thread."""
+        """Make GPU `index` the one that plain `cuda` means in this thread."""
         self.thread.index = self.gpu(index).index
 
     def gpu(self, index: int | None) -> GPU:

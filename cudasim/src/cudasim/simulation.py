@@ -38,7 +38,7 @@ TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were
 
 
 def patch_backend(patches: Patches) -> None:
-    """Let the module of torch for the simulated type speak of the simulated GPUs."""
+    """Make the module of torch for the simulated type report the simulated GPUs."""
     {"cuda": patch_cuda, "mps": patch_mps, "xpu": patch_xpu}[session.type.name](patches)
 
 
@@ -63,7 +63,7 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     patch_threads,
 )
 
-_warned = False  # whether this process has been told that its torch is not tested
+_warned = False  # whether the warning below has been given in this process
 
 
 def is_enabled() -> bool:
@@ -83,9 +83,9 @@ def enable(
     (Intel's). None is the usual number and card: two T4 for `cuda`.
 
     Does nothing, and says so, where as many real ones are there, unless `force`. Programs
-    started from here on see the GPUs too: CUDASIM_GPUS and its like are set until `disable`.
-    Raises ValueError for a number that makes no sense or an unknown card or type, RuntimeError
-    if a simulation is running or this process has used a real GPU.
+    started from here on see the GPUs too: until `disable`, CUDASIM_GPUS and similar variables
+    are set. Raises ValueError for a number that makes no sense or an unknown card or type,
+    RuntimeError if a simulation is running or this process has used a real GPU.
     """
     quiet = config.quiet()
     line = begin(config.parse(gpus, card, device_type, force))

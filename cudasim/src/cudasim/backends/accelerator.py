@@ -73,7 +73,7 @@ BINDINGS = {
 
 
 def patch_accelerator(patches: Patches) -> None:
-    """Let `torch.accelerator` speak of the simulated GPUs."""
+    """Make `torch.accelerator` report the simulated GPUs."""
     for name, function in BINDINGS.items():
         patches.replace(torch._C, name, function)
     patches.forget(torch.accelerator)
@@ -82,7 +82,7 @@ def patch_accelerator(patches: Patches) -> None:
 
 
 def module_bindings() -> dict[str, Callable]:
-    """What stands for the functions of `torch._C` that `torch.cuda` and `torch.xpu` call alike."""
+    """Replacements for the functions of `torch._C` that both `torch.cuda` and `torch.xpu` call."""
     functions = {
         "init": lambda: None,
         "getDeviceCount": lambda: len(session.gpus),
@@ -109,7 +109,7 @@ def module_bindings() -> dict[str, Callable]:
 
 
 def patch_module(patches: Patches, properties: Callable[[GPU], Any]) -> None:
-    """Let `torch.cuda`, or `torch.xpu`, speak of the simulated GPUs, which have `properties`."""
+    """Make `torch.cuda`, or `torch.xpu`, report the simulated GPUs, which have `properties`."""
     for name, function in module_bindings().items():
         patches.replace(torch._C, name, function)
     module = getattr(torch, session.type.name)
@@ -134,7 +134,7 @@ def refuse(words: str) -> Callable[..., NoReturn]:
 
 
 def refuse_graphs(patches: Patches, graph: str) -> None:
-    """Let the class `graph` of `torch.cuda` or `torch.xpu`, and what uses it, be refused."""
+    """Refuse the class `graph` of `torch.cuda` or `torch.xpu`, and what uses it."""
     module = getattr(torch, session.type.name)
     words = f"cudasim: {session.type.key} graphs record kernels, and a simulated GPU has none"
     refused = refuse(f"{words}; run without them")

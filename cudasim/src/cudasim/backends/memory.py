@@ -1,4 +1,4 @@
-"""What the modules of torch ask the allocators of the simulated GPUs."""
+"""What the modules of torch report of the allocators of the simulated GPUs."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def free_and_total(index: int) -> tuple[int, int]:
 
 
 def snapshot(*which: Any) -> dict[str, list]:
-    """The segments of every GPU, as `torch.cuda.memory_snapshot` tells them; no history."""
+    """The segments of every GPU, in the form of `torch.cuda.memory_snapshot`; no history."""
     segments = []
     for gpu in session.gpus:
         for pool in (gpu.memory.small, gpu.memory.large):

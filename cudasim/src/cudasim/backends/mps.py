@@ -89,7 +89,7 @@ def bindings(events: Events) -> dict:
 
 
 def patch_mps(patches: Patches) -> None:
-    """Let `torch.mps` and `torch.backends.mps` speak of the simulated device."""
+    """Make `torch.mps` and `torch.backends.mps` report the simulated device."""
     memory = session.current().memory
     memory.size = recommended(session.current())
     memory.set_fraction(LIMIT)

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.devices import place
+from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
 
-POOL = 32  # streams of each priority that a GPU has; the next one asked for is the first again
+POOL = 32  # streams of each priority that a GPU has; after the last comes the first again
 
 _Stream, _Event = torch.Stream, torch.Event  # PyTorch's own classes
 _handles = itertools.count(0x5C0DA0001000, 0x40)  # what stands for the addresses of events
@@ -31,7 +31,7 @@ def current_id(index: int) -> int:
 
 
 def set_current(stream_id: int, index: int) -> None:
-    """Let a stream be the current one of GPU `index`, and that GPU the current one."""
+    """Make a stream the current one of GPU `index`, and that GPU the current one."""
     session.set_current(index)
     session.thread.streams[index] = stream_id
 
@@ -45,7 +45,7 @@ def new_id(index: int, priority: int, least: int, greatest: int) -> int:
 
 def gpu_for(device: Any) -> GPU | None:
     """The GPU that `device` means; None if it is of another type."""
-    found = place(session.type.name if device is None else device)
+    found = resolve(session.type.name if device is None else device)
     return found if isinstance(found, GPU) else None
 
 
@@ -75,7 +75,7 @@ class Stream(_Stream):
         return self
 
     def query(self) -> bool:
-        """True: whatever was asked is done."""
+        """True: all submitted work is done."""
         return True
 
     def synchronize(self) -> None:
@@ -86,11 +86,11 @@ class Stream(_Stream):
         return False
 
     def wait_event(self, event: "Event") -> None:
-        """Let later work wait for `event`, which has happened."""
+        """Make later work wait for `event`, which has happened."""
         event.wait(self)
 
     def wait_stream(self, stream: "Stream") -> None:
-        """Let later work wait for `stream`, which is not busy."""
+        """Make later work wait for `stream`, which is not busy."""
         self.wait_event(stream.record_event())
 
     def record_event(self, event: "Event | None" = None) -> "Event":
@@ -155,7 +155,7 @@ class ModuleStream(Stream):
         return isinstance(other, ModuleStream) and super().__eq__(other)
 
     def __hash__(self) -> int:
-        """That of what makes streams equal."""
+        """Equal for equal streams."""
         return hash((self.native_handle, self.device))
 
 
@@ -205,7 +205,7 @@ class Event(_Event):
         self._when = time.perf_counter_ns()
 
     def wait(self, stream: _Stream | None = None) -> None:
-        """Let later work in `stream` wait for the event, which has happened."""
+        """Make later work in `stream` wait for the event, which has happened."""
 
     def query(self) -> bool:
         """True: what was recorded has happened."""
@@ -280,7 +280,7 @@ def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
 
 
 def select(stream_id: int, device_index: int, device_type: int) -> None:
-    """Let the stream with that id be the current one."""
+    """Make the stream with that id the current one."""
     set_current(stream_id, device_index)
 
 
@@ -293,7 +293,7 @@ BINDINGS = {  # functions of torch._C that torch.accelerator calls
 
 
 def patch_streams(patches: Patches) -> None:
-    """Let streams and events be those of the simulated GPUs."""
+    """Replace `torch.Stream` and `torch.Event`."""
     for name, function in BINDINGS.items():
         patches.replace(torch._C, name, function)
     patches.replace(torch, "Stream", Stream)
@@ -302,10 +302,10 @@ def patch_streams(patches: Patches) -> None:
 
 
 def patch_module_streams(patches: Patches, mine: dict[str, type]) -> None:
-    """Let the classes of `torch.cuda`, or `torch.xpu`, with those names be `mine`."""
+    """Replace the classes of `torch.cuda`, or `torch.xpu`, by those of `mine` with their names."""
     module = getattr(torch, session.type.name)
     for name, kind in mine.items():
-        theirs = getattr(module.streams, name)  # some programs have imported it by now
+        theirs = getattr(module.streams, name)  # programs may have imported it already
         kind.__module__, kind.__name__, kind.__qualname__ = theirs.__module__, name, name
         patches.replace(theirs, "__new__", _instead_of(kind))
         patches.replace(module.streams, name, kind)

@@ -85,7 +85,7 @@ BINDINGS = {
 
 
 def patch_xpu(patches: Patches) -> None:
-    """Let `torch.xpu` speak of the simulated GPUs."""
+    """Make `torch.xpu` report the simulated GPUs."""
     patch_module(patches, XpuProperties)
     patch_module_streams(patches, {"Stream": XpuStream, "Event": XpuEvent})
     refuse_graphs(patches, "XPUGraph")

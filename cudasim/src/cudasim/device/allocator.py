@@ -1,4 +1,4 @@
-"""The memory of one simulated GPU, kept as CUDA's caching allocator keeps it.
+"""The memory of one simulated GPU, managed as CUDA's caching allocator manages it.
 
 The allocator takes segments from the driver, cuts blocks from them, and keeps a segment when
 its blocks are freed (https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management).
@@ -58,7 +58,7 @@ class Counts:
         self.before: dict[str, tuple[int, int]] = {}  # (taken, current) when totals were reset
 
     def add(self, used: int, requested: int) -> None:
-        """A block of `used` bytes, `requested` of which were asked for."""
+        """A block of `used` bytes, for a request of `requested`."""
         self.blocks += 1
         self.blocks_taken += 1
         self.used += used
@@ -93,17 +93,17 @@ class Counts:
         self.reserved -= size
 
     def reset_peaks(self) -> None:
-        """Let the peaks start again from what there is now."""
+        """Restart the peaks from what there is now."""
         for name in ("blocks", "used", "requested", "segments", "reserved"):
             setattr(self, f"{name}_peak", getattr(self, name))
 
     def reset_totals(self) -> None:
-        """Let what was ever taken and freed be counted from now on."""
+        """Count what is taken and freed from now on."""
         for name in ("blocks", "used", "requested", "segments", "reserved"):
             self.before[name] = (getattr(self, f"{name}_taken"), getattr(self, name))
 
     def stat(self, name: str) -> dict[str, int]:
-        """One figure as `memory_stats` tells it."""
+        """One figure in the form of `memory_stats`."""
         now, taken = getattr(self, name), getattr(self, f"{name}_taken")
         taken_before, now_before = self.before.get(name, (0, 0))
         return {
@@ -141,7 +141,7 @@ class Memory:
         self.counts = Counts()
         self.retries = self.refusals = 0
         self.segments_freed = 0
-        self.watch: Callable[[], None] | None = None  # told when segments come or go
+        self.watch: Callable[[], None] | None = None  # called when segments come or go
         # Re-entrant: a garbage collection inside can free blocks of this very memory.
         self._lock = threading.RLock()
 
@@ -212,16 +212,16 @@ class Memory:
             self.watch()
 
     def set_fraction(self, fraction: float) -> None:
-        """Let PyTorch have no more than this part of the card; 0 is no limit, on MPS."""
+        """Limit PyTorch to this part of the card; 0 is no limit, on MPS."""
         self.fraction, self.limit = fraction, self.type.memory_limit(fraction, self.size)
 
     def reset_peaks(self) -> None:
-        """Let every peak start again from what is held now."""
+        """Restart every peak from what is held now."""
         for counts in (self.counts, self.small.counts, self.large.counts):
             counts.reset_peaks()
 
     def reset_totals(self) -> None:
-        """Let every count of what was ever taken and freed start again."""
+        """Restart every count of what was taken and freed."""
         for counts in (self.counts, self.small.counts, self.large.counts):
             counts.reset_totals()
         self.retries = self.refusals = self.segments_freed = 0

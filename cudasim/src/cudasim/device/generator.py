@@ -46,12 +46,12 @@ class Generator(torch._C.Generator):
         return self._draws.manual_seed(mix(seed, offset))
 
     def manual_seed(self, seed: int) -> "Generator":
-        """Begin anew with `seed`, any integer of 64 bits."""
+        """Restart with `seed`, any integer of 64 bits."""
         self._state[:] = [torch._C.Generator().manual_seed(seed).initial_seed(), 0]
         return self
 
     def seed(self) -> int:
-        """Begin anew with a seed from the machine's entropy; returns it."""
+        """Restart with a seed from the machine's entropy; returns it."""
         self._state[:] = [torch._C.Generator().seed(), 0]
         return self._state[0]
 

@@ -45,7 +45,7 @@ class Allocation:
     def resize(self, size: int) -> None:
         """Follow a storage whose size has changed to `size` bytes.
 
-        CUDA allocates anew, copies, and frees the old block: the peak sees both.
+        CUDA allocates a new block, copies, and frees the old one: the peak sees both.
         """
         if size == self.requested:
             return

@@ -1,9 +1,9 @@
 """`torch.autocast` on a GPU: which operations run in half precision, and which in float32.
 
-PyTorch carries the rules of every type of GPU on every build, but they ask C++ whether a tensor
-is on a GPU, and for simulated ones C++ says no. So kernels that know of simulated GPUs stand in
-for them, at the same place of the dispatcher (above autograd), from the first region that needs
-them until the simulation ends. Outside a region nothing is asked and nothing is slower.
+Every build of PyTorch has the rules for every type of GPU, but they check in C++ whether a tensor
+is on a GPU, which is false for simulated ones. So kernels that know simulated GPUs replace
+them, at the same place of the dispatcher (above autograd), from the first region that needs
+them until the simulation ends. Outside a region nothing is checked and nothing is slower.
 
 The lists are those of `aten/src/ATen/autocast_mode.h` of PyTorch 2.11 to 2.13. Of these names, the
 PyTorch at hand casts those for which it has a kernel: not all for MPS, and not all in each version.
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
 
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.tags import gpu_of, is_wild
+from cudasim.dispatch.tags import gpu_of, is_scratch
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -63,7 +63,7 @@ BANNED = ["binary_cross_entropy"]
 
 
 def patch_autocast(patches: Patches) -> None:
-    """Let `torch.autocast` work on simulated GPUs."""
+    """Make `torch.autocast` work on simulated GPUs."""
     original = torch.set_autocast_enabled
     key = _key()
 
@@ -71,8 +71,9 @@ def patch_autocast(patches: Patches) -> None:
         original(*args, **kwargs)  # refuses what it does not understand
         values = [*args, *kwargs.values()]
         enabled = next(value for value in values if isinstance(value, bool))
-        if session.type.name not in (values if len(values) > 1 else ["cuda"]):
-            return  # without a device it speaks of CUDA
+        named = values if len(values) > 1 else ["cuda"]
+        if session.type.name not in named:
+            return  # without a device it means CUDA
         if enabled and session.autocast is None:
             session.autocast = _stand_in()
         torch._C._dispatch_tls_set_dispatch_key_included(key, enabled)
@@ -107,7 +108,7 @@ def casts(name: str) -> bool:
 
 
 def _stand_in() -> torch.library.Library:
-    """Register the kernels below in place of those that ask C++."""
+    """Register the kernels below in place of those that look at C++'s device."""
     library = torch.library.Library("aten", "IMPL", _key().name)
     only = DispatchKeySet(_key())
     with warnings.catch_warnings():
@@ -120,7 +121,7 @@ def _stand_in() -> torch.library.Library:
 
 
 def _stand_back() -> None:
-    """Let PyTorch's own kernels return."""
+    """Restore PyTorch's own kernels."""
     torch._C._dispatch_tls_set_dispatch_key_included(_key(), False)
     if session.autocast is not None:
         session.autocast._destroy()
@@ -208,7 +209,7 @@ def _eligible(value: Any) -> bool:
         return False
     if value.dtype is torch.float64:
         return False
-    return gpu_of(value) is not None or is_wild(value)
+    return gpu_of(value) is not None or is_scratch(value)
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cudasim.dispatch.arguments import named_tensors
 from cudasim.dispatch.native_functions import checking_kernel
-from cudasim.dispatch.tags import CPU, TAG, WILD, device_of, gpu_of, storage_of
+from cudasim.dispatch.tags import CPU, SCRATCH, TAG, device_of, gpu_of, storage_of
 from cudasim.session import session
 
 # Composites whose check is made by an operator that they call: that one, and what it calls
@@ -67,7 +67,7 @@ def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
     named = [
         (argument, tensor)
         for argument, tensor in named_tensors(func, args, kwargs)
-        if getattr(storage_of(tensor), TAG, None) is not WILD  # C++'s scratch has no device yet
+        if getattr(storage_of(tensor), TAG, None) is not SCRATCH  # C++'s scratch has no device yet
     ]
     if any(tensor.is_meta for _, tensor in named):
         return _with_meta(named)
@@ -101,7 +101,7 @@ def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
 
 
 def name_kernel(error: NotImplementedError) -> None:
-    """Let the error of a CPU kernel that lacks a type of numbers name CUDA's kernel instead."""
+    """Name CUDA's kernel instead of the CPU's in the error for a dtype that it lacks."""
     name, _, type = str(error).partition('_cpu" not implemented for ')
     suffix = session.type.kernel_suffix
     if type and suffix and name.strip('"') in WHOLE_NUMBERS:
@@ -126,7 +126,7 @@ def kernel_and_arguments(
 
 
 def checks_arguments(func: Callable) -> bool:
-    """Whether CUDA's kernel for `func` wants every tensor, of any shape, on one device."""
+    """Whether CUDA's kernel for `func` requires every tensor, of any shape, on one device."""
     name, overload = func.overloadpacket.__name__, func._overloadname
     if name in INSIDE:
         return True

@@ -15,8 +15,8 @@ class Elsewhere:
 ELSEWHERE = Elsewhere()
 
 
-def place(device: Any) -> GPU | Elsewhere | None:
-    """The GPU that `device` names, None for the CPU, ELSEWHERE for `meta` and its like.
+def resolve(device: Any) -> GPU | Elsewhere | None:
+    """The GPU that `device` names, None for the CPU, ELSEWHERE for `meta` and others.
 
     `device` is a torch.device, a string, or an index. What is of another type is ELSEWHERE too:
     each function of PyTorch refuses it in its own words. Raises PyTorch's error for a GPU that

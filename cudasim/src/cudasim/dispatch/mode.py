@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudasim.device.types import DeviceType
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.devices import place
+from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.placement import make_on, run
 from cudasim.dispatch.rules import RULES
 from cudasim.dispatch.tags import gpu_of, storage_of
@@ -31,7 +31,7 @@ class DeviceMode(TorchDispatchMode):
         values = (*args, *kwargs.values()) if kwargs else args
         if types:
             if any(issubclass(kind, FakeTensor) for kind in types):
-                return func(*args, **kwargs)  # it keeps a device of its own, and no numbers
+                return func(*args, **kwargs)  # it records its own device and holds no data
             if any(_is_wrapper(tensor) for tensor in tensors_in(values)):
                 return NotImplemented  # the subclass takes it apart; what it calls comes here
         rule = RULES.get(func)
@@ -39,17 +39,17 @@ class DeviceMode(TorchDispatchMode):
             return rule(func, args, kwargs)
         device = kwargs.get("device") if kwargs else None
         if device is not None and device.type == session.type.name:
-            return make_on(place(device), func, args, kwargs)
+            return make_on(resolve(device), func, args, kwargs)
         return run(func, args, kwargs, tensors_in(values))
 
 
 class CheckedMode(DeviceMode):
-    """The same for devices that have no numbers of some types."""
+    """The same for devices that lack some dtypes."""
 
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Run `func`, and refuse a result that the device could not hold."""
+        """Run `func`; raise TypeError for a result of a dtype that the device lacks."""
         out = super().__torch_dispatch__(func, types, args, kwargs)
         for tensor in tensors_in((out,)):
             if gpu_of(tensor) is not None:

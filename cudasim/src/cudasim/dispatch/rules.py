@@ -8,9 +8,18 @@ from torch import Tensor
 
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.checks import disagreement
-from cudasim.dispatch.devices import place
+from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.placement import make_on, run, settle
-from cudasim.dispatch.tags import TAG, WILD, device_of, gpu_of, is_wild, put, recount, storage_of
+from cudasim.dispatch.tags import (
+    SCRATCH,
+    TAG,
+    device_of,
+    gpu_of,
+    is_scratch,
+    put,
+    recount,
+    storage_of,
+)
 from cudasim.session import session
 
 aten = torch.ops.aten
@@ -40,7 +49,7 @@ def to_copy(func: Callable, args: tuple, kwargs: dict) -> Any:
     """A copy on another device. C++ too says `cpu`, of which it believes every tensor to be."""
     device = kwargs.get("device")
     if device is not None and device.type == session.type.name:
-        return make_on(place(device), func, args, kwargs)
+        return make_on(resolve(device), func, args, kwargs)
     if session.thread.to_host:
         return put(func(*args, **kwargs), None)
     return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))  # in vmap, a number
@@ -58,10 +67,10 @@ def to_mkldnn(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @rule(aten.copy_.default)
 def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """`copy_` crosses devices: the target keeps its own, unless it is wild."""
+    """`copy_` crosses devices: the target keeps its own, unless it is scratch."""
     target, source = args[0], args[1]
     gpu = gpu_of(target)
-    if gpu is None and is_wild(target):
+    if gpu is None and is_scratch(target):
         gpu = gpu_of(source)
         put(target, gpu)
     session.thread.last_gpu = gpu
@@ -82,13 +91,13 @@ def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     strangers = [
         item for item in args[1] if isinstance(item, Tensor) and gpu_of(item) not in (None, home)
     ]
-    if strangers and not is_wild(args[0]):
+    if strangers and not is_scratch(args[0]):
         raise RuntimeError(
             "indices should be either on cpu or on the same device as the indexed tensor "
             f"({device_of(args[0])})"
         )
     operands = [item for item in args if isinstance(item, Tensor)]
-    if len(operands) == 2 and not operands[1].dim() and not is_wild(operands[0]):
+    if len(operands) == 2 and not operands[1].dim() and not is_scratch(operands[0]):
         operands.pop()  # a single number to put there may be on any device
     return run(func, args, kwargs, [*operands, *strangers])
 
@@ -98,7 +107,7 @@ def fill(func: Callable, args: tuple, kwargs: dict) -> Any:
     """The number to fill with may be on any device; with a mask, only if the tensor is on a GPU."""
     target, *others = args
     masked = len(others) == 2
-    if is_wild(target) or (masked and gpu_of(target) is None):
+    if is_scratch(target) or (masked and gpu_of(target) is None):
         return run(func, args, kwargs, args)
     return run(func, args, kwargs, args[:-1])
 
@@ -120,7 +129,7 @@ def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @rule(aten.resize_.default, aten.resize_as_.default)
 def resize(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A storage that grows or shrinks is counted anew."""
+    """A storage that grows or shrinks is counted again."""
     out = run(func, args, kwargs, args[:1])
     recount(storage_of(out))
     return out
@@ -136,11 +145,11 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     """`Tensor.set_`: the tensor takes another storage, on its own device.
 
     Raises RuntimeError, with torch's text, if the storage is on another device. That of a
-    scratch tensor (`WILD`) is not compared: C++ wraps storages in such tensors to copy them.
+    scratch tensor (`SCRATCH`) is not compared: C++ wraps storages in such tensors to copy them.
     """
     target, source = args[:2]
     theirs = storage_of(source) if isinstance(source, Tensor) else source
-    if not target.is_meta and getattr(storage_of(target), TAG, None) is not WILD:
+    if not target.is_meta and getattr(storage_of(target), TAG, None) is not SCRATCH:
         here, there = storage_of(target).device, theirs.device
         if here != there:
             raise RuntimeError(
@@ -149,7 +158,7 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
             )
     before = theirs.nbytes()
     out = func(*args, **kwargs)
-    if theirs.nbytes() != before:  # the tensor's sizes asked for more than it held
+    if theirs.nbytes() != before:  # the tensor's sizes needed more than it held
         recount(theirs)
     return out
 

@@ -14,7 +14,7 @@ TAG = "_cudasim"
 CPU = torch.device("cpu")
 
 
-class Wild:
+class Scratch:
     """The tag of a scratch tensor that C++ made on what it believes is the CPU.
 
     It adopts the GPU of the first tensor that it meets on one.
@@ -24,12 +24,12 @@ class Wild:
     size = 0
 
 
-WILD = Wild()
+SCRATCH = Scratch()
 
 
 def storage_of(tensor: Tensor) -> torch.UntypedStorage | None:
     """The storage that carries the tag of `tensor`; None for one that has none."""
-    if has_torch_function_unary(tensor):  # a subclass and a mode are not asked: C++ would not
+    if has_torch_function_unary(tensor):  # as in C++, subclasses and modes do not see it
         with torch._C.DisableTorchFunction():
             return storage_of(tensor)
     try:
@@ -45,9 +45,9 @@ def storage_of(tensor: Tensor) -> torch.UntypedStorage | None:
         return values.untyped_storage()
 
 
-def is_wild(tensor: Tensor) -> bool:
+def is_scratch(tensor: Tensor) -> bool:
     """True for a scratch tensor of C++ that has met no GPU."""
-    return getattr(storage_of(tensor), TAG, None) is WILD
+    return getattr(storage_of(tensor), TAG, None) is SCRATCH
 
 
 def gpu_of(tensor: Tensor) -> GPU | None:
@@ -97,9 +97,9 @@ def index_storages_of(tensor: Tensor) -> list[torch.UntypedStorage]:
 
 
 def put(tensor: Tensor, gpu: GPU | None) -> Tensor:
-    """Say that `tensor`, whose storage is new, lives on `gpu`, or on the CPU; returns it.
+    """Tag `tensor`, whose storage is new, as living on `gpu`, or on the CPU; returns it.
 
-    Raises TypeError for numbers of a type that `gpu` has not.
+    Raises TypeError for a dtype that `gpu` lacks.
     """
     storage = storage_of(tensor)
     if storage is None:
@@ -108,20 +108,20 @@ def put(tensor: Tensor, gpu: GPU | None) -> Tensor:
         if hasattr(storage, TAG):
             delattr(storage, TAG)
     else:
-        if gpu.type.missing and getattr(storage, TAG, None) is not WILD:
+        if gpu.type.missing and getattr(storage, TAG, None) is not SCRATCH:
             gpu.type.check_dtype(tensor)  # C++'s scratch may be of any type
         setattr(storage, TAG, Allocation(gpu, storage.nbytes()))
     if tensor.layout is not torch.strided:
         for part in index_storages_of(tensor):
             if gpu is None and hasattr(part, TAG):
                 delattr(part, TAG)
-            elif gpu is not None and getattr(part, TAG, WILD) is WILD:  # else they are shared
+            elif gpu is not None and getattr(part, TAG, SCRATCH) is SCRATCH:  # else they are shared
                 setattr(part, TAG, Allocation(gpu, part.nbytes()))
     return tensor
 
 
 def recount(storage: torch.UntypedStorage) -> None:
-    """Count a storage anew, whose size may have changed."""
+    """Count again a storage whose size may have changed."""
     tag = getattr(storage, TAG, None)
-    if tag is not None and tag is not WILD:
+    if tag is not None and tag is not SCRATCH:
         tag.resize(storage.nbytes())

@@ -1,4 +1,4 @@
-"""Gradients on their way: where they begin, where they end, and what the engine says of them.
+"""Gradients: where they begin, where they end, and the errors of the engine.
 
 C++ believes every tensor to be on the CPU. So what its engine checks of devices, and where it
 moves a gradient from one to another, is done here (torch/csrc/autograd/engine.cpp).
@@ -18,7 +18,7 @@ CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of a graph that may ch
 
 
 def patch_autograd(patches: Patches) -> None:
-    """Let gradients know simulated GPUs."""
+    """Make gradients follow their tensors between devices."""
     patches.replace(Tensor, "copy_", make_copy(Tensor.copy_))
     patches.replace(Tensor, "__setitem__", make_setitem(Tensor.__setitem__))
     patches.replace(torch.autograd, "_make_grads", make_grads(torch.autograd._make_grads))

@@ -1,6 +1,6 @@
 """Stand-ins for classes of torch: `torch.device`, `torch.Generator`, `torch.FloatTensor` ...
 
-Each makes and recognises what the class that it stands for does, and simulated GPUs besides:
+Each makes and recognises what the class that it stands for does, and supports simulated GPUs:
 
 - A bare integer as a device, as in `torch.device(1)` and `module.to(rank)`: PyTorch reads it as a
   device of the machine's accelerator, and C++ finds none.
@@ -14,7 +14,7 @@ import torch
 
 from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.devices import place
+from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -60,7 +60,7 @@ class _Generators(StandIn):
 
     def __call__(cls, device: Any = "cpu") -> torch._C.Generator:
         """A generator for `device`: a torch.device, a string, or the index of a GPU."""
-        if isinstance(place(device), GPU):
+        if isinstance(resolve(device), GPU):
             return Generator(torch.device(device))
         return cls._original(device)
 
@@ -109,7 +109,7 @@ def to_device(index: int) -> torch.device:
 
 
 def patch_classes(patches: Patches) -> None:
-    """Let torch's classes know simulated GPUs."""
+    """Put the stand-ins in place of torch's classes."""
     patches.replace(torch, "device", device)
     patches.replace(torch._C._nn, "_parse_to", make_parse_to(torch._C._nn._parse_to))
     patches.replace(torch, "Generator", generator)

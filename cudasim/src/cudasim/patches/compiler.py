@@ -21,7 +21,7 @@ class AllocatorState:
 
 
 def patch_compile(patches: Patches) -> None:
-    """Let `torch.compile` be called, and what it returns run uncompiled."""
+    """Make `torch.compile` return what runs uncompiled."""
     for name, value in (
         ("_cuda_CUDAAllocator_AllocatorState", AllocatorState),
         ("_set_cached_tensors_enabled", lambda enabled: None),
@@ -34,18 +34,18 @@ def patch_compile(patches: Patches) -> None:
 
 
 def _run_uncompiled(patches: Patches) -> None:
-    """Let whatever is compiled run as it is written, until the simulation ends."""
+    """Run whatever is compiled as it is written, until the simulation ends."""
     stance = torch.compiler.set_stance("force_eager")
     patches.finally_do(lambda: stance.__exit__(None, None, None))
 
 
 def _make_compile(original: Callable, patches: Patches) -> Callable:
-    told = []
+    warned = []
 
     @wraps(original)
     def compile(*args: Any, **kwargs: Any) -> Any:
-        if not told:
-            told.append(True)
+        if not warned:
+            warned.append(True)
             warnings.warn(
                 "cudasim: torch.compile generates no code for simulated GPUs; "
                 "what it is given runs uncompiled",
@@ -58,7 +58,7 @@ def _make_compile(original: Callable, patches: Patches) -> Callable:
 
 
 def patch_torchscript(patches: Patches) -> None:
-    """Let TorchScript read each function replaced so far as the one that it replaces.
+    """Make TorchScript read each function replaced so far as the one that it replaces.
 
     It knows PyTorch's functions by their identity, and would look for the source of others:
     forward-mode derivatives (`torch.func.jacfwd`) compile some when they are first used.

@@ -10,7 +10,7 @@ from torch.utils import _device
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
-from cudasim.dispatch.devices import ELSEWHERE, fakes, place
+from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
 from cudasim.dispatch.tags import TAG, gpu_of, put, storage_of
 from cudasim.patches.pinning import pinned
 from cudasim.patching import Patches
@@ -34,7 +34,7 @@ DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_sub
 
 
 def patch_factories(patches: Patches) -> None:
-    """Let torch's factories take simulated GPUs as `device=`."""
+    """Make torch's factories accept simulated GPUs as `device=`."""
     for name in MAKERS:
         original = getattr(torch, name)
         session.factories[original] = _maker(original, name)
@@ -58,7 +58,7 @@ def patch_factories(patches: Patches) -> None:
 
 
 def _forget_constructors() -> None:
-    """Let `with torch.device(...)` look up anew which functions take its device."""
+    """Make `with torch.device(...)` look up again which functions take its device."""
     _device._device_constructors.cache_clear()
 
 
@@ -77,7 +77,7 @@ def _make_context(original: Callable) -> Callable:
 
 
 def _homing(original: Callable) -> Callable:
-    """A composite whose result C++ makes afresh, from the shape of its argument alone."""
+    """A composite whose result C++ makes new, from the shape of its argument alone."""
 
     @functools.wraps(original)
     def compute(*args: Any, **kwargs: Any) -> Any:
@@ -102,7 +102,7 @@ def _maker(original: Callable, name: str) -> Callable:
         device = kwargs.get("device")
         if device is None:
             return original(*args, **kwargs)
-        gpu = place(device)
+        gpu = resolve(device)
         if gpu and fakes():
             return original(*args, **kwargs)
         if gpu is None or gpu is ELSEWHERE:
@@ -131,11 +131,11 @@ def _like(original: Callable) -> Callable:
         device = kwargs.get("device")
         if device is None:
             made = original(self, *args, **kwargs)
-            # Out of sight of the rule, but for a tensor that `new` was given, which it views.
+            # The mode did not see it, except a tensor that `new` was given, which it views.
             if original.__name__ in UNSEEN and (gpu := gpu_of(self)) and not gpu_of(made):
                 put(made, gpu)
             return made
-        gpu = place(device)
+        gpu = resolve(device)
         if gpu is ELSEWHERE or (gpu and fakes()):
             return original(self, *args, **kwargs)
         if original.__name__ == "new" and bool(gpu) is not bool(gpu_of(self)):
@@ -173,7 +173,7 @@ def _wrapper(original: Callable) -> Callable:
     def make(*args: Any, **kwargs: Any) -> Tensor:
         args = list(args)
         device = args[DEVICE] if len(args) > DEVICE else kwargs.get("device")
-        gpu = None if device is None else place(device)
+        gpu = None if device is None else resolve(device)
         if not isinstance(gpu, GPU):
             return original(*args, **kwargs)
         if len(args) > DEVICE:

@@ -16,7 +16,7 @@ from cudasim.session import session
 
 
 def patch_functional(patches: Patches) -> None:
-    """Let quantiles and recurrent layers refuse operands on several devices in their own words."""
+    """Make quantiles and recurrent layers refuse operands on several devices in their own words."""
     for owner in (torch, Tensor):
         for name in ("quantile", "nanquantile"):
             patches.replace(owner, name, make_quantile(getattr(owner, name)))

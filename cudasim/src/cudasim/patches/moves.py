@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.devices import ELSEWHERE, place
+from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import CPU, gpu_of, put
 from cudasim.session import session
 
@@ -33,7 +33,7 @@ class ToCopy(torch.autograd.Function):
 
 
 class ToCopyInTransform(ToCopy):
-    """The same within torch.func's transforms, which ask for more."""
+    """The same within torch.func's transforms, which require more methods."""
 
     generate_vmap_rule = True
 
@@ -70,7 +70,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
 
 
 def _duplicate_in_sight(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
-    """The same where a subclass or another dispatch mode wants to see the copy."""
+    """The same where a subclass or another dispatch mode must see the copy."""
     thread = session.thread
     before, thread.to_host = thread.to_host, gpu is None
     try:
@@ -118,7 +118,7 @@ def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
     elif not isinstance(dtype, torch.dtype) or not options.keys() <= _OPTIONS:
         return ELSEWHERE, options
     if device is not None:
-        target = place(device)
+        target = resolve(device)
     return target, options
 
 
@@ -159,7 +159,7 @@ def make_move(type: str, original: Any) -> Any:
             return handle_torch_function(
                 move, (self,), self, device, non_blocking=non_blocking, memory_format=memory_format
             )
-        if device is not None and not isinstance(place(device), GPU):
+        if device is not None and not isinstance(resolve(device), GPU):
             return original(self, device, non_blocking)  # refuses it in torch's words
         return self.to(type if device is None else device, memory_format=memory_format)
 

@@ -1,4 +1,4 @@
-"""Optimizers group parameters by device and type before they step: the GPUs are told apart."""
+"""Optimizers group parameters by device and type before they step: each GPU has its own group."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,7 +14,7 @@ Groups = dict[tuple[torch.device, torch.dtype], tuple[list[list[Tensor | None]],
 
 
 def patch_optim(patches: Patches) -> None:
-    """Let optimizers and gradient clipping group tensors by the GPU that they are on."""
+    """Make optimizers and gradient clipping group tensors by their GPU."""
     original = torch._C._group_tensors_by_device_and_dtype
     patches.replace(torch._C, "_group_tensors_by_device_and_dtype", partial(group, original))
 
@@ -46,9 +46,9 @@ def group(
 
 
 def refusal(original: Callable, dtype: torch.dtype, other: torch.dtype) -> str | None:
-    """What `original` says of a tensor of type `other` beside one of `dtype`; None if it may be.
+    """The words of `original` for tensors of `dtype` and `other` in one group; None if they may be.
 
-    Which types may be beside which depends on the version of PyTorch.
+    Which types may be in one group depends on the version of PyTorch.
     """
     try:
         original([[torch.empty(0, dtype=dtype)], [torch.empty(0, dtype=other)]], False)
@@ -58,7 +58,7 @@ def refusal(original: Callable, dtype: torch.dtype, other: torch.dtype) -> str |
 
 
 def _belongs(original: Callable, tensor: Tensor, device: torch.device, dtype: torch.dtype) -> bool:
-    """True for a tensor that may stand beside one on `device` of type `dtype`."""
+    """True for a tensor that may be in one group with one on `device` of type `dtype`."""
     if tensor.device == device:
         if tensor.dtype in (dtype, *COUNTS):
             return True

@@ -17,13 +17,13 @@ MARK = "_cudasim_pinned"
 
 
 def patch_pinning(patches: Patches) -> None:
-    """Let tensors be pinned."""
+    """Make `pin_memory` and `is_pinned` work without a GPU."""
     patches.replace(Tensor, "pin_memory", pin_memory)
     patches.replace(Tensor, "is_pinned", is_pinned)
 
 
 def pinned(tensor: Tensor) -> Tensor:
-    """Say that `tensor`, whose storage is new, is pinned; returns it.
+    """Mark `tensor`, whose storage is new, as pinned; returns it.
 
     Raises RuntimeError if it is on a GPU.
     """

@@ -22,7 +22,7 @@ from cudasim.session import session
 
 
 def patch_sharing(patches: Patches) -> None:
-    """Let torch take its own tensors by DLPack, and refuse other libraries."""
+    """Make DLPack work between torch's own tensors, and refuse other libraries."""
     from_dlpack = make_from_dlpack(torch.from_dlpack, Tensor.__dlpack__)
     patches.replace(Tensor, "__dlpack__", make_dlpack(Tensor.__dlpack__))
     patches.replace(torch.utils.dlpack, "to_dlpack", make_to_dlpack(torch.utils.dlpack.to_dlpack))
@@ -31,7 +31,7 @@ def patch_sharing(patches: Patches) -> None:
 
 
 def patch_sharing_by_handle(patches: Patches) -> None:
-    """Let tensors on simulated GPUs be sent to other processes."""
+    """Make it possible to send tensors on simulated GPUs to other processes."""
     patches.replace(UntypedStorage, "_share_cuda_", share)
     patches.replace(UntypedStorage, "_new_shared_cuda", classmethod(open_shared))
     patches.replace(UntypedStorage, "_release_ipc_counter_cuda", staticmethod(release))
@@ -39,7 +39,7 @@ def patch_sharing_by_handle(patches: Patches) -> None:
 
 
 def refuse_sharing(patches: Patches) -> None:
-    """Let tensors on simulated GPUs not be sent to other processes (StorageSharing.cpp)."""
+    """Refuse to send tensors on simulated GPUs to other processes (StorageSharing.cpp)."""
     for called in ("_share_fd_", "_share_filename_"):
         name = f"{called}cpu_"
         refusing = make_refusing(getattr(UntypedStorage, name), called)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.devices import place
+from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import Patches
 
@@ -24,7 +24,7 @@ PARTS = {
 
 
 def patch_sparse(patches: Patches) -> None:
-    """Let the constructors of sparse and nested tensors know simulated GPUs."""
+    """Make the constructors of sparse and nested tensors accept simulated GPUs."""
     for name, parts in PARTS.items():
         patches.replace(torch, name, make_sparse(getattr(torch, name), parts))
     nested = torch.nested
@@ -35,7 +35,7 @@ def patch_sparse(patches: Patches) -> None:
 
 
 def make_sparse(original: Callable, parts: tuple[str, ...]) -> Callable:
-    """A constructor that moves each of the `parts` to where the whole shall be."""
+    """A constructor that moves each of the `parts` to the device of the whole."""
 
     @functools.wraps(original)
     def make(*args: Any, **kwargs: Any) -> Tensor:
@@ -44,7 +44,7 @@ def make_sparse(original: Callable, parts: tuple[str, ...]) -> Callable:
             return original(*args, **kwargs)
         device, values = kwargs.get("device"), given["values"]
         if device is not None:
-            home = place(device)
+            home = resolve(device)
         else:
             home = gpu_of(values) if isinstance(values, Tensor) else None
         on_gpu = any(isinstance(part, Tensor) and gpu_of(part) for part in given.values())
@@ -63,7 +63,7 @@ def make_nested(original: Callable, detached: bool) -> Callable:
 
     @functools.wraps(original)
     def make(tensors: Any, *args: Any, device: Any = None, **kwargs: Any) -> Tensor:
-        home = None if device is None else place(device)
+        home = None if device is None else resolve(device)
         if not isinstance(home, GPU):
             return original(tensors, *args, device=device, **kwargs)
         if isinstance(tensors, Tensor):

@@ -1,6 +1,6 @@
 """Storages on simulated GPUs: where they say they are, how they are made, moved and resized.
 
-`torch.save` asks a storage for its device and `torch.load` moves storages with `to`. So the
+`torch.save` reads the device of a storage and `torch.load` moves storages with `to`. So the
 files that a simulation writes name `cuda:0` as those of a machine with GPUs do, and loading
 them is torch's own code from end to end.
 """
@@ -12,13 +12,13 @@ import torch
 from torch import UntypedStorage
 
 from cudasim.device.gpu import GPU, Allocation
-from cudasim.dispatch.devices import ELSEWHERE, place
+from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import TAG, gpu_of_storage, recount
 from cudasim.patching import Patches
 
 
 def patch_storage(patches: Patches) -> None:
-    """Let storages know simulated GPUs; `TypedStorage` asks the untyped one that it wraps."""
+    """Make storages support simulated GPUs; `TypedStorage` uses the untyped one that it wraps."""
     patches.replace(UntypedStorage, "__new__", make_new(UntypedStorage.__new__))
     patches.replace(UntypedStorage, "__getitem__", make_getitem(UntypedStorage.__getitem__))
     patches.replace(UntypedStorage, "to", make_to(UntypedStorage.to))
@@ -27,7 +27,7 @@ def patch_storage(patches: Patches) -> None:
 
 
 def place_storage(storage: UntypedStorage, gpu: GPU) -> UntypedStorage:
-    """Say that a new `storage` lives on `gpu`, and count its bytes there; returns it."""
+    """Tag a new `storage` as living on `gpu`, and count its bytes there; returns it."""
     setattr(storage, TAG, Allocation(gpu, storage.nbytes()))
     return storage
 
@@ -47,7 +47,7 @@ def make_new(original: Callable) -> Callable:
 
     def new(cls: type, *args: Any, **kwargs: Any) -> UntypedStorage:
         device = kwargs.get("device")
-        gpu = None if device is None else place(device)
+        gpu = None if device is None else resolve(device)
         if not isinstance(gpu, GPU):
             return original(cls, *args, **kwargs)
         return place_storage(original(cls, *args, **{**kwargs, "device": "cpu"}), gpu)
@@ -71,7 +71,7 @@ def make_to(original: Callable) -> Callable:
     """`UntypedStorage.to`, and with it `cuda`: a copy on another device."""
 
     def to(self: UntypedStorage, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
-        gpu = place(device)
+        gpu = resolve(device)
         if gpu is ELSEWHERE:
             return original(self, device=device, non_blocking=non_blocking)
         if gpu is None:
@@ -85,7 +85,7 @@ def make_to(original: Callable) -> Callable:
 
 
 def make_resize(original: Callable) -> Callable:
-    """`UntypedStorage.resize_`: what a GPU holds is counted anew."""
+    """`UntypedStorage.resize_`: the bytes on the GPU are counted again."""
 
     def resize(self: UntypedStorage, size: int) -> UntypedStorage:
         out = original(self, size)

@@ -1,4 +1,4 @@
-"""What a tensor says of itself: its device, and what hangs on it."""
+"""Attributes and methods of `torch.Tensor` that depend on its device."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from torch.nn.parameter import UninitializedTensorMixin
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.tags import gpu_of, is_wild
+from cudasim.dispatch.tags import gpu_of, is_scratch
 from cudasim.patches import moves
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -18,13 +18,13 @@ _is_cpu = torch.Tensor.is_cpu
 
 
 class Attribute(property):
-    """A property that names its class, as C++'s do: torch._dynamo of 2.11 asks every one."""
+    """A property that names its class, as C++'s do: torch._dynamo of 2.11 reads it."""
 
     __objclass__ = Tensor
 
 
 def patch_tensor(patches: Patches) -> None:
-    """Let tensors on a simulated GPU say so."""
+    """Make the attributes of tensors report simulated GPUs, and the methods move to them."""
     patches.replace(Tensor, "device", Attribute(device))
     type = session.type.name
     patches.replace(Tensor, f"is_{type}", Attribute(lambda self: seen_on(self) is not None))
@@ -74,7 +74,7 @@ def make_assign(grad: Any) -> Any:
     """Assigning `Tensor.grad`: a gradient lives where its tensor does (python_variable.cpp)."""
 
     def assign(self: Tensor, value: Tensor | None) -> None:
-        if isinstance(value, Tensor) and not is_wild(value):
+        if isinstance(value, Tensor) and not is_scratch(value):
             home, other = gpu_of(self), gpu_of(value)
             if home is not other:
                 if home and other:
@@ -92,7 +92,7 @@ def make_assign(grad: Any) -> Any:
 
 
 def make_type(original: Any) -> Any:
-    """`Tensor.type`: the name of a type says `cuda`, or its like, for a tensor on a GPU."""
+    """`Tensor.type`: the name of a type contains `cuda`, `mps` or `xpu` for a tensor on a GPU."""
     prefix = f"torch.{session.type.name}."
 
     def type(self: Tensor, dtype: Any = None, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ from cudasim.session import session
 
 
 def patch_threads(patches: Patches) -> None:
-    """Let threads, and pools of threads that are older than the simulation, see the GPUs.
+    """Make threads, and pools of threads that are older than the simulation, see the GPUs.
 
     `Thread.run` is not enough: many subclasses have their own.
     """

@@ -9,7 +9,7 @@ from cudasim.patching import Patches
 
 
 def patch_cuda(patches: Patches) -> None:
-    """Let torch and other programs see the simulated GPUs as CUDA's."""
+    """Make torch, and other programs, see the simulated GPUs as CUDA's."""
     patch_api(patches)
     publish(patches)
     patch_comm(patches)

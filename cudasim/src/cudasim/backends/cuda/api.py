@@ -126,7 +126,7 @@ def bindings(switches: Switches) -> dict[str, Callable]:
 
 
 def patch_api(patches: Patches) -> None:
-    """Let `torch.cuda` speak of the simulated GPUs."""
+    """Make `torch.cuda` report the simulated GPUs."""
     patch_module(patches, CudaProperties)
     patch_cuda_streams(patches)
     refuse_graphs(patches, "CUDAGraph")

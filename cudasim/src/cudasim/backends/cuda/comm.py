@@ -1,7 +1,7 @@
 """Copies between several GPUs at once: what `torch.cuda.comm` and DataParallel are made of.
 
 A build of PyTorch without CUDA lacks these functions of `torch._C`; one with it has kernels
-that want real GPUs. The errors are those of `torch/csrc/cuda/comm.cpp`.
+that need real GPUs. The errors are those of `torch/csrc/cuda/comm.cpp`.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ HOST = -1  # the index by which these functions name the CPU
 
 
 def patch_comm(patches: Patches) -> None:
-    """Let `torch.nn.parallel.comm` find what it calls."""
+    """Provide what `torch.nn.parallel.comm` calls."""
     for function in (
         _broadcast,
         _broadcast_out,
@@ -32,7 +32,7 @@ def patch_comm(patches: Patches) -> None:
     ):
         patches.replace(torch._C, function.__name__, function)
     patches.replace(Broadcast, "backward", staticmethod(_broadcast_backward))
-    # NCCL adds faster than copies do, and not otherwise; asked without it, torch warns.
+    # NCCL would only add faster; without this torch warns that it is missing.
     patches.replace(torch.cuda.nccl, "is_available", lambda tensors: False)
 
 

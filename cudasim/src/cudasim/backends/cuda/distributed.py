@@ -1,4 +1,4 @@
-"""`torch.distributed` between simulated GPUs: gloo does the work that is asked of NCCL.
+"""`torch.distributed` between simulated GPUs: gloo does the work of NCCL.
 
 Gloo sees the CPU tensors that the GPUs' tensors are, so collectives keep every tag. What
 NCCL refuses is refused here: a tensor on the CPU, tensors of one call on several GPUs.
@@ -16,9 +16,9 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.devices import place
+from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.rules import rule
-from cudasim.dispatch.tags import TAG, WILD, gpu_of, put, storage_of
+from cudasim.dispatch.tags import SCRATCH, TAG, gpu_of, put, storage_of
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -35,7 +35,7 @@ OTHERS = (
 
 
 def patch_distributed(patches: Patches) -> None:
-    """Let `torch.distributed` take the backend `nccl`; does nothing where torch has none."""
+    """Make `torch.distributed` accept the backend `nccl`; does nothing in a build without it."""
     if not dist.is_available():
         return
     c10d = dist.distributed_c10d
@@ -58,16 +58,16 @@ def patch_distributed(patches: Patches) -> None:
     patches.replace(torch.cuda.nccl, "version", lambda: NCCL_VERSION)
 
 
-def backend_told(group: Any = None) -> str | None:
-    """The backend that was asked for in a group (None: the default one) of NCCL, else None."""
+def requested_backend(group: Any = None) -> str | None:
+    """The backend requested for a group (None: the default one) that has NCCL, else None."""
     group = group or dist.group.WORLD
     return session.groups.get(group.group_name) if isinstance(group, dist.ProcessGroup) else None
 
 
 def only_nccl(group: Any = None) -> bool:
     """True for a group (None: the default one) that would have no backend for the CPU."""
-    told = backend_told(group)
-    return told is not None and "cpu" not in told
+    requested = requested_backend(group)
+    return requested is not None and "cpu" not in requested
 
 
 def has_nccl(backend: Any) -> bool:
@@ -89,61 +89,61 @@ def bound_device(device: Any) -> GPU | None:
             f"device_id {device} is out of range. Please use a device index less than "
             f"the number of accelerators available: {torch.cuda.device_count()}."
         )
-    return place(device)
+    return resolve(device)
 
 
 def make_init(original: Callable) -> Callable:
-    """`init_process_group`: gloo where NCCL is asked for, by name, by a device, or not at all."""
+    """`init_process_group`: gloo where NCCL is requested, by name, by a device, or by default."""
 
     @functools.wraps(original)
     def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
         gpu = bound_device(kwargs.pop("device_id", None))
         if backend is None:  # torch takes that of the accelerator
-            told = "undefined" if gpu is None else "nccl"
+            requested = "undefined" if gpu is None else "nccl"
         else:
-            told = str(backend).lower() if has_nccl(backend) else None
-        if told:
+            requested = str(backend).lower() if has_nccl(backend) else None
+        if requested:
             backend = "gloo"
             kwargs.setdefault("timeout", NCCL_TIMEOUT)
             kwargs.pop("pg_options", None)  # NCCL's own
         session.groups.clear()
         original(backend, *args, **kwargs)
-        if told:
-            session.groups[dist.group.WORLD.group_name] = told
+        if requested:
+            session.groups[dist.group.WORLD.group_name] = requested
 
     return init_process_group
 
 
 def make_new_group(original: Callable) -> Callable:
-    """`new_group`: gloo where NCCL is asked for, or where the default group was."""
+    """`new_group`: gloo where NCCL is requested, or was for the default group."""
 
     @functools.wraps(original)
     def new_group(
         ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         bound_device(kwargs.pop("device_id", None))
-        told = backend_told() if backend is None else None
+        requested = requested_backend() if backend is None else None
         if has_nccl(backend):
-            told = str(backend).lower()
-        if told:
+            requested = str(backend).lower()
+        if requested:
             backend = "gloo"
             kwargs.pop("pg_options", None)
         group = original(ranks, timeout, backend, *args, **kwargs)
-        if told and isinstance(group, dist.ProcessGroup):
-            session.groups[group.group_name] = told
+        if requested and isinstance(group, dist.ProcessGroup):
+            session.groups[group.group_name] = requested
         return group
 
     return new_group
 
 
 def make_get_backend(original: Callable) -> Callable:
-    """`get_backend`: what was asked for."""
+    """`get_backend`: what was requested."""
 
     @functools.wraps(original)
     def get_backend(group: Any = None) -> str:
         found = original(group)
-        told = backend_told(group)
-        return dist.Backend(told) if told else found
+        requested = requested_backend(group)
+        return dist.Backend(requested) if requested else found
 
     return get_backend
 
@@ -182,7 +182,7 @@ def make_collective(original: Callable) -> Callable:
     def collective(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         group = bound.arguments.get("group")
-        if not backend_told(group):
+        if not requested_backend(group):
             return original(*args, **kwargs)
         if only_nccl(group) and any(gpu_of(tensor) is None for tensor in tensors_in(bound.args)):
             raise RuntimeError("No backend type associated with device type cpu")
@@ -212,7 +212,7 @@ def make_all_to_all(original: Callable) -> Callable:
         try:
             return original(output_tensor_list, input_tensor_list, group, async_op)
         except RuntimeError as error:  # it is refused before anything is sent
-            if "does not support alltoall" not in str(error) or not backend_told(group):
+            if "does not support alltoall" not in str(error) or not requested_backend(group):
                 raise
         given = torch.cat([tensor.reshape(-1) for tensor in input_tensor_list])
         there = [tensor.numel() for tensor in input_tensor_list]
@@ -229,7 +229,7 @@ def make_all_to_all(original: Callable) -> Callable:
 
 
 def factor_after(op: Any, group: Any) -> float | Tensor | None:
-    """What makes of a sum what `op` asks for; None if gloo knows `op` itself."""
+    """The factor that turns a sum into the result of `op`; None if gloo knows `op` itself."""
     if op is None:
         return None
     if op == dist.ReduceOp.AVG:
@@ -246,7 +246,7 @@ OPERATORS = (
 ).split()
 
 
-# Of these NCCL counts the numbers alone; gloo wants shapes that fit as well.
+# Of these NCCL compares numbers of elements only; gloo requires matching shapes as well.
 FLAT = set()
 if dist.is_available():
     FLAT |= {torch.ops.c10d._allgather_base_.default, torch.ops.c10d._reduce_scatter_base_.default}
@@ -259,7 +259,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     if len(found) == 1:
         (gpu,) = found
         for tensor in tensors:
-            if getattr(storage_of(tensor), TAG, None) is WILD:
+            if getattr(storage_of(tensor), TAG, None) is SCRATCH:
                 put(tensor, gpu)
     if func in FLAT and found and all(tensor.is_contiguous() for tensor in args[:2]):
         args = (*(tensor.view(-1) for tensor in args[:2]), *args[2:])

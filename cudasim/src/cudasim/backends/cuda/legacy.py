@@ -7,7 +7,7 @@ import torch
 
 
 class LegacyType(type):
-    """The class of `torch.cuda.FloatTensor` and its like: a type of number, on a GPU."""
+    """The class of `torch.cuda.FloatTensor` and similar types: a dtype on a GPU."""
 
     def __call__(cls, *args: Any) -> torch.Tensor:
         """A tensor on the current GPU, from sizes or from data."""

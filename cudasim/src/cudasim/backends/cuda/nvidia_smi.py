@@ -219,7 +219,7 @@ def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what `arguments` ask for; returns the exit code."""
+    """Print what `arguments` request; returns the exit code."""
     options = parser().parse_args(arguments)
     try:
         lines = answer(options, os.environ.get(FOLDER))

@@ -1,4 +1,4 @@
-"""What a simulation tells other programs: the figures that `nvidia-smi` prints.
+"""What a simulation publishes for other programs: the figures that `nvidia-smi` prints.
 
 Each simulating process keeps two small files in a temporary folder, which the programs that it
 starts know by an environment variable. One names the process and its cards; the other is

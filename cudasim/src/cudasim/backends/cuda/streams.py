@@ -77,7 +77,7 @@ class CudaEvent(ModuleEvent):
 
 
 def patch_cuda_streams(patches: Patches) -> None:
-    """Let the streams and events of `torch.cuda` be those of the simulated GPUs."""
+    """Replace the streams and events of `torch.cuda`."""
     patches.replace(torch._C, "_cuda_getDefaultStream", lambda index: stream_data(index, 0))
     mine = {"Stream": CudaStream, "ExternalStream": ExternalStream, "Event": CudaEvent}
     patch_module_streams(patches, mine)
