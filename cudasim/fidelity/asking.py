@@ -1,4 +1,4 @@
-"""How programs ask: with few helpers, so that a program can be read alone."""
+"""The few helpers of the programs, so that a program can be read alone."""
 
 import warnings
 from collections.abc import Callable

@@ -15,12 +15,12 @@ ANSWER = {"code", "answer"}
 
 
 class BadFile(Exception):
-    """A fault in a file of answers or differences, in one line that names file and mend."""
+    """A fault in a file of answers or differences, in one line that names the file and the fix."""
 
 
 @dataclass
 class Comparison:
-    """One card's answers beside cudasim's: names of programs, by what came of them."""
+    """One card's answers compared with cudasim's: names of programs, by outcome."""
 
     agree: list[str] = field(default_factory=list)
     differ: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # (real, simulated)
@@ -77,13 +77,13 @@ def read_answers(path: Path) -> dict[str, Any]:
     """What a card answered. Raises BadFile if the file is not what the recorder writes."""
     try:
         answers = json.loads(path.read_text(encoding="utf-8"))
-        told = answers["programs"].values()
-        whole = answers.keys() >= FACTS and all(each.keys() == ANSWER for each in told)
+        given = answers["programs"].values()
+        whole = answers.keys() >= FACTS and all(each.keys() == ANSWER for each in given)
     except (ValueError, KeyError, TypeError, AttributeError):
         whole = False
     if not whole:
-        mend = "record it again with 'python cudasim/fidelity record'"
-        raise BadFile(f"{path}: not what the recorder writes; {mend}")
+        fix = "record it again with 'python cudasim/fidelity record'"
+        raise BadFile(f"{path}: not what the recorder writes; {fix}")
     return answers
 
 

@@ -1,6 +1,6 @@
 """The programs, as their sources tell: their names, what they need, and the hash of their code.
 
-Nothing is imported but Python's own library, so that a page of the book can ask for the list.
+Only Python's own library is imported, so that a page of the book can read the list.
 """
 
 import ast

@@ -22,7 +22,7 @@ DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, p
 
 
 class CannotRecord(Exception):
-    """Why no answers can be recorded here, in one line that names the mend."""
+    """Why no answers can be recorded here, in one line that names the fix."""
 
 
 def record(folder: Path, most: int = 4, stand_in: tuple[int, str] | None = None) -> Path:
@@ -85,7 +85,7 @@ def _refuse_simulation() -> None:
 
 
 def _ask_facts(running: Any, stand_in: tuple[int, str] | None) -> dict[str, Any]:
-    """What the answers are told with: the card, the versions, the day."""
+    """What is written with the answers: the card, the versions, the day."""
     task = {"facts": partial(_in_child, stand_in, running.facts)}
     ((_, about),) = running.in_processes(task, 1)
     if reason := running.unexpected(about):
@@ -134,7 +134,7 @@ def _ask(
 
 
 def _in_child(stand_in: tuple[int, str] | None, task: Callable[[], Any]) -> Any:
-    """In a process of its own: do the task, on simulated GPUs if they stand in."""
+    """In a process of its own: do the task, on simulated GPUs if they are the stand-in."""
     if not stand_in:
         return task()
     import cudasim

@@ -29,7 +29,7 @@ def suitable(programs: dict[str, Program], gpus: int) -> list[str]:
 
 
 def answer(name: str) -> Any:
-    """What the program answers, as JSON gives it back; an error it does not expect is told too."""
+    """What the program answers, as JSON gives it back; an unexpected error is an answer too."""
     theme, function = name.split(".")
     try:
         program = getattr(importlib.import_module(f"fidelity.programs.{theme}"), function)
@@ -41,14 +41,14 @@ def answer(name: str) -> Any:
 
 
 def unexpected(given: Any) -> str | None:
-    """The error that a program did not expect, if `given` tells of one."""
+    """The error that a program did not expect, if `given` is one."""
     return (
         given["unexpected"] if isinstance(given, dict) and list(given) == ["unexpected"] else None
     )
 
 
 def simulated(names: list[str], gpus: int, card: str, seed: int | None = None) -> dict[str, Any]:
-    """The answers of `cudasim`, each from GPUs begun afresh, in the order that `seed` gives."""
+    """The answers of `cudasim`, each from a new simulation, in the order that `seed` gives."""
     import cudasim
 
     order = list(names)
@@ -135,7 +135,7 @@ def facts() -> dict[str, Any]:
 
 
 def by_company(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """(those that may run beside others, those that look at the card's memory)."""
+    """(those that may run at the same time as others, those that look at the card's memory)."""
     names = list(names)
     alone = [name for name in names if name.startswith("memory.")]
     return [name for name in names if name not in alone], alone

@@ -52,7 +52,7 @@ LEAVING = '''
     """Prints what is not as it was after two simulations, one of which ends in an exception."""
     import copyreg, multiprocessing.reduction, os, pickle, subprocess, sys, tempfile, threading
     import torch, torch.distributed.fsdp, torch.utils.checkpoint, torch.utils.data
-    import cudasim, cudasim.switch
+    import cudasim, cudasim.simulation
 
     def owners():
         for name, module in list(sys.modules.items()):

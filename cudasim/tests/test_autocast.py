@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import cudasim
-from cudasim import casting
+from cudasim.dispatch import autocast
+from cudasim.session import session
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
@@ -83,7 +84,7 @@ FULL = {
     "softplus": F.softplus,
     "layer_norm": lambda x: F.layer_norm(x, (4,)),
     **(
-        {"rms_norm": lambda x: F.rms_norm(x, (4,))} if casting.casts("rms_norm") else {}
+        {"rms_norm": lambda x: F.rms_norm(x, (4,))} if autocast.casts("rms_norm") else {}
     ),  # not 2.11
     "group_norm": lambda x: F.group_norm(x, 2),
     "cosine_similarity": lambda x: F.cosine_similarity(x, x),
@@ -188,10 +189,10 @@ def test_tensors_on_the_cpu_are_not_touched():
 
 
 def test_names_on_the_lists_are_operations_of_this_torch():
-    names = [*casting.HALF, *casting.FLOAT, *casting.FLOAT_BY_DTYPE, *casting.WIDEST]
-    names += [*casting.BANNED, *casting.FLOAT_BY_OVERLOAD, *casting.FLOAT_BY_OVERLOAD.values()]
-    names += casting.CUDNN
-    absent = [name for name in names if casting._overload(name) is None]
+    names = [*autocast.HALF, *autocast.FLOAT, *autocast.FLOAT_BY_DTYPE, *autocast.WIDEST]
+    names += [*autocast.BANNED, *autocast.FLOAT_BY_OVERLOAD, *autocast.FLOAT_BY_OVERLOAD.values()]
+    names += autocast.CUDNN
+    absent = [name for name in names if autocast._overload(name) is None]
     assert [name for name in absent if "imname" not in name and ".names_" not in name] == []
     assert len(names) == len(set(names))
 
@@ -199,10 +200,10 @@ def test_names_on_the_lists_are_operations_of_this_torch():
 @pytest.mark.parametrize(
     "macro, mine",
     [
-        ("LOWER_PRECISION_FP", casting.HALF),
-        ("FP32", casting.FLOAT),
-        ("FP32_SET_OPT_DTYPE", casting.FLOAT_BY_DTYPE),
-        ("PROMOTE", casting.WIDEST),
+        ("LOWER_PRECISION_FP", autocast.HALF),
+        ("FP32", autocast.FLOAT),
+        ("FP32_SET_OPT_DTYPE", autocast.FLOAT_BY_DTYPE),
+        ("PROMOTE", autocast.WIDEST),
     ],
 )
 def test_the_lists_are_those_of_torchs_header(macro, mine):
@@ -211,16 +212,16 @@ def test_the_lists_are_those_of_torchs_header(macro, mine):
     (line,) = re.findall(rf"#define AT_FORALL_{macro}\(_\)(.*)", text)
     theirs = re.findall(r"_\((\w+)(?:, (\w+))?\)", line)
     # Some of mine are of older or newer versions than this one.
-    assert {".".join(filter(None, names)) for names in theirs} == set(filter(casting.casts, mine))
+    assert {".".join(filter(None, names)) for names in theirs} == set(filter(autocast.casts, mine))
 
 
 @pytest.mark.parametrize("kind", ["cuda", "mps", "xpu"])
 def test_whatever_this_torch_casts_is_cast(kind):
     cudasim.disable()
     with cudasim.simulate(device_type=kind, force=True):
-        key = casting._key().name
-        listed = [name for _, names in casting.policies() for name in names]
-        known = {casting._overload(name).name() for name in listed}
+        key = autocast._key().name
+        listed = [name for _, names in autocast.policies() for name in names]
+        known = {autocast._overload(name).name() for name in listed}
         theirs = {
             name
             for name in torch._C._dispatch_get_all_op_names()
@@ -294,10 +295,10 @@ def test_a_region_holds_in_its_thread_only(x):
 
 def test_outside_a_region_nothing_stands_in(x):
     x @ x
-    assert casting._kernels == []
+    assert session.autocast is None
     with torch.autocast("cuda"):
         x @ x
-    assert len(casting._kernels) == 1
+    assert session.autocast is not None
     key = torch._C.DispatchKey.AutocastCUDA
     assert not torch._C._dispatch_tls_local_include_set().has(key)
 

@@ -10,10 +10,10 @@ from programs import INHERIT, run, write
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import cudasim
-from cudasim import environment, switch
+from cudasim import config, simulation
 
 MANY = "the number of simulated GPUs is from 1 to 64"
-CARDS = ", ".join(name for name, card in cudasim.CARDS.items() if card.kind.type == "cuda")
+CARDS = ", ".join(name for name, card in cudasim.CARDS.items() if card.type.name == "cuda")
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_enabling_twice():
 
 def test_what_the_environment_asked_for_may_be_asked_for_again():
     """The main module of a program runs again in each process that it spawns."""
-    switch.begin(2, "T4", False, inherited=True)
+    simulation.begin(config.parse(2, "T4"), inherited=True)
     try:
         cudasim.enable(gpus=2)
         with cudasim.simulate(gpus=2):
@@ -118,7 +118,7 @@ def test_a_process_that_has_used_a_real_gpu(monkeypatch):
 
 @pytest.mark.parametrize("version", ["2.10.1", "2.14.0+cu130", "3.0.0a0+git1"])
 def test_an_untested_torch_is_named_once(monkeypatch, version):
-    monkeypatch.setattr(switch, "_warned", False)
+    monkeypatch.setattr(simulation, "_warned", False)
     monkeypatch.setattr(torch, "__version__", version)
     with pytest.warns(UserWarning) as said, cudasim.simulate():
         pass
@@ -134,7 +134,7 @@ def test_an_untested_torch_is_named_once(monkeypatch, version):
 
 @pytest.mark.parametrize("version", ["2.11.0", "2.12.1+cpu", "2.13.0+cu126"])
 def test_a_tested_torch_is_not_warned_of(monkeypatch, version):
-    monkeypatch.setattr(switch, "_warned", False)
+    monkeypatch.setattr(simulation, "_warned", False)
     monkeypatch.setattr(torch, "__version__", version)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -143,13 +143,15 @@ def test_a_tested_torch_is_not_warned_of(monkeypatch, version):
 
 
 @pytest.mark.parametrize(
-    "step", ["patch_attributes", "patch_accelerator", "patch_scripting", "_in_thread"]
+    "step", ["patch_tensor", "patch_accelerator", "patch_torchscript", "patch_threads"]
 )
 def test_what_fails_half_way_leaves_nothing(monkeypatch, step):
     def fail(*_):
         raise OSError("no")
 
-    monkeypatch.setattr(switch, step, fail)
+    patches = [fail if each.__name__ == step else each for each in simulation.PATCHES]
+    assert fail in patches
+    monkeypatch.setattr(simulation, "PATCHES", patches)
     with pytest.raises(OSError, match="no"):
         cudasim.enable()
     monkeypatch.undo()
@@ -161,7 +163,7 @@ def test_what_fails_last_leaves_nothing(monkeypatch):
     def fail(*_):
         raise OSError("no")
 
-    monkeypatch.setattr(environment, "for_children", fail)
+    monkeypatch.setattr(config, "for_children", fail)
     with pytest.raises(OSError, match="no"):
         cudasim.enable()
 

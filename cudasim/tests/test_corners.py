@@ -3,14 +3,13 @@
 import asyncio
 import copy
 import random
-import subprocess
-import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from programs import run
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
@@ -514,7 +513,7 @@ def test_nested_tensors(x, layout):
 # ---- warnings
 
 
-def test_enabling_warns_of_nothing():
+def test_enabling_warns_of_nothing(tmp_path):
     program = (
         "import warnings; warnings.simplefilter('error')\n"
         "import torch, cudasim\n"
@@ -524,7 +523,7 @@ def test_enabling_warns_of_nothing():
         "    repr(x.cpu()), x.tolist(), x.grad.device\n"
         "    torch.nn.Linear(3, 2).cuda()(x)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    ran = run("-c", program, cwd=tmp_path, PYTHONWARNINGS=None)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 

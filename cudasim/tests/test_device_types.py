@@ -13,8 +13,10 @@ from programs import INHERIT, LEAVING, run, write
 from torch import nn
 
 import cudasim
-from cudasim import gpus, publishing, survey
-from cudasim.kinds import KINDS
+from cudasim import survey
+from cudasim.backends.cuda import publishing
+from cudasim.device.types import TYPES
+from cudasim.session import session
 
 FLOAT64 = (
     "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. "
@@ -48,7 +50,7 @@ def test_the_line_says_what_is_simulated(capsys):
         ("xpu", "2 simulated xpu devices (Max 1100)"),
     ):
         with cudasim.simulate(device_type=kind, force=True):
-            assert gpus.current().name.startswith("Simulated GPU (")
+            assert session.current().name.startswith("Simulated GPU (")
         assert capsys.readouterr().out == f"cudasim: {said}; real values, computed on the CPU\n"
 
 
@@ -363,7 +365,7 @@ def test_torch_xpu(xpu):
 def test_streams_of_xpu(xpu):
     stream, event = torch.xpu.Stream(1), torch.xpu.Event(enable_timing=True)
     assert "uninitialized" in repr(event)
-    assert stream.device == torch.device("xpu:1") and stream.device_type == KINDS["xpu"].number
+    assert stream.device == torch.device("xpu:1") and stream.device_type == TYPES["xpu"].number
     with torch.xpu.stream(stream):
         assert torch.xpu.current_stream(1) == stream and torch.xpu.current_device() == 1
         event.record()
@@ -410,7 +412,7 @@ def test_a_sample_of_the_survey(device, first):
     found = list(survey.survey(tasks, device, processes=2))
     assert sum(verdict.outcome == "passed" for verdict in found) > 45
     failed = [verdict for verdict in found if verdict.outcome == "failed"]
-    if device == "mps:0":  # some samples ask for float64, or its complex sister
+    if device == "mps:0":  # some samples need float64, or complex128
         refused = ("TypeError: Cannot convert a MPS", "TypeError: Trying to convert ComplexDouble")
         failed = [verdict for verdict in failed if not verdict.reason.startswith(refused)]
     assert failed == []
@@ -438,7 +440,7 @@ def test_children_are_told_the_type():
     before = dict(os.environ)
     with cudasim.simulate(device_type="mps", force=True):
         assert os.environ["CUDASIM_DEVICE_TYPE"] == "mps"
-        assert publishing.FOLDER not in os.environ  # nothing is told to nvidia-smi
+        assert publishing.FOLDER not in os.environ  # nothing is published for nvidia-smi
         assert os.environ["PATH"] == before["PATH"]
     assert os.environ == before
 

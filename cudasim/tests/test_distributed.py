@@ -6,7 +6,7 @@ import torch.distributed as dist
 from programs import run, write
 
 import cudasim
-from cudasim.distributed import has_nccl, make_all_to_all
+from cudasim.backends.cuda.distributed import has_nccl, make_all_to_all
 
 HEAD = """
     import os, sys

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from cudasim.native import checking_kernel
+from cudasim.dispatch.native_functions import checking_kernel
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 

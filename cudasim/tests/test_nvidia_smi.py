@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import cudasim
-from cudasim import nvidia_smi, publishing
+from cudasim.backends.cuda import nvidia_smi, publishing
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
@@ -144,7 +144,7 @@ def test_memory_of_processes_is_added_up(tmp_path):
         "    sys.stdin.readline()\n"
     )
     paths = os.pathsep.join([str(Path(cudasim.__file__).parents[1]), *sys.path])
-    # This process has it simulated by hand, and so would the child of itself.
+    # The child simulates explicitly, so it must not inherit the simulation too.
     variables = {**os.environ, "PYTHONPATH": paths, "CUDASIM_QUIET": "1"}
     variables.pop("CUDASIM_GPUS", None)
     child = subprocess.Popen(

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from cudasim.tags import is_wild
+from cudasim.dispatch.tags import is_scratch
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
@@ -44,7 +44,7 @@ SPELLINGS = {
 def test_factories_in_every_spelling(name):
     make, args = getattr(torch, name), SPELLINGS[name]
     plain = make(*args)
-    assert plain.device == CPU and not is_wild(plain)
+    assert plain.device == CPU and not is_scratch(plain)
     for device in ("cuda:1", G1, 1):
         assert make(*args, device=device).device == G1
     assert make(*args, device="cuda").device == G0

@@ -10,7 +10,7 @@ import torch
 from programs import INHERIT, LEAVING, PROJECT, run, write
 
 import cudasim
-from cudasim import environment, startup
+from cudasim import config, startup
 
 LINE = "cudasim: 2 simulated GPUs (T4); real values, computed on the CPU\n"
 
@@ -49,7 +49,7 @@ def test_real_gpus_are_left_alone_unless_forced(monkeypatch, capsys):
         assert cudasim.is_enabled()
     with cudasim.simulate(gpus=2, force=True):
         assert cudasim.is_enabled()
-        assert os.environ[environment.FORCE] == "1"
+        assert os.environ[config.FORCE] == "1"
 
 
 def test_children_are_told_while_it_lasts():
@@ -106,7 +106,7 @@ def test_a_crash_has_its_own_traceback_and_exit_code(tmp_path):
         "devices, cuda:0 and cuda:1!"
     )
     full = run("-m", "cudasim", "--full-traceback", script, cwd=tmp_path)
-    assert "rule.py" in full.stderr  # the test above would see it
+    assert "placement.py" in full.stderr  # the test above would see it
 
 
 @pytest.mark.parametrize(("word", "code"), [("none", 0), ("seven", 7), ("text", 1)])

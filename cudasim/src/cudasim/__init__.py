@@ -1,14 +1,14 @@
 """Simulated GPUs for PyTorch: real values on the CPU, devices as on a machine that has them.
 
-They are CUDA's unless Apple's `mps` or Intel's `xpu` are asked for.
+They are CUDA's unless Apple's `mps` or Intel's `xpu` are requested.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cudasim.cards import CARDS
-    from cudasim.switch import disable, enable, is_enabled, simulate
+    from cudasim.device.specs import CARDS
+    from cudasim.simulation import disable, enable, is_enabled, simulate
 
 __all__ = ["CARDS", "disable", "enable", "is_enabled", "simulate"]
 __version__ = "0.1.0"
@@ -16,11 +16,11 @@ __version__ = "0.1.0"
 # Where each public name is. They are fetched when they are used, because a Python that starts
 # with CUDASIM_GPUS set imports this package, and must not import torch for that.
 _HOMES = {
-    "CARDS": "cudasim.cards",
-    "disable": "cudasim.switch",
-    "enable": "cudasim.switch",
-    "is_enabled": "cudasim.switch",
-    "simulate": "cudasim.switch",
+    "CARDS": "cudasim.device.specs",
+    "disable": "cudasim.simulation",
+    "enable": "cudasim.simulation",
+    "is_enabled": "cudasim.simulation",
+    "simulate": "cudasim.simulation",
     "load_ipython_extension": "cudasim.ipython",
     "unload_ipython_extension": "cudasim.ipython",
 }

@@ -17,8 +17,9 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
-from cudasim import environment, startup
-from cudasim.kinds import KINDS, check_number, find_kind, read_number
+from cudasim import config, startup
+from cudasim.config import Config
+from cudasim.device.types import DEFAULT
 
 # Lines of a traceback that the program did not write: this package's, and Python's importer's.
 _OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, "<frozen importlib")
@@ -28,11 +29,8 @@ class NoSuchProgram(Exception):
     """What was to be run is not there."""
 
 
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """What the command line asks for.
-
-    That is gpus, card, device_type, force, module, full_traceback and program.
-    """
+def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, Config]:
+    """What the command line asks for: (module, full_traceback and program, what to simulate)."""
     parser = argparse.ArgumentParser(
         "python -m cudasim",
         usage="%(prog)s [--gpus N] [--card NAME] [--device-type TYPE] [--force] "
@@ -42,9 +40,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("--gpus", metavar="N", help="how many GPUs (2)")
-    parser.add_argument("--card", metavar="NAME", help="which card (T4)")
-    types = ", ".join(KINDS)
-    parser.add_argument("--device-type", metavar="TYPE", help=f"one of {types} (cuda)")
+    config.add_options(parser)
     parser.add_argument("--force", action="store_true", help="even where real GPUs are")
     parser.add_argument("--full-traceback", action="store_true", help="show cudasim's lines too")
     parser.add_argument("-m", "--module", action="store_true", help="run a module, not a file")
@@ -52,18 +48,17 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if not options.program:
         parser.error("name a script, or a module with -m")
-    theirs = environment.setting(environment.TYPE) or "cuda"
+    theirs = config.setting(config.TYPE) or DEFAULT.name
+    number, card, type = options.gpus, options.card, options.device_type or theirs
+    if type == theirs:  # what the environment says of another type is not meant here
+        number = number or config.setting(config.GPUS)
+        card = card or config.setting(config.CARD)
     try:
-        kind = find_kind(options.device_type or theirs, "--device-type")
-        number, card = options.gpus, options.card
-        if kind.type == theirs:  # what the environment says of another type is not meant here
-            number = number or environment.setting(environment.GPUS)
-            card = card or environment.setting(environment.CARD)
-        options.gpus = check_number(read_number(number or str(kind.usual)), kind, "--gpus")
+        source = config.OPTIONS
+        wanted = config.parse(number or None, card or None, type, options.force, source)
     except ValueError as error:
         parser.error(str(error))
-    options.card, options.device_type = card or kind.card, kind.type
-    return options
+    return options, wanted
 
 
 def find_script(path: str) -> tuple[CodeType, dict]:
@@ -114,7 +109,7 @@ def names_of(spec: ModuleSpec) -> dict:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run the program as the `__main__` module. An exception is told as Python tells one."""
+    """Run the program as the `__main__` module. An exception is reported as Python reports one."""
     sys.argv = options.program
     main = ModuleType("__main__")
     try:
@@ -127,7 +122,7 @@ def run(options: argparse.Namespace) -> None:
     except NoSuchProgram as error:
         print(f"cudasim: {error}", file=sys.stderr)
         sys.exit(2)
-    except BaseException as error:  # whatever it is, the program's own hook tells it
+    except BaseException as error:  # whatever it is, the program's own hook reports it
         if not options.full_traceback:
             error.__traceback__ = without_ours(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
@@ -145,11 +140,8 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
 
 def main() -> None:
     """Simulate, then run the program."""
-    options = parse()
-    os.environ[environment.GPUS] = str(options.gpus)
-    os.environ[environment.CARD] = options.card
-    os.environ[environment.TYPE] = options.device_type
-    os.environ[environment.FORCE] = "1" if options.force else "0"
+    options, wanted = parse()
+    os.environ.update(config.to_environment(wanted))
     startup.simulate_as_asked()
     run(options)
 

@@ -1,10 +1,11 @@
 """`%load_ext cudasim`, and the magic `%cudasim 2 --card H100`, for notebooks."""
 
+import argparse
 import shlex
 from typing import Any
 
-from cudasim import switch
-from cudasim.kinds import check_number, find_kind, read_number
+from cudasim import config, simulation
+from cudasim.config import Config
 
 USAGE = "usage: %cudasim [GPUS] [--card NAME] [--device-type TYPE] [--force]"
 
@@ -12,47 +13,44 @@ USAGE = "usage: %cudasim [GPUS] [--card NAME] [--device-type TYPE] [--force]"
 def load_ipython_extension(shell: Any) -> None:
     """Simulate two GPUs, unless some are simulated already, and register `%cudasim`."""
     shell.register_magic_function(cudasim, "line", "cudasim")
-    if not switch.is_enabled():
-        switch.enable()
+    if not simulation.is_enabled():
+        simulation.enable()
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """End the simulation and take `%cudasim` away."""
     shell.magics_manager.magics["line"].pop("cudasim", None)
-    switch.disable()
+    simulation.disable()
 
 
 def cudasim(line: str) -> None:
-    """`%cudasim [GPUS] [--card NAME] [--device-type TYPE] [--force]`: begin anew with others.
+    """`%cudasim [GPUS] [--card NAME] [--device-type TYPE] [--force]`: begin again with others.
 
     Tensors on the GPUs of before are unusable. Bad input gets one line, and changes nothing.
     """
     try:
-        wanted = read(line)
-        switch.check(wanted["gpus"], wanted["card"], wanted["device_type"])
-        switch.disable()
-        switch.enable(**wanted)
+        wanted = parse(line)
+        wanted.find_card()
+        simulation.disable()
+        simulation.enable(wanted.gpus, wanted.card, wanted.force, wanted.type.name)
     except (ValueError, RuntimeError) as error:
         print(f"cudasim: {error}")
 
 
-def read(line: str) -> dict:
-    """The arguments of `enable` that `line` names. Raises ValueError if it says anything else."""
-    wanted = {"gpus": None, "card": None, "force": False, "device_type": "cuda"}
-    words = iter(shlex.split(line))
-    number = None
-    for word in words:
-        if word == "--force":
-            wanted["force"] = True
-        elif word == "--card":
-            wanted["card"] = next(words, "")
-        elif word == "--device-type":
-            wanted["device_type"] = next(words, "")
-        elif word.startswith("--"):
-            raise ValueError(f"{word}: no such option; {USAGE}")
-        else:
-            number = word
-    kind = find_kind(wanted["device_type"], "--device-type")
-    if number is not None:
-        wanted["gpus"] = check_number(read_number(number), kind, "GPUS")
-    return wanted
+def parse(line: str) -> Config:
+    """What `line` asks for. Raises ValueError if it says anything else."""
+    words = shlex.split(line)
+    if words and words[-1] in ("--card", "--device-type"):
+        words.append("")  # an empty name, which is refused as any unknown one
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("gpus", nargs="?")
+    parser.add_argument("--force", action="store_true")
+    config.add_options(parser)
+    try:
+        options, unknown = parser.parse_known_intermixed_args(words)
+    except argparse.ArgumentError as error:
+        raise ValueError(f"{error}; {USAGE}") from None
+    if unknown:
+        raise ValueError(f"{unknown[0]}: no such option; {USAGE}")
+    asked = options.gpus, options.card, options.device_type, options.force
+    return config.parse(*asked, source=config.LINE)

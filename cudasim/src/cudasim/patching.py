@@ -17,24 +17,24 @@ class Patches:
         self._last: list[Callable[[], None]] = []
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
-        """Let `owner.name` be `value` until `restore`."""
+        """Set `owner.name` to `value` until `restore`."""
         own = vars(owner).get(name, _ABSENT)  # what is inherited is restored by deleting
         self._before.append((owner, name, own))
         setattr(owner, name, value)
 
     def finally_do(self, action: Callable[[], None]) -> None:
-        """Let `restore` call `action`: for what is more than an attribute."""
+        """Have `restore` call `action`, for changes other than to an attribute."""
         self._last.append(action)
 
     def forget(self, module: ModuleType) -> None:
-        """Let functions of `module` forget what they remember, now and on `restore`."""
+        """Clear the caches of the functions of `module`, now and on `restore`."""
         for function in vars(module).values():
             if hasattr(function, "cache_clear"):
                 function.cache_clear()
                 self.finally_do(function.cache_clear)
 
     def replace_item(self, mapping: MutableMapping, key: Any, value: Any) -> None:
-        """Let `mapping[key]` be `value` until `restore`."""
+        """Set `mapping[key]` to `value` until `restore`."""
         self._items.append((mapping, key, mapping.get(key, _ABSENT)))
         mapping[key] = value
 
@@ -43,7 +43,7 @@ class Patches:
         return [(own, vars(owner)[name]) for owner, name, own in self._before if own is not _ABSENT]
 
     def restore(self) -> None:
-        """Let every replaced attribute and item be the object that it was."""
+        """Put back every replaced attribute and item, as the object that it was."""
         while self._items:
             mapping, key, own = self._items.pop()
             if own is _ABSENT:

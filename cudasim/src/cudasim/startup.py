@@ -11,7 +11,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from cudasim import environment
+from cudasim import config
 
 
 class AfterTorch(MetaPathFinder):
@@ -54,14 +54,14 @@ def simulate_as_asked() -> None:
     """
     import torch  # noqa: F401  (first, as a finder that awaits it comes here again)
 
-    from cudasim import switch
+    from cudasim import simulation
 
     try:
-        wanted = environment.asked()
-        if wanted is None or switch.is_enabled():
+        wanted = config.from_environment()
+        if wanted is None or simulation.is_enabled():
             return
-        quiet = environment.quiet()
-        line = switch.begin(**wanted, inherited=True)
+        quiet = config.quiet()
+        line = simulation.begin(wanted, inherited=True)
     except (ValueError, RuntimeError) as error:
         sys.exit(f"cudasim: {error}")
     if not quiet:

@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
 import cudasim
-from cudasim.generators import Generator
-from cudasim.kinds import KINDS
+from cudasim.device.generator import Generator
+from cudasim.device.types import TYPES
 
 TIME_LIMIT = 120.0  # seconds for one operator or module, on one core
 SEED = 7
@@ -144,7 +144,7 @@ def _home_of(arguments: tuple, device: str) -> str:
     named = arguments[2].get("device")
     if named is not None:
         return str(torch.empty(0, device=named).device)  # `cuda` is the current one
-    return device if any(t.device.type in KINDS for t in _tensors(arguments)) else "cpu"
+    return device if any(t.device.type in TYPES for t in _tensors(arguments)) else "cpu"
 
 
 def _outcome(op: Any, arguments: tuple, keep: Callable | None) -> tuple[Any, list]:
@@ -216,9 +216,9 @@ def home(arguments: Any) -> Any:
             return copies[id(value)]
         if isinstance(value, torch.nn.Module):
             return copy.deepcopy(value).cpu()
-        if isinstance(value, torch.device) and value.type in KINDS:
+        if isinstance(value, torch.device) and value.type in TYPES:
             return torch.device("cpu")
-        if isinstance(value, str) and value.partition(":")[0] in KINDS:
+        if isinstance(value, str) and value.partition(":")[0] in TYPES:
             return "cpu"
         return value
 

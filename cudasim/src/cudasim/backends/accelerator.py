@@ -1,0 +1,152 @@
+"""`torch.accelerator`, answered by the simulated GPUs, and what all types of GPU have in common.
+
+`torch.accelerator`, `torch.cuda`, `torch.mps` and `torch.xpu` are Python over functions of
+`torch._C`. Those are replaced, or added on a build of PyTorch that lacks them, so that what
+programs call is torch's own code. Where C++ would raise, its own errors are raised.
+"""
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+
+from cudasim.backends.memory import empty_cache, free_and_total, memory, snapshot
+from cudasim.backends.streams import address, current_id, select, stream_data
+from cudasim.device.gpu import GPU
+from cudasim.patching import Patches
+from cudasim.session import session
+
+
+def set_device(index: int) -> None:
+    """Make GPU `index` the current one."""
+    session.set_current(index)
+
+
+def exchange_device(index: int) -> int:
+    """Make GPU `index` the current one; returns that which was. A negative index does nothing."""
+    if index < 0:
+        return -1
+    before = session.current().index
+    session.set_current(index)
+    return before
+
+
+def wait(index: int | None = None) -> None:
+    """Wait for a GPU, which is never busy."""
+    session.gpu(index)
+
+
+def can_access_peer(index: int, peer: int) -> bool:
+    """True between two GPUs: one reads the other's memory; a GPU is no peer of itself."""
+    return session.gpu(index) is not session.gpu(peer)
+
+
+def dtypes() -> set[torch.dtype]:
+    """The types of numbers that tensors on a GPU can have."""
+    kinds = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+    kinds = {kind for kind in kinds if not str(kind).startswith(("torch.q", "torch.bits"))}
+    return {kind for kind in kinds if str(kind) not in session.type.missing}
+
+
+BINDINGS = {
+    "_accelerator_getAccelerator": lambda: torch.device(session.type.name),
+    "_get_accelerator": lambda check=None: torch.device(session.type.name),
+    "_accelerator_hooks_device_count": lambda: len(session.gpus),
+    "_accelerator_hooks_get_current_device": lambda: session.current().index,
+    "_accelerator_hooks_set_current_device": set_device,
+    "_accelerator_hooks_exchange_device": exchange_device,
+    "_accelerator_hooks_maybe_exchange_device": exchange_device,
+    "_accelerator_getDeviceIndex": lambda: session.current().index,
+    "_accelerator_setDeviceIndex": lambda index: None if index < 0 else set_device(index),
+    "_accelerator_exchangeDevice": exchange_device,
+    "_accelerator_maybeExchangeDevice": exchange_device,
+    "_accelerator_synchronizeDevice": wait,
+    "_accelerator_getDeviceCapability": lambda index: {"supported_dtypes": dtypes()},
+    "_accelerator_isAllocatorInitialized": lambda: True,
+    "_accelerator_emptyCache": empty_cache,
+    "_accelerator_emptyHostCache": lambda: None,
+    "_accelerator_getDeviceStats": lambda index: memory(index).stats(),
+    "_accelerator_resetPeakStats": lambda index: memory(index).reset_peaks(),
+    "_accelerator_resetAccumulatedStats": lambda index: memory(index).reset_totals(),
+    "_accelerator_getMemoryInfo": free_and_total,
+}
+
+
+def patch_accelerator(patches: Patches) -> None:
+    """Make `torch.accelerator` report the simulated GPUs."""
+    for name, function in BINDINGS.items():
+        patches.replace(torch._C, name, function)
+    patches.forget(torch.accelerator)
+    torch.get_device_module.cache_clear()
+    patches.finally_do(torch.get_device_module.cache_clear)
+
+
+def module_bindings() -> dict[str, Callable]:
+    """Replacements for the functions of `torch._C` that both `torch.cuda` and `torch.xpu` call."""
+    functions = {
+        "init": lambda: None,
+        "getDeviceCount": lambda: len(session.gpus),
+        "getDevice": lambda: session.current().index,
+        "setDevice": set_device,
+        "exchangeDevice": exchange_device,
+        "maybeExchangeDevice": exchange_device,
+        "synchronize": wait,
+        "canDeviceAccessPeer": can_access_peer,
+        "isCurrentStreamCapturing": lambda: False,
+        "getCurrentStream": lambda index: stream_data(index, current_id(index)),
+        "getCurrentRawStream": lambda index: address(current_id(index), index),
+        "getStreamFromExternal": lambda pointer, index: stream_data(index, pointer),
+        "setStream": select,
+        "emptyCache": empty_cache,
+        "memoryStats": lambda index: memory(index).stats(),
+        "resetPeakMemoryStats": lambda index: memory(index).reset_peaks(),
+        "resetAccumulatedMemoryStats": lambda index: memory(index).reset_totals(),
+        "setMemoryFraction": lambda part, index: memory(index).set_fraction(part),
+        "getMemoryFraction": lambda index: memory(index).fraction,
+        "memorySnapshot": snapshot,
+    }
+    return {f"_{session.type.name}_{name}": function for name, function in functions.items()}
+
+
+def patch_module(patches: Patches, properties: Callable[[GPU], Any]) -> None:
+    """Make `torch.cuda`, or `torch.xpu`, report the simulated GPUs, which have `properties`."""
+    for name, function in module_bindings().items():
+        patches.replace(torch._C, name, function)
+    module = getattr(torch, session.type.name)
+    patches.replace(torch._C, f"_has_{session.type.name}", True)
+    patches.replace(module, "_initialized", True)
+    patches.replace(module, "_cached_device_count", len(session.gpus))
+    patches.replace(module, "_exchange_device", exchange_device)
+    patches.replace(module, "_maybe_exchange_device", exchange_device)
+    patches.replace(module, "_get_device_properties", lambda index: properties(session.gpu(index)))
+    for owner in (module, module.memory, module.random):
+        patches.replace(owner, "_lazy_init", lambda: None)
+    patches.forget(module)
+
+
+def refuse(words: str) -> Callable[..., NoReturn]:
+    """A function that raises NotImplementedError, saying why."""
+
+    def refused(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(words)
+
+    return refused
+
+
+def refuse_graphs(patches: Patches, graph: str) -> None:
+    """Refuse the class `graph` of `torch.cuda` or `torch.xpu`, and what uses it."""
+    module = getattr(torch, session.type.name)
+    words = f"cudasim: {session.type.key} graphs record kernels, and a simulated GPU has none"
+    refused = refuse(f"{words}; run without them")
+    patches.replace(module.graphs, f"_{session.type.name}_isCurrentStreamCapturing", lambda: False)
+    graphs = [getattr(module.graphs, graph), getattr(torch.accelerator, "Graph", None)]  # from 2.12
+    for owner in filter(None, graphs):
+        patches.replace(owner, "__new__", staticmethod(refused))
+    patches.replace(module.graphs.graph, "__init__", refused)
+    for name in ("graph_pool_handle", "make_graphed_callables"):
+        patches.replace(module.graphs, name, refused)
+        patches.replace(module, name, refused)
+    pools = refuse("cudasim: a simulated GPU has one pool of memory and no others")
+    pool = type("MemPool", (), {"__new__": staticmethod(pools)})
+    for owner in (module, module.memory):
+        patches.replace(owner, "MemPool", pool)

@@ -1,0 +1,17 @@
+"""`torch.cuda`, and what only CUDA has: NCCL, DataParallel, shared memory and `nvidia-smi`."""
+
+from cudasim.backends.cuda.api import patch_api
+from cudasim.backends.cuda.comm import patch_comm
+from cudasim.backends.cuda.distributed import patch_distributed
+from cudasim.backends.cuda.publishing import publish
+from cudasim.patches.sharing import patch_sharing_by_handle
+from cudasim.patching import Patches
+
+
+def patch_cuda(patches: Patches) -> None:
+    """Make torch, and other programs, see the simulated GPUs as CUDA's."""
+    patch_api(patches)
+    publish(patches)
+    patch_comm(patches)
+    patch_distributed(patches)
+    patch_sharing_by_handle(patches)

@@ -1,0 +1,184 @@
+"""Copies between several GPUs at once: what `torch.cuda.comm` and DataParallel are made of.
+
+A build of PyTorch without CUDA lacks these functions of `torch._C`; one with it has kernels
+that need real GPUs. The errors are those of `torch/csrc/cuda/comm.cpp`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parallel._functions import Broadcast, ReduceAddCoalesced
+
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.tags import gpu_of
+from cudasim.patching import Patches
+from cudasim.session import session
+
+HOST = -1  # the index by which these functions name the CPU
+
+
+def patch_comm(patches: Patches) -> None:
+    """Provide what `torch.nn.parallel.comm` calls."""
+    for function in (
+        _broadcast,
+        _broadcast_out,
+        _broadcast_coalesced,
+        _scatter,
+        _scatter_out,
+        _gather,
+        _gather_out,
+    ):
+        patches.replace(torch._C, function.__name__, function)
+    patches.replace(Broadcast, "backward", staticmethod(_broadcast_backward))
+    # NCCL would only add faster; without this torch warns that it is missing.
+    patches.replace(torch.cuda.nccl, "is_available", lambda tensors: False)
+
+
+def _moved(tensor: Tensor, gpu: GPU | None) -> Tensor:
+    """`tensor` on `gpu`, or on the CPU; itself if it is there already."""
+    return tensor.to(gpu.device if gpu else "cpu")
+
+
+def _gpu(index: int) -> GPU:
+    """GPU number `index`."""
+    if index < 0:
+        raise RuntimeError(f"Expected non-negative device index, but got {index}")
+    return session.gpu(index)
+
+
+def _shape(tensor: Tensor) -> str:
+    """A shape as C++ prints it: `[2, 3]`."""
+    return str(list(tensor.shape))
+
+
+def _broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
+    """A copy of `tensor` on each of `devices`; itself where it lives."""
+    return [_moved(tensor, _gpu(index)) for index in devices]
+
+
+def _broadcast_out(tensor: Tensor, out: Sequence[Tensor]) -> list[Tensor]:
+    """Copy `tensor` into each of `out`, all on GPUs and of its shape."""
+    _check_on_gpus(out, "output")
+    for position, target in enumerate(out):
+        if target.shape != tensor.shape:
+            raise RuntimeError(
+                "Expected all output tensors to have same shape as the source tensor "
+                f"{_shape(tensor)}, but output tensor at index {position} has shape "
+                f"{_shape(target)}"
+            )
+    for target in out:
+        target.copy_(tensor)
+    return list(out)
+
+
+def _check_on_gpus(tensors: Sequence[Tensor], role: str) -> None:
+    """Raise CUDA's error unless every tensor is on a GPU; `role` is `input` or `output`."""
+    named = "output tensor" if role == "output" else "tensor"
+    for position, tensor in enumerate(tensors):
+        if gpu_of(tensor) is None:
+            raise RuntimeError(
+                f"Expected all {role} tensors to be CUDA tensors, but {named} at index {position} "
+                f"has device '{tensor.device}'"
+            )
+
+
+def _broadcast_coalesced(
+    tensors: Sequence[Tensor], devices: Sequence[int], buffer_size: int
+) -> list[list[Tensor]]:
+    """Copies of all `tensors` on each of `devices`; on the first, the tensors themselves.
+
+    `buffer_size`, in bytes, is how much CUDA packs into one copy: the results are the same.
+    """
+    first = _gpu(devices[0])
+    if not all(gpu_of(tensor) is first for tensor in tensors):
+        raise RuntimeError(f"All tensors must be on devices[0]: {devices[0]}")
+    others = [[_moved(tensor.detach(), _gpu(index)) for tensor in tensors] for index in devices[1:]]
+    return [list(tensors), *others]
+
+
+def _scatter(
+    tensor: Tensor,
+    devices: Sequence[int],
+    chunk_sizes: Sequence[int] | None = None,
+    dim: int = 0,
+    streams: Any = None,
+) -> list[Tensor]:
+    """Chunks of `tensor` along `dim`, one on each of `devices`.
+
+    `chunk_sizes` are their lengths, equal if None; `streams`, on which CUDA would copy,
+    make no difference to the result.
+    """
+    if not devices:
+        raise RuntimeError("Expected at least one device to scatter to")
+    if chunk_sizes is None:
+        chunks = tensor.chunk(len(devices), dim)
+    elif len(chunk_sizes) == len(devices):
+        chunks = tensor.split_with_sizes(list(chunk_sizes), dim)
+    else:
+        raise RuntimeError(
+            "Expected devices and chunk_sizes to be of same length, but got "
+            f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(chunk_sizes)}"
+        )
+    return [_moved(chunk, _gpu(index)) for chunk, index in zip(chunks, devices, strict=False)]
+
+
+def _scatter_out(
+    tensor: Tensor, out: Sequence[Tensor], dim: int = 0, streams: Any = None
+) -> list[Tensor]:
+    """Copy chunks of `tensor` along `dim` into the tensors `out`, each on a GPU."""
+    if not out:
+        raise RuntimeError("Expected at least one output tensor to scatter to")
+    _check_on_gpus(out, "output")
+    dim %= tensor.dim()
+    for position, target in enumerate(out):
+        like = [*tensor.shape[:dim], *target.shape[dim : dim + 1], *tensor.shape[dim + 1 :]]
+        if list(target.shape) != like:
+            raise RuntimeError(
+                f"Output tensor at index {position} has incorrect shape: {_shape(target)}. "
+                f"Expected same shape except for scatter dim {dim} as the source tensor: "
+                f"{_shape(tensor)}"
+            )
+    sizes = [target.size(dim) for target in out]
+    if sum(sizes) != tensor.size(dim):
+        raise RuntimeError(
+            f"Total size for output tensors along scatter dim {dim} does not match the source "
+            f"tensor size at dim {dim}. Expected {tensor.size(dim)}, but got total size "
+            f"{sum(sizes)}"
+        )
+    for chunk, target in zip(tensor.split_with_sizes(sizes, dim), out, strict=True):
+        target.copy_(chunk)
+    return list(out)
+
+
+def _gather(tensors: Sequence[Tensor], dim: int = 0, destination: int | None = None) -> Tensor:
+    """The `tensors`, all on GPUs, put together along `dim` on GPU number `destination`.
+
+    None is the current GPU, -1 the CPU.
+    """
+    if not tensors:
+        raise RuntimeError("Expected at least one tensor to gather from")
+    _check_on_gpus(tensors, "input")
+    gpu = None if destination == HOST else session.gpu(destination)
+    return torch.cat([_moved(tensor, gpu) for tensor in tensors], dim)
+
+
+def _gather_out(tensors: Sequence[Tensor], out: Tensor, dim: int = 0) -> Tensor:
+    """Put the `tensors`, all on GPUs, together along `dim` in `out`."""
+    if not tensors:
+        raise RuntimeError("Expected at least one tensor to gather from")
+    _check_on_gpus(tensors, "input")
+    return out.copy_(torch.cat([_moved(tensor, gpu_of(out)) for tensor in tensors], dim))
+
+
+def _broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:
+    """`Broadcast.backward`: the sum of each input's gradients, on the input's device.
+
+    For an output that nobody used, autograd makes zeros, and does not know on which GPU.
+    """
+    there = [
+        _moved(gradient, _gpu(ctx.target_gpus[position // ctx.num_inputs]))
+        for position, gradient in enumerate(gradients)
+    ]
+    return (None, *ReduceAddCoalesced.apply(ctx.input_device, ctx.num_inputs, *there))

@@ -1,0 +1,150 @@
+"""What a simulation publishes for other programs: the figures that `nvidia-smi` prints.
+
+Each simulating process keeps two small files in a temporary folder, which the programs that it
+starts know by an environment variable. One names the process and its cards; the other is
+memory that both sides map, 8 bytes for each card, so that keeping it up to date costs nothing:
+it changes when the allocator takes or returns segments.
+"""
+
+import atexit
+import functools
+import json
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cudasim.device.gpu import GPU
+from cudasim.patching import Patches
+from cudasim.session import session
+
+FOLDER = "CUDASIM_FIGURES"  # environment variable: where the processes' files are
+PYTHON = "CUDASIM_PYTHON"  # environment variable: the interpreter that runs our nvidia-smi
+USED = struct.Struct("<Q")  # bytes that PyTorch has reserved on one card
+_PACKAGE = Path(__file__).resolve().parent
+PROGRAMS = _PACKAGE / "bin"  # holds the command `nvidia-smi`
+
+
+class Board:
+    """The files in which this process publishes its figures."""
+
+    def __init__(self, folder: Path, cards: list[GPU]) -> None:
+        """Files in `folder`: nothing is used of any of the `cards`."""
+        self._pid = os.getpid()
+        self._about = folder / f"{self._pid}.json"
+        self._path = folder / f"{self._pid}.used"
+        self._path.write_bytes(bytes(USED.size * len(cards)))
+        with self._path.open("r+b") as file:
+            self._used = mmap.mmap(file.fileno(), 0)
+        about = {
+            "pid": self._pid,
+            "program": sys.executable or "python",
+            "gpus": [
+                {
+                    "index": gpu.index,
+                    "name": gpu.name,
+                    "uuid": f"GPU-{gpu.uuid}",
+                    "capability": "{}.{}".format(*gpu.card.capability),
+                    "total": gpu.memory.size,
+                }
+                for gpu in cards
+            ],
+        }
+        draft = self._about.with_suffix(".draft")
+        draft.write_text(json.dumps(about))
+        draft.replace(self._about)  # whoever reads it, reads all of it
+
+    def write(self, gpu: GPU) -> None:
+        """Publish what is used of `gpu`. A forked child, whose map this is too, does not."""
+        if os.getpid() == self._pid:
+            USED.pack_into(self._used, USED.size * gpu.index, gpu.memory.counts.reserved)
+
+    def remove(self) -> None:
+        """Take the files away, in the process that published them."""
+        if os.getpid() == self._pid and not self._used.closed:
+            self._used.close()
+            self._about.unlink(missing_ok=True)
+            self._path.unlink(missing_ok=True)
+
+
+def publish(patches: Patches) -> None:
+    """Publish the figures of the GPUs, and put our `nvidia-smi` on the path of programs."""
+    folder = os.environ.get(FOLDER)
+    if folder is None or not Path(folder).is_dir():
+        folder = tempfile.mkdtemp(prefix="cudasim-")
+        owner = os.getpid()
+        patches.finally_do(_at_exit(lambda: os.getpid() == owner and shutil.rmtree(folder, True)))
+    board = Board(Path(folder), session.gpus)
+    patches.finally_do(_at_exit(board.remove))
+    patches.finally_do(_forget)
+    for gpu in session.gpus:
+        gpu.memory.watch = functools.partial(board.write, gpu)
+    _set_variable(patches, FOLDER, folder)
+    _set_variable(patches, PYTHON, sys.executable)
+    before = os.environ.get("PATH", os.defpath)
+    _set_variable(patches, "PATH", f"{PROGRAMS}{os.pathsep}{before}")
+    if os.name == "nt":
+        patches.replace(subprocess.Popen, "__init__", _naming(subprocess.Popen.__init__))
+
+
+def _forget() -> None:
+    for gpu in session.gpus:
+        gpu.memory.watch = None
+
+
+def _at_exit(action: Callable[[], Any]) -> Callable[[], None]:
+    """Do `action` when Python ends, or when what is returned is called, whichever is first."""
+    atexit.register(action)
+
+    def now() -> None:
+        atexit.unregister(action)
+        action()
+
+    return now
+
+
+def _set_variable(patches: Patches, name: str, value: str) -> None:
+    """Set an environment variable, for the programs that this one starts too, until the end."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+
+    def undo() -> None:
+        if os.environ.get(name) != value:
+            return  # the program has set it since; that is its own affair
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+    patches.finally_do(undo)
+
+
+def _naming(original: Callable) -> Callable:
+    """`Popen.__init__` that finds our `nvidia-smi` by its bare name."""
+
+    @functools.wraps(original)
+    def start(*args: Any, **kwargs: Any) -> None:
+        args, kwargs = named_in_full(args, kwargs)
+        original(*args, **kwargs)
+
+    return start
+
+
+def named_in_full(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """The arguments of Popen.__init__, with our `nvidia-smi` in place of its bare name.
+
+    Windows looks only for `nvidia-smi.exe` when a program is started without a shell.
+    """
+    given = kwargs.get("args", args[1] if len(args) > 1 else None)
+    if not isinstance(given, list | tuple) or not given or given[0] != "nvidia-smi":
+        return args, kwargs
+    full = [sys.executable, "-I", "-S", str(_PACKAGE / "nvidia_smi.py"), *given[1:]]
+    if "args" in kwargs:
+        return args, {**kwargs, "args": full}
+    return (args[0], full, *args[2:]), kwargs

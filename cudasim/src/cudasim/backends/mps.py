@@ -1,0 +1,122 @@
+"""`torch.mps` and `torch.backends.mps`, answered by the simulated device."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from cudasim.backends.accelerator import refuse, wait
+from cudasim.backends.memory import empty_cache
+from cudasim.backends.streams import Event
+from cudasim.device.gpu import GPU
+from cudasim.patches.sharing import refuse_sharing
+from cudasim.patching import Patches
+from cudasim.session import session
+
+PAGE = 16 * 2**10  # bytes, on Apple silicon
+MACOS = (15, 0)  # the version that the simulated machine has
+LIMIT = 1.7  # of what Metal recommends: MPSAllocator.h's default_high_watermark_ratio
+
+
+def recommended(gpu: GPU) -> int:
+    """How many bytes Metal recommends that a program uses: two thirds of a 16 GB Mac's memory.
+
+    That is `MTLDevice.recommendedMaxWorkingSetSize`; llama.cpp prints it as 11453.25 MB.
+    """
+    return -(-gpu.card.memory * 2 // 3 // PAGE) * PAGE
+
+
+class Events:
+    """What `torch.mps.Event` is made of: events that are known by a number."""
+
+    def __init__(self) -> None:
+        """No event yet."""
+        self._events: dict[int, Event] = {}
+        self._numbers = itertools.count(1)
+
+    def acquire(self, enable_timing: bool) -> int:
+        """A new event; returns its number."""
+        number = next(self._numbers)
+        self._events[number] = Event(enable_timing=enable_timing)
+        return number
+
+    def release(self, number: int) -> None:
+        """Forget an event. One of an earlier simulation is forgotten already."""
+        self._events.pop(number, None)
+
+    def record(self, number: int) -> None:
+        """Note the time."""
+        self._events[number].record()
+
+    def elapsed(self, start: int, end: int) -> float:
+        """Milliseconds between two events. Raises ValueError unless both were recorded."""
+        return self._events[start].elapsed_time(self._events[end])
+
+
+def bindings(events: Events) -> dict:
+    """What stands for the functions of `torch._C`, by name."""
+    shaders = refuse("cudasim: a simulated GPU runs no Metal source")
+    traces = refuse("cudasim: there are no signposts to trace on a simulated GPU")
+    gpu = session.current()
+    return {
+        "_mps_is_available": lambda: True,
+        "_mps_is_on_macos_or_newer": lambda major, minor: (major, minor) <= MACOS,
+        "_mps_get_name": lambda: gpu.name,
+        "_mps_get_core_count": lambda: gpu.card.processors,
+        "_mps_get_default_generator": lambda: gpu.generator,
+        "_mps_deviceSynchronize": wait,
+        "_mps_emptyCache": empty_cache,
+        "_mps_setMemoryFraction": gpu.memory.set_fraction,
+        "_mps_currentAllocatedMemory": lambda: gpu.memory.counts.used,
+        "_mps_driverAllocatedMemory": lambda: gpu.memory.counts.reserved,
+        "_mps_recommendedMaxMemory": lambda: gpu.memory.size,
+        "_mps_acquireEvent": events.acquire,
+        "_mps_releaseEvent": events.release,
+        "_mps_recordEvent": events.record,
+        "_mps_waitForEvent": lambda number: None,
+        "_mps_queryEvent": lambda number: True,
+        "_mps_synchronizeEvent": lambda number: None,
+        "_mps_elapsedTimeOfEvents": events.elapsed,
+        "_mps_compileShader": shaders,
+        "_mps_loadMetalllib": shaders,
+        "_mps_loadMetallibFromPath": shaders,
+        "_mps_profilerStartTrace": traces,
+        "_mps_profilerStopTrace": traces,
+    }
+
+
+def patch_mps(patches: Patches) -> None:
+    """Make `torch.mps` and `torch.backends.mps` report the simulated device."""
+    memory = session.current().memory
+    memory.size = recommended(session.current())
+    memory.set_fraction(LIMIT)
+    for name, function in bindings(Events()).items():
+        patches.replace(torch._C, name, function)
+    patches.replace(torch._C, "_has_mps", True)
+    patches.replace(torch.mps, "_default_mps_generator", session.current().generator)
+    patches.replace(F, "linear", make_linear(F.linear))
+    refuse_sharing(patches)
+    patches.forget(torch.backends.mps)
+
+
+def make_linear(original: Callable) -> Callable:
+    """`F.linear`, which MPS computes by a kernel of its own that compares devices itself.
+
+    The texts are those of `aten/src/ATen/native/mps/operations/Linear.mm`.
+    """
+
+    def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+        named = {"input": input, "weight": weight, "bias": bias}
+        tensors = {name: each for name, each in named.items() if isinstance(each, Tensor)}
+        if any(tensor.is_mps for tensor in tensors.values()):
+            for name, tensor in tensors.items():
+                if tensor.device.type == "cpu":
+                    raise RuntimeError(
+                        f"Tensor for argument {name} is on {tensor.device} but expected on mps"
+                    )
+        return original(input, weight, bias)
+
+    return linear

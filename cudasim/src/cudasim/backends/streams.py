@@ -1,0 +1,317 @@
+"""Streams and events of simulated GPUs.
+
+The CPU has computed every result by the time that an operation returns. So a stream is never
+busy, waiting takes no time, and an event is a reading of the host's clock. The rules, numbers
+and errors are those of c10/cuda/CUDAStream.cpp and ATen/cuda/CUDAEvent.h.
+"""
+
+import ctypes
+import itertools
+import time
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.tags import gpu_of
+from cudasim.patching import Patches
+from cudasim.session import session
+
+POOL = 32  # streams of each priority that a GPU has; after the last comes the first again
+
+_Stream, _Event = torch.Stream, torch.Event  # PyTorch's own classes
+_handles = itertools.count(0x5C0DA0001000, 0x40)  # what stands for the addresses of events
+
+
+def current_id(index: int) -> int:
+    """The id of the stream that is current on GPU `index` in this thread."""
+    return session.thread.streams.get(index, 0)
+
+
+def set_current(stream_id: int, index: int) -> None:
+    """Make a stream the current one of GPU `index`, and that GPU the current one."""
+    session.set_current(index)
+    session.thread.streams[index] = stream_id
+
+
+def new_id(index: int, priority: int, least: int, greatest: int) -> int:
+    """The id of the next stream in the pool of GPU `index`; priorities are clamped."""
+    level = -max(min(priority, least), greatest)
+    count = session.streams.setdefault((index, level), itertools.count())
+    return next(count) % POOL << 5 | level + 1 << 1 | 1
+
+
+def gpu_for(device: Any) -> GPU | None:
+    """The GPU that `device` means; None if it is of another type."""
+    found = resolve(session.type.name if device is None else device)
+    return found if isinstance(found, GPU) else None
+
+
+class Stream(_Stream):
+    """`torch.Stream` on a simulated GPU."""
+
+    PRIORITIES = (0, -3)  # the least and the greatest
+
+    def __new__(cls, device: Any = None, *, priority: int = 0, **ids: int) -> _Stream:
+        """A stream from the pool of `device`, or that which `ids` name.
+
+        `ids` are stream_id, device_index and device_type. PyTorch's own if not of a GPU.
+        """
+        if not ids:
+            gpu = gpu_for(device)
+            if gpu is None:
+                return _Stream(device, priority=priority)
+            stream_id = new_id(gpu.index, priority, *cls.PRIORITIES)
+            ids = {"stream_id": stream_id, "device_index": gpu.index}
+        self = super().__new__(
+            cls,
+            stream_id=ids["stream_id"],
+            device_index=ids["device_index"],
+            device_type=ids.get("device_type", session.type.number),
+        )
+        self._outer = []
+        return self
+
+    def query(self) -> bool:
+        """True: all submitted work is done."""
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+    def is_capturing(self) -> bool:
+        """False: there are no CUDA graphs here."""
+        return False
+
+    def wait_event(self, event: "Event") -> None:
+        """Make later work wait for `event`, which has happened."""
+        event.wait(self)
+
+    def wait_stream(self, stream: "Stream") -> None:
+        """Make later work wait for `stream`, which is not busy."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: "Event | None" = None) -> "Event":
+        """Record `event`, or a new one, here; returns it."""
+        if event is None:
+            event = Event(self.device)
+        event.record(self)
+        return event
+
+    @property
+    def native_handle(self) -> int:
+        """What stands for the address of the stream: 0 for the default one."""
+        return address(self.stream_id, self.device_index)
+
+    def __enter__(self) -> "Stream":
+        """Make the stream the current one of its GPU, and that GPU current."""
+        index = session.current().index
+        self._outer.append((index, self.device_index, current_id(self.device_index)))
+        set_current(self.stream_id, self.device_index)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Make what was current so again."""
+        index, mine, stream_id = self._outer.pop()
+        set_current(stream_id, mine)
+        session.set_current(index)
+
+
+def address(stream_id: int, index: int) -> int:
+    """A number that stands for the address of a stream; CUDA's default stream is at 0."""
+    if stream_id and not stream_id & 1:
+        return stream_id  # an external stream: its id is its address
+    return stream_id and 0x5C0DA0000000 + (index << 20) + (stream_id << 4)
+
+
+class ModuleStream(Stream):
+    """`torch.cuda.Stream`, or `torch.xpu.Stream`, on a simulated GPU."""
+
+    def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "ModuleStream":
+        """A stream from the pool of `device`, or that which `ids` name."""
+        if not ids and device is not None:  # refuses the CPU, in torch's words
+            module = getattr(torch, session.type.name)
+            device = module._utils._get_device_index(device, optional=True)
+        return super().__new__(cls, device, priority=priority, **ids)
+
+    @property
+    def priority(self) -> int:
+        """The stream's priority: 0, or less for a more urgent one."""
+        return 1 - (self.stream_id >> 1 & 15) if self.stream_id & 1 else 0
+
+    @classmethod
+    def priority_range(cls) -> tuple[int, int]:
+        """The least and the greatest priority."""
+        return cls.PRIORITIES
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.native_handle)
+
+    def __eq__(self, other: object) -> bool:
+        """True for the same stream of the same GPU."""
+        return isinstance(other, ModuleStream) and super().__eq__(other)
+
+    def __hash__(self) -> int:
+        """Equal for equal streams."""
+        return hash((self.native_handle, self.device))
+
+
+class Event(_Event):
+    """`torch.Event` on a simulated GPU."""
+
+    def __new__(
+        cls,
+        device: Any = None,
+        *,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+    ) -> _Event:
+        """An event that is yet to be recorded, on `device`; PyTorch's own if not of a GPU."""
+        gpu = gpu_for(device)
+        if gpu is None:
+            return _Event(device, enable_timing=enable_timing)
+        self = super().__new__(cls, "cpu")
+        self._gpu = gpu
+        self._timed, self._when, self._handle = enable_timing, None, 0
+        return self
+
+    @property
+    def device(self) -> torch.device:
+        """The GPU of the stream on which the event was recorded, or will be."""
+        return self._gpu.device
+
+    @property
+    def event_id(self) -> int:
+        """What stands for the address of the event: 0 until it is recorded."""
+        return self._handle
+
+    def record(self, stream: _Stream | None = None) -> None:
+        """Note the time, in `stream` or the current one.
+
+        Raises RuntimeError, with CUDA's text, if the event was recorded on another GPU.
+        """
+        gpu = session.current() if stream is None else session.gpu(stream.device_index)
+        if self._when is not None and gpu is not self._gpu:
+            raise RuntimeError(
+                f"Event device {self._gpu.index} does not match recording stream's device "
+                f"{gpu.index}."
+            )
+        self._gpu = gpu
+        self._handle = self._handle or next(_handles)
+        self._when = time.perf_counter_ns()
+
+    def wait(self, stream: _Stream | None = None) -> None:
+        """Make later work in `stream` wait for the event, which has happened."""
+
+    def query(self) -> bool:
+        """True: what was recorded has happened."""
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+    def elapsed_time(self, end_event: "Event") -> float:
+        """Milliseconds of the host's clock from this event to `end_event`.
+
+        Raises ValueError, with CUDA's text, unless both were made to be timed and recorded, and
+        CUDA's error if they were recorded on two GPUs.
+        """
+        if not (self._timed and end_event._timed):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._when is None or end_event._when is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        if end_event._gpu is not self._gpu and (error := session.type.elapsed_between_devices()):
+            raise error
+        return (end_event._when - self._when) / 1e6
+
+    def ipc_handle(self) -> bytes:
+        """Refused: no other process has this GPU."""
+        raise NotImplementedError("cudasim: events cannot be shared between processes")
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> "Event":
+        """Refused: no other process has this GPU."""
+        raise NotImplementedError("cudasim: events cannot be shared between processes")
+
+    def __repr__(self) -> str:
+        """As PyTorch's events print."""
+        return (
+            f"torch.Event device_type={self.device.type}, device_index={self._gpu.index}, "
+            f"event_flag={int(self._timed)}, event_id={self._handle}"
+        )
+
+
+class ModuleEvent(Event):
+    """`torch.cuda.Event`, or `torch.xpu.Event`, on a simulated GPU."""
+
+    def __new__(cls, enable_timing: bool = False, **flags: bool) -> "ModuleEvent":
+        """An event that is yet to be recorded; `flags` make no difference here."""
+        return super().__new__(cls, enable_timing=enable_timing)
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.event_id)
+
+
+Stream.__module__ = Event.__module__ = "torch"  # as their own do, for who prints the class
+
+
+def make_record_stream(original: Any) -> Any:
+    """`Tensor.record_stream`: on a GPU there is nothing to keep waiting."""
+
+    def record_stream(self: Tensor, stream: _Stream) -> None:
+        if gpu_of(self) is None:
+            original(self, stream)
+
+    return record_stream
+
+
+def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
+    """(id, index, type of device): what `torch.cuda` and `torch.xpu` make a stream from."""
+    if not 0 <= index < len(session.gpus):
+        raise ValueError(
+            f"Device index value {index} is out of index range [0, {len(session.gpus)})"
+        )
+    return stream_id, index, session.type.number
+
+
+def select(stream_id: int, device_index: int, device_type: int) -> None:
+    """Make the stream with that id the current one."""
+    set_current(stream_id, device_index)
+
+
+BINDINGS = {  # functions of torch._C that torch.accelerator calls
+    "_accelerator_getStream": lambda index: Stream(
+        stream_id=current_id(session.gpu(index).index), device_index=index
+    ),
+    "_accelerator_setStream": lambda stream: set_current(stream.stream_id, stream.device_index),
+}
+
+
+def patch_streams(patches: Patches) -> None:
+    """Replace `torch.Stream` and `torch.Event`."""
+    for name, function in BINDINGS.items():
+        patches.replace(torch._C, name, function)
+    patches.replace(torch, "Stream", Stream)
+    patches.replace(torch, "Event", Event)
+    patches.replace(Tensor, "record_stream", make_record_stream(Tensor.record_stream))
+
+
+def patch_module_streams(patches: Patches, mine: dict[str, type]) -> None:
+    """Replace the classes of `torch.cuda`, or `torch.xpu`, by those of `mine` with their names."""
+    module = getattr(torch, session.type.name)
+    for name, kind in mine.items():
+        theirs = getattr(module.streams, name)  # programs may have imported it already
+        kind.__module__, kind.__name__, kind.__qualname__ = theirs.__module__, name, name
+        patches.replace(theirs, "__new__", _instead_of(kind))
+        patches.replace(module.streams, name, kind)
+        patches.replace(module, name, kind)
+
+
+def _instead_of(kind: type) -> staticmethod:
+    """A `__new__` for PyTorch's class that makes an object of the stand-in `kind`."""
+    return staticmethod(lambda cls, *args, **kwargs: kind(*args, **kwargs))

@@ -1,0 +1,109 @@
+"""What a simulation is asked to be, by arguments, options or environment variables.
+
+Nothing here imports torch: it is read before torch is.
+"""
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cudasim.device.specs import Card, find_card
+from cudasim.device.types import DEFAULT, TYPES, DeviceType, find_type
+
+GPUS = "CUDASIM_GPUS"  # how many; the one that asks for a simulation
+CARD = "CUDASIM_CARD"  # which card; the type's usual one if it is not set
+TYPE = "CUDASIM_DEVICE_TYPE"  # what PyTorch calls them, cuda if it is not set
+FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
+QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
+
+# What an error calls the number and the type: (number, type).
+ARGUMENTS, VARIABLES = ("gpus", "device_type"), (GPUS, TYPE)
+OPTIONS, LINE = ("--gpus", "--device-type"), ("GPUS", "--device-type")
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Config:
+    """So many GPUs of one type; the `card` may yet be unknown."""
+
+    gpus: int
+    card: object
+    type: DeviceType
+    force: bool = False
+
+    def find_card(self) -> Card:
+        """The card. Raises ValueError, naming those there are."""
+        return find_card(self.card, self.type)
+
+
+def parse(
+    gpus: object = None,
+    card: object = None,
+    device_type: object = DEFAULT.name,
+    force: bool = False,
+    source: tuple[str, str] = ARGUMENTS,
+) -> Config:
+    """What the values ask for; None is the usual number or card.
+
+    From elsewhere than a program (`source`) numbers come as text, and None is the usual type,
+    too. Raises ValueError for a number that makes no sense and for an unknown type.
+    """
+    if source is not ARGUMENTS:
+        device_type = DEFAULT.name if device_type is None else device_type
+        if isinstance(gpus, str) and gpus.isascii() and gpus.isdigit():
+            gpus = int(gpus)
+    type = find_type(device_type, source[1])
+    number = type.usual if gpus is None else type.check_number(gpus, source[0])
+    return Config(number, type.card if card is None else card, type, force)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the card and the device type, which all commands have."""
+    parser.add_argument("--card", metavar="NAME", help="which card (T4)")
+    types = ", ".join(TYPES)
+    parser.add_argument("--device-type", metavar="TYPE", help=f"one of {types} (cuda)")
+
+
+def setting(name: str) -> str | None:
+    """What the variable `name` says; None if it is not set, or empty."""
+    return os.environ.get(name, "").strip() or None
+
+
+def from_environment() -> Config | None:
+    """What the environment asks for; None if nothing. Raises ValueError as `parse` does."""
+    number = setting(GPUS)
+    if number is None:
+        return None
+    return parse(number, setting(CARD), setting(TYPE), os.environ.get(FORCE) == "1", VARIABLES)
+
+
+def to_environment(wanted: Config) -> dict[str, str]:
+    """The variables with which `from_environment` finds what is `wanted`."""
+    variables = {GPUS: str(wanted.gpus), CARD: str(wanted.card), TYPE: wanted.type.name}
+    return {**variables, FORCE: "1" if wanted.force else "0"}
+
+
+def quiet() -> bool:
+    """True in what a simulation started: who started it has said that it is one."""
+    return os.environ.get(QUIET) == "1"
+
+
+def installed() -> bool:
+    """True if the package came by a wheel, so that every Python here reads CUDASIM_GPUS."""
+    return (_PACKAGE.parent / "cudasim.pth").is_file()
+
+
+def for_children(wanted: Config) -> dict[str, str]:
+    """The variables with which a program that is started gets the same GPUs.
+
+    Where the package is not installed, they let Python find it by a `sitecustomize`.
+    """
+    variables = {**to_environment(wanted), QUIET: "1"}
+    if not installed():
+        folder = str(_PACKAGE / "inherit")
+        path = os.environ.get("PYTHONPATH", "")
+        if folder not in path.split(os.pathsep):
+            variables["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, path]))
+    return variables

@@ -1,0 +1,1 @@
+"""Simulated GPUs: their types, cards, memory and random numbers."""

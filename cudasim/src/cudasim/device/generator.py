@@ -1,0 +1,133 @@
+"""Random number generators of simulated GPUs.
+
+As CUDA's, such a generator is a seed and an offset, 16 bytes in all: each operation draws from
+a stream of its own that they determine, and moves the offset on. What any other generator
+draws makes no difference. The numbers are not those of a real GPU.
+"""
+
+import struct
+import weakref
+
+import torch
+
+STEP = 4  # what one operation adds to the offset: CUDA counts in steps of 4 too
+_WORD = 2**64 - 1
+_STATE = struct.Struct("<QQ")  # (seed, offset), as CUDA lays them out
+
+
+class Generator(torch._C.Generator):
+    """A generator whose `device` is a simulated GPU.
+
+    C++ hands generators on without their Python class; `find` brings it back.
+    """
+
+    def __new__(cls, device: torch.device) -> "Generator":
+        """A generator for `device`, with PyTorch's default seed."""
+        self = super().__new__(cls, "cpu")
+        self._home = device
+        self._state = [self.initial_seed_of_cpu(), 0]  # shared by graphsafe_get_state
+        self._draws = torch._C.Generator()  # what operations are given
+        _known[self._cdata] = self
+        return self
+
+    def initial_seed_of_cpu(self) -> int:
+        """The seed with which PyTorch's generators begin."""
+        return super().initial_seed()
+
+    @property
+    def device(self) -> torch.device:
+        """The device for which it draws."""
+        return self._home
+
+    def draw(self) -> torch._C.Generator:
+        """The generator from which one operation on the CPU draws; the offset moves on."""
+        seed, offset = self._state
+        self._state[1] = offset + STEP
+        return self._draws.manual_seed(mix(seed, offset))
+
+    def manual_seed(self, seed: int) -> "Generator":
+        """Restart with `seed`, any integer of 64 bits."""
+        self._state[:] = [torch._C.Generator().manual_seed(seed).initial_seed(), 0]
+        return self
+
+    def seed(self) -> int:
+        """Restart with a seed from the machine's entropy; returns it."""
+        self._state[:] = [torch._C.Generator().seed(), 0]
+        return self._state[0]
+
+    def initial_seed(self) -> int:
+        """The seed with which the generator began."""
+        return self._state[0]
+
+    def get_offset(self) -> int:
+        """How far the stream has been drawn from."""
+        return self._state[1]
+
+    def set_offset(self, offset: int) -> None:
+        """Go to a place of the stream. Raises RuntimeError unless a multiple of 4."""
+        if offset % STEP:
+            raise RuntimeError("offset must be a multiple of 4")
+        self._state[1] = offset
+
+    def get_state(self) -> torch.Tensor:
+        """Seed and offset: 16 bytes, on the CPU."""
+        return torch.frombuffer(bytearray(_STATE.pack(*self._state)), dtype=torch.uint8)
+
+    def set_state(self, state: torch.Tensor) -> "Generator":
+        """Go on from what `get_state` returned, or from a seed of 8 bytes.
+
+        Raises TypeError for another kind of tensor, RuntimeError for another size.
+        """
+        if not isinstance(state, torch.Tensor):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type(state).__name__}")
+        if state.dtype != torch.uint8 or state.device.type != "cpu":
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        data = bytes(state.tolist())
+        if len(data) not in (_STATE.size, _STATE.size // 2):
+            raise RuntimeError("RNG state is wrong size")
+        self._state[:] = _STATE.unpack(data.ljust(_STATE.size, b"\0"))
+        return self
+
+    def clone_state(self) -> "Generator":
+        """Another generator that begins where this one is."""
+        clone = Generator(self._home)
+        clone._state[:] = self._state
+        return clone
+
+    def graphsafe_get_state(self) -> "Generator":
+        """A generator that shares this one's state."""
+        shared = Generator(self._home)
+        shared._state = self._state
+        return shared
+
+    def graphsafe_set_state(self, other: "Generator") -> "Generator":
+        """Share the state of another generator."""
+        self._state = other._state
+        return self
+
+    def __reduce__(self) -> tuple:
+        """Pickle the device, the seed and the offset."""
+        return torch.Generator, (str(self._home),), tuple(self._state)
+
+    def __setstate__(self, state: tuple[int, int]) -> None:
+        """Take what `__reduce__` gave."""
+        self._state[:] = state
+
+
+_known: weakref.WeakValueDictionary[int, Generator] = weakref.WeakValueDictionary()
+
+
+def find(generator: torch._C.Generator) -> Generator | None:
+    """The GPU's generator that C++ handed on as `generator`; None for one of the CPU."""
+    return _known.get(generator._cdata)
+
+
+def mix(seed: int, offset: int) -> int:
+    """A seed for one operation's stream: two rounds of SplitMix64 (Steele and others, 2014)."""
+    value = seed
+    for step in (offset, 0x9E3779B97F4A7C15):
+        value = (value + step + 0x9E3779B97F4A7C15) & _WORD
+        value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+        value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _WORD
+        value ^= value >> 31
+    return value

@@ -1,0 +1,98 @@
+"""The cards that can be simulated: facts from data sheets, each with its source."""
+
+from dataclasses import dataclass
+
+from cudasim.device.types import DEFAULT, TYPES, DeviceType
+
+GIB, MIB = 2**30, 2**20
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a simulated GPU says of itself.
+
+    `memory` is in bytes; an Apple chip shares it with the CPU. `processors` counts NVIDIA's
+    streaming multiprocessors, Apple's GPU cores or Intel's Xe-cores. `source` is where the
+    figures are printed. NVIDIA's only: `capability` is CUDA's (major, minor), `cache` is that
+    of the second level in bytes, from the architecture whitepapers (Turing, Volta, Ampere,
+    Hopper).
+    """
+
+    name: str
+    memory: int
+    capability: tuple[int, int] | None
+    processors: int
+    cache: int | None
+    source: str
+    type: DeviceType = DEFAULT
+
+
+CARDS = {
+    card.name: card
+    for card in (
+        Card(
+            "T4",
+            16 * GIB,
+            (7, 5),
+            40,
+            4 * MIB,
+            "https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/tesla-t4/"
+            "t4-tensor-core-datasheet-951643.pdf",
+        ),
+        Card(
+            "V100",
+            16 * GIB,
+            (7, 0),
+            80,
+            6 * MIB,
+            "https://images.nvidia.com/content/technologies/volta/pdf/"
+            "volta-v100-datasheet-update-us-1165301-r5.pdf",
+        ),
+        Card(
+            "A100",
+            40 * GIB,
+            (8, 0),
+            108,
+            40 * MIB,
+            "https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/"
+            "nvidia-ampere-architecture-whitepaper.pdf",
+        ),
+        Card(
+            "H100",
+            80 * GIB,
+            (9, 0),
+            132,
+            50 * MIB,
+            "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet",
+        ),
+        Card(
+            "M1",
+            16 * GIB,
+            None,
+            8,
+            None,
+            "https://support.apple.com/en-us/111883",
+            TYPES["mps"],
+        ),
+        Card(
+            "Max 1100",
+            48 * GIB,
+            None,
+            56,
+            None,
+            "https://www.intel.com/content/www/us/en/products/sku/232876/"
+            "intel-data-center-gpu-max-1100/specifications.html",
+            TYPES["xpu"],
+        ),
+    )
+}
+
+
+def find_card(name: object, type: DeviceType) -> Card:
+    """The card of that `type` called `name`. Raises ValueError, naming those there are."""
+    card = CARDS.get(name) if isinstance(name, str) else None
+    if card is None or card.type is not type:
+        known = f"is of type {card.type.name}, not {type.name}" if card else "unknown"
+        names = ", ".join(each.name for each in CARDS.values() if each.type is type)
+        raise ValueError(f"card={name!r}: {known}; choose one of {names}")
+    return card

@@ -1,0 +1,95 @@
+"""What a type of device is to PyTorch: its names, its numbers, and the words of its errors.
+
+All in which the types differ is an attribute or a method here, so that no other module compares
+names of types. What only one of them has, such as `torch.mps`, is in `backends`.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from cudasim.device.allocator import Memory
+
+
+class DeviceType:
+    """One type of device; what is written here holds unless the type says otherwise."""
+
+    name: str  # as in torch.device("cuda:0"), torch.cuda and Tensor.is_cuda
+    key: str  # the dispatcher's name for it, which C++ uses in names of kernels
+    number: int  # C++'s number for it (c10/core/DeviceType.h)
+    most = 64  # how many a machine can have; a larger number is surely a slip
+    usual = 2  # how many are simulated if a program does not say
+    card: str  # which card is simulated if a program does not say
+
+    missing: dict[str, str] = {}  # noqa: RUF012  (types of numbers that it lacks -> its error)
+    kernel_suffix: str | None = None  # what replaces `cpu` in names of kernels, where it is known
+    has_cudnn = False
+    has_slow_convolution = True  # a kernel of that name, which errors name
+    decomposes_recurrent_layers = True  # into operators, after it has compared devices itself
+    casts_sums = False  # autocast casts what others compute with `dtype=torch.float32`
+
+    def word(self, number: int) -> str:
+        """What `number` of them are called: `mps device`."""
+        return f"{self.name} device" if number == 1 else f"{self.name} devices"
+
+    def check_number(self, gpus: object, source: str = "gpus") -> int:
+        """`gpus`, if a machine can have so many. Raises ValueError; `source` is who named it."""
+        if isinstance(gpus, int) and not isinstance(gpus, bool) and 1 <= gpus <= self.most:
+            return gpus
+        if self.most == 1:
+            raise ValueError(f"{source}={gpus!r}: a machine has exactly one {self.name} device")
+        raise ValueError(
+            f"{source}={gpus!r}: the number of simulated GPUs is from 1 to {self.most}"
+        )
+
+    def check_dtype(self, tensor: "torch.Tensor") -> None:
+        """Raise TypeError if the device has no numbers of the type of `tensor`."""
+        words = self.missing.get(str(tensor.dtype))
+        if words:
+            raise TypeError(words)
+
+    def memory_limit(self, fraction: float, size: int) -> int:
+        """How many of `size` bytes PyTorch may take if it may take `fraction` of them."""
+        return int(fraction * size)
+
+    def tensor_type(self, name: str) -> str:
+        """How C++ prints the type that Python calls `name` (`torch.xpu.FloatTensor`)."""
+        return self.key + name.rpartition(".")[2].removesuffix("Tensor") + "Type"
+
+    def out_of_memory(self, memory: "Memory", size: int) -> RuntimeError:
+        """The error for a segment of `size` bytes for which `memory` has no room."""
+        raise NotImplementedError
+
+    def no_such_device(self, index: int, count: int) -> RuntimeError:
+        """The error for device `index` of `count`."""
+        raise NotImplementedError
+
+    def disagreement(
+        self, name: str, devices: list[tuple[str, "torch.device"]]
+    ) -> RuntimeError | None:
+        """The error of the operation `name` for arguments on several `devices`, each with its name.
+
+        None if it is CUDA's. Not for element-wise operations, whose error is the same everywhere.
+        """
+        return None
+
+    def elapsed_between_devices(self) -> RuntimeError | None:
+        """The error for the time between events on two devices; None if it may be taken."""
+        return None
+
+
+def in_units(size: int) -> str:
+    """A number of bytes as PyTorch's allocators print it: `512.00 MiB`."""
+    if size <= 1024:
+        return f"{size} bytes"
+    for unit in ("KiB", "MiB"):
+        size /= 1024
+        if size <= 1024:
+            return f"{size:.2f} {unit}"
+    return f"{size / 1024:.2f} GiB"
+
+
+def allowed(memory: "Memory") -> str:
+    """What an error says of a limit below the size of the card."""
+    return f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""

@@ -1,0 +1,97 @@
+"""NVIDIA's GPUs, and the results of their runtime: the errors that PyTorch makes of them."""
+
+from typing import TYPE_CHECKING
+
+from cudasim.device.types.base import DeviceType, allowed, in_units
+
+if TYPE_CHECKING:
+    from cudasim.device.allocator import Memory
+
+SUCCESS, INVALID_DEVICE, INVALID_HANDLE = 0, 101, 400
+
+# What cudaGetErrorString says of the results that programs meet (libcudart 12.9 and 13).
+WORDS = {
+    SUCCESS: "no error",
+    1: "invalid argument",
+    2: "out of memory",
+    3: "initialization error",
+    100: "no CUDA-capable device is detected",
+    INVALID_DEVICE: "invalid device ordinal",
+    209: "no kernel image is available for execution on the device",
+    INVALID_HANDLE: "invalid resource handle",
+    700: "an illegal memory access was encountered",
+    701: "too many resources requested for launch",
+    710: "device-side assert triggered",
+    716: "misaligned address",
+    719: "unspecified launch failure",
+    801: "operation not supported",
+    999: "unknown error",
+}
+
+# What c10/cuda/CUDAMiscFunctions.cpp adds for a result, and for all.
+_HELP = {
+    INVALID_DEVICE: "GPU device may be out of range, do you have enough GPUs?",
+    INVALID_HANDLE: "Search for `cudaErrorInvalidResourceHandle' in https://docs.nvidia.com/cuda/"
+    "cuda-runtime-api/group__CUDART__TYPES.html for more information.",
+}
+_SUFFIX = (
+    "CUDA kernel errors might be asynchronously reported at some other API call, so the "
+    "stacktrace below might be incorrect.\n"
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+)
+
+
+class CUDA(DeviceType):
+    """NVIDIA's GPUs."""
+
+    name, key, number, card = "cuda", "CUDA", 1, "T4"
+    kernel_suffix = "cuda"
+    has_cudnn = True
+
+    def word(self, number: int) -> str:
+        """What `number` of them are called: `GPUs`."""
+        return "GPU" if number == 1 else "GPUs"
+
+    def tensor_type(self, name: str) -> str:
+        """How C++ prints the type that Python calls `name`: the same."""
+        return name
+
+    def out_of_memory(self, memory: "Memory", size: int) -> RuntimeError:
+        """As in c10/cuda/CUDACachingAllocator.cpp."""
+        import torch
+
+        used, reserved = memory.counts.used, memory.counts.reserved
+        return torch.OutOfMemoryError(
+            f"CUDA out of memory. Tried to allocate {in_units(size)}. GPU {memory.index} has a "
+            f"total capacity of {in_units(memory.size)} of which "
+            f"{in_units(memory.size - reserved)} is free. Including non-PyTorch memory, this "
+            f"process has {in_units(reserved)} memory in use. {allowed(memory)}Of the allocated "
+            f"memory {in_units(used)} is allocated by PyTorch, and {in_units(reserved - used)} is "
+            "reserved by PyTorch but unallocated. If reserved but unallocated memory is large try "
+            "setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
+            "documentation for Memory Management  "
+            "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+        )
+
+    def no_such_device(self, index: int, count: int) -> RuntimeError:
+        """That of the runtime."""
+        return runtime_error(INVALID_DEVICE)
+
+    def elapsed_between_devices(self) -> RuntimeError | None:
+        """That of the runtime."""
+        return runtime_error(INVALID_HANDLE)
+
+
+def words(result: int) -> str:
+    """What CUDA calls the result with that number."""
+    return WORDS.get(result, "a result of CUDA that cudasim has no words for")
+
+
+def runtime_error(result: int) -> RuntimeError:
+    """What PyTorch raises for that result of a call of its own (c10/cuda/CUDAException.cpp)."""
+    import torch
+
+    raised = torch.AcceleratorError(f"CUDA error: {words(result)}\n{_HELP[result]}\n{_SUFFIX}")
+    raised.error_code = result
+    return raised

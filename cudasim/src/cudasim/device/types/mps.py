@@ -1,0 +1,75 @@
+"""Apple's GPUs: what they lack, and how PyTorch's MPS backend says so.
+
+The texts are those of `aten/src/ATen/mps/EmptyTensor.cpp`, `MPSAllocator.mm` there and, in
+`aten/src/ATen/native/mps`, `OperationUtils.mm`, `operations/LinearAlgebra.mm` and `Shape.mm`.
+"""
+
+import sys
+from typing import TYPE_CHECKING
+
+from cudasim.device.types.base import DeviceType, in_units
+
+if TYPE_CHECKING:
+    import torch
+
+    from cudasim.device.allocator import Memory
+
+# Kernels that compare devices themselves, by what they call themselves and their arguments.
+NAMED = {
+    "mm": ("mm", {"self": "#1 'mat1'", "mat2": "#2 'mat2'"}),
+    "addmm": (
+        "addmm_out_mps_impl",
+        {"self": "#1 'self'", "mat1": "#2 'mat1'", "mat2": "#3 'mat2'"},
+    ),
+}
+
+
+class MPS(DeviceType):
+    """Apple's GPUs, of which a machine has one."""
+
+    name, key, number, card = "mps", "MPS", 13, "M1"
+    most = usual = 1
+    missing = {  # noqa: RUF012
+        "torch.float64": "Cannot convert a MPS Tensor to float64 dtype as the MPS framework "
+        "doesn't support float64. Please use float32 instead.",
+        "torch.complex128": "Trying to convert ComplexDouble to the MPS backend but it does not "
+        "have support for that dtype.",
+    }
+    has_slow_convolution = decomposes_recurrent_layers = False
+    casts_sums = True
+
+    def memory_limit(self, fraction: float, size: int) -> int:
+        """How many of `size` bytes PyTorch may take; a `fraction` of 0 is no limit."""
+        return super().memory_limit(fraction, size) if fraction else sys.maxsize
+
+    def out_of_memory(self, memory: "Memory", size: int) -> RuntimeError:
+        """As in MPSAllocator.mm."""
+        return RuntimeError(
+            f"MPS backend out of memory (MPS allocated: {in_units(memory.counts.reserved)}, other "
+            f"allocations: 0 bytes, max allowed: {in_units(memory.limit)}). Tried to allocate "
+            f"{in_units(size)} on shared pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable "
+            "upper limit for memory allocations (may cause system failure)."
+        )
+
+    def disagreement(
+        self, name: str, devices: list[tuple[str, "torch.device"]]
+    ) -> RuntimeError | None:
+        """The error of the operation `name` for arguments on several `devices`, each with its name.
+
+        Not for element-wise operations, whose error is the same on every type of GPU.
+        """
+        if name in ("cat", "stack"):
+            first = devices[0][1]
+            other = next(device for _, device in devices if device != first)
+            return RuntimeError(
+                "torch.cat(): all input tensors must be on the same device. Received "
+                f"{other} and {first}"
+            )
+        if name in NAMED:
+            kernel, arguments = NAMED[name]
+            absent = next(argument for argument, device in devices if device.type == "cpu")
+            return RuntimeError(
+                f"Tensor for argument {arguments[absent]} is on CPU, but expected it to be on GPU "
+                f"(while checking arguments for {kernel})"
+            )
+        return RuntimeError("Placeholder storage has not been allocated on MPS device!")

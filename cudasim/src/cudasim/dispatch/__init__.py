@@ -1,0 +1,1 @@
+"""What happens at each operation: checks, computation, and where results live."""

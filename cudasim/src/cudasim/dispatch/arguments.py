@@ -1,0 +1,24 @@
+"""The tensors among the arguments of an operation."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from torch import Tensor
+
+
+def tensors_in(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among `values`, those in lists included, in their order."""
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += tensors_in(value)
+    return found
+
+
+def named_tensors(func: Callable, args: tuple, kwargs: dict) -> Iterator[tuple[str, Tensor]]:
+    """(name of the argument, tensor) for every tensor among the arguments of `func`."""
+    names = [argument.name for argument in func._schema.arguments]
+    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+        yield from ((name, tensor) for tensor in tensors_in((value,)))

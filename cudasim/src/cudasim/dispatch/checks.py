@@ -1,0 +1,225 @@
+"""PyTorch's own words for operands that do not agree on their device.
+
+The texts are those of torch 2.13: `common_device_check_failure` (aten's op_registration),
+`TensorIteratorBase::compute_types`, `aten/src/ATen/native/Convolution.cpp` and `IndexingUtils`.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from cudasim.dispatch.arguments import named_tensors
+from cudasim.dispatch.native_functions import checking_kernel
+from cudasim.dispatch.tags import CPU, SCRATCH, TAG, device_of, gpu_of, storage_of
+from cudasim.session import session
+
+# Composites whose check is made by an operator that they call: that one, and what it calls
+# their arguments, in the order in which it checks them.
+INSIDE = {
+    "embedding": ("index_select", {"weight": "self", "indices": "index"}),
+    "embedding_bag": ("_embedding_bag", {}),
+    "masked_scatter": ("masked_scatter_", {}),
+    "stack": ("cat", {"tensors": "tensors"}),
+    # `mv` is `addmv_` into an empty result, which is made on the vector's device.
+    "mv": ("addmv_", {"vec": "self", "self": "mat"}),
+}
+
+# Kernels that know whole numbers alone, on the CPU (`gcd_cpu`) and on CUDA (`gcd_cuda`).
+WHOLE_NUMBERS = "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift rshift".split()
+
+
+# Operation -> (whether CUDA's kernel checks each argument, the arguments that it writes to).
+_strictness: dict[Callable, tuple[bool, list[tuple[int, str]]]] = {}
+
+
+def refuses(func: Callable, args: tuple, kwargs: dict, hosts: list[Tensor]) -> bool:
+    """Whether CUDA refuses the CPU tensors `hosts` beside operands on a GPU.
+
+    Those without dimensions may ride along, except where they are written to and in kernels
+    that check each argument.
+    """
+    for tensor in hosts:
+        if tensor.dim():
+            return True
+    strict = _strictness.get(func)
+    if strict is None:
+        written = [
+            (position, argument.name)
+            for position, argument in enumerate(func._schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+        pointwise = torch.Tag.pointwise in func.tags
+        strict = _strictness[func] = (not pointwise and checks_arguments(func), written)
+    checking, written = strict
+    if checking:
+        return True
+    for position, name in written:
+        target = args[position] if position < len(args) else kwargs.get(name)
+        if any(target is tensor for tensor in hosts):
+            return True
+    return False
+
+
+def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
+    """The error of `func` for operands on several devices, by the class of operation."""
+    name = func.overloadpacket.__name__
+    named = [
+        (argument, tensor)
+        for argument, tensor in named_tensors(func, args, kwargs)
+        if getattr(storage_of(tensor), TAG, None) is not SCRATCH  # C++'s scratch has no device yet
+    ]
+    if any(tensor.is_meta for _, tensor in named):
+        return _with_meta(named)
+    if name in ("convolution", "_convolution", "convolution_overrideable"):
+        return _convolution(dict(named))
+    if name in ("masked_fill", "masked_fill_") and _differ(named):
+        (_, tensor), (_, mask), *value = named
+        if value and device_of(tensor) == CPU:
+            return RuntimeError("masked_fill_: Expected inputs to be on same device")
+        return RuntimeError(
+            "expected self and mask to be on the same device, but got mask on "
+            f"{device_of(mask)} and self on {device_of(tensor)}"
+        )
+    if name == "cholesky_solve":
+        (_, b), (_, a) = named
+        return RuntimeError(
+            f"Expected b and A to be on the same device, but found b on {device_of(b)} "
+            f"and A on {device_of(a)} instead."
+        )
+    kernel, checked = kernel_and_arguments(func, named)
+    if kernel is not None:
+        devices = [(argument, device_of(tensor)) for argument, tensor in named]
+        if error := session.type.disagreement(name, devices):
+            return error
+    if kernel is not None and checked:
+        home = device_of(checked[0][1])
+        for argument, tensor in checked:
+            if device_of(tensor) != home:
+                return _argument(argument, tensor, home, kernel)
+    return _iterator(named)
+
+
+def name_kernel(error: NotImplementedError) -> None:
+    """Name CUDA's kernel instead of the CPU's in the error for a dtype that it lacks."""
+    name, _, type = str(error).partition('_cpu" not implemented for ')
+    suffix = session.type.kernel_suffix
+    if type and suffix and name.strip('"') in WHOLE_NUMBERS:
+        error.args = (f'{name}_{suffix}" not implemented for {type}',)
+
+
+def kernel_and_arguments(
+    func: Callable, named: list[tuple[str, Tensor]]
+) -> tuple[str | None, list[tuple[str, Tensor]]]:
+    """(the CUDA kernel that checks devices, what it checks), or (None, ...) if none does."""
+    name, overload = func.overloadpacket.__name__, func._overloadname
+    if name in INSIDE:
+        inside, names = INSIDE[name]
+        tensors = dict(named)
+        if name != "stack" and names:
+            named = [(new, tensors[old]) for old, new in names.items() if old in tensors]
+        return checking_kernel(inside), named
+    if name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(named):
+        return checking_kernel("cudnn_batch_norm"), named
+    full = name if overload == "default" else f"{name}.{overload}"
+    return checking_kernel(full), named
+
+
+def checks_arguments(func: Callable) -> bool:
+    """Whether CUDA's kernel for `func` requires every tensor, of any shape, on one device."""
+    name, overload = func.overloadpacket.__name__, func._overloadname
+    if name in INSIDE:
+        return True
+    return checking_kernel(name if overload == "default" else f"{name}.{overload}") is not None
+
+
+def _with_meta(named: list[tuple[str, Tensor]]) -> RuntimeError:
+    """The meta device's kernels, which go before CUDA's, compare in Python."""
+    expected = device_of(named[0][1])
+    other = next(device_of(tensor) for _, tensor in named if device_of(tensor) != expected)
+    return RuntimeError(f"Tensor on device {other} is not on the expected device {expected}!")
+
+
+def _differ(named: list[tuple[str, Tensor]]) -> bool:
+    return len({device_of(tensor) for _, tensor in named}) > 1
+
+
+def _argument(argument: str, tensor: Tensor, home: torch.device, kernel: str) -> RuntimeError:
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but got {argument} is on "
+        f"{device_of(tensor)}, different from other tensors on {home} (when checking "
+        f"argument in method {kernel.replace('CUDA', session.type.key)})"
+    )
+
+
+def _iterator(named: list[tuple[str, Tensor]]) -> RuntimeError:
+    """What element-wise kernels say: the first GPU, and the first operand that is elsewhere."""
+    devices = [device_of(tensor) for _, tensor in named]
+    home = next((device for device in devices if device != CPU), CPU)
+    other = next(
+        (
+            device
+            for device, (_, tensor) in zip(devices, named, strict=True)
+            if device != home and not (device == CPU and not tensor.dim())
+        ),
+        CPU,
+    )
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{home} and {other}!"
+    )
+
+
+def _cudnn_normalizes(named: list[tuple[str, Tensor]]) -> bool:
+    """Whether CUDA gives this batch normalisation to cuDNN (Normalization.cpp)."""
+    tensors = dict(named)
+    image = tensors["input"]
+    affine = "weight" in tensors and "bias" in tensors
+    return (
+        session.type.has_cudnn
+        and affine
+        and gpu_of(image) is not None
+        and image.dim() >= 3
+        and image.dtype is not torch.bfloat16
+        and torch.backends.cudnn.enabled
+    )
+
+
+def _convolution(tensors: dict[str, Tensor]) -> RuntimeError:
+    """A convolution compares types on the CPU and a GPU, devices between two GPUs."""
+    image = tensors["input"]
+    where = device_of(image)
+    for name in ("weight", "bias"):
+        other = tensors.get(name)
+        if other is None or device_of(other) == where:
+            continue
+        if device_of(other).type == where.type:
+            if name == "bias":  # is added by a kernel of its own
+                return _iterator([("input", image), ("bias", other)])
+            return _argument(name, other, where, "wrapper_CUDA__cudnn_convolution")
+        if where == CPU and session.type.has_slow_convolution:
+            if not _mkldnn_convolves(image, tensors["weight"]):
+                return _argument(name, other, where, "wrapper_CUDA___slow_conv2d_forward")
+        dense = (
+            " or input should be a MKLDNN tensor and {} is a dense tensor" if where == CPU else ""
+        )
+        return RuntimeError(
+            f"Input type ({_type(image)}) and {name} type ({_type(other)}) should be the same"
+            + dense.format(name)
+        )
+    return _iterator(list(tensors.items()))
+
+
+def _type(tensor: Tensor) -> str:
+    """The type of `tensor` as C++ names it."""
+    name = tensor.type()
+    return name if gpu_of(tensor) is None else session.type.tensor_type(name)
+
+
+def _mkldnn_convolves(image: Tensor, weight: Tensor) -> bool:
+    """Whether the CPU gives a convolution of `image` to MKLDNN (ConvParams::use_mkldnn)."""
+    return (
+        image.dtype is torch.float32
+        and torch.backends.mkldnn.enabled
+        and (min(weight.shape[-2:]) > 3 or image.shape[0] > 1 or image.shape[:4].numel() > 20480)
+    )

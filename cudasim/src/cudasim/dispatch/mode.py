@@ -1,0 +1,72 @@
+"""The dispatch mode that sees every operation while GPUs are simulated."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cudasim.device.types import DeviceType
+from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.placement import make_on, run
+from cudasim.dispatch.rules import RULES
+from cudasim.dispatch.tags import gpu_of, storage_of
+from cudasim.session import session
+
+
+class DeviceMode(TorchDispatchMode):
+    """The dispatch mode that sees every operation. Modes are per thread."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first operation imports torch._dynamo, which takes a second
+
+    def __torch_dispatch__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Run `func` on the CPU, with the devices that CUDA would see."""
+        kwargs = kwargs or {}
+        values = (*args, *kwargs.values()) if kwargs else args
+        if types:
+            if any(issubclass(kind, FakeTensor) for kind in types):
+                return func(*args, **kwargs)  # it records its own device and holds no data
+            if any(_is_wrapper(tensor) for tensor in tensors_in(values)):
+                return NotImplemented  # the subclass takes it apart; what it calls comes here
+        rule = RULES.get(func)
+        if rule is not None:
+            return rule(func, args, kwargs)
+        device = kwargs.get("device") if kwargs else None
+        if device is not None and device.type == session.type.name:
+            return make_on(resolve(device), func, args, kwargs)
+        return run(func, args, kwargs, tensors_in(values))
+
+
+class CheckedMode(DeviceMode):
+    """The same for devices that lack some dtypes."""
+
+    def __torch_dispatch__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Run `func`; raise TypeError for a result of a dtype that the device lacks."""
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        for tensor in tensors_in((out,)):
+            if gpu_of(tensor) is not None:
+                session.type.check_dtype(tensor)
+        return out
+
+
+def mode_for(type: DeviceType) -> type[DeviceMode]:
+    """The mode in which operations on devices of that `type` run."""
+    return CheckedMode if type.missing else DeviceMode
+
+
+def _is_wrapper(tensor: Tensor) -> bool:
+    """True for a tensor whose numbers are in others that it wraps, or that has none."""
+    if type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__:
+        return False
+    try:
+        return storage_of(tensor).data_ptr() == 0
+    except RuntimeError:  # the storage of a wrapper refuses to say
+        return True

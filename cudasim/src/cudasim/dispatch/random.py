@@ -1,0 +1,69 @@
+"""Random operations draw from the generator of their own GPU, never from the CPU's."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cudasim.device.generator import find
+from cudasim.device.gpu import GPU
+from cudasim.session import session
+
+PLAIN, NAMED, GLOBAL = range(3)  # draws nothing; takes `generator=`; draws from the default one
+_kinds: dict[Callable, int] = {}
+_borrowed = threading.Lock()  # held while an operation has the CPU's default generator
+
+
+def kind(func: Callable) -> int:
+    """How the operation `func` draws random numbers, if it does."""
+    found = _kinds.get(func)
+    if found is None:
+        found = PLAIN
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            named = any(argument.name == "generator" for argument in func._schema.arguments)
+            found = NAMED if named else GLOBAL
+        _kinds[func] = found
+    return found
+
+
+def source(gpu: GPU, given: torch._C.Generator | None) -> torch._C.Generator:
+    """From what one operation on `gpu` draws, if the caller has `given` a generator or None.
+
+    Raises RuntimeError, with CUDA's text, for a generator of the CPU.
+    """
+    chosen = gpu.generator if given is None else find(given)
+    if chosen is None:
+        raise wrong_generator(session.type.name, "cpu")
+    return chosen.draw()
+
+
+def check_host(given: torch._C.Generator | None) -> None:
+    """Raise RuntimeError, with torch's text, for a GPU's generator in an operation of the CPU."""
+    if given is not None and find(given) is not None:
+        raise wrong_generator("cpu", session.type.name)
+
+
+def wrong_generator(expected: str, found: str) -> RuntimeError:
+    """The error for a generator of another type of device."""
+    return RuntimeError(f"Expected a '{expected}' device type for generator but found '{found}'")
+
+
+def draw(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
+    """Run `func` on the CPU; what it draws, it draws from the stream of `gpu`."""
+    how = _kinds.get(func)
+    if how is None:
+        how = kind(func)
+    if how == PLAIN:
+        return func(*args, **kwargs)
+    if how == NAMED:
+        return func(*args, **{**kwargs, "generator": source(gpu, kwargs.get("generator"))})
+    seed = gpu.generator.draw().initial_seed()
+    default = torch.default_generator
+    with _borrowed:
+        before = default.get_state()
+        default.manual_seed(seed)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            default.set_state(before)

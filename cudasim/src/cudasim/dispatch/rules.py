@@ -1,0 +1,194 @@
+"""Operations with a rule of their own, which the general one of `placement` does not fit."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.checks import disagreement
+from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.placement import make_on, run, settle
+from cudasim.dispatch.tags import (
+    SCRATCH,
+    TAG,
+    device_of,
+    gpu_of,
+    is_scratch,
+    put,
+    recount,
+    storage_of,
+)
+from cudasim.session import session
+
+aten = torch.ops.aten
+
+# Operations with a rule of their own: function(func, args, kwargs) -> result.
+RULES: dict[Callable, Callable] = {}
+
+
+def rule(*funcs: Callable) -> Callable:
+    """Give the operations `funcs` the decorated rule instead of the general one."""
+
+    def register(function: Callable) -> Callable:
+        RULES.update(dict.fromkeys(funcs, function))
+        return function
+
+    return register
+
+
+@rule(aten._efficientzerotensor.default)
+def zeros(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Autograd's zeros without memory become zeros with it: C++ crashes on them in a mode."""
+    return run(aten.zeros.default, args, kwargs, ())
+
+
+@rule(aten._to_copy.default)
+def to_copy(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """A copy on another device. C++ too says `cpu`, of which it believes every tensor to be."""
+    device = kwargs.get("device")
+    if device is not None and device.type == session.type.name:
+        return make_on(resolve(device), func, args, kwargs)
+    if session.thread.to_host:
+        return put(func(*args, **kwargs), None)
+    return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))  # in vmap, a number
+
+
+@rule(aten.to_mkldnn.default)
+def to_mkldnn(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """MKL-DNN is the CPU's: refused on a GPU as the dispatcher refuses it."""
+    if gpu_of(args[0]):
+        raise NotImplementedError(
+            f"Could not run 'aten::to_mkldnn' with arguments from the '{session.type.key}' backend."
+        )
+    return func(*args, **kwargs)
+
+
+@rule(aten.copy_.default)
+def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """`copy_` crosses devices: the target keeps its own, unless it is scratch."""
+    target, source = args[0], args[1]
+    gpu = gpu_of(target)
+    if gpu is None and is_scratch(target):
+        gpu = gpu_of(source)
+        put(target, gpu)
+    session.thread.last_gpu = gpu
+    return func(*args, **kwargs)
+
+
+@rule(
+    aten.index.Tensor,
+    aten.index_put.default,
+    aten.index_put_.default,
+    aten._index_put_impl_.default,
+    aten._unsafe_index.Tensor,
+    aten._unsafe_index_put.default,
+)
+def index(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Indices may be on the CPU; on a GPU they must be on that of the indexed tensor."""
+    home = gpu_of(args[0])
+    strangers = [
+        item for item in args[1] if isinstance(item, Tensor) and gpu_of(item) not in (None, home)
+    ]
+    if strangers and not is_scratch(args[0]):
+        raise RuntimeError(
+            "indices should be either on cpu or on the same device as the indexed tensor "
+            f"({device_of(args[0])})"
+        )
+    operands = [item for item in args if isinstance(item, Tensor)]
+    if len(operands) == 2 and not operands[1].dim() and not is_scratch(operands[0]):
+        operands.pop()  # a single number to put there may be on any device
+    return run(func, args, kwargs, [*operands, *strangers])
+
+
+@rule(aten.fill.Tensor, aten.fill_.Tensor, aten.masked_fill.Tensor, aten.masked_fill_.Tensor)
+def fill(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """The number to fill with may be on any device; with a mask, only if the tensor is on a GPU."""
+    target, *others = args
+    masked = len(others) == 2
+    if is_scratch(target) or (masked and gpu_of(target) is None):
+        return run(func, args, kwargs, args)
+    return run(func, args, kwargs, args[:-1])
+
+
+@rule(aten._pack_padded_sequence.default)
+def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Lengths come from the CPU, and the batch sizes stay there; the data may be on a GPU."""
+    lengths = args[1]
+    if gpu_of(lengths):
+        kind = lengths.type().rpartition(".")[2].removesuffix("Tensor")
+        raise RuntimeError(
+            "'lengths' argument should be a 1D CPU int64 tensor, but got "
+            f"{lengths.dim()}D {device_of(lengths)} {kind} tensor"
+        )
+    out = run(func, args, kwargs, args[:1])
+    put(out[1], None)
+    return out
+
+
+@rule(aten.resize_.default, aten.resize_as_.default)
+def resize(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """A storage that grows or shrinks is counted again."""
+    out = run(func, args, kwargs, args[:1])
+    recount(storage_of(out))
+    return out
+
+
+@rule(
+    aten.set_.source_Storage,
+    aten.set_.source_Storage_storage_offset,
+    aten.set_.source_Tensor,
+    aten.set_.source_Tensor_storage_offset,
+)
+def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """`Tensor.set_`: the tensor takes another storage, on its own device.
+
+    Raises RuntimeError, with torch's text, if the storage is on another device. That of a
+    scratch tensor (`SCRATCH`) is not compared: C++ wraps storages in such tensors to copy them.
+    """
+    target, source = args[:2]
+    theirs = storage_of(source) if isinstance(source, Tensor) else source
+    if not target.is_meta and getattr(storage_of(target), TAG, None) is not SCRATCH:
+        here, there = storage_of(target).device, theirs.device
+        if here != there:
+            raise RuntimeError(
+                f'Attempted to set the storage of a tensor on device "{here}" to a storage on '
+                f'different device "{there}".  This is no longer allowed; the devices must match.'
+            )
+    before = theirs.nbytes()
+    out = func(*args, **kwargs)
+    if theirs.nbytes() != before:  # the tensor's sizes needed more than it held
+        recount(theirs)
+    return out
+
+
+def _foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Lists of tensors: each position is an operation of its own, on a device of its own."""
+    lists = [value for value in (*args, *kwargs.values()) if isinstance(value, list | tuple)]
+    lists = [values for values in lists if values and isinstance(values[0], Tensor)]
+    alone = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+    homes = []
+    for position in zip(*lists, strict=False):
+        places = {gpu_of(tensor) for tensor in (*position, *alone) if tensor.dim()}
+        places |= {gpu_of(tensor) for tensor in position if gpu_of(tensor)}
+        if len(places) > 1:
+            raise disagreement(func, args, kwargs)
+        homes.append(places.pop() if places else None)
+    out = func(*args, **kwargs)
+    for results in out if isinstance(out, tuple) else (out,):
+        for result, home in zip(results or (), homes, strict=False):
+            if home is not None:
+                settle(result, home)
+    return out
+
+
+def _plain(func: Callable, args: tuple, kwargs: dict) -> Any:
+    return func(*args, **kwargs)
+
+
+for _name in dir(torch):  # torch.ops.aten lists only what has been used
+    if _name.startswith("_foreach_"):
+        for _overload in getattr(aten, _name).overloads():
+            RULES[getattr(getattr(aten, _name), _overload)] = _foreach
+RULES[aten._foreach_copy_.default] = _plain  # crosses devices, as `copy_` does

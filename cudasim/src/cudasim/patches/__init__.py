@@ -1,0 +1,1 @@
+"""Replacements for attributes of torch that every type of device shares."""

@@ -1,0 +1,126 @@
+"""Gradients: where they begin, where they end, and the errors of the engine.
+
+C++ believes every tensor to be on the CPU. So what its engine checks of devices, and where it
+moves a gradient from one to another, is done here (torch/csrc/autograd/engine.cpp).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cudasim.dispatch.tags import device_of, gpu_of
+from cudasim.patches.moves import copy_to
+from cudasim.patching import Patches
+
+CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of a graph that may change the device
+
+
+def patch_autograd(patches: Patches) -> None:
+    """Make gradients follow their tensors between devices."""
+    patches.replace(Tensor, "copy_", make_copy(Tensor.copy_))
+    patches.replace(Tensor, "__setitem__", make_setitem(Tensor.__setitem__))
+    patches.replace(torch.autograd, "_make_grads", make_grads(torch.autograd._make_grads))
+    run = torch.autograd._engine_run_backward
+    patches.replace(torch.autograd, "_engine_run_backward", make_run(run))
+
+
+def _sent(source: Any, target: Tensor) -> Any:
+    """`source` where `target` is, if its gradient has to find the way back; else itself."""
+    if isinstance(source, Tensor) and source.requires_grad and torch.is_grad_enabled():
+        gpu = gpu_of(target)
+        if gpu is not gpu_of(source):
+            return copy_to(source, gpu, {})
+    return source
+
+
+def make_copy(original: Callable) -> Callable:
+    """`Tensor.copy_`, whose gradient goes home to the device of the source."""
+
+    def copy_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if args:
+            args = (_sent(args[0], self), *args[1:])
+        elif "src" in kwargs:
+            kwargs["src"] = _sent(kwargs["src"], self)
+        return original(self, *args, **kwargs)
+
+    return copy_
+
+
+def make_setitem(original: Callable) -> Callable:
+    """`tensor[index] = value`, the same. Of chosen places, only one number may be elsewhere."""
+
+    def __setitem__(self: Tensor, index: Any, value: Any) -> None:
+        if isinstance(value, Tensor) and (not value.dim() or _is_slice(index)):
+            value = _sent(value, self)
+        original(self, index, value)
+
+    return __setitem__
+
+
+def _is_slice(index: Any) -> bool:
+    """Whether an index takes a view, to which `copy_` writes."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(
+        part is None or part is Ellipsis or type(part) is int or isinstance(part, slice)
+        for part in parts
+    )
+
+
+def make_grads(original: Callable) -> Callable:
+    """`torch.autograd._make_grads`: where backward begins with a gradient that it was given.
+
+    Raises RuntimeError, in the engine's words, if one is on another device than its tensor.
+    That of a single number is moved.
+    """
+
+    def _make_grads(outputs: Iterable, *args: Any, **kwargs: Any) -> tuple:
+        outputs = tuple(outputs)
+        made = list(original(outputs, *args, **kwargs))
+        for index, (output, gradient) in enumerate(zip(outputs, made, strict=True)):
+            if not isinstance(output, Tensor) or not isinstance(gradient, Tensor):
+                continue
+            home, found = device_of(output), device_of(gradient)
+            if home == found:
+                continue
+            if gradient.dim():
+                raise RuntimeError(
+                    f"invalid gradient at index {index} - expected device {home} but got {found}"
+                )
+            made[index] = copy_to(gradient, gpu_of(output), {})
+        return tuple(made)
+
+    return _make_grads
+
+
+def make_run(original: Callable) -> Callable:
+    """What starts the engine, whose errors name types of tensors."""
+
+    def _engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(outputs, *args, **kwargs)
+        except RuntimeError as error:
+            prefix = _prefix(outputs)
+            if prefix and "modified by an inplace operation: [torch." in str(error):
+                error.args = (str(error).replace("[torch.", f"[{prefix}", 1),)
+            raise
+
+    return _engine_run_backward
+
+
+def _prefix(outputs: Any) -> str | None:
+    """What names of types begin with in a graph that is on GPUs throughout; else None."""
+    if not all(isinstance(output, Tensor) and gpu_of(output) for output in outputs):
+        return None
+    waiting = [output.grad_fn for output in outputs]
+    seen = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        if node.name() in CROSSINGS:
+            return None
+        seen.add(node)
+        waiting += [following for following, _ in node.next_functions]
+    return outputs[0].type().rpartition(".")[0] + "."

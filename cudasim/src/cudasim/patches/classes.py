@@ -1,0 +1,145 @@
+"""Stand-ins for classes of torch: `torch.device`, `torch.Generator`, `torch.FloatTensor` ...
+
+Each makes and recognises what the class that it stands for does, and supports simulated GPUs:
+
+- A bare integer as a device, as in `torch.device(1)` and `module.to(rank)`: PyTorch reads it as a
+  device of the machine's accelerator, and C++ finds none.
+- A generator may have a simulated GPU as its device.
+- No tensor on a GPU has a type of the CPU, such as `torch.FloatTensor`.
+"""
+
+from typing import Any
+
+import torch
+
+from cudasim.device.generator import Generator
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.tags import gpu_of
+from cudasim.patching import Patches
+from cudasim.session import session
+
+
+class StandIn(type):
+    """The class of the stand-ins: what they do not say is left to the class that they stand for."""
+
+    _original: type
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """An object of PyTorch's class."""
+        return cls._original(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        """True for an object of PyTorch's class."""
+        return isinstance(instance, cls._original)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        """True for PyTorch's class, what derives from it, and the stand-in itself."""
+        return other is cls or issubclass(other, cls._original)
+
+    def __eq__(cls, other: object) -> bool:
+        """Equal to PyTorch's class, which tables of types hold."""
+        return other is cls or other is cls._original
+
+    def __hash__(cls) -> int:
+        """The hash of PyTorch's class, so that tables of types find it."""
+        return hash(cls._original)
+
+
+class _Devices(StandIn):
+    """The class of the stand-in for `torch.device`."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> torch.device:
+        """A real `torch.device`: of the simulated type, if all that is given is an index."""
+        (value,) = [*args, *kwargs.values()] if len(args) + len(kwargs) == 1 else [None]
+        return to_device(value) if is_index(value) else cls._original(*args, **kwargs)
+
+
+class _Generators(StandIn):
+    """The class of the stand-in for `torch.Generator`."""
+
+    def __call__(cls, device: Any = "cpu") -> torch._C.Generator:
+        """A generator for `device`: a torch.device, a string, or the index of a GPU."""
+        if isinstance(resolve(device), GPU):
+            return Generator(torch.device(device))
+        return cls._original(device)
+
+
+class HostType(StandIn):
+    """The class of the stand-ins for types of the CPU."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        """True for a tensor of that type on the CPU."""
+        return isinstance(instance, cls._original) and gpu_of(instance) is None
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        """True for PyTorch's class and for this one."""
+        return other == cls
+
+    def __repr__(cls) -> str:
+        """As PyTorch prints it."""
+        return repr(cls._original)
+
+    def __getattr__(cls, name: str) -> Any:
+        """What is not here is PyTorch's: `dtype`, for example."""
+        return getattr(cls._original, name)
+
+
+def stand_in(kind: type[StandIn], original: type, name: str) -> type:
+    """A stand-in for `original`, which is `torch.name`, where pickle looks it up."""
+    own = {"__module__": "torch", "__qualname__": name, "_original": original}
+    return kind(name, (), {"__doc__": original.__doc__, **own})
+
+
+_Device = torch.device  # PyTorch's own class
+device = stand_in(_Devices, _Device, "device")
+generator = stand_in(_Generators, torch._C.Generator, "Generator")
+
+
+def is_index(value: Any) -> bool:
+    """True for an integer that may name a device. A bool is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def to_device(index: int) -> torch.device:
+    """The simulated device `index`. Raises RuntimeError, with torch's words, if it is negative."""
+    if index < 0:
+        raise RuntimeError("Device index must not be negative")
+    return _Device(session.type.name, index)
+
+
+def patch_classes(patches: Patches) -> None:
+    """Put the stand-ins in place of torch's classes."""
+    patches.replace(torch, "device", device)
+    patches.replace(torch._C._nn, "_parse_to", make_parse_to(torch._C._nn._parse_to))
+    patches.replace(torch, "Generator", generator)
+    module = getattr(torch, session.type.name)
+    if hasattr(module, "default_generators"):
+        generators = tuple(gpu.generator for gpu in session.gpus)
+        patches.replace(module, "default_generators", generators)
+    kind = type(torch.FloatTensor)
+    for name, original in list(vars(torch).items()):
+        if isinstance(original, kind):
+            patches.replace(torch, name, stand_in(HostType, original, name))
+    set_default = torch._C._set_default_tensor_type
+
+    def _set_default_tensor_type(chosen: Any) -> None:
+        set_default(chosen._original if isinstance(chosen, HostType) else chosen)
+
+    patches.replace(torch._C, "_set_default_tensor_type", _set_default_tensor_type)
+
+
+def make_parse_to(original: Any) -> Any:
+    """The arguments of `Module.to`; an integer is a GPU, a tensor stands for that it is on."""
+
+    def _parse_to(*args: Any, **kwargs: Any) -> tuple:
+        if args and is_index(args[0]):
+            args = (to_device(args[0]), *args[1:])
+        elif is_index(kwargs.get("device")):
+            kwargs["device"] = to_device(kwargs["device"])
+        parsed = original(*args, **kwargs)
+        like = args[0] if args else kwargs.get("tensor")
+        gpu = gpu_of(like) if isinstance(like, torch.Tensor) else None
+        return (gpu.device, *parsed[1:]) if gpu else parsed
+
+    return _parse_to

@@ -1,0 +1,191 @@
+"""Functions that make tensors, given `device=`: the CPU makes them, the GPU is their home."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _device
+
+from cudasim.device.gpu import GPU, Allocation
+from cudasim.dispatch import random
+from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
+from cudasim.dispatch.tags import TAG, gpu_of, put, storage_of
+from cudasim.patches.pinning import pinned
+from cudasim.patching import Patches
+from cudasim.session import session
+
+MAKERS = (
+    "arange asarray bartlett_window blackman_window empty empty_permuted empty_strided eye full "
+    "hamming_window hann_window kaiser_window linspace logspace ones rand randint randn randperm "
+    "range scalar_tensor sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
+    "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor tensor as_tensor tril_indices "
+    "triu_indices zeros"
+).split()
+LIKES = "empty_like full_like ones_like rand_like randint_like randn_like zeros_like".split()
+NEWS = "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
+UNSEEN = ("new", "new_tensor")  # C++ makes them where no dispatch mode sees it
+HOMELESS = ((torch.linalg, "matrix_rank"),)
+RANDOM = ("rand", "randint", "randn", "randperm")
+SHARING = ("asarray", "as_tensor")  # may return their argument, or share its memory
+
+DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_subclass`
+
+
+def patch_factories(patches: Patches) -> None:
+    """Make torch's factories accept simulated GPUs as `device=`."""
+    for name in MAKERS:
+        original = getattr(torch, name)
+        session.factories[original] = _maker(original, name)
+        patches.replace(torch, name, session.factories[original])
+    for name in ("fftfreq", "rfftfreq"):
+        original = getattr(torch.fft, name)
+        session.factories[original] = _maker(original, name)
+        patches.replace(torch.fft, name, session.factories[original])
+    within = _make_context(_device.DeviceContext.__torch_function__)
+    patches.replace(_device.DeviceContext, "__torch_function__", within)
+    _forget_constructors()
+    patches.finally_do(_forget_constructors)
+    for module, name in HOMELESS:
+        patches.replace(module, name, _homing(getattr(module, name)))
+    for name in LIKES:
+        patches.replace(torch, name, _like(getattr(torch, name)))
+    for name in NEWS:
+        patches.replace(Tensor, name, _like(getattr(Tensor, name)))
+    wrapper = _wrapper(Tensor._make_wrapper_subclass)
+    patches.replace(Tensor, "_make_wrapper_subclass", staticmethod(wrapper))
+
+
+def _forget_constructors() -> None:
+    """Make `with torch.device(...)` look up again which functions take its device."""
+    _device._device_constructors.cache_clear()
+
+
+def _make_context(original: Callable) -> Callable:
+    """`with torch.device(...)`: what a factory is given as `device=` if nothing is named."""
+
+    def __torch_function__(
+        self: Any, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        maker = session.factories.get(func)
+        if maker is None or (kwargs or {}).get("device") is not None:
+            return original(self, func, types, args, kwargs)
+        return maker(*args, **{**(kwargs or {}), "device": self.device})
+
+    return __torch_function__
+
+
+def _homing(original: Callable) -> Callable:
+    """A composite whose result C++ makes new, from the shape of its argument alone."""
+
+    @functools.wraps(original)
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        first = args[0] if args else next(iter(kwargs.values()), None)
+        if isinstance(first, Tensor) and isinstance(result, Tensor):
+            gpu = gpu_of(first)
+            if gpu and gpu_of(result) is None:
+                put(result, gpu)
+        return result
+
+    return compute
+
+
+def _maker(original: Callable, name: str) -> Callable:
+    """A factory without a tensor to take the device from."""
+
+    @functools.wraps(original)
+    def make(*args: Any, **kwargs: Any) -> Tensor:
+        if kwargs.get("pin_memory"):
+            return pinned(make(*args, **{**kwargs, "pin_memory": False}))
+        device = kwargs.get("device")
+        if device is None:
+            return original(*args, **kwargs)
+        gpu = resolve(device)
+        if gpu and fakes():
+            return original(*args, **kwargs)
+        if gpu is None or gpu is ELSEWHERE:
+            if name in SHARING and args and isinstance(args[0], Tensor) and gpu_of(args[0]):
+                return args[0].to(**_only(kwargs, "device", "dtype"))
+            made = original(*args, **kwargs)
+            return put(made, None) if name == "tensor" and gpu is None else made
+        if name in SHARING and args and isinstance(args[0], Tensor):
+            return args[0].to(**_only(kwargs, "device", "dtype"))
+        kwargs["device"] = "cpu"
+        if name in RANDOM:
+            kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
+        made = _allocating(original, gpu, args, kwargs)
+        return put(made.clone() if name in SHARING else made, gpu)
+
+    return make
+
+
+def _like(original: Callable) -> Callable:
+    """A factory that takes the device from a tensor unless one is named."""
+
+    @functools.wraps(original)
+    def make(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if kwargs.get("pin_memory"):
+            return pinned(make(self, *args, **{**kwargs, "pin_memory": False}))
+        device = kwargs.get("device")
+        if device is None:
+            made = original(self, *args, **kwargs)
+            # The mode did not see it, except a tensor that `new` was given, which it views.
+            if original.__name__ in UNSEEN and (gpu := gpu_of(self)) and not gpu_of(made):
+                put(made, gpu)
+            return made
+        gpu = resolve(device)
+        if gpu is ELSEWHERE or (gpu and fakes()):
+            return original(self, *args, **kwargs)
+        if original.__name__ == "new" and bool(gpu) is not bool(gpu_of(self)):
+            mine, theirs = (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)
+            raise RuntimeError(
+                f"legacy constructor expects device type: {mine} but device type: {theirs} was "
+                "passed"
+            )
+        kwargs["device"] = "cpu"
+        return put(_allocating(original, gpu, (self, *args), kwargs), gpu)
+
+    return make
+
+
+def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) -> Tensor:
+    """Call `original`; a refusal of the host's memory is one of the simulated GPU's."""
+    try:
+        return original(*args, **kwargs)
+    except RuntimeError as error:
+        words = str(error).split()
+        if gpu is None or "DefaultCPUAllocator:" not in words or "bytes." not in words:
+            raise
+        size = int(words[words.index("bytes.") - 1])
+    Allocation(gpu, size)  # raises, with CUDA's text, if it is more than the card has
+    raise MemoryError(f"the host cannot hold the {size} bytes that the simulated {gpu.device} can")
+
+
+def _wrapper(original: Callable) -> Callable:
+    """`Tensor._make_wrapper_subclass`, which makes tensors that wrap others, such as DTensor.
+
+    A wrapper has no memory of its own. C++ makes it as one of the CPU and must not see its GPU,
+    which its empty storage names.
+    """
+
+    def make(*args: Any, **kwargs: Any) -> Tensor:
+        args = list(args)
+        device = args[DEVICE] if len(args) > DEVICE else kwargs.get("device")
+        gpu = None if device is None else resolve(device)
+        if not isinstance(gpu, GPU):
+            return original(*args, **kwargs)
+        if len(args) > DEVICE:
+            args[DEVICE] = "cpu"
+        else:
+            kwargs["device"] = "cpu"
+        made = original(*args, **kwargs)
+        setattr(storage_of(made), TAG, Allocation(gpu, 0))
+        return made
+
+    return make
+
+
+def _only(kwargs: dict, *names: str) -> dict:
+    return {name: kwargs[name] for name in names if name in kwargs}

@@ -1,0 +1,67 @@
+"""Functions and layers that look at devices before they call the operations they are made of.
+
+The dispatch mode sees only those operations, each of which would refuse in its own words.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cudasim.dispatch.tags import device_of
+from cudasim.patching import Patches
+from cudasim.session import session
+
+
+def patch_functional(patches: Patches) -> None:
+    """Make quantiles and recurrent layers refuse operands on several devices in their own words."""
+    for owner in (torch, Tensor):
+        for name in ("quantile", "nanquantile"):
+            patches.replace(owner, name, make_quantile(getattr(owner, name)))
+    patches.replace(nn.RNNBase, "flatten_parameters", flatten_parameters)
+    if session.type.decomposes_recurrent_layers:
+        for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+            recurrent = make_recurrent(getattr(torch, name))
+            for owner in (torch, torch._VF):  # modules look in the latter
+                patches.replace(owner, name, recurrent)
+
+
+def make_quantile(original: Callable) -> Callable:
+    """`quantile` and `nanquantile` (aten/src/ATen/native/Sorting.cpp)."""
+
+    @functools.wraps(original)
+    def quantile(input: Tensor, q: Any, *args: Any, **kwargs: Any) -> Tensor:
+        if isinstance(q, Tensor) and q.dim() <= 1 and input.numel() and q.dtype == input.dtype:
+            if device_of(q) != device_of(input):
+                raise RuntimeError(
+                    "quantile() q tensor must be on the same device as the input tensor"
+                )
+        return original(input, q, *args, **kwargs)
+
+    return quantile
+
+
+def make_recurrent(original: Callable) -> Callable:
+    """A recurrent layer (aten/src/ATen/native/RNN.h). Packed sequences are not compared."""
+
+    @functools.wraps(original)
+    def recurrent(input: Tensor, hidden: Any, weights: Any, *args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], bool):  # else the second argument has the batch sizes
+            home = device_of(input)
+            hidden_states = [hidden] if isinstance(hidden, Tensor) else hidden
+            for name, tensors in (("hidden", hidden_states), ("parameter", weights)):
+                for tensor in tensors:
+                    if device_of(tensor) != home:
+                        raise RuntimeError(
+                            f"Input and {name} tensors are not at the same device, found input "
+                            f"tensor at {home} and {name} tensor at {device_of(tensor)}"
+                        )
+        return original(input, hidden, weights, *args, **kwargs)
+
+    return recurrent
+
+
+def flatten_parameters(self: nn.RNNBase) -> None:
+    """`RNNBase.flatten_parameters`: packs weights for cuDNN, of which there is nothing to do."""

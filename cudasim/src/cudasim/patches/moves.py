@@ -1,0 +1,174 @@
+"""Moves between devices: `to`, `cuda`, `cpu`, and what they cost and return."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import handle_torch_function, has_torch_function_unary
+
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.devices import ELSEWHERE, resolve
+from cudasim.dispatch.tags import CPU, gpu_of, put
+from cudasim.session import session
+
+STAY = object()  # no device was named
+_OPTIONS = {"dtype", "non_blocking", "copy", "memory_format"}
+# Types of Python's that torch takes as types of numbers.
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
+class ToCopy(torch.autograd.Function):
+    """A copy on another device, whose gradient is copied home."""
+
+    @staticmethod
+    def forward(ctx: Any, source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
+        """A copy of `source` on `gpu`, or on the CPU; `options` are those of `_to_copy`."""
+        ctx.home, ctx.dtype = gpu_of(source), source.dtype
+        return duplicate(source, gpu, options)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        """The gradient, of the source's type, on the source's device."""
+        return copy_to(gradient, ctx.home, {"dtype": ctx.dtype}), None, None
+
+
+class ToCopyInTransform(ToCopy):
+    """The same within torch.func's transforms, which require more methods."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
+        """A copy of `source`, as that of `ToCopy`."""
+        return duplicate(source, gpu, options)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        """Remember where the gradient goes, and how the tangent follows."""
+        source, ctx.gpu, ctx.options = inputs
+        ctx.home, ctx.dtype = gpu_of(source), source.dtype
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *unused: Any) -> Tensor:
+        """The tangent, copied as the source was."""
+        return copy_to(tangent, ctx.gpu, ctx.options)
+
+
+ToCopy._backward_cls.__name__ = "ToCopyBackward0"  # what CUDA's own prints
+
+
+def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
+    """A copy of the numbers of `source` on `gpu`, or on the CPU; nothing is recorded."""
+    if (
+        torch._C._len_torch_dispatch_stack() > 1
+        or type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
+    ):
+        return _duplicate_in_sight(source, gpu, options)
+    with torch._C._DisableTorchDispatch():
+        copy = torch.ops.aten._to_copy.default(source.detach(), **options)
+    return put(copy, gpu)
+
+
+def _duplicate_in_sight(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
+    """The same where a subclass or another dispatch mode must see the copy."""
+    thread = session.thread
+    before, thread.to_host = thread.to_host, gpu is None
+    try:
+        device = CPU if gpu is None else gpu.device
+        return torch.ops.aten._to_copy.default(source.detach(), device=device, **options)
+    finally:
+        thread.to_host = before
+
+
+def copy_to(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
+    """A copy of `source` on `gpu`, recorded if `source` needs a gradient."""
+    if torch._C._are_functorch_transforms_active():
+        return ToCopyInTransform.apply(source, gpu, options)
+    if source.requires_grad and torch.is_grad_enabled():
+        return ToCopy.apply(source, gpu, options)
+    return duplicate(source, gpu, options)
+
+
+def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
+    """The arguments of `Tensor.to`: (place or STAY, those of the copy but the device).
+
+    The options may hold dtype, non_blocking, copy, memory_format. What torch would refuse, or
+    read as no device, is ELSEWHERE.
+    """
+    options = dict(kwargs)
+    args = list(args)
+    target = STAY
+    first = args[0] if args else options.pop("tensor", None)
+    if isinstance(first, Tensor):
+        target, options["dtype"] = gpu_of(first), first.dtype
+        if first.device.type not in ("cpu", session.type.name):
+            target = ELSEWHERE
+        names = ("non_blocking", "copy")
+        args = args[1:]
+    elif isinstance(first, torch.dtype):
+        names = ("dtype", "non_blocking", "copy")
+    else:
+        names = ("device", "dtype", "non_blocking", "copy")
+    options.update(zip(names, args, strict=False))
+    device = options.pop("device", None)
+    options = {name: value for name, value in options.items() if value is not None}
+    dtype = options.get("dtype", torch.float32)
+    if isinstance(dtype, type) and dtype in _DTYPES:
+        options["dtype"] = _DTYPES[dtype]
+    elif not isinstance(dtype, torch.dtype) or not options.keys() <= _OPTIONS:
+        return ELSEWHERE, options
+    if device is not None:
+        target = resolve(device)
+    return target, options
+
+
+def make_to(original: Any) -> Any:
+    """`Tensor.to` that knows simulated GPUs."""
+
+    def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if has_torch_function_unary(self):
+            return handle_torch_function(to, (self,), self, *args, **kwargs)
+        target, options = parse_to(args, kwargs)
+        if target is ELSEWHERE:
+            return original(self, *args, **kwargs)
+        if self.device.type not in (
+            "cpu",
+            session.type.name,
+        ):  # meta has no numbers to move: torch says so
+            if isinstance(target, GPU):
+                return original(self, device="cpu", **options)
+            return original(self, *args, **kwargs)
+        if target is STAY or target is gpu_of(self):
+            return original(self, **options) if options else self
+        copying = {name: options[name] for name in ("dtype", "memory_format") if name in options}
+        return copy_to(self, target, copying)
+
+    return to
+
+
+def make_move(type: str, original: Any) -> Any:
+    """`Tensor.cuda`, or `Tensor.xpu`: the tensor on a GPU, itself if it is there already."""
+
+    def move(
+        self: Tensor,
+        device: Any = None,
+        non_blocking: bool = False,
+        memory_format: torch.memory_format = torch.preserve_format,
+    ) -> Tensor:
+        if has_torch_function_unary(self):
+            return handle_torch_function(
+                move, (self,), self, device, non_blocking=non_blocking, memory_format=memory_format
+            )
+        if device is not None and not isinstance(resolve(device), GPU):
+            return original(self, device, non_blocking)  # refuses it in torch's words
+        return self.to(type if device is None else device, memory_format=memory_format)
+
+    move.__name__ = type
+    return move
+
+
+def cpu(self: Tensor, memory_format: torch.memory_format = torch.preserve_format) -> Tensor:
+    """`Tensor.cpu`: the tensor on the host, itself if it is there already."""
+    if has_torch_function_unary(self):
+        return handle_torch_function(cpu, (self,), self, memory_format=memory_format)
+    return self.to("cpu", memory_format=memory_format)

@@ -1,0 +1,78 @@
+"""The state of a simulation: all of it is here, and all of it is gone when the simulation ends.
+
+`simulation.py` begins and ends one. What lies above this module reads `session`, which is empty
+while no simulation runs.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+
+from torch.library import Library
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cudasim.device.gpu import GPU, Allocation
+from cudasim.device.types import DEFAULT, DeviceType
+from cudasim.patching import Patches
+
+
+class ThreadState(threading.local):
+    """What one thread of the program is doing."""
+
+    index = 0  # of its current GPU
+    last_gpu: GPU | None = None  # of its last operation; None after one on the CPU
+    to_host = False  # while it moves a tensor to the CPU in sight of other dispatch modes
+
+    def __init__(self) -> None:
+        """Every stream is the default one."""
+        self.streams: dict[int, int] = {}  # GPU -> id of its current stream
+
+
+class Session:
+    """The simulated GPUs of one type, and what has been done to torch for them."""
+
+    def __init__(self) -> None:
+        """No simulation."""
+        self.reset(DEFAULT, ())
+
+    def reset(self, type: DeviceType, gpus: Sequence[GPU]) -> None:
+        """Forget the simulation so far; from now on there are `gpus` of that `type`."""
+        for gpu in getattr(self, "gpus", ()):
+            gpu.alive = False
+        self.type = type
+        self.gpus = list(gpus)
+        self.thread = ThreadState()
+        self.patches = Patches()
+        self.mode: TorchDispatchMode | None = None  # of the thread that began
+        self.home: int | None = None  # the thread that began
+        self.inherited: tuple[int, str] | None = None  # requested by the environment
+        self.factories: dict[Callable, Callable] = {}  # torch's own -> the one that replaces it
+        self.autocast: Library | None = None  # the kernels that autocast has needed so far
+        self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> taken
+        self.raw: dict[int, Allocation] = {}  # address -> what caching_allocator_alloc gave
+        self.groups: dict[str, str] = {}  # name -> backend, of groups where gloo stands for NCCL
+
+    def current(self) -> GPU:
+        """The GPU that plain `cuda` means in this thread."""
+        index = self.thread.index
+        return self.gpus[index if index < len(self.gpus) else 0]
+
+    def set_current(self, index: int) -> None:
+        """Make GPU `index` the one that plain `cuda` means in this thread."""
+        self.thread.index = self.gpu(index).index
+
+    def gpu(self, index: int | None) -> GPU:
+        """GPU number `index`, or the current one. Raises PyTorch's error if there is none.
+
+        MPS never looks at the index: it has one device (aten/src/ATen/mps/MPSGuardImpl.h).
+        """
+        if index is None:
+            return self.current()
+        if 0 <= index < len(self.gpus):
+            return self.gpus[index]
+        if self.type.most == 1:
+            return self.gpus[0]
+        raise self.type.no_such_device(index, len(self.gpus))
+
+
+session = Session()

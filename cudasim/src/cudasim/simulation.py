@@ -1,0 +1,184 @@
+"""Begin and end a simulation."""
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from cudasim import config
+from cudasim.backends.accelerator import patch_accelerator
+from cudasim.backends.cuda import patch_cuda
+from cudasim.backends.mps import patch_mps
+from cudasim.backends.streams import patch_streams
+from cudasim.backends.xpu import patch_xpu
+from cudasim.config import Config
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.autocast import patch_autocast
+from cudasim.dispatch.mode import mode_for
+from cudasim.patches.autograd import patch_autograd
+from cudasim.patches.classes import patch_classes
+from cudasim.patches.compiler import patch_compile, patch_torchscript
+from cudasim.patches.factories import patch_factories
+from cudasim.patches.functional import patch_functional
+from cudasim.patches.optim import patch_optim
+from cudasim.patches.pinning import patch_pinning
+from cudasim.patches.sharing import patch_sharing
+from cudasim.patches.sparse import patch_sparse
+from cudasim.patches.storage import patch_storage
+from cudasim.patches.tensor import patch_tensor
+from cudasim.patches.threads import patch_threads
+from cudasim.patching import Patches
+from cudasim.session import session
+
+TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were tested
+
+
+def patch_backend(patches: Patches) -> None:
+    """Make the module of torch for the simulated type report the simulated GPUs."""
+    {"cuda": patch_cuda, "mps": patch_mps, "xpu": patch_xpu}[session.type.name](patches)
+
+
+# What is done to torch, in this order.
+PATCHES: tuple[Callable[[Patches], None], ...] = (
+    patch_tensor,
+    patch_autograd,
+    patch_functional,
+    patch_factories,
+    patch_accelerator,
+    patch_streams,
+    patch_classes,
+    patch_autocast,
+    patch_optim,
+    patch_pinning,
+    patch_compile,
+    patch_storage,
+    patch_sparse,
+    patch_sharing,
+    patch_backend,
+    patch_torchscript,  # after the functions that it lists
+    patch_threads,
+)
+
+_warned = False  # whether the warning below has been given in this process
+
+
+def is_enabled() -> bool:
+    """True while GPUs are simulated."""
+    return session.mode is not None
+
+
+def enable(
+    gpus: int | None = None,
+    card: str | None = None,
+    force: bool = False,
+    device_type: str = "cuda",
+) -> None:
+    """Let PyTorch see `gpus` simulated GPUs of the model `card`; one line says so.
+
+    `device_type` is what PyTorch calls them: `cuda`, `mps` (Apple's; a machine has one) or `xpu`
+    (Intel's). None is the usual number and card: two T4 for `cuda`.
+
+    Does nothing, and says so, where as many real ones are there, unless `force`. Programs
+    started from here on see the GPUs too: until `disable`, CUDASIM_GPUS and similar variables
+    are set. Raises ValueError for a number that makes no sense or an unknown card or type,
+    RuntimeError if a simulation is running or this process has used a real GPU.
+    """
+    quiet = config.quiet()
+    line = begin(config.parse(gpus, card, device_type, force))
+    if line and not quiet:
+        print(line)
+
+
+def begin(wanted: Config, inherited: bool = False) -> str | None:
+    """Simulate what is `wanted`; returns the line with which `enable` says so.
+
+    `inherited`: the environment asked for it. A program that then asks for the same itself, as
+    one does whose main module runs again in a spawned process, has it already. Raises as `enable`
+    does.
+    """
+    type, number, card = wanted.type, wanted.gpus, wanted.find_card()
+    if is_enabled():
+        if session.inherited == (number, card.name):
+            return None
+        raise RuntimeError("GPUs are simulated already; call cudasim.disable() first")
+    real = getattr(torch, type.name).device_count()
+    if real >= number and not wanted.force:
+        here = f"{real} real {type.word(real)} {'is' if real == 1 else 'are'} here"
+        return f"cudasim: {here}, nothing is simulated (force=True does)"
+    if torch.cuda.is_initialized() or torch.xpu.is_initialized():
+        raise RuntimeError(
+            "this process has used a real GPU; call cudasim.enable() before it does, "
+            "in a new process"
+        )
+    _warn_if_untested()
+    session.reset(type, [GPU(index, card) for index in range(number)])
+    try:
+        for patch in PATCHES:
+            patch(session.patches)
+        for name, value in config.for_children(wanted).items():
+            session.patches.replace_item(os.environ, name, value)
+        mode = mode_for(type)()
+        mode.__enter__()
+    except BaseException:
+        _end()
+        raise
+    session.mode, session.home = mode, threading.get_ident()
+    session.inherited = (number, card.name) if inherited else None
+    said = f"{number} simulated {type.word(number)} ({card.name})"
+    return f"cudasim: {said}; real values, computed on the CPU"
+
+
+def _warn_if_untested() -> None:
+    """Say once that this torch is not among those that the package was tested with."""
+    global _warned
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    first, last = (tuple(int(part) for part in bound.split(".")) for bound in TESTED)
+    if not _warned and not first <= version <= last:
+        _warned = True
+        warnings.warn(
+            f"cudasim is tested with torch {TESTED[0]} to {TESTED[1]}, this is "
+            f"{torch.__version__}; 'python -m cudasim.survey' tells what holds here",
+            stacklevel=4,
+        )
+
+
+def disable() -> None:
+    """End the simulation: torch is as it was, tensors on simulated GPUs are unusable.
+
+    Does nothing if none is running. Raises RuntimeError in another thread than that which
+    called `enable`, or within a dispatch mode entered since: both would leave torch patched.
+    """
+    if not is_enabled():
+        return
+    if threading.get_ident() != session.home:
+        raise RuntimeError("call cudasim.disable() in the thread that called cudasim.enable()")
+    if _get_current_dispatch_mode() is not session.mode:
+        raise RuntimeError("leave the dispatch modes entered since cudasim.enable() first")
+    session.mode.__exit__(None, None, None)
+    _end()
+
+
+def _end() -> None:
+    session.patches.restore()
+    session.reset(session.type, ())
+
+
+@contextmanager
+def simulate(
+    gpus: int | None = None,
+    card: str | None = None,
+    force: bool = False,
+    device_type: str = "cuda",
+) -> Iterator[None]:
+    """Simulate GPUs for the length of a `with` block; the arguments are those of `enable`."""
+    before = session.mode
+    enable(gpus, card, force, device_type)
+    try:
+        yield
+    finally:
+        if session.mode is not before:  # it began here
+            disable()
