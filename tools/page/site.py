@@ -47,6 +47,7 @@ def setup(app: "Sphinx") -> dict[str, bool]:
     app.setup_extension("tools.page.fidelity")
     app.setup_extension("tools.page.tabs")
     app.setup_extension("tools.page.theme")
+    app.setup_extension("tools.page.images")
     app.setup_extension("tools.page.launch")
     app.connect("source-read", show_outputs)
     app.connect("html-page-context", describe_page)
