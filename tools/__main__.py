@@ -78,6 +78,13 @@ def figures(arguments: argparse.Namespace) -> None:
         print(f"notebooks/{name}.ipynb: figures drawn")
 
 
+def fonts(arguments: argparse.Namespace) -> None:
+    """Cut the site's fonts afresh from the pinned npm packages."""
+    from tools.page.fonts import make_fonts
+
+    print(f"fonts: {make_fonts()}")
+
+
 def links(arguments: argparse.Namespace) -> None:
     """Name the repository in every link, and write the chapters' rows and set-up cells."""
     from tools.source.links import set_links
@@ -110,6 +117,7 @@ def main() -> int:
         "compare": compare,
         "clear": clear,
         "figures": figures,
+        "fonts": fonts,
         "links": links,
         "bench": bench,
         "survey": survey,
