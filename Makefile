@@ -64,6 +64,9 @@ rules: environment     ## name every place where a chapter breaks a rule
 figures: environment   ## draw the figures that the chapters carry afresh from img/
 	@$(VENV) -m tools figures
 
+fonts: environment     ## cut the site's fonts afresh from npm packages, in book/static/fonts
+	@$(VENV) -m tools fonts
+
 links: environment     ## write links and set-up cells: [REPOSITORY=owner/name] [BRANCH=...] [HUB=...]
 	@$(VENV) -m tools links $(if $(REPOSITORY),--repository '$(REPOSITORY)') \
 		$(if $(BRANCH),--branch '$(BRANCH)') $(if $(HUB),--hub '$(HUB)')
@@ -80,4 +83,4 @@ clear: environment     ## take outputs out of the chapters
 clean:           ## remove what was built and installed; outputs stay
 	rm -rf _build .venv .venv.*
 
-.PHONY: help environment pins chapter lab rules book test record gpu-test fidelity serve bench survey colab cold figures links cleanroom colab-room clear clean
+.PHONY: help environment pins chapter lab rules book test record gpu-test fidelity serve bench survey colab cold figures fonts links cleanroom colab-room clear clean

@@ -105,6 +105,13 @@ def rules(arguments: argparse.Namespace) -> None:
     print(f"rules: {len(book.chapters)} chapters keep them")
 
 
+def fonts(arguments: argparse.Namespace) -> None:
+    """Cut the site's fonts afresh from the pinned npm packages."""
+    from tools.page.fonts import make_fonts
+
+    print(f"fonts: {make_fonts(ROOT)}")
+
+
 def links(arguments: argparse.Namespace) -> None:
     """Name the repository in every link, and write the chapters' rows and set-up cells."""
     from tools.run.record import sync
@@ -166,6 +173,7 @@ COMMANDS = (
     lab,
     clear,
     figures,
+    fonts,
     rules,
     links,
     pins,

@@ -19,7 +19,7 @@ from helpers import ROOT
 from tools.source.book import Book
 
 WIDE, NARROW = 1280, 360
-LIMIT = 600 * 1024  # bytes of a page with all it asks for, compressed with gzip one by one
+LIMIT = 200 * 1024  # bytes of a page with all it asks for, compressed with gzip one by one
 STILL = "*, *::before, *::after { transition: none !important }"  # axe sees colours half-way
 
 
@@ -144,6 +144,18 @@ def icon_faults(page, site):
     return [f"no font draws {icon!r}" for icon in sorted(set(shown) - drawn)]
 
 
+def font_faults(page):
+    """Text in sight that asks for another font than the site's own."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll("body, body *")].flatMap(box => {
+          const text = [...box.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+          const family = getComputedStyle(box).fontFamily;
+          return !text || /^"Book (Text|Code)"/.test(family) || !box.checkVisibility() ? []
+            : [`${family}: ${box.outerHTML.slice(0, 120)}`];
+        })"""
+    )
+
+
 def weight(site, asked):
     """Bytes of the files of `site` that were asked for, each compressed by itself."""
     paths = {site / unquote(urlsplit(url).path).lstrip("/") for url in asked}
@@ -206,6 +218,7 @@ def test_page_has_no_fault(browser, site, name):
             "head": head_faults(page),
             "favicon": favicon_faults(page),
             "icons": icon_faults(page, site),
+            "fonts": font_faults(page),
         }
         for look in looks(page):
             found[f"axe, {look}"] = violations(page)
@@ -290,8 +303,8 @@ def test_a_search_that_finds_nothing_is_noticed(browser, site, tmp_path):
 WHOLE = """<!doctype html><html lang="en"><head><title>A page</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="description" content="A page without a fault."><link rel="icon" href="icon.svg">
-</head><body><main><h1>A page</h1><img src="icon.svg" alt="A square" width="20" height="10">
-</main></body></html>"""
+</head><body style="font-family: 'Book Text'"><main><h1>A page</h1>
+<img src="icon.svg" alt="A square" width="20" height="10"></main></body></html>"""
 ICON = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><path d="M0 0h9v9"/></svg>'
 CUT = '<p style="width: 3em; overflow: hidden; white-space: nowrap">A long line of text</p>'
 LATE = """<script>setTimeout(() => {
@@ -316,6 +329,7 @@ LATE = """<script>setTimeout(() => {
         (image_faults, 'height="10"', "", "no size"),
         (image_faults, 'height="10"', 'height="20"', "size 20 x 20"),
         (image_faults, 'height="10"', 'height="10" style="height: 40px"', "out of shape"),
+        (font_faults, "<h1>", '<h1 style="font-family: Arial">', "Arial: <h1"),
         (shift_faults, "</main>", f"</main>{LATE}", "moves by"),
         (unmarked, "</main>", '<a href="#" style="outline: none">Away</a></main>', "<a href"),
     ],
@@ -332,7 +346,14 @@ def test_a_page_without_a_fault_passes(browser, tmp_path):
     (tmp_path / "icon.svg").write_text(ICON)
     (tmp_path / "page.html").write_text(WHOLE)
     with opened(browser, tmp_path, "page.html") as (page, faults):
-        for check in (violations, overflows, head_faults, favicon_faults, image_faults):
+        for check in (
+            violations,
+            overflows,
+            head_faults,
+            favicon_faults,
+            image_faults,
+            font_faults,
+        ):
             faults += check(page)
         assert faults + shift_faults(page) == []
 

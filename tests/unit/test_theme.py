@@ -1,4 +1,4 @@
-"""The theme's extension: fonts cut to the icons in use, images with sizes, labels in sight."""
+"""The theme's extension: fonts cut to the icons in use, labels in sight."""
 
 import shutil
 from pathlib import Path
@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pydata_sphinx_theme
 import pytest
-from docutils import nodes
 from fontTools.ttLib import TTFont
 from sphinx.errors import ExtensionError
 
@@ -89,36 +88,6 @@ def test_a_build_that_failed_is_left_alone(cut):
     assert characters(cut) == before
     theme.lighten(app, None)
     assert characters(cut) != before
-
-
-class Writer:
-    """As much of Sphinx's writer as an image needs."""
-
-    def __init__(self, folder):
-        self.builder, self.body = SimpleNamespace(srcdir=folder), []
-
-    def visit_image(self, node):
-        self.body.append(f'<img alt="x" src="{node["uri"]}" />')
-
-
-def test_an_image_gets_its_size(tmp_path):
-    (tmp_path / "a.svg").write_text(
-        '<svg xmlns="http://www.w3.org/2000/svg" width="72pt" height="9"/>'
-    )
-    writer = Writer(tmp_path)
-    theme.visit_image(writer, nodes.image(uri="a.svg"))
-    assert writer.body == ['<img width="96" height="9" alt="x" src="a.svg" />']
-
-
-@pytest.mark.parametrize("uri", ["torn.png", "https://example.org/a.png"])
-def test_an_image_without_a_size_is_told(tmp_path, monkeypatch, uri):
-    told = []
-    monkeypatch.setattr(
-        theme.logger, "warning", lambda text, *words, **_: told.append(text % words)
-    )
-    (tmp_path / "torn.png").write_bytes(b"no image")
-    theme.visit_image(Writer(tmp_path), nodes.image(uri=uri))
-    assert told == [f"image without a size that can be told: {uri}"]
 
 
 def test_a_folded_cell_is_labelled_by_its_text(site):

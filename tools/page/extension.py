@@ -26,7 +26,13 @@ from tools.source.book import Book
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-BROUGHT = ("formulas", "tabs", "theme", "launch")  # the extensions that come with this one
+BROUGHT = (
+    "formulas",
+    "tabs",
+    "theme",
+    "images",
+    "launch",
+)  # the extensions that come with this one
 TABLES = {
     "status-chapters": chapters_table,
     "status-figures": figures_table,

@@ -1,4 +1,4 @@
-"""What the site's theme leaves undone: sizes of images, labels, and fonts of few icons.
+"""What the site's theme leaves undone: labels, and fonts of few icons.
 
 What templates can mend lies in `book/templates/`, what a style sheet can in
 `book/static/book.css`. Only the icons are cut from files already written, for only those
@@ -16,14 +16,10 @@ from fontTools.ttLib import TTFont
 from markupsafe import escape
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.errors import ExtensionError
-from sphinx.util import logging
-from sphinx.util.images import get_image_size
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.writers.html5 import HTML5Translator
-
-logger = logging.getLogger(__name__)
 
 # How the theme's style sheet says which character an icon is: .fa-sun:before{content:"\f185"}
 ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"([^"]+)"\}')
@@ -35,24 +31,10 @@ TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browser
 
 def setup(app: "Sphinx") -> dict[str, bool]:
     """Connect the extension to Sphinx; to be set up after the extensions it mends."""
-    app.add_node(nodes.image, override=True, html=(visit_image, None))
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
     app.connect("html-page-context", drop_viewport)
     app.connect("build-finished", lighten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def visit_image(writer: "HTML5Translator", node: nodes.image) -> None:
-    """Write an image with its width and height, so that text does not move when it comes."""
-    uri = node["uri"]
-    size = None if "://" in uri else get_image_size(Path(writer.builder.srcdir, uri))
-    type(writer).visit_image(writer, node)
-    if size is None:
-        logger.warning("image without a size that can be told: %s", uri, location=node)
-        return
-    width, height = size
-    tag = writer.body.pop()
-    writer.body.append(tag.replace("<img ", f'<img width="{width}" height="{height}" ', 1))
 
 
 def visit_hidden(writer: "HTML5Translator", node: HideCodeCellNode) -> None:

@@ -1,0 +1,66 @@
+"""Images of pages: drawings with text become part of the page, others are told their size.
+
+A page's fonts do not reach into an image, so a drawing would be lettered in whatever font
+the reader's system has. Within the page it has the page's fonts.
+"""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from docutils import nodes
+from sphinx.util import logging
+from sphinx.util.images import get_image_size
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
+
+logger = logging.getLogger(__name__)
+
+SVG = "http://www.w3.org/2000/svg"
+REFERENCE = re.compile(r"(?<=url\(#)|(?<=^#)")  # where the id begins in "url(#id)" and "#id"
+ElementTree.register_namespace("", SVG)
+
+
+def setup(app: "Sphinx") -> dict[str, bool]:
+    """Connect the extension to Sphinx."""
+    app.add_node(nodes.image, override=True, html=(visit_image, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def visit_image(writer: "HTML5Translator", node: nodes.image) -> None:
+    """Write an image with its width and height, so that text does not move when it comes."""
+    uri = node["uri"]
+    path = None if "://" in uri else Path(writer.builder.srcdir, uri)
+    size = path and get_image_size(path)
+    if size is None:
+        logger.warning("image without a size that can be told: %s", uri, location=node)
+        type(writer).visit_image(writer, node)
+    elif path.suffix == ".svg" and "<text" in (drawing := path.read_text(encoding="utf-8")):
+        if "<style" in drawing:
+            logger.warning("style in a drawing would be the page's: %s", uri, location=node)
+        number = list(writer.document.findall(nodes.image)).index(node)
+        writer.body.append(inline(drawing, node["alt"], size, f"figure{number}-"))
+        writer.builder.images.pop(uri, None)  # no page asks for the file
+    else:
+        type(writer).visit_image(writer, node)
+        tag = writer.body.pop()
+        sized = f'<img width="{size[0]}" height="{size[1]}" '
+        writer.body.append(tag.replace("<img ", sized, 1))
+
+
+def inline(drawing: str, alt: str, size: tuple[int, int], prefix: str) -> str:
+    """A drawing as part of a page: in the page's font, told as `alt`, with ids of its own."""
+    svg = ElementTree.fromstring(drawing)
+    for element in svg.iter():
+        element.attrib.pop("font-family", None)
+        for name, value in element.items():
+            if name == "id":
+                element.set(name, prefix + value)
+            elif name.endswith("href") or value.startswith("url("):
+                element.set(name, REFERENCE.sub(prefix, value))
+    svg.attrib |= {"class": "figure", "role": "img", "aria-label": alt}
+    svg.attrib |= {"width": str(size[0]), "height": str(size[1])}
+    return ElementTree.tostring(svg, encoding="unicode")
