@@ -26,13 +26,8 @@ from tools.source.book import Book
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-BROUGHT = (
-    "formulas",
-    "tabs",
-    "theme",
-    "images",
-    "launch",
-)  # the extensions that come with this one
+# The extensions that come with this one.
+BROUGHT = ("formulas", "tabs", "theme", "images", "launch")
 TABLES = {
     "status-chapters": chapters_table,
     "status-figures": figures_table,
