@@ -55,6 +55,10 @@ def load(root):
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory):
     """A folder of wheels; an empty environment; a root with a complete one."""
+    if sys.platform == "win32":
+        pytest.skip(
+            "these tests name folders and signals of POSIX; set-up was not tried on Windows"
+        )
     folder = tmp_path_factory.mktemp("shelf")
     (folder / "wheels").mkdir()
     for name in ("subject", "helper"):
@@ -62,11 +66,13 @@ def shelf(tmp_path_factory):
     write_wheel(folder / "wheels", "apart", requires="Requires-Dist: nowhere\n")
     write_wheel(folder / "wheels", "elsewhere", tag="cp30-cp30-beos_5_0_x86")
     subprocess.run([sys.executable, "-m", "venv", folder / "empty"], check=True)
+    for package in (folder / "empty").glob("lib/*/site-packages/*"):  # a link is quick to copy
+        package.symlink_to(package.rename(folder / package.name))
     root = make_bare(folder / "finished")
     with pytest.MonkeyPatch.context() as patch:
         offline(patch, folder)
         run = start(root, folder)
-        assert (run.wait(60), run.stderr.read()) == (0, "")
+        assert (run.wait(300), run.stderr.read()) == (0, "")
     return folder
 
 
@@ -137,7 +143,8 @@ def installed(root):
     run = functools.partial(subprocess.check_output, text=True)
     assert run([folder / "bin" / "subject"]) == f"{folder}\n"
     activated = ["bash", "-c", 'source "$1"; subject; echo "$VIRTUAL_ENV_PROMPT"', "bash"]
-    assert run([*activated, folder / "bin" / "activate"]).split("\n")[0] == str(folder)
+    prefix, prompt = run([*activated, folder / "bin" / "activate"]).splitlines()
+    assert prefix == str(folder) and ".venv" in prompt and "new" not in prompt
     assert not [path for path in root.iterdir() if path.name in (".venv.new", ".venv.old")]
     return {path.stem.split("-")[0] for path in folder.glob("lib/*/*/*-1.0.dist-info")}
 
@@ -164,11 +171,8 @@ def test_other_pythons_are_refused_in_one_line(bare, version):
         module.check_python(version)
     name = "Python {}.{}".format(*version)
     assert_one_line(str(error.value), "Makefile: ", name, "3.11, 3.12, 3.13", "make PYTHON=")
-
-
-@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
-def test_pythons_of_the_pins_are_accepted(bare, version):
-    load(bare).check_python(version)
+    for good in module.PYTHONS:
+        module.check_python(good)
 
 
 @pytest.mark.parametrize("minor", [8, 10, 14])
@@ -203,7 +207,7 @@ def interpreter(minor):
 def test_two_at_once_make_one_environment(bare):
     """Nothing is replaced by a stand-in here."""
     both = [start(bare), start(bare)]
-    printed = sorted(run.communicate(timeout=120) for run in both)
+    printed = sorted(run.communicate(timeout=300) for run in both)
     assert [run.returncode for run in both] == [0, 0], printed
     (first, _), (second, _) = printed
     assert first.splitlines()[1:] == ["Installing " + name for name in load(bare).PINS]
@@ -316,7 +320,7 @@ def test_killed_anywhere_the_next_call_finishes(complete, stop, monkeypatch, ins
 def silent():
     """An index that takes a question and never answers, and the variables that lead pip to it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(60)
+        server.settimeout(300)
         address = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
         variables = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": address, "PIP_RETRIES": "0"}
         yield server, variables | {"PIP_FIND_LINKS": ""}
@@ -329,9 +333,9 @@ def test_interrupted_install_leaves_the_old_one_and_no_pip(complete, shelf, sile
     run = start(complete.ROOT, shelf, **variables)
     connection, _ = server.accept()
     run.send_signal(number)
-    assert_one_line(run.communicate(timeout=30)[1], "interrupted: ", "again")
+    assert_one_line(run.communicate(timeout=300)[1], "interrupted: ", "again")
     assert run.returncode == 130
-    connection.settimeout(30)
+    connection.settimeout(300)
     while connection.recv(4096):  # it ends when pip does
         pass
     (complete.ROOT / "requirements.txt").write_text(PINS)
@@ -348,7 +352,7 @@ def test_next_call_waits_for_the_pip_of_a_killed_one(bare, shelf, silent):
     assert_one_line(second.stdout.readline(), "Waiting for another set-up")
     connection.close()
     server.close()
-    assert second.wait(60) == 0
+    assert second.wait(300) == 0
     assert installed(bare) == {"subject", "helper", "apart"}
 
 
