@@ -25,6 +25,7 @@ from tools.errors import BookError
 ROOT = Path(__file__).resolve().parents[1]
 GPU = "gpu"  # compared by a stage of its own, on machines that have one
 SIMULATOR = "tests/simulator"
+FIDELITY = "tests/fidelity"
 ELSEWHERE = ("tests/cleanroom",)  # run by `make cleanroom`
 WORKERS = str(min(os.cpu_count() or 1, 4))  # each may need a GB of memory
 PATIENCE = 2  # seconds that an interrupted stage has for its cleaning up
@@ -61,7 +62,7 @@ def all_stages(root: Path = ROOT) -> list[Stage]:
         Stage("content", side_by_side, ("tests/content",), {"OMP_NUM_THREADS": "1"}),
         Stage("site", side_by_side, ("tests/site",)),
         Stage("simulator", side_by_side, (SIMULATOR,)),
-        Stage("fidelity", side_by_side, ("tests/fidelity",)),
+        Stage("fidelity", side_by_side, (FIDELITY,)),
         Stage("gpu", ("tools", "compare", "--if-any")),
     ]
 
@@ -117,7 +118,8 @@ def uncovered(stages: list[Stage], root: Path = ROOT) -> list[str]:
     tested = [root / path for stage in stages for path in stage.paths]
     compared = {path for stage in stages if "--nbval" in stage.module for path in stage.paths}
     tops = [path for path in root.iterdir() if path.is_dir() and path.name[0] not in "._"]
-    tests = {file.parent for top in tops for file in top.rglob("test_*.py")}
+    ours = [path for path in tops if not (path / "pyvenv.cfg").exists()]
+    tests = {file.parent for top in ours for file in top.rglob("test_*.py")}
     outputs = {file.parent for file in _recorded_files(root)}
     elsewhere = [root / path for path in ELSEWHERE]
     lost = [path for path in tests if not {path, *path.parents} & {*tested, *elsewhere}]
