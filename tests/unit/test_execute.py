@@ -229,13 +229,13 @@ def test_ctrl_c_leaves_nothing_half_done(request, moment, runner):
         wait_until(started.exists if moment == "in a cell" else lambda: kernels_of(root))
         assert is_held(root)
         tool.send_signal(signal.SIGINT)
-        tool.wait(timeout=15)
+        tool.wait(timeout=40)  # the cell takes 60 s; a busy machine needs some time
         left = kernels_of(root)
     finally:
         for process in [tool, *kernels_of(root)]:
             process.kill()
     assert (tool.returncode, left, is_held(root)) == (130, [], False)
     lines = log.read_text().splitlines()
-    said = [line for line in lines if not line.endswith(("cell/s]", "s/cell]"))]
+    said = [line for line in lines if not line.rstrip().endswith(("cell/s]", "s/cell]"))]
     assert_one_line("\n".join(said), "interrupted: ", "nothing is half-written")
     assert contents(root / "outputs") == before

@@ -84,6 +84,9 @@ def test_outputs_that_a_stage_only_names_are_missed():
 def test_a_new_folder_of_tests_and_a_new_runner_are_missed(book):
     (book / "more" / "tests").mkdir(parents=True)
     (book / "more" / "tests" / "test_more.py").touch()
+    (book / "venv").mkdir()  # somebody's environment, with tests that are not ours
+    (book / "venv" / "pyvenv.cfg").touch()
+    (book / "venv" / "test_theirs.py").touch()
     assert uncovered(all_stages(book), book) == ["more/tests"]
     copy_kernel(book, "cpu", "fresh")
     with pytest.raises(BookError) as error:
