@@ -35,7 +35,7 @@ from sphinx.errors import ExtensionError
 from tools.errors import BookError
 from tools.page import extension, status
 from tools.page.formulas import draw
-from tools.page.site import INPUTS, SITE, input_digests, is_current, site_builder
+from tools.page.site import INPUTS, SITE, input_digests, is_current
 from tools.source.book import Book
 from tools.source.figures import link_figures, svg_version
 from tools.source.notebooks import write_notebook
