@@ -17,8 +17,11 @@ def book(arguments: argparse.Namespace) -> None:
         print("nothing stale: neither outputs nor site")
     else:
         refresh()
-    for path in untracked("outputs", ROOT):
-        print(f"note: {path}: git does not track it; 'git add {path}'")
+    try:
+        for path in untracked("outputs", ROOT):
+            print(f"note: {path}: git does not track it; 'git add {path}'")
+    except BookError as error:  # the site stands all the same
+        print(f"note: {error}")
     print(f"site: {ROOT / SITE / 'index.html'}")
 
 

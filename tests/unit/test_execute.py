@@ -40,12 +40,6 @@ def test_outputs_are_what_the_cells_printed(recorded):
     assert [setup.execution_count, make.execution_count, show.execution_count] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("name", ["first", "second"])
-def test_outputs_hold_no_time_of_day(recorded, name):
-    outputs = read(outputs_path(name, "cpu", recorded))
-    assert all("execution" not in cell.metadata for cell in outputs.cells)
-
-
 def test_failing_cell_is_shown_and_nothing_is_written(recorded_book):
     before = contents(recorded_book / "outputs")
     edit(recorded_book, "first", "show", "y = x\ny / 0")

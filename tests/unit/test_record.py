@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import subprocess
 
 import nbformat
 import pytest
@@ -93,6 +94,27 @@ def test_make_book_executes_every_local_runner_and_no_other(small_book):
         for runner in ("cpu", "other")
     }
     assert [data["text/plain"] for data in printed.values()] == ["'here'", "'elsewhere'"]
+
+
+def test_an_output_that_git_does_not_track_is_noted_even_if_nothing_is_stale(recorded_book):
+    def notes():
+        run = run_tool(recorded_book, "book")
+        assert run.returncode == 0, run.stderr
+        return [line for line in run.stdout.splitlines() if not line.startswith("site: ")]
+
+    assert notes() == []  # no repository
+    subprocess.run(["git", "init", "-q"], cwd=recorded_book, check=True)
+    subprocess.run(["git", "add", "outputs/cpu/first.ipynb"], cwd=recorded_book, check=True)
+    path = "outputs/cpu/second.ipynb"
+    current = "nothing stale: neither outputs nor site"
+    assert notes() == [current, f"note: {path}: git does not track it; 'git add {path}'"]
+    subprocess.run(["git", "add", path], cwd=recorded_book, check=True)
+    assert notes() == [current]
+    (recorded_book / ".git" / "HEAD").unlink()
+    _, note = notes()
+    assert_one_line(
+        note, "note: .git: git does not say what it tracks in outputs: fatal: not a git"
+    )
 
 
 def test_record_executes_the_chapters_that_are_named(small_book):

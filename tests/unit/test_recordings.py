@@ -303,7 +303,7 @@ def test_outputs_of_no_chapter_are_refused_in_one_line(gpu_book, folder):
 
 def test_outputs_of_a_renamed_runner_are_refused_in_one_line(recorded_book):
     (recorded_book / "kernels" / "cpu").rename(recorded_book / "kernels" / "host")
-    parts = ("recorded on the runner 'cpu'", "kernels/ declares host", "'make book'")
+    parts = ("recorded on the runner 'cpu'", "restore kernels/cpu/kernel.json or", "'make book'")
     assert_refused(recorded_book, "outputs/cpu/first.ipynb: ", *parts)
     (recorded_book / "outputs" / "cpu").rename(recorded_book / "outputs" / "host")
     assert_refused(recorded_book, "outputs/host/first.ipynb: ", *parts)

@@ -191,9 +191,9 @@ def _read_recording(
     runner = runners.get(name)
     if name and runner is None:
         raise BookError(
-            f"{where}: recorded on the runner '{name}', and kernels/ declares "
-            f"{', '.join(runners)}; if it was renamed, remove this folder and run 'make book', "
-            "which records it again"
+            f"{where}: recorded on the runner '{name}', which kernels/ does not declare; restore "
+            f"kernels/{name}/kernel.json or, if it was renamed, remove this folder and run "
+            "'make book', which records it again"
         )
     if runner and (folder != name if runner.is_local else folder in runners):
         home = name if runner.is_local else "the name of its card"
