@@ -32,6 +32,8 @@ def refresh() -> None:
     from tools.source.book import Book
 
     with one_at_a_time(ROOT), site_builder(ROOT) as build:
+        if is_current(ROOT):  # the command that this one waited for has done it
+            return
         book = Book(ROOT)
         for path in book.strays():
             print(f"note: {path}.ipynb: no chapter; add 'file: {path}' to _toc.yml, or remove it")

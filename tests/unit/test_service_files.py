@@ -9,9 +9,10 @@ import sys
 
 import pytest
 import yaml
-from helpers import CHAPTERS, ROOT, read
+from helpers import CHAPTERS, ROOT
 
 from tools.environment import PYTHONS
+from tools.source.chapters import read_chapter
 from tools.source.setup_cells import chapter_needs
 
 FILES = (
@@ -87,7 +88,7 @@ def copied(tmp_path):
 def test_one_list_names_what_the_chapters_need():
     needed = {"ipykernel"}
     for name in CHAPTERS:
-        needed |= set(chapter_needs(read(ROOT / "notebooks" / f"{name}.ipynb")).values())
+        needed |= set(chapter_needs(read_chapter(name, ROOT)).values())
     apart = names(text("requirements-no-deps.txt"))
     listed = names(text("binder/reader.txt"))
     assert sorted(needed - set(apart)) == listed

@@ -46,7 +46,8 @@ NO_PIP = "import subprocess; subprocess.run = None"
 
 def source_of(name=LARGEST, **changes):
     """The set-up cell of a chapter, with other needs or with the switch on."""
-    source = cell(read(ROOT / "notebooks" / f"{name}.ipynb"), "setup").source
+    chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
+    source = "\n".join(cell(chapter, id).source for id in ("switch", "setup"))
     if "needs" in changes:
         return source[: source.index("set_up(\n")] + f"set_up({changes['needs']}, {{}}, '')"
     if changes.get("simulate"):
@@ -119,9 +120,12 @@ def test_missing_package_would_call_pip():
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_cell_is_where_readers_and_tools_look_for_it(name):
     chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
-    set_up = chapter.cells[2]
-    assert set_up.id == "setup" and set_up.metadata.tags == ["setup", "hide-input"]
-    assert set_up.source.startswith("SIMULATE_GPUS = False  # ")
+    switch, set_up = chapter.cells[2:4]
+    assert (switch.id, switch.metadata.tags) == ("switch", ["setup"])
+    assert switch.source.startswith("SIMULATE_GPUS = False  # ") and "\n" not in switch.source
+    assert (set_up.id, set_up.metadata.tags) == ("setup", ["setup", "hide-input"])
+    assert set_up.metadata.jupyter.source_hidden and set_up.metadata.cellView == "form"
+    assert set_up.source.startswith("# @title ")  # what Colab shows of a folded cell
     assert "`SIMULATE_GPUS = True`" in chapter.cells[1].source
 
 

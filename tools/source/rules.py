@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
-from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from tools.source.chapters import Chapter
+from tools.source.code import syntax_tree
 from tools.source.notebooks import tags
 from tools.source.questions import QUESTION_RULES
 
@@ -48,11 +48,6 @@ def prose_of(chapter: Chapter) -> str:
     return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
-def syntax_tree(cell: NotebookNode) -> ast.Module:
-    """The code of a cell as a syntax tree, its magics turned into calls."""
-    return ast.parse(TransformerManager().transform_cell(cell.source))
-
-
 def long_cells(chapter: Chapter) -> Broken:
     """One idea a cell."""
     for cell in shown_code(chapter):
@@ -81,7 +76,9 @@ def unchecked_cells(chapter: Chapter) -> Broken:
     """A cell whose output nbval does not compare asserts what must hold."""
     for cell in chapter.code_cells:
         ignored = "nbval-ignore-output" in tags(cell) or "NBVAL_IGNORE_OUTPUT" in cell.source
-        asserted = any(isinstance(node, ast.Assert) for node in ast.walk(syntax_tree(cell)))
+        asserted = any(
+            isinstance(node, ast.Assert) for node in ast.walk(syntax_tree(chapter, cell))
+        )
         if ignored and not asserted:
             yield cell, "its output is not compared; assert in it what must hold"
 
@@ -127,7 +124,7 @@ def loud_marks_in(text: str) -> list[str]:
 def imports_of_ours(chapter: Chapter) -> Broken:
     """A chapter imports only what a reader can install."""
     for cell in chapter.code_cells:
-        for node in ast.walk(syntax_tree(cell)):
+        for node in ast.walk(syntax_tree(chapter, cell)):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             else:

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 
-from IPython.core.inputtransformer2 import TransformerManager
 from nbformat.v4 import new_code_cell
 
 from tools.errors import BookError
 from tools.source.chapters import SETUP, Chapter
+from tools.source.code import syntax_tree
 from tools.source.files import read_text
 from tools.source.notebooks import tags
 from tools.source.repository import Repository
@@ -169,12 +169,12 @@ def imported_modules(chapter: Chapter) -> set[str]:
     modules = set()
     for cell in chapter.code_cells:
         if SETUP not in tags(cell):
-            modules |= {name.partition(".")[0] for name in _imports(cell.source)}
+            modules |= {name.partition(".")[0] for name in _imports(syntax_tree(chapter, cell))}
     return modules - set(sys.stdlib_module_names) - KERNEL
 
 
-def _imports(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(TransformerManager().transform_cell(source))):
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
