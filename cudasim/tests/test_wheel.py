@@ -68,7 +68,7 @@ def test_what_the_wheel_holds(wheel):
     src, inherit = PACKAGE.parent, PACKAGE / "inherit"  # the latter is for checkouts
     paths = (path for path in PACKAGE.rglob("*.py") if path.parent != inherit)
     modules = {path.relative_to(src).as_posix() for path in paths}
-    assert modules | {"cudasim/bin/nvidia-smi", "cudasim/bin/nvidia-smi.cmd"} <= names
+    assert modules | {f"cudasim/backends/cuda/bin/nvidia-smi{end}" for end in ("", ".cmd")} <= names
     assert {name.split("/")[0] for name in names} == {
         "cudasim",
         "cudasim.pth",

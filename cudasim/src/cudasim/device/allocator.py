@@ -32,24 +32,8 @@ class Segment:
 class Counts:
     """How many blocks and bytes there are, were at most, and have ever been."""
 
-    __slots__ = (
-        "before",
-        "blocks",
-        "blocks_peak",
-        "blocks_taken",
-        "requested",
-        "requested_peak",
-        "requested_taken",
-        "reserved",
-        "reserved_peak",
-        "reserved_taken",
-        "segments",
-        "segments_peak",
-        "segments_taken",
-        "used",
-        "used_peak",
-        "used_taken",
-    )
+    NAMES = ("blocks", "used", "requested", "segments", "reserved")
+    __slots__ = ("before", *(name + end for name in NAMES for end in ("", "_peak", "_taken")))
 
     def __init__(self) -> None:
         """Nothing yet."""
@@ -94,12 +78,12 @@ class Counts:
 
     def reset_peaks(self) -> None:
         """Restart the peaks from what there is now."""
-        for name in ("blocks", "used", "requested", "segments", "reserved"):
+        for name in self.NAMES:
             setattr(self, f"{name}_peak", getattr(self, name))
 
     def reset_totals(self) -> None:
         """Count what is taken and freed from now on."""
-        for name in ("blocks", "used", "requested", "segments", "reserved"):
+        for name in self.NAMES:
             self.before[name] = (getattr(self, f"{name}_taken"), getattr(self, name))
 
     def stat(self, name: str) -> dict[str, int]:

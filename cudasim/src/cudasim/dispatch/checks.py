@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cudasim.dispatch.arguments import named_tensors
 from cudasim.dispatch.native_functions import checking_kernel
-from cudasim.dispatch.tags import CPU, SCRATCH, TAG, device_of, gpu_of, storage_of
+from cudasim.dispatch.tags import CPU, device_of, gpu_of, is_scratch
 from cudasim.session import session
 
 # Composites whose check is made by an operator that they call: that one, and what it calls
@@ -67,7 +67,7 @@ def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
     named = [
         (argument, tensor)
         for argument, tensor in named_tensors(func, args, kwargs)
-        if getattr(storage_of(tensor), TAG, None) is not SCRATCH  # C++'s scratch has no device yet
+        if not is_scratch(tensor)  # C++'s scratch has no device yet
     ]
     if any(tensor.is_meta for _, tensor in named):
         return _with_meta(named)

@@ -10,16 +10,7 @@ from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.placement import make_on, run, settle
-from cudasim.dispatch.tags import (
-    SCRATCH,
-    TAG,
-    device_of,
-    gpu_of,
-    is_scratch,
-    put,
-    recount,
-    storage_of,
-)
+from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, recount, storage_of
 from cudasim.session import session
 
 aten = torch.ops.aten
@@ -149,7 +140,7 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     """
     target, source = args[:2]
     theirs = storage_of(source) if isinstance(source, Tensor) else source
-    if not target.is_meta and getattr(storage_of(target), TAG, None) is not SCRATCH:
+    if not target.is_meta and not is_scratch(target):
         here, there = storage_of(target).device, theirs.device
         if here != there:
             raise RuntimeError(

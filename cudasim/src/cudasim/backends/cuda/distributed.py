@@ -18,7 +18,7 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.rules import rule
-from cudasim.dispatch.tags import SCRATCH, TAG, gpu_of, put, storage_of
+from cudasim.dispatch.tags import gpu_of, is_scratch, put
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -259,7 +259,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     if len(found) == 1:
         (gpu,) = found
         for tensor in tensors:
-            if getattr(storage_of(tensor), TAG, None) is SCRATCH:
+            if is_scratch(tensor):
                 put(tensor, gpu)
     if func in FLAT and found and all(tensor.is_contiguous() for tensor in args[:2]):
         args = (*(tensor.view(-1) for tensor in args[:2]), *args[2:])

@@ -4,7 +4,7 @@ All in which the types differ is an attribute or a method here, so that no other
 names of types. What only one of them has, such as `torch.mps`, is in `backends`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +22,8 @@ class DeviceType:
     usual = 2  # how many are simulated if a program does not say
     card: str  # which card is simulated if a program does not say
 
-    missing: dict[str, str] = {}  # noqa: RUF012  (types of numbers that it lacks -> its error)
+    missing: ClassVar[dict[str, str]] = {}  # dtypes that it lacks -> the error
+    memory_in_use = memory_advice = ""  # sentences in the error of a card that is full
     kernel_suffix: str | None = None  # what replaces `cpu` in names of kernels, where it is known
     has_cudnn = False
     has_slow_convolution = True  # a kernel of that name, which errors name
@@ -58,12 +59,28 @@ class DeviceType:
         return self.key + name.rpartition(".")[2].removesuffix("Tensor") + "Type"
 
     def out_of_memory(self, memory: "Memory", size: int) -> RuntimeError:
-        """The error for a segment of `size` bytes for which `memory` has no room."""
-        raise NotImplementedError
+        """The error for a segment of `size` bytes for which `memory` has no room.
+
+        As in c10/cuda/CUDACachingAllocator.cpp and c10/xpu/XPUCachingAllocator.cpp.
+        """
+        import torch
+
+        used, reserved = memory.counts.used, memory.counts.reserved
+        limit = f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""
+        in_use = self.memory_in_use.format(in_units(reserved))
+        return torch.OutOfMemoryError(
+            f"{self.key} out of memory. Tried to allocate {in_units(size)}. GPU {memory.index} has "
+            f"a total capacity of {in_units(memory.size)} of which "
+            f"{in_units(memory.size - reserved)} is free. {in_use}{limit}Of the allocated memory "
+            f"{in_units(used)} is allocated by PyTorch, and {in_units(reserved - used)} is "
+            f"reserved by PyTorch but unallocated. {self.memory_advice}"
+        )
 
     def no_such_device(self, index: int, count: int) -> RuntimeError:
-        """The error for device `index` of `count`."""
-        raise NotImplementedError
+        """The error for device `index` of `count`, as in c10/xpu/XPUFunctions.h."""
+        return RuntimeError(
+            f"The device index is out of range. It must be in [0, {count}), but got {index}."
+        )
 
     def disagreement(
         self, name: str, devices: list[tuple[str, "torch.device"]]
@@ -88,8 +105,3 @@ def in_units(size: int) -> str:
         if size <= 1024:
             return f"{size:.2f} {unit}"
     return f"{size / 1024:.2f} GiB"
-
-
-def allowed(memory: "Memory") -> str:
-    """What an error says of a limit below the size of the card."""
-    return f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""

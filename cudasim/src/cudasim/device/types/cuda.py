@@ -1,11 +1,6 @@
 """NVIDIA's GPUs, and the results of their runtime: the errors that PyTorch makes of them."""
 
-from typing import TYPE_CHECKING
-
-from cudasim.device.types.base import DeviceType, allowed, in_units
-
-if TYPE_CHECKING:
-    from cudasim.device.allocator import Memory
+from cudasim.device.types.base import DeviceType
 
 SUCCESS, INVALID_DEVICE, INVALID_HANDLE = 0, 101, 400
 
@@ -47,6 +42,13 @@ class CUDA(DeviceType):
 
     name, key, number, card = "cuda", "CUDA", 1, "T4"
     kernel_suffix = "cuda"
+    memory_in_use = "Including non-PyTorch memory, this process has {} memory in use. "
+    memory_advice = (
+        "If reserved but unallocated memory is large try setting "
+        "PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation "
+        "for Memory Management  "
+        "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+    )
     has_cudnn = True
 
     def word(self, number: int) -> str:
@@ -56,23 +58,6 @@ class CUDA(DeviceType):
     def tensor_type(self, name: str) -> str:
         """How C++ prints the type that Python calls `name`: the same."""
         return name
-
-    def out_of_memory(self, memory: "Memory", size: int) -> RuntimeError:
-        """As in c10/cuda/CUDACachingAllocator.cpp."""
-        import torch
-
-        used, reserved = memory.counts.used, memory.counts.reserved
-        return torch.OutOfMemoryError(
-            f"CUDA out of memory. Tried to allocate {in_units(size)}. GPU {memory.index} has a "
-            f"total capacity of {in_units(memory.size)} of which "
-            f"{in_units(memory.size - reserved)} is free. Including non-PyTorch memory, this "
-            f"process has {in_units(reserved)} memory in use. {allowed(memory)}Of the allocated "
-            f"memory {in_units(used)} is allocated by PyTorch, and {in_units(reserved - used)} is "
-            "reserved by PyTorch but unallocated. If reserved but unallocated memory is large try "
-            "setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
-            "documentation for Memory Management  "
-            "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
-        )
 
     def no_such_device(self, index: int, count: int) -> RuntimeError:
         """That of the runtime."""

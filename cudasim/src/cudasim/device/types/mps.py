@@ -5,7 +5,7 @@ The texts are those of `aten/src/ATen/mps/EmptyTensor.cpp`, `MPSAllocator.mm` th
 """
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from cudasim.device.types.base import DeviceType, in_units
 
@@ -29,7 +29,7 @@ class MPS(DeviceType):
 
     name, key, number, card = "mps", "MPS", 13, "M1"
     most = usual = 1
-    missing = {  # noqa: RUF012
+    missing: ClassVar[dict[str, str]] = {
         "torch.float64": "Cannot convert a MPS Tensor to float64 dtype as the MPS framework "
         "doesn't support float64. Please use float32 instead.",
         "torch.complex128": "Trying to convert ComplexDouble to the MPS backend but it does not "
