@@ -4,6 +4,7 @@ Each page is opened once, and examined light and dark, wide and narrow. For each
 page with the fault shows that the check notices it.
 """
 
+import base64
 import gzip
 import os
 import shutil
@@ -300,11 +301,18 @@ def test_a_search_that_finds_nothing_is_noticed(browser, site, tmp_path):
         assert CHAPTER not in results(page, WORD)
 
 
-WHOLE = """<!doctype html><html lang="en"><head><title>A page</title>
+FONT = ROOT / "book" / "static" / "fonts" / "text-latin.woff2"
+WHOLE = f"""<!doctype html><html lang="en"><head><title>A page</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="description" content="A page without a fault."><link rel="icon" href="icon.svg">
-</head><body style="font-family: 'Book Text'"><main><h1>A page</h1>
-<img src="icon.svg" alt="A square" width="20" height="10"></main></body></html>"""
+<style>@font-face {{
+  font-family: "Book Text";
+  src: url(data:font/woff2;base64,{base64.b64encode(FONT.read_bytes()).decode()});
+}}</style></head><body hidden style="font-family: 'Book Text'"><main><h1>A page</h1>
+<img src="icon.svg" alt="A square" width="20" height="10"></main>
+<script>
+  document.fonts.load("1em 'Book Text'").then(() => {{ document.body.hidden = false }});
+</script></body></html>"""
 ICON = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><path d="M0 0h9v9"/></svg>'
 CUT = '<p style="width: 3em; overflow: hidden; white-space: nowrap">A long line of text</p>'
 LATE = """<script>setTimeout(() => {
@@ -316,7 +324,12 @@ LATE = """<script>setTimeout(() => {
     [
         (violations, "</main>", '<p style="color: #aaa">Faint</p></main>', "color-contrast"),
         (violations, "<main>", "<p>Outside</p><main>", "region"),
-        (violations, "</main>", '<button aria-label="Do">Go</button></main>', "label-content"),
+        (
+            violations,
+            "</main>",
+            '<button style="font: inherit" aria-label="Do">Go</button></main>',
+            "label-content",
+        ),
         (overflows, "</main>", '<p style="width: 2000px">Wide</p></main>', "page: 20"),
         (overflows, "</main>", f"{CUT}</main>", "cut off"),
         (head_faults, "<title>A page</title>", "", "no title"),

@@ -112,6 +112,14 @@ def test_the_fonts_are_cut_from_the_pinned_packages():
     assert set(re.findall(r"url\((.*?)\)", sheet)) == files
 
 
+def test_every_family_of_fonts_is_asked_for():
+    families = [
+        set(re.findall(r'"(Book [^"]+)"', (ROOT / "book" / "static" / sheet).read_text()))
+        for sheet in ("fonts/fonts.css", "book.css")
+    ]
+    assert families[0] == families[1]
+
+
 def test_no_drawing_that_is_an_image_has_text(site):
     images = [*site.glob("_images/*.svg"), *site.glob("_static/*.svg")]
     assert images and [path.name for path in images if "<text" in path.read_text()] == []
