@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import sync_playwright
 
-QUIET = (  # Chromium itself asks other hosts unless it is told not to
+QUIET = (  # Chromium itself asks other hosts unless it is asked not to
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",

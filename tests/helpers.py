@@ -54,7 +54,7 @@ def prose(id, source):
 
 def notebook(*cells, **metadata):
     made = new_notebook(metadata={"hardware": HARDWARE, "language_info": PYTHON} | metadata)
-    made.cells = list(cells)  # not through new_notebook: it would mend an id that is there twice
+    made.cells = list(cells)  # not through new_notebook: it would rename an id that is there twice
     return made
 
 
@@ -66,7 +66,7 @@ def write(root, name, *cells, **metadata):
 
 
 def read(path) -> NotebookNode:
-    """A notebook as it is: `nbformat.read` would mend an id that is there twice."""
+    """A notebook as it is: `nbformat.read` would rename an id that is there twice."""
     return nbformat.v4.reads(path.read_text(encoding="utf-8"))
 
 

@@ -159,7 +159,7 @@ def remove(folder: Path) -> None:
 
 
 def make(folder: Path, keep_python: bool) -> None:
-    """Make an empty environment, with the Python of `.venv` where that is to be kept.
+    """Make an empty environment, with the Python of `.venv` if that should stay.
 
     Raises SetupError if the disk is too small, or the Python unfit.
     """

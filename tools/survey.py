@@ -29,7 +29,7 @@ def record_survey(root: Path) -> None:
         if run.returncode:
             raise BookError("cudasim/: the survey found failures, named above; nothing is written")
         found = json.loads(verdicts.read_text(encoding="utf-8"))
-    kept = {
+    summary = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "hardware": f"{processor()}, {os.cpu_count()} cores",
         "torch": found["torch"],
@@ -41,4 +41,4 @@ def record_survey(root: Path) -> None:
             if verdict["outcome"] == "expected"
         ],
     }
-    write_json(root / SURVEY, kept, root)
+    write_json(root / SURVEY, summary, root)

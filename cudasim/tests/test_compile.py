@@ -25,14 +25,14 @@ def net():
 
 
 @pytest.fixture
-def told():
+def said():
     """Compile something, so that the warning is given before the test."""
     with pytest.warns(UserWarning, match="generates no code for simulated GPUs"):
         torch.compile(lambda x: x)
 
 
 @pytest.mark.parametrize("backend", ["inductor", "eager", "aot_eager"])
-def test_compiled_modules_compute_on_the_gpu(backend, told):
+def test_compiled_modules_compute_on_the_gpu(backend, said):
     plain = net().cuda(1)
     fast = torch.compile(plain, backend=backend, fullgraph=True)
     x = torch.rand(3, 4, device="cuda:1")
@@ -43,7 +43,7 @@ def test_compiled_modules_compute_on_the_gpu(backend, told):
     assert next(iter(fast.state_dict())) == "_orig_mod.0.weight"  # as a compiled module's
 
 
-def test_compiled_functions_obey_devices(told):
+def test_compiled_functions_obey_devices(said):
     @torch.compile
     def add(x, y):
         return x + y
@@ -59,25 +59,25 @@ def test_compiled_functions_obey_devices(told):
         add(x, x.cuda(0))
 
 
-def test_a_module_compiles_itself(told):
+def test_a_module_compiles_itself(said):
     module = net().cuda()
     module.compile()
     assert module(torch.ones(1, 4, device="cuda")).device == GPU0
     torch._dynamo.reset()
 
 
-def test_the_warning_is_given_once(told):
+def test_the_warning_is_given_once(said):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.compile(lambda x: x)
 
 
-def test_a_backend_that_does_not_exist_is_refused_as_ever(told):
+def test_a_backend_that_does_not_exist_is_refused_as_ever(said):
     with pytest.raises(RuntimeError, match="Invalid backend: 'nonsense'"):
         torch.compile(lambda x: x, backend="nonsense")
 
 
-def test_after_leaving_torch_compiles_again(told):
+def test_after_leaving_torch_compiles_again(said):
     graphs = []
 
     def backend(graph, inputs):

@@ -534,7 +534,7 @@ class Program:
     """A random program on two GPUs and the CPU, run beside its twin on the CPU alone.
 
     `values` holds (tensor, its twin, where it must be); the last follows a model of four
-    lines: a move goes where it is told, all else stays where its operands are.
+    lines: a move goes where it is said, all else stays where its operands are.
     """
 
     def __init__(self, seed):

@@ -150,7 +150,7 @@ def test_training_in_two_processes(tmp_path):
     ]
 
 
-def test_a_worker_that_fails_is_told(tmp_path):
+def test_a_worker_that_fails_is_reported(tmp_path):
     got = launch(tmp_path, "\n    sys.exit(3 * rank)\n")
     assert got.returncode == 1 and "exitcode  : 3" in got.stderr
 

@@ -86,10 +86,10 @@ def test_a_legacy_file_names_them_too(two_gpus):
 def test_the_file_differs_from_the_cpus_in_its_places_alone(two_gpus):
     on_gpu = zipfile.ZipFile(io.BytesIO(saved(x=torch.ones(3, device="cuda"))))
     on_cpu = zipfile.ZipFile(io.BytesIO(saved(x=torch.ones(3))))
-    told = on_gpu.read("archive/data.pkl")
+    said = on_gpu.read("archive/data.pkl")
     plain = on_cpu.read("archive/data.pkl")
     # BINUNICODE: the letter X, the length in four bytes, the text
-    assert told.replace(b"X\x06\x00\x00\x00cuda:0", b"X\x03\x00\x00\x00cpu") == plain
+    assert said.replace(b"X\x06\x00\x00\x00cuda:0", b"X\x03\x00\x00\x00cpu") == plain
 
 
 @FORMATS

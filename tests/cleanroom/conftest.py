@@ -13,8 +13,8 @@ def pytest_terminal_summary(terminalreporter):
     reports = [
         report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)
     ]
-    told = sorted({(name, text) for report in reports for name, text in report.user_properties})
-    if told:
+    said = sorted({(name, text) for report in reports for name, text in report.user_properties})
+    if said:
         terminalreporter.section("clean rooms")
-        for name, text in told:
+        for name, text in said:
             terminalreporter.line(f"{name}: {text}")

@@ -1,4 +1,4 @@
-"""Figures are sound SVG, told in words, and carried by the chapters in their last version."""
+"""Figures are sound SVG, described in words, and carried by the chapters in their last version."""
 
 import base64
 import io
@@ -199,7 +199,7 @@ def foreign_png(root):
 
 
 @pytest.mark.parametrize("fault", [broken_svg, missing_svg, foreign_png])
-def test_faulty_figure_is_told_in_one_line(drawn_book, fault):
+def test_faulty_figure_is_one_line(drawn_book, fault):
     file = fault(drawn_book)
     run = run_tool(drawn_book, "figures")
     assert run.returncode == 1

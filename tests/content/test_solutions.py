@@ -102,7 +102,7 @@ WRONG = {
     ("copying-between-devices", 1): "new = {'Z.to(Z.device)': True, "
     "'Z.to(Z.device, copy=True)': True, 'Z.cpu()': True, 'Z.clone()': True, "
     "'Z.to(torch.float64)': True}",
-    ("copying-between-devices", 2): "pass",  # the chapter's own, which the exercise mends
+    ("copying-between-devices", 2): "pass",  # the chapter's own, which the exercise corrects
     ("neural-networks-on-gpus", 1): "moves = dict.fromkeys("
     "['parameter', 'buffer', 'plain', 'gradient', 'optimizer'], True)",
     ("neural-networks-on-gpus", 2): """

@@ -1,4 +1,4 @@
-"""The site in a browser: it asks nobody else, nothing fails, formulas can be seen."""
+"""The site in a browser: nothing fails, no other host is asked, formulas can be seen."""
 
 import pytest
 from browsing import opened

@@ -81,7 +81,7 @@ def edit(root, old, new):
     path.write_text(path.read_text().replace(old, new))
 
 
-# What Sphinx is told of a page: how it is made is tried in test_merge.py.
+# What Sphinx is given of a page: how it is made is tested in test_merge.py.
 
 
 def shown(root, folder, name, text):
@@ -375,7 +375,7 @@ def test_the_survey_is_told_with_its_exceptions(root):
 
 
 @pytest.mark.parametrize("tex", [r"\gone", r"\frac{1"])
-def test_a_formula_that_cannot_be_drawn_is_told(tex, caplog):
+def test_a_formula_that_cannot_be_drawn_is_reported(tex, caplog):
     draw(nodes.math(tex, tex), inline=True)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 

@@ -1,4 +1,4 @@
-"""Cards: what the GPUs of a machine are asked, and what is told where they will not do."""
+"""Cards: what the GPUs of a machine are asked, and what is said where they do not suffice."""
 
 import contextlib
 import io
@@ -131,7 +131,7 @@ def runs(card, **hardware):
     return [run.card for run in card_runs([chapter], None, card)]
 
 
-def test_a_card_with_too_little_free_memory_is_told_in_one_line():
+def test_a_card_with_too_little_free_memory_is_one_line():
     card = {"free": [20 * 2**30, int(7.5 * 2**30)]}
     with pytest.raises(BookError) as error:
         runs(card, gpu_memory=8)

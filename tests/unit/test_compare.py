@@ -123,7 +123,7 @@ def test_a_recording_that_was_edited_by_hand_is_refused(on_h100, compared):
     assert compared == []
 
 
-def test_without_nbval_that_is_told(on_h100, monkeypatch):
+def test_without_nbval_that_is_reported(on_h100, monkeypatch):
     monkeypatch.setattr(module, "execute", lambda *arguments, keep: None)
     monkeypatch.setattr(provenance, "_installed", lambda package: package != "nbval")
     with pytest.raises(BookError) as error:

@@ -501,5 +501,5 @@ def test_script_and_makefile_agree_where_the_interpreter_is(
     module = load(bare)
     monkeypatch.setattr(module, "WINDOWS", windows)
     assert module.python_of(Path(".venv")) == Path(python)
-    # `OS` is what Windows tells make of itself
+    # `OS` is a variable that Windows sets
     assert f"{python} -m tools book" in dry_run(f"OS={system}", "book")

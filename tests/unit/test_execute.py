@@ -67,7 +67,7 @@ def start_with(root, *argv):
 
 
 @pytest.mark.parametrize("argv", [("python", "-c", "raise SystemExit(3)"), ("no-such-program",)])
-def test_kernel_that_does_not_start_is_told_in_one_line(recorded_book, argv):
+def test_kernel_that_does_not_start_is_one_line(recorded_book, argv):
     before = contents(recorded_book / "outputs")
     start_with(recorded_book, *argv)
     with pytest.raises(BookError) as error:
@@ -76,7 +76,7 @@ def test_kernel_that_does_not_start_is_told_in_one_line(recorded_book, argv):
     assert contents(recorded_book / "outputs") == before
 
 
-def test_kernel_that_dies_in_a_cell_is_told_in_one_line(recorded_book):
+def test_kernel_that_dies_in_a_cell_is_one_line(recorded_book):
     before = contents(recorded_book / "outputs")
     edit(recorded_book, "second", "sum", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     with pytest.raises(BookError) as error:
@@ -157,9 +157,7 @@ def test_where_nothing_can_be_written_nothing_is_executed(small_book):
     assert not (small_book / "_build" / "html").exists()
 
 
-def test_a_full_disk_is_told_in_one_line_and_finished_recordings_stay(
-    small_book, executed, monkeypatch
-):
+def test_a_full_disk_is_one_line_and_finished_recordings_stay(small_book, executed, monkeypatch):
     write_text = Path.write_text
 
     def full(path, *arguments, **options):

@@ -34,9 +34,9 @@ def tables(root):
 
 def answer(root, name="h100", **changed):
     """Let a card have answered three programs; `changed` are facts about it."""
-    told = {each: {"code": programs()[each].code, "answer": 1} for each in ANSWERED}
+    said = {each: {"code": programs()[each].code, "answer": 1} for each in ANSWERED}
     facts = {"card": "NVIDIA H100", "gpus": 1, "torch": "2.11.0", "cuda": "12.8"}
-    facts |= {"date": "2026-11-21", "programs": told} | changed
+    facts |= {"date": "2026-11-21", "programs": said} | changed
     path = root / "cudasim" / "fidelity" / "answers" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(facts))

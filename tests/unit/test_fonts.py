@@ -39,7 +39,7 @@ def test_another_package_in_its_place_is_refused(package, tmp_path):
     assert_one_line(str(error.value), "_build/fonts/someone-letters-1.0.tgz: ", "delete it")
 
 
-def test_a_package_that_cannot_be_fetched_is_told(package, tmp_path, monkeypatch):
+def test_a_package_that_cannot_be_fetched_is_reported(package, tmp_path, monkeypatch):
     package.unlink()
     monkeypatch.setenv("PATH", "")
     with pytest.raises(BookError) as error:

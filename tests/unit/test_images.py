@@ -34,7 +34,7 @@ def written(folder, uri):
 
 
 @pytest.fixture
-def told(monkeypatch):
+def said(monkeypatch):
     """The warnings of the extension."""
     texts = []
     tell = images.logger
@@ -52,20 +52,20 @@ def test_an_image_gets_its_size(tmp_path):
 
 
 @pytest.mark.parametrize("uri", ["torn.png", "https://example.org/a.png"])
-def test_an_image_without_a_size_is_told(tmp_path, told, uri):
+def test_an_image_without_a_size_is_reported(tmp_path, said, uri):
     (tmp_path / "torn.png").write_bytes(b"no image")
     written(tmp_path, uri)
-    assert told[0] == f"image without a size that can be told: {uri}"
+    assert said[0] == f"image whose size cannot be read: {uri}"
 
 
-def test_a_drawing_with_text_becomes_part_of_the_page(tmp_path, told):
+def test_a_drawing_with_text_becomes_part_of_the_page(tmp_path, said):
     (tmp_path / "a.svg").write_text(DRAWING)
     writer = written(tmp_path, "a.svg")
     page = BeautifulSoup("".join(writer.body), "html.parser")
     first, second = page.find_all("svg")
     assert first["role"] == "img" and first["aria-label"] == "A box & more"
     assert (first["width"], first["height"]) == ("90", "40")
-    assert page.find_all(attrs={"font-family": True}) == [] and told == []
+    assert page.find_all(attrs={"font-family": True}) == [] and said == []
     for drawing in (first, second):
         own = drawing.pattern["id"]
         assert drawing.rect["fill"] == f"url(#{own})" and drawing.use["href"] == f"#{own}"
@@ -73,7 +73,7 @@ def test_a_drawing_with_text_becomes_part_of_the_page(tmp_path, told):
     assert writer.builder.images == {}  # nothing asks for the file
 
 
-def test_a_drawing_with_style_of_its_own_is_told(tmp_path, told):
+def test_a_drawing_with_style_of_its_own_is_reported(tmp_path, said):
     (tmp_path / "a.svg").write_text(DRAWING.replace("<rect", "<style>* { fill: red }</style><rect"))
     written(tmp_path, "a.svg")
-    assert told[0] == "style in a drawing would be the page's: a.svg"
+    assert said[0] == "style in a drawing would be the page's: a.svg"

@@ -306,7 +306,7 @@ def test_broken_file_gets_one_line_that_names_it(linked_book, name, text, part):
         ([prose("title", "# A"), code("links", "x = 1")], "a code cell has the id 'links'"),
     ],
 )
-def test_chapter_that_cannot_take_the_cells_is_told(linked_book, cells, part):
+def test_chapter_that_cannot_take_the_cells_is_reported(linked_book, cells, part):
     path = write(linked_book, "first", *cells)
     before = path.read_bytes()
     with pytest.raises(BookError, match=part):

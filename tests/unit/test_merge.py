@@ -197,7 +197,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("runner", "fault"), CASES)
-def test_a_fault_is_told_in_one_line_and_there_is_no_page(root, runner, fault):
+def test_a_fault_is_one_line_and_there_is_no_page(root, runner, fault):
     fault(root, runner)
     with pytest.raises(BookError) as error:
         chapter_page("renamed" if fault is rename_chapter else "first", root)
@@ -219,7 +219,7 @@ def test_a_runner_for_some_chapters_only_is_not_missed_in_the_others(root):
         chapter_page("second", root)
 
 
-def test_a_chapter_of_no_runner_is_told_in_one_line(root):
+def test_a_chapter_of_no_runner_is_one_line(root):
     """Without outputs its page would be wrong, whatever was recorded before."""
     for runner in ("cpu", "simulated"):
         copy_kernel(root, runner, metadata={"runner": {"chapters": ["second"]}})

@@ -33,7 +33,7 @@ def requirements(path):
 
 
 def stale(root):
-    """What `make pins` would change, as far as that can be told without a network."""
+    """What `make pins` would change, as far as that can be known without a network."""
     named, compiled = requirements(root / NAMED), requirements(root / PINS[0])
     faults = [name for name in named if name not in compiled]
     for name, (pin, comment) in compiled.items():

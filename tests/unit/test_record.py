@@ -131,7 +131,7 @@ def test_record_executes_the_chapters_that_are_named(small_book):
         ([], ["Makefile: ", "RUNNER=cpu"]),
     ],
 )
-def test_unknown_names_are_told_in_one_line(small_book, arguments, parts):
+def test_unknown_names_are_one_line(small_book, arguments, parts):
     copy_kernel(small_book, "cpu", "extra", metadata={"runner": {"chapters": ["second"]}})
     run = run_tool(small_book, "record", *arguments)
     assert run.returncode == 1

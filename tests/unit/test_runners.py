@@ -67,7 +67,7 @@ def test_an_unknown_runner_is_told_with_those_there_are(small_book):
         '{"argv": [], "metadata": {"runner": "cpu"}}',
     ],
 )
-def test_broken_kernel_json_is_told_in_one_line(small_book, text):
+def test_broken_kernel_json_is_one_line(small_book, text):
     (small_book / "kernels" / "cpu" / "kernel.json").write_text(text)
     with pytest.raises(BookError) as error:
         read_runners(small_book)
@@ -189,7 +189,7 @@ def test_on_gpus_no_environment_is_made_and_none_is_used(target):
         )
         return run.stdout
 
-    told = plan(*target.split(), "PYTHON=another-python")
-    assert told.startswith("another-python -m tools ") and len(told.splitlines()) == 1
-    assert ".venv" not in told and "environment" not in told
+    said = plan(*target.split(), "PYTHON=another-python")
+    assert said.startswith("another-python -m tools ") and len(said.splitlines()) == 1
+    assert ".venv" not in said and "environment" not in said
     assert ".venv" in plan("record", "RUNNER=cpu")

@@ -1,4 +1,4 @@
-"""The set-up cell: silent where all is there, one line where something is amiss."""
+"""The set-up cell: silent where all is there, one line where something is wrong."""
 
 import ast
 import shutil
@@ -92,7 +92,7 @@ def old_torch(tmp_path):
 
 @pytest.fixture
 def wheels(tmp_path):
-    """A folder with one package, for a pip that shall ask no network."""
+    """A folder with one package, for a pip that must not use a network."""
     about = "tiny_package-1.0.dist-info"
     files = {
         "tiny_package.py": "here = True\n",
@@ -131,8 +131,8 @@ def test_cell_is_where_readers_and_tools_look_for_it(name):
 
 def test_old_python_gets_its_line():
     faked = "sys.version_info, sys.version = (3, 8, 18), '3.8.18 (main)'"
-    told = run(source_of(), before=faked)
-    assert_one_line(told, "Not ready: Python 3.8.18 is too old, take 3.9 or later")
+    said = run(source_of(), before=faked)
+    assert_one_line(said, "Not ready: Python 3.8.18 is too old, take 3.9 or later")
 
 
 def test_old_pythons_can_read_the_cell():
@@ -158,8 +158,8 @@ def test_lowest_python_is_told_to_readers():
     "simulate, version, lowest", [(False, "2.5.1", "2.6"), (True, "2.9", "2.11")]
 )
 def test_old_torch_gets_its_line(old_torch, simulate, version, lowest):
-    told = run(source_of(simulate=simulate), before=NO_PIP, PYTHONPATH=old_torch(version))
-    assert_one_line(told, f"Not ready: torch {version}", f"take {lowest} or later", str(simulate))
+    said = run(source_of(simulate=simulate), before=NO_PIP, PYTHONPATH=old_torch(version))
+    assert_one_line(said, f"Not ready: torch {version}", f"take {lowest} or later", str(simulate))
 
 
 @pytest.mark.parametrize("version", ["2.6.0", "2.10.0+cu128", "3.0.0a0+gitabc"])
@@ -169,33 +169,33 @@ def test_torch_from_2_6_on_will_do(old_torch, version):
 
 def test_without_a_network_one_line_says_what_is_missing():
     needs = {"torch": "torch", "no_such": "no-such-package"}
-    told = run(
+    said = run(
         source_of(needs=needs),
         PIP_INDEX_URL="http://127.0.0.1:9/simple",
         PIP_CONFIG_FILE="/dev/null",
     )
-    first, last = told.splitlines()
+    first, last = said.splitlines()
     assert first == "Set-up: installing no-such-package"
     assert_one_line(last, "Not ready: no no-such-package.", "Is the network on?", "pip says: ERROR")
 
 
 def test_where_nothing_can_be_written_one_line_says_so(wheels, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "room"], check=True)
-    told = plain(
+    said = plain(
         source_of(needs={"tiny_package": "tiny-package"}),
         tmp_path / "room" / "bin" / "python",
         PIP_NO_INDEX="1",
         PIP_FIND_LINKS=wheels,
         PIP_TARGET="/proc/home",  # not even the administrator can write there
     )
-    assert_one_line(told.splitlines()[-1], "Not ready: no tiny-package.", "'/proc/home'")
+    assert_one_line(said.splitlines()[-1], "Not ready: no tiny-package.", "'/proc/home'")
 
 
 def test_python_without_pip_gets_one_line(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     python = tmp_path / "bare" / "bin" / "python"
-    told = plain(source_of(needs={"tiny_package": "tiny-package"}), python)
-    assert_one_line(told.splitlines()[-1], "Not ready: no tiny-package.", "No module named pip")
+    said = plain(source_of(needs={"tiny_package": "tiny-package"}), python)
+    assert_one_line(said.splitlines()[-1], "Not ready: no tiny-package.", "No module named pip")
 
 
 def test_second_run_is_silent_and_a_new_home_is_found(wheels, tmp_path):
@@ -203,7 +203,7 @@ def test_second_run_is_silent_and_a_new_home_is_found(wheels, tmp_path):
     python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
     if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode:
         pytest.skip(f"{python} has no pip")
-    told = plain(
+    said = plain(
         source_of(needs={"tiny_package": "tiny-package"}),
         python,
         times=2,
@@ -214,7 +214,7 @@ def test_second_run_is_silent_and_a_new_home_is_found(wheels, tmp_path):
         PIP_FIND_LINKS=wheels,
         PIP_BREAK_SYSTEM_PACKAGES="1",
     )
-    installing, where = told.splitlines()
+    installing, where = said.splitlines()
     assert installing == "Set-up: installing tiny-package"
     assert Path(where).is_relative_to(tmp_path)
 
@@ -230,22 +230,22 @@ def record(command, **options):
     return subprocess.CompletedProcess(command, 0, "", "")
 subprocess.run = record
 """
-    told = run(
+    said = run(
         source_of(needs={"no_such": "no-such"}), before=recorder, PYTHONPATH=old_torch(version)
     ).splitlines()[1]
-    assert told.startswith("-m pip install --quiet ") and " no-such" in told
-    assert f" torch=={version}" in told and " numpy==" in told and "upgrade" not in told
-    assert (index in told) if index else ("whl" not in told)
+    assert said.startswith("-m pip install --quiet ") and " no-such" in said
+    assert f" torch=={version}" in said and " numpy==" in said and "upgrade" not in said
+    assert (index in said) if index else ("whl" not in said)
 
 
 def test_switch_gives_two_gpus_says_so_once_and_leaves_a_simulation_alone():
     count = "\nimport torch\nprint(torch.cuda.device_count())"
     source = source_of("tensors-on-gpus", simulate=True) + count
-    told = run(source, times=2, PYTHONPATH=SIMULATOR).splitlines()
-    assert len(told) == 3 and "2 simulated GPUs" in told[0] and told[1:] == ["2", "2"]
+    said = run(source, times=2, PYTHONPATH=SIMULATOR).splitlines()
+    assert len(said) == 3 and "2 simulated GPUs" in said[0] and said[1:] == ["2", "2"]
     three = "import cudasim; cudasim.enable(gpus=3, force=True)"
-    told = run(source, before=three, PYTHONPATH=SIMULATOR, CUDASIM_QUIET="1")
-    assert told == "3\n"
+    said = run(source, before=three, PYTHONPATH=SIMULATOR, CUDASIM_QUIET="1")
+    assert said == "3\n"
 
 
 def test_switch_that_is_off_changes_nothing():
@@ -256,8 +256,8 @@ def test_switch_that_is_off_changes_nothing():
 
 def test_gpu_used_before_the_switch_gets_one_line():
     used = "import cudasim, torch; torch.cuda.is_initialized = lambda: True"
-    told = run(source_of(simulate=True), before=used, PYTHONPATH=SIMULATOR)
-    assert_one_line(told, "Not ready: this process has used a real GPU", "Restart")
+    said = run(source_of(simulate=True), before=used, PYTHONPATH=SIMULATOR)
+    assert_one_line(said, "Not ready: this process has used a real GPU", "Restart")
 
 
 def test_needs_are_what_the_chapter_imports():

@@ -68,13 +68,13 @@ def test_cutting_twice_changes_nothing(cut):
     assert {path: path.read_bytes() for path in cut.rglob("*.*")} == once
 
 
-def test_an_icon_that_the_theme_does_not_have_is_told(cut):
+def test_an_icon_that_the_theme_does_not_have_is_reported(cut):
     (cut / "page.html").write_text('<i class="fa-solid fa-sunn"></i>')
     with pytest.raises(ExtensionError, match=r"does not have: fa-sunn$"):
         theme.keep_used_icons(cut)
 
 
-def test_an_icon_that_no_font_has_is_told(cut):
+def test_an_icon_that_no_font_has_is_reported(cut):
     with (cut / "_static" / "fa.css").open("a") as sheet:
         sheet.write('.new:before{content:"\\e999"}')
     with pytest.raises(ExtensionError, match=r"no font of the theme has: e999$"):

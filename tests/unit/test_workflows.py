@@ -126,23 +126,23 @@ CHOICES = {
 
 @pytest.mark.parametrize(("label", "event", "source"), CHOICES)
 def test_gpu_job_runs_where_there_is_a_label_and_says_why_not(tmp_path, label, event, source):
-    """The step itself, run as the runner runs it: its words, and what the job is told."""
+    """The step itself, run as the runner runs it: its words, and what the job is said."""
     if shutil.which("bash") is None:
         pytest.skip("no bash on this machine")
     step = yaml.safe_load(TESTS.read_text(encoding="utf-8"))["jobs"]["gpu-runner"]["steps"][0]
     assert step["env"].keys() == {"LABEL", "EVENT", "FROM"}
-    told = tmp_path / "output"
-    told.touch()
+    said = tmp_path / "output"
+    said.touch()
     given = {"LABEL": label, "EVENT": event, "FROM": source, "GITHUB_REPOSITORY": OWN}
     run = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", step["run"]],
-        env=os.environ | given | {"GITHUB_OUTPUT": str(told)},
+        env=os.environ | given | {"GITHUB_OUTPUT": str(said)},
         capture_output=True,
         text=True,
         check=True,
     )
     reason = CHOICES[label, event, source]
-    assert told.read_text(encoding="utf-8") == ("" if reason else f"label={label}\n")
+    assert said.read_text(encoding="utf-8") == ("" if reason else f"label={label}\n")
     assert reason in run.stdout if reason else run.stdout == ""
 
 

@@ -96,7 +96,7 @@ STAND_INS = {
 def make_fonts(root: Path = ROOT) -> Path:
     """Write the fonts with their style sheet and licence; returns the folder they lie in.
 
-    Packages are kept in `_build/fonts`. Raises BookError if one is not there and cannot be
+    Packages are stored in `_build/fonts`. Raises BookError if one is not there and cannot be
     fetched, or is not the pinned one.
     """
     written, rules = {"LICENSE.md": read_member("source-sans", "LICENSE.md", root)}, []

@@ -1,4 +1,4 @@
-"""Images of pages: drawings with text become part of the page, others are told their size.
+"""Images of pages: drawings with text become part of the page, others get their size.
 
 A page's fonts do not reach into an image, so a drawing would be lettered in whatever font
 the reader's system has. Within the page it has the page's fonts.
@@ -36,7 +36,7 @@ def visit_image(writer: "HTML5Translator", node: nodes.image) -> None:
     path = None if "://" in uri else Path(writer.builder.srcdir, uri)
     size = path and get_image_size(path)
     if size is None:
-        logger.warning("image without a size that can be told: %s", uri, location=node)
+        logger.warning("image whose size cannot be read: %s", uri, location=node)
         type(writer).visit_image(writer, node)
     elif path.suffix == ".svg" and "<text" in (drawing := path.read_text(encoding="utf-8")):
         if "<style" in drawing:
@@ -52,7 +52,7 @@ def visit_image(writer: "HTML5Translator", node: nodes.image) -> None:
 
 
 def inline(drawing: str, alt: str, size: tuple[int, int], prefix: str) -> str:
-    """A drawing as part of a page: in the page's font, told as `alt`, with ids of its own."""
+    """A drawing as part of a page: in the page's font, labelled `alt`, with ids of its own."""
     svg = ElementTree.fromstring(drawing)
     for element in svg.iter():
         element.attrib.pop("font-family", None)

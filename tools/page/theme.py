@@ -1,6 +1,6 @@
 """What the site's theme leaves undone: labels, and fonts of few icons.
 
-What templates can mend lies in `book/templates/`, what a style sheet can in
+What templates can correct lies in `book/templates/`, what a style sheet can in
 `book/static/book.css`. Only the icons are cut from files already written, for only those
 tell which icons the pages show.
 """
@@ -30,7 +30,7 @@ TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browser
 
 
 def setup(app: "Sphinx") -> dict[str, bool]:
-    """Connect the extension to Sphinx; to be set up after the extensions it mends."""
+    """Connect the extension to Sphinx; to be set up after the extensions it corrects."""
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
     app.connect("html-page-context", drop_viewport)
     app.connect("build-finished", lighten)

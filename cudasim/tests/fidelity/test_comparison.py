@@ -45,7 +45,7 @@ def test_listed_differences_differ(path, simulated):
 
 
 @cards
-def test_programs_that_wait_are_told(path, simulated):
+def test_programs_that_wait_are_reported(path, simulated):
     waiting = beside(path, simulated).waiting
     if waiting:
         told = [

@@ -52,9 +52,9 @@ def test_answers_depend_neither_on_order_nor_on_the_card(simulated):
     assert {name: shuffled[name] for name in expected if shuffled[name] != expected[name]} == {}
 
 
-def test_an_error_that_a_program_does_not_expect_is_told():
-    told = running.answer("nowhere.nothing")
-    assert running.unexpected(told) == (
+def test_an_error_that_a_program_does_not_expect_is_reported():
+    said = running.answer("nowhere.nothing")
+    assert running.unexpected(said) == (
         "ModuleNotFoundError: No module named 'fidelity.programs.nowhere'"
     )
     assert running.unexpected({"unexpected": "x", "more": 1}) is None

@@ -73,7 +73,7 @@ def test_an_interrupted_recording_leaves_the_earlier_one(tmp_path, tmp_path_fact
     assert list(tmp_path.iterdir()) == [path] and path.read_text() == "the earlier answers"
 
 
-def test_an_interruption_is_told_in_one_line():
+def test_an_interruption_is_one_line():
     text = """\
     def interrupt(*args):
         raise KeyboardInterrupt
@@ -137,18 +137,18 @@ def test_a_program_that_crashes_or_hangs_is_told_and_the_others_answer():
         "well": lambda: [1],
         "raise": lambda: 1 / 0,
     }
-    told = dict(running.in_processes(tasks, 2))
+    said = dict(running.in_processes(tasks, 2))
     running.SECONDS = 1
-    told |= running.in_processes({"hang": lambda: time.sleep(60)}, 2)
-    print(json.dumps(told))
+    said |= running.in_processes({"hang": lambda: time.sleep(60)}, 2)
+    print(json.dumps(said))
     """
     done = script(text, ".")
     assert done.returncode == 0, done.stderr
-    told = {
+    said = {
         name: each.get("unexpected") if isinstance(each, dict) else each
         for name, each in json.loads(done.stdout).items()
     }
-    assert told == {
+    assert said == {
         "crash": "the process ended with exit code -6",
         "leave": "the process ended with exit code 3",
         "hang": "no answer within 1 s",
