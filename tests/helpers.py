@@ -18,6 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from tools.page.site import SITE, site_builder
 from tools.source.book import Book
+from tools.source.chapters import LANGUAGE
 from tools.source.notebooks import code_cells
 from tools.source.recordings import make_recording, outputs_digest, recording_path
 
@@ -27,7 +28,6 @@ RECORDED = sorted(  # (runner or card, chapter)
     (path.parent.name, path.stem) for path in (ROOT / "outputs").glob("*/*.ipynb")
 )
 HARDWARE = {"gpus": [0, 1, 2]}
-PYTHON = {"name": "python", "pygments_lexer": "ipython3"}
 CARD = "2xsimulated-gpu-t4"  # the folder of what the stand-in for real GPUs prints
 WHERE = """\
 import torch
@@ -53,7 +53,7 @@ def prose(id, source):
 
 
 def notebook(*cells, **metadata):
-    made = new_notebook(metadata={"hardware": HARDWARE, "language_info": PYTHON} | metadata)
+    made = new_notebook(metadata={"hardware": HARDWARE} | deepcopy(LANGUAGE) | metadata)
     made.cells = list(cells)  # not through new_notebook: it would rename an id that is there twice
     return made
 

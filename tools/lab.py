@@ -35,10 +35,15 @@ def _environment(folder: Path) -> Path:
     print(f"Installing {JUPYTERLAB}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
-    site = sysconfig.get_path("purelib", vars={"base": str(folder)})
-    Path(site, "book.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    link = Path(packages_of(folder), "book.pth")
+    link.write_text(packages_of(Path(sys.prefix)) + "\n", encoding="utf-8")
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", JUPYTERLAB]
     if subprocess.run(pip).returncode:
         raise BookError(f"{JUPYTERLAB}: pip could not install it (see above); then run again")
     stamp.write_text(JUPYTERLAB)
     return python
+
+
+def packages_of(environment: Path) -> str:
+    """The folder of an environment that packages are installed into."""
+    return sysconfig.get_path("purelib", "venv", vars={"base": str(environment)})

@@ -1,0 +1,53 @@
+"""JupyterLab is installed beside `.venv`, not into it, and sees the runners."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools import lab
+from tools.errors import BookError
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """The commands that are run instead of pip and JupyterLab, with their variables."""
+    run = []
+
+    def pretend(command, **options):
+        run.append((list(map(str, command)), options.get("env") or {}))
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(lab.subprocess, "run", pretend)
+    return run
+
+
+def test_lab_sees_the_packages_and_the_runners(tmp_path, commands, monkeypatch):
+    monkeypatch.setattr(lab.venv, "create", lambda folder, with_pip: _make(folder))
+    lab.open_lab(tmp_path)
+    (install, _), (start, variables) = commands
+    assert install[-1] == lab.JUPYTERLAB and install[0].startswith(str(tmp_path / "_build"))
+    assert start[1:] == ["-m", "jupyterlab", str(tmp_path / "notebooks")]
+    assert variables["JUPYTER_PATH"] == str(tmp_path)
+    assert variables["PATH"].startswith(str(Path(sys.executable).parent))
+    (link,) = (tmp_path / "_build" / "lab").rglob("book.pth")
+    assert "site-packages" in link.read_text()
+    lab.open_lab(tmp_path)
+    assert len(commands) == 3  # installed once
+
+
+def test_an_install_that_fails_is_one_line_and_is_tried_again(tmp_path, commands, monkeypatch):
+    monkeypatch.setattr(lab.venv, "create", lambda folder, with_pip: _make(folder))
+    failed = subprocess.CompletedProcess([], 1)
+    monkeypatch.setattr(lab.subprocess, "run", lambda command, **options: failed)
+    with pytest.raises(BookError, match="pip could not install it"):
+        lab.open_lab(tmp_path)
+    assert not (tmp_path / "_build" / "lab" / "pin").exists()
+
+
+def _make(folder):
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    for path in (python, lab.Path(lab.packages_of(folder)) / "there"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()

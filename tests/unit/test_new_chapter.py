@@ -1,0 +1,53 @@
+"""A new chapter keeps every rule, runs, and is one of the book at once."""
+
+import pytest
+from helpers import ROOT, assert_one_line, code, contents, prose, read, run_tool, write
+
+from tools.source.book import Book
+from tools.source.rules import broken_rules
+
+
+@pytest.fixture
+def book(small_book):
+    """A tiny book with what the cells of a new chapter are made from."""
+    (small_book / "cudasim").mkdir()
+    for name in ("_config.yml", "README.md", "cudasim/pyproject.toml"):
+        (small_book / name).write_bytes((ROOT / name).read_bytes())
+    write(small_book, "second", prose("title", "# Second"), code("setup", "", tags=["setup"]))
+    return small_book
+
+
+def test_a_new_chapter_keeps_every_rule_and_is_listed(book):
+    run = run_tool(book, "chapter", "streams-and-events")
+    assert (run.returncode, run.stdout) == (
+        0,
+        "notebooks/streams-and-events.ipynb: made, and listed in _toc.yml; open it with "
+        "'make lab'\n",
+    ), run.stderr
+    made = Book(book)
+    assert list(made.chapters) == ["first", "second", "streams-and-events"]
+    chapter = made.chapters["streams-and-events"]
+    assert chapter.title == "Streams and events"
+    assert [cell.id for cell in chapter.setup_cells] == ["switch", "setup"]
+    assert "[Streams and events](notebooks/streams-and-events.ipynb)" in (
+        book / "README.md"
+    ).read_text(encoding="utf-8")
+    assert broken_rules(chapter, ROOT) == []
+
+
+def test_a_new_chapter_runs_from_its_first_cell_to_its_last(book):
+    assert run_tool(book, "chapter", "new").returncode == 0
+    run = run_tool(book, "record", "cpu", "--chapters", "new")
+    assert run.returncode == 0, run.stderr
+    printed = {cell.id: cell.outputs for cell in read(book / "outputs/cpu/new.ipynb").cells}
+    assert printed["make"][0].data["text/plain"] == "device(type='cpu')"
+    assert printed["bytes"][0].data["text/plain"] == "(24, 48)"
+
+
+@pytest.mark.parametrize("name", ["", "Streams", "a chapter", "../away", "a_b", "first"])
+def test_a_name_that_will_not_do_is_one_line_and_changes_nothing(book, name):
+    before = contents(book)
+    run = run_tool(book, "chapter", name)
+    assert run.returncode == 1
+    assert_one_line(run.stderr, "choose another name" if name == "first" else "make chapter NAME=")
+    assert contents(book) == before
