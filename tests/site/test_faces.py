@@ -19,6 +19,7 @@ from fontTools.varLib.instancer import instantiateVariableFont
 from helpers import ROOT
 
 from tools.page.fonts import FACES, PACKAGES
+from tools.source.rules import WIDTH
 
 FONTS = ROOT / "book" / "static" / "fonts"
 DEJAVU = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
@@ -253,3 +254,15 @@ def test_text_that_waits_for_its_fonts_is_noticed(browser, site, tmp_path, monke
     with opened(browser, doctored, CHAPTER) as (page, _):
         seen, came, _ = seen_and_moved(page)
         assert seen >= came
+
+
+def test_the_widest_line_that_the_rules_allow_fits_the_page(browser, site):
+    """Without scrolling, on a screen of 1280 pixels."""
+    viewport = {"width": 1280, "height": 900}
+    with opened(browser, site, "notebooks/tensors-on-gpus.html", viewport=viewport) as (page, _):
+        fits = """n => {
+          const line = document.querySelector('div.cell_input pre');
+          line.textContent = 'x'.repeat(n);
+          return line.scrollWidth <= line.clientWidth;
+        }"""
+        assert page.evaluate(fits, WIDTH) and not page.evaluate(fits, WIDTH + 4)

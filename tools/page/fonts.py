@@ -71,14 +71,14 @@ class Face(NamedTuple):
     source: str
     style: str
     weights: tuple[int, int]
-    scale: float  # of the font size, so that small letters are as high as usual on screens
+    scale: float  # of the font size: letters as high as usual on screens, 76 of code in a line
 
 
 SANS, MONO = "WOFF2/VF/SourceSans3VF", "WOFF2/VF/SourceCodeVF"
 FACES = (
     Face("text", "Book Text", "source-sans", f"{SANS}-Upright", "normal", (400, 600), 1.125),
     Face("text-italic", "Book Text", "source-sans", f"{SANS}-Italic", "italic", (400, 400), 1.125),
-    Face("code", "Book Code", "source-code-pro", f"{MONO}-Upright", "normal", (400, 400), 1.07),
+    Face("code", "Book Code", "source-code-pro", f"{MONO}-Upright", "normal", (400, 400), 1.02),
 )
 
 # The faces of systems that may stand in for ours, by their names, and the package of one
@@ -151,7 +151,10 @@ def characters(ranges: str) -> set[int]:
 
 def cut(face: Face, ranges: str, weights: tuple[int, int], root: Path) -> TTFont:
     """The font of a face, cut to some characters and weights, without hints, by our name."""
-    font = TTFont(io.BytesIO(read_member(face.package, f"{face.source}.ttf.woff2", root)))
+    font = TTFont(
+        io.BytesIO(read_member(face.package, f"{face.source}.ttf.woff2", root)),
+        recalcTimestamp=False,
+    )
     options = subset.Options(
         layout_features=["kern", "mark", "mkmk", "ccmp", "locl"],
         hinting=False,
@@ -197,7 +200,7 @@ def stand_in(
     """What it says of a face of a system: as large as makes a text as wide and high as in ours."""
     boldness, bold = (400, "") if weight == 400 else (700, " Bold")
     file = f"files/{package.split('/')[1]}-latin-{boldness}-normal.woff2"
-    theirs = TTFont(io.BytesIO(read_member(package, file, root)))
+    theirs = TTFont(io.BytesIO(read_member(package, file, root)), recalcTimestamp=False)
     ours = cut(face, SUBSETS["latin"], (weight, weight), root)
     return {
         "font-family": f'"{face.family} as {names[0]}"',
