@@ -43,9 +43,9 @@ survey: environment    ## survey cudasim against PyTorch's own databases
 	@$(VENV) -m tools survey
 
 colab:           ## survey cudasim on the torch that Colab ships, a CUDA build: 5 GB, by hand
-	python3.13 -m venv _build/colab
-	_build/colab/bin/pip install --quiet torch==2.11.0 numpy
-	PYTHONPATH=cudasim/src _build/colab/bin/python -m cudasim.survey
+	python3.13 -m venv _build/.colab
+	_build/.colab/bin/pip install --quiet torch==2.11.0 numpy
+	PYTHONPATH=cudasim/src _build/.colab/bin/python -m cudasim.survey
 
 cold:            ## chapters and simulator on PYTHON as it is: no .venv, outputs thrown away
 	$(PYTHON) -m jupyter execute --kernel_name=python3 notebooks/*.ipynb

@@ -19,7 +19,8 @@ JUPYTERLAB = "jupyterlab==4.6.6"  # opens the chapters for whoever writes them
 
 def open_lab(root: Path) -> None:
     """Open the chapters in JupyterLab, and wait until it ends. Raises BookError without pip."""
-    python = _environment(root / "_build" / "lab")
+    # Hidden, as whatever builds the site looks through every folder that is not.
+    python = _environment(root / "_build" / ".lab")
     # The runners' kernels start a plain `python`: that of the book.
     paths = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     environment = os.environ | {"PATH": os.pathsep.join(paths), "JUPYTER_PATH": str(root)}

@@ -1,6 +1,6 @@
 """Rooms: environments made as each service makes its own, and chapters run in a copy of one.
 
-A room is a virtual environment below `_build/cleanroom`. It is made once; every chapter runs
+A room is a virtual environment below `_build/.cleanroom`. It is made once; every chapter runs
 in a copy, made of hard links, so that what one set-up cell installs no other chapter finds.
 """
 
@@ -21,7 +21,7 @@ from helpers import ROOT
 from tools.source.repository import read_repository
 
 HERE = Path(__file__).parent
-ROOMS = ROOT / "_build" / "cleanroom"
+ROOMS = ROOT / "_build" / ".cleanroom"  # hidden: building the site looks through other folders
 REPOSITORY = ROOMS / "repository.git"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 AT_HAND = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -31,7 +31,7 @@ def test_lab_sees_the_packages_and_the_runners(tmp_path, commands, monkeypatch):
     assert start[1:] == ["-m", "jupyterlab", str(tmp_path / "notebooks")]
     assert variables["JUPYTER_PATH"] == str(tmp_path)
     assert variables["PATH"].startswith(str(Path(sys.executable).parent))
-    (link,) = (tmp_path / "_build" / "lab").rglob("book.pth")
+    (link,) = (tmp_path / "_build" / ".lab").rglob("book.pth")
     assert "site-packages" in link.read_text()
     lab.open_lab(tmp_path)
     assert len(commands) == 3  # installed once
@@ -43,7 +43,7 @@ def test_an_install_that_fails_is_one_line_and_is_tried_again(tmp_path, commands
     monkeypatch.setattr(lab.subprocess, "run", lambda command, **options: failed)
     with pytest.raises(BookError, match="pip could not install it"):
         lab.open_lab(tmp_path)
-    assert not (tmp_path / "_build" / "lab" / "pin").exists()
+    assert not (tmp_path / "_build" / ".lab" / "pin").exists()
 
 
 def _make(folder):
