@@ -18,12 +18,13 @@ def interpreter(minor):
     pytest.skip(f"no Python 3.{minor} on this machine")
 
 
-def write_wheel(folder, name, tag="py3-none-any", requires=""):
-    """A package of one module, with a command of its name that prints where it runs."""
-    info = f"{name}-1.0.dist-info"
-    with zipfile.ZipFile(folder / f"{name}-1.0-{tag}.whl", "w") as wheel:
+def write_wheel(folder, name, version="1.0", tag="py3-none-any", requires=""):
+    """The path of a package of one module, with a command of its name that prints where it runs."""
+    info, path = f"{name}-{version}.dist-info", folder / f"{name}-{version}-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
         wheel.writestr(f"{name}.py", "import sys\ndef main(): print(sys.prefix)\n")
-        wheel.writestr(f"{info}/METADATA", f"Name: {name}\nVersion: 1.0\n{requires}")
+        wheel.writestr(f"{info}/METADATA", f"Name: {name}\nVersion: {version}\n{requires}")
         wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
         wheel.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{name}={name}:main\n")
         wheel.writestr(f"{info}/RECORD", "")
+    return path

@@ -28,7 +28,7 @@ from tools.source.runners import GPU  # compared by a stage of its own, on machi
 
 SIMULATOR = "cudasim/tests"
 TIMES = "_build/test-times.json"  # how long each stage took in the last whole run that passed
-ELSEWHERE = ("tests/cleanroom",)  # run by `make cleanroom`
+ELSEWHERE = "tests/cleanroom"  # run by `make cleanroom`
 WORKERS = str(min(os.cpu_count() or 1, 4))  # each may need a GB of memory
 PATIENCE = 2  # seconds that an interrupted stage has for its cleaning up
 
@@ -123,8 +123,7 @@ def uncovered(stages: list[Stage], root: Path = ROOT) -> list[str]:
     ours = [path for path in tops if not (path / "pyvenv.cfg").exists()]
     tests = {file.parent for top in ours for file in top.rglob("test_*.py")}
     outputs = {file.parent for file in _recorded_files(root)}
-    elsewhere = [root / path for path in ELSEWHERE]
-    lost = [path for path in tests if not {path, *path.parents} & {*tested, *elsewhere}]
+    lost = [path for path in tests if not {path, *path.parents} & {*tested, root / ELSEWHERE}]
     lost += [path for path in outputs if path.relative_to(root).as_posix() not in compared]
     return sorted(path.relative_to(root).as_posix() for path in lost)
 

@@ -29,8 +29,7 @@ PYTHON = {  # how each environment names its Python
 
 def names(content):
     """The packages that a file for pip names, comments and options left out."""
-    lines = (line.partition("#")[0].strip() for line in content.splitlines())
-    return [re.match(r"[\w.-]+", line)[0] for line in lines if line and not line.startswith("-")]
+    return re.findall(r"^\w[\w.-]*", content, re.M)
 
 
 def test_one_list_names_what_the_chapters_need():

@@ -1,6 +1,7 @@
 """The set-up cell: silent where all is there, one line where something is wrong."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -73,17 +74,8 @@ def run(source, before="", times=1, python=None, **variables):
 
 @pytest.fixture
 def old_torch(tmp_path):
-    """A folder that seems to hold a torch of another version."""
-
-    def make(version):
-        (tmp_path / "torch").mkdir()
-        (tmp_path / "torch" / "__init__.py").touch()
-        about = tmp_path / f"torch-{version}.dist-info" / "METADATA"
-        about.parent.mkdir()
-        about.write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
-        return tmp_path
-
-    return make
+    """A wheel of another version of torch, which can be imported as it is."""
+    return functools.partial(write_wheel, tmp_path, "torch")
 
 
 @pytest.fixture

@@ -20,9 +20,10 @@ RIGHTS = {
 }
 
 
-def steps(workflow):
-    """Every step of every job."""
-    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+def steps(*names):
+    """Every step of every job of these workflows."""
+    jobs = (job for name in names for job in WORKFLOWS[name]["jobs"].values())
+    return [step for job in jobs for step in job["steps"]]
 
 
 def bash(command, folder, **variables):
@@ -86,8 +87,7 @@ def test_gpu_job_runs_where_there_is_a_label_and_says_why_not(tmp_path, label, e
 
 
 def test_workflows_call_targets_that_the_makefile_has():
-    every = [step for workflow in WORKFLOWS.values() for step in steps(workflow)]
-    commands = "\n".join(step.get("run", "") for step in every)
+    commands = "\n".join(step.get("run", "") for step in steps(*WORKFLOWS))
     calls = re.findall(r"^(?:docker exec colab )?make ([^|>]*?)(?: 2>.*)?$", commands, re.M)
     wanted = {word for call in calls for word in call.split() if "=" not in word}
     assert {"test", "book", "record", "gpu-test", "cold"} <= wanted
@@ -114,8 +114,9 @@ def test_every_system_runs_the_same_command_and_keeps_what_a_failure_left():
 
 
 def test_downloads_of_packages_are_kept_from_run_to_run():
-    every = [step for workflow in WORKFLOWS.values() for step in steps(workflow)]
-    for step in (step for step in every if "actions/setup-python@" in step.get("uses", "")):
+    for step in steps(*WORKFLOWS):
+        if "actions/setup-python@" not in step.get("uses", ""):
+            continue
         assert step["with"]["cache"] == "pip"
         assert list(ROOT.glob(step["with"]["cache-dependency-path"]))
 
@@ -147,6 +148,6 @@ def test_a_pull_request_gets_the_site():
 
 def test_colab_run_installs_nothing_and_looks_for_another_torch():
     workflow = TEXTS["colab.yml"]
-    commands = [step["run"] for step in steps(yaml.safe_load(workflow)) if "run" in step]
+    commands = [step["run"] for step in steps("colab.yml") if "run" in step]
     assert not re.search(r"pip install|requirements|\.venv|make (?!PYTHON=python3 cold)", workflow)
     assert "torch" in commands[-1] and commands[-1].rstrip().endswith("diff held.txt -")
