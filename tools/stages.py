@@ -42,11 +42,6 @@ class Stage:
     paths: tuple[str, ...] = ()  # what it covers, relative to the root
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def command(self) -> list[str]:
-        """The command as a list of arguments, for the Python that runs this."""
-        return [sys.executable, "-m", *self.module, *self.paths]
-
 
 def all_stages(root: Path = ROOT) -> list[Stage]:
     """Every stage of `make test`, in the order of a run.
@@ -193,9 +188,10 @@ def run_stage(stage: Stage, root: Path = ROOT) -> int:
     for name in ("SIGTERM", "SIGHUP"):  # `kill` and a closed terminal end all, as Ctrl-C does
         if hasattr(signal, name):  # Windows has no SIGHUP
             signal.signal(getattr(signal, name), signal.default_int_handler)
+    command = [sys.executable, "-m", *stage.module, *stage.paths]
     environment = os.environ | stage.environment
     process = subprocess.Popen(
-        stage.command, cwd=root, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
+        command, cwd=root, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
     )
     try:
         return process.wait()

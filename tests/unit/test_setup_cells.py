@@ -90,10 +90,6 @@ def test_silent_and_without_pip_where_all_is_there(name):
     assert run(source_of(name), before=NO_PIP, times=2) == ""
 
 
-def test_missing_package_would_call_pip():
-    assert "TypeError" in run(source_of(needs={"no_such": "no-such"}), before=NO_PIP)
-
-
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_cell_is_where_readers_and_tools_look_for_it(name):
     chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
