@@ -108,19 +108,17 @@ def test_what_a_card_printed_is_left_to_the_comparison_on_gpus(book):
 
 # How a run ends.
 
-PROGRAMS = {
-    "first": "print('words of the first'); raise SystemExit(3)",
-    "second": "import pathlib; pathlib.Path('second ran').touch()",
-    "last": "import pathlib; pathlib.Path('last ran').touch()",
-}
+MARK = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()"
+FAIL = "print('words of the first'); raise SystemExit(3)"
 
 
 @pytest.fixture
 def three(book, monkeypatch):
     """Three stages, of which the first fails, in place of the real ones."""
-    for name, text in PROGRAMS.items():
+    programs = {"first": FAIL, "second": MARK, "last": MARK}
+    for name, text in programs.items():
         (book / f"{name}.py").write_text(text)
-    stages = [Stage(name, (name,)) for name in PROGRAMS]
+    stages = [Stage(name, (name,), (f"{name} ran",)) for name in programs]
     monkeypatch.setattr(module, "all_stages", lambda root: stages)
     monkeypatch.setattr(module, "uncovered", lambda stages, root: [])
     return stages
