@@ -56,13 +56,13 @@ def check_disk() -> None:
         )
 
 
-def pins_digest(root: Path = ROOT) -> str:
+def pins_digest() -> str:
     """The hash of the pins, comments left out: which environment this is."""
     digest = hashlib.sha256()
     for name in PINS:
-        if not (root / name).is_file():
+        if not (ROOT / name).is_file():
             raise SetupError(f"{name}: no such file; restore it with 'git checkout {name}'")
-        for line in (root / name).read_text(encoding="utf-8").splitlines():
+        for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
             digest.update(line.partition("#")[0].strip().encode() + b"\n")
     return digest.hexdigest()[:16]
 
@@ -196,7 +196,7 @@ def install(folder: Path) -> None:
 
 def run_pip(folder: Path, *arguments: str) -> tuple[int, str]:
     """The exit code and the output of `pip install`. On a terminal one line shows what it does."""
-    command = [str(python_of(folder)), "-m", "pip", "--disable-pip-version-check", "install"]
+    command = [python_of(folder), "-m", "pip", "--disable-pip-version-check", "install"]
     pip = subprocess.Popen(
         [*command, *arguments],
         stdin=subprocess.DEVNULL,
@@ -233,8 +233,7 @@ def reason(folder: Path, code: int, output: str) -> str:
         return "the disk is full, or your share of it; make room and run again"
     if pin := re.search(r"No matching distribution found for (\S+)", output):
         # pip says why only when it is asked for every detail.
-        ask = ("-vv", "--dry-run", "--no-deps", "--retries=0", pin[1])
-        _, output = run_pip(folder, *ask)
+        _, output = run_pip(folder, "-vv", "--dry-run", "--no-deps", "--retries=0", pin[1])
     signs = r"Could not fetch URL \S+: (?!404)|Max retries|(?:Timeout|Connection|Protocol)Error"
     if lost := re.findall(f"(?m).*(?:{signs}).*?(?= - skipping|$)", output):
         causes = r"\[(?:Errno|SSL)[^'\")]*|\d{3} \w+ Error|timed out|\w+Error"
@@ -288,11 +287,8 @@ def main(arguments: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(
-            f"error: .venv: {error}; see that this folder can be written to and that no program "
-            "runs from .venv, then run again",
-            file=sys.stderr,
-        )
+        advice = "see that this folder can be written to and that no program runs from .venv"
+        print(f"error: .venv: {error}; {advice}, then run again", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\ninterrupted: a complete .venv is not lost; run the command again", file=sys.stderr)

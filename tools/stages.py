@@ -28,7 +28,7 @@ from tools.source.runners import GPU  # compared by a stage of its own, on machi
 
 SIMULATOR = "cudasim/tests"
 TIMES = "_build/test-times.json"  # how long each stage took in the last whole run that passed
-ELSEWHERE = ("tests/cleanroom",)  # run by `make cleanroom`
+ELSEWHERE = "tests/cleanroom"  # run by `make cleanroom`
 WORKERS = str(min(os.cpu_count() or 1, 4))  # each may need a GB of memory
 PATIENCE = 2  # seconds that an interrupted stage has for its cleaning up
 
@@ -41,11 +41,6 @@ class Stage:
     module: tuple[str, ...]
     paths: tuple[str, ...] = ()  # what it covers, relative to the root
     environment: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def command(self) -> list[str]:
-        """The command as a list of arguments, for the Python that runs this."""
-        return [sys.executable, "-m", *self.module, *self.paths]
 
 
 def all_stages(root: Path = ROOT) -> list[Stage]:
@@ -123,8 +118,7 @@ def uncovered(stages: list[Stage], root: Path = ROOT) -> list[str]:
     ours = [path for path in tops if not (path / "pyvenv.cfg").exists()]
     tests = {file.parent for top in ours for file in top.rglob("test_*.py")}
     outputs = {file.parent for file in _recorded_files(root)}
-    elsewhere = [root / path for path in ELSEWHERE]
-    lost = [path for path in tests if not {path, *path.parents} & {*tested, *elsewhere}]
+    lost = [path for path in tests if not {path, *path.parents} & {*tested, root / ELSEWHERE}]
     lost += [path for path in outputs if path.relative_to(root).as_posix() not in compared]
     return sorted(path.relative_to(root).as_posix() for path in lost)
 
@@ -194,9 +188,10 @@ def run_stage(stage: Stage, root: Path = ROOT) -> int:
     for name in ("SIGTERM", "SIGHUP"):  # `kill` and a closed terminal end all, as Ctrl-C does
         if hasattr(signal, name):  # Windows has no SIGHUP
             signal.signal(getattr(signal, name), signal.default_int_handler)
+    command = [sys.executable, "-m", *stage.module, *stage.paths]
     environment = os.environ | stage.environment
     process = subprocess.Popen(
-        stage.command, cwd=root, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
+        command, cwd=root, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
     )
     try:
         return process.wait()

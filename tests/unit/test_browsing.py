@@ -1,6 +1,7 @@
 """What a browser lacks on a machine is reported in one line, before anything is opened."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from browsing import missing
 from helpers import ROOT, assert_one_line
 
 LACKS = "error while loading shared libraries: libatomic.so.1: cannot open shared object file"
+INSTALL = "apt-get install chromium libatomic1"
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="stand-ins are shell scripts")
 
 
@@ -28,47 +30,32 @@ def programs(tmp_path, monkeypatch):
     return replace
 
 
-def test_nothing_is_missing_where_both_programs_start(programs):
+def test_what_does_not_start_is_reported_with_the_packages(programs):
     assert missing.__wrapped__() is None
-
-
-@pytest.mark.parametrize(
-    ("broken", "named"), [("node", "Playwright's driver"), ("chromium", "Chromium")]
-)
-def test_a_program_that_does_not_start_is_reported_with_the_packages(programs, broken, named):
-    programs(**{broken: LACKS})
-    reason = missing.__wrapped__()
-    assert_one_line(reason, named, LACKS, "apt-get install chromium libatomic1")
+    for broken, named in (("node", "Playwright's driver"), ("chromium", "Chromium")):
+        programs(**{broken: LACKS})
+        assert_one_line(missing.__wrapped__(), named, LACKS, INSTALL)
 
 
 def test_a_machine_without_chromium_is_advised_on_packages(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert_one_line(missing.__wrapped__(), "no Chromium", "apt-get install chromium libatomic1")
+    assert_one_line(missing.__wrapped__(), "no Chromium", INSTALL)
 
 
-def run_browser_tests(**variables):
+@pytest.mark.parametrize("ci", [False, True])
+def test_browser_tests_give_the_reason_once_skipped_at_home_and_failed_on_ci(programs, ci):
+    if ci and sys.platform != "linux":
+        pytest.skip("Linux's CI has a browser, others need none")
+    programs(node=LACKS)
     command = ["pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "tests/site/test_browser.py"]
     run = subprocess.run(
         [sys.executable, "-m", *command, "-k", "doctored or hidden"],
         cwd=ROOT,
-        env={name: os.environ[name] for name in os.environ.keys() - {"CI"}} | variables,
+        env=os.environ | {"CI": "true" if ci else ""},
         capture_output=True,
         text=True,
     )
-    said = [line for line in (run.stdout + run.stderr).splitlines() if "browser: " in line]
-    return run.returncode, said, run.stdout
-
-
-def test_browser_tests_are_skipped_with_the_reason_said_once(programs):
-    programs(node=LACKS)
-    returncode, said, log = run_browser_tests()
-    assert returncode == 0 and "6 skipped" in log and "passed" not in log, log
-    assert len(said) == 1 and "apt-get install" in said[0]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux's CI has a browser, others need none")
-def test_on_ci_the_same_line_fails_them(programs):
-    programs(node=LACKS)
-    returncode, said, log = run_browser_tests(CI="true")
-    assert returncode != 0 and "skipped" not in log, log
-    assert len(said) == 1 and LACKS in said[0] and "apt-get install" in said[0]
+    assert (run.returncode != 0) == ci and "passed" not in run.stdout, run.stdout
+    assert re.findall(r"\d+ skipped", run.stdout) == ([] if ci else ["6 skipped"]), run.stdout
+    (said,) = [line for line in (run.stdout + run.stderr).splitlines() if "browser: " in line]
+    assert LACKS in said and INSTALL in said

@@ -12,36 +12,29 @@ import signal
 import socket
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from helpers import ROOT, assert_one_line
+from pythons import interpreter, write_wheel
+
+from tools.environment import PINS, PYTHONS
 
 SCRIPT = Path("tools", "environment.py")
-# Loads the script as a module; then `make` copies an empty environment, which takes no time.
-LOAD = f"""
-import importlib.util, shutil, sys
-spec = importlib.util.spec_from_file_location("environment", {str(SCRIPT)!r})
-environment = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(environment)
+# `make` copies an empty environment, which takes no time.
+LOAD = """
+import shutil, sys
+sys.path.insert(0, "tools")
+import environment
 environment.check_disk = lambda: None
 environment.make = lambda folder, keep: shutil.copytree(sys.argv[1], folder, symlinks=True)
 sys.exit(environment.main([]))
 """
-PINS = "subject==1.0  # what it is about\nhelper==1.0\n"
-
-
-def write_wheel(folder, name, tag="py3-none-any", requires=""):
-    """A package of one module, with a command of its name that prints where it runs."""
-    info = f"{name}-1.0.dist-info"
-    with zipfile.ZipFile(folder / f"{name}-1.0-{tag}.whl", "w") as wheel:
-        wheel.writestr(f"{name}.py", "import sys\ndef main(): print(sys.prefix)\n")
-        wheel.writestr(f"{info}/METADATA", f"Name: {name}\nVersion: 1.0\n{requires}")
-        wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
-        wheel.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{name}={name}:main\n")
-        wheel.writestr(f"{info}/RECORD", "")
+PACKAGES = {"subject", "helper", "apart"}
+NAMED = "subject==1.0  # what it is about\nhelper==1.0\n"
+copy = functools.partial(shutil.copytree, symlinks=True)
 
 
 def load(root):
@@ -56,9 +49,7 @@ def load(root):
 def shelf(tmp_path_factory):
     """A folder of wheels; an empty environment; a root with a complete one."""
     if sys.platform == "win32":
-        pytest.skip(
-            "these tests name folders and signals of POSIX; set-up was not tried on Windows"
-        )
+        pytest.skip("these tests name folders and signals of POSIX; Windows was not tried")
     folder = tmp_path_factory.mktemp("shelf")
     (folder / "wheels").mkdir()
     for name in ("subject", "helper"):
@@ -80,7 +71,7 @@ def make_bare(root):
     """A root that holds the script and the pins."""
     (root / SCRIPT.parent).mkdir(parents=True)
     shutil.copy(ROOT / SCRIPT, root / SCRIPT)
-    (root / "requirements.txt").write_text(PINS)
+    (root / "requirements.txt").write_text(NAMED)
     (root / "requirements-no-deps.txt").write_text("apart==1.0\n")
     return root
 
@@ -96,9 +87,10 @@ def offline(patch, shelf):
 
 def start(root, shelf=None, **variables):
     """Start the script; with a shelf, it does not make an environment but copies the empty one."""
-    command = [sys.executable, SCRIPT] if shelf is None else [sys.executable, "-c", LOAD]
+    # -I: no variables, no current folder; -S: no site-packages
+    command = ["-c", LOAD, shelf / "empty"] if shelf else ["-I", "-S", SCRIPT]
     return subprocess.Popen(
-        command if shelf is None else [*command, shelf / "empty"],
+        [sys.executable, *command],
         cwd=root,
         env=os.environ | variables,
         text=True,
@@ -134,9 +126,6 @@ def complete(environment, shelf, capsys):
     return environment
 
 
-copy = functools.partial(shutil.copytree, symlinks=True)
-
-
 def installed(root):
     """What `.venv` holds and whether its commands run, by path and by activation."""
     folder = root / ".venv"
@@ -149,21 +138,6 @@ def installed(root):
     return {path.stem.split("-")[0] for path in folder.glob("lib/*/*/*-1.0.dist-info")}
 
 
-def nothing_runs(module, monkeypatch):
-    def refuse(*arguments, **options):
-        raise AssertionError(arguments)
-
-    monkeypatch.setattr(module.subprocess, "run", refuse)
-    monkeypatch.setattr(module.subprocess, "Popen", refuse)
-
-
-def test_script_needs_nothing_but_the_standard_library(shelf):
-    # -I: no variables, no current folder; -S: no site-packages
-    command = [sys.executable, "-I", "-S", SCRIPT]
-    run = subprocess.run(command, cwd=shelf / "finished", capture_output=True, text=True)
-    assert (run.returncode, run.stderr) == (0, "")
-
-
 @pytest.mark.parametrize("version", [(3, 8), (3, 10), (3, 14), (4, 0)])
 def test_other_pythons_are_refused_in_one_line(bare, version):
     module = load(bare)
@@ -171,17 +145,15 @@ def test_other_pythons_are_refused_in_one_line(bare, version):
         module.check_python(version)
     name = "Python {}.{}".format(*version)
     assert_one_line(str(error.value), "Makefile: ", name, "3.11, 3.12, 3.13", "make PYTHON=")
-    for good in module.PYTHONS:
+    for good in PYTHONS:
         module.check_python(good)
 
 
 @pytest.mark.parametrize("minor", [8, 10, 14])
 def test_other_python_uses_a_complete_environment_and_makes_none(bare, shelf, minor):
     """The script must be readable by the very Python that it refuses."""
-    python = interpreter(minor)
-    if python is None:
-        pytest.skip(f"no Python 3.{minor} on this machine")
-    run = functools.partial(subprocess.run, [python, SCRIPT], capture_output=True, text=True)
+    command = [interpreter(minor), SCRIPT]
+    run = functools.partial(subprocess.run, command, capture_output=True, text=True)
     refused = run(cwd=bare)
     assert refused.returncode == 1
     assert_one_line(refused.stderr, "error: Makefile: ", f"Python 3.{minor}", "make PYTHON=")
@@ -191,54 +163,33 @@ def test_other_python_uses_a_complete_environment_and_makes_none(bare, shelf, mi
     assert_one_line(used.stdout, ".venv is complete", "make clean")
 
 
-def interpreter(minor):
-    """A Python 3.<minor> that runs, or None."""
-    kept = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
-    for python in [shutil.which(f"python3.{minor}"), *map(str, kept)]:
-        # a shim of pyenv is there without its Python
-        if (
-            python
-            and subprocess.run([python, "-V"], capture_output=True, check=False).returncode == 0
-        ):
-            return python
-    return None
-
-
 def test_two_at_once_make_one_environment(bare):
-    """Nothing is replaced by a stand-in here."""
+    """Nothing is replaced by a stand-in here, and the script has the standard library alone."""
     both = [start(bare), start(bare)]
     printed = sorted(run.communicate(timeout=300) for run in both)
     assert [run.returncode for run in both] == [0, 0], printed
     (first, _), (second, _) = printed
-    assert first.splitlines()[1:] == ["Installing " + name for name in load(bare).PINS]
+    assert first.splitlines()[1:] == ["Installing " + name for name in PINS]
     assert_one_line(second, "Waiting for another set-up")
-    assert installed(bare) == {"subject", "helper", "apart"}
+    assert installed(bare) == PACKAGES
 
 
-def test_second_call_does_nothing(complete, monkeypatch, capsys):
-    nothing_runs(complete, monkeypatch)
+def test_second_call_does_nothing_whatever_the_comments_on_pins(complete, monkeypatch, capsys):
+    for name in ("run", "Popen"):
+        monkeypatch.setattr(complete.subprocess, name, None)
     monkeypatch.setattr(complete, "only_one", None)  # not even the lock is taken
+    assert complete.main([]) == 0
+    (complete.ROOT / "requirements.txt").write_text(NAMED.replace("what", "all that"))
     assert complete.main([]) == 0
     assert capsys.readouterr().out == ""
 
 
-def test_comment_on_a_pin_installs_nothing(complete, monkeypatch):
-    nothing_runs(complete, monkeypatch)
-    (complete.ROOT / "requirements.txt").write_text(PINS.replace("what", "all that"))
-    assert complete.main([]) == 0
-
-
-@pytest.mark.parametrize(
-    ("file", "pins", "left"),
-    [
-        ("requirements.txt", "subject==1.0\n", {"subject", "apart"}),
-        ("requirements-no-deps.txt", "", {"subject", "helper"}),
-    ],
-)
-def test_removed_pin_leaves_the_environment(complete, file, pins, left):
-    (complete.ROOT / file).write_text(pins)
-    assert complete.main([]) == 0
-    assert installed(complete.ROOT) == left
+def test_removed_pins_leave_the_environment(complete):
+    steps = ("subject==1.0\n", {"subject", "apart"}), ("", {"subject"})
+    for file, (pins, left) in zip(PINS, steps, strict=True):
+        (complete.ROOT / file).write_text(pins)
+        assert complete.main([]) == 0
+        assert installed(complete.ROOT) == left
 
 
 @pytest.fixture
@@ -254,16 +205,15 @@ def instant(complete, shelf, monkeypatch):
     monkeypatch.setattr(complete, "install", lambda folder: None)
 
 
-@pytest.mark.parametrize("base", ["/usr/bin/python-that-was", None])
-def test_environment_without_its_python_is_made_anew(complete, base, instant):
-    config = complete.VENV / "pyvenv.cfg"
-    if base:
-        config.write_text(re.sub("(?m)^executable.*", f"executable = {base}", config.read_text()))
-    else:
-        config.unlink()
+GONE = "executable = /usr/bin/python-that-was\nversion = 3.11.7\n"
+
+
+@pytest.mark.parametrize("config", [GONE, ""])
+def test_environment_without_its_python_is_made_anew(complete, config, instant):
+    (complete.VENV / "pyvenv.cfg").write_text(config)
     (complete.VENV / "left").touch()
     assert complete.main([]) == 0
-    assert installed(complete.ROOT) == {"subject", "helper", "apart", "new"}
+    assert installed(complete.ROOT) == PACKAGES | {"new"}
     assert not (complete.VENV / "left").exists()
 
 
@@ -273,7 +223,7 @@ def test_moved_environment_works_also_where_the_path_has_a_space(complete, tmp_p
         complete.ROOT = moved.ROOT
         assert moved.main([]) == 0
         assert_one_line(capsys.readouterr().out, "moved", ".venv")
-        assert installed(moved.ROOT) == {"subject", "helper", "apart"}
+        assert installed(moved.ROOT) == PACKAGES
         assert moved.main([]) == 0
         assert capsys.readouterr().out == ""
 
@@ -290,30 +240,25 @@ def test_launchers_of_windows_name_the_python_beside_them(complete, monkeypatch)
     assert launcher.read_bytes() == b"MZ\0#!\n" + f'#!"{python}"\r\n'.encode() + b"PK\3\4zip"
 
 
-@pytest.mark.parametrize("stop", ["make", "install", "rename", "rename again", "remove", "correct"])
+RENAMED = {"first rename": ".venv", "second rename": ".venv.new"}
+
+
+@pytest.mark.parametrize("stop", ["make", "install", *RENAMED, "remove", "correct_scripts"])
 def test_killed_anywhere_the_next_call_finishes(complete, stop, monkeypatch, instant):
-    class Killed(BaseException):
-        pass
-
-    def killed(*arguments):
-        raise Killed
-
+    killed, rename = Mock(side_effect=SystemExit), Path.rename
     (complete.ROOT / "requirements.txt").write_text("subject==1.0\n")
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        if stop in ("make", "install"):
-            patch.setattr(complete, stop, killed)
-        elif stop == "correct":
-            patch.setattr(complete, "correct_scripts", killed)
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        if stop in RENAMED:
+            at = complete.ROOT / RENAMED[stop]
+            patch.setattr(Path, "rename", lambda a, b: killed() if a == at else rename(a, b))
         elif stop == "remove":
             patch.setattr(complete, "remove", lambda old: old.exists() and killed())
         else:
-            rename, at = Path.rename, complete.VENV if stop == "rename" else complete.NEW
-            patch.setattr(Path, "rename", lambda a, b: killed() if a == at else rename(a, b))
+            patch.setattr(complete, stop, killed)
         complete.main([])
-    usable = [folder for folder in (complete.VENV, complete.NEW, complete.OLD) if folder.exists()]
-    assert any(complete.read_stamp(folder) for folder in usable)
+    assert any(map(complete.read_stamp, (complete.VENV, complete.NEW, complete.OLD)))
     assert complete.main([]) == 0
-    assert installed(complete.ROOT) == {"subject", "helper", "apart", "new"}
+    assert installed(complete.ROOT) == PACKAGES | {"new"}
 
 
 @pytest.fixture
@@ -338,9 +283,9 @@ def test_interrupted_install_leaves_the_old_one_and_no_pip(complete, shelf, sile
     connection.settimeout(300)
     while connection.recv(4096):  # it ends when pip does
         pass
-    (complete.ROOT / "requirements.txt").write_text(PINS)
+    (complete.ROOT / "requirements.txt").write_text(NAMED)
     assert complete.main([]) == 0
-    assert installed(complete.ROOT) == {"subject", "helper", "apart"}
+    assert installed(complete.ROOT) == PACKAGES
 
 
 def test_next_call_waits_for_the_pip_of_a_killed_one(bare, shelf, silent):
@@ -353,47 +298,31 @@ def test_next_call_waits_for_the_pip_of_a_killed_one(bare, shelf, silent):
     connection.close()
     server.close()
     assert second.wait(300) == 0
-    assert installed(bare) == {"subject", "helper", "apart"}
+    assert installed(bare) == PACKAGES
+
+
+NOWHERE = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_FIND_LINKS": ""}
+THIS = f"Python {sys.version_info[0]}.{sys.version_info[1]} on {sys.platform}"
 
 
 @pytest.mark.parametrize(
-    ("file", "pin", "variables", "parts"),
+    ("file", "pin", "variables", "said"),
     [
-        (
-            "requirements-no-deps.txt",
-            "absent==1.0",
-            {},
-            ["no package index has absent==1.0", "correct the pin"],
-        ),
-        (
-            "requirements.txt",
-            "elsewhere==2.0",
-            {},
-            ["no package index has elsewhere==2.0", "correct the pin"],
-        ),
-        (
-            "requirements.txt",
-            "elsewhere==1.0",
-            {},
-            ["elsewhere==1.0 has no wheel for Python 3", sys.platform],
-        ),
-        (
-            "requirements.txt",
-            "subject==1.0",
-            {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_FIND_LINKS": ""},
-            ["no package index could be reached", "refused", "connect and run again"],
-        ),
+        (PINS[1], "absent==1.0", {}, "no package index has absent==1.0; correct the pin"),
+        (PINS[0], "elsewhere==2.0", {}, "no package index has elsewhere==2.0; correct the pin"),
+        (PINS[0], "elsewhere==1.0", {}, f"elsewhere==1.0 has no wheel for {THIS}"),
+        (PINS[0], "subject==1.0", NOWHERE, "Connection refused); connect and run again"),
     ],
 )
 def test_failing_pip_is_explained_in_one_line(
-    complete, file, pin, variables, parts, monkeypatch, capsys
+    complete, file, pin, variables, said, monkeypatch, capsys
 ):
     (complete.ROOT / file).write_text(f"{pin}\n")
     for name, value in (variables | {"PIP_RETRIES": "0"}).items():
         monkeypatch.setenv(name, value)
     before = complete.read_stamp(complete.VENV)
     assert complete.main([]) == 1
-    assert_one_line(capsys.readouterr().err, f"error: {file}: ", *parts, ".venv is unchanged")
+    assert_one_line(capsys.readouterr().err, f"error: {file}: ", said, ".venv is unchanged")
     assert complete.read_stamp(complete.VENV) == before
 
 
@@ -420,10 +349,20 @@ def test_terminal_shows_what_pip_does_on_one_line(complete, monkeypatch, capsys)
     assert shown.count("\n") == 2
 
 
-def test_full_disk_is_refused_before_anything_is_made(bare, monkeypatch, capsys):
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1.24e9))
+@pytest.mark.parametrize(
+    ("function", "returned", "parts"),
+    [
+        ("shutil.disk_usage", SimpleNamespace(free=1.24e9), ["1.2 GB free", "make room"]),
+        # Debian's python3 cannot make an environment until python3-venv is installed.
+        ("subprocess.run", SimpleNamespace(returncode=1), ["python3-venv"]),
+    ],
+)
+def test_machine_that_cannot_make_one_is_one_line(
+    bare, function, returned, parts, monkeypatch, capsys
+):
+    monkeypatch.setattr(function, lambda *arguments, **options: returned)
     assert load(bare).main([]) == 1
-    assert_one_line(capsys.readouterr().err, "error: .venv: ", "1.2 GB free", "make room")
+    assert_one_line(capsys.readouterr().err, "error: .venv: ", *parts)
     assert not (bare / ".venv.new").exists()
 
 
@@ -433,19 +372,11 @@ def test_folder_that_cannot_be_written_to_is_one_line(environment, capsys):
     assert_one_line(capsys.readouterr().err, "error: .venv: ", ".venv.lock", "can be written to")
 
 
-@pytest.mark.parametrize("file", ["requirements.txt", "requirements-no-deps.txt"])
+@pytest.mark.parametrize("file", PINS)
 def test_missing_pins_are_one_line(environment, file, capsys):
     (environment.ROOT / file).unlink()
     assert environment.main([]) == 1
     assert_one_line(capsys.readouterr().err, f"error: {file}: ", "git checkout")
-
-
-def test_python_without_ensurepip_is_one_line(bare, monkeypatch, capsys):
-    """Debian's python3 cannot make an environment until python3-venv is installed."""
-    failed = SimpleNamespace(returncode=1)
-    monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: failed)
-    assert load(bare).main([]) == 1
-    assert_one_line(capsys.readouterr().err, "error: .venv: ", "python3-venv")
 
 
 @pytest.mark.parametrize(
@@ -465,15 +396,11 @@ def test_new_environment_keeps_the_python_of_the_old_unless_one_is_named(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     (module.VENV / "pyvenv.cfg").write_text(f"version = {old}\nexecutable = {base}\n")
-    commands = []
-
-    def run(command, **options):
-        commands.append(command)
-        return SimpleNamespace(returncode=1)
-
+    run = Mock(return_value=SimpleNamespace(returncode=1))
     monkeypatch.setattr(subprocess, "run", run)
     assert module.main(options) == 1
-    assert str(commands[0][0]) == (str(base) if kept else sys.executable)
+    ((command,), _), *_ = run.call_args_list
+    assert str(command[0]) == (str(base) if kept else sys.executable)
 
 
 def dry_run(*arguments, **variables):

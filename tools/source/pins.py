@@ -68,14 +68,15 @@ def compile_pins(upgrade: Iterable[str] = (), root: Path = ROOT) -> None:
             *("--output-file", str(compiled)),
             *(f"--upgrade-package={name}" for name in upgrade),
         ]
-        variables = index_settings() | os.environ
-        run = subprocess.run(
-            command, cwd=root, env=variables, stdout=subprocess.DEVNULL, check=False
-        )
+        settings = index_settings() | os.environ
+        run = subprocess.run(command, cwd=root, env=settings, stdout=subprocess.DEVNULL)
         if run.returncode:
             raise BookError(f"{NAMED}: uv could not compile it (see above); {PINS[0]} is unchanged")
         lines = compiled.read_text(encoding="utf-8").splitlines(keepends=True)
-    write_text(pins, "".join(line for line in lines if not _linux_alone(line)), root)
+    # What Linux alone needs, torch's CUDA packages, is left to pip: not every build asks for it.
+    linux, others = "sys_platform == 'linux'", ("'darwin'", "'win32'")
+    kept = (line for line in lines if linux not in line or any(each in line for each in others))
+    write_text(pins, "".join(kept), root)
 
 
 def index_settings() -> dict[str, str]:
@@ -88,11 +89,3 @@ def index_settings() -> dict[str, str]:
             if match := re.search(rf"^{section}\.{option}='(.*)'$", listed, re.M):
                 settings[variable] = match[1]
     return settings
-
-
-def _linux_alone(line: str) -> bool:
-    """Whether only Linux needs this pin, which holds for torch's CUDA packages.
-
-    They are left to pip, as not every build of torch asks for them.
-    """
-    return "sys_platform == 'linux'" in line and not re.search("'(darwin|win32)'", line)
