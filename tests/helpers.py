@@ -30,7 +30,6 @@ CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 RECORDED = sorted(  # (runner or card, chapter)
     (path.parent.name, path.stem) for path in (ROOT / "outputs").glob("*/*.ipynb")
 )
-HARDWARE = {"gpus": [0, 1, 2]}
 CARD = "2xsimulated-gpu-t4"  # the folder of what the stand-in for real GPUs prints
 WHERE = """\
 import torch
@@ -56,7 +55,7 @@ def prose(id, source):
 
 
 def notebook(*cells, **metadata):
-    made = new_notebook(metadata={"hardware": HARDWARE} | deepcopy(LANGUAGE) | metadata)
+    made = new_notebook(metadata={"hardware": {"gpus": [0, 1, 2]}} | deepcopy(LANGUAGE) | metadata)
     made.cells = list(cells)  # not through new_notebook: it would rename an id that is there twice
     return made
 

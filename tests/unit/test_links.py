@@ -315,25 +315,6 @@ def test_colab_is_asked_for_a_gpu(name):
     assert metadata.kernelspec.name == "python3"  # the one kernel that every service has
 
 
-def images_elsewhere(text):
-    """Images that a chapter does not carry: another service would not find or not load them."""
-    return re.findall(r"!\[[^\]]*\]\((?!data:image/)[^)]*\)|<img[^>]*>", text)
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_chapter_carries_its_images(name):
-    chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
-    prose = [cell.source for cell in chapter.cells if cell.cell_type == "markdown"]
-    assert images_elsewhere("\n".join(prose)) == []
-
-
-@pytest.mark.parametrize(
-    "text", ["![A bus](../img/bus.svg)", "![x](https://a.b/c.png)", "<img src=x>"]
-)
-def test_image_elsewhere_is_noticed(text):
-    assert images_elsewhere(text) == [text]
-
-
 def test_make_passes_the_values_on():
     values = ["REPOSITORY=a/b", "BRANCH=trunk", "HUB=https://h.org"]
     run = subprocess.run(

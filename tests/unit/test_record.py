@@ -19,7 +19,6 @@ from helpers import (
     specification,
 )
 
-from tools.page.merge import chapter_page
 from tools.page.status import chapters_table
 from tools.run.provenance import pins_of
 from tools.run.record import stale_runs, sync
@@ -174,18 +173,6 @@ def test_outputs_of_gpus_lie_under_the_name_of_the_card_and_say_where_they_were_
     assert facts.hardware == "Simulated GPU (T4), Simulated GPU (T4)"
     assert facts.host and facts.driver == "0.0.0" and "cuda" in facts
     assert list(book.recordings) == ["cpu", CARD]
-
-
-def test_the_page_shows_a_tab_by_card(recorded_on_gpus):
-    book = Book(recorded_on_gpus)
-    cells = chapter_page(book.chapters["first"], book).cells
-    cpu, card = [each for each in cells if "runner" in each.metadata]
-    assert cpu.metadata.runner["label"] == "No GPU"
-    assert cpu.outputs[-1].data["text/plain"] == "device(type='cpu')"
-    assert card.metadata.runner["label"] == "2 x Simulated GPU (T4)"
-    assert card.outputs[-1].data["text/plain"] == "device(type='cuda', index=0)"
-    for fact in ("Simulated GPU (T4), Simulated GPU (T4)", torch.__version__, "driver 0.0.0"):
-        assert fact in card.metadata.runner["facts"]
 
 
 def test_the_status_page_lists_the_card(recorded_on_gpus):

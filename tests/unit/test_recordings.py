@@ -38,13 +38,6 @@ SETUP = code("setup", "import sys", tags=["setup"])
 FRESH = {"first": None, "second": None}
 
 
-@pytest.mark.parametrize("runner", ["gpu", "simulated"])
-def test_outputs_of_one_runner_are_no_other_runners(recorded_book, runner):
-    copy_kernel(recorded_book, runner)
-    book = Book(recorded_book)
-    assert runner in book.runners and book.recording(runner, "first") is None
-
-
 @pytest.mark.parametrize(
     ("name", "cells", "id"),
     [
