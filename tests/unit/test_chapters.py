@@ -104,35 +104,25 @@ def test_faulty_book_is_refused_in_one_line_and_no_output_changes(
     assert contents(recorded_book / "outputs") == before
 
 
-def begin_with_mark(path):
-    path.write_text("\ufeff" + path.read_text())
-
-
-def leave_conflict(path):
-    first, *others = path.read_text().splitlines(keepends=True)
-    merge = ["<<<<<<< HEAD\n", "ours\n", "=======\n", "theirs\n", ">>>>>>> branch\n"]
-    path.write_text("".join([first, *merge, *others]))
-
-
-def write_no_utf_8(path):
-    path.write_bytes(path.read_bytes() + "# pr\xe9face".encode("latin-1"))
-
-
+CONFLICT = b"\n<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> branch\n"
 TEXT_FAULTS = {
-    begin_with_mark: "byte order mark; save it as UTF-8 without one",
-    leave_conflict: "conflict markers of git from line 2 on; choose what to keep there",
-    write_no_utf_8: "save it as UTF-8",
+    "byte order mark; save it as UTF-8 without one": lambda text: b"\xef\xbb\xbf" + text,
+    "conflict markers of git from line 2 on; choose what to keep there": (
+        lambda text: text.replace(b"\n", CONFLICT, 1)
+    ),
+    "save it as UTF-8": lambda text: text + b"# pr\xe9face",
 }
 
 
-@pytest.mark.parametrize("fault", TEXT_FAULTS)
+@pytest.mark.parametrize(("advice", "fault"), TEXT_FAULTS.items(), ids=("mark", "merge", "latin 1"))
 @pytest.mark.parametrize(
     "file",
     ["notebooks/first.ipynb", "_toc.yml", "kernels/cpu/kernel.json", "requirements.txt"],
 )
-def test_text_that_editors_and_merges_spoil_is_refused_in_one_line(recorded_book, fault, file):
-    fault(recorded_book / file)
-    assert_refused(recorded_book, f"{file}: ", TEXT_FAULTS[fault])
+def test_text_that_editors_and_merges_spoil_is_refused(recorded_book, file, advice, fault):
+    path = recorded_book / file
+    path.write_bytes(fault(path.read_bytes()))
+    assert_refused(recorded_book, f"{file}: ", advice)
 
 
 @pytest.mark.parametrize("file", ["_toc.yml", "requirements.txt", "requirements-no-deps.txt"])

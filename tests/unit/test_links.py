@@ -3,7 +3,7 @@
 import re
 import shutil
 import subprocess
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote
 
 import pytest
 from bs4 import BeautifulSoup
@@ -52,33 +52,24 @@ def addresses(text):
     return [address.replace("&amp;", "&") for address in ADDRESS.findall(text)]
 
 
+SLUG = r"(?P<owner>[^/]+)/(?P<name>[^/]+)"
+FILE = r"(?P<branch>.+)/(?P<file>notebooks/[^/]+)"
+FORMS = (
+    rf"https://colab\.research\.google\.com/github/{SLUG}/blob/{FILE}",
+    rf"https://studiolab\.sagemaker\.aws/import/github/{SLUG}/blob/{FILE}",
+    rf"https://kaggle\.com/kernels/welcome\?src=https://github\.com/{SLUG}/blob/{FILE}",
+    rf"https://raw\.githubusercontent\.com/{SLUG}/{FILE}",
+    rf"https://mybinder\.org/v2/gh/{SLUG}/(?P<branch>[^/?]+)\?urlpath=lab/tree/(?P<file>.+)",
+    r"https://.+\?repo=https%3A%2F%2Fgithub\.com%2F(?P<owner>[^/%&]+)%2F(?P<name>[^/%&]+)"
+    r"&branch=(?P<branch>[^/&]+)&urlpath=lab%2Ftree%2F(?P=name)%2F(?P<file>[^/&]+)",
+)
+
+
 def place(address):
     """Owner, name, branch and file that an address of a service stands for, by its form."""
-    url = urlsplit(address)
-    query = {name: values[0] for name, values in parse_qs(url.query).items()}
-    github = r"/(?P<owner>[^/]+)/(?P<name>[^/]+)/blob/(?P<branch>.+)/(?P<file>notebooks/[^/]+)"
-    forms = {
-        "colab.research.google.com": (r"/github" + github, url.path),
-        "studiolab.sagemaker.aws": (r"/import/github" + github, url.path),
-        "kaggle.com": (
-            r"/kernels/welcome\?src=https://github\.com" + github,
-            f"{url.path}?{url.query}",
-        ),
-        "raw.githubusercontent.com": (github.replace("/blob", ""), url.path),
-        "mybinder.org": (
-            r"/v2/gh/(?P<owner>[^/]+)/(?P<name>[^/]+)/(?P<branch>[^/]+) lab/tree/(?P<file>.+)",
-            f"{url.path} {query.get('urlpath')}",
-        ),
-    }
-    pull = (
-        r"https://github\.com/(?P<owner>[^/]+)/(?P<name>[^/]+) (?P<branch>.+) "
-        r"lab/tree/(?P=name)/(?P<file>.+)",
-        f"{query.get('repo')} {query.get('branch')} {query.get('urlpath')}",
-    )
-    form, text = forms.get(url.hostname, pull)
-    match = re.fullmatch(form, text)
-    assert match, f"{address}: not of the form that {url.hostname} documents"
-    return match["owner"], match["name"], unquote(match["branch"]), match["file"]
+    matches = [match for form in FORMS if (match := re.fullmatch(form, address))]
+    assert len(matches) == 1, f"{address}: not of the form that its service documents"
+    return tuple(unquote(matches[0][part]) for part in ("owner", "name", "branch", "file"))
 
 
 def strangers(text, repository, root=ROOT):
