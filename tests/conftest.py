@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from filelock import FileLock
-from helpers import ROOT, WHERE, build_site, code, edit, prose, run_tool, stand_in, write
+from helpers import ROOT, WHERE, build_site, code, copy_code, edit, prose, run_tool, stand_in, write
 
 from tools.page.site import SITE, is_current
 from tools.run.execute import one_at_a_time
@@ -34,12 +34,11 @@ site.mkdir(parents=True)
 
 def make_book(root):
     """Write a book of two chapters to `root`, with a copy of the tools and the runner `cpu`."""
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "tools", root / "tools", ignore=ignored)
+    copy_code(root, "tools")
     (root / "tools" / "page" / "builder.py").write_text(BUILDER)
     (root / "book").mkdir()
     (root / "book" / "preface.md").write_text("# A tiny book\n")
-    shutil.copytree(ROOT / "kernels" / "cpu", root / "kernels" / "cpu")
+    copy_code(root, "kernels/cpu")
     for name in ("kernels/start.py", "requirements.txt", "requirements-no-deps.txt"):
         shutil.copy(ROOT / name, root / name)
     (root / "_toc.yml").write_text(TOC)

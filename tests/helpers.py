@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 
 import nbformat
 import psutil
+import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from tools.errors import BookError
 from tools.page.site import SITE, site_builder
 from tools.source.book import Book
 from tools.source.chapters import LANGUAGE
@@ -27,7 +30,6 @@ CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 RECORDED = sorted(  # (runner or card, chapter)
     (path.parent.name, path.stem) for path in (ROOT / "outputs").glob("*/*.ipynb")
 )
-HARDWARE = {"gpus": [0, 1, 2]}
 CARD = "2xsimulated-gpu-t4"  # the folder of what the stand-in for real GPUs prints
 WHERE = """\
 import torch
@@ -53,7 +55,7 @@ def prose(id, source):
 
 
 def notebook(*cells, **metadata):
-    made = new_notebook(metadata={"hardware": HARDWARE} | deepcopy(LANGUAGE) | metadata)
+    made = new_notebook(metadata={"hardware": {"gpus": [0, 1, 2]}} | deepcopy(LANGUAGE) | metadata)
     made.cells = list(cells)  # not through new_notebook: it would rename an id that is there twice
     return made
 
@@ -74,12 +76,18 @@ def cell(notebook, id):
     return next(cell for cell in notebook.cells if cell.id == id)
 
 
+@contextmanager
+def changed(path):
+    """The notebook in `path`, to be changed: it is written as the block leaves it."""
+    notebook = read(path)
+    yield notebook
+    nbformat.write(notebook, path)
+
+
 def edit(root, name, id, source):
     """Change the text of one cell of a chapter."""
-    path = root / "notebooks" / f"{name}.ipynb"
-    chapter = read(path)
-    cell(chapter, id).source = source
-    nbformat.write(chapter, path)
+    with changed(root / "notebooks" / f"{name}.ipynb") as chapter:
+        cell(chapter, id).source = source
 
 
 def text(words, stream="stdout"):
@@ -111,24 +119,31 @@ def keep(root, name, folder, printed, **facts):
 
 def falsify(path, id, outputs):
     """Change what a cell is recorded to have printed, so that the hash does not tell."""
-    recorded = read(path)
-    cell(recorded, id).outputs = outputs
-    recorded.metadata.provenance.digest = outputs_digest(recorded)
-    nbformat.write(recorded, path)
+    with changed(path) as recorded:
+        cell(recorded, id).outputs = outputs
+        recorded.metadata.provenance.digest = outputs_digest(recorded)
+
+
+def specification(runner):
+    """The `kernel.json` of a runner of this repository."""
+    return json.loads((ROOT / "kernels" / runner / "kernel.json").read_text())
 
 
 def copy_kernel(root, runner, name=None, **changes):
-    """Give the book in `root` a kernel of this repository, by another name if one is given."""
-    content = json.loads((ROOT / "kernels" / runner / "kernel.json").read_text())
+    """Give the book in `root` a kernel of this repository, changed or by another name."""
     path = root / "kernels" / (name or runner) / "kernel.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content | changes))
+    path.write_text(json.dumps(specification(runner) | changes))
+
+
+def copy_code(root, folder):
+    """Give the book in `root` a folder of this repository's code."""
+    shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def stand_in(root):
     """Let simulated GPUs stand in for the real ones of the book in `root`."""
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "cudasim" / "src", root / "cudasim" / "src", ignore=ignored)
+    copy_code(root, "cudasim/src")
     copy_kernel(root, "simulated", "gpu")
 
 
@@ -156,14 +171,8 @@ def bare_environment():
 
 def run_tool(root, *arguments):
     """Run a command of the tools in `root`, which holds a copy of them."""
-    return subprocess.run(
-        command(*arguments),
-        cwd=root,
-        env=bare_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = {"cwd": root, "env": bare_environment(), "capture_output": True, "text": True}
+    return subprocess.run(command(*arguments), **options)
 
 
 def start_tool(root, *arguments, **streams):
@@ -183,12 +192,12 @@ def wait_until(happened):
 
 def kernels_of(root):
     """The processes whose command names a kernel of the book in `root`."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "status"]):
-        line = " ".join(process.info["cmdline"] or [])
-        if str(root / "kernels") in line and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(process)
-    return found
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "status"])
+        if str(root / "kernels") in " ".join(process.info["cmdline"] or [])
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
 
 
 def assert_one_line(text, *parts):
@@ -196,3 +205,12 @@ def assert_one_line(text, *parts):
     assert len(text.strip().splitlines()) == 1, text
     for part in parts:
         assert part in text, text
+
+
+@contextmanager
+def refused(*parts):
+    """The block raises BookError, with a message of one line that holds every one of `parts`."""
+    with pytest.raises(BookError) as error:
+        yield error
+    assert_one_line(str(error.value), *parts)
+    assert "checkout" not in str(error.value)  # it throws work away

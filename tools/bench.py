@@ -59,14 +59,20 @@ def _git(*arguments: str, folder: Path) -> None:
     subprocess.run(["git", *arguments], cwd=folder, check=True)
 
 
-def _seconds(*command: str, folder: Path) -> float:
-    """Wall time of `python -m tools ...` in a clone. Raises BookError if it fails."""
-    start = time.perf_counter()
-    run = subprocess.run(
-        [sys.executable, "-m", "tools", *command], cwd=folder, capture_output=True, text=True
-    )
+def _run(what: str, *command: str, folder: Path, **variables: str) -> str:
+    """What `python -m ...` prints in a clone. Raises BookError, naming `what`, if it fails."""
+    environment = os.environ | variables
+    ask = [sys.executable, "-m", *command]
+    run = subprocess.run(ask, cwd=folder, env=environment, capture_output=True, text=True)
     if run.returncode:
-        raise BookError(f"{' '.join(command)}: failed in a fresh clone: {run.stderr.strip()}")
+        raise BookError(f"{what}: failed in a fresh clone: {run.stderr.strip()}")
+    return run.stdout
+
+
+def _seconds(*command: str, folder: Path) -> float:
+    """Wall time of `python -m tools ...` in a clone."""
+    start = time.perf_counter()
+    _run(" ".join(command), "tools", *command, folder=folder)
     return time.perf_counter() - start
 
 
@@ -85,36 +91,21 @@ def _builds(clone: Path) -> list[dict]:
         shutil.rmtree(clone / "_build", ignore_errors=True)
         return _seconds("book", folder=clone)
 
-    rows = [
-        _figure(
-            "Cold build from a fresh clone, without the installs",
-            round(_median(cold, "cold build"), 1),
-            "s",
-            "make book",
-        ),
-        _figure(
-            "Build with nothing stale",
-            round(_median(lambda: _seconds("book", folder=clone), "nothing stale"), 2),
-            "s",
-            "make book",
-            "0.3 s",
-        ),
-    ]
+    seconds = round(_median(cold, "cold build"), 1)
+    what = "Cold build from a fresh clone, without the installs"
+    rows = [_figure(what, seconds, "s", "make book")]
+    seconds = round(_median(partial(_seconds, "book", folder=clone), "nothing stale"), 2)
+    rows.append(_figure("Build with nothing stale", seconds, "s", "make book", "0.3 s"))
     for name in Book(clone).chapters:
         on = [each.name for each in Book(clone).local_runners if each.executes(name)]
         command = ("record", *on, "--chapters", name)
         alone = _median(partial(_seconds, *command, folder=clone), name)
         after = _median(partial(_after_edit, clone, name), f"{name} edited")
-        rows.append(
-            _figure(
-                f"Rebuild after one edited cell of {name}, as a ratio to executing it alone on "
-                f"its {len(on)} runners",
-                round(after / alone, 2),
-                f"({after:.1f} s to {alone:.1f} s)",
-                f"make book, to make record RUNNER='{' '.join(on)}' CHAPTERS={name}",
-                "at most 1.3",
-            )
-        )
+        what = f"Rebuild after one edited cell of {name}, as a ratio to executing it alone on "
+        what += f"its {len(on)} runners"
+        unit = f"({after:.1f} s to {alone:.1f} s)"
+        how = f"make book, to make record RUNNER='{' '.join(on)}' CHAPTERS={name}"
+        rows.append(_figure(what, round(after / alone, 2), unit, how, "at most 1.3"))
     return rows
 
 
@@ -146,27 +137,18 @@ def _stages(root: Path) -> list[dict]:
 
 def _slowest(clone: Path) -> dict:
     """The longest time that a chapter took when it was recorded."""
-    recordings = Book(clone).recordings["cpu"]
-    seconds = {name: each.provenance.seconds for name, each in recordings.items()}
-    name = max(seconds, key=seconds.get)
-    return _figure(
-        f"Slowest chapter: {name}",
-        seconds[name],
-        "s",
-        "make record RUNNER=cpu",
-        "30 s on two cores",
-    )
+    recordings = Book(clone).recordings["cpu"].values()
+    seconds, name = max((each.provenance.seconds, each.chapter.name) for each in recordings)
+    what, how = f"Slowest chapter: {name}", "make record RUNNER=cpu"
+    return _figure(what, seconds, "s", how, "30 s on two cores")
 
 
 def _simulation(clone: Path) -> list[dict]:
     """What the simulated GPUs cost, measured by their own package."""
     print("measuring: cudasim", file=sys.stderr, flush=True)
-    command = [sys.executable, "-m", "cudasim.bench", "--json"]
-    environment = os.environ | {"PYTHONPATH": str(clone / SIMULATOR)}
-    run = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True)
-    if run.returncode:
-        raise BookError(f"cudasim.bench: failed in a fresh clone: {run.stderr.strip()}")
-    rows = json.loads(run.stdout.splitlines()[-1])
+    command = ("cudasim.bench", "--json")
+    printed = _run(command[0], *command, folder=clone, PYTHONPATH=str(clone / SIMULATOR))
+    rows = json.loads(printed.splitlines()[-1])
     return [row | {"command": "python -m cudasim.bench"} for row in rows]
 
 

@@ -1,7 +1,6 @@
 """A runner executes what it is asked to; whatever goes wrong, recorded outputs stay whole."""
 
 import asyncio
-import json
 import signal
 import time
 from copy import deepcopy
@@ -19,7 +18,9 @@ from helpers import (
     kernels_of,
     outputs_path,
     read,
+    refused,
     run_tool,
+    specification,
     start_tool,
     wait_until,
     write,
@@ -61,27 +62,24 @@ def test_first_failure_stops_the_other_chapters(small_book):
     assert kernels_of(small_book) == list(small_book.glob("outputs/*/*")) == []
 
 
-def start_with(root, *argv):
-    path = root / "kernels" / "cpu" / "kernel.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"argv": list(argv)}))
-
-
-@pytest.mark.parametrize("argv", [("python", "-c", "raise SystemExit(3)"), ("no-such-program",)])
-def test_kernel_that_does_not_start_is_one_line(recorded_book, argv):
+@pytest.mark.parametrize(
+    ("argv", "source", "parts"),
+    [
+        (["python", "-c", "raise SystemExit(3)"], "1", ["kernels/cpu/kernel.json: ", "make env"]),
+        (["no-such-program"], "1", ["kernels/cpu/kernel.json: ", "make environment"]),
+        (
+            specification("cpu")["argv"],
+            "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+            ["notebooks/second.ipynb: ", "died", "memory"],
+        ),
+    ],
+)
+def test_kernel_that_does_not_start_or_dies_is_one_line(recorded_book, argv, source, parts):
     before = contents(recorded_book / "outputs")
-    start_with(recorded_book, *argv)
-    with pytest.raises(BookError) as error:
+    copy_kernel(recorded_book, "cpu", argv=argv)
+    edit(recorded_book, "second", "sum", source)
+    with refused(*parts):
         record(["cpu"], ["second"], Book(recorded_book))
-    assert_one_line(str(error.value), "kernels/cpu/kernel.json: ", "make environment")
-    assert contents(recorded_book / "outputs") == before
-
-
-def test_kernel_that_dies_in_a_cell_is_one_line(recorded_book):
-    before = contents(recorded_book / "outputs")
-    edit(recorded_book, "second", "sum", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
-    with pytest.raises(BookError) as error:
-        record(["cpu"], ["second"], Book(recorded_book))
-    assert_one_line(str(error.value), "notebooks/second.ipynb: ", "died", "memory")
     assert contents(recorded_book / "outputs") == before
 
 
@@ -106,26 +104,17 @@ def executed(monkeypatch):
 
 
 def all_runs(book):
-    return [
-        Run(chapter, runner)
-        for runner in book.local_runners
-        for chapter in book.chapters_of(runner)
-    ]
+    return [Run(chapter, on) for on in book.local_runners for chapter in book.chapters_of(on)]
 
 
 def test_what_was_never_made_is_executed_first_then_the_longest(small_book, executed):
     copy_kernel(small_book, "cpu", "other")
-    keep(small_book, "first", "cpu", {}, seconds=2)
-    keep(small_book, "second", "cpu", {}, seconds=10)
-    keep(small_book, "second", "other", {}, seconds=5)
+    expected = [("other", "first"), ("cpu", "second"), ("other", "second"), ("cpu", "first")]
+    for (runner, name), seconds in zip(expected[1:], (10, 5, 2), strict=True):
+        keep(small_book, name, runner, {}, seconds=seconds)
     book = Book(small_book)
     execute(all_runs(book), book, keep=False)
-    assert executed == [
-        ("other", "first"),
-        ("cpu", "second"),
-        ("other", "second"),
-        ("cpu", "first"),
-    ]
+    assert executed == expected
 
 
 def test_all_runners_share_one_pool_over_the_cores_and_one_bar(small_book, monkeypatch, capfd):
@@ -151,9 +140,7 @@ def test_where_nothing_can_be_written_nothing_is_executed(small_book):
     (small_book / "outputs").touch()  # no folder: nobody can write in it
     run = run_tool(small_book, "book")
     assert run.returncode == 1
-    assert_one_line(
-        run.stderr, "error: outputs/cpu: cannot be written (Not a directory); make room"
-    )
+    assert_one_line(run.stderr, "error: outputs/cpu: cannot be written (Not a directory); make ro")
     assert not (small_book / "_build" / "html").exists()
 
 
@@ -167,11 +154,8 @@ def test_a_full_disk_is_one_line_and_finished_recordings_stay(small_book, execut
 
     monkeypatch.setattr(Path, "write_text", full)
     book = Book(small_book)
-    with pytest.raises(BookError) as error:
+    with refused("outputs/cpu/second.ipynb: cannot be written (No space left on device); "):
         execute(all_runs(book), book)
-    assert_one_line(
-        str(error.value), "outputs/cpu/second.ipynb: cannot be written (No space left on device); "
-    )
     assert executed == [("cpu", "first"), ("cpu", "second")]
     assert [path.name for path in small_book.glob("outputs/*/*")] == ["first.ipynb"]
     assert Book(small_book).recording("cpu", "first").stale_because(book.pins) is None
@@ -179,13 +163,11 @@ def test_a_full_disk_is_one_line_and_finished_recordings_stay(small_book, execut
 
 def is_held(root):
     """True if a command works in `root`."""
-    lock = FileLock(root / "_build" / "lock")
     try:
-        lock.acquire(timeout=0)
+        with FileLock(root / "_build" / "lock", timeout=0):
+            return False
     except Timeout:
         return True
-    lock.release()
-    return False
 
 
 def test_of_two_commands_at_once_each_waits_for_the_other_and_both_succeed(recorded_book):

@@ -28,14 +28,12 @@ def layer(module):
 def backward(path, root):
     """What a file of `root/tools` imports that is not before it: a later layer, or a test."""
     own = layer(".".join(path.relative_to(root).with_suffix("").parts))
-    found = []
-    for name in imported(path):
-        first = name.split(".")[0]
-        if first in ("tests", "helpers", "cudasim", "kernels") or name.startswith("."):
-            found.append(name)
-        elif first == "tools" and "." in name and layer(name) > own:
-            found.append(name)
-    return found
+    return [
+        name
+        for name in imported(path)
+        if name.split(".")[0] in ("", "tests", "helpers", "cudasim", "kernels")
+        or (name.startswith("tools.") and layer(name) > own)
+    ]
 
 
 @pytest.mark.parametrize(

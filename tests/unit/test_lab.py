@@ -14,6 +14,7 @@ from tools.errors import BookError
 def commands(monkeypatch):
     """The commands that are run instead of pip and JupyterLab, with their variables."""
     run = []
+    monkeypatch.setattr(lab.venv, "create", lambda folder, with_pip: _make(folder))
 
     def pretend(command, **options):
         run.append((list(map(str, command)), options.get("env") or {}))
@@ -23,8 +24,7 @@ def commands(monkeypatch):
     return run
 
 
-def test_lab_sees_the_packages_and_the_runners(tmp_path, commands, monkeypatch):
-    monkeypatch.setattr(lab.venv, "create", lambda folder, with_pip: _make(folder))
+def test_lab_sees_the_packages_and_the_runners(tmp_path, commands):
     lab.open_lab(tmp_path)
     (install, _), (start, variables) = commands
     assert install[-1] == lab.JUPYTERLAB and install[0].startswith(str(tmp_path / "_build"))
@@ -38,7 +38,6 @@ def test_lab_sees_the_packages_and_the_runners(tmp_path, commands, monkeypatch):
 
 
 def test_an_install_that_fails_is_one_line_and_is_tried_again(tmp_path, commands, monkeypatch):
-    monkeypatch.setattr(lab.venv, "create", lambda folder, with_pip: _make(folder))
     failed = subprocess.CompletedProcess([], 1)
     monkeypatch.setattr(lab.subprocess, "run", lambda command, **options: failed)
     with pytest.raises(BookError, match="pip could not install it"):

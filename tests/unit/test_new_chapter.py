@@ -19,19 +19,15 @@ def book(small_book):
 
 def test_a_new_chapter_keeps_every_rule_and_is_listed(book):
     run = run_tool(book, "chapter", "streams-and-events")
-    assert (run.returncode, run.stdout) == (
-        0,
-        "notebooks/streams-and-events.ipynb: made, and listed in _toc.yml; open it with "
-        "'make lab'\n",
-    ), run.stderr
-    made = Book(book)
-    assert list(made.chapters) == ["first", "second", "streams-and-events"]
-    chapter = made.chapters["streams-and-events"]
+    assert run.returncode == 0, run.stderr
+    path = "notebooks/streams-and-events.ipynb"
+    assert run.stdout == f"{path}: made, and listed in _toc.yml; open it with 'make lab'\n"
+    first, second, chapter = Book(book).chapters.values()
+    assert (first.name, second.name, chapter.where) == ("first", "second", path)
     assert chapter.title == "Streams and events"
     assert [cell.id for cell in chapter.setup_cells] == ["switch", "setup"]
-    assert "[Streams and events](notebooks/streams-and-events.ipynb)" in (
-        book / "README.md"
-    ).read_text(encoding="utf-8")
+    readme = (book / "README.md").read_text(encoding="utf-8")
+    assert f"[Streams and events]({path})" in readme
     assert broken_rules(chapter, ROOT) == []
 
 

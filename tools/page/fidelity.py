@@ -28,34 +28,28 @@ def fidelity_tables(book: Book) -> list[str]:
     root = book.root
     programs = _programs(root)
     several = sum(each["gpus"] > 1 for each in programs.values())
-    if not _answers(root):
+    paths = sorted((root / SUITE / "answers").glob("*.json"))
+    if not paths:
         return [
             f"No real GPU has answered yet: {len(programs)} programs wait, {several} of them for "
             f"two GPUs. `{RECORD}` asks the GPUs of a machine that has some."
         ]
     listed = _differences(root)
     rows, differing = [], {}
-    for path in _answers(root):
+    for path in paths:
         answers = _read(path, root)
-        recorded = [name for name in programs if _is_recorded(name, programs, answers)]
+        recorded = [  # answered as its code is now
+            name
+            for name, program in programs.items()
+            if answers["programs"].get(name, {}).get("code") == program["code"]
+        ]
         differ = [name for name in recorded if _differs(listed.get(name), path.stem)]
         for name in differ:
             differing.setdefault(name, []).append(path.stem)
-        rows.append(
-            [
-                f"{answers['gpus']} x {answers['card']}"
-                if answers["gpus"] > 1
-                else answers["card"],
-                answers["torch"],
-                answers["cuda"],
-                answers["date"],
-                len(programs),
-                len(recorded),
-                len(recorded) - len(differ),
-                len(differ),
-                len(programs) - len(recorded),
-            ]
-        )
+        count = f"{answers['gpus']} x " if answers["gpus"] > 1 else ""
+        facts = [count + answers["card"], answers["torch"], answers["cuda"], answers["date"]]
+        total, answered, others = len(programs), len(recorded), len(differ)
+        rows.append([*facts, total, answered, answered - others, others, total - answered])
     heads = ["Card", "PyTorch", "CUDA", "Date"]
     counts = ["Programs", "Recorded", "Agree", "Differ", "Wait"]
     lines = table([*heads, *counts], rows, numbers=(4, 5, 6, 7, 8))
@@ -69,18 +63,9 @@ def fidelity_tables(book: Book) -> list[str]:
     return lines
 
 
-def _is_recorded(name: str, programs: dict, answers: dict) -> bool:
-    """Whether the card answered the program as its code is now."""
-    return answers["programs"].get(name, {}).get("code") == programs[name]["code"]
-
-
 def _differs(difference: dict | None, card: str) -> bool:
     """Whether a listed difference is one of `card`: of all cards unless it names some."""
     return difference is not None and card in difference.get("cards", [card])
-
-
-def _answers(root: Path) -> list[Path]:
-    return sorted((root / SUITE / "answers").glob("*.json"))
 
 
 def _programs(root: Path) -> dict[str, dict[str, Any]]:

@@ -52,50 +52,31 @@ def launch_links(chapter: str, repository: Repository) -> list[Link]:
     path = f"notebooks/{chapter}.ipynb"
     slug = f"{repository.owner}/{repository.name}"
     file = f"{slug}/blob/{repository.branch}/{path}"
-    pull = urlencode(
-        {
-            "repo": repository.url,
-            "branch": repository.branch,
-            "urlpath": f"lab/tree/{repository.name}/{path}",
-        },
-        quote_via=quote,
-        safe="",
-    )
+    query = {
+        "repo": repository.url,
+        "branch": repository.branch,
+        "urlpath": f"lab/tree/{repository.name}/{path}",
+    }
+    pull = urlencode(query, quote_via=quote, safe="")
     generator = "https://nbgitpuller.readthedocs.io/en/latest/link.html"
     hub = f"{repository.hub}/hub/user-redirect/git-pull" if repository.hub else generator
     branch = quote(repository.branch, safe="")
+    colab = f"https://colab.research.google.com/github/{file}"
+    studio = f"https://studiolab.sagemaker.aws/import/github/{file}"
+    kaggle = f"https://kaggle.com/kernels/welcome?src={HOST}{file}"
+    binder = f"https://mybinder.org/v2/gh/{slug}/{branch}?urlpath=lab/tree/{path}"
+    raw = f"https://raw.githubusercontent.com/{slug}/{repository.branch}/{path}"
+    two_gpus = "in the settings switch *Internet* on, and for two GPUs choose *GPU T4 x2*"
+    own_hub = "pulls the book into your class's server"
+    if not repository.hub:
+        own_hub += "; the page asks for its address"
     return [
-        Link(
-            "Google Colab",
-            f"https://colab.research.google.com/github/{file}",
-            "asks for a T4 GPU by itself",
-        ),
-        Link(
-            "SageMaker Studio Lab",
-            f"https://studiolab.sagemaker.aws/import/github/{file}",
-            "choose *GPU*, start the runtime, *Copy to project*",
-        ),
-        Link(
-            "Kaggle",
-            f"https://kaggle.com/kernels/welcome?src={HOST}{file}",
-            "in the settings switch *Internet* on, and for two GPUs choose *GPU T4 x2*",
-        ),
-        Link(
-            "Binder",
-            f"https://mybinder.org/v2/gh/{slug}/{branch}?urlpath=lab/tree/{path}",
-            "no account and no GPU; the first start takes minutes",
-        ),
-        Link(
-            "JupyterHub" if repository.hub else "Your JupyterHub",
-            f"{hub}?{pull}",
-            "pulls the book into your class's server"
-            + ("" if repository.hub else "; the page asks for its address"),
-        ),
-        Link(
-            "Download",
-            f"https://raw.githubusercontent.com/{slug}/{repository.branch}/{path}",
-            "for Jupyter or VS Code on a laptop, with Python 3.9 or later",
-        ),
+        Link("Google Colab", colab, "asks for a T4 GPU by itself"),
+        Link("SageMaker Studio Lab", studio, "choose *GPU*, start the runtime, *Copy to project*"),
+        Link("Kaggle", kaggle, two_gpus),
+        Link("Binder", binder, "no account and no GPU; the first start takes minutes"),
+        Link("JupyterHub" if repository.hub else "Your JupyterHub", f"{hub}?{pull}", own_hub),
+        Link("Download", raw, "for Jupyter or VS Code on a laptop, with Python 3.9 or later"),
     ]
 
 
@@ -132,9 +113,8 @@ def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chap
             f"{chapter.where}: a code cell has the id '{CELL}', that of the row of links; rename it"
         )
     notebook.cells = [cell for cell in notebook.cells if cell.id != CELL]
-    row = ", ".join(
-        f"[{link.label}]({link.url})" for link in launch_links(chapter.name, repository)
-    )
+    links = launch_links(chapter.name, repository)
+    row = ", ".join(f"[{link.label}]({link.url})" for link in links)
     text = f"Run this chapter: {row}.\n\n{SENTENCE}"
     notebook.cells.insert(1, new_markdown_cell(text, id=CELL))
     return write_setup(Chapter(chapter.name, notebook), repository, root)

@@ -10,7 +10,6 @@ import ast
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 
@@ -166,19 +165,16 @@ def chapter_packages(chapter: Chapter) -> set[str]:
 
 def imported_modules(chapter: Chapter) -> set[str]:
     """The top modules that the cells after the set-up import, less Python's and the kernel's."""
-    modules = set()
+    names = set()
     for cell in chapter.code_cells:
-        if SETUP not in tags(cell):
-            modules |= {name.partition(".")[0] for name in _imports(syntax_tree(chapter, cell))}
-    return modules - set(sys.stdlib_module_names) - KERNEL
-
-
-def _imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+        if SETUP in tags(cell):
+            continue
+        for node in ast.walk(syntax_tree(chapter, cell)):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module)
+    return {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - KERNEL
 
 
 def _dictionary(items: dict[str, str]) -> str:
