@@ -109,7 +109,7 @@ def icon_names(site: Path) -> set[str]:
 def cut_font(path: Path, characters: set[int]) -> set[int]:
     """Cut the font in `path` to the `characters` it has of those given, which it returns."""
     options = subset.Options(flavor="woff2", layout_features=[], notdef_outline=True)
-    font = TTFont(BytesIO(path.read_bytes()))
+    font = TTFont(BytesIO(path.read_bytes()), recalcTimestamp=False)
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=characters)
     cutter.subset(font)
