@@ -11,14 +11,9 @@ from contextlib import contextmanager
 from playwright.sync_api import sync_playwright
 
 QUIET = (  # Chromium itself asks other hosts unless it is asked not to
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update"
+).split()
 INSTALL = "on Debian, 'apt-get install chromium libatomic1'"  # the second for Node.js from 25 on
 
 
@@ -32,11 +27,9 @@ def missing():
     program = chromium_program()
     if program is None:
         return f"browser: no Chromium on this machine; {INSTALL}"
-    for name, command in {
-        "Playwright's driver": [sys.executable, "-m", "playwright", "--version"],
-        "Chromium": [program, "--version"],
-    }.items():
-        run = subprocess.run(command, capture_output=True, text=True)
+    driver = [sys.executable, "-m", "playwright"]
+    for name, command in {"Playwright's driver": driver, "Chromium": [program]}.items():
+        run = subprocess.run([*command, "--version"], capture_output=True, text=True)
         if run.returncode:
             last = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
             return f"browser: {name} does not start ({last}); {INSTALL}"
@@ -79,18 +72,18 @@ def served(folder):
 
 
 @contextmanager
-def opened(browser, folder, name, asked=None, **options):
+def opened(browser, folder, name, asked=None, width=1280, height=740, **options):
     """A page of the site in `folder`, and the list of what went wrong on it.
 
     The address of every request is appended to `asked`, where it is given.
     """
+    asked = [] if asked is None else asked
     with served(folder) as host:
-        context = browser.new_context(**options)
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
         page, faults = context.new_page(), []
 
         def note(request):
-            if asked is not None:
-                asked.append(request.url)
+            asked.append(request.url)
             if not request.url.startswith((host, "data:", "blob:")):
                 faults.append(f"asks another host: {request.url}")
 
@@ -98,17 +91,27 @@ def opened(browser, folder, name, asked=None, **options):
         context.route(lambda url: not url.startswith(host), lambda route: route.abort())
         page.on("request", note)
         page.on("requestfailed", lambda request: faults.append(f"fails: {request.url}"))
-        page.on(
-            "response",
-            lambda answer: answer.ok or faults.append(f"answers {answer.status}: {answer.url}"),
-        )
-        page.on(
-            "console",
-            lambda message: message.type == "error" and faults.append(f"console: {message.text}"),
-        )
+        page.on("response", lambda got: got.ok or faults.append(f"answers {got.status}: {got.url}"))
+        page.on("console", lambda m: m.type == "error" and faults.append(f"console: {m.text}"))
         page.on("pageerror", lambda error: faults.append(f"script: {error}"))
         page.goto(host + name, wait_until="networkidle")
         try:
             yield page, faults
         finally:
             context.close()
+
+
+@contextmanager
+def opened_text(browser, folder, text, **options):
+    """A page of its own, written to `folder`; else as above."""
+    (folder / "page.html").write_text(text, encoding="utf-8")
+    with opened(browser, folder, "page.html", **options) as page_and_faults:
+        yield page_and_faults
+
+
+def doctor(site, place, old, new):
+    """Replace a text in the files of `site` that match `place`, where it must be."""
+    for path in site.glob(place):
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")

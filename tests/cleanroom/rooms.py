@@ -23,9 +23,10 @@ from tools.source.repository import read_repository
 HERE = Path(__file__).parent
 ROOMS = ROOT / "_build" / ".cleanroom"  # hidden: building the site looks through other folders
 REPOSITORY = ROOMS / "repository.git"
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 AT_HAND = f"{sys.version_info.major}.{sys.version_info.minor}"
 CUDA = os.environ.get("CLEANROOM_TORCH") == "cuda"  # the builds for CUDA, as on Colab: 8 GB
+BUILD = "" if CUDA else "+cpu"
+INDEX = [] if CUDA else ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
 # What a service has and a test machine may lack. Nothing else of this process gets in.
 PASSED = re.compile(r"PATH$|LANG$|LC_|TMPDIR$|SSL_|PIP_|.*_proxy$|.*_PROXY$")
 
@@ -72,42 +73,30 @@ def run(*command: object, cwd: Path = ROOT, **variables: str) -> str:
 def environment(**variables: str) -> dict[str, str]:
     """What a room's processes see. The book's address leads to a clone of this repository."""
     passed = {name: value for name, value in os.environ.items() if PASSED.match(name)}
-    outside = [
-        folder
-        for folder in os.environ["PATH"].split(os.pathsep)
-        if not Path(folder).is_relative_to(sys.prefix)
-    ]
-    git = {
+    folders = os.environ["PATH"].split(os.pathsep)
+    outside = [folder for folder in folders if not Path(folder).is_relative_to(sys.prefix)]
+    home = ROOMS / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    own = {
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.{REPOSITORY.as_uri()}.insteadOf",
         "GIT_CONFIG_VALUE_0": read_repository(ROOT).url,
-    }
-    home = ROOMS / "home"
-    home.mkdir(parents=True, exist_ok=True)
-    pip = {
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_CACHE_DIR": str(ROOMS / "pip"),
         "PIP_RETRIES": "1",  # it asks an index that is out of reach for every package
+        "PATH": os.pathsep.join(outside),
+        "HOME": str(home),
     }
-    path = {"PATH": os.pathsep.join(outside), "HOME": str(home)}
-    return passed | git | pip | path | variables
+    return passed | own | variables
 
 
 def make_repository() -> None:
     """A repository that holds this folder as it is, for pip to clone; nothing is committed here."""
-    bare = REPOSITORY
     branch = read_repository(ROOT).branch
-    git = ["git", "--git-dir", bare, "-c", "core.bare=false", "--work-tree", ROOT]
-    run("git", "init", "--quiet", "--bare", "--initial-branch", branch, bare)
+    git = ["git", "--git-dir", REPOSITORY, "-c", "core.bare=false", "--work-tree", ROOT]
+    run("git", "init", "--quiet", "--bare", "--initial-branch", branch, REPOSITORY)
     run(*git, "add", "--all")
     run(*git, "-c", "user.name=x", "-c", "user.email=x@x", "commit", "--quiet", "--message", "x")
-
-
-def prepared(name: str) -> Room:
-    """The room called `name`, made if this test run has not made it."""
-    room = Room(name)
-    once(room.folder, MAKERS[name], room)
-    return room
 
 
 def once(folder: Path, make: Callable, *arguments: object) -> None:
@@ -138,7 +127,8 @@ def with_torch(room: Room, *wanted: tuple[str, str]) -> None:
             last = str(reason).strip().splitlines()[-1]
             refused.append(f"Python {python} with torch {torch} ({last})")
             continue
-        copy(base, room)
+        link(base, room)
+        (room.folder / "made").unlink()
         for line in refused:
             room.note(line)
         return
@@ -151,19 +141,12 @@ def make_base(base: Room, python: str, torch: str) -> None:
     if program is None or subprocess.run([program, "-V"], capture_output=True).returncode:
         raise Unavailable(f"no python{python} on this machine")
     run(program, "-m", "venv", base.folder)
-    build = "" if CUDA else "+cpu"
-    index = [] if CUDA else ["--extra-index-url", CPU_INDEX]
-    base.pip(f"torch=={torch}{build}", *index)
+    base.pip(f"torch=={torch}{BUILD}", *INDEX)
 
 
-def copy(base: Room, room: Room) -> None:
+def link(base: Room, room: Room) -> None:
     """A copy of a room made of hard links: pip replaces files, it does not write into them."""
     shutil.copytree(base.folder, room.folder, symlinks=True, copy_function=os.link)
-    (room.folder / "made").unlink()
-    if room.notes.exists():  # the one file that is written into
-        text = room.notes.read_text()
-        room.notes.unlink()
-        room.notes.write_text(text)
 
 
 def pin(name: str) -> str:
@@ -186,12 +169,10 @@ def make_colab(room: Room) -> None:
     room_pairs = [("3.12", torch), ("3.13", torch)]
     with_torch(room, *room_pairs, *([] if CUDA else [(AT_HAND, torch), (AT_HAND, pin("torch"))]))
     room.pip(*(f"{name}=={version}" for name, version in packages.items()))
-    build = "" if CUDA else "+cpu"
-    index = [] if CUDA else ["--extra-index-url", CPU_INDEX]
     try:
-        room.pip("--no-deps", f"torchvision=={vision}{build}", *index)
+        room.pip("--no-deps", f"torchvision=={vision}{BUILD}", *INDEX)
     except Unavailable:
-        room.note(f"torchvision {vision}{build}, which Colab has; the set-up cell installs one")
+        room.note(f"torchvision {vision}{BUILD}, which Colab has; the set-up cell installs one")
 
 
 def make_studio_lab(room: Room) -> None:
@@ -206,10 +187,14 @@ def make_studio_lab(room: Room) -> None:
     room.note("conda itself: its packages here are pip's")
 
 
+def binder_python() -> str:
+    """The version of Python that Binder is asked for."""
+    return (ROOT / "binder" / "runtime.txt").read_text().strip().removeprefix("python-")
+
+
 def make_binder(room: Room) -> None:
     """Binder: runtime.txt, requirements.txt and postBuild of binder/, as repo2docker runs them."""
-    python = (ROOT / "binder" / "runtime.txt").read_text().strip().removeprefix("python-")
-    with_torch(room, (python, pin("torch")), (AT_HAND, pin("torch")))
+    with_torch(room, (binder_python(), pin("torch")), (AT_HAND, pin("torch")))
     with tempfile.TemporaryDirectory() as folder:
         checkout = Path(folder) / "book"
         once(REPOSITORY, make_repository)
@@ -232,8 +217,9 @@ MAKERS = {
 def copied(name: str) -> Iterator[Room]:
     """A copy of a room for one chapter."""
     once(REPOSITORY, make_repository)
-    base = prepared(name)
+    base = Room(name)
+    once(base.folder, MAKERS[name], base)
     with tempfile.TemporaryDirectory(dir=ROOMS) as folder:
         room = Room(f"{Path(folder).name}/room")
-        shutil.copytree(base.folder, room.folder, symlinks=True, copy_function=os.link)
+        link(base, room)
         yield room

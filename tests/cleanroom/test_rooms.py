@@ -1,19 +1,17 @@
 """Every chapter alone, in a copy of each service's environment: set-up for real, then all cells."""
 
 import inspect
-import json
 import re
 import shutil
 import sys
-from copy import deepcopy
 from datetime import datetime
 
 import nbformat
 import pytest
-from helpers import CHAPTERS, ROOT, cell, code
+from helpers import CHAPTERS, ROOT, cell, code, copy_kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
-from rooms import CUDA, MAKERS, Room, copied, environment, run
+from rooms import CUDA, MAKERS, Room, binder_python, copied, environment, run
 
 from kernels import start
 
@@ -44,11 +42,8 @@ def packages(room):
 
 def execute(notebook, room, folder, monkeypatch):
     """Execute a notebook with the room's Python, in `folder`."""
-    kernels = folder.parent / "jupyter" / "kernels" / "room"
-    kernels.mkdir(parents=True)
     argv = [str(room.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    specification = {"argv": argv, "display_name": "room", "language": "python"}
-    (kernels / "kernel.json").write_text(json.dumps(specification))
+    copy_kernel(folder.parent / "jupyter", "cpu", "room", argv=argv, env={})
     monkeypatch.setenv("JUPYTER_PATH", str(folder.parent / "jupyter"))
     client = NotebookClient(
         notebook, kernel_name="room", timeout=600, resources={"metadata": {"path": str(folder)}}
@@ -67,29 +62,30 @@ def said(notebook, id):
     return "".join(output.get("text", "") for output in cell(notebook, id).outputs)
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """Where a chapter is alone."""
+    (tmp_path / "alone").mkdir()
+    return tmp_path / "alone"
+
+
 @pytest.mark.parametrize("name, chapter, simulated", list(cases()))
-def test_chapter_runs(name, chapter, simulated, tmp_path, monkeypatch, record_property):
-    folder = tmp_path / "alone"
-    folder.mkdir()
-    shutil.copy(ROOT / "notebooks" / f"{chapter}.ipynb", folder)
-    notebook = nbformat.read(folder / f"{chapter}.ipynb", as_version=4)
+def test_chapter_runs(name, chapter, simulated, folder, monkeypatch, record_property):
+    notebook = nbformat.read(shutil.copy(ROOT / "notebooks" / f"{chapter}.ipynb", folder), 4)
     set_up, switch = cell(notebook, "setup"), cell(notebook, "switch")
     assert switch.source.startswith(SWITCH)
     if simulated:
         switch.source = switch.source.replace(SWITCH, "SIMULATE_GPUS = True", 1)
-    again = deepcopy(set_up)
-    again.id = "room-again"
     place = notebook.cells.index(set_up)
     notebook.cells.insert(place + 1, code("room-complete", COMPLETE))
-    notebook.cells.append(again)
+    notebook.cells.append(code("room-again", set_up.source))
     if simulated:
         notebook.cells.append(code("room-count", "print(torch.cuda.device_count())"))
 
     with copied(name) as room:
         before = packages(room)
         done = execute(notebook, room, folder, monkeypatch)
-        after = packages(room)
-        python = room.version
+        after, python = packages(room), room.version
         notes = room.notes.read_text().splitlines() if room.notes.exists() else []
 
     new = sorted(f"{package} {after[package]}" for package in after.keys() - before.keys())
@@ -116,9 +112,7 @@ def test_chapter_runs(name, chapter, simulated, tmp_path, monkeypatch, record_pr
 
 
 @pytest.mark.xdist_group("bare")
-def test_chapter_without_its_set_up_fails(tmp_path, monkeypatch):
-    folder = tmp_path / "alone"
-    folder.mkdir()
+def test_chapter_without_its_set_up_fails(folder, monkeypatch):
     notebook = nbformat.read(ROOT / "notebooks" / "computing-devices.ipynb", as_version=4)
     cell(notebook, "setup").source = ""
     with copied("bare") as room:
@@ -134,12 +128,8 @@ def test_binder_reads_what_its_room_is_made_of(record_property):
     room.pip("jupyter-repo2docker==2026.4.0")
     program = room.folder / "bin" / "jupyter-repo2docker"
     told = run(program, "--no-build", "--debug", "--user-name", "reader", "--user-id", 1000, ROOT)
-    python = (ROOT / "binder" / "runtime.txt").read_text().strip().removeprefix("python-")
-    assert f"Building conda environment for python={python}\n" in told
-    commands = [
-        line for line in told.splitlines() if re.search(r"pip install|RUN .*postBuild", line)
-    ]
-    assert commands == [
+    assert f"Building conda environment for python={binder_python()}\n" in told
+    assert re.findall(r"^.*(?:pip install|RUN .*postBuild).*$", told, re.M) == [
         'RUN ${KERNEL_PYTHON_PREFIX}/bin/pip install --no-cache-dir -r "binder/requirements.txt"',
         "RUN chmod +x binder/postBuild",
         "RUN ./binder/postBuild",

@@ -3,7 +3,6 @@
 import base64
 import io
 import re
-import shutil
 from xml.etree import ElementTree
 
 import pytest
@@ -13,36 +12,22 @@ from PIL import Image
 from tools.errors import BookError
 from tools.source import figures
 from tools.source.book import Book
-from tools.source.figures import (
-    FIGURE,
-    draw,
-    figure_name,
-    figure_version,
-    link_figures,
-    svg_version,
-)
+from tools.source.figures import FIGURE, draw, link_figures, svg_version
 
 SVG = "{http://www.w3.org/2000/svg}"
-PAGES = sorted((ROOT / "book").glob("*.md"))
 SOUND = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 40">
 <title>A box</title><desc>One box, empty.</desc><rect width="80" height="30"/></svg>"""
 SHOWN = "![One box that nothing has been put into yet](../img/box.svg)"
 
 
-def texts():
-    """The prose of every chapter and page, by its place in the repository."""
-    for name in CHAPTERS:
-        cells = read(ROOT / "notebooks" / f"{name}.ipynb").cells
-        yield name, "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    for path in PAGES:
-        yield path.name, path.read_text(encoding="utf-8")
-
-
-TEXTS = dict(texts())
-DRAWINGS = {path.name for path in (ROOT / "img").glob("*.svg")}
+# The prose of every chapter and page, by its place in the repository.
+TEXTS = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "book").glob("*.md")}
+for name in CHAPTERS:
+    cells = read(ROOT / "notebooks" / f"{name}.ipynb").cells
+    TEXTS[name] = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 # The book's logo and its like say nothing in a text: the theme gives them their words.
 SIGNS = set(re.findall(r"img/(\S+\.svg)", (ROOT / "_config.yml").read_text()))
-FIGURES = sorted(DRAWINGS - SIGNS)
+FIGURES = sorted({path.name for path in (ROOT / "img").glob("*.svg")} - SIGNS)
 
 
 def shown(text):
@@ -50,7 +35,7 @@ def shown(text):
     return [
         (m["svg"], None, m["alt"])
         if m["svg"]
-        else (figure_name(m["png"]), figure_version(m["png"]), m["alt"])
+        else (figures.figure_name(m["png"]), figures.figure_version(m["png"]), m["alt"])
         for m in FIGURE.finditer(text)
     ]
 
@@ -102,32 +87,18 @@ def test_unsound_figure_is_found(old, new):
 
 
 @pytest.mark.parametrize("place", TEXTS)
-def test_figures_of_text_exist_in_the_version_it_carries(place):
-    for svg, version, _ in shown(TEXTS[place]):
-        assert svg in FIGURES
-        assert version in (None, svg_version(svg, ROOT))
-
-
-@pytest.mark.parametrize("place", TEXTS)
-def test_figures_of_text_are_told_in_words(place):
-    for svg, _, alt in shown(TEXTS[place]):
-        assert len(alt.strip()) > 20, svg
-
-
-@pytest.mark.parametrize("place", TEXTS)
-def test_every_picture_of_text_is_a_figure(place):
-    """A picture that FIGURE does not match would escape all of the above."""
+def test_figures_of_text_exist_in_the_version_it_carries_and_are_told_in_words(place):
+    for svg, version, alt in shown(TEXTS[place]):
+        assert svg in FIGURES and len(alt.strip()) > 20
+        # A page names the drawing, a chapter carries it.
+        assert version == (svg_version(svg, ROOT) if place in CHAPTERS else None)
+    # A picture that FIGURE does not match would escape all of this.
     prose = re.sub(r"```.*?```|`[^`\n]*`", "", TEXTS[place], flags=re.S)
     assert len(re.findall(r"!\[|<img|```{(?:image|figure)}", prose)) == len(shown(prose))
 
 
 def test_every_drawing_is_a_sign_of_the_book_or_shown_in_a_text():
-    assert {svg for text in TEXTS.values() for svg, *_ in shown(text)} == DRAWINGS - SIGNS
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_chapter_carries_its_figures(name):
-    assert all(version is not None for _, version, _ in shown(TEXTS[name]))
+    assert {svg for text in TEXTS.values() for svg, *_ in shown(text)} == {*FIGURES}
 
 
 def embed_figures(root):
@@ -152,15 +123,12 @@ def test_chapter_gets_the_figure_as_picture_and_page_gets_it_back(drawn_book):
     assert "data:image/png;base64," in title(drawn_book)
     assert shown(title(drawn_book))[0][:2] == ("box.svg", svg_version("box.svg", drawn_book))
     assert link_figures(title(drawn_book), "first", drawn_book) == f"# First\n\n{SHOWN}"
-
-
-def test_drawing_twice_gives_the_same_bytes(drawn_book):
     assert draw("box.svg", drawn_book) == draw("box.svg", drawn_book)
     assert embed_figures(drawn_book) == []
 
 
 def test_changed_figure_is_refused_until_drawn_again(drawn_book):
-    (drawn_book / "img" / "box.svg").write_text(SOUND.replace("80", "70"))
+    (drawn_book / "img" / "box.svg").write_text(SOUND + "<!-- touched -->")
     with pytest.raises(BookError) as error:
         link_figures(title(drawn_book), "first", drawn_book)
     assert_one_line(str(error.value), "first: ", "img/box.svg", "make figures")
@@ -168,39 +136,18 @@ def test_changed_figure_is_refused_until_drawn_again(drawn_book):
     assert link_figures(title(drawn_book), "first", drawn_book) == f"# First\n\n{SHOWN}"
 
 
-def test_changed_figure_is_found_in_a_copy_of_the_book(tmp_path):
-    """The comparison of versions above fails on a figure that was touched."""
-    svg, version, _ = next(figure for text in TEXTS.values() for figure in shown(text) if figure[1])
-    (tmp_path / "img").mkdir()
-    shutil.copy(ROOT / "img" / svg, tmp_path / "img")
-    assert svg_version(svg, tmp_path) == version
-    with (tmp_path / "img" / svg).open("a") as file:
-        file.write("<!-- touched -->")
-    assert svg_version(svg, tmp_path) != version
-
-
-def broken_svg(root):
-    (root / "img" / "box.svg").write_text("<svg")
-    return "img/box.svg: "
-
-
-def missing_svg(root):
-    (root / "img" / "box.svg").unlink()
-    return "img/box.svg: "
-
-
-def foreign_png(root):
-    """A picture pasted into the chapter: it was drawn from no figure."""
-    dot = io.BytesIO()
-    Image.new("L", (1, 1)).save(dot, "PNG")
-    encoded = base64.b64encode(dot.getvalue()).decode()
-    edit(root, "first", "title", f"![A dot](data:image/png;base64,{encoded})")
-    return "notebooks/first.ipynb: "
-
-
-@pytest.mark.parametrize("fault", [broken_svg, missing_svg, foreign_png])
+@pytest.mark.parametrize("fault", ["broken", "missing", "foreign"])
 def test_faulty_figure_is_one_line(drawn_book, fault):
-    file = fault(drawn_book)
+    drawing, file = drawn_book / "img" / "box.svg", "img/box.svg"
+    if fault == "broken":
+        drawing.write_text("<svg")
+    elif fault == "missing":
+        drawing.unlink()
+    else:  # a picture pasted into the chapter: it was drawn from no figure
+        file, dot = "notebooks/first.ipynb", io.BytesIO()
+        Image.new("L", (1, 1)).save(dot, "PNG")
+        encoded = base64.b64encode(dot.getvalue()).decode()
+        edit(drawn_book, "first", "title", f"![A dot](data:image/png;base64,{encoded})")
     run = run_tool(drawn_book, "figures")
     assert run.returncode == 1
-    assert_one_line(run.stderr, f"error: {file}")
+    assert_one_line(run.stderr, f"error: {file}: ")

@@ -12,7 +12,7 @@ from copy import deepcopy
 
 import nbformat
 import pytest
-from helpers import RECORDED, ROOT, code, display, notebook, outputs_path, read, text
+from helpers import RECORDED, ROOT, code, copy_kernel, display, notebook, outputs_path, read, text
 from nbformat.v4 import new_output
 from nbval_net import SANITIZE, nbval_cells, run_nbval
 
@@ -22,10 +22,6 @@ from tools.source.git import untracked
 NOT_COMPARED = {"image/png", "image/jpeg"}
 SILENCING = re.compile(r"raises-exception|nbval-(raises-exception|skip)")
 MARKERS = re.compile(r"^\s*#+\s*NBVAL_(SKIP|RAISES_EXCEPTION)\s*$", re.M)
-
-
-def error(*traceback):
-    return new_output("error", ename="ValueError", evalue="no", traceback=list(traceback))
 
 
 def never_executed(outputs):
@@ -53,49 +49,32 @@ def nothing_to_compare(outputs):
     return [] if len(printing) > 2 else [f"only {len(printing)} cells print"]
 
 
-# Each guard with cells that it must refuse and nbval does not: {why: (cell, what the kernel runs)}
-PRINTED = {"outputs": [text("1\n")], "execution_count": 1}
+# Each guard with a cell that it must refuse and nbval does not: {why: (guard, cell)}
+
+
+def executed(source, *outputs, tags=()):
+    return code("a", source, tags, outputs=list(outputs), execution_count=1)
+
+
+ERROR = new_output("error", ename="ValueError", evalue="no", traceback=["another line"])
+PNG = "display({'image/png': 'BBBB'}, raw=True)"
+HONEST = executed("print(2)", text("1\n"))
 GUARDS = {
     "never executed": (never_executed, code("a", "print(2)")),
-    "PNG": (
-        pictures_not_compared,
-        code(
-            "a",
-            "display({'image/png': 'BBBB'}, raw=True)",
-            outputs=[display(image_png="AAAA")],
-            execution_count=1,
-        ),
-    ),
+    "PNG": (pictures_not_compared, executed(PNG, display(image_png="AAAA"))),
     "JPEG": (
         pictures_not_compared,
-        code(
-            "a",
-            "display({'image/jpeg': 'BBBB'}, raw=True)",
-            outputs=[display(image_jpeg="AAAA")],
-            execution_count=1,
-        ),
+        executed(PNG.replace("png", "jpeg"), display(image_jpeg="AAAA")),
     ),
-    "expected error that does not come": (
-        silenced,
-        code("a", "x = 1", tags=["raises-exception"], execution_count=1),
-    ),
+    "expected error that does not come": (silenced, executed("x = 1", tags=["raises-exception"])),
     "traceback": (
         errors_kept,
-        code(
-            "a",
-            "raise ValueError('no')",
-            tags=["nbval-raises-exception"],
-            outputs=[error("another line")],
-            execution_count=1,
-        ),
+        executed("raise ValueError('no')", ERROR, tags=["nbval-raises-exception"]),
     ),
-    "skipped by tag": (silenced, code("a", "print(2)", tags=["nbval-skip"], **PRINTED)),
-    "skipped by comment": (silenced, code("a", "# NBVAL_SKIP\nprint(2)", **PRINTED)),
-    "expected error by comment": (
-        silenced,
-        code("a", "# NBVAL_RAISES_EXCEPTION\nx = 1", execution_count=1),
-    ),
-    "no output": (nothing_to_compare, code("a", "x = 1", execution_count=1)),
+    "skipped by tag": (silenced, executed("print(2)", text("1\n"), tags=["nbval-skip"])),
+    "skipped by comment": (silenced, executed("# NBVAL_SKIP\nprint(2)", text("1\n"))),
+    "expected error by comment": (silenced, executed("# NBVAL_RAISES_EXCEPTION\nx = 1")),
+    "no output": (nothing_to_compare, executed("x = 1")),
 }
 ALL_GUARDS = list(dict.fromkeys(guard for guard, _ in GUARDS.values()))
 
@@ -128,13 +107,9 @@ def test_silent_passes_are_those_of_this_version(tmp_path):
     After a bump of nbval, see which guards are needed still, and which new ones.
     """
     assert importlib.metadata.version("nbval") == "0.11.0"
-    kernel = tmp_path / "kernels" / "bare" / "kernel.json"
-    kernel.parent.mkdir(parents=True)
-    argv = ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    about = {"argv": argv, "display_name": "bare", "language": "python"}
-    kernel.write_text(json.dumps(about))
-    honest = code("a", "print(2)", **PRINTED)
-    doctored = notebook(*deepcopy([*(cell for _, cell in GUARDS.values()), honest]))
+    command = "python -m ipykernel_launcher -f {connection_file}"
+    copy_kernel(tmp_path, "cpu", "bare", argv=command.split())
+    doctored = notebook(*deepcopy([*(cell for _, cell in GUARDS.values()), HONEST]))
     for number, cell in enumerate(doctored.cells):
         cell.id = f"cell-{number}"
     nbformat.write(doctored, tmp_path / "all.ipynb")
@@ -227,7 +202,7 @@ def test_every_false_character_is_seen_outside_of_what_is_left_out(cells):
 def test_of_a_real_card_its_name_and_memory_are_left_out_and_its_number_is_not(tmp_path):
     listed = "index, name, memory.total [MiB]\n0, NVIDIA H100 80GB HBM3, 81559 MiB\n"
     path = tmp_path / "card.ipynb"
-    nbformat.write(notebook(code("a", "", outputs=[text(listed)], execution_count=1)), path)
+    nbformat.write(notebook(executed("", text(listed))), path)
     (cell,) = nbval_cells(path)
     blind = blind_spots(cell)
     assert blind

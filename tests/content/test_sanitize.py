@@ -8,6 +8,7 @@ from nbval.plugin import get_sanitize_patterns
 
 PATTERNS = get_sanitize_patterns((ROOT / "tests" / "sanitize.cfg").read_text())
 DRAWING = '<svg width="7pt">\n <g>\n  <!-- {} -->\n  <path d="M 1 2 L 3 4"/>\n </g>\n</svg>\n'
+PEAKS = DRAWING.format("Peak figures from data sheets")
 
 
 def sanitized(words):
@@ -25,17 +26,11 @@ def test_every_rule_of_the_file_is_read():
     ("words", "left"),
     [
         ("<Box object at 0x7f3a5c0de1f0>", "<Box object at ADDRESS>"),
-        ("one by one: measured 0.001450 s", "one by one: measured TIME"),
+        ("one by one: measured 0.001450 s, 3", "one by one: measured TIME, 3"),
         ("('a: measured 12.5 s', 'b: measured 3 s')", "('a: measured TIME', 'b: measured TIME')"),
         (DRAWING.format("Loss, measured"), "MEASURED PLOT\n"),
-        (
-            DRAWING.format("a") + "|" + DRAWING.format("measured"),
-            DRAWING.format("a") + "|MEASURED PLOT\n",
-        ),
-        (
-            "index, name\n0, NVIDIA H100 80GB HBM3, 81559 MiB\n1, Tesla T4, 15360 MiB\n",
-            "index, name\n0, CARD\n1, CARD\n",
-        ),
+        (f"{PEAKS}|{DRAWING.format('measured')}", f"{PEAKS}|MEASURED PLOT\n"),
+        ("0, NVIDIA H100 80GB HBM3, 81559 MiB\n1, Tesla T4, 15360 MiB\n", "0, CARD\n1, CARD\n"),
     ],
 )
 def test_rule_swallows(words, left):
@@ -59,17 +54,12 @@ def test_rule_swallows(words, left):
         "measured 0.5 seconds",
         "measured: 0.5 s",
         "it was measured",
-        DRAWING.format("Peak figures from data sheets"),
-        DRAWING.format("FP32") + "The next plot is measured.",
+        PEAKS + "The next plot is measured.",
         '<svg><text>measured</text><path d="M 1 2"/></svg>',
     ],
 )
 def test_rule_leaves(words):
     assert sanitized(words) == words
-
-
-def test_words_beside_a_measurement_are_compared():
-    assert sanitized("one: measured 0.5 s, 3") != sanitized("one: measured 0.5 s, 4")
 
 
 @pytest.mark.parametrize("runner", sorted({runner for runner, _ in RECORDED}))

@@ -1,6 +1,7 @@
 """The browser that opens the pages, if the system has what it needs."""
 
 import os
+import shutil
 import sys
 
 import pytest
@@ -25,3 +26,9 @@ def browser():
     """One Chromium for a file of tests."""
     with chromium() as program:
         yield program
+
+
+@pytest.fixture
+def doctored(site, tmp_path):
+    """A copy of the site, to be changed at will."""
+    return shutil.copytree(site, tmp_path / "site")

@@ -7,12 +7,11 @@ page with the fault shows that the check notices it.
 import base64
 import gzip
 import os
-import shutil
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from browsing import opened
+from browsing import doctor, opened, opened_text
 from bs4 import BeautifulSoup
 from fontTools.ttLib import TTFont
 from helpers import ROOT
@@ -64,29 +63,18 @@ def overflows(page):
     )
 
 
-def head(page):
-    """The title, the descriptions and the number of viewport tags of the page."""
+def head_faults(page):
+    """What is missing or double among the words about the page."""
     return page.evaluate(
         """() => {
           const tags = name => [...document.querySelectorAll(`meta[name=${name}]`)];
-          return {
-            title: document.title.trim(),
-            descriptions: tags("description").map(tag => tag.content.trim()),
-            viewports: tags("viewport").length,
-          };
+          const said = tags("description").map(tag => tag.content.trim());
+          const found = document.title.trim() ? [] : ["no title"];
+          if (said.length !== 1 || !said[0]) found.push(`descriptions: ${said}`);
+          if (tags("viewport").length !== 1) found.push(`viewports: ${tags("viewport").length}`);
+          return found;
         }"""
     )
-
-
-def head_faults(page):
-    """What is missing or double among the words about the page."""
-    said = head(page)
-    faults = [] if said["title"] else ["no title"]
-    if len(said["descriptions"]) != 1 or not said["descriptions"][0]:
-        faults.append(f"descriptions: {said['descriptions']}")
-    if said["viewports"] != 1:
-        faults.append(f"viewport tags: {said['viewports']}")
-    return faults
 
 
 def favicon_faults(page):
@@ -157,16 +145,19 @@ def font_faults(page):
     )
 
 
-def weight(site, asked):
-    """Bytes of the files of `site` that were asked for, each compressed by itself."""
-    paths = {site / unquote(urlsplit(url).path).lstrip("/") for url in asked}
-    return sum(len(gzip.compress(path.read_bytes())) for path in paths if path.is_file())
+def formula_faults(page):
+    """The formulas that are not drawn, and those that take no room, as TeX."""
+    drawings = page.locator(".formula svg").all()
+    boxes = [(drawing.get_attribute("aria-label"), drawing.bounding_box()) for drawing in drawings]
+    unseen = [tex for tex, box in boxes if not box or not box["width"] or not box["height"]]
+    return unseen + ["not drawn"] * page.locator(".math").count()
 
 
 def weight_faults(site, asked):
-    """Whether the page with all it asked for weighs too much."""
-    bytes_ = weight(site, asked)
-    return [f"weighs {bytes_ / 1024:.0f} KiB"] if bytes_ >= LIMIT else []
+    """Whether the files of `site` that were asked for weigh too much, each compressed by itself."""
+    paths = {site / unquote(urlsplit(url).path).lstrip("/") for url in asked}
+    weight = sum(len(gzip.compress(path.read_bytes())) for path in paths if path.is_file())
+    return [f"weighs {weight / 1024:.0f} KiB"] if weight >= LIMIT else []
 
 
 def unmarked(page):
@@ -205,13 +196,13 @@ PAGES = sorted(f"{name}.html" for name in (*Book().documents, "search"))
 def test_these_are_all_pages(site):
     built = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     assert built - {"index.html"} == set(PAGES)  # which only leads to another page
+    assert any('class="formula' in (site / name).read_text(encoding="utf-8") for name in PAGES)
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_has_no_fault(browser, site, name):
     asked = []
-    options = {"viewport": {"width": WIDE, "height": 740}, "asked": asked}
-    with opened(browser, site, name, **options) as (page, faults):
+    with opened(browser, site, name, asked) as (page, faults):
         found = {
             "load": faults,
             "weight": weight_faults(site, asked),
@@ -225,6 +216,8 @@ def test_page_has_no_fault(browser, site, name):
             found[f"axe, {look}"] = violations(page)
             found[f"images, {look}"] = image_faults(page)
             found[f"overflow, {look}"] = overflows(page)
+            found[f"formulas, {look}"] = formula_faults(page)
+        page.reload(wait_until="networkidle")  # now dark and narrow from the start
     assert {check: faults for check, faults in found.items() if faults} == {}
 
 
@@ -245,8 +238,7 @@ def test_no_two_pages_say_the_same_of_themselves(site, words):
     ],
 )
 def test_what_buttons_open_has_no_fault(browser, site, control, opens, width):
-    viewport = {"width": width, "height": 740}
-    with opened(browser, site, "book/status.html", viewport=viewport) as (page, faults):
+    with opened(browser, site, "book/status.html", width=width) as (page, faults):
         page.add_style_tag(content=STILL)
         page.click(control)
         page.wait_for_selector(opens)
@@ -293,10 +285,8 @@ def test_any_page_leads_to_the_search_by_keyboard(browser, site):
         assert faults == []
 
 
-def test_a_search_that_finds_nothing_is_noticed(browser, site, tmp_path):
-    doctored = shutil.copytree(site, tmp_path / "site")
-    index = doctored / "searchindex.js"
-    index.write_text(index.read_text().replace(f'"{WORD[:3]}', '"gone'))
+def test_a_search_that_finds_nothing_is_noticed(browser, doctored):
+    doctor(doctored, "searchindex.js", f'"{WORD[:3]}', '"gone')
     with opened(browser, doctored, "search.html") as (page, _):
         assert CHAPTER not in results(page, WORD)
 
@@ -309,7 +299,8 @@ WHOLE = f"""<!doctype html><html lang="en"><head><title>A page</title>
   font-family: "Book Text";
   src: url(data:font/woff2;base64,{base64.b64encode(FONT.read_bytes()).decode()});
 }}</style></head><body hidden style="font-family: 'Book Text'"><main><h1>A page</h1>
-<img src="icon.svg" alt="A square" width="20" height="10"></main>
+<img src="icon.svg" alt="A square" width="20" height="10">
+<span class="formula"><svg role="img" aria-label="n" width="9" height="9"/></span></main>
 <script>
   document.fonts.load("1em 'Book Text'").then(() => {{ document.body.hidden = false }});
 </script></body></html>"""
@@ -324,17 +315,12 @@ LATE = """<script>setTimeout(() => {
     [
         (violations, "</main>", '<p style="color: #aaa">Faint</p></main>', "color-contrast"),
         (violations, "<main>", "<p>Outside</p><main>", "region"),
-        (
-            violations,
-            "</main>",
-            '<button style="font: inherit" aria-label="Do">Go</button></main>',
-            "label-content",
-        ),
+        (violations, "</main>", '<button aria-label="Do">Go</button></main>', "label-content"),
         (overflows, "</main>", '<p style="width: 2000px">Wide</p></main>', "page: 20"),
         (overflows, "</main>", f"{CUT}</main>", "cut off"),
         (head_faults, "<title>A page</title>", "", "no title"),
         (head_faults, 'content="A page without a fault."', 'content=""', "descriptions"),
-        (head_faults, "</head>", '<meta name="viewport" content="x"></head>', "viewport tags: 2"),
+        (head_faults, "</head>", '<meta name="viewport" content="x"></head>', "viewports: 2"),
         (favicon_faults, 'rel="icon"', 'rel="other"', "no favicon"),
         (favicon_faults, 'href="icon.svg"', 'href="missing.svg"', "no image"),
         (image_faults, 'alt="A square"', "", "alt"),
@@ -344,46 +330,36 @@ LATE = """<script>setTimeout(() => {
         (image_faults, 'height="10"', 'height="10" style="height: 40px"', "out of shape"),
         (font_faults, "<h1>", '<h1 style="font-family: Arial">', "Arial: <h1"),
         (shift_faults, "</main>", f"</main>{LATE}", "moves by"),
+        (formula_faults, 'class="formula"', 'class="formula" hidden', "n"),
+        (formula_faults, "</main>", '<span class="math">n</span></main>', "not drawn"),
         (unmarked, "</main>", '<a href="#" style="outline: none">Away</a></main>', "<a href"),
     ],
 )
 def test_a_fault_is_noticed(browser, tmp_path, check, part, instead, fault):
     assert part in WHOLE
     (tmp_path / "icon.svg").write_text(ICON)
-    (tmp_path / "page.html").write_text(WHOLE.replace(part, instead, 1))
-    with opened(browser, tmp_path, "page.html") as (page, _):
+    with opened_text(browser, tmp_path, WHOLE.replace(part, instead, 1)) as (page, _):
         assert any(found.startswith(fault) for found in check(page))
 
 
 def test_a_page_without_a_fault_passes(browser, tmp_path):
     (tmp_path / "icon.svg").write_text(ICON)
-    (tmp_path / "page.html").write_text(WHOLE)
-    with opened(browser, tmp_path, "page.html") as (page, faults):
-        for check in (
-            violations,
-            overflows,
-            head_faults,
-            favicon_faults,
-            image_faults,
-            font_faults,
-        ):
+    checks = violations, overflows, head_faults, favicon_faults, image_faults, font_faults
+    with opened_text(browser, tmp_path, WHOLE) as (page, faults):
+        for check in (*checks, formula_faults, shift_faults):
             faults += check(page)
-        assert faults + shift_faults(page) == []
+        assert faults == []
 
 
-def test_an_icon_that_no_font_draws_is_noticed(browser, site, tmp_path):
-    doctored = shutil.copytree(site, tmp_path / "site")
-    for sheet in doctored.rglob("pydata-sphinx-theme.css"):
-        text = sheet.read_text(encoding="utf-8")
-        sheet.write_text(text + '.fa-arrow-up:before { content: "\\f6ff" }', encoding="utf-8")
+def test_an_icon_that_no_font_draws_is_noticed(browser, doctored):
+    doctor(doctored, "**/pydata-sphinx-theme.css", '"\\f062"', '"\\f6ff"')  # an arrow
     with opened(browser, doctored, CHAPTER) as (page, _):
         assert icon_faults(page, doctored) == ["no font draws '\\uf6ff'"]
 
 
-def test_a_heavy_page_is_noticed(browser, tmp_path):
-    (tmp_path / "page.html").write_text(WHOLE)
-    for size, heavy in ((1000, False), (LIMIT, True)):
-        (tmp_path / "icon.svg").write_bytes(os.urandom(size))  # gzip makes it no smaller
-        asked = []
-        with opened(browser, tmp_path, "page.html", asked=asked):
-            assert bool(weight_faults(tmp_path, asked)) == heavy
+@pytest.mark.parametrize(("size", "heavy"), [(1000, False), (LIMIT, True)])
+def test_a_heavy_page_is_noticed(browser, tmp_path, size, heavy):
+    (tmp_path / "icon.svg").write_bytes(os.urandom(size))  # gzip makes it no smaller
+    asked = []
+    with opened_text(browser, tmp_path, WHOLE, asked=asked):
+        assert bool(weight_faults(tmp_path, asked)) == heavy

@@ -4,7 +4,6 @@ A browser finds only the fonts that a test gives it: none, or matplotlib's, whic
 """
 
 import re
-import shutil
 import time
 import unicodedata
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import browsing
 import matplotlib
 import pytest
-from browsing import chromium, opened
+from browsing import chromium, doctor, opened
 from bs4 import BeautifulSoup
 from fontTools.ttLib import TTFont
 from fontTools.varLib.instancer import instantiateVariableFont
@@ -25,6 +24,7 @@ FONTS = ROOT / "book" / "static" / "fonts"
 DEJAVU = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 CHAPTER = "notebooks/computing-devices.html"
 CONTENT = re.compile(r"content:\s*\"([^\"]+)\"")
+FAMILY = re.compile(r'"(Book [^"]+)"')
 
 
 @pytest.fixture(scope="module", params=["DejaVu", "no font"])
@@ -32,10 +32,8 @@ def browser(request, tmp_path_factory):
     """A Chromium that finds these fonts alone, where it asks fontconfig (on Linux)."""
     folder = tmp_path_factory.mktemp("fontconfig")
     listed = DEJAVU if request.param == "DejaVu" else folder
-    settings = folder / "fonts.conf"
-    settings.write_text(
-        f"<fontconfig><dir>{listed}</dir><cachedir>{folder}/cache</cachedir></fontconfig>"
-    )
+    settings, cache = folder / "fonts.conf", f"<cachedir>{folder}/cache</cachedir>"
+    settings.write_text(f"<fontconfig><dir>{listed}</dir>{cache}</fontconfig>")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FONTCONFIG_FILE", str(settings))
         with chromium() as program:
@@ -67,13 +65,12 @@ def shown(page):
 
 def undrawn(page):
     """The characters on a page that no font of the site draws."""
-    missing = [
-        (kind, character)
+    return [
+        f"{kind}: {character} ({unicodedata.name(character, hex(ord(character)))})"
         for kind, characters in shown(page).items()
         for character in sorted(characters - drawn(kind))
         if character.isprintable()
     ]
-    return [f"{kind}: {c} ({unicodedata.name(c, hex(ord(c)))})" for kind, c in missing]
 
 
 def test_every_character_is_drawn_by_the_fonts_of_the_site(site):
@@ -83,12 +80,9 @@ def test_every_character_is_drawn_by_the_fonts_of_the_site(site):
 
 
 def test_style_sheets_write_only_what_is_drawn():
-    written = "".join(
-        text
-        for sheet in (ROOT / "book" / "static").rglob("*.css")
-        for text in CONTENT.findall(sheet.read_text(encoding="utf-8"))
-    )
-    assert set(written) <= drawn("text")
+    sheets = (ROOT / "book" / "static").rglob("*.css")
+    written = CONTENT.findall("".join(sheet.read_text(encoding="utf-8") for sheet in sheets))
+    assert set("".join(written)) <= drawn("text")
 
 
 @pytest.mark.parametrize(
@@ -104,21 +98,15 @@ def test_a_character_that_no_font_draws_is_noticed(page, fault):
     assert undrawn(page) == fault
 
 
-def test_the_fonts_are_cut_from_the_pinned_packages():
+def test_the_fonts_are_cut_from_the_pinned_packages_and_asked_for():
     sheet = (FONTS / "fonts.css").read_text(encoding="utf-8")
     assert re.findall(r"^   (\S+) (\S+?)(?: \*/)?$", sheet, re.MULTILINE) == [
         (name, version) for name, (version, _) in PACKAGES.items()
     ]
     files = {path.name for path in FONTS.glob("*.woff2")}
     assert set(re.findall(r"url\((.*?)\)", sheet)) == files
-
-
-def test_every_family_of_fonts_is_asked_for():
-    families = [
-        set(re.findall(r'"(Book [^"]+)"', (ROOT / "book" / "static" / sheet).read_text()))
-        for sheet in ("fonts/fonts.css", "book.css")
-    ]
-    assert families[0] == families[1]
+    asked = (ROOT / "book" / "static" / "book.css").read_text(encoding="utf-8")
+    assert {*FAMILY.findall(sheet)} == {*FAMILY.findall(asked)}
 
 
 def test_no_drawing_that_is_an_image_has_text(site):
@@ -175,8 +163,7 @@ def test_text_is_as_wide_as_the_fonts_of_the_site_say(browser, site):
         assert faults + width_faults(page) == []
 
 
-def test_a_font_that_is_not_there_is_noticed(browser, site, tmp_path):
-    doctored = shutil.copytree(site, tmp_path / "site")
+def test_a_font_that_is_not_there_is_noticed(browser, doctored):
     (doctored / "_static" / "fonts" / "text-latin.woff2").unlink()
     with opened(browser, doctored, CHAPTER) as (page, faults):
         assert len(width_faults(page)) == 3
@@ -221,36 +208,32 @@ def seen_and_moved(page):
     )
 
 
+@pytest.fixture
+def late(monkeypatch):
+    monkeypatch.setattr(browsing, "Handler", LateFonts)
+
+
 @only_dejavu
 @pytest.mark.parametrize("width", [1280, 360])
-def test_text_is_readable_before_the_fonts_come_and_does_not_jump(
-    browser, site, monkeypatch, width
-):
-    monkeypatch.setattr(browsing, "Handler", LateFonts)
-    with opened(browser, site, CHAPTER, viewport={"width": width, "height": 740}) as (page, _):
+def test_text_is_readable_before_the_fonts_come_and_does_not_jump(browser, site, late, width):
+    with opened(browser, site, CHAPTER, width=width) as (page, _):
         seen, came, moved = seen_and_moved(page)
         assert seen < came and moved < STILL
         assert width_faults(page) == []  # they did come
 
 
 @only_dejavu
-def test_a_stand_in_of_another_size_is_noticed(browser, site, tmp_path, monkeypatch):
-    doctored = shutil.copytree(site, tmp_path / "site")
+def test_a_stand_in_of_another_size_is_noticed(browser, doctored, late):
     sheet = doctored / "_static" / "fonts" / "fonts.css"
     text = sheet.read_text(encoding="utf-8")
     sheet.write_text(STAND_IN.sub(lambda rule: OVERRIDE.sub("", rule[0]), text), encoding="utf-8")
-    monkeypatch.setattr(browsing, "Handler", LateFonts)
     with opened(browser, doctored, CHAPTER) as (page, _):
-        _, _, moved = seen_and_moved(page)
-        assert moved > 2 * STILL
+        assert seen_and_moved(page)[2] > 2 * STILL
 
 
 @only_dejavu
-def test_text_that_waits_for_its_fonts_is_noticed(browser, site, tmp_path, monkeypatch):
-    doctored = shutil.copytree(site, tmp_path / "site")
-    sheet = doctored / "_static" / "fonts" / "fonts.css"
-    sheet.write_text(sheet.read_text(encoding="utf-8").replace("swap", "block"), encoding="utf-8")
-    monkeypatch.setattr(browsing, "Handler", LateFonts)
+def test_text_that_waits_for_its_fonts_is_noticed(browser, doctored, late):
+    doctor(doctored, "_static/fonts/fonts.css", "swap", "block")
     with opened(browser, doctored, CHAPTER) as (page, _):
         seen, came, _ = seen_and_moved(page)
         assert seen >= came

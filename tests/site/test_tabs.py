@@ -1,11 +1,10 @@
 """Outputs by runner on the pages as built: whole as text, and in the hands of a reader."""
 
-import functools
 import shutil
 from pathlib import Path
 
 import pytest
-from browsing import opened
+from browsing import doctor, opened
 from bs4 import BeautifulSoup
 from helpers import CARD, CHAPTERS, ROOT, build_site, prose
 
@@ -52,7 +51,6 @@ def tab_faults(page):
     return faults + [f"{id}: twice" for id in set(ids) if ids.count(id) > 1]
 
 
-@functools.cache
 def runners_by_cell(name):
     """The runners of each cell of a chapter that has tabs, in their order."""
     tabs = {}
@@ -74,46 +72,34 @@ def test_every_set_of_tabs_is_on_its_page_and_whole(site, name):
     ]
     assert shown == list(runners_by_cell(name).values())
     assert bool(shown) == ("What the tabs show" in page.get_text())
+    assert shown or f"notebooks/{name}.html" not in (PAGE, OTHER)
 
 
-def test_the_site_has_tabs():
-    assert all(runners_by_cell(name) for name in ("computing-devices", "tensors-on-gpus"))
-
-
-def drop_tab(tabs):
-    tabs.select("[role=tab]")[1].decompose()
-
-
-def empty_label(tabs):
-    tabs.select("[role=tab]")[1].string = " "
-
-
-def drop_output(tabs):
-    tabs.select("[role=tabpanel]")[1].select_one("div.cell_output").decompose()
-
-
-def drop_panel(tabs):
-    tabs.select("[role=tabpanel]")[1].decompose()
+def second(tabs, role):
+    return tabs.select(f"[role={role}]")[1]
 
 
 def swap_runner(tabs):
-    tabs.select("[role=tab]")[1]["data-runner"] = tabs.select("[role=tab]")[0]["data-runner"]
+    second(tabs, "tab")["data-runner"] = tabs.select("[role=tab]")[0]["data-runner"]
 
 
-BREAKS = {
-    drop_tab: "not the same",
-    empty_label: "no label",
-    drop_output: "an empty panel",
-    drop_panel: "not the same",
-    swap_runner: "another runner",
+BREAKS = {  # what is done to a set of tabs: how, and what is then wrong
+    "no tab": (lambda tabs: second(tabs, "tab").decompose(), "not the same"),
+    "no label": (lambda tabs: second(tabs, "tab").string.replace_with(" "), "no label"),
+    "no output": (
+        lambda tabs: second(tabs, "tabpanel").select_one("div.cell_output").decompose(),
+        "an empty panel",
+    ),
+    "no panel": (lambda tabs: second(tabs, "tabpanel").decompose(), "not the same"),
+    "swapped": (swap_runner, "another runner"),
 }
 
 
-@pytest.mark.parametrize("broken", BREAKS)
-def test_a_doctored_page_is_noticed(site, broken):
+@pytest.mark.parametrize(("change", "fault"), BREAKS.values(), ids=BREAKS)
+def test_a_doctored_page_is_noticed(site, change, fault):
     page = parsed(site, PAGE)
-    broken(page.select("div.runner-outputs")[-1])
-    assert any(BREAKS[broken] in fault for fault in tab_faults(page))
+    change(page.select("div.runner-outputs")[-1])
+    assert any(fault in found for found in tab_faults(page))
 
 
 # A card beside the other runners: the book that was recorded on simulated GPUs for real ones.
@@ -146,10 +132,9 @@ def test_a_card_has_its_tab_with_the_facts_on_hover(gpu_page):
     assert card["data-runner"] == CARD
     for fact in ("Simulated GPU (T4), Simulated GPU (T4)", "PyTorch", "driver 0.0.0"):
         assert fact in card["title"]
-    on_cpu, on_card = tabs.select("[role=tabpanel]")
-    assert "device(type='cpu')" in on_cpu.get_text()
-    assert "device(type='cuda', index=0)" in on_card.get_text()
-    assert "x is 1" in on_card.get_text()
+    on_cpu, on_card = (panel.get_text() for panel in tabs.select("[role=tabpanel]"))
+    assert "device(type='cpu')" in on_cpu
+    assert "device(type='cuda', index=0)" in on_card and "x is 1" in on_card
 
 
 # In the hands of a reader.
@@ -265,8 +250,7 @@ def test_tabs_are_reached_and_switched_by_keyboard(browser, site):
 
 
 def test_the_tab_that_is_clicked_keeps_its_place_on_the_screen(browser, site):
-    options = {"viewport": {"width": 900, "height": 500}}
-    with opened(browser, site, PAGE, **options) as (page, _):
+    with opened(browser, site, PAGE, width=900, height=500) as (page, _):
         # Above it, outputs that take more room for one runner than for the other. Not every
         # browser anchors what is seen by itself; the script has to do without.
         page.add_style_tag(
@@ -308,52 +292,33 @@ def test_screen_readers_are_told_of_tabs_and_panels(browser, site):
         assert panels.count() == lists.count()
 
 
-def drop_script(page):
-    page.select_one("script[src*='tabs.js']").decompose()
-
-
-def drop_style(page):
-    page.select_one("link[href*='tabs.css']").decompose()
-
-
-def in_last_set(broken):
-    def break_page(page):
-        broken(page.select("div.runner-outputs")[-1])
-
-    break_page.__name__ = broken.__name__
-    return break_page
-
-
-@pytest.fixture(scope="module")
-def doctored(site, tmp_path_factory):
-    """A copy of the site, of which one page may be changed."""
-    return shutil.copytree(site, tmp_path_factory.mktemp("doctored") / "html")
-
-
 def test_a_reader_notices_a_doctored_page(browser, site, doctored):
+    changes = {
+        name: lambda page, change=change: change(page.select("div.runner-outputs")[-1])
+        for name, (change, _) in BREAKS.items()
+    }
+    changes["no script"] = lambda page: page.select_one("script[src*='tabs.js']").decompose()
+    changes["no style"] = lambda page: page.select_one("link[href*='tabs.css']").decompose()
     unnoticed = []
     with opened(browser, doctored, PAGE) as (page, _):
         assert choice_faults(page, "simulated") == []
         whole = page.url
-        for broken in [drop_script, drop_style, *map(in_last_set, BREAKS)]:
+        for name, change in changes.items():
             html, found = parsed(site, PAGE), []
-            broken(html)
-            name = f"{broken.__name__}.html"  # a name of its own: browsers keep what they know
-            (doctored / PAGE).with_name(name).write_text(str(html), encoding="utf-8")
+            change(html)
+            # A name of its own: browsers keep what they know.
+            (doctored / PAGE).with_name(f"{name}.html").write_text(str(html), encoding="utf-8")
             for runner in ("simulated", "cpu"):
                 page.evaluate(f"localStorage.setItem('runner', '{runner}')")
-                page.goto(whole.replace(Path(PAGE).name, name))
+                page.goto(whole.replace(Path(PAGE).name, f"{name}.html"))
                 found += choice_faults(page, runner)
             if not found:
-                unnoticed.append(broken.__name__)
+                unnoticed.append(name)
     assert unnoticed == []
 
 
-def test_a_tab_that_jumps_away_is_noticed(browser, site, doctored):
+def test_a_tab_that_jumps_away_is_noticed(browser, doctored):
     """The line of the script that keeps it in place, taken out."""
-    script = doctored / "_static" / "tabs.js"
-    text = script.read_text(encoding="utf-8")
-    script.write_text(text.replace("window.scrollBy(", "void ("), encoding="utf-8")
-    assert script.read_text(encoding="utf-8") != text
+    doctor(doctored, "_static/tabs.js", "window.scrollBy(", "void (")
     with pytest.raises(AssertionError):
         test_the_tab_that_is_clicked_keeps_its_place_on_the_screen(browser, doctored)

@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 from fontTools.ttLib import TTFont
-from helpers import ROOT, assert_one_line
+from helpers import ROOT
 
 from tools.errors import BookError
 from tools.page import fonts
@@ -32,19 +32,14 @@ def test_a_file_of_a_pinned_package_is_read(package, tmp_path):
     assert fonts.read_member("@someone/letters", "LICENSE", tmp_path) == b"free"
 
 
-def test_another_package_in_its_place_is_refused(package, tmp_path):
+def test_a_package_that_is_another_or_cannot_be_fetched_is_reported(package, tmp_path, monkeypatch):
     package.write_bytes(b"something else")
-    with pytest.raises(BookError) as error:
+    with pytest.raises(BookError, match=r"^_build/fonts/someone-letters-1.0.tgz: .*delete it"):
         fonts.read_member("@someone/letters", "LICENSE", tmp_path)
-    assert_one_line(str(error.value), "_build/fonts/someone-letters-1.0.tgz: ", "delete it")
-
-
-def test_a_package_that_cannot_be_fetched_is_reported(package, tmp_path, monkeypatch):
     package.unlink()
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(BookError) as error:
+    with pytest.raises(BookError, match=r"^_build/fonts/someone-letters-1.0.tgz: .*install npm"):
         fonts.read_member("@someone/letters", "LICENSE", tmp_path)
-    assert_one_line(str(error.value), "_build/fonts/someone-letters-1.0.tgz: ", "install npm")
 
 
 def test_ranges_are_read_as_css_writes_them():

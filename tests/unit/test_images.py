@@ -33,39 +33,22 @@ def written(folder, uri):
     return writer
 
 
-@pytest.fixture
-def said(monkeypatch):
-    """The warnings of the extension."""
-    texts = []
-    tell = images.logger
-    monkeypatch.setattr(tell, "warning", lambda text, *words, **_: texts.append(text % words))
-    return texts
-
-
 def test_an_image_gets_its_size(tmp_path):
-    (tmp_path / "a.svg").write_text(
-        '<svg xmlns="http://www.w3.org/2000/svg" width="72pt" height="9"/>'
-    )
+    size = 'width="72pt" height="9"'
+    (tmp_path / "a.svg").write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {size}/>')
     writer = written(tmp_path, "a.svg")
     assert writer.body[0] == '<img width="96" height="9" alt="x" src="a.svg" />'
     assert writer.builder.images
 
 
-@pytest.mark.parametrize("uri", ["torn.png", "https://example.org/a.png"])
-def test_an_image_without_a_size_is_reported(tmp_path, said, uri):
-    (tmp_path / "torn.png").write_bytes(b"no image")
-    written(tmp_path, uri)
-    assert said[0] == f"image whose size cannot be read: {uri}"
-
-
-def test_a_drawing_with_text_becomes_part_of_the_page(tmp_path, said):
+def test_a_drawing_with_text_becomes_part_of_the_page(tmp_path, caplog):
     (tmp_path / "a.svg").write_text(DRAWING)
     writer = written(tmp_path, "a.svg")
     page = BeautifulSoup("".join(writer.body), "html.parser")
     first, second = page.find_all("svg")
     assert first["role"] == "img" and first["aria-label"] == "A box & more"
     assert (first["width"], first["height"]) == ("90", "40")
-    assert page.find_all(attrs={"font-family": True}) == [] and said == []
+    assert page.find_all(attrs={"font-family": True}) == caplog.messages == []
     for drawing in (first, second):
         own = drawing.pattern["id"]
         assert drawing.rect["fill"] == f"url(#{own})" and drawing.use["href"] == f"#{own}"
@@ -73,7 +56,16 @@ def test_a_drawing_with_text_becomes_part_of_the_page(tmp_path, said):
     assert writer.builder.images == {}  # nothing asks for the file
 
 
-def test_a_drawing_with_style_of_its_own_is_reported(tmp_path, said):
+@pytest.mark.parametrize(
+    ("uri", "warning"),
+    [
+        ("torn.png", "image whose size cannot be read"),
+        ("https://example.org/a.png", "image whose size cannot be read"),
+        ("a.svg", "style in a drawing would be the page's"),
+    ],
+)
+def test_an_image_that_cannot_be_shown_as_it_is_is_reported(tmp_path, caplog, uri, warning):
+    (tmp_path / "torn.png").write_bytes(b"no image")
     (tmp_path / "a.svg").write_text(DRAWING.replace("<rect", "<style>* { fill: red }</style><rect"))
-    written(tmp_path, "a.svg")
-    assert said[0] == "style in a drawing would be the page's: a.svg"
+    written(tmp_path, uri)
+    assert caplog.messages[0] == f"{warning}: {uri}"

@@ -40,7 +40,7 @@ def characters(site):
     return set(TTFont(site / "_static" / "webfonts" / "fa.woff2").getBestCmap())
 
 
-def test_only_icons_in_use_remain(cut):
+def test_only_icons_in_use_remain_in_one_small_font(cut):
     theme.keep_used_icons(cut)
     # sun: the page; gear: a script; bell and lamp: the style sheet itself
     assert characters(cut) == {0xF185, 0xF013, 0xF0F3, 0xF0EB}
@@ -48,21 +48,9 @@ def test_only_icons_in_use_remain(cut):
     assert "fa-moon" not in sheet and "fa-xmark" not in sheet
     assert '.fa-cog:before,.fa-gear:before{content:"\\f013"}.fa-sun:before' in sheet
     assert ".fa-lg{font-size:2em}" in sheet
-
-
-def test_fonts_for_old_browsers_are_left_out(cut):
-    theme.keep_used_icons(cut)
-    assert not list(cut.rglob("*.ttf"))
-    assert "ttf" not in (cut / "_static" / "fa.css").read_text(encoding="utf-8")
-
-
-def test_the_font_is_small(cut):
-    theme.keep_used_icons(cut)
+    # Fonts for old browsers are left out.
+    assert not list(cut.rglob("*.ttf")) and "ttf" not in sheet
     assert (cut / "_static" / "webfonts" / "fa.woff2").stat().st_size < 3000
-
-
-def test_cutting_twice_changes_nothing(cut):
-    theme.keep_used_icons(cut)
     once = {path: path.read_bytes() for path in cut.rglob("*.*")}
     theme.keep_used_icons(cut)
     assert {path: path.read_bytes() for path in cut.rglob("*.*")} == once

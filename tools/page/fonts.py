@@ -21,32 +21,17 @@ from fontTools.varLib.instancer import instantiateVariableFont
 from tools.errors import BookError
 from tools.source.root import ROOT
 
-PACKAGES = {  # from npm: version, SHA-256 of the tarball
-    "source-sans": ("3.52.0", "49cf78ddd79b436591ee696785222b54ff28102922e3d3df297fe382d7fdfa88"),
-    "source-code-pro": (
-        "2.42.0",
-        "51f898e0712c5f1b3f583b63c9ab7d51daaa9bae1d4c8dc63dc2a4b6a72d7ae4",
-    ),
-    "@fontsource/arimo": (
-        "5.3.0",
-        "df44945077a74905969f15bba3b442f9fb6773818b2b59c970911deace01132f",
-    ),
-    "@fontsource/cousine": (
-        "5.3.0",
-        "a450d4756b5b9e666464df668728dbf1c6d62548b61324d4ac5778a5da27a3b8",
-    ),
-    "@fontsource/dejavu-sans": (
-        "5.3.0",
-        "e5b56597f3d5d198428a2fbd0281ab0119867cdbeb6f3ea6c747196f84f8717d",
-    ),
-    "@fontsource/dejavu-mono": (
-        "5.3.0",
-        "36b2f77eb2762b381e3893ff4425c4bbec3130bc2b2bb8b0e67720aa0c2cfb78",
-    ),
-    "@fontsource/roboto": (
-        "5.3.0",
-        "77620f437249772e381698224ea1bddd01c985ecd60267a63ddc96b9eb9348f7",
-    ),
+PINNED = """\
+source-sans 3.52.0 49cf78ddd79b436591ee696785222b54ff28102922e3d3df297fe382d7fdfa88
+source-code-pro 2.42.0 51f898e0712c5f1b3f583b63c9ab7d51daaa9bae1d4c8dc63dc2a4b6a72d7ae4
+@fontsource/arimo 5.3.0 df44945077a74905969f15bba3b442f9fb6773818b2b59c970911deace01132f
+@fontsource/cousine 5.3.0 a450d4756b5b9e666464df668728dbf1c6d62548b61324d4ac5778a5da27a3b8
+@fontsource/dejavu-sans 5.3.0 e5b56597f3d5d198428a2fbd0281ab0119867cdbeb6f3ea6c747196f84f8717d
+@fontsource/dejavu-mono 5.3.0 36b2f77eb2762b381e3893ff4425c4bbec3130bc2b2bb8b0e67720aa0c2cfb78
+@fontsource/roboto 5.3.0 77620f437249772e381698224ea1bddd01c985ecd60267a63ddc96b9eb9348f7
+"""  # from npm: package, version, SHA-256 of the tarball
+PACKAGES = {
+    name: (version, digest) for name, version, digest in map(str.split, PINNED.splitlines())
 }
 SUBSETS = {  # a browser asks for a file only if the page has a character of its range
     # The last two are the marks of what can be unfolded.

@@ -8,9 +8,8 @@ tell which icons the pages show.
 import re
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from docutils import nodes
 from fontTools import subset
 from fontTools.ttLib import TTFont
 from markupsafe import escape
@@ -52,13 +51,7 @@ def depart_hidden(writer: "HTML5Translator", node: HideCodeCellNode) -> None:
     writer.body.append("</details>\n")
 
 
-def drop_viewport(
-    app: "Sphinx",
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: nodes.document | None,
-) -> None:
+def drop_viewport(app: "Sphinx", page: str, template: str, context: dict, *_: object) -> None:
     """Take out the viewport tag that docutils writes; Sphinx's template has the same."""
     context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
 
@@ -81,9 +74,11 @@ def keep_used_icons(site: Path) -> None:
         raise ExtensionError(f"icons that the theme does not have: {', '.join(sorted(unknown))}")
     characters = set()
     for path, text in sheets.items():
-        slim = TRUETYPE.sub("", ICON_RULE.sub(lambda rule: used_part(rule, used), text))
-        if slim != text:
-            path.write_text(slim, encoding="utf-8")
+        slim = ICON_RULE.sub(
+            lambda rule: rule[0] if used & set(ICON_NAME.findall(rule[1])) else "", text
+        )
+        slim = TRUETYPE.sub("", slim)
+        path.write_text(slim, encoding="utf-8")
         characters |= {
             int(found[-4:], 16) if found[0] == "\\" else ord(found)
             for found in ICON_CHARACTER.findall(slim)
@@ -111,15 +106,10 @@ def icon_names(site: Path) -> set[str]:
     return names
 
 
-def used_part(rule: re.Match, used: set[str]) -> str:
-    """What remains of a rule of a style sheet: all of it if it is of an icon in use."""
-    return rule[0] if used & set(ICON_NAME.findall(rule[1])) else ""
-
-
 def cut_font(path: Path, characters: set[int]) -> set[int]:
     """Cut the font in `path` to the `characters` it has of those given, which it returns."""
     options = subset.Options(flavor="woff2", layout_features=[], notdef_outline=True)
-    font = TTFont(BytesIO(path.read_bytes()))
+    font = TTFont(BytesIO(path.read_bytes()), recalcTimestamp=False)
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=characters)
     cutter.subset(font)
