@@ -63,7 +63,7 @@ SANS, MONO = "WOFF2/VF/SourceSans3VF", "WOFF2/VF/SourceCodeVF"
 FACES = (
     Face("text", "Book Text", "source-sans", f"{SANS}-Upright", "normal", (400, 600), 1.125),
     Face("text-italic", "Book Text", "source-sans", f"{SANS}-Italic", "italic", (400, 400), 1.125),
-    Face("code", "Book Code", "source-code-pro", f"{MONO}-Upright", "normal", (400, 400), 1.02),
+    Face("code", "Book Code", "source-code-pro", f"{MONO}-Upright", "normal", (400, 400), 1.0),
 )
 
 # The faces of systems that may stand in for ours, by their names, and the package of one
