@@ -106,7 +106,7 @@ def test_without_the_variable_nothing_happens(python, tmp_path):
 
 def test_what_it_starts_needs_no_search_path(python, tmp_path):
     code = (
-        "import os, subprocess, sys, torch; print(os.environ.get('PYTHONPATH')); "
+        "import os, subprocess, sys, torch; print(os.environ.get('PYTHONPATH'), flush=True); "
         f"subprocess.run([sys.executable, '-c', {COUNT!r}], check=True)"
     )
     script = tmp_path / "script.py"
