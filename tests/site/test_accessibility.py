@@ -305,6 +305,8 @@ WHOLE = f"""<!doctype html><html lang="en"><head><title>A page</title>
   document.fonts.load("1em 'Book Text'").then(() => {{ document.body.hidden = false }});
 </script></body></html>"""
 ICON = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><path d="M0 0h9v9"/></svg>'
+# A button would have a font of the system, and there may be none.
+BUTTON = '<button aria-label="Do" style="font: inherit">Go</button>'
 CUT = '<p style="width: 3em; overflow: hidden; white-space: nowrap">A long line of text</p>'
 LATE = """<script>setTimeout(() => {
   document.querySelector("h1").style.marginTop = "400px" }, 200)</script>"""
@@ -315,7 +317,7 @@ LATE = """<script>setTimeout(() => {
     [
         (violations, "</main>", '<p style="color: #aaa">Faint</p></main>', "color-contrast"),
         (violations, "<main>", "<p>Outside</p><main>", "region"),
-        (violations, "</main>", '<button aria-label="Do">Go</button></main>', "label-content"),
+        (violations, "</main>", f"{BUTTON}</main>", "label-content"),
         (overflows, "</main>", '<p style="width: 2000px">Wide</p></main>', "page: 20"),
         (overflows, "</main>", f"{CUT}</main>", "cut off"),
         (head_faults, "<title>A page</title>", "", "no title"),
