@@ -25,6 +25,7 @@ from helpers import (
     wait_until,
     write,
 )
+from jupyter_client.channels import HBChannel
 
 from tools.errors import BookError
 from tools.run import execute as module
@@ -60,6 +61,14 @@ def test_first_failure_stops_the_other_chapters(small_book):
         record(["cpu"], [], Book(small_book))
     assert time.monotonic() - start < 30
     assert kernels_of(small_book) == list(small_book.glob("outputs/*/*")) == []
+
+
+def test_no_heartbeat_is_started(small_book, monkeypatch):
+    # In jupyter_client 8.10, stop() of one whose thread has not run yet waits for ever.
+    monkeypatch.setattr(HBChannel, "start", lambda heartbeat: pytest.fail("a heartbeat starts"))
+    book = Book(small_book)
+    executed = module.execute_one(book.chapters["first"], book.runner("cpu"))
+    assert executed.cells[-1].outputs
 
 
 @pytest.mark.parametrize(

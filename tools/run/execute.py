@@ -181,7 +181,8 @@ async def _start_kernel(
     try:
         await asyncio.shield(starting)  # half-started, a kernel could not be shut down
         client = manager.client()
-        client.start_channels()
+        # Stopped before it began, jupyter_client's heartbeat would never end.
+        client.start_channels(hb=False)
         await client.wait_for_ready(timeout=60)
         ready = True
         return manager, client
