@@ -6,7 +6,7 @@ import pytest
 from programs import PACKAGE
 
 ORDER = (
-    "device patching session dispatch patches backends config simulation "
+    "device timing clock patching session dispatch patches backends config simulation "
     "startup ipython kernel survey bench __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")

@@ -1,0 +1,1 @@
+"""How long work takes on a card, by its data sheet: pure arithmetic, without torch."""
