@@ -141,7 +141,8 @@ def _product_precision(tensor: Tensor, kind: str = "matmul") -> str:
     """The precision of a product: tf32 where PyTorch's settings allow it for float32."""
     if tensor.dtype is not torch.float32:
         return _precision(tensor)
-    return "tf32" if torch._C._get_fp32_precision_getter("cuda", kind) == "tf32" else "float32"
+    asked = torch._C._get_fp32_precision_getter("cuda", kind)
+    return "tf32" if asked == "tf32" else "float32"
 
 
 # Rules without parameters.

@@ -18,6 +18,7 @@ class Estimate(TorchDispatchMode):
     """
 
     def __init__(self, sheet: Sheet, host: Host) -> None:
+        """Nothing booked yet."""
         super().__init__()
         self.sheet, self.host = sheet, host
         self.now = 0.0  # of the host, in seconds
