@@ -45,6 +45,11 @@ class Recording:
         return self.runner.label if self.runner.is_local else self.provenance.card
 
     @property
+    def times(self) -> str:
+        """What its times are: "modelled for a T4", or "measured on" its hardware."""
+        return self.runner.times or f"measured on {self.provenance.hardware}"
+
+    @property
     def software(self) -> list[str]:
         """The versions of PyTorch and, on a card, of CUDA and the driver."""
         made = self.provenance
