@@ -42,11 +42,12 @@ def compare(book: Book) -> None:
         )
         execute(card_runs(others, runner, card), book, keep=False)
     if good:
-        _run_nbval(good, runner.sanitize, book.root)
+        _run_nbval(good, book.root)
 
 
-def _run_nbval(recordings: list[Recording], sanitize: str, root: Path) -> None:
-    options = ["--nbval", "--nbval-kernel-name", GPU, "--nbval-sanitize-with", sanitize]
+def _run_nbval(recordings: list[Recording], root: Path) -> None:
+    options = ["--nbval", "--nbval-kernel-name", GPU]
+    options += ["--nbval-sanitize-with", recordings[0].runner.sanitize]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
     paths = [recording.where for recording in recordings]
     if subprocess.run([*command, *paths], cwd=root, env=os.environ).returncode:

@@ -66,6 +66,11 @@ class Chapter:
         return [cell for cell in self.code_cells if SETUP in tags(cell)]
 
     @cached_property
+    def names_simulator(self) -> bool:
+        """True if its code, the set-up aside, names `cudasim`."""
+        return any("cudasim" in cell.source for cell in self.code_cells if SETUP not in tags(cell))
+
+    @cached_property
     def keys(self) -> dict[str, str]:
         """The key of every code cell, by cell id.
 

@@ -94,7 +94,7 @@ class Recording:
             return f"changed from the cell '{changed[0]}' on" if changed else "cells moved"
         if not self.runner.is_local:
             return None
-        if self.provenance.get("kernel") != self.runner.digest:
+        if self.provenance.get("kernel") != self.runner.digest(self.chapter):
             return f"the runner {self.runner.name} changed"
         for name, version in self.provenance.get("pins", {}).items():
             if pins.get(name) != version:

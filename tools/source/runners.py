@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tools.errors import BookError
+from tools.source.chapters import Chapter
 from tools.source.files import digest, read_text
 
 GPU = "gpu"  # the GPUs of the machine at hand; its outputs lie under the name of the card
@@ -73,16 +74,27 @@ class Runner:
         """True if the chapter of that name is one of its own."""
         return chapter in self._about.get("chapters", [chapter])
 
-    @cached_property
-    def digest(self) -> str:
+    def digest(self, chapter: Chapter) -> str:
         """The hash of what makes it the machine that it is; its outputs are stale with another.
 
         That is its command and variables, `kernels/start.py`, which the command starts, and, if
-        it simulates GPUs, the simulator.
+        it simulates GPUs or the chapter names the simulator, the simulator.
         """
+        with_simulator = self.simulates or chapter.names_simulator
+        return self._digest_with_simulator if with_simulator else self._digest_alone
+
+    @cached_property
+    def _digest_alone(self) -> str:
+        return self._digest(with_simulator=False)
+
+    @cached_property
+    def _digest_with_simulator(self) -> str:
+        return self._digest(with_simulator=True)
+
+    def _digest(self, with_simulator: bool) -> str:
         parts = [json.dumps([self.specification["argv"], self.specification.get("env")])]
         files = [self.root / "kernels" / "start.py"]
-        if self.simulates:
+        if with_simulator:
             found = (self.root / SIMULATOR).rglob("*")
             files += [path for path in sorted(found) if path.is_file() and path.suffix != ".pyc"]
         for path in files:
