@@ -13,9 +13,9 @@ from cudasim.timing.sheets import Host, Sheet
 
 SECOND = 10**9  # nanoseconds
 EPOCH = 1_767_225_600 * SECOND  # what `time.time()` begins at: 2026-01-01, UTC
-READING = 100  # declared: what it costs the host to read a clock, from Python
 QUEUE = 1024  # kernels that a stream holds before the host has to wait; as CUDA's drivers do
 KEPT = 200_000  # spans; the oldest are dropped
+LIBRARIES = ("matmul", "convolution", "attention")  # kinds of work that libraries do
 GAPS = 64  # of an engine, that later work may yet fill
 
 IN, OUT = "in", "out"  # directions of a copy, seen from the card
@@ -120,7 +120,7 @@ class Card:
         self.compute = Engine(f"{name} compute")
         self.copies = {way: Engine(f"{name} copies {way}") for way in (IN, OUT)}
         self.streams: dict[int, Stream] = {}
-        self.loaded: set[str] = set()
+        self.loaded: set[Any] = set()  # names and kinds of operations
 
     def stream(self, number: int) -> Stream:
         """The stream with that id; 0 is the default one."""
@@ -157,6 +157,8 @@ class Clock:
         self.launch = nanoseconds(sheet.launch)
         self.floor = nanoseconds(sheet.floor)
         self.wait = nanoseconds(sheet.wait)
+        self.reading, self.loop = nanoseconds(host.clock), nanoseconds(host.loop)
+        self.first = {what: nanoseconds(host.first[what]) for what in host.first}
         self.restart()
 
     def restart(self) -> None:
@@ -182,7 +184,7 @@ class Clock:
     def read(self) -> int:
         """The time, for a program that asks for it; that costs a little itself."""
         thread = self.thread
-        thread.now += READING
+        thread.now += self.reading
         return thread.now
 
     def spend(self, duration: int, name: Any, kind: str = "operation") -> None:
@@ -197,27 +199,38 @@ class Clock:
         """Pass over `seconds` at once."""
         self.spend(nanoseconds(seconds), "sleep", "sleep")
 
-    def wait_until(self, end: int, name: str) -> None:
-        """Let the host wait for what a card finishes at `end`."""
-        thread = self.thread
-        self.spend(max(end - thread.now, 0) + self.wait, name, "wait")
+    def wait_until(self, end: int, name: Any) -> None:
+        """Let the host wait for what a card finishes at `end`; to ask is all, if it has."""
+        late = end - self.thread.now
+        self.spend(late + self.wait if late > 0 else self.operation, name, "wait")
 
     # Work of the cards
 
-    def kernel(self, card: int, stream: int, name: Any, duration: int) -> int:
-        """Launch a kernel; returns when it ends. One that takes more than the least fills the card.
+    def kernel(
+        self,
+        card: int,
+        stream: int,
+        name: Any,
+        duration: int,
+        kernels: int = 1,
+        kind: str = "other",
+        fills: bool = False,
+    ) -> int:
+        """Call an operation that launches `kernels`, `duration` in all; returns when they end.
 
-        The host must have spent what calling the operation costs.
+        Those that do not fill the card run beside others.
         """
         thread, where = self.thread, self.cards[card]
+        self._load(where, name, kind)
         with self._lock:
             line = where.stream(stream)
             self._enter(thread, line)
             start = thread.now
-            thread.now = submitted = start + self.launch
+            thread.now = submitted = start + self.operation + self.launch * kernels
             self._keep(thread.lane, name, start, submitted, "operation")
-            ready = max(submitted, line.end)
-            if duration > self.floor:
+            ready = max(start + self.operation + self.launch, line.end)
+            ready = max(ready, submitted - duration)  # the last is launched before it ends
+            if fills:
                 begin, end = where.compute.book(ready, duration)
             else:
                 begin, end = ready, ready + duration
@@ -226,20 +239,20 @@ class Clock:
             self._keep(line.lane, name, begin, end, "kernel")
         return end
 
-    def copy(
-        self, engines: list[tuple[int, str]], card: int, stream: int, duration: int, size: int
-    ) -> int:
-        """Submit a copy to a stream of `card`; returns when it ends.
+    def copy(self, engines: list[tuple[int, str]], stream: int, duration: int, size: int) -> int:
+        """Submit a copy of `size` bytes to a stream; returns when it ends.
 
         `engines` are the copy engines that it occupies: (card, direction) of one or, between
-        cards, of both.
+        cards, of both; the stream is that of the first card.
         """
-        thread = self.thread
+        thread, card = self.thread, engines[0][0]
+        for index, _ in engines:
+            self._load(self.cards[index], None, "copy")
         with self._lock:
             line = self.cards[card].stream(stream)
             self._enter(thread, line)
             start = thread.now
-            thread.now = submitted = start + self.launch
+            thread.now = submitted = start + self.operation + self.launch
             self._keep(thread.lane, "copy", start, submitted, "operation")
             used = [self.cards[index].copies[way] for index, way in engines]
             begin = max(submitted, line.end)
@@ -259,12 +272,24 @@ class Clock:
             self._keep(thread.lane, "a full queue", thread.now, line.queue[0], "wait")
             thread.now = line.queue[0]
 
-    def load(self, card: int, what: str, seconds: float) -> None:
-        """Let the host load `what` (context, libraries, kernels) the first time it is used."""
-        loaded = self.cards[card].loaded
-        if what not in loaded:
-            loaded.add(what)
-            self.spend(nanoseconds(seconds), f"load {what}", "operation")
+    def hold(self, card: int, stream: int, until: int) -> None:
+        """Let later work of a stream begin at `until`, at the earliest."""
+        with self._lock:
+            line = self.cards[card].stream(stream)
+            line.end = max(line.end, until)
+
+    def _load(self, card: Card, name: Any, kind: str) -> None:
+        """Let the host load what an operation needs the first time: context, library, kernel."""
+        if name in card.loaded:
+            return
+        needed = [("context", "context")] if not card.loaded else []
+        if kind in LIBRARIES and kind not in card.loaded:
+            needed.append(("library", kind))
+        if name is not None:
+            needed.append(("kernel", name))
+        card.loaded.update([None, *(each for _, each in needed)])
+        for what, each in needed:
+            self.spend(self.first[what], f"load {each if what == 'library' else what}")
 
     # Spans
 
