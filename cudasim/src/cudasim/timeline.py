@@ -85,9 +85,7 @@ class Recording(Timeline):
         notes = list(notes or [])
         if lost := upto - mark - len(spans):
             notes.append(f"the first {lost:,} spans were dropped: there are too many")
-        spans = [
-            replace(each, name=each.name.partition(".")[0]) for each in spans
-        ]  # of an overload
+        spans = [replace(each, name=_operator(each.name)) for each in spans]  # of an overload
         self.fill(spans, f"modelled for {_with_article(clock.sheet.name)}", notes)
 
     def _begin_profiler(self) -> None:
@@ -123,8 +121,8 @@ class Recording(Timeline):
 
 def _operator(name: str) -> str:
     """The name of an operator without its namespace and overload: `add`, not `add.Tensor`."""
-    *_, last = name.rpartition(".")[0].rpartition(".")
-    return last or name
+    found = re.fullmatch(r"(?:\w+\.)?(\w+)\.\w+", name)
+    return found[1] if found else name
 
 
 def processor() -> str:
