@@ -180,7 +180,7 @@ def test_a_picture_is_bounded_and_says_what_it_merged(clock, times):
     with cudasim.timeline() as lanes:
         work(clock, times)
     bars = lanes.bars()
-    assert len(bars) <= BARS and sum(bar.count for bar in bars) == len(lanes.spans) == 5 * times
+    assert len(bars) <= BARS and sum(bar.merged for bar in bars) == len(lanes.spans) == 5 * times
     assert max(bar.end for bar in bars) == lanes.length
     merged = len(bars) < len(lanes.spans)
     assert merged == (times == 1000)
@@ -201,7 +201,7 @@ def test_irregular_spans_are_bounded_too():
 def test_neighbours_of_one_name_are_merged_and_counted():
     spans = [Span("Python", "add", 10 * i, 10 * i + 10, "operation") for i in range(BARS + 1)]
     (bar,) = made_of(*spans).bars()
-    assert (bar.count, bar.label) == (BARS + 1, f"add \N{MULTIPLICATION SIGN} {BARS + 1}")
+    assert (bar.merged, bar.label) == (BARS + 1, f"add \N{MULTIPLICATION SIGN} {BARS + 1}")
 
 
 def test_what_the_clock_dropped_is_said(monkeypatch):

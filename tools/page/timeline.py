@@ -120,7 +120,8 @@ def _view(timeline: dict[str, Any], total: int, size: int, title: str) -> str:
         label = _label(timeline["names"][name], count)
         if thick == BAR and len(label) * LETTER + 8 < width / 100 * COLUMN:
             drawn.append(
-                f'<svg x="{x:.6g}%" width="{width:.6g}%" y="{top}" height="{BAR}">'
+                f'<svg aria-hidden="true" x="{x:.6g}%" width="{width:.6g}%" y="{top}" '
+                f'height="{BAR}">'
                 f'<text x="4" y="14">{escape(label)}</text></svg>'
             )
     return "\n".join([*drawn, "</svg></div>"])
