@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from cudasim.clock.costs import without_rule
     from cudasim.device.specs import CARDS
     from cudasim.simulation import disable, enable, is_enabled, simulate
+    from cudasim.timeline import timeline
 
-__all__ = ["CARDS", "disable", "enable", "is_enabled", "simulate", "without_rule"]
+__all__ = ["CARDS", "disable", "enable", "is_enabled", "simulate", "timeline", "without_rule"]
 __version__ = "0.1.0"
 
 # Where each public name is. They are fetched when they are used, because a Python that starts
@@ -22,6 +23,7 @@ _HOMES = {
     "enable": "cudasim.simulation",
     "is_enabled": "cudasim.simulation",
     "simulate": "cudasim.simulation",
+    "timeline": "cudasim.timeline",
     "without_rule": "cudasim.clock.costs",
     "load_ipython_extension": "cudasim.ipython",
     "unload_ipython_extension": "cudasim.ipython",
