@@ -1,8 +1,8 @@
 """Pages: each chapter put together with what its code printed, by runner.
 
 Where all runners print the same, a cell has its outputs as in any notebook. Where they
-differ, one cell for each runner follows, which holds nothing but outputs and says in its
-metadata whose they are; `tools.page.tabs` draws these.
+differ, or are times, one cell for each runner follows, which holds nothing but outputs and says
+in its metadata whose they are; `tools.page.tabs` draws these.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,12 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.errors import BookError
+from tools.page.timeline import MIME as TIMELINE
+from tools.page.timeline import timeline_html
 from tools.source.book import Book
-from tools.source.chapters import Chapter
+from tools.source.chapters import ABOUT, TIMES, Chapter
 from tools.source.figures import link_figures
-from tools.source.notebooks import code_cells
+from tools.source.notebooks import code_cells, tags
 from tools.source.recordings import Recording, recording_path
 
 # What a page can draw.
@@ -27,6 +29,7 @@ RICH = {
     "image/svg+xml",
     "image/png",
     "image/jpeg",
+    TIMELINE,
 }
 DRAWN = RICH | {"text/plain"}
 
@@ -79,17 +82,21 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
 
 
 def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[NotebookNode]:
-    """Give `cell` its outputs if all runners agree; else return one cell for each runner."""
+    """Give `cell` its outputs if all runners agree; else return one cell for each runner.
+
+    Times are never all runners': what they are, modelled or measured, differs though they agree.
+    """
+    picture = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
+    alt = picture.get("alt", "")
     shown = {
-        recording.folder: (recording, page_safe(recording.cells[cell.id].outputs))
+        recording.folder: (recording, page_safe(recording.cells[cell.id].outputs, alt))
         for recording in recordings
         if cell.id in recording.cells
     }
     # Without a text of its own, a plot's would be the name of its file.
-    picture = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
     picture.setdefault("alt", "Plot drawn by the code above")
     (_, first), *others = shown.values()
-    if all(other == first for _, other in others):
+    if TIMES not in tags(cell) and all(other == first for _, other in others):
         cell.outputs = first
         return []
     return [output_cell(cell, recording, printed) for recording, printed in shown.values()]
@@ -105,14 +112,19 @@ def output_cell(
         "label": recording.label,
         "facts": facts(recording),
     }
+    if TIMES in tags(cell):
+        about["times"] = f"Times {recording.times}."
     metadata = {"tags": ["remove-input"], "runner": about, "mystnb": deepcopy(cell.metadata.mystnb)}
     source = f"# what {cell.id} printed"  # MyST-NB leaves out cells that hold no text
     id = f"{cell.id[:40]}__{recording.folder}"
     return new_code_cell(source, id=id, outputs=printed, metadata=metadata)
 
 
-def page_safe(printed: list[NotebookNode]) -> list[NotebookNode]:
-    """Outputs as a page shows them: streams whole, no counts, plain text for what it can't draw."""
+def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
+    """Outputs as a page shows them: streams whole, no counts, plain text for what it can't draw.
+
+    `alt` says what is seen on a timeline.
+    """
     safe: list[NotebookNode] = []
     for output in deepcopy(printed):
         if output.output_type == "stream" and safe and safe[-1].get("name") == output.name:
@@ -124,6 +136,8 @@ def page_safe(printed: list[NotebookNode]) -> list[NotebookNode]:
             kinds = ", ".join(sorted(output.data))
             drawn = {kind: output.data[kind] for kind in output.data if kind in DRAWN}
             output.data = drawn or {"text/plain": f"[an output of the type {kinds}]"}
+            if TIMELINE in drawn:
+                output.data = {"text/html": timeline_html(drawn[TIMELINE], alt)}
         safe.append(output)
     return safe
 
@@ -136,7 +150,10 @@ def facts(recording: Recording) -> str:
 
 def legend(recordings: list[Recording]) -> NotebookNode:
     """A note for the top of a page that says what each tab stands for."""
-    lines = [f"**{each.label}**\n: {each.runner.legend} ({facts(each)})\n" for each in recordings]
+    lines = [
+        f"**{each.label}**\n: {each.runner.legend} Times are {each.times}. ({facts(each)})\n"
+        for each in recordings
+    ]
     labels = "; ".join(each.label for each in recordings)
     text = [
         '<details class="legend">',
@@ -144,7 +161,9 @@ def legend(recordings: list[Recording]) -> NotebookNode:
         "",
         "Under a cell whose outputs differ there is a tab for each [runner](../book/glossary.md"
         "#runner). One click switches all of them, here and on the other pages. Where there are "
-        "no tabs, all runners print the same.",
+        f"no tabs, all runners print the same. The sign {ABOUT} stands before a time and what was "
+        "computed from one: [modelled](../book/glossary.md#modelled-time), it is the same on every "
+        "run; [measured](../book/glossary.md#measured-time), no run repeats it.",
         "",
         *lines,
         "",
