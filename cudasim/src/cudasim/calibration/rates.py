@@ -1,0 +1,99 @@
+"""How fast a GPU computes and reads its memory: what was done, and the seconds that it took."""
+
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional
+
+from cudasim.calibration.stopwatch import Stopwatch, tf32
+
+# Sizes of square products, of which the fastest counts: kernels differ in the shapes they like.
+SQUARES = {False: (3072, 6144, 8192), True: (1024,)}
+LONG = 0.05  # seconds: a card so slow in one precision is not asked for a larger product
+IMAGES = {False: (32, 256, 56), True: (8, 64, 28)}  # number, channels, side
+SEQUENCES = {False: (4, 16, 2048, 64), True: (2, 4, 512, 64)}  # number, heads, length, width
+ELEMENTS = {False: 2**27, True: 2**23}  # too many for any cache, except where it must be quick
+
+
+def precisions(device: torch.device) -> dict[str, torch.dtype]:
+    """The precisions that can be measured on the card, and the type of each.
+
+    TF32 came with capability 8.0 (CUDA C++ Programming Guide, table of compute capabilities).
+    """
+    known = {name: getattr(torch, name) for name in ("float64", "float32", "float16", "bfloat16")}
+    if torch.cuda.get_device_capability(device) >= (8, 0):
+        known["tf32"] = torch.float32
+    return known
+
+
+def products(watch: Stopwatch, quick: bool) -> dict[str, dict]:
+    """The square product with the most flop/s, by precision: its size and seconds."""
+    found = {}
+    for name, type in precisions(watch.device).items():
+        tried = []
+        for size in SQUARES[quick]:
+            a = torch.rand(size, size, device=watch.device).to(type)
+            with tf32(name == "tf32"):
+                seconds = watch.card(lambda a=a: a @ a, 1 if quick else 4)
+            tried.append({"size": size, "seconds": seconds})
+            if seconds > LONG:
+                break
+        found[name] = max(tried, key=lambda each: each["size"] ** 3 / each["seconds"])
+    return found
+
+
+def convolutions(watch: Stopwatch, quick: bool) -> dict[str, dict]:
+    """3 x 3 convolutions, by precision: their flops and seconds."""
+    number, channels, side = IMAGES[quick]
+    flops = 2 * number * channels * channels * 9 * side * side
+    found = {}
+    for name, type in precisions(watch.device).items():
+        x = torch.rand(number, channels, side, side, device=watch.device).to(type)
+        w = torch.rand(channels, channels, 3, 3, device=watch.device).to(type)
+        with tf32(name == "tf32"):
+            seconds = watch.card(lambda x=x, w=w: functional.conv2d(x, w, padding=1), 2)
+        found[name] = {"flops": flops, "seconds": seconds}
+    return found
+
+
+def attentions(watch: Stopwatch, quick: bool) -> dict[str, dict]:
+    """Scaled dot-product attention without a mask, by precision: its flops and seconds."""
+    number, heads, length, width = SEQUENCES[quick]
+    flops = 4 * number * heads * length * length * width  # two products
+    found = {}
+    for name, type in precisions(watch.device).items():
+        if name == "float64":
+            continue
+        x = torch.rand(number, heads, length, width, device=watch.device).to(type)
+        with tf32(name == "tf32"):
+            seconds = watch.card(
+                lambda x=x: functional.scaled_dot_product_attention(x, x, x), 1 if quick else 4
+            )
+        found[name] = {"flops": flops, "seconds": seconds}
+    return found
+
+
+def memory(watch: Stopwatch, quick: bool) -> dict[str, dict]:
+    """Operations that memory bounds, by kind: their bytes and seconds.
+
+    The bytes are those that must be read and written; an operation that reads its input twice
+    reaches less.
+    """
+    count = ELEMENTS[quick]
+    x = torch.rand(count, device=watch.device)
+    y = torch.empty_like(x)
+    rows = x.view(-1, 1024)
+    some = torch.randint(len(rows), (len(rows) // 2,), device=watch.device)
+    size = x.numel() * x.element_size()
+    works: dict[str, tuple[Callable[[], object], int]] = {
+        "pointwise": (lambda: x * 2, 2 * size),
+        "copy": (lambda: y.copy_(x), 2 * size),
+        "reduction": (lambda: x.sum(), size),
+        "softmax": (lambda: torch.softmax(rows, -1), 2 * size),
+        "norm": (lambda: functional.layer_norm(rows, (1024,)), 2 * size),
+        "gather": (lambda: rows[some], size + 8 * len(some)),
+    }
+    return {
+        kind: {"bytes": moved, "seconds": watch.card(work, 4)}
+        for kind, (work, moved) in works.items()
+    }

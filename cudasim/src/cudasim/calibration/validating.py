@@ -1,0 +1,64 @@
+"""Time the workloads on this machine's GPU and as modelled, and write both."""
+
+from pathlib import Path
+
+from cudasim.calibration import machine
+from cudasim.calibration.card_file import write
+from cudasim.calibration.comparing import compare, table
+from cudasim.calibration.modelling import ModelFailed, modelled
+from cudasim.calibration.rates import precisions
+from cudasim.calibration.stopwatch import workload_seconds
+from cudasim.timing.sheets import find_sheet
+from cudasim.workloads import select
+
+TIMINGS = Path(__file__).resolve().parents[3] / "timings"  # of a checkout
+
+
+class CannotValidate(Exception):
+    """Why the model cannot be checked here, in one line that names what to do."""
+
+
+def validate(
+    card: str,
+    to: Path | None = None,
+    force: bool = False,
+    quick: bool = False,
+    stand_in: bool = False,
+) -> str:
+    """Time the workloads on this machine's GPU and as modelled for `card`; returns the table.
+
+    Writes it with its provenance to `timings/<card>.json`, or to `to`. Raises CannotValidate
+    without a GPU or such a card, or where the file is there already and `force` is not given.
+    `stand_in` lets a simulated GPU with a modelled clock be measured, for tests of the harness.
+    """
+    try:
+        sheet = find_sheet(card)
+    except ValueError as error:
+        raise CannotValidate(error) from None
+    path = to or TIMINGS / f"{machine.file_stem(sheet.name)}.json"
+    if path.exists() and not force:
+        raise CannotValidate(f"{path} is there already: --force replaces it, --to names another")
+    try:
+        device = machine.find_gpu(stand_in)
+    except machine.CannotCalibrate as error:
+        raise CannotValidate(error) from None
+    chosen = select(precisions(device))
+    measured = {}
+    for number, workload in enumerate(chosen, 1):
+        measured[workload.name] = workload_seconds(workload, device, quick)
+        print(f"[{number}/{len(chosen)}] measured: {workload.name}", flush=True)
+    expected = {}
+    try:
+        for number, (name, taken) in enumerate(modelled(card, list(measured), quick), 1):
+            expected[name] = taken
+            print(f"[{number}/{len(chosen)}] modelled: {name}", flush=True)
+    except ModelFailed as error:
+        raise CannotValidate(error) from None
+    command = "python -m cudasim.validate" + (" --quick" if quick else "")
+    about = {
+        "card": sheet.name,
+        "provenance": machine.provenance(device, command),
+        **compare(expected, measured),
+    }
+    write(path, about)
+    return f"{table(about)}\n{path} written"
