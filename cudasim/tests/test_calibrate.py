@@ -44,7 +44,7 @@ def test_a_build_without_cuda_and_a_machine_without_a_gpu_are_told_apart(monkeyp
     with pytest.raises(machine.CannotCalibrate, match="build without CUDA; name a Python whose"):
         machine.find_gpu()
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    with pytest.raises(machine.CannotCalibrate, match="torch .* finds none"):
+    with pytest.raises(machine.CannotCalibrate, match=r"torch .* finds none"):
         machine.find_gpu()
 
 
@@ -174,7 +174,7 @@ def test_the_file_says_where_it_is_from(calibrated):
     assert about["hardware"] == "Simulated GPU (T4, modelled time)"
     assert about["command"] == "python -m cudasim.calibrate --quick"
     assert about["torch"] == torch.__version__ and about["date"] and about["driver"]
-    assert about["measured"]["products"]["float32"]["seconds"] > 0
+    assert about["measured"]["matmul"]["float32"]["seconds"] > 0
 
 
 def test_a_file_that_is_there_is_not_replaced(calibrated):

@@ -7,9 +7,10 @@ import json
 import os
 from pathlib import Path
 
-from cudasim.timing.formulas import utilisation
+from cudasim.timing.formulas import Work, rate
 from cudasim.timing.sheets import Sheet
 
+KINDS = ("matmul", "convolution", "attention")  # those that have an efficiency by precision
 LEAST = 1e-9  # seconds: a sheet has positive figures only
 
 
@@ -21,7 +22,7 @@ def card_file(name: str, sheet: Sheet | None, measured: dict, provenance: dict) 
     data sheet, they are what was reached.
     """
     costs = measured["overheads"]
-    reached = _reached(measured, costs["floor"])
+    reached = _reached(measured)
     peak = dict(sheet.peak if sheet else reached["matmul"])
     memory = reached["memory"]["pointwise"]
     return {
@@ -35,7 +36,7 @@ def card_file(name: str, sheet: Sheet | None, measured: dict, provenance: dict) 
             "memory": memory / (sheet.bandwidth if sheet else memory),
             **{
                 kind: _shares(reached[kind], peak, sheet and sheet.efficiency[kind])
-                for kind in ("matmul", "convolution", "attention")
+                for kind in KINDS
             },
         },
         "link": {**measured["link"], "latency": max(LEAST, measured["link"]["latency"])},
@@ -58,29 +59,37 @@ def write(path: Path, about: dict) -> None:
     os.replace(part, path)
 
 
-def _reached(measured: dict, floor: float) -> dict[str, dict[str, float]]:
-    """Flop/s by precision and kind, bytes/s by kind, both beyond the floor of a kernel.
+def _reached(measured: dict) -> dict[str, dict[str, float]]:
+    """Flop/s by kind and precision, and bytes/s by kind, both beyond the floor of a kernel.
 
-    Of products, what a size would reach that fills every processor.
+    The flop/s are those that a product would reach whose shape suits the card perfectly: what
+    the formulas take to be lost by its shape is added.
     """
-
-    def rate(each: dict, what: str) -> float:
-        return each[what] / (each["seconds"] - floor)
-
-    products = {}
-    for precision, each in measured["products"].items():
-        size, shape = each["size"], (1, *3 * (each["size"],))
-        full = {"flops": 2 * size**3 / utilisation(shape, measured["processors"])}
-        products[precision] = rate({**each, **full}, "flops")
-    kinds = {"convolution": measured["convolutions"], "attention": measured["attentions"]}
-    return {
-        "matmul": products,
-        **{
-            kind: {name: rate(each, "flops") for name, each in found.items()}
-            for kind, found in kinds.items()
-        },
-        "memory": {name: rate(each, "bytes") for name, each in measured["memory"].items()},
+    floor = measured["overheads"]["floor"]
+    reached = {
+        kind: {
+            precision: each["flops"]
+            / (each["seconds"] - floor)
+            / _share_left(kind, precision, each, measured["processors"])
+            for precision, each in measured[kind].items()
+        }
+        for kind in KINDS
     }
+    memory = measured["memory"].items()
+    reached["memory"] = {kind: each["bytes"] / (each["seconds"] - floor) for kind, each in memory}
+    return reached
+
+
+def _share_left(kind: str, precision: str, each: dict, processors: int) -> float:
+    """The share of the peak that the formulas leave to work of this shape, at efficiency 1."""
+    ones = {precision: 1.0, "float32": 1.0}
+    card = Sheet(
+        **{"name": "", "peak": ones, "vector": ones, "efficiency": {kind: ones}},
+        **{"bandwidth": 1.0, "processors": processors, "launch": 0.0, "floor": 0.0, "wait": 0.0},
+        **{"link": {}, "peer": {}},
+    )
+    shape = each["shape"] and tuple(each["shape"])
+    return rate(Work(kind, each["flops"], 0.0, precision, 1, shape), card)
 
 
 def _shares(
