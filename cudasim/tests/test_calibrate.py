@@ -164,7 +164,8 @@ def test_calibrating_the_model_gives_the_sheet_back(calibrated):
         near({name: getattr(found, name)}, {name: getattr(given, name)}, 0.1)
     near({"memory": found.efficiency["memory"]}, {"memory": given.efficiency["memory"]})
     for kind in ("matmul", "convolution", "attention"):
-        near(found.efficiency[kind], given.efficiency[kind])
+        shares = given.efficiency[kind]
+        near(found.efficiency[kind], {"float64": shares["float32"], **shares})
     near(found.link, given.link, 0.1)
     assert found.peer == given.peer  # one card was there
 
@@ -218,3 +219,32 @@ def test_the_model_agrees_with_itself(tmp_path):
     assert about["figures"]["near"] == 1 and about["figures"]["median_error"] < 0.01
     assert about["figures"]["pairs_right"] == about["figures"]["pairs"] > 10
     assert "pairs in the right order" in done.stdout.splitlines()[-2]
+
+
+def test_a_calibrated_card_is_simulated_by_the_path_of_its_file(calibrated, tmp_path):
+    text = """
+import sys, subprocess, torch, cudasim
+cudasim.enable(gpus=1, card=sys.argv[1], clock="modelled")
+print(torch.cuda.get_device_name(), torch.cuda.get_device_properties(0).total_memory / 2**30)
+cudasim.disable()
+child = "import torch; print(torch.cuda.get_device_name())"
+cudasim.enable(gpus=1, card=sys.argv[1], clock="modelled")
+subprocess.run([sys.executable, "-c", child], cwd="/")
+cudasim.disable()
+cudasim.enable(card="nowhere.json")
+"""
+    done = run("-c", text, calibrated.name, cwd=calibrated.parent)
+    said = "Simulated GPU (T4 calibrated, modelled time)"
+    lines = [line for line in done.stdout.splitlines() if line.startswith(said)]
+    assert lines == [f"{said} 16.0", said]
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ValueError: ") and last.endswith("nowhere.json: no such file or directory")
+
+
+def test_a_file_that_does_not_say_what_card_it_is_of_is_refused(calibrated, tmp_path):
+    about = json.loads(calibrated.read_text())
+    del about["provenance"]["memory"]
+    (tmp_path / "card.json").write_text(json.dumps(about))
+    done = run("-m", "cudasim", "--card", tmp_path / "card.json", "-c", "pass", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "card='T4 calibrated': its file does not say what it is" in done.stderr

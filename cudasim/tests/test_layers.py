@@ -7,7 +7,8 @@ from programs import PACKAGE
 
 ORDER = (
     "device timing clock patching session dispatch patches backends config simulation "
-    "startup ipython kernel survey bench workloads calibration validate calibrate __main__"
+    "startup ipython kernel resnet published survey bench workloads calibration validate calibrate "
+    "__main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
 TYPES = {"cuda", "mps", "xpu"}

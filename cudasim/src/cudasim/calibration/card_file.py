@@ -43,12 +43,24 @@ def card_file(name: str, sheet: Sheet | None, measured: dict, provenance: dict) 
         "peer": _peer(measured, sheet),
         "provenance": {
             "from": "measured" if sheet is None else "measured; peaks from the data sheet",
+            "validated": False,
+            "words": f"measured on {provenance['hardware']}, {provenance['date']}; not validated",
             **provenance,
             "reached": reached,
             "measured": measured,
         },
         "sources": _sources(sheet, measured),
     }
+
+
+def validated(about: dict, figures: dict) -> dict:
+    """The file `about` a card, once the model was compared with it; `figures` as in `compare`."""
+    given = about["provenance"]
+    words = (
+        f"measured on {given['hardware']}, {given['date']}, and validated: median error "
+        f"{figures['median_error']:.0%} of {figures['workloads']} workloads"
+    )
+    return {**about, "provenance": {**given, "validated": True, "words": words}}
 
 
 def write(path: Path, about: dict) -> None:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import warnings
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import torch
@@ -17,6 +18,19 @@ DETAILS = r"\b(NVIDIA|Tesla|GeForce|Quadro)\b"  # makers and families, which she
 
 class CannotCalibrate(Exception):
     """Why nothing can be measured here, in one line that names what to do."""
+
+
+def works(what: str, work: Callable[[], object]) -> bool:
+    """Whether the card can do `work` at all, in this precision and this size; else a line says so.
+
+    Older cards lack precisions, and small ones memory.
+    """
+    try:
+        work()
+    except RuntimeError as error:
+        print(f"left out: {what}: {str(error).splitlines()[0]}", flush=True)
+        return False
+    return True
 
 
 def find_gpu(stand_in: bool = False) -> torch.device:
@@ -69,6 +83,7 @@ def provenance(device: torch.device, command: str) -> dict:
         "gpus": torch.cuda.device_count(),
         "memory": about.total_memory,
         "capability": [about.major, about.minor],
+        "cache": about.L2_cache_size,
         "host": f"{platform.machine()}, {os.cpu_count()} processors",
         "driver": _driver(),
         "cuda": torch.version.cuda or torch.version.hip or "none",

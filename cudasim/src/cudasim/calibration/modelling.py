@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import torch
 
@@ -36,12 +37,18 @@ def modelled(card: str, names: list[str], quick: bool) -> Iterator[tuple[str, fl
         **{"CUDA_VISIBLE_DEVICES": "", "CUDASIM_QUIET": "1"},
     }
     ask = [sys.executable, "-m", __name__, card, "quick" if quick else "full", *names]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8"}
-    with subprocess.Popen(ask, env=variables, **streams) as process:
-        for line in process.stdout:
-            name, taken = json.loads(line)
-            yield name, taken
-        said = process.stderr.read().strip().splitlines()
+    with TemporaryFile("w+", encoding="utf-8") as errors:
+        streams = {"stdout": subprocess.PIPE, "stderr": errors, "encoding": "utf-8"}
+        with subprocess.Popen(ask, env=variables, **streams) as process:
+            try:
+                for line in process.stdout:
+                    name, taken = json.loads(line)
+                    yield name, taken
+            except BaseException:  # an interruption must not wait for what nobody reads
+                process.kill()
+                raise
+        errors.seek(0)
+        said = errors.read().strip().splitlines()
     if process.returncode:
         raise ModelFailed(f"the model stopped: {said[-1] if said else process.returncode}")
 

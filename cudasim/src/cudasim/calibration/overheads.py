@@ -5,6 +5,7 @@ import sys
 
 import torch
 
+from cudasim.calibration.machine import CannotCalibrate
 from cudasim.calibration.stopwatch import BACKLOG, Stopwatch
 
 _FIRST = """
@@ -53,7 +54,14 @@ def cpu_call(watch: Stopwatch) -> float:
 
 
 def first_use() -> dict[str, float]:
-    """Seconds of the first operation in a new process, and of its first matrix product."""
+    """Seconds of the first operation in a new process, and of its first matrix product.
+
+    Raises CannotCalibrate where a second process is kept from the GPU.
+    """
     ask = [sys.executable, "-c", _FIRST]
-    told = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.split()
-    return {"context": float(told[-2]), "library": float(told[-1])}
+    done = subprocess.run(ask, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise CannotCalibrate(f"a second process cannot use this GPU: {said[-1]}")
+    context, library = done.stdout.split()[-2:]
+    return {"context": float(context), "library": float(library)}

@@ -4,11 +4,13 @@ Flops, with the (batch, m, n, k) of products; or bytes.
 """
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 
 import torch
 from torch.nn import functional
 
+from cudasim.calibration.machine import works
 from cudasim.calibration.stopwatch import Stopwatch, tf32
 
 # Sizes of square products, of which the fastest counts: kernels differ in the shapes they like.
@@ -37,12 +39,12 @@ def products(watch: Stopwatch, quick: bool) -> dict[str, dict]:
         tried = []
         for size in SQUARES[quick]:
             a = torch.rand(size, size, device=watch.device).to(type)
-            with tf32(name == "tf32"):
-                seconds = watch.card(lambda a=a: a @ a, 1 if quick else 4)
-            tried.append({"flops": 2 * size**3, "seconds": seconds, "shape": [1, *3 * [size]]})
-            if seconds > LONG:
+            each = _measure(watch, "product", name, lambda a=a: a @ a, [1, *3 * [size]])
+            tried += [each] if each else []
+            if each is None or each["seconds"] > LONG:
                 break
-        found[name] = max(tried, key=lambda each: each["flops"] / each["seconds"])
+        if tried:
+            found[name] = max(tried, key=lambda each: each["flops"] / each["seconds"])
     return found
 
 
@@ -56,10 +58,9 @@ def convolutions(watch: Stopwatch, quick: bool) -> dict[str, dict]:
         x = torch.rand(number, channels, side, side, device=watch.device)
         w = torch.rand(channels, channels, 3, 3, device=watch.device)
         x, w = (each.to(type).contiguous(memory_format=layout) for each in (x, w))
-        with tf32(name == "tf32"):
-            seconds = watch.card(lambda x=x, w=w: functional.conv2d(x, w, padding=1), 2)
-        found[name] = {"flops": 2 * prod(shape), "seconds": seconds, "shape": shape}
-    return found
+        work = partial(functional.conv2d, x, w, padding=1)
+        found[name] = _measure(watch, "convolution", name, work, shape)
+    return {name: each for name, each in found.items() if each}
 
 
 def attentions(watch: Stopwatch, quick: bool) -> dict[str, dict]:
@@ -71,12 +72,25 @@ def attentions(watch: Stopwatch, quick: bool) -> dict[str, dict]:
         if name == "float64":
             continue
         x = torch.rand(number, heads, length, width, device=watch.device).to(type)
-        with tf32(name == "tf32"):
-            seconds = watch.card(
-                lambda x=x: functional.scaled_dot_product_attention(x, x, x), 1 if quick else 4
-            )
-        found[name] = {"flops": flops, "seconds": seconds, "shape": None}
-    return found
+        work = partial(functional.scaled_dot_product_attention, x, x, x)
+        found[name] = _measure(watch, "attention", name, work, None, flops)
+    return {name: each for name, each in found.items() if each}
+
+
+def _measure(
+    watch: Stopwatch,
+    kind: str,
+    precision: str,
+    work: Callable[[], object],
+    shape: list[int] | None,
+    flops: float | None = None,
+) -> dict | None:
+    """Flops, seconds and shape of `work`; None if the card cannot do it in this precision."""
+    with tf32(precision == "tf32"):
+        if precision != "float32" and not works(f"{kind} in {precision}", work):
+            return None
+        seconds = watch.card(work, 2)
+    return {"flops": flops or 2 * prod(shape), "seconds": seconds, "shape": shape}
 
 
 def memory(watch: Stopwatch, quick: bool) -> dict[str, dict]:
