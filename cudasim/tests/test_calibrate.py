@@ -120,6 +120,12 @@ def test_make_calibrate_says_so_too():
     assert done.stderr.splitlines()[0].startswith("calibrate: no GPU to measure: torch ")
 
 
+def test_make_takes_another_python_as_it_is():
+    make = ["make", "-n", "--no-print-directory", "calibrate", "PYTHON=another-python", "FORCE=1"]
+    done = subprocess.run(make, cwd=PROJECT.parent, capture_output=True, text=True)
+    assert done.stdout == "PYTHONPATH=cudasim/src another-python -m cudasim.calibrate --force\n"
+
+
 @pytest.mark.parametrize(
     ("hardware", "sheet", "stem"),
     [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cudasim.device.specs import CARDS, Card, find_card
 from cudasim.device.types import DEFAULT, TYPES, DeviceType, find_type
-from cudasim.timing.sheets import Sheet, find_sheet, sheet_names
+from cudasim.timing.sheets import Sheet, find_sheet
 
 GPUS = "CUDASIM_GPUS"  # how many; the one that asks for a simulation
 CARD = "CUDASIM_CARD"  # which card; the type's usual one if it is not set
@@ -56,10 +56,9 @@ class Config:
         return find_sheet(self.card if self._calibrated() else self.find_card().name)
 
     def _calibrated(self) -> bool:
-        """True for a card that was measured: the path of its file, or a name of its own."""
-        if self.type is not DEFAULT or not isinstance(self.card, str) or self.card in CARDS:
-            return False
-        return self.card.endswith(FILE) or self.card in sheet_names()
+        """True for the path of the file of a card that was measured."""
+        named = isinstance(self.card, str) and self.card.endswith(FILE)
+        return named and self.type is DEFAULT
 
 
 def card_of(sheet: Sheet) -> Card:

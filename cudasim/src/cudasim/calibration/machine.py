@@ -8,11 +8,15 @@ import subprocess
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import torch
 
 from cudasim.timing.sheets import Sheet, find_sheet, sheet_names
 
+_PROJECT = Path(__file__).resolve().parents[3]  # in a checkout
+# What is measured goes here; where the package is installed, into the current folder.
+FOLDER = _PROJECT if (_PROJECT / "pyproject.toml").is_file() else Path()
 DETAILS = r"\b(NVIDIA|Tesla|GeForce|Quadro)\b"  # makers and families, which sheets leave out
 
 

@@ -8,6 +8,7 @@ import torch
 from cudasim.calibration import copies, overheads, rates
 from cudasim.calibration.card_file import card_file, write
 from cudasim.calibration.machine import (
+    FOLDER,
     CannotCalibrate,
     card_name,
     data_sheet,
@@ -16,7 +17,7 @@ from cudasim.calibration.machine import (
     provenance,
 )
 from cudasim.calibration.stopwatch import Stopwatch
-from cudasim.timing.sheets import FOLDER, host_sheet
+from cudasim.timing.sheets import host_sheet
 
 
 def measure(device: torch.device, quick: bool) -> dict:
@@ -47,18 +48,20 @@ def calibrate(
 ) -> Path:
     """Measure this machine's GPU; returns the card file that was written.
 
-    `stand_in`: a simulated GPU with a modelled clock is measured, for tests of the harness.
-    Raises CannotCalibrate without a GPU, or where the file is there already and `force` is not
-    given.
+    It goes to `cards/<card>.json`, or to `to`. `stand_in`: a simulated GPU with a modelled clock
+    is measured, for tests of the harness. Raises CannotCalibrate without a GPU, or where the
+    file is there already and `force` is not given.
     """
     device = find_gpu(stand_in)
     hardware = torch.cuda.get_device_name(device)
-    name = f"{card_name(hardware)} calibrated"
-    path = to or FOLDER / f"{file_stem(name)}.json"
+    name = card_name(hardware)
+    path = to or FOLDER / "cards" / f"{file_stem(name)}.json"
     if path.exists() and not force:
         raise CannotCalibrate(f"{path} is there already: --force replaces it, --to names another")
     about = provenance(device, "python -m cudasim.calibrate" + (" --quick" if quick else ""))
     print(f"measuring {hardware}, torch {about['torch']}", flush=True)
-    write(path, card_file(name, data_sheet(hardware), measure(device, quick), about))
+    write(
+        path, card_file(f"{name} calibrated", data_sheet(hardware), measure(device, quick), about)
+    )
     print(f"{path} written", flush=True)
     return path

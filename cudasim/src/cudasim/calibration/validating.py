@@ -13,7 +13,7 @@ from cudasim.calibration.stopwatch import workload_seconds
 from cudasim.timing.sheets import find_sheet
 from cudasim.workloads import select
 
-TIMINGS = Path(__file__).resolve().parents[3] / "timings"  # of a checkout
+TIMINGS = machine.FOLDER / "timings"
 
 
 class CannotValidate(Exception):
