@@ -93,7 +93,7 @@
       const control = form.elements.namedItem(name);
       if (!control) continue;
       control.value = text;
-      if (control.value !== text) say(name, `There is no "${text}": choose one of the list.`);
+      if (control.selectedIndex === -1) say(name, `There is no "${text}": choose one of the list.`);
     }
   }
 
@@ -162,35 +162,36 @@
 
   // The results.
 
-  const sentence = { launch: "Launching", memory: "The card's memory", compute: "Arithmetic" };
+  const NAMES = { launch: "Launching", memory: "The card's memory", compute: "Arithmetic" };
 
-  function verdict({ moving, computing, longest, limit }) {
-    if (!longest) return "The link is the limit, for a copy computes nothing.";
-    const [more, less] = [Math.max(moving, computing), Math.min(moving, computing)];
-    const times = `${digits.format(more / less)} times as long`;
-    if (limit !== "link") return `${sentence[limit]} is the limit: computing takes ${times}.`;
-    return `The link is the limit: moving takes ${times}.`;
+  function verdict({ moving, computing, bound, limit }) {
+    if (!bound) return "The link is the limit, for a copy computes nothing.";
+    const ratio = digits.format(Math.max(moving, computing) / Math.min(moving, computing));
+    if (limit !== "link") return `${NAMES[limit]} is the limit: computing takes ${ratio} times as long.`;
+    const then = NAMES[bound].toLowerCase();
+    return `The link is the limit: moving takes ${ratio} times as long. After it comes ${then}.`;
   }
 
-  function fillTable({ link, sheet, work }, found) {
+  function fillTable(work, found) {
     const rows = {
       moving: [`${inBytes(found.moved)}, copies: ${work.operands.length}`, found.moving],
-      launch: ["one call by the host", found.launch],
+      launch: ["the call by the host", found.launch],
+      start: ["of the kernel, whatever its work", found.start],
       memory: [`${inBytes(work.bytes)} read and written`, found.memory],
       compute: [withPrefix(work.flops, "FLOP"), found.compute],
-      computing: ["the longest of launch, memory, arithmetic", found.computing],
+      computing: ["start and the longer of memory and arithmetic; or launch", found.computing],
     };
+    const limits = [found.bound, found.limit === "link" && "moving"];
     for (const [name, [amount, seconds]] of Object.entries(rows)) {
       const [much, time] = root.querySelectorAll(`[data-row="${name}"] td`);
-      const none = work.kind === "copy" && name !== "moving";
-      const limit = name === found.longest || (name === "moving" && found.limit === "link");
-      much.textContent = none ? "none" : amount;
+      const none = seconds === undefined || seconds === 0;
+      much.textContent = none ? "" : amount;
       time.textContent = none ? "none" : inSeconds(seconds);
-      time.parentNode.classList.toggle("limit", limit);
+      time.parentNode.classList.toggle("limit", limits.includes(name));
     }
   }
 
-  function draw({ sheet, work }, found, label) {
+  function draw(work, found, label) {
     const { moving, computing, moved, speed, intensity } = found;
     const [chart, plot] = [find(".bars"), find(".roofline")];
     chart.innerHTML = bars(chart.clientWidth, found);
@@ -220,24 +221,28 @@
     plot.setAttribute("aria-label", `Roofline. ${described}. ${label}.`);
   }
 
+  // What the sheet lacks for this precision.
+  function lack({ precision, sheet, work }) {
+    if (work.kind === "copy") return "";
+    if (work.precision !== precision) return ` Only products have ${precision}: ${work.precision} counts.`;
+    const peaks = work.shape ? sheet.peak : sheet.vector;
+    return precision in peaks ? "" : ` Its sheet has no ${precision} for this: float32 counts.`;
+  }
+
   function show(chosen) {
-    const { link, precision, sheet, work } = chosen;
+    const { link, sheet, work } = chosen;
     const found = formulas.predict(work, sheet, host, link);
     const label = `Modelled for a ${sheet.name}, not measured`;
     const { moving, computing } = found;
     const compute = computing ? `computing ${inSeconds(computing)}` : "nothing is computed";
     find("output").textContent =
       `${label}: moving takes ${inSeconds(moving)}, ${compute}. ${verdict(found)}`;
-    const peaks = formulas.peaksOf(work, sheet);
-    const has = precision in peaks || work.kind === "copy";
-    find(".note").textContent =
-      `Model of the ${sheet.name}: ${sheet.validation}.` +
-      (has ? "" : ` Its sheet has no ${precision} for this: float32 counts.`);
+    find(".note").textContent = `The model of the ${sheet.name}: ${sheet.validation}.${lack(chosen)}`;
     for (const box of root.querySelectorAll("caption, figcaption")) {
       box.textContent = `${box.dataset.title}. ${label}.`;
     }
-    fillTable(chosen, found);
-    draw(chosen, found, label);
+    fillTable(work, found);
+    draw(work, found, label);
   }
 
   function clear() {

@@ -1,89 +1,133 @@
-// Seconds from flops and bytes: `cudasim/timing/formulas.py` and `cudasim/clock/costs.py` again, so
-// that a page can compute. tests/site/test_calculator.py compares every case in both.
+// Seconds from flops and bytes, for the calculator: the formulas of `cudasim/timing/formulas.py`
+// and the costs of `cudasim/clock/costs.py`, under the same names, where their sources are.
+// tests/site/test_calculator.py compares both, case by case.
 "use strict";
 
 const formulas = (() => {
-  // What one operation does: its kind, flops, bytes (read and written), precision, kernels and, of
-  // a product, its shape (batch, m, n, k). `operands` are the bytes of each tensor that it reads.
   const BYTES = { float64: 8, float32: 4, tf32: 4, float16: 2, bfloat16: 2 };
+  const TILES = [[256, 128, 1.0], [128, 128, 0.95], [128, 64, 0.8], [64, 64, 0.6], [8, 64, 0.15]];
+  const STEP = 256;
+  const UNALIGNED = 0.6;
 
+  const sum = (numbers) => numbers.reduce((total, each) => total + each, 0);
+  const has16Bits = (precision) => precision.includes("float16");
+
+  // What one operation does: `kind`, `flops`, `bytes` (read and written), `precision`, `kernels`
+  // and, of a product, its `shape` (batch, m, n, k). `operands` are the bytes of what it reads,
+  // each tensor by itself. `reads` and `writes` count elements.
   function workOf(kind, flops, reads, writes, precision, shape = null) {
     const operands = reads.map((count) => count * BYTES[precision]);
-    const bytes = operands.reduce((sum, each) => sum + each, 0) + writes * BYTES[precision];
+    const bytes = sum(operands) + writes * BYTES[precision];
+    if (precision === "tf32" && !shape) precision = "float32"; // of products only
     return { kind, flops, bytes, precision, kernels: 1, shape, operands };
   }
 
+  // The work of an operation by its sizes. What only moves or reads rows has rows and columns.
   const costs = {
-    matmul: ({ batch, m, n, k }, precision) =>
-      workOf("matmul", 2 * batch * m * n * k, [batch * m * k, batch * k * n], batch * m * n,
-        precision, [batch, m, n, k]),
-    pointwise: ({ rows, columns }, precision) =>
-      workOf("pointwise", rows * columns, [rows * columns, rows * columns], rows * columns,
-        precision),
-    reduction: ({ rows, columns }, precision) =>
-      workOf("reduction", rows * columns, [rows * columns], rows, precision),
-    softmax: ({ rows, columns }, precision) =>
-      workOf("reduction", 5 * rows * columns, [rows * columns], rows * columns, precision),
-    convolution: ({ images, channels, filters, side, kernel }, precision) => {
-      const pixels = images * (side - kernel + 1) ** 2;
-      const window = channels * kernel ** 2;
-      return workOf("convolution", 2 * pixels * filters * window,
-        [images * channels * side ** 2, filters * window], pixels * filters, precision);
+    matmul({ batch, m, n, k }, precision) {
+      const reads = [batch * m * k, batch * k * n];
+      const flops = 2 * batch * m * n * k;
+      return workOf("matmul", flops, reads, batch * m * n, precision, [batch, m, n, k]);
     },
-    copy: ({ rows, columns }, precision) =>
-      workOf("copy", 0, [rows * columns], rows * columns, precision),
+    pointwise({ rows, columns }, precision) {
+      const size = rows * columns;
+      return workOf("pointwise", size, [size, size], size, precision);
+    },
+    reduction({ rows, columns }, precision) {
+      return workOf("reduction", rows * columns, [rows * columns], rows, precision);
+    },
+    softmax({ rows, columns }, precision) {
+      const size = rows * columns;
+      return workOf("reduction", 10 * size, [size], size, precision);
+    },
+    convolution({ images, channels, filters, side, kernel }, precision) {
+      const pixels = images * (side - kernel + 1) ** 2;
+      const patch = channels * kernel ** 2;
+      const reads = [images * channels * side ** 2, filters * patch];
+      const flops = 2 * pixels * filters * patch;
+      const shape = [1, pixels, filters, patch];
+      const work = workOf("convolution", flops, reads, pixels * filters, precision, shape);
+      if (!has16Bits(precision)) return work;
+      return { ...work, bytes: 3 * work.bytes, kernels: 3 };
+    },
+    copy({ rows, columns }, precision) {
+      return workOf("copy", 0, [rows * columns], rows * columns, precision);
+    },
   };
 
-  // The peaks, by precision, that work of a kind can reach.
-  function peaksOf(work, sheet) {
-    return ["matmul", "convolution"].includes(work.kind) ? sheet.peak : sheet.vector;
+  function utilisation([batch, m, n, k], processors) {
+    const shares = TILES.map(([rows, columns, share]) => {
+      const tiles = batch * Math.ceil(m / rows) * Math.ceil(n / columns);
+      const fit = Math.min(Math.floor(processors / tiles), Math.floor(k / STEP));
+      const parts = Math.max(1, fit);
+      const waves = Math.ceil((tiles * parts) / processors);
+      return (share * batch * m * n * parts) / (waves * processors * rows * columns);
+    });
+    return Math.max(...shares);
   }
 
-  // [seconds that computing needs, seconds that memory needs] for work on a card.
+  // flop/s.
+  function rate(work, sheet) {
+    const shares = sheet.efficiency[work.kind];
+    if (shares === undefined) return sheet.vector[work.precision] ?? sheet.vector.float32;
+    const precision = work.precision in sheet.peak ? work.precision : "float32";
+    let reached = sheet.peak[precision] * (shares[precision] ?? shares.float32);
+    if (work.shape) {
+      const [, , n, k] = work.shape;
+      reached *= utilisation(work.shape, sheet.processors);
+      if (has16Bits(precision) && (n % 8 || k % 8)) reached *= UNALIGNED;
+    }
+    return reached;
+  }
+
+  // [seconds that computing needs, seconds that memory needs].
   function bounds(work, sheet) {
-    const peak = peaksOf(work, sheet)[work.precision] || sheet.vector.float32;
-    const computing = work.flops / (peak * (sheet.efficiency[work.kind] ?? 1));
+    const computing = work.flops ? work.flops / rate(work, sheet) : 0;
     return [computing, work.bytes / (sheet.bandwidth * sheet.efficiency.memory)];
   }
 
-  // Seconds that work takes on a card, once its stream has come to it.
   function kernelSeconds(work, sheet) {
-    return Math.max(...bounds(work, sheet), sheet.floor * work.kernels);
+    return sheet.floor * work.kernels + Math.max(...bounds(work, sheet));
   }
 
-  // Seconds to copy `size` bytes. `kind`: pinned, pageable (either way), peer, or device.
+  // Of a copy of `size` bytes to the card.
   function copySeconds(size, sheet, kind) {
     if (kind === "device") {
-      const moved = (2 * size) / (sheet.bandwidth * sheet.efficiency.memory);
-      return Math.max(moved, sheet.floor);
+      return sheet.floor + (2 * size) / (sheet.bandwidth * sheet.efficiency.memory);
     }
-    if (kind === "peer") return sheet.peer.latency + size / sheet.peer.bandwidth;
-    return sheet.link.latency + size / sheet.link[kind];
+    if (kind === "pinned" || kind === "pageable") {
+      return sheet.link.latency + size / sheet.link[`${kind}_in`];
+    }
+    return sheet.peer.latency + size / sheet.peer[kind === "peer" ? "bandwidth" : kind];
   }
 
-  // Seconds until the host can call the next operation, or the least that the kernels take.
+  // Until the host can call the next operation.
   function launchSeconds(work, sheet, host) {
-    return Math.max(host.operation + sheet.launch * work.kernels, sheet.floor * work.kernels);
+    return host.operation + sheet.launch * work.kernels;
   }
 
-  // What the page shows: seconds by their cause, the longest of which is the limit, and the
-  // figures of the roofline in flop/byte, flop/s and bytes/s. A copy computes nothing.
+  // What the page shows of one call of many in a row: seconds by what needs them, which of these
+  // is the limit, and for the roofline bytes/s and flop/s. A copy computes nothing.
   function predict(work, sheet, host, link) {
-    const moving = work.operands.reduce((sum, size) => sum + copySeconds(size, sheet, link), 0);
-    const moved = work.operands.reduce((sum, size) => sum + size, 0);
+    const moved = sum(work.operands);
+    const moving = sum(work.operands.map((size) => copySeconds(size, sheet, link)));
     const far = 2 ** 60; // bytes, beside which a latency is nothing
-    const speed = { link: far / (copySeconds(2 * far, sheet, link) - copySeconds(far, sheet, link)) };
-    if (work.kind === "copy") return { moving, moved, computing: 0, limit: "link", speed };
+    const speed = { link: far / (copySeconds(far, sheet, link) - copySeconds(0, sheet, link)) };
     const [compute, memory] = bounds(work, sheet);
-    const needs = { launch: launchSeconds(work, sheet, host), memory, compute };
-    const longest = Object.keys(needs).reduce((one, two) => (needs[two] > needs[one] ? two : one));
-    const computing = Math.max(kernelSeconds(work, sheet), needs.launch);
-    speed.peak = work.flops / compute;
     speed.memory = work.bytes / memory;
-    const limit = moving > computing ? "link" : longest;
+    if (work.kind === "copy") return { moved, moving, computing: 0, limit: "link", speed };
+    const launch = launchSeconds(work, sheet, host);
+    const start = sheet.floor * work.kernels;
+    const busy = kernelSeconds(work, sheet);
+    const computing = Math.max(launch, busy);
+    const small = launch >= busy || start >= Math.max(compute, memory);
+    const bound = small ? "launch" : compute > memory ? "compute" : "memory";
+    speed.peak = rate(work, sheet);
+    const limit = moving > computing ? "link" : bound;
     const intensity = work.flops / work.bytes;
-    return { moving, moved, computing, ...needs, longest, limit, intensity, speed };
+    const needs = { launch, start, memory, compute };
+    return { moved, moving, computing, ...needs, bound, limit, intensity, speed };
   }
 
-  return { costs, peaksOf, bounds, kernelSeconds, copySeconds, launchSeconds, predict };
+  return { costs, utilisation, rate, bounds, kernelSeconds, copySeconds, launchSeconds, predict };
 })();

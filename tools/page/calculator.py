@@ -116,7 +116,7 @@ def cards_table(book: Book) -> list[str]:
 
 def validation(card: dict[str, Any]) -> str:
     """Whether the model was compared with such a card."""
-    return card["provenance"].get("validation", "not validated against a card")
+    return card["provenance"]["words"]
 
 
 def _scaled(value: float | None, unit: float) -> str:
