@@ -54,7 +54,7 @@
     const sheet = cards[form.elements.card.selectedIndex];
     const work = formulas.costs[operation](sizes, precision);
     const comes = operation === "copy" && link !== "device"; // only the copy is on the card
-    const needed = comes ? work.operands[0] : work.bytes;
+    const needed = comes ? work.operands[0] : work.held;
     if (sizes.kernel > sizes.side) {
       say("kernel", `Larger than the image: ${sizes.side} is the most.`);
       return null;

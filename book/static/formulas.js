@@ -8,18 +8,19 @@ const formulas = (() => {
   const TILES = [[256, 128, 1.0], [128, 128, 0.95], [128, 64, 0.8], [64, 64, 0.6], [8, 64, 0.15]];
   const STEP = 256;
   const UNALIGNED = 0.6;
+  const ROW = 48 * 2 ** 10;
 
   const sum = (numbers) => numbers.reduce((total, each) => total + each, 0);
   const has16Bits = (precision) => precision.includes("float16");
 
   // What one operation does: `kind`, `flops`, `bytes` (read and written), `precision`, `kernels`
   // and, of a product, its `shape` (batch, m, n, k). `operands` are the bytes of what it reads,
-  // each tensor by itself. `reads` and `writes` count elements.
+  // each tensor by itself; `held` are those of all its tensors. `reads` and `writes` count elements.
   function workOf(kind, flops, reads, writes, precision, shape = null) {
     const operands = reads.map((count) => count * BYTES[precision]);
-    const bytes = sum(operands) + writes * BYTES[precision];
+    const held = sum(operands) + writes * BYTES[precision];
     if (precision === "tf32" && !shape) precision = "float32"; // of products only
-    return { kind, flops, bytes, precision, kernels: 1, shape, operands };
+    return { kind, flops, bytes: held, precision, kernels: 1, shape, operands, held };
   }
 
   // The work of an operation by its sizes. What only moves or reads rows has rows and columns.
@@ -38,7 +39,9 @@ const formulas = (() => {
     },
     softmax({ rows, columns }, precision) {
       const size = rows * columns;
-      return workOf("reduction", 10 * size, [size], size, precision);
+      const work = workOf("reduction", 10 * size, [size], size, precision);
+      const reads = columns * BYTES[precision] > ROW ? 3 : 1;
+      return { ...work, bytes: (reads + 1) * work.operands[0] };
     },
     convolution({ images, channels, filters, side, kernel }, precision) {
       const pixels = images * (side - kernel + 1) ** 2;
