@@ -22,7 +22,7 @@ MISSES = {
     "mm-a100pcie40-fp32-1024": "measured at half the rate of 8192, for no reason the model knows",
     "small-v100-gemm-2560x16x2560": "read from memory at half the rate of a copy",
     "attn-a100-naive-4096": "a variant that normalises its inputs too",
-    "rn50-infer-4090-amp-nhwc": "half of its results stay in the card's large cache",
+    "rn50-infer-4090-amp-nhwc": "perhaps the card's large cache: not known",
 }
 
 
