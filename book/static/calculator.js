@@ -86,7 +86,7 @@
   }
 
   function readAddress() {
-    const asked = decodeURIComponent(location.hash.slice(1)).split("_");
+    const asked = location.hash.slice(1).split("_").filter((pair) => pair.includes("-"));
     const pairs = asked.map((pair) => [pair.split("-", 1)[0], pair.slice(pair.indexOf("-") + 1)]);
     if (!pairs.some(([name]) => name === "operation")) return; // a heading's, or none
     for (const [name, text] of pairs) {
@@ -173,13 +173,14 @@
   }
 
   function fillTable(work, found) {
+    const copies = work.operands.length === 1 ? "one copy" : `${work.operands.length} copies`;
     const rows = {
-      moving: [`${inBytes(found.moved)}, copies: ${work.operands.length}`, found.moving],
+      moving: [`${inBytes(found.moved)} in ${copies}`, found.moving],
       launch: ["the call by the host", found.launch],
       start: ["of the kernel, whatever its work", found.start],
       memory: [`${inBytes(work.bytes)} read and written`, found.memory],
       compute: [withPrefix(work.flops, "FLOP"), found.compute],
-      computing: ["start and the longer of memory and arithmetic; or launch", found.computing],
+      computing: ["start and the longer need, or launch", found.computing],
     };
     const limits = [found.bound, found.limit === "link" && "moving"];
     for (const [name, [amount, seconds]] of Object.entries(rows)) {
@@ -229,10 +230,12 @@
     return precision in peaks ? "" : ` Its sheet has no ${precision} for this: float32 counts.`;
   }
 
+  const withArticle = (name) => `${/^(A|H|R)/.test(name) ? "an" : "a"} ${name}`; // an H100, a T4
+
   function show(chosen) {
     const { link, sheet, work } = chosen;
     const found = formulas.predict(work, sheet, host, link);
-    const label = `Modelled for a ${sheet.name}, not measured`;
+    const label = `Modelled for ${withArticle(sheet.name)}, not measured`;
     const { moving, computing } = found;
     const compute = computing ? `computing ${inSeconds(computing)}` : "nothing is computed";
     find("output").textContent =

@@ -50,7 +50,8 @@ const formulas = (() => {
       const flops = 2 * pixels * filters * patch;
       const shape = [1, pixels, filters, patch];
       const work = workOf("convolution", flops, reads, pixels * filters, precision, shape);
-      if (!has16Bits(precision)) return work;
+      const channelsLast = channels === 1 || side === 1; // in memory, as they are
+      if (!has16Bits(precision) || channelsLast) return work;
       return { ...work, bytes: 3 * work.bytes, kernels: 3 };
     },
     copy({ rows, columns }, precision) {

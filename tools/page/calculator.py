@@ -121,4 +121,6 @@ def validation(card: dict[str, Any]) -> str:
 
 def _scaled(value: float | None, unit: float) -> str:
     """Three digits of a value in its unit; a dash where there is none."""
-    return "-" if value is None else f"{value / unit:.3g}"
+    if value is None:
+        return "-"
+    return f"{value / unit:.3g}" if value < 1000 * unit else f"{value / unit:,.0f}"
