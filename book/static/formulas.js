@@ -119,6 +119,7 @@ const formulas = (() => {
     const speed = { link: far / (copySeconds(far, sheet, link) - copySeconds(0, sheet, link)) };
     const [compute, memory] = bounds(work, sheet);
     speed.memory = work.bytes / memory;
+    speed.peak = rate(work, sheet);
     if (work.kind === "copy") return { moved, moving, computing: 0, limit: "link", speed };
     const launch = launchSeconds(work, sheet, host);
     const start = sheet.floor * work.kernels;
@@ -126,7 +127,6 @@ const formulas = (() => {
     const computing = Math.max(launch, busy);
     const small = launch >= busy || start >= Math.max(compute, memory);
     const bound = small ? "launch" : compute > memory ? "compute" : "memory";
-    speed.peak = rate(work, sheet);
     const limit = moving > computing ? "link" : bound;
     const intensity = work.flops / work.bytes;
     const needs = { launch, start, memory, compute };
