@@ -224,7 +224,7 @@ def test_a_formula_that_differs_on_the_page_is_noticed(browser, site):
             assert script.count(formula) == 1
             changed = script.replace(formula, instead)
             ask = f"given => {{ {changed} return ({ASK})(given); }}"
-            assert wrong <= differences(page.evaluate(ask, [WORKS, LINKS])), formula
+            assert wrong <= differences(page.evaluate(ask, [WORKS[::7], LINKS])), formula
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,10 @@ def test_a_formula_that_differs_on_the_page_is_noticed(browser, site):
 def test_a_formula_that_differs_in_cudasim_is_noticed(answers, monkeypatch, name, value, wrong):
     monkeypatch.setattr(formulas, name, value)
     formulas.kernel_seconds.cache_clear()
-    assert wrong in differences(answers)
-    formulas.kernel_seconds.cache_clear()
+    try:
+        assert wrong in differences(answers[::7])
+    finally:
+        formulas.kernel_seconds.cache_clear()
 
 
 # What the build embeds.
