@@ -26,13 +26,19 @@ def hide_accelerators() -> None:
         torch.accelerator.current_accelerator = lambda check_available=False: None
 
 
-def simulate(gpus: int, device_type: str) -> None:
-    """Let torch see `gpus` simulated GPUs instead of those of this machine."""
+def find_cudasim() -> None:
+    """Let chapters import `cudasim`, on runners without simulated GPUs too.
+
+    It comes last on the path: one that is installed stays the one that is imported.
+    """
     sys.path.append(str(Path(__file__).resolve().parents[1] / "cudasim" / "src"))
+
+
+def simulate(gpus: int, device_type: str, card: str | None, clock: str | None) -> None:
+    """Let torch see `gpus` simulated GPUs instead of those of this machine."""
     import cudasim
 
-    sys.path.pop()
-    cudasim.enable(gpus=gpus, force=True, device_type=device_type)
+    cudasim.enable(gpus=gpus, card=card, force=True, device_type=device_type, clock=clock)
 
 
 def complete_torchvision() -> None:
@@ -72,12 +78,15 @@ def main() -> None:
     parser.add_argument("--hide-accelerators", action="store_true")
     parser.add_argument("--simulate", type=int, metavar="GPUS")
     parser.add_argument("--device-type", default="cuda", help="what simulated GPUs are called")
+    parser.add_argument("--card", help="which card they are; the type's usual one if not said")
+    parser.add_argument("--clock", choices=["modelled"], help="whose time it is; else the CPU's")
     ours, theirs = parser.parse_known_args()
     del sys.path[0]  # this folder: a chapter imports nothing from here
     if ours.hide_accelerators:
         hide_accelerators()
+    find_cudasim()
     if ours.simulate:
-        simulate(ours.simulate, ours.device_type)
+        simulate(ours.simulate, ours.device_type, ours.card, ours.clock)
     complete_torchvision()
 
     from ipykernel.kernelapp import IPKernelApp

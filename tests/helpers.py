@@ -112,7 +112,8 @@ def keep(root, name, folder, printed, **facts):
     executed = deepcopy(chapter.notebook)
     for number, made in enumerate(code_cells(executed), start=1):
         made.outputs, made.execution_count = printed.get(made.id, []), number
-    provenance = PROVENANCE | {"chapter": name, "runner": folder, "kernel": runner.digest} | facts
+    provenance = PROVENANCE | {"chapter": name, "runner": folder, "kernel": runner.digest(chapter)}
+    provenance |= facts
     make_recording(chapter, runner, folder, executed, provenance).write(root)
     return outputs_path(name, folder, root)
 

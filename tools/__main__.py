@@ -99,7 +99,9 @@ def rules(arguments: argparse.Namespace) -> None:
     from tools.source.rules import broken_rules, dead_links
 
     book = Book(ROOT)
-    broken = [line for each in book.chapters.values() for line in broken_rules(each, ROOT)]
+    broken = []
+    for each in book.chapters.values():
+        broken += broken_rules(each, book.recordings_of(each), ROOT)
     for name in book.documents:
         path = ROOT / f"{name}.md"
         if path.is_file():

@@ -24,7 +24,7 @@ from tools.errors import BookError
 from tools.run.provenance import processor
 from tools.source.files import write_json
 from tools.source.root import ROOT
-from tools.source.runners import GPU  # compared by a stage of its own, on machines that have one
+from tools.source.runners import GPU, Runner, read_runners
 
 SIMULATOR = "cudasim/tests"
 TIMES = "_build/test-times.json"  # how long each stage took in the last whole run that passed
@@ -49,9 +49,10 @@ def all_stages(root: Path = ROOT) -> list[Stage]:
     Raises BookError if a runner of `kernels/` is recorded nowhere, or a recorded one is not
     in `kernels/`.
     """
+    runners = read_runners(root)
     side_by_side = ("pytest", "-n", WORKERS, "--dist", "worksteal")
     return [
-        *(stage for runner in compared_runners(root) for stage in _nbval_stages(runner, root)),
+        *(stage for name in compared_runners(root) for stage in _nbval_stages(runners[name], root)),
         Stage("lint", ("ruff", "check", ".")),
         Stage("format", ("ruff", "format", "--check", ".")),
         Stage("rules", ("tools", "rules")),
@@ -64,17 +65,16 @@ def all_stages(root: Path = ROOT) -> list[Stage]:
     ]
 
 
-def _nbval_stages(runner: str, root: Path) -> Iterator[Stage]:
+def _nbval_stages(runner: Runner, root: Path) -> Iterator[Stage]:
     """One stage for every way in which the outputs of `runner` are to come out the same."""
-    options = ("--nbval", "--nbval-kernel-name", runner)
-    options += ("--nbval-sanitize-with", "tests/sanitize.cfg")
+    options = ("--nbval", "--nbval-kernel-name", runner.name)
+    options += ("--nbval-sanitize-with", runner.sanitize)
     module = ("pytest", "-n", WORKERS, "--dist", "loadfile", *options)
-    kernel = json.loads((root / "kernels" / runner / "kernel.json").read_text(encoding="utf-8"))
-    about = kernel.get("metadata", {}).get("runner", {})
-    for variables in about.get("compare", [{}]):
-        name = " ".join(["nbval", runner, *(f"{key}={value}" for key, value in variables.items())])
+    for variables in runner.conditions:
+        settings = (f"{key}={value}" for key, value in variables.items())
+        name = " ".join(["nbval", runner.name, *settings])
         environment = {"JUPYTER_PATH": str(root), **variables}
-        yield Stage(name, module, (f"outputs/{runner}",), environment)
+        yield Stage(name, module, (f"outputs/{runner.name}",), environment)
 
 
 def compared_runners(root: Path = ROOT) -> list[str]:
@@ -82,7 +82,7 @@ def compared_runners(root: Path = ROOT) -> list[str]:
 
     Raises BookError if `kernels/` and `outputs/` do not name the same runners.
     """
-    declared = {path.parent.name for path in (root / "kernels").glob("*/kernel.json")} - {GPU}
+    declared = read_runners(root).keys() - {GPU}  # which has a stage of its own
     recorded = {path.parent.name for path in _recorded_files(root)}
     for runner in sorted(recorded - declared):
         raise BookError(

@@ -11,15 +11,24 @@ from types import SimpleNamespace
 import pytest
 from helpers import ROOT
 
-SANITIZE = str(ROOT / "tests" / "sanitize.cfg")
+from tools.source.book import Book
+from tools.source.runners import GPU, SANITIZE
+
+RUNNERS = Book(ROOT).runners
 QUIET = "--nbval -q -rfE --tb=no -p no:cacheprovider -p no:xdist --rootdir".split()
 
 
-def nbval_cells(path):
-    """The cells of a recorded notebook as nbval makes them, sanitizing as `make test` does."""
+def rules_of(folder):
+    """The file with what `make test` leaves out of the outputs of a runner, or a card."""
+    return RUNNERS.get(folder, RUNNERS[GPU]).sanitize
+
+
+def nbval_cells(path, rules=SANITIZE):
+    """The cells of a recorded notebook as nbval makes them, sanitizing by a file of rules."""
     cells = []
     keep = SimpleNamespace(pytest_collection_finish=lambda session: cells.extend(session.items))
-    options = ["--collect-only", "--nbval-kernel-name", "cpu", "--nbval-sanitize-with", SANITIZE]
+    options = ["--collect-only", "--nbval-kernel-name", "cpu"]
+    options += ["--nbval-sanitize-with", str(ROOT / rules)]
     with contextlib.redirect_stdout(io.StringIO()):
         pytest.main([*QUIET, str(ROOT), *options, str(path)], plugins=[keep])
     for cell in cells:

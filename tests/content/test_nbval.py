@@ -14,10 +14,11 @@ import nbformat
 import pytest
 from helpers import RECORDED, ROOT, code, copy_kernel, display, notebook, outputs_path, read, text
 from nbformat.v4 import new_output
-from nbval_net import SANITIZE, nbval_cells, run_nbval
+from nbval_net import nbval_cells, rules_of, run_nbval
 
 from tools.source.book import Book
 from tools.source.git import untracked
+from tools.source.runners import SANITIZE, SANITIZE_MODELLED
 
 NOT_COMPARED = {"image/png", "image/jpeg"}
 SILENCING = re.compile(r"raises-exception|nbval-(raises-exception|skip)")
@@ -164,7 +165,7 @@ def blind_spots(cell):
 @pytest.fixture(scope="module", params=RECORDED, ids="-".join)
 def cells(request):
     runner, name = request.param
-    return nbval_cells(outputs_path(name, runner))
+    return nbval_cells(outputs_path(name, runner), rules_of(runner))
 
 
 def test_true_outputs_compare_equal(cells):
@@ -181,22 +182,53 @@ def test_removed_and_added_outputs_are_seen(cells):
             assert not cell.compare_outputs([*true, extra], true), cell.cell.id
 
 
-# What sanitize.cfg takes out of the comparison, drawings left aside.
-LEFT_OUT = re.compile(r"measured \S+ s\b|, (?:NVIDIA|Tesla|Quadro|GeForce)[^,\n]*, \d+ MiB")
+# What is left out of the comparison, by the file that says so, drawings left aside.
+CARDS = r", (?:NVIDIA|Tesla|Quadro|GeForce)[^,\n]*, \d+ MiB"
+LEFT_OUT = {
+    SANITIZE: re.compile(rf"≈ +[\d.,e+-]*\d(?: [\wµ/]+| %)?|{CARDS}"),
+    SANITIZE_MODELLED: re.compile(r"(?!)"),  # nothing
+}
+PLOTS = {SANITIZE: r"<!-- [^>]*≈|<!-- Loss, measured", SANITIZE_MODELLED: "<!-- Loss, measured"}
 
 
-def test_every_false_character_is_seen_outside_of_what_is_left_out(cells):
+def test_every_false_character_is_seen_outside_of_what_is_left_out(cells, request):
+    rules = rules_of(request.node.callspec.params["cells"][0])
+    left_out = LEFT_OUT[rules]
     blind = {cell.cell.id: spots for cell in cells if (spots := blind_spots(cell))}
-    printed = {cell.cell.id: json.dumps(cell.cell.outputs) for cell in cells}
-    partly = {id for id, words in printed.items() if LEFT_OUT.search(words)}
-    plots = {id for id, words in printed.items() if "<svg" in words and "measured" in words}
+    printed = {cell.cell.id: json.dumps(cell.cell.outputs, ensure_ascii=False) for cell in cells}
+    partly = {id for id, words in printed.items() if left_out.search(words)}
+    plots = {id for id, words in printed.items() if re.search(PLOTS[rules], words)}
     assert blind.keys() == partly | plots
     for cell in cells:
         for before, after in blind.get(cell.cell.id, []):
-            if "<svg" in before:  # a plot of measured floats: then its data are asserted
+            if "<svg" in before:  # a plot of computed floats, or times: then its data are asserted
                 assert "\nassert " in cell.cell.source, cell.cell.id
             else:
-                assert LEFT_OUT.sub("", before) == LEFT_OUT.sub("", after)
+                assert left_out.sub("", before) == left_out.sub("", after)
+
+
+TIME = [text("asked ≈ 0.123 ms, done ≈ 4.56 ms, 7 products\n")]
+DRAWING = [display(image_svg_xml='<svg>\n<!-- ≈ 0.123 ms -->\n<path d="M 12 3"/>\n</svg>')]
+
+
+@pytest.mark.parametrize("printed", [TIME, DRAWING], ids=["text", "drawing"])
+def test_a_falsified_time_is_seen_on_a_modelled_clock_and_left_out_on_a_real_one(printed, tmp_path):
+    path = tmp_path / "times.ipynb"
+    nbformat.write(notebook(executed("", *printed)), path)
+    assert [rules_of(name) for name in ("simulated", "cpu", "h100")] == [
+        *(SANITIZE_MODELLED, SANITIZE, SANITIZE)
+    ]
+    (modelled,) = nbval_cells(path, rules_of("simulated"))
+    assert not blind_spots(modelled)
+    (real,) = nbval_cells(path, rules_of("cpu"))
+    blind = blind_spots(real)
+    assert blind
+    left_out = LEFT_OUT[SANITIZE]
+    for before, after in blind:
+        assert "<svg" in before or left_out.sub("", before) == left_out.sub("", after)
+    for output in printed if printed is TIME else []:  # what is no time is seen there, too
+        other = [text(output.text.replace("7", "8"))]
+        assert not real.compare_outputs(other, real.cell.outputs)
 
 
 def test_of_a_real_card_its_name_and_memory_are_left_out_and_its_number_is_not(tmp_path):
@@ -204,10 +236,10 @@ def test_of_a_real_card_its_name_and_memory_are_left_out_and_its_number_is_not(t
     path = tmp_path / "card.ipynb"
     nbformat.write(notebook(executed("", text(listed))), path)
     (cell,) = nbval_cells(path)
-    blind = blind_spots(cell)
+    blind, without = blind_spots(cell), LEFT_OUT[SANITIZE]
     assert blind
     for before, after in blind:
-        assert LEFT_OUT.sub("", before) == LEFT_OUT.sub("", after) == LEFT_OUT.sub("", listed)
+        assert without.sub("", before) == without.sub("", after) == without.sub("", listed)
     assert not cell.compare_outputs([text(listed.replace("0, N", "1, N"))], cell.cell.outputs)
 
 
@@ -218,22 +250,36 @@ def test_rule_that_swallows_too_much_is_found():
     assert any(blind_spots(cell) for cell in cells)
 
 
+def falsify_a_cell(outputs, modelled):
+    """Falsify one output and return its cell: a time, if they are modelled, else no time."""
+    shown = [cell for cell in outputs.cells if cell.outputs]
+    times = [cell for cell in shown if modelled and "times" in cell.metadata.get("tags", [])]
+    steady = [cell for cell in shown if not re.search("≈|Loss, measured", str(cell.outputs))]
+    cell = times[0] if times else steady[len(steady) // 2]
+    for false, before, after in falsified(cell.outputs):
+        in_a_time = LEFT_OUT[SANITIZE].sub("", before) == LEFT_OUT[SANITIZE].sub("", after)
+        if in_a_time == bool(times):
+            cell.outputs = false
+            return cell
+    raise AssertionError(f"no output to falsify in {cell.id}")
+
+
 @pytest.mark.parametrize("runner", [each.name for each in Book(ROOT).local_runners])
 def test_nbval_names_the_one_cell_of_each_chapter_that_is_false(runner, tmp_path):
     """End to end: kernels, a fresh execution, and one output a chapter that was tampered with.
 
-    What comes after that cell is left out: `make test` compares the whole chapters by itself.
+    Where the clock is modelled that is a time, if the chapter shows one. What comes after that
+    cell is left out: `make test` compares the whole chapters by itself.
     """
     expected = []
     for name in (name for recorded, name in RECORDED if recorded == runner):
         outputs = read(outputs_path(name, runner))
-        steady = [c for c in outputs.cells if c.outputs and "measured" not in json.dumps(c.outputs)]
-        target = steady[len(steady) // 2]
-        target.outputs, *_ = next(falsified(target.outputs))
+        target = falsify_a_cell(outputs, modelled=rules_of(runner) == SANITIZE_MODELLED)
         place = [cell.id for cell in outputs.cells].index(target.id)
         del outputs.cells[place + 1 :]
         nbformat.write(outputs, tmp_path / f"{name}.ipynb")
         expected.append(f"{name}.ipynb::Cell {place}")
-    options = ["--nbval-kernel-name", runner, "--nbval-sanitize-with", SANITIZE]
+    options = ["--nbval-kernel-name", runner]
+    options += ["--nbval-sanitize-with", str(ROOT / rules_of(runner))]
     returncode, failed, log = run_nbval(tmp_path, *options)
     assert (returncode, sorted(failed)) == (1, expected), log

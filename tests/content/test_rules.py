@@ -1,12 +1,31 @@
 """Each rule of the chapters finds what breaks it, and names the file, the cell and what to do."""
 
 import pytest
-from helpers import ROOT, assert_one_line, code, notebook, prose, run_tool, write
+from helpers import (
+    ROOT,
+    assert_one_line,
+    code,
+    display,
+    edit,
+    keep,
+    notebook,
+    prose,
+    run_tool,
+    text,
+    write,
+)
 
 from tools.source.book import Book
 from tools.source.chapters import Chapter
 from tools.source.questions import ASKS, QUESTION_RULES, VERDICTS
-from tools.source.rules import RULES, broken_rules, dead_links, loud_marks_in
+from tools.source.rules import (
+    RULES,
+    broken_rules,
+    dead_links,
+    loud_marks_in,
+    measured_times,
+    times_without_tag,
+)
 
 LONG = "What the wrong idea is, and why it is one."
 
@@ -44,6 +63,8 @@ BREAKS = [
     ("loud_marks", "say it plainly", prose("a", "Done!")),
     ("imports_of_ours", "install", code("a", "%time pass\nfrom tools.source import book")),
     ("imports_of_ours", "install", code("a", "import tests.helpers")),
+    ("measured_times", "print '≈'", code("a", "f'done: measured {done:.6f} s'")),
+    ("measured_times", "print '≈'", code("a", "print('in all: measured: 3 s')")),
     ("asks", "asks nothing", question(asked="Think about it.")),
     ("asks", "called check-...", question(id="quiz")),
     ("asks", "begins with", prose("check-it", "Something else.")),
@@ -79,7 +100,9 @@ def chapter(*cells):
 
 
 def test_the_chapters_of_this_book_keep_the_rules():
-    broken = [line for each in Book().chapters.values() for line in broken_rules(each, ROOT)]
+    book, broken = Book(), []
+    for each in book.chapters.values():
+        broken += broken_rules(each, book.recordings_of(each), ROOT)
     assert broken == [], "\n".join(broken)
 
 
@@ -93,6 +116,44 @@ def test_a_rule_finds_what_breaks_it(broken):
 
 def test_every_rule_is_shown_to_be_one():
     assert {name for name, *_ in BREAKS + BREAKS_OF_CHAPTERS} == set(BY_NAME)
+
+
+def test_other_uses_of_the_word_measured_pass():
+    cells = code("a", "axes.set(title='Loss, measured')"), code("b", "measured = {1: 2}")
+    assert list(measured_times(chapter(*cells))) == []
+
+
+ABOUT_TIME = [text("≈ 8.1 ms\n")]
+
+
+@pytest.mark.parametrize(
+    ("tags", "printed", "fault"),
+    [
+        (["times"], ABOUT_TIME, None),
+        ([], [text("8.1 ms\n")], None),
+        ([], ABOUT_TIME, "shows '≈' without the tag 'times'; add it"),
+        ([], [display(image_svg_xml="<svg><!-- time ≈ --></svg>")], "without the tag 'times'"),
+        (["times"], [text("8.1 ms\n")], "has the tag 'times' and shows no '≈'"),
+    ],
+)
+def test_times_and_their_tag_go_together(small_book, tags, printed, fault):
+    write(small_book, "first", prose("title", "# First"), code("show", "print(x)", tags))
+    keep(small_book, "first", "cpu", {"show": printed})
+    book = Book(small_book)
+    found = list(times_without_tag(book.chapters["first"], book.recordings["cpu"].values()))
+    assert [(cell.id, fault in line) for cell, line in found] == ([("show", True)] if fault else [])
+    edit(small_book, "first", "show", "print(y)")  # from now on nothing is known of what it prints
+    book = Book(small_book)
+    recordings = book.recordings_of(book.chapters["first"])
+    assert recordings and not list(times_without_tag(book.chapters["first"], recordings))
+
+
+def test_a_tag_of_times_that_is_missing_is_one_line_of_make_rules(small_book):
+    keep(small_book, "first", "cpu", {"show": ABOUT_TIME})
+    run = run_tool(small_book, "rules")
+    (line,) = [line for line in run.stderr.splitlines() if "the tag 'times'" in line]
+    assert_one_line(line, "notebooks/first.ipynb: cell ", "('show'): shows '≈' without", "add it")
+    assert run.returncode == 1
 
 
 def test_sound_questions_with_the_right_choice_in_changing_places_break_no_rule():

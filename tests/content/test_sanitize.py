@@ -1,4 +1,4 @@
-"""What sanitize.cfg takes out of the comparison, and what it must leave in."""
+"""What the files of rules take out of the comparison, and what they must leave in."""
 
 import re
 
@@ -6,30 +6,62 @@ import pytest
 from helpers import RECORDED, ROOT, outputs_path, read
 from nbval.plugin import get_sanitize_patterns
 
-PATTERNS = get_sanitize_patterns((ROOT / "tests" / "sanitize.cfg").read_text())
+from tools.source.runners import SANITIZE, SANITIZE_MODELLED
+
+PATTERNS = {
+    name: get_sanitize_patterns((ROOT / name).read_text(encoding="ascii"))
+    for name in (SANITIZE, SANITIZE_MODELLED)
+}
 DRAWING = '<svg width="7pt">\n <g>\n  <!-- {} -->\n  <path d="M 1 2 L 3 4"/>\n </g>\n</svg>\n'
 PEAKS = DRAWING.format("Peak figures from data sheets")
 
 
-def sanitized(words):
-    for pattern, replacement in PATTERNS:
+def sanitized(words, rules=SANITIZE):
+    for pattern, replacement in PATTERNS[rules]:
         words = re.sub(pattern, replacement, words)
     return words
 
 
-def test_every_rule_of_the_file_is_read():
+@pytest.mark.parametrize("name", PATTERNS)
+def test_every_rule_of_the_file_is_read(name):
     # nbval drops a rule in silence where `replace` does not follow `regex` at once
-    assert len(PATTERNS) == (ROOT / "tests" / "sanitize.cfg").read_text().count("\n[")
+    assert len(PATTERNS[name]) == (ROOT / name).read_text().count("\n[")
+
+
+def test_where_the_clock_is_modelled_the_rules_on_time_are_missing_and_no_others_are_there():
+    modelled, real = PATTERNS[SANITIZE_MODELLED], PATTERNS[SANITIZE]
+    kept = [rule for rule in real if rule in modelled]
+    assert kept == modelled
+    left = [replacement for _, replacement in real if replacement not in dict(map(reversed, kept))]
+    assert left == ["DRAWING OF TIMES", "TIME", r"\1, CARD"]
+
+
+TIMED = "≈ 0.001450 s", "≈ 8 ms", "≈    12.5 µs", DRAWING.format("Times ≈")
+
+
+@pytest.mark.parametrize("words", TIMED)
+def test_a_time_is_left_out_where_the_clock_is_real_and_compared_where_it_is_modelled(words):
+    assert "TIME" in sanitized(words) and not re.search(r"\d", sanitized(words))
+    assert sanitized(words, SANITIZE_MODELLED) == words
 
 
 @pytest.mark.parametrize(
     ("words", "left"),
     [
         ("<Box object at 0x7f3a5c0de1f0>", "<Box object at ADDRESS>"),
-        ("one by one: measured 0.001450 s, 3", "one by one: measured TIME, 3"),
-        ("('a: measured 12.5 s', 'b: measured 3 s')", "('a: measured TIME', 'b: measured TIME')"),
+        ("one by one ≈ 0.001450 s, 3", "one by one TIME, 3"),
+        ("('a ≈ 12.5 ms', 'b ≈ 3 µs')", "('a TIME', 'b TIME')"),
+        ("copy ≈ 12,345.6 GB/s of 64", "copy TIME of 64"),
+        ("| 64 | ≈  8.1e-05 s | ≈ 1.02 |", "| 64 | TIME | TIME |"),
+        ("ratio ≈ 17, 3 of 4", "ratio TIME, 3 of 4"),
+        ("bfloat16 ≈ 98 TFLOP/s", "bfloat16 TIME"),
+        ("≈ 3 times, ≈ 95 %, 5", "TIME, TIME, 5"),
+        (DRAWING.format("Time of a copy ≈"), "DRAWING OF TIMES\n"),
+        (f"{PEAKS}|{DRAWING.format('≈ 3 ms')}", f"{PEAKS}|DRAWING OF TIMES\n"),
+        (f"{DRAWING.format('≈')}|{PEAKS}", f"DRAWING OF TIMES\n|{PEAKS}"),
+        ("<svg><title>≈ 3 ms</title></svg>", "DRAWING OF TIMES"),
         (DRAWING.format("Loss, measured"), "MEASURED PLOT\n"),
-        (f"{PEAKS}|{DRAWING.format('measured')}", f"{PEAKS}|MEASURED PLOT\n"),
+        (f"{PEAKS}|{DRAWING.format('Loss, measured')}", f"{PEAKS}|MEASURED PLOT\n"),
         ("0, NVIDIA H100 80GB HBM3, 81559 MiB\n1, Tesla T4, 15360 MiB\n", "0, CARD\n1, CARD\n"),
     ],
 )
@@ -49,17 +81,37 @@ def test_rule_swallows(words, left):
         "0x7f3a5c0de1f0",
         "'loss': 0.0123",
         "in 0.5 s",
-        "measured 0.5 GB/s",
-        "measured 0.5 ms",
-        "measured 0.5 seconds",
-        "measured: 0.5 s",
+        "measured 0.5 s",
+        "about 0.5 s",
+        "~ 0.5 s",
+        "≈",
+        "≈ cuda:0",
+        "≈ the same",
+        "0.5 s ≈",
         "it was measured",
-        PEAKS + "The next plot is measured.",
-        '<svg><text>measured</text><path d="M 1 2"/></svg>',
+        PEAKS + "The next plot is measured, ≈ as before.",
+        PEAKS + "≈ " + PEAKS,
+        DRAWING.format("Bandwidth, measured"),
+        '<svg><text>Loss, measured</text><path d="M 1 2"/></svg>',
     ],
 )
 def test_rule_leaves(words):
-    assert sanitized(words) == words
+    assert sanitized(words) == sanitized(words, SANITIZE_MODELLED) == words
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ("≈ 1.5, 2", "TIME, 2"),
+        ("≈ 1, 234", "TIME, 234"),
+        ("≈ 3 samples", "TIME samples"),
+        ("≈ 3 s of 12", "TIME of 12"),
+        ("≈ 3 slow", "TIME slow"),
+        ("≈ 3 ms/step", "TIME ms/step"),
+    ],
+)
+def test_rule_ends_with_the_number_and_its_unit(words, left):
+    assert sanitized(words) == left
 
 
 @pytest.mark.parametrize("runner", sorted({runner for runner, _ in RECORDED}))

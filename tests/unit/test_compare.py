@@ -29,7 +29,8 @@ from tools.source.book import Book
 def book(gpu_book):
     """A book that was recorded on the stand-in, with the rules of the comparison."""
     (gpu_book / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "sanitize.cfg", gpu_book / "tests")
+    for path in (ROOT / "tests").glob("sanitize*.cfg"):
+        shutil.copy(path, gpu_book / "tests")
     return gpu_book
 
 

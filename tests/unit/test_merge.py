@@ -1,5 +1,6 @@
 """A page is a chapter with what every runner printed: once where they agree, else by runner."""
 
+import re
 import shutil
 
 import nbformat
@@ -76,6 +77,27 @@ def test_where_runners_agree_outputs_stand_once_as_in_any_notebook(root):
     page = chapter_page("first", root)
     assert by_runner(page, "show") == [text("alike\n")]
     assert [each.id for each in page.cells] == ["title", "setup", "make", "show"]
+
+
+def test_times_stand_by_runner_though_all_print_the_same_and_say_what_they_are(root):
+    with changed(root / "notebooks" / "first.ipynb") as chapter:
+        cell(chapter, "show").metadata["tags"] = ["times"]
+    for runner in ("simulated", "cpu", "h100"):
+        facts = H100 | {"hardware": "NVIDIA H100"} if runner == "h100" else {}
+        keep(root, "first", runner, {"show": [text("≈ 1 s\n")]}, **facts)
+    page = chapter_page("first", root)
+    assert list(by_runner(page, "show").values()) == [[text("≈ 1 s\n")]] * 3
+    about = [each.metadata.runner for each in page.cells if "runner" in each.metadata]
+    assert [each.times for each in about] == [
+        "Times modelled for a T4.",
+        "Times measured on a processor.",
+        "Times measured on NVIDIA H100.",
+    ]
+
+
+def test_where_no_times_are_shown_no_tab_speaks_of_them(root):
+    about = [each.metadata.get("runner") for each in chapter_page("first", root).cells]
+    assert any(about) and not any("times" in each for each in about if each)
 
 
 def test_a_page_holds_the_chapter_as_it_was_and_changes_nothing(root):
@@ -189,7 +211,8 @@ def test_a_runner_for_some_chapters_only_is_not_missed_in_the_others(root):
 def test_a_chapter_of_no_runner_is_one_line(root):
     """Without outputs its page would be wrong, whatever was recorded before."""
     for runner in ("cpu", "simulated"):
-        copy_kernel(root, runner, metadata={"runner": {"chapters": ["second"]}})
+        about = specification(runner)["metadata"]["runner"] | {"chapters": ["second"]}
+        copy_kernel(root, runner, metadata={"runner": about})
         delete(root, runner)
     delete(root, "h100")
     with refused("notebooks/first.ipynb: ", "kernels/"):
@@ -267,3 +290,12 @@ def test_the_legend_says_what_the_tabs_are_and_that_simulated_is_simulated(root)
     assert specification("simulated")["metadata"]["runner"]["about"] in legend.source
     assert "Simulated is simulated: [" in legend.source
     assert "a processor, PyTorch 2.0, CUDA 12.4, driver 550.1, 2026-01-31" in legend.source
+
+
+def test_the_legend_says_whose_times_each_tab_shows_and_what_the_sign_before_them_means(root):
+    legend = cell(chapter_page("first", root), "legend").source
+    simulated, cpu, card = re.findall(r"^\*\*.*\*\*\n: (.*)$", legend, re.M)
+    assert "Times are modelled for a T4." in simulated and "measured" not in simulated
+    for line in cpu, card:
+        assert "Times are measured on a processor." in line
+    assert "The sign ≈ stands before a time" in legend

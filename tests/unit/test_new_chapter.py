@@ -28,7 +28,7 @@ def test_a_new_chapter_keeps_every_rule_and_is_listed(book):
     assert [cell.id for cell in chapter.setup_cells] == ["switch", "setup"]
     readme = (book / "README.md").read_text(encoding="utf-8")
     assert f"[Streams and events]({path})" in readme
-    assert broken_rules(chapter, ROOT) == []
+    assert broken_rules(chapter, [], ROOT) == []
 
 
 def test_a_new_chapter_runs_from_its_first_cell_to_its_last(book):

@@ -59,7 +59,7 @@ def test_outputs_carry_keys_and_provenance(recorded, name):
     book = Book(recorded)
     recording = book.recording("cpu", name)
     assert_recorded(recording)
-    assert recording.provenance.kernel == recording.runner.digest
+    assert recording.provenance.kernel == recording.runner.digest(recording.chapter)
     assert recording.provenance.pins == pins_of(recording.chapter, book.pins)
 
 

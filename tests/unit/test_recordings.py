@@ -138,6 +138,18 @@ def test_another_simulation_makes_its_outputs_stale_and_no_others(recorded_book,
     assert reasons(recorded_book) == FRESH
 
 
+def test_another_simulator_makes_the_outputs_of_a_chapter_that_names_it_stale(recorded_book):
+    copy_code(recorded_book, "cudasim/src")
+    edit(recorded_book, "second", "sum", "import cudasim\n2 + 2")
+    edit(recorded_book, "first", "setup", "import cudasim")
+    for name in FRESH:
+        keep(recorded_book, name, "cpu", {})
+    assert reasons(recorded_book) == FRESH
+    add_to_the_simulator(recorded_book)
+    assert reasons(recorded_book) == FRESH | {"second": "the runner cpu changed"}
+    assert reasons(recorded_book) == FRESH
+
+
 @pytest.mark.parametrize("variable", ["CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED"])
 def test_a_variable_taken_out_of_a_runner_makes_its_outputs_stale(recorded_book, variable):
     env = specification("cpu")["env"]

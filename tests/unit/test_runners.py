@@ -54,12 +54,34 @@ def test_a_runner_without_metadata_goes_by_its_name_and_has_all_chapters(small_b
         '{"argv": "python"}',
         '{"argv": [], "metadata": []}',
         '{"argv": [], "metadata": {"runner": "cpu"}}',
+        '{"argv": [], "metadata": {"runner": {"times": "modelled for a T4"}}}',
+        '{"argv": ["--clock", "modelled"]}',
     ],
 )
 def test_broken_kernel_json_is_one_line(small_book, text):
     (small_book / "kernels" / "cpu" / "kernel.json").write_text(text)
     with refused("kernels/cpu/kernel.json: not a kernel specification", "correct it there"):
         read_runners(small_book)
+
+
+# Whose its times are.
+
+
+@pytest.mark.parametrize("runner", RUNNERS.values(), ids=RUNNERS)
+def test_a_runner_with_a_modelled_clock_names_the_card_that_it_models(runner):
+    words = runner.specification["argv"]
+    modelled = words[words.index("--clock") + 1] == "modelled" if "--clock" in words else False
+    assert runner.times == (
+        f"modelled for a {words[words.index('--card') + 1]}" if modelled else None
+    )
+    assert runner.sanitize == ("tests/sanitize-modelled.cfg" if modelled else "tests/sanitize.cfg")
+    assert (ROOT / runner.sanitize).is_file()
+
+
+def test_two_simulated_gpus_have_a_modelled_clock_and_apples_does_not_claim_one():
+    assert RUNNERS["simulated"].times == "modelled for a T4"
+    assert RUNNERS["simulated-mps"].times is None
+    assert "not those of an Apple GPU" in RUNNERS["simulated-mps"].legend
 
 
 # What makes outputs the same on every machine: the variables that a kernel needs.
@@ -98,6 +120,7 @@ import torch
 print(torch.cuda.device_count(), torch.cuda.is_available())
 print(torch.accelerator.device_count(), torch.accelerator.is_available())""",
     "d2l": "from d2l import torch as d2l\nprint(d2l.Trainer.__name__)",
+    "cudasim": "import cudasim\nprint(cudasim.__file__, cudasim.is_enabled())",
 }
 
 
@@ -137,6 +160,18 @@ def test_d2l_loads_on_the_cpu_runner_and_its_mend_was_tried_with_these_pins(prin
     # After a bump: does d2l still load without `mend_torchvision`? Then take it out.
     tried = {"torch": "2.13.0", "torchvision": "0.28.0", "d2l": "1.0.3"}
     assert tried.items() <= Book(ROOT).pins.items()
+
+
+def test_a_chapter_can_import_cudasim_where_nothing_is_simulated(printed):
+    package = ROOT / "cudasim" / "src" / "cudasim" / "__init__.py"
+    assert printed["cudasim"] == f"{package} False\n"
+
+
+def test_a_cudasim_that_is_installed_comes_before_that_of_the_book(monkeypatch):
+    start, installed = runpy.run_path(ROOT / "kernels" / "start.py"), ["/site-packages"]
+    monkeypatch.setattr(sys, "path", installed.copy())
+    start["find_cudasim"]()
+    assert sys.path == [*installed, str(ROOT / "cudasim" / "src")]
 
 
 def test_apples_accelerator_is_hidden(monkeypatch):

@@ -51,7 +51,7 @@ def source_of(name=LARGEST, **changes):
     chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
     source = "\n".join(cell(chapter, id).source for id in ("switch", "setup"))
     if "needs" in changes:
-        return source[: source.index("set_up(\n")] + f"set_up({changes['needs']}, {{}}, '')"
+        return source[: source.index("set_up(\n")] + f"set_up({changes['needs']}, {{}}, '', False)"
     if changes.get("simulate"):
         return source.replace("SIMULATE_GPUS = False", "SIMULATE_GPUS = True", 1)
     return source
@@ -225,3 +225,44 @@ def test_needs_are_what_the_chapter_imports():
     source = setup_source(chapter, repository, ROOT)
     assert f"{{'d2l': 'd2l=={read_pins(ROOT)['d2l']}'}}" in source
     assert "'git+https://github.com/a/b@main#subdirectory=cudasim'" in source
+
+
+def importing():
+    """The set-up cell of a chapter that imports cudasim, with the switch off."""
+    repository = Repository("a", "b", "main")
+    return "SIMULATE_GPUS = False\n" + setup_source(IMPORTS_CUDASIM, repository, ROOT)
+
+
+IMPORTS_CUDASIM = Chapter("first", notebook(code("a", "import cudasim, torch")))
+RECORDER = """
+import subprocess
+def record(command, **options):
+    print(*command[1:])
+    return subprocess.CompletedProcess(command, 1, '', 'no git')
+subprocess.run = record
+"""
+
+
+def test_a_chapter_that_imports_cudasim_gets_it_from_the_repository_without_simulation():
+    assert chapter_packages(IMPORTS_CUDASIM) == {"torch", "numpy"}  # it is on no index: no pin
+    assert "cudasim" not in chapter_needs(IMPORTS_CUDASIM)
+    said = run(importing(), before=RECORDER).splitlines()
+    assert said[0] == "Set-up: installing git+https://github.com/a/b@main#subdirectory=cudasim"
+    assert "--no-deps git+https://github.com/a/b@main#subdirectory=cudasim" in said[1]
+    assert said[2].startswith("Not ready: no git+https") and len(said) == 3
+    hidden = {"PYTHONPATH": SIMULATOR, "CUDA_VISIBLE_DEVICES": "-1"}
+    assert run(importing() + COUNT, before=NO_PIP, **hidden) == "0\n"  # nothing is simulated
+
+
+def test_a_chapter_that_imports_cudasim_needs_the_python_and_torch_that_it_needs(old_torch):
+    said = run(importing(), before="sys.version_info, sys.version = (3, 10, 4), '3.10.4 (main)'")
+    assert_one_line(said, "Not ready: Python 3.10.4 is too old, take 3.11 or later")
+    said = run(importing(), before=NO_PIP, PYTHONPATH=old_torch("2.9"))
+    assert_one_line(said, "Not ready: torch 2.9", "take 2.11 or later")
+
+
+def test_an_older_cudasim_gets_one_line():
+    older = "import cudasim; cudasim._HOMES.pop('timeline')"
+    for source in source_of(simulate=True), importing():
+        said = run(source, before=older, PYTHONPATH=SIMULATOR)
+        assert_one_line(said, "Not ready: an older cudasim is here: 'pip uninstall cudasim'")

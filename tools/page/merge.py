@@ -1,8 +1,8 @@
 """Pages: each chapter put together with what its code printed, by runner.
 
 Where all runners print the same, a cell has its outputs as in any notebook. Where they
-differ, one cell for each runner follows, which holds nothing but outputs and says in its
-metadata whose they are; `tools.page.tabs` draws these.
+differ, or are times, one cell for each runner follows, which holds nothing but outputs and says
+in its metadata whose they are; `tools.page.tabs` draws these.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.errors import BookError
 from tools.source.book import Book
-from tools.source.chapters import Chapter
+from tools.source.chapters import ABOUT, TIMES, Chapter
 from tools.source.figures import link_figures
-from tools.source.notebooks import code_cells
+from tools.source.notebooks import code_cells, tags
 from tools.source.recordings import Recording, recording_path
 
 # What a page can draw.
@@ -79,7 +79,10 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
 
 
 def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[NotebookNode]:
-    """Give `cell` its outputs if all runners agree; else return one cell for each runner."""
+    """Give `cell` its outputs if all runners agree; else return one cell for each runner.
+
+    Times are never all runners': what they are, modelled or measured, differs though they agree.
+    """
     shown = {
         recording.folder: (recording, page_safe(recording.cells[cell.id].outputs))
         for recording in recordings
@@ -89,7 +92,7 @@ def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[Noteboo
     picture = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
     picture.setdefault("alt", "Plot drawn by the code above")
     (_, first), *others = shown.values()
-    if all(other == first for _, other in others):
+    if TIMES not in tags(cell) and all(other == first for _, other in others):
         cell.outputs = first
         return []
     return [output_cell(cell, recording, printed) for recording, printed in shown.values()]
@@ -105,6 +108,8 @@ def output_cell(
         "label": recording.label,
         "facts": facts(recording),
     }
+    if TIMES in tags(cell):
+        about["times"] = f"Times {recording.times}."
     metadata = {"tags": ["remove-input"], "runner": about, "mystnb": deepcopy(cell.metadata.mystnb)}
     source = f"# what {cell.id} printed"  # MyST-NB leaves out cells that hold no text
     id = f"{cell.id[:40]}__{recording.folder}"
@@ -136,7 +141,10 @@ def facts(recording: Recording) -> str:
 
 def legend(recordings: list[Recording]) -> NotebookNode:
     """A note for the top of a page that says what each tab stands for."""
-    lines = [f"**{each.label}**\n: {each.runner.legend} ({facts(each)})\n" for each in recordings]
+    lines = [
+        f"**{each.label}**\n: {each.runner.legend} Times are {each.times}. ({facts(each)})\n"
+        for each in recordings
+    ]
     labels = "; ".join(each.label for each in recordings)
     text = [
         '<details class="legend">',
@@ -144,7 +152,9 @@ def legend(recordings: list[Recording]) -> NotebookNode:
         "",
         "Under a cell whose outputs differ there is a tab for each [runner](../book/glossary.md"
         "#runner). One click switches all of them, here and on the other pages. Where there are "
-        "no tabs, all runners print the same.",
+        f"no tabs, all runners print the same. The sign {ABOUT} stands before a time and what was "
+        "computed from one: [modelled](../book/glossary.md#modelled-time), it is the same on every "
+        "run; [measured](../book/glossary.md#measured-time), no run repeats it.",
         "",
         *lines,
         "",

@@ -33,6 +33,7 @@ def chapters_table(book: Book) -> list[str]:
                     str(len(compared_cells(recording.notebook))),
                     ", ".join(recording.waiting) or "none",
                     facts["hardware"],
+                    recording.runner.times or "measured",
                     facts["python"],
                     ", ".join(recording.software),
                 ]
@@ -40,7 +41,7 @@ def chapters_table(book: Book) -> list[str]:
     if not rows:
         return ["No outputs recorded yet: run `make book`."]
     head = ["Chapter", "Runner", "Date", "Seconds", "Cells compared", "Cells waiting"]
-    lines = table([*head, "Hardware", "Python", "Software"], rows, numbers=(3, 4))
+    lines = table([*head, "Hardware", "Times", "Python", "Software"], rows, numbers=(3, 4))
     if set(book.recordings) <= set(book.runners):
         lines += ["", "No real GPU is recorded yet: `make record RUNNER=gpu` does it on one."]
     return lines

@@ -21,13 +21,16 @@ class tab_set(nodes.General, nodes.Element):
 
 
 class tab_panel(nodes.General, nodes.Element):
-    """What one cell printed on one runner: `runner`, `label` and `facts` say which."""
+    """What one cell printed on one runner: `runner`, `label` and `facts` say which.
+
+    Where times are shown, `times` says whether they are modelled or measured.
+    """
 
 
 def setup(app: "Sphinx") -> dict[str, bool]:
     """Gather the outputs of every chapter into tabs, and let HTML draw them."""
-    app.add_node(tab_set, html=(visit_tab_set, depart))
-    app.add_node(tab_panel, html=(visit_tab_panel, depart))
+    app.add_node(tab_set, html=(visit_tab_set, depart_tab_set))
+    app.add_node(tab_panel, html=(visit_tab_panel, depart_tab_panel))
     app.connect("doctree-read", gather)
     app.add_css_file("tabs.css")
     app.add_js_file("tabs.js")
@@ -55,6 +58,7 @@ def gather(app: "Sphinx", doctree: nodes.document) -> None:
                 runner=about["name"],
                 label=about["label"],
                 facts=about["facts"],
+                times=about.get("times", ""),
                 name=f"{about['cell']}-{about['name']}",
             )
         cell += tabs
@@ -95,6 +99,13 @@ def visit_tab_panel(writer: "HTML5Translator", node: tab_panel) -> None:
     )
 
 
-def depart(writer: "HTML5Translator", node: nodes.Element) -> None:
+def depart_tab_panel(writer: "HTML5Translator", node: tab_panel) -> None:
+    """Below times, what they are."""
+    if node["times"]:
+        writer.body.append(f'<p class="runner-times">{escape(node["times"])}</p>\n')
+    writer.body.append("</div>\n")
+
+
+def depart_tab_set(writer: "HTML5Translator", node: tab_set) -> None:
     """Close what was opened."""
     writer.body.append("</div>\n")

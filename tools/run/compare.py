@@ -13,8 +13,6 @@ from tools.source.book import Book
 from tools.source.recordings import Recording
 from tools.source.runners import GPU
 
-SANITIZE = "tests/sanitize.cfg"  # what no two runs repeat
-
 
 def compare(book: Book) -> None:
     """Execute every chapter on this machine's GPUs, and compare what it prints.
@@ -48,7 +46,8 @@ def compare(book: Book) -> None:
 
 
 def _run_nbval(recordings: list[Recording], root: Path) -> None:
-    options = ["--nbval", "--nbval-kernel-name", GPU, "--nbval-sanitize-with", SANITIZE]
+    options = ["--nbval", "--nbval-kernel-name", GPU]
+    options += ["--nbval-sanitize-with", recordings[0].runner.sanitize]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
     paths = [recording.where for recording in recordings]
     if subprocess.run([*command, *paths], cwd=root, env=os.environ).returncode:

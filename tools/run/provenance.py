@@ -36,7 +36,7 @@ def provenance(
         "versions": {package: importlib.metadata.version(package) for package in VERSIONS},
     }
     if runner.is_local:
-        made |= {"kernel": runner.digest, "pins": pins_of(chapter, pins)}
+        made |= {"kernel": runner.digest(chapter), "pins": pins_of(chapter, pins)}
     if card:
         made |= {"card": card["label"], "hardware": ", ".join(card["names"]), "host": host}
         made |= {"cuda": card["cuda"], "driver": card["driver"]}

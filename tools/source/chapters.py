@@ -15,8 +15,11 @@ from tools.source.files import read_text
 from tools.source.notebooks import code_cells, read_notebook, tags, write_notebook
 
 SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key covers it
-# The tags that something reads: the keys, nbval, MyST-NB. A misspelt one would do nothing.
-TAGS = {SETUP, "hide-input", "hide-output", "hide-cell", "remove-output", "nbval-ignore-output"}
+TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
+ABOUT = "≈"  # stands before every time that a chapter prints, and in every drawing of times
+# The tags that something reads: keys, pages, nbval, MyST-NB. A misspelt one would do nothing.
+HIDING = {"hide-input", "hide-output", "hide-cell", "remove-output"}
+TAGS = {SETUP, TIMES, "nbval-ignore-output"} | HIDING
 
 # What a chapter says of its language, whatever kernel it was last opened with.
 LANGUAGE = {
@@ -61,6 +64,11 @@ class Chapter:
     def setup_cells(self) -> list[NotebookNode]:
         """The cells that get a reader's machine ready."""
         return [cell for cell in self.code_cells if SETUP in tags(cell)]
+
+    @cached_property
+    def names_simulator(self) -> bool:
+        """True if its code, the set-up aside, names `cudasim`."""
+        return any("cudasim" in cell.source for cell in self.code_cells if SETUP not in tags(cell))
 
     @cached_property
     def keys(self) -> dict[str, str]:

@@ -45,6 +45,11 @@ class Recording:
         return self.runner.label if self.runner.is_local else self.provenance.card
 
     @property
+    def times(self) -> str:
+        """What its times are: "modelled for a T4", or "measured on" its hardware."""
+        return self.runner.times or f"measured on {self.provenance.hardware}"
+
+    @property
     def software(self) -> list[str]:
         """The versions of PyTorch and, on a card, of CUDA and the driver."""
         made = self.provenance
@@ -89,7 +94,7 @@ class Recording:
             return f"changed from the cell '{changed[0]}' on" if changed else "cells moved"
         if not self.runner.is_local:
             return None
-        if self.provenance.get("kernel") != self.runner.digest:
+        if self.provenance.get("kernel") != self.runner.digest(self.chapter):
             return f"the runner {self.runner.name} changed"
         for name, version in self.provenance.get("pins", {}).items():
             if pins.get(name) != version:

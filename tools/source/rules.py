@@ -4,15 +4,17 @@ import ast
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
-from tools.source.chapters import Chapter
+from tools.source.chapters import ABOUT, TIMES, Chapter
 from tools.source.code import syntax_tree
 from tools.source.notebooks import tags
 from tools.source.questions import QUESTION_RULES
+from tools.source.recordings import Recording
 
 OPENING = ("**What you will do.**", "**What you will learn.**", "**What you need.**")
 OURS = {"", "book", "tools", "kernels", "tests", "helpers"}  # nothing that a reader can install
@@ -25,14 +27,17 @@ LINES, WIDTH, EXERCISES = 12, 76, 4
 Broken = Iterator[tuple[NotebookNode | None, str]]  # the cell, if it is one's, and the line
 
 
-def broken_rules(chapter: Chapter, root: Path) -> list[str]:
-    """A line for each place where a chapter breaks a rule, in the order of the rules."""
+def broken_rules(chapter: Chapter, recordings: list[Recording], root: Path) -> list[str]:
+    """A line for each place where a chapter breaks a rule, in the order of the rules.
+
+    Some rules are about what it printed, in its `recordings`.
+    """
     number = {cell.id: i for i, cell in enumerate(chapter.notebook.cells)}
     lines = []
-    for rule in RULES:
-        for cell, fault in rule(chapter):
-            place = f": cell {number[cell.id]} ('{cell.id}')" if cell is not None else ""
-            lines.append(f"{chapter.where}{place}: {fault}")
+    found = chain(*(rule(chapter) for rule in RULES), times_without_tag(chapter, recordings))
+    for cell, fault in found:
+        place = f": cell {number[cell.id]} ('{cell.id}')" if cell is not None else ""
+        lines.append(f"{chapter.where}{place}: {fault}")
     dead = dead_links(prose_of(chapter), root / "notebooks")
     return lines + [f"{chapter.where}: the link '{each}' leads nowhere" for each in dead]
 
@@ -134,6 +139,27 @@ def imports_of_ours(chapter: Chapter) -> Broken:
                     yield cell, f"imports '{name}', which no reader can install"
 
 
+def measured_times(chapter: Chapter) -> Broken:
+    """No code says how a time came about: it does not know whether its clock is a real one."""
+    for cell in chapter.code_cells:
+        if re.search(r"\bmeasured:? +[{\d]", cell.source):
+            yield cell, f"prints 'measured' before a time that may be modelled; print '{ABOUT}'"
+
+
+def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
+    """The cells that show times have the tag that says so, and no others.
+
+    Seen in what they printed, under the code as it is now.
+    """
+    for cell in chapter.code_cells:
+        recorded = [each.cells[cell.id] for each in recordings if cell.id in each.cells]
+        shows, tagged = any(ABOUT in str(each.outputs) for each in recorded), TIMES in tags(cell)
+        if shows and not tagged:
+            yield cell, f"shows '{ABOUT}' without the tag '{TIMES}'; add it"
+        if recorded and tagged and not shows:
+            yield cell, f"has the tag '{TIMES}' and shows no '{ABOUT}'; print it before each time"
+
+
 def dead_links(text: str, folder: Path) -> list[str]:
     """Relative links of a page in `folder` that lead to no file, or to no heading of it."""
     dead = []
@@ -165,5 +191,5 @@ def _text(path: Path) -> str:
 
 RULES: tuple[Callable[[Chapter], Broken], ...] = (
     *(long_cells, wide_lines, cells_that_may_raise, unchecked_cells, opening, ending),
-    *(loud_marks, imports_of_ours, *QUESTION_RULES),
+    *(loud_marks, imports_of_ours, measured_times, *QUESTION_RULES),
 )

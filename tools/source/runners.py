@@ -1,7 +1,8 @@
 """Runners: the machines a chapter is executed on, declared as Jupyter kernels.
 
 `kernels/<runner>/kernel.json` is all there is to a runner. Its metadata say what readers are
-shown of it: `name`, `about` and, if it is for some chapters only, `chapters`.
+shown of it: `name`, `about`, `times` if its clock is a model and, if it is for some chapters only,
+`chapters`.
 """
 
 import json
@@ -11,11 +12,14 @@ from functools import cached_property
 from pathlib import Path
 
 from tools.errors import BookError
+from tools.source.chapters import Chapter
 from tools.source.files import digest, read_text
 
 GPU = "gpu"  # the GPUs of the machine at hand; its outputs lie under the name of the card
 FIRST = "simulated"  # the tab that a reader sees who has chosen none: it shows two GPUs
 SIMULATOR = "cudasim/src"
+SANITIZE = "tests/sanitize.cfg"  # what no two runs repeat, times among it
+SANITIZE_MODELLED = "tests/sanitize-modelled.cfg"  # times are compared, as any output
 
 
 @dataclass(frozen=True)
@@ -51,20 +55,46 @@ class Runner:
         """True if its GPUs are simulated."""
         return "--simulate" in self.specification["argv"]
 
+    @property
+    def times(self) -> str | None:
+        """What its times are, such as "modelled for a T4"; None if its clock is a real one."""
+        return self._about.get("times")
+
+    @property
+    def conditions(self) -> list[dict[str, str]]:
+        """The environments, by variable, in each of which its outputs must come out the same."""
+        return self._about.get("compare", [{}])
+
+    @property
+    def sanitize(self) -> str:
+        """The file with what nbval leaves out of the comparison of its outputs."""
+        return SANITIZE_MODELLED if self.times else SANITIZE
+
     def executes(self, chapter: str) -> bool:
         """True if the chapter of that name is one of its own."""
         return chapter in self._about.get("chapters", [chapter])
 
-    @cached_property
-    def digest(self) -> str:
+    def digest(self, chapter: Chapter) -> str:
         """The hash of what makes it the machine that it is; its outputs are stale with another.
 
         That is its command and variables, `kernels/start.py`, which the command starts, and, if
-        it simulates GPUs, the simulator.
+        it simulates GPUs or the chapter names the simulator, the simulator.
         """
+        with_simulator = self.simulates or chapter.names_simulator
+        return self._digest_with_simulator if with_simulator else self._digest_alone
+
+    @cached_property
+    def _digest_alone(self) -> str:
+        return self._digest(with_simulator=False)
+
+    @cached_property
+    def _digest_with_simulator(self) -> str:
+        return self._digest(with_simulator=True)
+
+    def _digest(self, with_simulator: bool) -> str:
         parts = [json.dumps([self.specification["argv"], self.specification.get("env")])]
         files = [self.root / "kernels" / "start.py"]
-        if self.simulates:
+        if with_simulator:
             found = (self.root / SIMULATOR).rglob("*")
             files += [path for path in sorted(found) if path.is_file() and path.suffix != ".pyc"]
         for path in files:
@@ -81,7 +111,11 @@ class Runner:
 
     @property
     def _about(self) -> dict:
-        return self.specification.get("metadata", {}).get("runner", {})
+        return _about(self.specification)
+
+
+def _about(specification: dict) -> dict:
+    return specification.get("metadata", {}).get("runner", {})
 
 
 def read_runners(root: Path) -> dict[str, Runner]:
@@ -101,8 +135,10 @@ def _read_runner(name: str, root: Path) -> Runner:
         content = json.loads(text)
         if not isinstance(content["argv"], list):
             raise TypeError("'argv' is no list")
-        if not isinstance(content.get("metadata", {}).get("runner", {}), dict):
+        if not isinstance(_about(content), dict):
             raise TypeError("'runner' in its metadata is no object")
+        if ("times" in _about(content)) != ("--clock" in content["argv"]):
+            raise TypeError("'times' in its metadata and '--clock' in 'argv' go together")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BookError(
             f"{where}: not a kernel specification ({error}); correct it there"

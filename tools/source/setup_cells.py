@@ -30,6 +30,8 @@ PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 # What `from d2l import torch` imports. Its own list of requirements installs nowhere today.
 D2L = ("PIL", "matplotlib", "numpy", "pandas", "requests", "scipy", "torch", "torchvision")
 KERNEL = {"IPython"}  # there, or no cell would run
+CUDASIM = "cudasim"  # on no index: it comes from the book's repository
+ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
 
 FOLDED = {
     "cellView": "form",  # Colab
@@ -71,7 +73,7 @@ def install(packages, *options):
         site.addsitedir(site.getusersitepackages())
     importlib.invalidate_caches()
 
-def set_up(needs, alone, simulator):
+def set_up(needs, alone, simulator, imports_simulator):
     import sys
 
     oldest, found = <python>, sys.version.split()[0]
@@ -82,7 +84,8 @@ def set_up(needs, alone, simulator):
 
     held = {name: version(name) for name in ('torch', 'numpy') if find_spec(name)}
     torch = held.get('torch', '')
-    lowest = <torch.simulated> if SIMULATE_GPUS else <torch>
+    simulator_too = SIMULATE_GPUS or imports_simulator
+    lowest = <torch.simulated> if simulator_too else <torch>
     if torch and tuple(int(part) for part in torch.split('.')[:2]) < lowest:
         words = f'{lowest[0]}.{lowest[1]} or later, and restart'
         raise NotReady(f'torch {torch} with SIMULATE_GPUS = {SIMULATE_GPUS}: take {words}')
@@ -91,16 +94,19 @@ def set_up(needs, alone, simulator):
         build = torch.partition('+')[2]  # cu128 of 2.11.0+cu128
         index = [f'--extra-index-url=https://download.pytorch.org/whl/{build}'] if build else []
         install(missing, *index, *(f'{name}=={number}' for name, number in held.items()))
-    alone = dict(alone, cudasim=simulator) if SIMULATE_GPUS else alone
+    alone = dict(alone, cudasim=simulator) if simulator_too else alone
     missing = [package for name, package in alone.items() if not find_spec(name)]
     if missing:
         install(missing, '--no-deps')
-    if SIMULATE_GPUS:
+    if simulator_too:
         import cudasim
 
+        if not hasattr(cudasim, 'timeline'):
+            raise NotReady("an older cudasim is here: 'pip uninstall cudasim', and restart")
+    if SIMULATE_GPUS:
         try:
             if not cudasim.is_enabled():
-                cudasim.enable(gpus=2)
+                cudasim.enable(gpus=2, clock='modelled')
         except RuntimeError as reason:
             raise NotReady(f'{reason}. Restart, and run this cell first') from None
 
@@ -108,6 +114,7 @@ set_up(
     <needs>,
     <alone>,  # without their own lists of requirements
     'git+<repository>@<branch>#subdirectory=cudasim',
+    imports_simulator=<imports.simulator>,
 )
 """
 
@@ -129,17 +136,21 @@ def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter
 def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
     """The text of a chapter's set-up cell.
 
-    Raises BookError if the pin of d2l or the lowest torch of the simulator is not found.
+    A chapter that imports the simulator needs what the simulator needs, without simulated GPUs
+    too. Raises BookError if the pin of d2l, or the lowest Python or torch of the simulator, is
+    not found.
     """
     simulated = _find(r'"torch>=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
+    python = _find(r'requires-python = ">=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
     d2l = ".".join(_find(r"^d2l==(\d+)\.(\d+)\.(\d+)", "requirements-no-deps.txt", root))
     modules = imported_modules(chapter)
     words = {
-        "python": str(PYTHON),
+        "python": f"({', '.join(python)})" if CUDASIM in modules else str(PYTHON),
         "torch": str(TORCH),
         "torch.simulated": f"({', '.join(simulated)})",
         "repository": repository.url,
         "branch": repository.branch,
+        "imports.simulator": str(CUDASIM in modules),
         "needs": _dictionary(chapter_needs(chapter)),
         "alone": _dictionary({"d2l": f"d2l=={d2l}"} if "d2l" in modules else {}),
     }
@@ -150,7 +161,8 @@ def chapter_needs(chapter: Chapter) -> dict[str, str]:
     """What a chapter imports and Python does not bring: by module, what pip calls it."""
     modules = imported_modules(chapter)
     if "d2l" in modules:
-        modules = modules - {"d2l"} | set(D2L)
+        modules |= set(D2L)
+    modules -= ALONE
     if "torch" in modules:
         modules |= {"numpy"}  # `Tensor.numpy` needs it; torch does not install it
     ordered = sorted(modules, key=lambda name: (name != "torch", name.lower()))
@@ -158,9 +170,9 @@ def chapter_needs(chapter: Chapter) -> dict[str, str]:
 
 
 def chapter_packages(chapter: Chapter) -> set[str]:
-    """The packages that a chapter runs on, as pip calls them."""
+    """The packages of an index that a chapter runs on, as pip calls them."""
     modules = imported_modules(chapter)
-    return {*chapter_needs(chapter).values(), *(modules & {"d2l"})}
+    return {*chapter_needs(chapter).values(), *(modules & ALONE - {CUDASIM})}
 
 
 def imported_modules(chapter: Chapter) -> set[str]:
