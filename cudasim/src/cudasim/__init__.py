@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cudasim.device.specs import CARDS
     from cudasim.simulation import disable, enable, is_enabled, simulate
+    from cudasim.timeline import timeline
 
-__all__ = ["CARDS", "disable", "enable", "is_enabled", "simulate"]
+__all__ = ["CARDS", "disable", "enable", "is_enabled", "simulate", "timeline"]
 __version__ = "0.1.0"
 
 # Where each public name is. They are fetched when they are used, because a Python that starts
@@ -21,6 +22,7 @@ _HOMES = {
     "enable": "cudasim.simulation",
     "is_enabled": "cudasim.simulation",
     "simulate": "cudasim.simulation",
+    "timeline": "cudasim.timeline",
     "load_ipython_extension": "cudasim.ipython",
     "unload_ipython_extension": "cudasim.ipython",
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from torch.library import Library
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cudasim.clock.clock import Clock
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
@@ -35,11 +36,15 @@ class Session:
         """No simulation."""
         self.reset(DEFAULT, ())
 
-    def reset(self, type: DeviceType, gpus: Sequence[GPU]) -> None:
-        """Forget the simulation so far; from now on there are `gpus` of that `type`."""
+    def reset(self, type: DeviceType, gpus: Sequence[GPU], clock: Clock | None = None) -> None:
+        """Forget the simulation so far; from now on there are `gpus` of that `type`.
+
+        `clock` models their time; None, and there is none but the machine's.
+        """
         for gpu in getattr(self, "gpus", ()):
             gpu.alive = False
         self.type = type
+        self.clock = clock
         self.gpus = list(gpus)
         self.thread = ThreadState()
         self.patches = Patches()

@@ -1,0 +1,298 @@
+"""The virtual clock: whole nanoseconds of host threads, streams and engines, the same on every run.
+
+It knows nothing of operations: it is told what each costs, and books it. The host goes on while
+a card works, until it asks for something that the card has yet to finish.
+"""
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from cudasim.timing.sheets import Host, Sheet
+
+SECOND = 10**9  # nanoseconds
+EPOCH = 1_767_225_600 * SECOND  # what `time.time()` begins at: 2026-01-01, UTC
+READING = 100  # declared: what it costs the host to read a clock, from Python
+QUEUE = 1024  # kernels that a stream holds before the host has to wait; as CUDA's drivers do
+KEPT = 200_000  # spans; the oldest are dropped
+GAPS = 64  # of an engine, that later work may yet fill
+
+IN, OUT = "in", "out"  # directions of a copy, seen from the card
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What one lane did from `start` to `end`, in nanoseconds of the virtual clock.
+
+    `kind` is operation, kernel, copy, wait or sleep; `size` is in bytes, of a copy.
+    """
+
+    lane: str
+    name: str
+    start: int
+    end: int
+    kind: str
+    size: int | None = None
+
+
+def nanoseconds(seconds: float) -> int:
+    """The nearest whole number of nanoseconds."""
+    return round(seconds * SECOND)
+
+
+class Engine:
+    """What does one thing at a time; work that is ready early fills the gaps before later work.
+
+    Work that meets other work in a gap goes on after it, as two kernels share a card.
+    """
+
+    __slots__ = ("busy", "name")
+
+    def __init__(self, name: str) -> None:
+        """Nothing booked yet."""
+        self.name = name
+        self.busy: list[list[int]] = []  # [start, end], in order, apart from each other
+
+    def book(self, ready: int, duration: int) -> tuple[int, int]:
+        """Do `duration` of work as soon as possible after `ready`; returns (start, end)."""
+        busy = self.busy
+        if not busy or ready > busy[-1][1]:
+            busy.append([ready, ready + duration])
+            if len(busy) > GAPS:
+                del busy[0]
+            return ready, ready + duration
+        if ready >= busy[-1][0]:
+            start = busy[-1][1]
+            busy[-1][1] = start + duration
+            return start, start + duration
+        return self._fill(ready, duration)
+
+    def _fill(self, ready: int, duration: int) -> tuple[int, int]:
+        """The same where something is booked for later already."""
+        place = len(self.busy)
+        while place and self.busy[place - 1][1] >= ready:
+            place -= 1
+        start, at, left = None, ready, duration
+        while place < len(self.busy) and left:
+            begin, end = self.busy[place]
+            if at < begin:
+                start = at if start is None else start
+                used = min(left, begin - at)
+                left -= used
+                at += used
+                if not left:
+                    break
+            at = max(at, end)
+            place += 1
+        finish = at + left
+        start = at if start is None else start
+        self._occupy(start, finish)
+        return start, finish
+
+    def _occupy(self, start: int, end: int) -> None:
+        """Everything from `start` to `end` is busy."""
+        kept = [each for each in self.busy if each[1] < start or each[0] > end]
+        for each in self.busy:
+            if each[1] >= start and each[0] <= end:
+                start, end = min(start, each[0]), max(end, each[1])
+        self.busy = sorted([*kept, [start, end]])
+
+
+class Stream:
+    """Work of one GPU that is done in the order in which it was submitted."""
+
+    __slots__ = ("end", "lane", "queue")
+
+    def __init__(self, lane: str) -> None:
+        """Nothing submitted yet."""
+        self.lane = lane
+        self.end = 0
+        self.queue: deque[int] = deque(maxlen=QUEUE)  # ends of the last kernels
+
+
+class Card:
+    """One GPU: its engine for computing, one for copies each way, its streams, what is loaded."""
+
+    def __init__(self, name: str) -> None:
+        """A card that nothing has used yet; `name` is as in `cuda:0`."""
+        self.name = name
+        self.compute = Engine(f"{name} compute")
+        self.copies = {way: Engine(f"{name} copies {way}") for way in (IN, OUT)}
+        self.streams: dict[int, Stream] = {}
+        self.loaded: set[str] = set()
+
+    def stream(self, number: int) -> Stream:
+        """The stream with that id; 0 is the default one."""
+        found = self.streams.get(number)
+        if found is None:
+            found = self.streams[number] = Stream(f"{self.name} stream {number}")
+        return found
+
+    @property
+    def end(self) -> int:
+        """When all that was submitted is done."""
+        return max((stream.end for stream in self.streams.values()), default=0)
+
+
+class ThreadTime(threading.local):
+    """The host time of one thread."""
+
+    def __init__(self) -> None:
+        """A thread that nobody told when it began: 0."""
+        self.now = 0
+        thread = threading.current_thread()
+        main = thread is threading.main_thread()
+        self.lane = "Python" if main else f"Python, {thread.name}"
+
+
+class Clock:
+    """The modelled time of one simulation. All times are whole nanoseconds since it began."""
+
+    def __init__(self, sheet: Sheet, host: Host, names: list[str]) -> None:
+        """A clock at 0 for GPUs called `names`, all with the figures of `sheet`."""
+        self.sheet, self.host = sheet, host
+        self.names = names
+        self.operation = nanoseconds(host.operation)
+        self.launch = nanoseconds(sheet.launch)
+        self.floor = nanoseconds(sheet.floor)
+        self.wait = nanoseconds(sheet.wait)
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin again at 0, with idle cards: what a process that was forked does."""
+        self.cards = [Card(name) for name in self.names]
+        self.thread = ThreadTime()
+        self._lock = threading.Lock()
+        self._spans: deque[tuple] = deque(maxlen=KEPT)
+        self._booked = 0
+
+    # Host time
+
+    @property
+    def now(self) -> int:
+        """The host time of this thread."""
+        return self.thread.now
+
+    def reach(self, when: int) -> None:
+        """Be at `when`, at the earliest: what a thread that is joined has come to."""
+        thread = self.thread
+        thread.now = max(thread.now, when)
+
+    def read(self) -> int:
+        """The time, for a program that asks for it; that costs a little itself."""
+        thread = self.thread
+        thread.now += READING
+        return thread.now
+
+    def spend(self, duration: int, name: Any, kind: str = "operation") -> None:
+        """Let the host of this thread be busy for `duration`."""
+        thread = self.thread
+        start = thread.now
+        thread.now = end = start + duration
+        with self._lock:
+            self._keep(thread.lane, name, start, end, kind)
+
+    def sleep(self, seconds: float) -> None:
+        """Pass over `seconds` at once."""
+        self.spend(nanoseconds(seconds), "sleep", "sleep")
+
+    def wait_until(self, end: int, name: str) -> None:
+        """Let the host wait for what a card finishes at `end`."""
+        thread = self.thread
+        self.spend(max(end - thread.now, 0) + self.wait, name, "wait")
+
+    # Work of the cards
+
+    def kernel(self, card: int, stream: int, name: Any, duration: int) -> int:
+        """Launch a kernel; returns when it ends. One that takes more than the least fills the card.
+
+        The host must have spent what calling the operation costs.
+        """
+        thread, where = self.thread, self.cards[card]
+        with self._lock:
+            line = where.stream(stream)
+            self._enter(thread, line)
+            start = thread.now
+            thread.now = submitted = start + self.launch
+            self._keep(thread.lane, name, start, submitted, "operation")
+            ready = max(submitted, line.end)
+            if duration > self.floor:
+                begin, end = where.compute.book(ready, duration)
+            else:
+                begin, end = ready, ready + duration
+            line.end = end
+            line.queue.append(end)
+            self._keep(line.lane, name, begin, end, "kernel")
+        return end
+
+    def copy(
+        self, engines: list[tuple[int, str]], card: int, stream: int, duration: int, size: int
+    ) -> int:
+        """Submit a copy to a stream of `card`; returns when it ends.
+
+        `engines` are the copy engines that it occupies: (card, direction) of one or, between
+        cards, of both.
+        """
+        thread = self.thread
+        with self._lock:
+            line = self.cards[card].stream(stream)
+            self._enter(thread, line)
+            start = thread.now
+            thread.now = submitted = start + self.launch
+            self._keep(thread.lane, "copy", start, submitted, "operation")
+            used = [self.cards[index].copies[way] for index, way in engines]
+            begin = max(submitted, line.end)
+            if len(used) > 1:  # both are free at once
+                begin = max(begin, *(each.busy[-1][1] if each.busy else 0 for each in used))
+            booked = [each.book(begin, duration) for each in used]
+            begin, end = booked[0][0], max(each[1] for each in booked)
+            line.end = end
+            line.queue.append(end)
+            for each in used:
+                self._keep(each.name, "copy", begin, end, "copy", size)
+        return end
+
+    def _enter(self, thread: ThreadTime, line: Stream) -> None:
+        """Wait, with the lock held, for a place in the queue of a stream."""
+        if len(line.queue) == QUEUE and line.queue[0] > thread.now:
+            self._keep(thread.lane, "a full queue", thread.now, line.queue[0], "wait")
+            thread.now = line.queue[0]
+
+    def load(self, card: int, what: str, seconds: float) -> None:
+        """Let the host load `what` (context, libraries, kernels) the first time it is used."""
+        loaded = self.cards[card].loaded
+        if what not in loaded:
+            loaded.add(what)
+            self.spend(nanoseconds(seconds), f"load {what}", "operation")
+
+    # Spans
+
+    def _keep(
+        self, lane: str, name: Any, start: int, end: int, kind: str, size: int | None = None
+    ) -> None:
+        self._booked += 1
+        self._spans.append((lane, name, start, end, kind, size))
+
+    def mark(self) -> int:
+        """A place in the record, for `since`."""
+        return self._booked
+
+    def since(self, mark: int) -> list[Span]:
+        """The spans booked since `mark` that are still there."""
+        count = min(self._booked - mark, len(self._spans))
+        return [self._span(each) for each in list(self._spans)[len(self._spans) - count :]]
+
+    @property
+    def spans(self) -> list[Span]:
+        """All spans that are still there, in the order in which they were booked."""
+        return self.since(0)
+
+    @property
+    def dropped(self) -> int:
+        """How many spans were dropped, because there are too many."""
+        return self._booked - len(self._spans)
+
+    def _span(self, kept: tuple) -> Span:
+        lane, name, *rest = kept
+        return Span(lane, str(name).removeprefix("aten."), *rest)

@@ -1,0 +1,113 @@
+"""The Gantt chart of a timeline, drawn with matplotlib, which is imported here and nowhere else."""
+
+import io
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from cudasim.clock.timeline import IDLE, Bar, Timeline
+
+try:
+    import matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"cudasim.timeline(): a picture needs matplotlib ({error}); 'pip install matplotlib'; "
+        "table() and save() do without"
+    ) from None
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Told apart by readers of every kind of sight: Okabe and Ito, Color Universal Design, 2008.
+# On white each has a contrast of at least 3; the picture brings its own background.
+COLOURS = {"operation": "#0072b2", "kernel": "#d55e00", "copy": "#007a5a"}
+COLOURS |= {"wait": "#8c8c8c", "sleep": "#8c8c8c"}
+WIDTH, ROW, EDGES = 7.2, 0.38, 1.0  # inches: the picture, a lane, what is above and below
+THICK, THIN = 14, 4  # points: a bar of work, and one of waiting
+LETTER = 5.5  # points: the width of a letter in a bar, with room at the ends
+LABELS = 24  # that a picture holds
+STYLE = {"svg.hashsalt": "cudasim", "svg.fonttype": "none", "font.size": 9}
+
+
+def figure(timeline: Timeline) -> Figure:
+    """Lanes as rows over an axis of time. Waiting is a thin, pale bar."""
+    bars, lanes = timeline.bars(), timeline.lanes
+    unit, size = ("ms", 1e6) if timeline.length >= 1e6 else ("µs", 1e3)
+    with matplotlib.rc_context(STYLE):
+        drawn = Figure((WIDTH, EDGES + ROW * len(lanes)), layout="constrained", facecolor="white")
+        axes = drawn.add_subplot(facecolor="white")
+        axes.set_xlim(0, (timeline.length or 1) / size)
+        axes.set_ylim(len(lanes) - 0.5, -0.5)
+        shares = [f"{lane}\n≈ {100 * share:.0f} % busy" for lane, _, share in timeline.summary()]
+        axes.set_yticks(range(len(lanes)), shares, fontsize=8)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.set_xlabel("\n".join([f"≈ {unit}", *timeline.remarks(bars)]))
+        axes.set_title(f"Timeline, {timeline.source}", loc="left", fontsize=10)
+        draw_bars(axes, bars, {lane: row for row, lane in enumerate(lanes)}, size)
+        kinds = list(dict.fromkeys(bar.kind for bar in bars))
+        marks = [
+            Line2D([], [], color=COLOURS[kind], linewidth=THIN if kind in IDLE else 8)
+            for kind in kinds
+        ]
+        axes.legend(
+            marks, kinds, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(kinds), frameon=False
+        )
+    return drawn
+
+
+def draw_bars(axes: Axes, bars: "Sequence[Bar]", rows: dict[str, int], size: float) -> None:
+    """The bars of each kind as one path: thick lines, which take half the room of rectangles."""
+    whole = axes.get_xlim()[1]
+    least = whole / 1500  # so that the shortest is seen
+    for kind, colour in COLOURS.items():
+        points = []
+        for bar in bars:
+            if bar.kind == kind:
+                a, row = bar.start / size, rows[bar.lane]
+                points += [(a, row), (max(bar.end / size, a + least), row)]
+        if points:
+            path = Path(points, [Path.MOVETO, Path.LINETO] * (len(points) // 2))
+            path.should_simplify = False
+            width = THIN if kind in IDLE else THICK
+            axes.add_patch(
+                PathPatch(path, edgecolor=colour, fill=False, linewidth=width, capstyle="butt")
+            )
+    seams = [  # between neighbours, where both are wide enough to be told apart
+        bar
+        for last, bar in pairwise(bars)
+        if last.lane == bar.lane and min(_width(last), _width(bar)) / size > 10 * least
+    ]
+    points = [(bar.start / size, rows[bar.lane] + half) for bar in seams for half in (-0.3, 0.3)]
+    if points:
+        path = Path(points, [Path.MOVETO, Path.LINETO] * len(seams))
+        path.should_simplify = False
+        axes.add_patch(PathPatch(path, edgecolor="white", fill=False, linewidth=0.7))
+    points_wide = 72 * WIDTH * 0.75 / whole
+    widest = sorted(bars, key=_width, reverse=True)[:LABELS]
+    for bar in sorted(widest, key=bars.index):
+        room = _width(bar) / size * points_wide
+        if bar.kind not in IDLE and (len(bar.label) + 1) * LETTER < room:
+            middle = (bar.start + bar.end) / 2 / size
+            axes.text(
+                middle, rows[bar.lane], bar.label, color="white", fontsize=7.5,
+                ha="center", va="center_baseline",
+            )  # fmt: skip
+
+
+def _width(bar: Bar) -> int:
+    return bar.end - bar.start
+
+
+def svg(timeline: Timeline) -> str:
+    """The chart as SVG, the same to the byte for the same timeline."""
+    written = io.StringIO()
+    with matplotlib.rc_context(STYLE):
+        figure(timeline).savefig(written, format="svg", metadata={"Date": None, "Creator": None})
+    return written.getvalue()

@@ -1,0 +1,280 @@
+"""A timeline: what Python, the streams and the copy engines did, lane by lane.
+
+It is the same for modelled time, from the virtual clock, and for measured time, from
+`torch.profiler`. Times are whole nanoseconds; those that a reader sees follow the sign `≈`.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cudasim.clock import trace
+from cudasim.clock.clock import SECOND, Span
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BARS = 400  # that a picture holds; more are merged
+FINEST = 2000  # the first merging joins what is nearer than the total over this
+MIME = "application/vnd.cudasim.timeline+json"
+IDLE = ("wait", "sleep")  # kinds of a span in which its lane does nothing
+TIMES = "\N{MULTIPLICATION SIGN}"
+PLURALS = {"copy": "copies"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What a picture shows as one: a span, or `count` neighbours of one lane."""
+
+    lane: str
+    name: str
+    start: int  # nanoseconds since the timeline began
+    end: int
+    kind: str
+    count: int = 1
+
+    @property
+    def label(self) -> str:
+        """The name, with the count of those that were merged."""
+        return f"{self.name} {TIMES} {self.count:,}" if self.count > 1 else self.name
+
+
+class Table(list):
+    """Rows of (lane, name, start in seconds, duration in seconds); it prints as a table."""
+
+    def __repr__(self) -> str:
+        """One line a row, times in milliseconds."""
+        heads = ("lane", "name", "start", "duration")
+        cells = [(lane, name, reading(a), reading(b)) for lane, name, a, b in self]
+        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+        lines = (
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+            for row in (heads, *cells)
+        )
+        return "\n".join(lines)
+
+
+class Timeline:
+    """The spans of some lines of a program, by lane.
+
+    In a notebook it displays itself. Whatever is asked of one that holds nothing raises
+    RuntimeError, which says why it does.
+    """
+
+    def __init__(self) -> None:
+        """Nothing recorded."""
+        self.empty("nothing was recorded")
+
+    def empty(self, reason: str) -> None:
+        """Hold nothing, for a `reason` that is said to whoever asks."""
+        self._spans: list[Span] = []
+        self._reason = reason
+        self.source = ""
+        self.notes: list[str] = []
+
+    def fill(self, spans: Iterable[Span], source: str, notes: Sequence[str] = ()) -> None:
+        """Hold `spans`. `source` says what the times are: modelled for, or measured on, what."""
+        self._spans = sorted(spans, key=attrgetter("start"))
+        self._reason = "nothing was recorded: no operation of PyTorch ran"
+        self.source, self.notes = source, list(notes)
+
+    @property
+    def spans(self) -> list[Span]:
+        """What was recorded, in the order of its beginning; times are in nanoseconds."""
+        if not self._spans:
+            raise RuntimeError(f"cudasim.timeline(): {self._reason}")
+        return self._spans
+
+    @property
+    def modelled(self) -> bool:
+        """True where the times are those of the virtual clock."""
+        return self.source.startswith("modelled")
+
+    @property
+    def lanes(self) -> list[str]:
+        """The names of the lanes: Python's first, then each GPU's streams and copies."""
+        return sorted({span.lane for span in self.spans}, key=_rank)
+
+    @property
+    def start(self) -> int:
+        """When the first span begins, in nanoseconds of the clock."""
+        return self.spans[0].start
+
+    @property
+    def length(self) -> int:
+        """From the first beginning to the last end, in nanoseconds."""
+        return max(span.end for span in self.spans) - self.start
+
+    @property
+    def total(self) -> float:
+        """From the first beginning to the last end, in seconds."""
+        return self.length / SECOND
+
+    def busy(self, name: str) -> float:
+        """The share of the total, 0 to 1, in which a lane or a GPU (`cuda:0`) does something.
+
+        A GPU is busy while one of its lanes is; waiting and sleeping are not work. Raises
+        ValueError for an unknown name.
+        """
+        return self._busy(name) / (self.length or 1)
+
+    def table(self) -> Table:
+        """Every span as a row: lane, name, start and duration in seconds."""
+        order = {lane: number for number, lane in enumerate(self.lanes)}
+        spans = sorted(self.spans, key=lambda span: (order[span.lane], span.start))
+        times = [
+            ((each.start - self.start) / SECOND, (each.end - each.start) / SECOND) for each in spans
+        ]
+        return Table((each.lane, each.name, *time) for each, time in zip(spans, times, strict=True))
+
+    def bars(self, most: int = BARS) -> list[Bar]:
+        """The spans as a picture shows them: at most `most`, neighbours merged if need be."""
+        bars = [
+            Bar(each.lane, each.name, each.start - self.start, each.end - self.start, each.kind)
+            for each in self.spans
+        ]
+        order = {lane: number for number, lane in enumerate(self.lanes)}
+        bars.sort(key=lambda bar: (order[bar.lane], bar.start))
+        near, merged = 0, bars
+        while len(merged) > max(most, len(order)):
+            merged = _merge(bars, near)
+            near = near * 2 or max(self.length // FINEST, 1)
+        return merged
+
+    def remarks(self, bars: Sequence[Bar]) -> list[str]:
+        """What a picture of these `bars` has to say of what it leaves out."""
+        left_out = len(self.spans) > len(bars)
+        merged = f"{len(bars):,} bars for {len(self.spans):,} spans: neighbours are merged"
+        return [*self.notes, *([merged] if left_out else [])]
+
+    def figure(self) -> "Figure":
+        """A Gantt chart, drawn with matplotlib. Raises ModuleNotFoundError without it."""
+        from cudasim.clock import drawing
+
+        return drawing.figure(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write Chrome's trace format, which chrome://tracing and ui.perfetto.dev open."""
+        written = trace.write(self.spans, self.lanes, self.source, self.notes)
+        Path(path).write_text(json.dumps(written), encoding="utf-8")
+
+    def __str__(self) -> str:
+        """A line for each lane: how much it did, and for how long it was busy."""
+        word = self.source if self.modelled else "measured"
+        lines = [f"timeline, {word}: {reading(self.total)}"]
+        for lane, kinds, share in self.summary():
+            did = ", ".join(f"{n} {kind if n == 1 else plural(kind)}" for kind, n in kinds.items())
+            taken = reading(self.total * share)
+            lines.append(f"{lane}: {did}; busy {taken}, ≈ {100 * share:.0f} %")
+        return "\n".join(lines + self.notes)
+
+    def __repr__(self) -> str:
+        """The same, or why there is nothing."""
+        return str(self) if self._spans else f"cudasim.timeline(): {self._reason}"
+
+    def summary(self) -> list[tuple[str, dict[str, int], float]]:
+        """For each lane its name, how many spans it has of each kind, and its busy share."""
+        counts = {lane: Counter() for lane in self.lanes}
+        for span in self.spans:
+            counts[span.lane][span.kind] += 1
+        return [(lane, dict(kinds), self.busy(lane)) for lane, kinds in counts.items()]
+
+    def payload(self) -> str:
+        """The bars and the summary as JSON, for a page that draws them itself.
+
+        It is text, so that a comparison of notebooks can leave out that of a real clock.
+        """
+        bars, lanes = self.bars(), self.lanes
+        names = list(dict.fromkeys(bar.name for bar in bars))
+        kinds = list(dict.fromkeys(bar.kind for bar in bars))
+        content = {
+            "unit": "≈ ns",
+            "source": self.source,
+            "total": self.length,
+            "lanes": self.summary(),
+            "names": names,
+            "kinds": kinds,
+            "bars": [],  # lane, name, start, duration, kind, count
+            "notes": self.remarks(bars),
+        }
+        for bar in bars:
+            place = lanes.index(bar.lane), names.index(bar.name)
+            times = bar.start, bar.end - bar.start
+            content["bars"].append([*place, *times, kinds.index(bar.kind), bar.count])
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows: text, a drawing where matplotlib is installed, and the bars."""
+        if not self._spans:
+            return {"text/plain": repr(self)}
+        bundle = {"text/plain": str(self), MIME: self.payload()}
+        try:
+            from cudasim.clock import drawing
+
+            bundle["image/svg+xml"] = drawing.svg(self)
+        except ModuleNotFoundError as missing:
+            bundle["text/plain"] += f"\n{missing}"
+        return bundle
+
+    def _busy(self, name: str) -> int:
+        """The nanoseconds in which a lane or a GPU does something."""
+        mine = [span for span in self.spans if f"{span.lane} ".startswith(f"{name} ")]
+        if not mine:
+            raise ValueError(f"{name!r}: no such lane; there are {', '.join(self.lanes)}")
+        busy, reached = 0, 0
+        for span in mine:
+            if span.kind not in IDLE:
+                busy += max(0, span.end - max(span.start, reached))
+                reached = max(reached, span.end)
+        return busy
+
+
+def reading(seconds: float) -> str:
+    """A time for readers: milliseconds, to three digits that count."""
+    value = seconds * 1000
+    digits = 3 - len(str(int(value))) if value >= 1 else 3
+    return f"≈ {value:.{max(digits, 0)}f} ms"
+
+
+def plural(kind: str) -> str:
+    """The word for several spans of a kind."""
+    return PLURALS.get(kind, f"{kind}s")
+
+
+def _rank(lane: str) -> tuple:
+    """The place of a lane: Python, its other threads, then by GPU its streams and copies."""
+    device, _, rest = lane.partition(" ")
+    kind, _, number = rest.partition(" ")
+    stream = int(number) if kind == "stream" and number.isdigit() else 0
+    return (not lane.startswith("Python"), device, kind != "stream", stream, rest)
+
+
+def _merge(bars: Sequence[Bar], near: int) -> list[Bar]:
+    """Join neighbours less than `near` apart: those of one name, and others that are as short."""
+    groups: list[list[Bar]] = []
+    for bar in bars:
+        last = groups[-1][-1] if groups else None
+        if last and last.lane == bar.lane and bar.start - last.end <= near:
+            alike = (last.name, last.kind) == (bar.name, bar.kind)
+            if alike or (near and max(last.end - last.start, bar.end - bar.start) <= near):
+                groups[-1].append(bar)
+                continue
+        groups.append([bar])
+    return [_joined(group) for group in groups]
+
+
+def _joined(group: Sequence[Bar]) -> Bar:
+    """One bar for several; its name and kind are those that took the longest."""
+    names, kinds = Counter(), Counter()
+    for bar in group:
+        names[bar.name] += bar.end - bar.start
+        kinds[bar.kind] += bar.end - bar.start
+    name, others = names.most_common(1)[0][0], len(names) - 1
+    if others:
+        name += f" and {others} other{'s' if others > 1 else ''}"
+    end = max(bar.end for bar in group)
+    return Bar(group[0].lane, name, group[0].start, end, kinds.most_common(1)[0][0], len(group))

@@ -1,0 +1,149 @@
+"""Chrome's trace format: written from spans, and read from what `torch.profiler` exports.
+
+The format: "Trace Event Format", Google, 2016, which chrome://tracing and Perfetto document.
+What the profiler puts into it: libkineto/src/output_json.cpp and CuptiActivity.h of
+pytorch/kineto.
+"""
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+
+from cudasim.clock.clock import Span
+
+BLOCK = "cudasim.timeline"  # the annotation around what is to be read
+PREFIXES = ("autograd::engine::evaluate_function: ", "torch::autograd::", "aten::")
+WAIT = re.compile(r"(Stream|Device|Event|Ctx)Synchronize$|^(cuda|hip)Memcpy$")
+COPY = re.compile(r"Memcpy (\w)to(\w)")
+GPU = ("kernel", "gpu_memset", "gpu_memcpy")
+
+
+def write(spans: Sequence[Span], lanes: Sequence[str], source: str, notes: Sequence[str]) -> dict:
+    """The spans as a trace: a named thread for each lane, times in microseconds."""
+    start = min(span.start for span in spans)
+    thread = {lane: number for number, lane in enumerate(lanes, start=1)}
+    events = [_about("process_name", 0, name=f"cudasim, {source}")]
+    for lane, number in thread.items():
+        events.append(_about("thread_name", number, name=lane))
+        events.append(_about("thread_sort_index", number, sort_index=number))
+    for span in spans:
+        event = {"ph": "X", "cat": span.kind, "name": span.name, "pid": 1}
+        event |= {"tid": thread[span.lane], "ts": (span.start - start) / 1000}
+        event["dur"] = (span.end - span.start) / 1000
+        if span.size is not None:
+            event["args"] = {"bytes": span.size}
+        events.append(event)
+    about = {"source": source, "notes": list(notes)}
+    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": about}
+
+
+def _about(what: str, thread: int, **values: str | int) -> dict:
+    return {"ph": "M", "name": what, "pid": 1, "tid": thread, "args": values}
+
+
+def read(trace: dict) -> list[Span]:
+    """The spans of the block that `torch.profiler` traced, in nanoseconds since it began.
+
+    Python's lane has the operators that were called from Python, less their waits for a GPU;
+    a stream has kernels, by the operator that launched them; copies have lanes of their own.
+    The streams of a GPU are numbered in the order of their ids: CUDA's own begin anywhere.
+    """
+    events = [each for each in trace["traceEvents"] if each.get("ph") == "X" and "dur" in each]
+    block = next(each for each in events if each["name"] == BLOCK)
+    begin, until = block["ts"], block["ts"] + block["dur"]
+
+    def span(lane: str, event: dict, name: str, kind: str, size: int | None = None) -> Span:
+        start, end = event["ts"] - begin, event["ts"] + event["dur"] - begin
+        return Span(lane, name, max(round(start * 1000), 0), round(end * 1000), kind, size)
+
+    operators = {
+        each["args"]["External id"]: plain(each["name"])
+        for each in events
+        if each.get("cat") == "cpu_op" and "External id" in each.get("args", {})
+    }
+    threads, streams = defaultdict(list), defaultdict(set)
+    for event in events:
+        if event.get("cat") in GPU:
+            streams[_device(event)].add(_stream(event))
+        elif event.get("cat") == "cpu_op" or WAIT.search(event["name"]):
+            if begin <= event["ts"] < until:
+                threads[event["tid"]].append(event)
+    numbers = {device: sorted(ids) for device, ids in streams.items()}
+
+    spans = []
+    for tid, found in threads.items():
+        lane = "Python" if tid == block["tid"] else f"Python, thread {tid}"
+        waits = [
+            span(lane, each, each["name"], "wait") for each in found if "cpu_op" != each["cat"]
+        ]
+        spans += waits
+        for each in _outermost([each for each in found if each["cat"] == "cpu_op"]):
+            spans += _less(span(lane, each, plain(each["name"]), "operation"), waits)
+    for event in events:
+        if event.get("cat") not in GPU or event["ts"] + event["dur"] <= begin:
+            continue
+        device = _device(event)
+        name = operators.get(event["args"].get("External id")) or short(event["name"])
+        where = f"cuda:{device} stream {bisect_left(numbers[device], _stream(event))}"
+        size = event["args"].get("bytes")
+        if event["cat"] != "gpu_memcpy":
+            spans.append(span(where, event, name, "kernel"))
+        else:
+            for lane in _copy_lanes(event) or [where]:
+                spans.append(span(lane, event, "copy", "copy", size))
+    return spans
+
+
+def _device(event: dict) -> int:
+    return event["args"].get("device", event["pid"])
+
+
+def _stream(event: dict) -> int:
+    return event["args"].get("stream", event["tid"])
+
+
+def _copy_lanes(event: dict) -> list[str]:
+    """The copy engines that a copy occupies; none if it stays on its GPU."""
+    kind, about = COPY.match(event["name"]), event["args"]
+    ways = kind.groups() if kind else ()
+    if ways == ("H", "D"):
+        return [f"cuda:{_device(event)} copies in"]
+    if ways == ("D", "H"):
+        return [f"cuda:{_device(event)} copies out"]
+    if ways == ("P", "P") and {"fromDevice", "toDevice"} <= about.keys():
+        return [f"cuda:{about['fromDevice']} copies out", f"cuda:{about['toDevice']} copies in"]
+    return []
+
+
+def _outermost(events: Sequence[dict]) -> list[dict]:
+    """The events of one thread that are within no other."""
+    found, reached = [], float("-inf")
+    for event in sorted(events, key=lambda each: (each["ts"], -each["dur"])):
+        if event["ts"] >= reached:
+            found.append(event)
+            reached = event["ts"] + event["dur"]
+    return found
+
+
+def _less(span: Span, waits: Sequence[Span]) -> list[Span]:
+    """The parts of a span in which its thread does not wait."""
+    parts, at = [], span.start
+    for wait in sorted(waits, key=lambda each: each.start):
+        if span.start <= wait.start < span.end:
+            parts.append((at, wait.start))
+            at = max(at, wait.end)
+    parts.append((at, span.end))
+    return [Span(span.lane, span.name, a, b, span.kind) for a, b in parts if a < b]
+
+
+def plain(operator: str) -> str:
+    """The name of an operator without the prefixes of PyTorch's parts."""
+    for prefix in PREFIXES:
+        operator = operator.removeprefix(prefix)
+    return operator
+
+
+def short(kernel: str) -> str:
+    """The last name in the C++ signature of a kernel."""
+    return re.split(r"[<(]", kernel.removeprefix("void "))[0].split("::")[-1]

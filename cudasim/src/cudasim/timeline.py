@@ -1,0 +1,136 @@
+"""`cudasim.timeline()`: record what some lines of a program do, in modelled or in measured time."""
+
+import json
+import os
+import platform
+import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cudasim.clock import trace
+from cudasim.clock.timeline import Timeline
+from cudasim.patching import Patches
+from cudasim.session import session
+
+OFF = (
+    "there is no modelled clock; write 'with cudasim.timeline() as lanes:' over the lines to "
+    "measure, or begin with cudasim.enable(clock='modelled')"
+)
+LOG_LEVEL = "KINETO_LOG_LEVEL"  # what the profiler writes to the standard error
+_open: "Recording | None" = None  # the one that is being recorded in this process
+_seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
+
+
+def timeline() -> "Recording":
+    """What some lines of a program did: Python, each GPU's streams and copies, and the waits.
+
+    `with cudasim.timeline() as lanes:` records the block. Under a modelled clock its times are
+    modelled; without one they are measured by `torch.profiler`, on the CPU and on real GPUs.
+    Called without `with`, under a modelled clock, it is what happened since the last timeline,
+    or since the simulation began.
+
+    As the last expression of a notebook's cell it displays itself. Raises RuntimeError in a block
+    of another timeline, or of `torch.profiler`.
+    """
+    return Recording()
+
+
+class Recording(Timeline):
+    """A timeline that is recorded: the block of a `with` statement, or what has just happened."""
+
+    def __init__(self) -> None:
+        """Hold what a modelled clock has booked since the last timeline."""
+        global _seen
+        super().__init__()
+        clock = session.clock
+        if clock is None:
+            self.empty(OFF)
+        else:
+            seen_clock, mark = _seen
+            self._from_clock(clock, mark if seen_clock is clock else 0)
+
+    def __enter__(self) -> "Recording":
+        """Begin to record."""
+        global _open
+        if _open is not None:
+            raise RuntimeError("cudasim.timeline(): a timeline is recorded already; end it first")
+        self.empty("its block has not ended")
+        self._clock = session.clock
+        if self._clock is None:
+            self._begin_profiler()
+        else:
+            self._mark = self._clock.mark()
+        _open = self
+        return self
+
+    def __exit__(self, error: type | None, *_: Any) -> None:
+        """Keep what was recorded, also of a block that raised, which then says so."""
+        global _open
+        _open = None
+        notes = [f"the block raised {error.__name__} and ended there"] if error else []
+        if self._clock is None:
+            self._end_profiler(notes)
+        else:
+            self._from_clock(self._clock, self._mark, notes)
+
+    def _from_clock(self, clock: Any, mark: int, notes: list[str] | None = None) -> None:
+        """Hold what the clock booked since `mark`."""
+        global _seen
+        spans, upto = clock.since(mark), clock.mark()
+        _seen = clock, upto
+        notes = list(notes or [])
+        if lost := upto - mark - len(spans):
+            notes.append(f"the first {lost:,} spans were dropped: there are too many")
+        spans = [
+            replace(each, name=each.name.partition(".")[0]) for each in spans
+        ]  # of an overload
+        self.fill(spans, f"modelled for {_with_article(clock.sheet.name)}", notes)
+
+    def _begin_profiler(self) -> None:
+        """Let `torch.profiler` trace what follows."""
+        if torch.autograd._profiler_enabled():  # starting a second would end it
+            raise RuntimeError("cudasim.timeline(): torch.profiler is running; end it first")
+        kinds = [torch.profiler.ProfilerActivity.CPU]
+        if session.mode is None and torch.cuda.is_available():
+            kinds.append(torch.profiler.ProfilerActivity.CUDA)
+        self._profiler = torch.profiler.profile(activities=kinds)
+        patches = Patches()
+        if LOG_LEVEL not in os.environ:  # else it reports that it begins
+            patches.replace_item(os.environ, LOG_LEVEL, "99")
+        self._profiler.start()
+        patches.restore()
+        self._block = torch.profiler.record_function(trace.BLOCK)
+        self._block.__enter__()
+
+    def _end_profiler(self, notes: list[str]) -> None:
+        """Hold what `torch.profiler` traced."""
+        self._block.__exit__(None, None, None)
+        self._profiler.stop()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "trace.json")
+            self._profiler.export_chrome_trace(str(path))
+            traced = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        del self._profiler, self._block
+        spans = trace.read(traced)
+        on_gpu = sorted({span.lane.split()[0] for span in spans if span.lane.startswith("cuda:")})
+        names = {torch.cuda.get_device_name(each) for each in on_gpu} or {processor()}
+        self.fill(spans, f"measured on {', '.join(sorted(names))}", notes)
+
+
+def processor() -> str:
+    """The name of this machine's processor."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:  # no Linux
+        text = ""
+    named = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    return named[1] if named else platform.processor() or platform.machine()
+
+
+def _with_article(card: str) -> str:
+    """`a T4`, `an A100`, `an RTX 4090`: as the letter that is said first begins."""
+    return f"{'an' if card.startswith(('A', 'H', 'L', 'M', 'RTX')) else 'a'} {card}"
