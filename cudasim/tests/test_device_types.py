@@ -431,7 +431,8 @@ def test_one_mps_device_and_no_more():
     with pytest.raises(ValueError) as error:
         cudasim.enable(card="M1")
     assert str(error.value) == (
-        "card='M1': is of type mps, not cuda; choose one of T4, V100, A100, H100"
+        "card='M1': is of type mps, not cuda; choose one of "
+        "T4, V100, TITAN RTX, A100, H100, H200, RTX 4090"
     )
     assert not cudasim.is_enabled()
 

@@ -278,7 +278,7 @@ def test_ipython_extension(tmp_path):
     )
     got = run(script, cwd=tmp_path, IPYTHONDIR=tmp_path)
     many = "the number of simulated GPUs is from 1 to 64"
-    cards = "unknown; choose one of T4, V100, A100, H100"
+    cards = "unknown; choose one of T4, V100, TITAN RTX, A100, H100, H200, RTX 4090"
     assert got.stdout.splitlines() == [
         LINE.strip(),
         "2",

@@ -187,11 +187,11 @@ def test_a_broken_list_of_differences_gets_one_line(tmp_path, text, told):
     ("card", "capability", "gib", "nearest"),
     [
         ("NVIDIA H100 80GB HBM3", [9, 0], 79, "H100"),
-        ("NVIDIA H200", [9, 0], 140, "H100"),
+        ("NVIDIA H200", [9, 0], 140, "H200"),
         ("Tesla T4", [7, 5], 15, "T4"),
         ("NVIDIA A100-SXM4-80GB", [8, 0], 80, "A100"),
-        ("NVIDIA L4", [8, 9], 22, "H100"),
-        ("NVIDIA B200", [10, 0], 180, "H100"),
+        ("NVIDIA L4", [8, 9], 22, "RTX 4090"),
+        ("NVIDIA B200", [10, 0], 180, "H200"),
     ],
 )
 def test_the_nearest_card(card, capability, gib, nearest):

@@ -15,7 +15,7 @@ class Card:
     streaming multiprocessors, Apple's GPU cores or Intel's Xe-cores. `source` is where the
     figures are printed. NVIDIA's only: `capability` is CUDA's (major, minor), `cache` is that
     of the second level in bytes, from the architecture whitepapers (Turing, Volta, Ampere,
-    Hopper).
+    Hopper, Ada).
     """
 
     name: str
@@ -49,6 +49,15 @@ CARDS = {
             "volta-v100-datasheet-update-us-1165301-r5.pdf",
         ),
         Card(
+            "TITAN RTX",
+            24 * GIB,
+            (7, 5),
+            72,
+            6 * MIB,
+            "https://www.nvidia.com/content/PDF/"
+            "nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf",
+        ),
+        Card(
             "A100",
             40 * GIB,
             (8, 0),
@@ -64,6 +73,23 @@ CARDS = {
             132,
             50 * MIB,
             "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet",
+        ),
+        Card(
+            "H200",
+            141 * GIB,
+            (9, 0),
+            132,
+            50 * MIB,
+            "https://www.nvidia.com/en-us/data-center/h200/",
+        ),
+        Card(
+            "RTX 4090",
+            24 * GIB,
+            (8, 9),
+            128,
+            72 * MIB,
+            "https://images.nvidia.com/aem-dam/Solutions/Data-Center/l4/"
+            "nvidia-ada-gpu-architecture-whitepaper-v2.1.pdf",
         ),
         Card(
             "M1",

@@ -1,67 +1,131 @@
 """Data sheets: what a card, and the host beside it, can do in a second, each with its sources."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 FOLDER = Path(__file__).resolve().parent / "cards"
+HOST = FOLDER / "host.json"
+WORDS = ("name", "provenance", "sources")  # keys that hold no figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # by identity, so that what is worked out can be kept
 class Sheet:
-    """The figures of one card, in SI units: flop/s, bytes/s, seconds, bytes.
+    """The figures of one card, in SI units: flop/s, bytes/s, seconds.
 
-    `peak` is by precision (`float32`, `tf32`, `float16`, ...), dense, with tensor cores where the
-    card uses them; `efficiency` is the share of a peak that work of a kind reaches; `copies` is
-    by kind of memory and direction. `provenance` says where the figures are from, and whether the
-    model was validated against the card.
+    `peak` and `vector` are dense peaks by precision (`float64`, `float32`, `tf32`, `float16`,
+    `bfloat16`, `int8`). `efficiency` is the share that work reaches: of the bandwidth for
+    `memory`, of the peak by precision for `matmul`, `convolution` and `attention`. `provenance`
+    says where the figures are from, and whether the model was validated against the card;
+    `sources` says for each key where its figures are printed.
     """
 
     name: str
-    peak: dict[str, float]
-    vector: dict[str, float]  # without tensor cores: what pointwise work can reach
-    bandwidth: float
-    processors: int
-    launch: float  # of the host, for one kernel
-    floor: float  # the least time of a kernel
-    wait: float  # from the end of a kernel to the host's next line
-    efficiency: dict[str, float]
-    link: dict[str, float]  # pinned, pageable in bytes/s; latency in seconds
-    peer: dict[str, float]
-    provenance: dict = field(default_factory=dict)
+    peak: dict[str, float]  # flop/s of products, with tensor cores where the card uses them
+    vector: dict[str, float]  # flop/s without tensor cores: what pointwise work can reach
+    bandwidth: float  # bytes/s of the card's memory
+    processors: int  # streaming multiprocessors
+    launch: float  # seconds of the host for one kernel, beyond the call of the operation
+    floor: float  # seconds that every kernel takes beside its work
+    wait: float  # seconds from the end of a kernel to the next line of the host that waited
+    efficiency: dict[str, Any]
+    link: dict[str, float]  # to the host: bytes/s by memory and direction; `latency` in seconds
+    peer: dict[str, float]  # to a like card: bytes/s with access and staged; `latency`
+    provenance: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Host:
     """The machine beside the card, in SI units."""
 
     name: str
     operation: float  # seconds for PyTorch to be called and to return, without the work
-    peak: dict[str, float]
-    bandwidth: float
+    peak: dict[str, float]  # flop/s by precision
+    bandwidth: float  # bytes/s
+    clock: float  # seconds for a reading of the clock
+    loop: float  # seconds for one turn of a loop of timeit
+    first: dict[str, float]  # seconds, once: `context` a GPU, `library`, `kernel` an operator
+    provenance: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+
+
+Figures = TypeVar("Figures", Sheet, Host)
+
+
+def read_sheet(path: Path, form: type[Figures] = Sheet) -> Figures:
+    """The sheet in a file of JSON.
+
+    Raises ValueError, with the file and the key, for one that is missing, unknown, or holds
+    no positive figure.
+    """
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not JSON ({error})") from None
+    if not isinstance(read, dict):
+        raise ValueError(f"{path}: not an object with the keys of a sheet")
+    known = {each.name: each.default_factory is MISSING for each in fields(form)}
+    for key, needed in known.items():
+        if needed and key not in read:
+            raise ValueError(f"{path}: {key} is missing")
+    for key, value in read.items():
+        if key not in known:
+            raise ValueError(f"{path}: {key} is unknown; a sheet has {', '.join(known)}")
+        if key not in WORDS:
+            _check(path, key, value)
+    for key, parts in PARTS[form].items():
+        for part in parts:
+            if part not in read[key]:
+                raise ValueError(f"{path}: {key}.{part} is missing")
+    return form(**read)
+
+
+PARTS = {
+    Sheet: {
+        "peak": ["float32"],
+        "vector": ["float32"],
+        "efficiency": ["memory", "matmul", "convolution", "attention"],
+        "link": ["pinned_in", "pinned_out", "pageable_in", "pageable_out", "latency"],
+        "peer": ["bandwidth", "staged", "latency"],
+    },
+    Host: {"peak": ["float32"], "first": ["context", "library", "kernel"]},
+}
+
+
+def _check(path: Path, key: str, value: object) -> None:
+    """Raise ValueError unless `value` is a positive figure, or a table of such."""
+    if isinstance(value, dict) and value:
+        for name, each in value.items():
+            _check(path, f"{key}.{name}", each)
+    elif type(value) not in (int, float) or not 0 < value < float("inf"):
+        raise ValueError(f"{path}: {key} is {value!r}, not a positive figure")
 
 
 @cache
 def find_sheet(name: str) -> Sheet:
     """The sheet of the card called `name`. Raises ValueError, naming those there are."""
-    for path in sorted(FOLDER.glob("*.json")):
-        read = json.loads(path.read_text(encoding="utf-8"))
-        if read["name"] == name and path.stem != "host":
-            return Sheet(**read)
-    raise ValueError(f"card={name!r}: no data sheet; there are {', '.join(sheet_names())}")
+    if name not in _sheets():
+        raise ValueError(f"card={name!r}: no data sheet; there are {', '.join(_sheets())}")
+    return _sheets()[name]
 
 
 @cache
 def sheet_names() -> list[str]:
     """The names of the cards that have a sheet."""
-    paths = sorted(FOLDER.glob("*.json"))
-    return [json.loads(path.read_text())["name"] for path in paths if path.stem != "host"]
+    return list(_sheets())
 
 
 @cache
 def host_sheet() -> Host:
     """The sheet of the host that all cards are modelled beside."""
-    return Host(**json.loads((FOLDER / "host.json").read_text(encoding="utf-8")))
+    return read_sheet(HOST, Host)
+
+
+@cache
+def _sheets() -> dict[str, Sheet]:
+    """Every card's sheet by name."""
+    sheets = [read_sheet(path) for path in sorted(FOLDER.glob("*.json")) if path != HOST]
+    return {sheet.name: sheet for sheet in sheets}

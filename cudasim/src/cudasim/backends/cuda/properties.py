@@ -21,7 +21,8 @@ class CudaProperties:
         self.uuid = gpu.uuid
         self.warp_size = 32
         self.max_threads_per_block = 1024
-        self.max_threads_per_multi_processor = 1024 if card.capability == (7, 5) else 2048
+        threads = {(7, 5): 1024, (8, 9): 1536}  # CUDA C++ Programming Guide, compute capabilities
+        self.max_threads_per_multi_processor = threads.get(card.capability, 2048)
         self.regs_per_multiprocessor = 65536
         self.shared_memory_per_block = 48 * 2**10
         shared = {(7, 0): 96, (7, 5): 64, (8, 0): 163, (9, 0): 227}.get(card.capability, 99)
