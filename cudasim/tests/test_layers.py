@@ -7,7 +7,7 @@ from programs import PACKAGE
 
 ORDER = (
     "device timing clock patching session dispatch patches backends config simulation "
-    "timeline startup ipython kernel survey bench __main__"
+    "timeline startup ipython kernel resnet published survey bench __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
 TYPES = {"cuda", "mps", "xpu"}

@@ -1,4 +1,4 @@
-"""`python -m cudasim [--gpus N] [--card NAME] [--device-type TYPE] script.py ...`.
+"""`python -m cudasim [--gpus N] [--card NAME] [--device-type TYPE] [--clock CLOCK] script.py`.
 
 Run a program on simulated GPUs.
 
@@ -33,8 +33,8 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, C
     """What the command line asks for: (module, full_traceback and program, what to simulate)."""
     parser = argparse.ArgumentParser(
         "python -m cudasim",
-        usage="%(prog)s [--gpus N] [--card NAME] [--device-type TYPE] [--force] "
-        "(script.py | -m module) [argument ...]",
+        usage="%(prog)s [--gpus N] [--card NAME] [--device-type TYPE] [--clock CLOCK] "
+        "[--force] (script.py | -m module) [argument ...]",
         description="Run a Python program on simulated GPUs.",
         epilog="'python -m cudasim.kernel' installs a Jupyter kernel that does the same.",
         allow_abbrev=False,
@@ -50,12 +50,14 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, C
         parser.error("name a script, or a module with -m")
     theirs = config.setting(config.TYPE) or DEFAULT.name
     number, card, type = options.gpus, options.card, options.device_type or theirs
+    clock = options.clock
     if type == theirs:  # what the environment says of another type is not meant here
         number = number or config.setting(config.GPUS)
         card = card or config.setting(config.CARD)
+        clock = clock or config.setting(config.CLOCK)
     try:
-        source = config.OPTIONS
-        wanted = config.parse(number or None, card or None, type, options.force, source)
+        asked = number or None, card or None, type, options.force, config.OPTIONS, clock or None
+        wanted = config.parse(*asked)
     except ValueError as error:
         parser.error(str(error))
     return options, wanted

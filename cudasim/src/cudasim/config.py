@@ -10,16 +10,20 @@ from pathlib import Path
 
 from cudasim.device.specs import Card, find_card
 from cudasim.device.types import DEFAULT, TYPES, DeviceType, find_type
+from cudasim.timing.sheets import find_sheet
 
 GPUS = "CUDASIM_GPUS"  # how many; the one that asks for a simulation
 CARD = "CUDASIM_CARD"  # which card; the type's usual one if it is not set
 TYPE = "CUDASIM_DEVICE_TYPE"  # what PyTorch calls them, cuda if it is not set
+CLOCK = "CUDASIM_CLOCK"  # modelled, or not set: times are the machine's own
 FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
 QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
 
 # What an error calls the number and the type: (number, type).
 ARGUMENTS, VARIABLES = ("gpus", "device_type"), (GPUS, TYPE)
 OPTIONS, LINE = ("--gpus", "--device-type"), ("GPUS", "--device-type")
+
+MODELLED = "modelled"  # the one clock besides the machine's
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -32,10 +36,17 @@ class Config:
     card: object
     type: DeviceType
     force: bool = False
+    clock: str | None = None
 
     def find_card(self) -> Card:
-        """The card. Raises ValueError, naming those there are."""
-        return find_card(self.card, self.type)
+        """The card. Raises ValueError, naming those there are.
+
+        Modelled time needs one with a data sheet; else those that have one are named.
+        """
+        card = find_card(self.card, self.type)
+        if self.clock is not None:
+            find_sheet(card.name)
+        return card
 
 
 def parse(
@@ -44,26 +55,33 @@ def parse(
     device_type: object = DEFAULT.name,
     force: bool = False,
     source: tuple[str, str] = ARGUMENTS,
+    clock: object = None,
 ) -> Config:
-    """What the values ask for; None is the usual number or card.
+    """What the values ask for; None is the usual number or card, and the machine's own clock.
 
     From elsewhere than a program (`source`) numbers come as text, and None is the usual type,
-    too. Raises ValueError for a number that makes no sense and for an unknown type.
+    too. Raises ValueError for a number that makes no sense and for an unknown type or
+    clock.
     """
     if source is not ARGUMENTS:
         device_type = DEFAULT.name if device_type is None else device_type
         if isinstance(gpus, str) and gpus.isascii() and gpus.isdigit():
             gpus = int(gpus)
     type = find_type(device_type, source[1])
+    if clock not in (None, MODELLED):
+        raise ValueError(
+            f"clock={clock!r}: unknown; choose {MODELLED!r}, or none for the machine's own"
+        )
     number = type.usual if gpus is None else type.check_number(gpus, source[0])
-    return Config(number, type.card if card is None else card, type, force)
+    return Config(number, type.card if card is None else card, type, force, clock)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the card and the device type, which all commands have."""
+    """Add the options for the card, the device type and the clock, which all commands have."""
     parser.add_argument("--card", metavar="NAME", help="which card (T4)")
     types = ", ".join(TYPES)
     parser.add_argument("--device-type", metavar="TYPE", help=f"one of {types} (cuda)")
+    parser.add_argument("--clock", metavar="CLOCK", help="modelled: times of the card's data sheet")
 
 
 def setting(name: str) -> str | None:
@@ -76,12 +94,15 @@ def from_environment() -> Config | None:
     number = setting(GPUS)
     if number is None:
         return None
-    return parse(number, setting(CARD), setting(TYPE), os.environ.get(FORCE) == "1", VARIABLES)
+    forced = os.environ.get(FORCE) == "1"
+    return parse(number, setting(CARD), setting(TYPE), forced, VARIABLES, setting(CLOCK))
 
 
 def to_environment(wanted: Config) -> dict[str, str]:
     """The variables with which `from_environment` finds what is `wanted`."""
     variables = {GPUS: str(wanted.gpus), CARD: str(wanted.card), TYPE: wanted.type.name}
+    if wanted.clock is not None or setting(CLOCK) is not None:
+        variables[CLOCK] = wanted.clock or ""
     return {**variables, FORCE: "1" if wanted.force else "0"}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from cudasim import config, simulation
 from cudasim.config import Config
 
-USAGE = "usage: %cudasim [GPUS] [--card NAME] [--device-type TYPE] [--force]"
+USAGE = "usage: %cudasim [GPUS] [--card NAME] [--device-type TYPE] [--clock CLOCK] [--force]"
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -24,7 +24,7 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def cudasim(line: str) -> None:
-    """`%cudasim [GPUS] [--card NAME] [--device-type TYPE] [--force]`: begin again with others.
+    """`%cudasim [GPUS] [--card NAME] [--device-type TYPE] [--clock CLOCK] [--force]`: begin again.
 
     Tensors on the GPUs of before are unusable. Bad input gets one line, and changes nothing.
     """
@@ -32,7 +32,8 @@ def cudasim(line: str) -> None:
         wanted = parse(line)
         wanted.find_card()
         simulation.disable()
-        simulation.enable(wanted.gpus, wanted.card, wanted.force, wanted.type.name)
+        type, clock = wanted.type.name, wanted.clock
+        simulation.enable(wanted.gpus, wanted.card, wanted.force, type, clock)
     except (ValueError, RuntimeError) as error:
         print(f"cudasim: {error}")
 
@@ -40,7 +41,7 @@ def cudasim(line: str) -> None:
 def parse(line: str) -> Config:
     """What `line` asks for. Raises ValueError if it says anything else."""
     words = shlex.split(line)
-    if words and words[-1] in ("--card", "--device-type"):
+    if words and words[-1] in ("--card", "--device-type", "--clock"):
         words.append("")  # an empty name, which is refused as any unknown one
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("gpus", nargs="?")
@@ -53,4 +54,4 @@ def parse(line: str) -> Config:
     if unknown:
         raise ValueError(f"{unknown[0]}: no such option; {USAGE}")
     asked = options.gpus, options.card, options.device_type, options.force
-    return config.parse(*asked, source=config.LINE)
+    return config.parse(*asked, source=config.LINE, clock=options.clock)

@@ -21,9 +21,12 @@ def spec(wanted: Config) -> dict:
     run = [sys.executable, "-m", "cudasim", "--gpus", str(gpus), "--card", wanted.card]
     if type is not DEFAULT:
         run += ["--device-type", type.name]
+    if wanted.clock is not None:
+        run += ["--clock", wanted.clock]
+    modelled = ", modelled time" if wanted.clock is not None else ""
     made = {
         "argv": [*run, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-        "display_name": f"Python ({gpus} simulated {type.word(gpus)})",
+        "display_name": f"Python ({gpus} simulated {type.word(gpus)}{modelled})",
         "language": "python",
         "metadata": {"debugger": True},
     }
@@ -40,6 +43,7 @@ def install(folder: Path, wanted: Config) -> Path:
     card, type = wanted.find_card().name, wanted.type
     parts = ["cudasim", type.name if type is not DEFAULT else "", str(wanted.gpus)]
     parts.append(card.lower().replace(" ", "-") if card != type.card else "")
+    parts.append(wanted.clock or "")
     home = folder / "kernels" / "-".join(filter(None, parts))
     home.mkdir(parents=True, exist_ok=True)
     text = json.dumps(spec(wanted), indent=2) + "\n"
@@ -66,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder = Path(jupyter_data_dir())
     try:
         asked = options.gpus, options.card, options.device_type
-        wanted = config.parse(*asked, source=config.OPTIONS)
+        wanted = config.parse(*asked, source=config.OPTIONS, clock=options.clock)
         home = install(folder, wanted)
     except (ValueError, OSError) as error:
         parser.error(str(error))

@@ -22,6 +22,7 @@ class ThreadState(threading.local):
 
     index = 0  # of its current GPU
     last_gpu: GPU | None = None  # of its last operation; None after one on the CPU
+    making: GPU | None = None  # for which a factory makes a tensor; only under a clock
     to_host = False  # while it moves a tensor to the CPU in sight of other dispatch modes
 
     def __init__(self) -> None:
@@ -50,10 +51,12 @@ class Session:
         self.patches = Patches()
         self.mode: TorchDispatchMode | None = None  # of the thread that began
         self.home: int | None = None  # the thread that began
-        self.inherited: tuple[int, str] | None = None  # requested by the environment
+        # What the environment requested: (number, card, clock).
+        self.inherited: tuple[int, str, str | None] | None = None
         self.factories: dict[Callable, Callable] = {}  # torch's own -> the one that replaces it
         self.autocast: Library | None = None  # the kernels that autocast has needed so far
         self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> taken
+        self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
         self.raw: dict[int, Allocation] = {}  # address -> what caching_allocator_alloc gave
         self.groups: dict[str, str] = {}  # name -> backend, of groups where gloo stands for NCCL
 

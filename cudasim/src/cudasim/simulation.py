@@ -15,9 +15,11 @@ from cudasim.backends.cuda import patch_cuda
 from cudasim.backends.mps import patch_mps
 from cudasim.backends.streams import patch_streams
 from cudasim.backends.xpu import patch_xpu
+from cudasim.clock.clock import Clock
 from cudasim.config import Config
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.autocast import patch_autocast
+from cudasim.dispatch.booking import forget
 from cudasim.dispatch.mode import mode_for
 from cudasim.patches.autograd import patch_autograd
 from cudasim.patches.classes import patch_classes
@@ -26,6 +28,7 @@ from cudasim.patches.factories import patch_factories
 from cudasim.patches.functional import patch_functional
 from cudasim.patches.optim import patch_optim
 from cudasim.patches.pinning import patch_pinning
+from cudasim.patches.readings import patch_readings
 from cudasim.patches.sharing import patch_sharing
 from cudasim.patches.sparse import patch_sparse
 from cudasim.patches.storage import patch_storage
@@ -33,6 +36,7 @@ from cudasim.patches.tensor import patch_tensor
 from cudasim.patches.threads import patch_threads
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.timing.sheets import find_sheet, host_sheet
 
 TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were tested
 
@@ -61,6 +65,7 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     patch_backend,
     patch_torchscript,  # after the functions that it lists
     patch_threads,
+    patch_readings,
 )
 
 _warned = False  # whether the warning below has been given in this process
@@ -76,19 +81,21 @@ def enable(
     card: str | None = None,
     force: bool = False,
     device_type: str = "cuda",
+    clock: str | None = None,
 ) -> None:
     """Let PyTorch see `gpus` simulated GPUs of the model `card`; one line says so.
 
     `device_type` is what PyTorch calls them: `cuda`, `mps` (Apple's; a machine has one) or `xpu`
-    (Intel's). None is the usual number and card: two T4 for `cuda`.
+    (Intel's). None is the usual number and card: two T4 for `cuda`. With `clock="modelled"`
+    times are those of the card's data sheet, the same on every run; None leaves the machine's.
 
     Does nothing, and says so, where as many real ones are there, unless `force`. Programs
     started from here on see the GPUs too: until `disable`, CUDASIM_GPUS and similar variables
-    are set. Raises ValueError for a number that makes no sense or an unknown card or type,
-    RuntimeError if a simulation is running or this process has used a real GPU.
+    are set. Raises ValueError for a number that makes no sense, an unknown card, type
+    or clock, and a card without a data sheet under a clock; RuntimeError if a simulation is running or this process has used a real GPU.
     """
     quiet = config.quiet()
-    line = begin(config.parse(gpus, card, device_type, force))
+    line = begin(config.parse(gpus, card, device_type, force, clock=clock))
     if line and not quiet:
         print(line)
 
@@ -102,7 +109,8 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
     """
     type, number, card = wanted.type, wanted.gpus, wanted.find_card()
     if is_enabled():
-        if session.inherited == (number, card.name):
+        had = session.inherited
+        if had and had[:2] == (number, card.name) and wanted.clock in (None, had[2]):
             return None
         raise RuntimeError("GPUs are simulated already; call cudasim.disable() first")
     real = getattr(torch, type.name).device_count()
@@ -115,21 +123,32 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
             "in a new process"
         )
     _warn_if_untested()
-    session.reset(type, [GPU(index, card) for index in range(number)])
+    gpus = [GPU(index, card, modelled=wanted.clock is not None) for index in range(number)]
+    session.reset(type, gpus, _clock(wanted, gpus))
     try:
         for patch in PATCHES:
             patch(session.patches)
         for name, value in config.for_children(wanted).items():
             session.patches.replace_item(os.environ, name, value)
-        mode = mode_for(type)()
+        mode = mode_for(type, session.clock)()
         mode.__enter__()
     except BaseException:
         _end()
         raise
     session.mode, session.home = mode, threading.get_ident()
-    session.inherited = (number, card.name) if inherited else None
+    session.inherited = (number, card.name, wanted.clock) if inherited else None
     said = f"{number} simulated {type.word(number)} ({card.name})"
+    said += ", times modelled" if wanted.clock else ""
     return f"cudasim: {said}; real values, computed on the CPU"
+
+
+def _clock(wanted: Config, gpus: list[GPU]) -> Clock | None:
+    """The virtual clock of a simulation of `gpus`, if one is wanted."""
+    if wanted.clock is None:
+        return None
+    forget()
+    sheet = find_sheet(wanted.find_card().name)
+    return Clock(sheet, host_sheet(), [str(gpu.device) for gpu in gpus])
 
 
 def _warn_if_untested() -> None:
@@ -173,10 +192,11 @@ def simulate(
     card: str | None = None,
     force: bool = False,
     device_type: str = "cuda",
+    clock: str | None = None,
 ) -> Iterator[None]:
     """Simulate GPUs for the length of a `with` block; the arguments are those of `enable`."""
     before = session.mode
-    enable(gpus, card, force, device_type)
+    enable(gpus, card, force, device_type, clock)
     try:
         yield
     finally:

@@ -32,8 +32,10 @@ def exchange_device(index: int) -> int:
 
 
 def wait(index: int | None = None) -> None:
-    """Wait for a GPU, which is never busy."""
-    session.gpu(index)
+    """Wait for a GPU, which is never busy but on a virtual clock."""
+    gpu = session.gpu(index)
+    if session.clock is not None:
+        session.clock.wait_until(session.clock.cards[gpu.index].end, "synchronize")
 
 
 def can_access_peer(index: int, peer: int) -> bool:

@@ -1,8 +1,9 @@
 """Streams and events of simulated GPUs.
 
 The CPU has computed every result by the time that an operation returns. So a stream is never
-busy, waiting takes no time, and an event is a reading of the host's clock. The rules, numbers
-and errors are those of c10/cuda/CUDAStream.cpp and ATen/cuda/CUDAEvent.h.
+busy, waiting takes no time, and an event is a reading of the host's clock; but where a virtual
+clock runs, they obey it. The rules, numbers and errors are those of c10/cuda/CUDAStream.cpp and
+ATen/cuda/CUDAEvent.h.
 """
 
 import ctypes
@@ -13,9 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cudasim.clock.clock import Stream as Line
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
+from cudasim.dispatch.waiting import complain
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -41,6 +44,13 @@ def new_id(index: int, priority: int, least: int, greatest: int) -> int:
     level = -max(min(priority, least), greatest)
     count = session.streams.setdefault((index, level), itertools.count())
     return next(count) % POOL << 5 | level + 1 << 1 | 1
+
+
+def timed_query(end: int) -> bool:
+    """Whether what ends at `end` is done; to ask takes time, so that who goes on asking gets on."""
+    clock = session.clock
+    clock.spend(clock.operation, "query")
+    return end <= clock.now
 
 
 def gpu_for(device: Any) -> GPU | None:
@@ -75,11 +85,21 @@ class Stream(_Stream):
         return self
 
     def query(self) -> bool:
-        """True: all submitted work is done."""
-        return True
+        """True if all submitted work is done: always, but on a virtual clock."""
+        if session.clock is None:
+            return True
+        return timed_query(self._line().end)
 
     def synchronize(self) -> None:
-        """Wait for nothing."""
+        """Wait for all submitted work, which is done but on a virtual clock."""
+        if session.sync_debug:
+            complain()
+        if session.clock is not None:
+            session.clock.wait_until(self._line().end, "synchronize")
+
+    def _line(self) -> Line:
+        """What the virtual clock knows of the stream."""
+        return session.clock.cards[self.device_index].stream(self.stream_id)
 
     def is_capturing(self) -> bool:
         """False: there are no CUDA graphs here."""
@@ -177,6 +197,7 @@ class Event(_Event):
         self = super().__new__(cls, "cpu")
         self._gpu = gpu
         self._timed, self._when, self._handle = enable_timing, None, 0
+        self._clock = session.clock
         return self
 
     @property
@@ -194,6 +215,7 @@ class Event(_Event):
 
         Raises RuntimeError, with CUDA's text, if the event was recorded on another GPU.
         """
+        self._check()
         gpu = session.current() if stream is None else session.gpu(stream.device_index)
         if self._when is not None and gpu is not self._gpu:
             raise RuntimeError(
@@ -202,30 +224,61 @@ class Event(_Event):
             )
         self._gpu = gpu
         self._handle = self._handle or next(_handles)
-        self._when = time.perf_counter_ns()
+        clock = session.clock
+        if clock is None:
+            self._when = time.perf_counter_ns()
+            return
+        stream_id = current_id(gpu.index) if stream is None else stream.stream_id
+        clock.spend(clock.operation, "record")
+        self._when = max(clock.now, clock.cards[gpu.index].stream(stream_id).end)
 
     def wait(self, stream: _Stream | None = None) -> None:
-        """Make later work in `stream` wait for the event, which has happened."""
+        """Make later work in `stream` wait for the event, which has happened but on a clock."""
+        self._check()
+        clock = session.clock
+        if clock is not None and self._when is not None:
+            index = session.current().index if stream is None else stream.device_index
+            stream_id = current_id(index) if stream is None else stream.stream_id
+            clock.spend(clock.operation, "wait")
+            clock.hold(index, stream_id, self._when)
 
     def query(self) -> bool:
-        """True: what was recorded has happened."""
-        return True
+        """True if what was recorded has happened: always, but on a virtual clock."""
+        self._check()
+        return session.clock is None or timed_query(self._when or 0)
 
     def synchronize(self) -> None:
-        """Wait for nothing."""
+        """Wait for the event, which has happened but on a virtual clock."""
+        self._check()
+        if session.clock is not None and self._when is not None:
+            session.clock.wait_until(self._when, "synchronize")
+
+    def _check(self) -> None:
+        """Raise RuntimeError if the event is of another simulation, whose times are over."""
+        if self._clock is not session.clock:
+            raise RuntimeError(
+                "this event was made in a simulation that has ended, or before modelled time "
+                "began; make and record it again"
+            )
 
     def elapsed_time(self, end_event: "Event") -> float:
-        """Milliseconds of the host's clock from this event to `end_event`.
+        """Milliseconds of the host's clock, or of the virtual one, from this event to `end_event`.
 
         Raises ValueError, with CUDA's text, unless both were made to be timed and recorded, and
-        CUDA's error if they were recorded on two GPUs.
+        CUDA's error if they were recorded on two GPUs. Raises RuntimeError unless both have
+        happened, and if one is of another simulation.
         """
+        self._check()
+        end_event._check()
         if not (self._timed and end_event._timed):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._when is None or end_event._when is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         if end_event._gpu is not self._gpu and (error := session.type.elapsed_between_devices()):
             raise error
+        clock = session.clock
+        if clock is not None and max(self._when, end_event._when) > clock.now:
+            raise RuntimeError("Both events must be completed before calculating elapsed time.")
         return (end_event._when - self._when) / 1e6
 
     def ipc_handle(self) -> bytes:

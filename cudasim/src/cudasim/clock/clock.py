@@ -16,6 +16,8 @@ EPOCH = 1_767_225_600 * SECOND  # what `time.time()` begins at: 2026-01-01, UTC
 READING = 100  # declared: what it costs the host to read a clock, from Python
 QUEUE = 1024  # kernels that a stream holds before the host has to wait; as CUDA's drivers do
 KEPT = 200_000  # spans; the oldest are dropped
+# Declared, in seconds: what is loaded the first time that a card is used, or work of a kind.
+FIRST = {"context": 0.2, "matmul": 0.05, "convolution": 0.2}
 GAPS = 64  # of an engine, that later work may yet fill
 
 IN, OUT = "in", "out"  # directions of a copy, seen from the card
@@ -197,27 +199,38 @@ class Clock:
         """Pass over `seconds` at once."""
         self.spend(nanoseconds(seconds), "sleep", "sleep")
 
-    def wait_until(self, end: int, name: str) -> None:
-        """Let the host wait for what a card finishes at `end`."""
-        thread = self.thread
-        self.spend(max(end - thread.now, 0) + self.wait, name, "wait")
+    def wait_until(self, end: int, name: Any) -> None:
+        """Let the host wait for what a card finishes at `end`; to ask is all, if it has."""
+        late = end - self.thread.now
+        self.spend(late + self.wait if late > 0 else self.operation, name, "wait")
 
     # Work of the cards
 
-    def kernel(self, card: int, stream: int, name: Any, duration: int) -> int:
-        """Launch a kernel; returns when it ends. One that takes more than the least fills the card.
+    def kernel(
+        self,
+        card: int,
+        stream: int,
+        name: Any,
+        duration: int,
+        kernels: int = 1,
+        kind: str = "other",
+        fills: bool | None = None,
+    ) -> int:
+        """Call an operation that launches `kernels`, `duration` in all; returns when they end.
 
-        The host must have spent what calling the operation costs.
+        Those that take more than the least fill the card, unless `fills` says otherwise.
         """
         thread, where = self.thread, self.cards[card]
+        self.load(card, kind)
         with self._lock:
             line = where.stream(stream)
             self._enter(thread, line)
             start = thread.now
-            thread.now = submitted = start + self.launch
+            thread.now = submitted = start + self.operation + self.launch * kernels
             self._keep(thread.lane, name, start, submitted, "operation")
-            ready = max(submitted, line.end)
-            if duration > self.floor:
+            ready = max(start + self.operation + self.launch, line.end)
+            ready = max(ready, submitted - duration)  # the last is launched before it ends
+            if duration > self.floor * kernels if fills is None else fills:
                 begin, end = where.compute.book(ready, duration)
             else:
                 begin, end = ready, ready + duration
@@ -226,20 +239,20 @@ class Clock:
             self._keep(line.lane, name, begin, end, "kernel")
         return end
 
-    def copy(
-        self, engines: list[tuple[int, str]], card: int, stream: int, duration: int, size: int
-    ) -> int:
-        """Submit a copy to a stream of `card`; returns when it ends.
+    def copy(self, engines: list[tuple[int, str]], stream: int, duration: int, size: int) -> int:
+        """Submit a copy of `size` bytes to a stream; returns when it ends.
 
         `engines` are the copy engines that it occupies: (card, direction) of one or, between
-        cards, of both.
+        cards, of both; the stream is that of the first card.
         """
-        thread = self.thread
+        thread, card = self.thread, engines[0][0]
+        for index, _ in engines:
+            self.load(index, "other")
         with self._lock:
             line = self.cards[card].stream(stream)
             self._enter(thread, line)
             start = thread.now
-            thread.now = submitted = start + self.launch
+            thread.now = submitted = start + self.operation + self.launch
             self._keep(thread.lane, "copy", start, submitted, "operation")
             used = [self.cards[index].copies[way] for index, way in engines]
             begin = max(submitted, line.end)
@@ -259,12 +272,21 @@ class Clock:
             self._keep(thread.lane, "a full queue", thread.now, line.queue[0], "wait")
             thread.now = line.queue[0]
 
-    def load(self, card: int, what: str, seconds: float) -> None:
-        """Let the host load `what` (context, libraries, kernels) the first time it is used."""
+    def hold(self, card: int, stream: int, until: int) -> None:
+        """Let later work of a stream begin at `until`, at the earliest."""
+        with self._lock:
+            line = self.cards[card].stream(stream)
+            line.end = max(line.end, until)
+
+    def load(self, card: int, kind: str) -> None:
+        """Let the host load what work of a `kind` needs, the first time that a card does it."""
         loaded = self.cards[card].loaded
-        if what not in loaded:
+        if kind in loaded:
+            return
+        for what in ("context", kind):
+            if what in FIRST and what not in loaded:
+                self.spend(nanoseconds(FIRST[what]), f"load {what}", "operation")
             loaded.add(what)
-            self.spend(nanoseconds(seconds), f"load {what}", "operation")
 
     # Spans
 

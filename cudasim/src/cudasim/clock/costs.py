@@ -334,6 +334,24 @@ def attention(products: int, first: int) -> Rule:
     return rule
 
 
+def softmax(args: tuple, kwargs: dict, out: Any) -> Work:
+    """Read once where a row fits into a processor, else thrice: maximum, sum, result.
+
+    Source: PyTorch, ATen/native/cuda/SoftMax.cu; 48 KiB are what every processor has.
+    """
+    x, dim = args[0], args[1] if len(args) > 1 else kwargs["dim"]
+    row = x.shape[dim] * x.element_size() if x.dim() else 0
+    size = float((3 if row > 48 * 2**10 else 1) * size_of(x) + _written(out))
+    return Work("reduction", 10.0 * x.numel(), size, _precision(x))
+
+
+def batch_norm(args: tuple, kwargs: dict, out: Any) -> Work:
+    """The input read for its mean and variance where they are not given, then once more."""
+    x, training = args[0], any(each is True for each in args[3:])
+    size = float((2 if training else 1) * size_of(x) + _written(out))
+    return Work("reduction", 8.0 * x.numel(), size, _precision(x), 2 if training else 1)
+
+
 # Rules with parameters: functions that make a rule.
 
 
@@ -452,14 +470,16 @@ TABLE: dict[str, Rule] = {
         reduction(2, 2): "norm linalg_vector_norm var std var_mean std_mean native_norm median "
         "mode kthvalue binary_cross_entropy _cdist_forward dist nanmedian histc bincount "
         "nonzero nonzero_static masked_select equal multinomial",
-        reduction(10): "softmax _softmax log_softmax _log_softmax logsumexp "
-        "_softmax_backward_data _log_softmax_backward_data _masked_softmax _safe_softmax",
+        softmax: "softmax _softmax log_softmax _log_softmax _safe_softmax",
+        reduction(
+            10
+        ): "logsumexp _softmax_backward_data _log_softmax_backward_data _masked_softmax",
         reduction(2, 2, 2): "cumsum cumprod logcumsumexp cummax cummin topk",
         reduction(8): "native_layer_norm rms_norm _fused_rms_norm",
         reduction(12, 2): "native_layer_norm_backward _fused_rms_norm_backward",
-        reduction(8, 2, 2): "native_batch_norm cudnn_batch_norm _native_batch_norm_legit "
-        "_batch_norm_with_update _batch_norm_no_update native_group_norm "
-        "_native_batch_norm_legit_no_training",
+        batch_norm: "native_batch_norm cudnn_batch_norm _native_batch_norm_legit "
+        "_native_batch_norm_legit_no_training _batch_norm_no_update",
+        reduction(8, 2, 2): "_batch_norm_with_update native_group_norm",
         reduction(12, 2, 2): "native_batch_norm_backward cudnn_batch_norm_backward "
         "batch_norm_backward native_group_norm_backward",
         reduction(4): "max_pool2d_with_indices max_pool3d_with_indices max_pool2d avg_pool2d "

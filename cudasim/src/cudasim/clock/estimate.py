@@ -6,7 +6,7 @@ from typing import Any
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudasim.clock.costs import waits, work_of
-from cudasim.timing.formulas import kernel_seconds
+from cudasim.timing.formulas import Work, kernel_seconds
 from cudasim.timing.sheets import Host, Sheet, find_sheet, host_sheet
 
 
@@ -14,7 +14,7 @@ class Estimate(TorchDispatchMode):
     """Adds up, on one stream, what the operations inside take; `seconds` is the total.
 
     The host goes on after each launch, the card works one kernel after the other, and the
-    total is the later of both.
+    total is the later of both. `works` holds what was booked.
     """
 
     def __init__(self, sheet: Sheet, host: Host) -> None:
@@ -23,7 +23,7 @@ class Estimate(TorchDispatchMode):
         self.sheet, self.host = sheet, host
         self.now = 0.0  # of the host, in seconds
         self.end = 0.0  # of the last kernel
-        self.kernels = 0
+        self.works: list[Work] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -40,10 +40,15 @@ class Estimate(TorchDispatchMode):
         if work is not None:
             self.now += self.sheet.launch * work.kernels
             self.end = max(self.end, self.now) + kernel_seconds(work, self.sheet)
-            self.kernels += work.kernels
+            self.works.append(work)
         if waits(func, args):
             self.now = max(self.now, self.end) + self.sheet.wait
         return out
+
+    @property
+    def busy(self) -> float:
+        """Seconds that the card works."""
+        return sum(kernel_seconds(work, self.sheet) for work in self.works)
 
     @property
     def seconds(self) -> float:

@@ -14,10 +14,10 @@ _NAMESPACE = uuid.UUID("b6f5c1a0-0000-4000-8000-c0da51000000")  # of the cards' 
 class GPU:
     """One simulated GPU: a card, an index, its memory and its random numbers."""
 
-    def __init__(self, index: int, card: Card) -> None:
-        """GPU number `index`, a `card`, with nothing in its memory."""
+    def __init__(self, index: int, card: Card, modelled: bool = False) -> None:
+        """GPU number `index`, a `card`, with nothing in its memory; its times may be modelled."""
         self.index, self.card, self.type = index, card, card.type
-        self.name = f"Simulated GPU ({card.name})"
+        self.name = f"Simulated GPU ({card.name}{', modelled time' if modelled else ''})"
         self.device = torch.device(card.type.name, index)
         self.uuid = uuid.uuid5(_NAMESPACE, f"{card.name} {index}")  # the same on every run
         self.alive = True  # until its simulation ends; tensors on it may live longer

@@ -7,8 +7,10 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cudasim.clock.clock import Clock
 from cudasim.device.types import DeviceType
 from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.booking import book
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.placement import make_on, run
 from cudasim.dispatch.rules import RULES
@@ -57,8 +59,24 @@ class CheckedMode(DeviceMode):
         return out
 
 
-def mode_for(type: DeviceType) -> type[DeviceMode]:
-    """The mode in which operations on devices of that `type` run."""
+class TimedMode(DeviceMode):
+    """The same under a virtual clock."""
+
+    def __torch_dispatch__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Run `func`, and book what it costs."""
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        if out is NotImplemented or any(issubclass(kind, FakeTensor) for kind in types):
+            return out
+        book(func, args, kwargs or {}, out)
+        return out
+
+
+def mode_for(type: DeviceType, clock: Clock | None = None) -> type[DeviceMode]:
+    """The mode in which operations on devices of that `type` run, timed by `clock`."""
+    if clock is not None:  # all cards that have a data sheet have every dtype
+        return TimedMode
     return CheckedMode if type.missing else DeviceMode
 
 

@@ -11,6 +11,7 @@ from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.placement import make_on, run, settle
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, recount, storage_of
+from cudasim.dispatch.waiting import WAITS, complain, waits, watch_copy
 from cudasim.session import session
 
 aten = torch.ops.aten
@@ -40,8 +41,11 @@ def to_copy(func: Callable, args: tuple, kwargs: dict) -> Any:
     """A copy on another device. C++ too says `cpu`, of which it believes every tensor to be."""
     device = kwargs.get("device")
     if device is not None and device.type == session.type.name:
-        return make_on(resolve(device), func, args, kwargs)
+        gpu = resolve(device)
+        watch_copy(gpu_of(args[0]), gpu, kwargs.get("non_blocking", False))
+        return make_on(gpu, func, args, kwargs)
     if session.thread.to_host:
+        watch_copy(gpu_of(args[0]), None, kwargs.get("non_blocking", False))
         return put(func(*args, **kwargs), None)
     return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))  # in vmap, a number
 
@@ -64,6 +68,8 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
     if gpu is None and is_scratch(target):
         gpu = gpu_of(source)
         put(target, gpu)
+    if session.sync_debug:
+        watch_copy(gpu_of(source), gpu, args[2] if len(args) > 2 else kwargs.get("non_blocking"))
     session.thread.last_gpu = gpu
     return func(*args, **kwargs)
 
@@ -183,3 +189,22 @@ for _name in dir(torch):  # torch.ops.aten lists only what has been used
         for _overload in getattr(aten, _name).overloads():
             RULES[getattr(getattr(aten, _name), _overload)] = _foreach
 RULES[aten._foreach_copy_.default] = _plain  # crosses devices, as `copy_` does
+
+
+def _general(func: Callable, args: tuple, kwargs: dict) -> Any:
+    return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
+
+
+def _watched(inner: Callable) -> Callable:
+    """The rule `inner`, which tells of a wait for the GPU before it begins, if that is wanted."""
+
+    def watched(func: Callable, args: tuple, kwargs: dict) -> Any:
+        if session.sync_debug and waits(func, args, kwargs):
+            complain()
+        return inner(func, args, kwargs)
+
+    return watched
+
+
+for _func in WAITS:
+    RULES[_func] = _watched(RULES.get(_func, _general))

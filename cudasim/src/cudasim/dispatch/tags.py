@@ -11,6 +11,7 @@ from torch.overrides import has_torch_function_unary
 from cudasim.device.gpu import GPU, Allocation
 
 TAG = "_cudasim"
+PINNED = "_cudasim_pinned"  # the mark of a storage in pinned memory of the host
 CPU = torch.device("cpu")
 
 

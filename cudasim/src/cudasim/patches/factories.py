@@ -10,8 +10,10 @@ from torch.utils import _device
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
+from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
 from cudasim.dispatch.tags import TAG, gpu_of, put, storage_of
+from cudasim.dispatch.waiting import watch_copy
 from cudasim.patches.pinning import pinned
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -29,6 +31,7 @@ UNSEEN = ("new", "new_tensor")  # C++ makes them where no dispatch mode sees it
 HOMELESS = ((torch.linalg, "matrix_rank"),)
 RANDOM = ("rand", "randint", "randn", "randperm")
 SHARING = ("asarray", "as_tensor")  # may return their argument, or share its memory
+CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has
 
 DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_subclass`
 
@@ -116,7 +119,7 @@ def _maker(original: Callable, name: str) -> Callable:
         if name in RANDOM:
             kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
         made = _allocating(original, gpu, args, kwargs)
-        return put(made.clone() if name in SHARING else made, gpu)
+        return _sent(made.clone() if name in SHARING else made, gpu, name)
 
     return make
 
@@ -145,13 +148,25 @@ def _like(original: Callable) -> Callable:
                 "passed"
             )
         kwargs["device"] = "cpu"
-        return put(_allocating(original, gpu, (self, *args), kwargs), gpu)
+        return _sent(_allocating(original, gpu, (self, *args), kwargs), gpu, original.__name__)
 
     return make
 
 
+def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
+    """What a factory made for `gpu`: numbers from Python or NumPy are copied there."""
+    if name in CONVERTERS and gpu is not None:
+        watch_copy(None, gpu, non_blocking=False)
+        if session.clock is not None:
+            book_copy(made, made, None, gpu, non_blocking=False)
+    return put(made, gpu)
+
+
 def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) -> Tensor:
     """Call `original`; a refusal of the host's memory is one of the simulated GPU's."""
+    thread = session.thread
+    if session.clock is not None:
+        thread.making = None if original.__name__ in CONVERTERS else gpu
     try:
         return original(*args, **kwargs)
     except RuntimeError as error:
@@ -159,6 +174,9 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
         if gpu is None or "DefaultCPUAllocator:" not in words or "bytes." not in words:
             raise
         size = int(words[words.index("bytes.") - 1])
+    finally:
+        if session.clock is not None:
+            thread.making = None
     Allocation(gpu, size)  # raises, with CUDA's text, if it is more than the card has
     raise MemoryError(f"the host cannot hold the {size} bytes that the simulated {gpu.device} can")
 

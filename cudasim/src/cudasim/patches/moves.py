@@ -7,8 +7,10 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.device.gpu import GPU
+from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, resolve
-from cudasim.dispatch.tags import CPU, gpu_of, put
+from cudasim.dispatch.tags import CPU, PINNED, gpu_of, put, storage_of
+from cudasim.dispatch.waiting import watch_copy
 from cudasim.session import session
 
 STAY = object()  # no device was named
@@ -64,9 +66,17 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
         or type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
     ):
         return _duplicate_in_sight(source, gpu, options)
+    here, non_blocking = gpu_of(source), options.get("non_blocking", False)
+    watch_copy(here, gpu, non_blocking)
     with torch._C._DisableTorchDispatch():
         copy = torch.ops.aten._to_copy.default(source.detach(), **options)
-    return put(copy, gpu)
+    put(copy, gpu)
+    if non_blocking and gpu is None and session.type.pins_copies:
+        if copy.layout is torch.strided:
+            setattr(storage_of(copy), PINNED, True)  # as TensorConversions.cpp has it
+    if session.clock is not None:
+        book_copy(source, copy, here, gpu, non_blocking)
+    return copy
 
 
 def _duplicate_in_sight(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
@@ -140,7 +150,7 @@ def make_to(original: Any) -> Any:
             return original(self, *args, **kwargs)
         if target is STAY or target is gpu_of(self):
             return original(self, **options) if options else self
-        copying = {name: options[name] for name in ("dtype", "memory_format") if name in options}
+        copying = {name: value for name, value in options.items() if name != "copy"}
         return copy_to(self, target, copying)
 
     return to
@@ -161,7 +171,8 @@ def make_move(type: str, original: Any) -> Any:
             )
         if device is not None and not isinstance(resolve(device), GPU):
             return original(self, device, non_blocking)  # refuses it in torch's words
-        return self.to(type if device is None else device, memory_format=memory_format)
+        place = type if device is None else device
+        return self.to(place, non_blocking=non_blocking, memory_format=memory_format)
 
     move.__name__ = type
     return move

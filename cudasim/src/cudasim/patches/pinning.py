@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from cudasim.dispatch.tags import gpu_of, storage_of
+from cudasim.dispatch.tags import PINNED, gpu_of, storage_of
 from cudasim.patching import Patches
-
-MARK = "_cudasim_pinned"
 
 
 def patch_pinning(patches: Patches) -> None:
@@ -29,7 +27,7 @@ def pinned(tensor: Tensor) -> Tensor:
     """
     if gpu_of(tensor) is not None:
         raise RuntimeError("Only dense CPU tensors can be pinned")
-    setattr(storage_of(tensor), MARK, True)
+    setattr(storage_of(tensor), PINNED, True)
     return tensor
 
 
@@ -51,4 +49,4 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
     """`Tensor.is_pinned`: True for a tensor in pinned memory."""
     if has_torch_function_unary(self):
         return handle_torch_function(is_pinned, (self,), self, device)
-    return self.layout is torch.strided and getattr(storage_of(self), MARK, False)
+    return self.layout is torch.strided and getattr(storage_of(self), PINNED, False)

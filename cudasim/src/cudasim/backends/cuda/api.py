@@ -12,8 +12,10 @@ from cudasim.backends.cuda.legacy import LegacyType, Markers
 from cudasim.backends.cuda.properties import CudaProperties
 from cudasim.backends.cuda.streams import patch_cuda_streams
 from cudasim.backends.memory import free_and_total
+from cudasim.backends.streams import current_id
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import cuda as runtime
+from cudasim.dispatch.waiting import ERROR, WARN
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -65,8 +67,15 @@ def host_stats() -> dict[str, Any]:
 
 
 def sleep(cycles: int) -> None:
-    """Be busy for `cycles` of a clock of 1 GHz; the host waits, as nothing runs aside."""
-    time.sleep(cycles / 1e9)
+    """Be busy for `cycles` of a clock of 1 GHz; the host waits, as nothing runs aside.
+
+    On a virtual clock the current stream is busy, and the host goes on.
+    """
+    if session.clock is None:
+        time.sleep(cycles / 1e9)
+        return
+    gpu = session.current()
+    session.clock.kernel(gpu.index, current_id(gpu.index), "sleep", int(cycles), fills=False)
 
 
 def raw_allocate(size: int, stream: int) -> int:
@@ -82,10 +91,19 @@ def raw_delete(address: int) -> None:
         raise RuntimeError(f"invalid device pointer: {address:#x}")
 
 
+def set_sync_debug_mode(mode: int) -> None:
+    """Warn of operations that wait for a GPU (1), refuse them (2), or say nothing (0).
+
+    Raises ValueError for another number.
+    """
+    if mode not in (0, WARN, ERROR):
+        raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
+    session.sync_debug = mode
+
+
 class Switches:
     """Settings that torch reads back and that change nothing here."""
 
-    sync_debug_mode = 0
     caching = True
     benchmark_limit = 10
 
@@ -101,8 +119,8 @@ def bindings(switches: Switches) -> dict[str, Callable]:
         "_cuda_sleep": sleep,
         "_cuda_getCurrentBlasHandle": lambda: 0,
         "_cuda_getCurrentSolverHandle": lambda: 0,
-        "_cuda_get_sync_debug_mode": lambda: switches.sync_debug_mode,
-        "_cuda_set_sync_debug_mode": lambda mode: setattr(switches, "sync_debug_mode", mode),
+        "_cuda_get_sync_debug_mode": lambda: session.sync_debug,
+        "_cuda_set_sync_debug_mode": set_sync_debug_mode,
         "_cuda_get_cudnn_benchmark_limit": lambda: switches.benchmark_limit,
         "_cuda_set_cudnn_benchmark_limit": lambda limit: setattr(
             switches, "benchmark_limit", limit

@@ -26,6 +26,7 @@ class DeviceType:
     memory_in_use = memory_advice = ""  # sentences in the error of a card that is full
     kernel_suffix: str | None = None  # what replaces `cpu` in names of kernels, where it is known
     has_cudnn = False
+    pins_copies = False  # what goes to the CPU with `non_blocking` goes to pinned memory
     has_slow_convolution = True  # a kernel of that name, which errors name
     decomposes_recurrent_layers = True  # into operators, after it has compared devices itself
     casts_sums = False  # autocast casts what others compute with `dtype=torch.float32`

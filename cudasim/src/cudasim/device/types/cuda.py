@@ -49,7 +49,7 @@ class CUDA(DeviceType):
         "for Memory Management  "
         "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
     )
-    has_cudnn = True
+    has_cudnn = pins_copies = True
 
     def word(self, number: int) -> str:
         """What `number` of them are called: `GPUs`."""

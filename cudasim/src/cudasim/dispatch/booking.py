@@ -1,0 +1,196 @@
+"""What each operation costs on the virtual clock, told after the CPU has computed its result.
+
+Costs depend on shapes, types and layouts alone, so they are found once for each combination.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from cudasim.clock.clock import IN, OUT, Clock, nanoseconds
+from cudasim.clock.costs import work_of
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.tags import PINNED, SCRATCH, TAG, storage_of
+from cudasim.dispatch.waiting import WAITS, waits
+from cudasim.session import session
+from cudasim.timing.formulas import Work, copy_seconds, host_seconds, kernel_seconds
+
+aten = torch.ops.aten
+NUMBER = 8  # bytes that are read back to the host by what waits
+PLANS = 10_000  # combinations that are remembered
+
+# What autograd and Python add to an operation's result without calling the card.
+ITEM = aten._local_scalar_dense.default
+COPIES = (aten.copy_.default, aten._to_copy.default)
+
+
+class Plan(NamedTuple):
+    """What one combination of operation, shapes and types costs, in nanoseconds."""
+
+    host: int  # of the host's own time, where the CPU computes
+    card: int | None  # of a card's; None for a view or a question, which no card sees
+    kernels: int
+    kind: str
+
+
+_plans: dict[tuple, Plan] = {}
+
+
+def forget() -> None:
+    """Forget all plans: another card has others."""
+    _plans.clear()
+
+
+def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
+    """Book what `func` did with these arguments, and the wait for it if the host waits."""
+    clock = session.clock
+    gpu = session.thread.making or _gpu_among((*args, *kwargs.values(), out))
+    if func in COPIES and _book_crossing(func, args, kwargs, out):
+        return
+    if gpu is None:
+        clock.spend(clock.operation + _plan(clock, func, args, kwargs, out).host, func)
+        return
+    if func is ITEM:
+        _read_back(clock, gpu, func)
+        return
+    plan = _plan(clock, func, args, kwargs, out)
+    if plan.card is None:
+        clock.spend(clock.operation, func)
+        return
+    clock.kernel(gpu.index, stream_on(gpu), func, plan.card, plan.kernels, plan.kind)
+    if func in WAITS and waits(func, args, kwargs):
+        _read_back(clock, gpu, func)
+
+
+def stream_on(gpu: GPU) -> int:
+    """The id of the stream that is current on `gpu` in this thread."""
+    return session.thread.streams.get(gpu.index, 0)
+
+
+def _gpu_among(values: tuple) -> GPU | None:
+    """The GPU of the first tensor on one; None if all are on the CPU."""
+    for value in values:
+        if isinstance(value, Tensor):
+            tag = getattr(storage_of(value), TAG, None)
+            if tag is not None and tag is not SCRATCH:
+                return tag.gpu
+        elif isinstance(value, list | tuple) and (found := _gpu_among(tuple(value))):
+            return found
+    return None
+
+
+def _read_back(clock: Clock, gpu: GPU, name: Any) -> None:
+    """A number travels to the host, which waits for it."""
+    seconds = copy_seconds(NUMBER, clock.sheet, "pageable")
+    stream = stream_on(gpu)
+    end = clock.copy([(gpu.index, OUT)], stream, nanoseconds(seconds), NUMBER)
+    clock.wait_until(end, name)
+
+
+# Copies
+
+
+def _book_crossing(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
+    """Book a copy between devices; False if it is none."""
+    if func is aten.copy_.default:
+        target, source = args[0], args[1]
+        non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
+    else:
+        target, source = out, args[0]
+        non_blocking = kwargs.get("non_blocking", False)
+    here, there = _gpu_among((source,)), _gpu_among((target,))
+    if here is there:
+        return False
+    book_copy(source, target, here, there, non_blocking)
+    return True
+
+
+def book_copy(
+    source: Tensor, target: Tensor, here: GPU | None, there: GPU | None, non_blocking: bool
+) -> None:
+    """Book a copy of `source`, on GPU `here`, to `target`, on GPU `there`; None is the host.
+
+    Numbers of another type or layout are first made such where they are.
+    """
+    clock = session.clock
+    size = target.numel() * target.element_size()
+    if source.dtype is not target.dtype or not _same_layout(source, target):
+        _convert(clock, source, size, here)
+    if here is not None and there is not None:
+        seconds = copy_seconds(size, clock.sheet, "peer")
+        engines = [(here.index, OUT), (there.index, IN)]
+        clock.hold(
+            here.index, stream_on(here), clock.cards[there.index].stream(stream_on(there)).end
+        )
+        end = clock.copy(engines, stream_on(here), nanoseconds(seconds), size)
+        clock.hold(there.index, stream_on(there), end)
+        return
+    host, gpu, way = (source, there, IN) if here is None else (target, here, OUT)
+    pinned = hasattr(storage_of(host), PINNED)
+    seconds = copy_seconds(size, clock.sheet, "pinned" if pinned else "pageable")
+    end = clock.copy([(gpu.index, way)], stream_on(gpu), nanoseconds(seconds), size)
+    if not (pinned and non_blocking):
+        clock.wait_until(end, "copy")
+
+
+def _same_layout(source: Tensor, target: Tensor) -> bool:
+    if source.layout is not torch.strided or target.layout is not torch.strided:
+        return True
+    return source.stride() == target.stride() or (source.is_contiguous() and target.is_contiguous())
+
+
+def _convert(clock: Clock, source: Tensor, size: int, gpu: GPU | None) -> None:
+    work = Work("copy", 0.0, float(source.numel() * source.element_size() + size))
+    if gpu is None:
+        clock.spend(nanoseconds(host_seconds(work, clock.host)), "convert")
+    else:
+        duration = nanoseconds(kernel_seconds(work, clock.sheet))
+        clock.kernel(gpu.index, stream_on(gpu), "convert", duration, 1, "copy")
+
+
+# Plans
+
+
+def _plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
+    key = [func]
+    _describe(args, key)
+    if kwargs:
+        _describe(kwargs.values(), key)
+    _describe((out,), key)
+    key = tuple(key)
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= PLANS:
+            _plans.clear()
+        plan = _plans[key] = _make_plan(clock, func, args, kwargs, out)
+    return plan
+
+
+def _describe(values: Any, key: list) -> None:
+    """Add to `key` what the cost may depend on; the values of floats are not among it."""
+    for value in values:
+        if isinstance(value, Tensor):
+            key.append(value.shape)
+            key.append(value.dtype)
+            if value.layout is torch.strided:
+                key.append(value.stride())
+        elif isinstance(value, list | tuple):
+            key.append(len(value))
+            _describe(value, key)
+        elif value is None or type(value) in (int, bool, str, torch.dtype):
+            key.append(value)
+
+
+def _make_plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
+    work = None if _is_meta(out) else work_of(func, args, kwargs, out)
+    if work is None:
+        return Plan(0, None, 0, "other")
+    host = nanoseconds(host_seconds(work, clock.host))
+    card = nanoseconds(kernel_seconds(work, clock.sheet))
+    return Plan(host, card, work.kernels, work.kind)
+
+
+def _is_meta(out: Any) -> bool:
+    return isinstance(out, Tensor) and out.is_meta

@@ -1,0 +1,111 @@
+"""What makes the host wait for a GPU, and `torch.cuda.set_sync_debug_mode`, which tells of it.
+
+Which operations do follows PyTorch: they read a number or a size back from the GPU, or copy
+without `non_blocking` (`warn_or_error_on_sync` in c10/cuda/CUDAFunctions.h and its callers).
+"""
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.tags import gpu_of
+from cudasim.session import session
+
+WARN, ERROR = 1, 2  # modes; 0 is silent
+WORDS = "called a synchronizing CUDA operation"
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+aten = torch.ops.aten
+
+
+def _always(args: tuple, kwargs: dict) -> bool:
+    return gpu_of(args[0]) is not None
+
+
+def _by_mask(args: tuple, kwargs: dict) -> bool:
+    """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU."""
+    home = gpu_of(args[0])
+    if home is None:
+        return False
+    for index in args[1]:
+        if isinstance(index, Tensor):
+            masks = index.dtype in (torch.bool, torch.uint8)
+            if masks is (gpu_of(index) is not None):
+                return True
+    return False
+
+
+def _by_mask_unless_filled(args: tuple, kwargs: dict) -> bool:
+    """As `_by_mask`; one number of the CPU under a mask needs no count (`masked_fill`)."""
+    masks = [index for index in args[1] if isinstance(index, Tensor)]
+    value = args[2] if len(args) > 2 else kwargs["values"]
+    if len(masks) == 1 and masks[0].dtype in (torch.bool, torch.uint8):
+        if value.numel() == 1 and gpu_of(value) is None:
+            return False
+    return _by_mask(args, kwargs)
+
+
+def _by_unknown_size(args: tuple, kwargs: dict) -> bool:
+    return kwargs.get("output_size") is None and _always(args, kwargs)
+
+
+WAITS: dict[Callable, Callable[[tuple, dict], bool]] = {
+    **dict.fromkeys(
+        (
+            aten._local_scalar_dense.default,
+            aten.nonzero.default,
+            aten.masked_select.default,
+            aten.equal.default,
+            aten.bincount.default,
+            aten._unique.default,
+            aten._unique2.default,
+            aten.unique_dim.default,
+            aten.unique_consecutive.default,
+            aten.unique_dim_consecutive.default,
+            aten._linalg_check_errors.default,
+        ),
+        _always,
+    ),
+    aten.index.Tensor: _by_mask,
+    aten._unsafe_index.Tensor: _by_mask,
+    **dict.fromkeys(
+        (
+            aten.index_put.default,
+            aten.index_put_.default,
+            aten._index_put_impl_.default,
+            aten._unsafe_index_put.default,
+        ),
+        _by_mask_unless_filled,
+    ),
+    aten.repeat_interleave.Tensor: _by_unknown_size,
+}
+
+
+def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
+    """Whether the host waits for the GPU within `func`, with these arguments."""
+    found = WAITS.get(func)
+    return found is not None and found(args, kwargs)
+
+
+def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> None:
+    """Tell of a copy between host and GPU for which the host waits, if that is wanted."""
+    if session.sync_debug and not non_blocking and (source is None) is not (target is None):
+        complain()
+
+
+def complain() -> None:
+    """Warn of an operation that waits, or refuse it, as `set_sync_debug_mode` says.
+
+    Raises RuntimeError with PyTorch's words.
+    """
+    if session.sync_debug == ERROR:
+        raise RuntimeError(WORDS)
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(WORDS, UserWarning, stacklevel=level)

@@ -1,0 +1,129 @@
+"""What a program reads of the time while a virtual clock runs.
+
+Only the program's own code reads modelled time. Python's library and installed packages keep the
+machine's: event loops, kernels and test runners could not work without it. A few of them measure
+time for the program, and are LISTED.
+"""
+
+import resource
+import sys
+import sysconfig
+import time
+import timeit
+from collections.abc import Callable
+from functools import cache
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from cudasim.clock.clock import EPOCH, SECOND
+from cudasim.patching import Patches
+from cudasim.session import session
+
+# Of Python's library and of installed packages, the files that measure time for the program.
+LISTED = (
+    "/timeit.py",
+    "/torch/utils/benchmark/utils/timer.py",
+    "/IPython/core/magics/execution.py",
+    "/IPython/utils/timing.py",
+    "/d2l/torch.py",
+)
+LOOP = 20  # declared: nanoseconds of the host for one turn of timeit's loop
+LOOPS = ("<timeit-src>", "<magic-timeit>")  # where timeit and IPython run a statement
+LONGEST = 2**63 / SECOND  # seconds that Python can sleep
+
+_OURS = Path(__file__).resolve().parents[1]
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def patch_readings(patches: Patches) -> None:
+    """Replace the clocks of `time` and `timeit`, if the simulation has a clock of its own."""
+    if session.clock is None:
+        return
+    for name in ("perf_counter", "monotonic"):
+        patches.replace(time, name, make_reading(getattr(time, name), seconds))
+        in_ns = f"{name}_ns"
+        patches.replace(time, in_ns, make_reading(getattr(time, in_ns), nanoseconds))
+    patches.replace(time, "time", make_reading(time.time, seconds, EPOCH))
+    patches.replace(time, "time_ns", make_reading(time.time_ns, nanoseconds, EPOCH))
+    patches.replace(time, "sleep", make_sleep(time.sleep))
+    patches.replace(resource, "getrusage", make_usage(resource.getrusage))
+    default = timeit.default_timer
+    patches.replace(timeit, "default_timer", time.perf_counter)
+    for function in (timeit.Timer.__init__, timeit.timeit, timeit.repeat):
+        _replace_default(patches, function, default, time.perf_counter)
+
+
+def _replace_default(patches: Patches, function: Any, before: object, now: object) -> None:
+    """Give the arguments of `function` that have the default `before` another one."""
+    own = function.__defaults__
+    function.__defaults__ = tuple(now if each is before else each for each in own)
+    patches.finally_do(lambda: setattr(function, "__defaults__", own))
+
+
+def seconds(when: int) -> float:
+    """Nanoseconds as seconds."""
+    return when / SECOND
+
+
+def nanoseconds(when: int) -> int:
+    """Nanoseconds as they are."""
+    return when
+
+
+def make_reading(original: Callable, unit: Callable[[int], Any], begin: int = 0) -> Callable:
+    """A clock of the module `time`, which begins at `begin` nanoseconds where it is modelled."""
+
+    def read() -> Any:
+        frame = sys._getframe(1)
+        if session.clock is None or not measures(frame.f_code.co_filename):
+            return original()
+        when = begin + session.clock.read()
+        if frame.f_code.co_filename.endswith(LISTED):  # torch's timer is called by a loop
+            frame = frame.f_back or frame
+        if frame.f_code.co_filename in LOOPS:
+            turns = frame.f_locals["_it"].__length_hint__()  # none are left at the second reading
+            session.clock.spend(turns * LOOP, "loop")
+        return unit(when)
+
+    read.__name__ = read.__qualname__ = original.__name__
+    return read
+
+
+def make_sleep(original: Callable) -> Callable:
+    """`time.sleep`: on a virtual clock the time passes at once, and other threads get a turn."""
+
+    def sleep(secs: Any, /) -> None:
+        own = session.clock is not None and measures(sys._getframe(1).f_code.co_filename)
+        if own and isinstance(secs, Real) and 0 <= secs < LONGEST:
+            session.clock.sleep(secs)
+            secs = 0
+        original(secs)  # refuses what makes no sense, in Python's words
+
+    return sleep
+
+
+def make_usage(original: Callable) -> Callable:
+    """`resource.getrusage`, from which IPython takes the time of the CPU: modelled, all `user`."""
+
+    def getrusage(who: int) -> Any:
+        if session.clock is None or not measures(sys._getframe(1).f_code.co_filename):
+            return original(who)
+        return resource.struct_rusage((seconds(session.clock.read()), 0.0, *original(who)[2:]))
+
+    return getrusage
+
+
+@cache
+def measures(filename: str) -> bool:
+    """Whether code of that file reads modelled time: the program's own, and what is LISTED."""
+    path = Path(filename)
+    if path.as_posix().endswith(LISTED):
+        return True
+    if filename.startswith("<frozen") or _OURS in path.parents:
+        return False
+    if any(part in _INSTALLED for part in path.parts):
+        return False
+    library = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+    library |= {each.resolve() for each in library}
+    return library.isdisjoint(path.parents)
