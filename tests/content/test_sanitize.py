@@ -33,7 +33,7 @@ def test_where_the_clock_is_modelled_the_rules_on_time_are_missing_and_no_others
     kept = [rule for rule in real if rule in modelled]
     assert kept == modelled
     left = [replacement for _, replacement in real if replacement not in dict(map(reversed, kept))]
-    assert left == ["DRAWING OF TIMES", "TIME", r"\1, CARD"]
+    assert left == ["DRAWING OF TIMES", "TIMELINE", "TIME", r"\1, CARD"]
 
 
 TIMED = "≈ 0.001450 s", "≈ 8 ms", "≈    12.5 µs", DRAWING.format("Times ≈")
@@ -60,6 +60,7 @@ def test_a_time_is_left_out_where_the_clock_is_real_and_compared_where_it_is_mod
         (f"{PEAKS}|{DRAWING.format('≈ 3 ms')}", f"{PEAKS}|DRAWING OF TIMES\n"),
         (f"{DRAWING.format('≈')}|{PEAKS}", f"DRAWING OF TIMES\n|{PEAKS}"),
         ("<svg><title>≈ 3 ms</title></svg>", "DRAWING OF TIMES"),
+        ('{"unit":"≈ ns","total":3}', "TIMELINE"),
         (DRAWING.format("Loss, measured"), "MEASURED PLOT\n"),
         (f"{PEAKS}|{DRAWING.format('Loss, measured')}", f"{PEAKS}|MEASURED PLOT\n"),
         ("0, NVIDIA H100 80GB HBM3, 81559 MiB\n1, Tesla T4, 15360 MiB\n", "0, CARD\n1, CARD\n"),
@@ -88,6 +89,8 @@ def test_rule_swallows(words, left):
         "≈ cuda:0",
         "≈ the same",
         "0.5 s ≈",
+        'See {"unit":"≈ ns","total":3}',
+        '{"unit":"ns","total":3}',
         "it was measured",
         PEAKS + "The next plot is measured, ≈ as before.",
         PEAKS + "≈ " + PEAKS,

@@ -13,6 +13,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.errors import BookError
+from tools.page.timeline import MIME as TIMELINE
+from tools.page.timeline import timeline_html
 from tools.source.book import Book
 from tools.source.chapters import ABOUT, TIMES, Chapter
 from tools.source.figures import link_figures
@@ -27,6 +29,7 @@ RICH = {
     "image/svg+xml",
     "image/png",
     "image/jpeg",
+    TIMELINE,
 }
 DRAWN = RICH | {"text/plain"}
 
@@ -129,6 +132,8 @@ def page_safe(printed: list[NotebookNode]) -> list[NotebookNode]:
             kinds = ", ".join(sorted(output.data))
             drawn = {kind: output.data[kind] for kind in output.data if kind in DRAWN}
             output.data = drawn or {"text/plain": f"[an output of the type {kinds}]"}
+            if TIMELINE in drawn:
+                output.data = {"text/html": timeline_html(drawn[TIMELINE])}
         safe.append(output)
     return safe
 

@@ -147,9 +147,10 @@ class Timeline:
 
     def remarks(self, bars: Sequence[Bar]) -> list[str]:
         """What a picture of these `bars` has to say of what it leaves out."""
-        left_out = len(self.spans) > len(bars)
-        merged = f"{len(bars):,} bars for {len(self.spans):,} spans: neighbours are merged"
-        return [*self.notes, *([merged] if left_out else [])]
+        if len(bars) == len(self.spans):
+            return self.notes
+        drawn = "1 bar" if len(bars) == 1 else f"{len(bars):,} bars"
+        return [*self.notes, f"{drawn} for {len(self.spans):,} spans: neighbours are merged"]
 
     def figure(self) -> "Figure":
         """A Gantt chart, drawn with matplotlib. Raises ModuleNotFoundError without it."""
@@ -195,7 +196,7 @@ class Timeline:
             "unit": "≈ ns",
             "source": self.source,
             "total": self.length,
-            "lanes": self.summary(),
+            "lanes": [(lane, kinds, round(share, 4)) for lane, kinds, share in self.summary()],
             "names": names,
             "kinds": kinds,
             "bars": [],  # lane, name, start, duration, kind, count

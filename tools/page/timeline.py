@@ -1,0 +1,175 @@
+"""Timelines: the bars that `cudasim.timeline()` leaves in an output, drawn as a part of the page.
+
+The drawing is SVG whose places across are shares of its width, so that letters keep their size
+in a narrow window and `book/static/timeline.js` zooms by making it wider. Without JavaScript it
+stands still. A table below it, row for row the bars, is for those who do not see it; the script
+reads from there what a bar is.
+"""
+
+import json
+import math
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from tools.errors import BookError
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+MIME = "application/vnd.cudasim.timeline+json"
+ROW, BAR, THIN, AXIS = 34, 20, 6, 22  # pixels: a lane, a bar of work, one of waiting, the axis
+IDLE = ("wait", "sleep")
+LETTER, COLUMN = 6.6, 560  # pixels: a letter in a bar, and the usual width of all bars
+UNITS = (("s", 10**9), ("ms", 10**6), ("µs", 10**3), ("ns", 1))  # the first that makes it 1 or more
+WIDE = 0.012  # the share of the picture from which a bar is set off from its neighbours
+TICKS = 4  # at least, on the axis
+PLURALS = {"copy": "copies"}
+
+
+def setup(app: "Sphinx") -> dict[str, bool]:
+    """Add the style and the script of timelines."""
+    app.add_css_file("timeline.css")
+    app.add_js_file("timeline.js")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def timeline_html(payload: str) -> str:
+    """A timeline as a part of a page. Raises BookError if `payload` is not that of one."""
+    try:
+        timeline = json.loads(payload)
+        return _figure(timeline)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise BookError(
+            f"an output of the type {MIME} cannot be drawn ({type(error).__name__}: {error}); "
+            "execute its chapter again"
+        ) from None
+
+
+def _figure(timeline: dict[str, Any]) -> str:
+    total = timeline["total"] or 1
+    unit, size = next((name, size) for name, size in UNITS if total >= size)
+    title = f"Timeline, {escape(timeline['source'])}: ≈ {_number(total / size, 3)} {unit}"
+    notes = "".join(f"<p>{escape(note)}</p>\n" for note in timeline["notes"])
+    return "\n".join(
+        [
+            f'<figure class="timeline" data-total="{total / size!r}">',
+            f"<figcaption>{title}</figcaption>",
+            _key(timeline["kinds"]),
+            '<div class="timeline-rows">',
+            _lanes(timeline["lanes"], unit),
+            _view(timeline, total, size, title),
+            "</div>",
+            '<p class="timeline-said" role="status"></p>',
+            notes + _table(timeline, unit, size, title),
+            "</figure>",
+        ]
+    )
+
+
+def _key(kinds: list[str]) -> str:
+    """What the colours mean, and the buttons, which are seen where the script runs."""
+    items = "".join(f'<li class="{escape(kind)}">{escape(kind)}</li>' for kind in kinds)
+    buttons = "".join(
+        f'<button type="button" data-zoom="{zoom}" aria-label="{name}">{sign}</button>'
+        for zoom, name, sign in [
+            ("0.5", "Zoom out", "\N{MINUS SIGN}"),
+            ("2", "Zoom in", "+"),
+            ("0", "Show all", "All"),
+        ]
+    )
+    tools = f'<div class="timeline-tools" role="group" aria-label="Zoom">{buttons}</div>'
+    return f'<div class="timeline-head"><ul>{items}</ul>{tools}</div>'
+
+
+def _lanes(lanes: list, unit: str) -> str:
+    """The names of the lanes, beside their bars, with the share of the time that each is busy."""
+    rows = "".join(
+        f"<div><b>{escape(name)}</b> <span>≈ {100 * busy:.0f} % busy</span></div>"
+        for name, _, busy in lanes
+    )
+    return f'<div class="timeline-lanes">{rows}<div>≈ {unit}</div></div>'
+
+
+def _view(timeline: dict[str, Any], total: int, size: int, title: str) -> str:
+    """The bars over their axis."""
+    lines = len(timeline["lanes"])
+    high = ROW * lines + AXIS
+    drawn = [
+        f'<div class="timeline-view"><svg role="img" height="{high}" width="100%" '
+        f'aria-label="{title}. The table below has its numbers.">',
+        '<g class="timeline-axis">',
+    ]
+    for tick in _ticks(total / size):
+        share = float(tick) * size / total
+        place, end = f"{100 * share:.6g}%", "first" if not share else "last" if share > 0.95 else ""
+        drawn.append(
+            f'<line x1="{place}" x2="{place}" y1="0" y2="{high - AXIS + 4}"/>'
+            f'<text class="{end}" x="{place}" y="{high - 6}">{tick}</text>'
+        )
+    drawn.append("</g>")
+    for lane, name, start, duration, kind, count in timeline["bars"]:
+        style = timeline["kinds"][kind]
+        thick = THIN if style in IDLE else BAR
+        style += " wide" if duration > WIDE * total else ""
+        x, width = 100 * start / total, 100 * duration / total
+        top = ROW * lane + (ROW - thick) // 2
+        drawn.append(
+            f'<rect class="{escape(style)}" x="{x:.6g}%" width="{width:.6g}%" y="{top}" '
+            f'height="{thick}"/>'
+        )
+        label = _label(timeline["names"][name], count)
+        if thick == BAR and len(label) * LETTER + 8 < width / 100 * COLUMN:
+            drawn.append(
+                f'<svg x="{x:.6g}%" width="{width:.6g}%" y="{top}" height="{BAR}">'
+                f'<text x="4" y="14">{escape(label)}</text></svg>'
+            )
+    return "\n".join([*drawn, "</svg></div>"])
+
+
+def _table(timeline: dict[str, Any], unit: str, size: int, title: str) -> str:
+    """The same as a table: a row for each bar, in the same order, and one line for each lane."""
+    lanes = [name for name, *_ in timeline["lanes"]]
+    heads = "".join(
+        f'<th scope="col">{head}</th>'
+        for head in ("Lane", "What", "Kind", f"Begins, ≈ {unit}", f"Takes, ≈ {unit}")
+    )
+    rows = []
+    for lane, name, start, duration, kind, count in timeline["bars"]:
+        label = _label(timeline["names"][name], count)
+        texts = lanes[lane], label, timeline["kinds"][kind]
+        cells = [*map(escape, texts), _number(start / size), _number(duration / size)]
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    summary = "; ".join(f"{escape(name)}: {_counts(kinds)}" for name, kinds, _ in timeline["lanes"])
+    return "\n".join(
+        [
+            "<details><summary>As a table</summary>",
+            f'<div class="timeline-table" role="group" tabindex="0" aria-label="{title}, a table">',
+            f"<table><caption>{title}. {summary}.</caption>",
+            f"<thead><tr>{heads}</tr></thead><tbody>",
+            *rows,
+            "</tbody></table></div></details>",
+        ]
+    )
+
+
+def _label(name: str, count: int) -> str:
+    return f"{name} \N{MULTIPLICATION SIGN} {count:,}" if count > 1 else name
+
+
+def _counts(kinds: dict[str, int]) -> str:
+    """`3 kernels, 1 copy`."""
+    words = {kind: kind if n == 1 else PLURALS.get(kind, f"{kind}s") for kind, n in kinds.items()}
+    return ", ".join(f"{n:,} {escape(words[kind])}" for kind, n in kinds.items())
+
+
+def _number(value: float, digits: int = 4) -> str:
+    """A number to so many digits, or places after the point, never in powers of ten."""
+    before = len(str(int(value))) if value >= 1 else 0
+    return f"{value:.{max(0, digits - before)}f}" if value else "0"
+
+
+def _ticks(total: float) -> list[str]:
+    """From 0 on, at least TICKS places that are 1, 2 or 5 times a power of ten apart."""
+    power = math.floor(math.log10(total / TICKS))
+    step = next(part for part in (5, 2, 1) if part * 10.0**power <= total / TICKS) * 10.0**power
+    return [f"{step * i:.{max(0, -power)}f}" for i in range(int(total / step) + 1)]
