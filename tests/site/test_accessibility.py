@@ -16,10 +16,10 @@ from bs4 import BeautifulSoup
 from fontTools.ttLib import TTFont
 from helpers import ROOT
 
+from tools.bench import page_limit
 from tools.source.book import Book
 
 WIDE, NARROW = 1280, 360
-LIMIT = 200 * 1024  # bytes of a page with all it asks for, compressed with gzip one by one
 STILL = "*, *::before, *::after { transition: none !important }"  # axe sees colours half-way
 
 
@@ -153,11 +153,11 @@ def formula_faults(page):
     return unseen + ["not drawn"] * page.locator(".math").count()
 
 
-def weight_faults(site, asked):
-    """Whether the files of `site` that were asked for weigh too much, each compressed by itself."""
+def weight_faults(site, asked, name=""):
+    """Whether what a page of `site` asked for weighs too much, each file compressed by itself."""
     paths = {site / unquote(urlsplit(url).path).lstrip("/") for url in asked}
     weight = sum(len(gzip.compress(path.read_bytes())) for path in paths if path.is_file())
-    return [f"weighs {weight / 1024:.0f} KiB"] if weight >= LIMIT else []
+    return [f"weighs {weight / 1024:.0f} KiB"] if weight >= page_limit(name) * 1024 else []
 
 
 def unmarked(page):
@@ -205,7 +205,7 @@ def test_page_has_no_fault(browser, site, name):
     with opened(browser, site, name, asked) as (page, faults):
         found = {
             "load": faults,
-            "weight": weight_faults(site, asked),
+            "weight": weight_faults(site, asked, name),
             "shift": shift_faults(page),
             "head": head_faults(page),
             "favicon": favicon_faults(page),
@@ -359,9 +359,17 @@ def test_an_icon_that_no_font_draws_is_noticed(browser, doctored):
         assert icon_faults(page, doctored) == ["no font draws '\\uf6ff'"]
 
 
-@pytest.mark.parametrize(("size", "heavy"), [(1000, False), (LIMIT, True)])
-def test_a_heavy_page_is_noticed(browser, tmp_path, size, heavy):
-    (tmp_path / "icon.svg").write_bytes(os.urandom(size))  # gzip makes it no smaller
+@pytest.mark.parametrize(
+    ("name", "size", "heavy"),
+    [
+        ("notebooks/tensors-on-gpus.html", 1, False),
+        ("notebooks/tensors-on-gpus.html", 200, True),
+        ("notebooks/what-costs-time.html", 245, False),
+        ("notebooks/what-costs-time.html", 250, True),
+    ],
+)
+def test_a_heavy_page_is_noticed(browser, tmp_path, name, size, heavy):
+    (tmp_path / "icon.svg").write_bytes(os.urandom(size * 1024))  # gzip makes it no smaller
     asked = []
     with opened_text(browser, tmp_path, WHOLE, asked=asked):
-        assert bool(weight_faults(tmp_path, asked)) == heavy
+        assert bool(weight_faults(tmp_path, asked, name)) == heavy

@@ -37,7 +37,9 @@ def tab_faults(page):
             faults.append("not the first tab is chosen")
         for tab, panel in zip(buttons, panels, strict=True):
             name = panel.select_one(".runner-name")
-            printed = panel.get_text(strip=True).removeprefix(name.get_text(strip=True))
+            around = [name, *panel.select(".runner-times")]
+            printed = [box for box in panel.find_all(recursive=False) if box not in around]
+            printed = "".join(box.get_text(strip=True) for box in printed)
             wrong = {
                 "no label": not tab.get_text(strip=True),
                 "no facts": not tab.get("title"),
@@ -73,6 +75,43 @@ def test_every_set_of_tabs_is_on_its_page_and_whole(site, name):
     assert shown == list(runners_by_cell(name).values())
     assert bool(shown) == ("What the tabs show" in page.get_text())
     assert shown or f"notebooks/{name}.html" not in (PAGE, OTHER)
+
+
+def shown_times(page):
+    """What each tab says of the times above it: by set of tabs, None where it says nothing."""
+    lines = []
+    for tabs in page.select("div.runner-outputs"):
+        panels = tabs.select("[role=tabpanel]")
+        ends = [panel.find_all(recursive=False)[-1] for panel in panels]
+        lines.append([end.get_text() if end["class"] == ["runner-times"] else None for end in ends])
+    return lines
+
+
+def expected_times(name):
+    """The same, by the tags of the chapter, its runners and the provenance of its recordings."""
+    book = Book(ROOT)
+    cells = book.chapters[name].code_cells
+    tagged = {cell.id for cell in cells if "times" in cell.metadata.get("tags", [])}
+    lines = []
+    for id, runners in runners_by_cell(name).items():
+        times = [f"Times {book.recording(each, name).times}." for each in runners]
+        lines.append(times if id in tagged else [None] * len(runners))
+    return lines
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_under_times_and_nowhere_else_each_tab_says_what_they_are(site, name):
+    page = parsed(site, f"notebooks/{name}.html")
+    assert shown_times(page) == expected_times(name)
+    for line in page.select(".runner-times"):
+        line.decompose()
+        assert shown_times(page) != expected_times(name)
+
+
+def test_this_book_shows_times_that_are_modelled_beside_times_that_are_measured():
+    lines = expected_times("copying-between-devices")
+    modelled, measured, *_ = next(line for line in lines if line[0])
+    assert modelled == "Times modelled for a T4." and measured.startswith("Times measured on ")
 
 
 def second(tabs, role):
@@ -151,7 +190,7 @@ STATE = """() => [...document.querySelectorAll('.runner-outputs')].map(set => ({
     runner: panel.dataset.runner,
     seen: panel.checkVisibility(),
     named: panel.querySelector('.runner-name').checkVisibility(),
-    printed: [...panel.children].slice(1).some(
+    printed: [...panel.children].slice(1).filter(child => !child.matches('.runner-times')).some(
       child => child.innerText.trim() || child.querySelector('img, svg')),
   })),
 }))"""

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -206,6 +208,23 @@ def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book, sent):
     assert_one_line(said, "interrupted in the stage stubborn; not run: second, last")
     commands = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
     assert [line for line in commands if str(book) in line] == []
+
+
+def test_of_pages_the_heaviest_is_reported_and_those_with_a_limit_of_their_own(monkeypatch):
+    weights = {"first": 90, "what-costs-time": 80, "third": 70}
+
+    def loaded(site, page, chromium):
+        return {page: weights[Path(page).stem] * 1024, "a.css": 1024}
+
+    monkeypatch.setattr(bench, "_loaded", loaded)
+    monkeypatch.setattr(bench, "Book", lambda clone: SimpleNamespace(chapters=weights))
+    monkeypatch.setattr(shutil, "which", lambda name: "chromium")
+    rows = bench._page_weight(Path("clone"))
+    assert [(row["what"].split()[2], row["value"], row["aim"]) for row in rows[::2]] == [
+        ("first", 91, "under 200 KiB"),
+        ("what-costs-time", 81, "under 250 KiB"),
+    ]
+    assert [row["value"] for row in rows[1::2]] == [90, 80]
 
 
 def test_the_times_are_what_make_bench_reports(tmp_path):
