@@ -91,8 +91,9 @@ def enable(
 
     Does nothing, and says so, where as many real ones are there, unless `force`. Programs
     started from here on see the GPUs too: until `disable`, CUDASIM_GPUS and similar variables
-    are set. Raises ValueError for a number that makes no sense, an unknown card, type
-    or clock, and a card without a data sheet under a clock; RuntimeError if a simulation is running or this process has used a real GPU.
+    are set. Raises ValueError for a number that makes no sense, an unknown card, type or clock,
+    and under a clock for a card without a data sheet; RuntimeError if a simulation is running or
+    this process has used a real GPU.
     """
     quiet = config.quiet()
     line = begin(config.parse(gpus, card, device_type, force, clock=clock))

@@ -13,11 +13,9 @@ from cudasim.timing.sheets import Host, Sheet
 
 SECOND = 10**9  # nanoseconds
 EPOCH = 1_767_225_600 * SECOND  # what `time.time()` begins at: 2026-01-01, UTC
-READING = 100  # declared: what it costs the host to read a clock, from Python
 QUEUE = 1024  # kernels that a stream holds before the host has to wait; as CUDA's drivers do
 KEPT = 200_000  # spans; the oldest are dropped
-# Declared, in seconds: what is loaded the first time that a card is used, or work of a kind.
-FIRST = {"context": 0.2, "matmul": 0.05, "convolution": 0.2}
+LIBRARIES = ("matmul", "convolution", "attention")  # kinds of work that libraries do
 GAPS = 64  # of an engine, that later work may yet fill
 
 IN, OUT = "in", "out"  # directions of a copy, seen from the card
@@ -122,7 +120,7 @@ class Card:
         self.compute = Engine(f"{name} compute")
         self.copies = {way: Engine(f"{name} copies {way}") for way in (IN, OUT)}
         self.streams: dict[int, Stream] = {}
-        self.loaded: set[str] = set()
+        self.loaded: set[Any] = set()  # names and kinds of operations
 
     def stream(self, number: int) -> Stream:
         """The stream with that id; 0 is the default one."""
@@ -159,6 +157,8 @@ class Clock:
         self.launch = nanoseconds(sheet.launch)
         self.floor = nanoseconds(sheet.floor)
         self.wait = nanoseconds(sheet.wait)
+        self.reading, self.loop = nanoseconds(host.clock), nanoseconds(host.loop)
+        self.first = {what: nanoseconds(host.first[what]) for what in host.first}
         self.restart()
 
     def restart(self) -> None:
@@ -184,7 +184,7 @@ class Clock:
     def read(self) -> int:
         """The time, for a program that asks for it; that costs a little itself."""
         thread = self.thread
-        thread.now += READING
+        thread.now += self.reading
         return thread.now
 
     def spend(self, duration: int, name: Any, kind: str = "operation") -> None:
@@ -214,14 +214,14 @@ class Clock:
         duration: int,
         kernels: int = 1,
         kind: str = "other",
-        fills: bool | None = None,
+        fills: bool = False,
     ) -> int:
         """Call an operation that launches `kernels`, `duration` in all; returns when they end.
 
-        Those that take more than the least fill the card, unless `fills` says otherwise.
+        Those that do not fill the card run beside others.
         """
         thread, where = self.thread, self.cards[card]
-        self.load(card, kind)
+        self._load(where, name, kind)
         with self._lock:
             line = where.stream(stream)
             self._enter(thread, line)
@@ -230,7 +230,7 @@ class Clock:
             self._keep(thread.lane, name, start, submitted, "operation")
             ready = max(start + self.operation + self.launch, line.end)
             ready = max(ready, submitted - duration)  # the last is launched before it ends
-            if duration > self.floor * kernels if fills is None else fills:
+            if fills:
                 begin, end = where.compute.book(ready, duration)
             else:
                 begin, end = ready, ready + duration
@@ -247,7 +247,7 @@ class Clock:
         """
         thread, card = self.thread, engines[0][0]
         for index, _ in engines:
-            self.load(index, "other")
+            self._load(self.cards[index], None, "copy")
         with self._lock:
             line = self.cards[card].stream(stream)
             self._enter(thread, line)
@@ -278,15 +278,18 @@ class Clock:
             line = self.cards[card].stream(stream)
             line.end = max(line.end, until)
 
-    def load(self, card: int, kind: str) -> None:
-        """Let the host load what work of a `kind` needs, the first time that a card does it."""
-        loaded = self.cards[card].loaded
-        if kind in loaded:
+    def _load(self, card: Card, name: Any, kind: str) -> None:
+        """Let the host load what an operation needs the first time: context, library, kernel."""
+        if name in card.loaded:
             return
-        for what in ("context", kind):
-            if what in FIRST and what not in loaded:
-                self.spend(nanoseconds(FIRST[what]), f"load {what}", "operation")
-            loaded.add(what)
+        needed = [("context", "context")] if not card.loaded else []
+        if kind in LIBRARIES and kind not in card.loaded:
+            needed.append(("library", kind))
+        if name is not None:
+            needed.append(("kernel", name))
+        card.loaded.update([None, *(each for _, each in needed)])
+        for what, each in needed:
+            self.spend(self.first[what], f"load {each if what == 'library' else what}")
 
     # Spans
 

@@ -15,13 +15,13 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import PINNED, SCRATCH, TAG, storage_of
 from cudasim.dispatch.waiting import WAITS, waits
 from cudasim.session import session
-from cudasim.timing.formulas import Work, copy_seconds, host_seconds, kernel_seconds
+from cudasim.timing.formulas import Work, copy_seconds, fills, host_seconds, kernel_seconds
 
 aten = torch.ops.aten
 NUMBER = 8  # bytes that are read back to the host by what waits
 PLANS = 10_000  # combinations that are remembered
+PRODUCTS, PRECISE = ("matmul", "convolution"), ("matmul", "conv")  # kinds, and their settings
 
-# What autograd and Python add to an operation's result without calling the card.
 ITEM = aten._local_scalar_dense.default
 COPIES = (aten.copy_.default, aten._to_copy.default)
 
@@ -33,9 +33,11 @@ class Plan(NamedTuple):
     card: int | None  # of a card's; None for a view or a question, which no card sees
     kernels: int
     kind: str
+    fills: bool
 
 
 _plans: dict[tuple, Plan] = {}
+_products: set[Callable] = set()  # operations whose cost depends on PyTorch's setting of tf32
 
 
 def forget() -> None:
@@ -59,7 +61,7 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     if plan.card is None:
         clock.spend(clock.operation, func)
         return
-    clock.kernel(gpu.index, stream_on(gpu), func, plan.card, plan.kernels, plan.kind)
+    clock.kernel(gpu.index, stream_on(gpu), func, *plan[1:])
     if func in WAITS and waits(func, args, kwargs):
         _read_back(clock, gpu, func)
 
@@ -83,7 +85,7 @@ def _gpu_among(values: tuple) -> GPU | None:
 
 def _read_back(clock: Clock, gpu: GPU, name: Any) -> None:
     """A number travels to the host, which waits for it."""
-    seconds = copy_seconds(NUMBER, clock.sheet, "pageable")
+    seconds = copy_seconds(NUMBER, clock.sheet, "pageable", OUT)
     stream = stream_on(gpu)
     end = clock.copy([(gpu.index, OUT)], stream, nanoseconds(seconds), NUMBER)
     clock.wait_until(end, name)
@@ -129,7 +131,7 @@ def book_copy(
         return
     host, gpu, way = (source, there, IN) if here is None else (target, here, OUT)
     pinned = hasattr(storage_of(host), PINNED)
-    seconds = copy_seconds(size, clock.sheet, "pinned" if pinned else "pageable")
+    seconds = copy_seconds(size, clock.sheet, "pinned" if pinned else "pageable", way)
     end = clock.copy([(gpu.index, way)], stream_on(gpu), nanoseconds(seconds), size)
     if not (pinned and non_blocking):
         clock.wait_until(end, "copy")
@@ -146,8 +148,8 @@ def _convert(clock: Clock, source: Tensor, size: int, gpu: GPU | None) -> None:
     if gpu is None:
         clock.spend(nanoseconds(host_seconds(work, clock.host)), "convert")
     else:
-        duration = nanoseconds(kernel_seconds(work, clock.sheet))
-        clock.kernel(gpu.index, stream_on(gpu), "convert", duration, 1, "copy")
+        duration, full = nanoseconds(kernel_seconds(work, clock.sheet)), fills(work, clock.sheet)
+        clock.kernel(gpu.index, stream_on(gpu), "convert", duration, fills=full)
 
 
 # Plans
@@ -159,12 +161,18 @@ def _plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> 
     if kwargs:
         _describe(kwargs.values(), key)
     _describe((out,), key)
+    if func in _products:
+        key += (torch._C._get_fp32_precision_getter("cuda", kind) for kind in PRECISE)
     key = tuple(key)
     plan = _plans.get(key)
     if plan is None:
         if len(_plans) >= PLANS:
             _plans.clear()
-        plan = _plans[key] = _make_plan(clock, func, args, kwargs, out)
+        plan = _make_plan(clock, func, args, kwargs, out)
+        if plan.kind in PRODUCTS and func not in _products:
+            _products.add(func)  # from now on its key holds the setting
+        else:
+            _plans[key] = plan
     return plan
 
 
@@ -186,10 +194,10 @@ def _describe(values: Any, key: list) -> None:
 def _make_plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
     work = None if _is_meta(out) else work_of(func, args, kwargs, out)
     if work is None:
-        return Plan(0, None, 0, "other")
+        return Plan(0, None, 0, "other", False)
     host = nanoseconds(host_seconds(work, clock.host))
     card = nanoseconds(kernel_seconds(work, clock.sheet))
-    return Plan(host, card, work.kernels, work.kind)
+    return Plan(host, card, work.kernels, work.kind, fills(work, clock.sheet))
 
 
 def _is_meta(out: Any) -> bool:

@@ -28,7 +28,6 @@ LISTED = (
     "/IPython/utils/timing.py",
     "/d2l/torch.py",
 )
-LOOP = 20  # declared: nanoseconds of the host for one turn of timeit's loop
 LOOPS = ("<timeit-src>", "<magic-timeit>")  # where timeit and IPython run a statement
 LONGEST = 2**63 / SECOND  # seconds that Python can sleep
 
@@ -83,7 +82,7 @@ def make_reading(original: Callable, unit: Callable[[int], Any], begin: int = 0)
             frame = frame.f_back or frame
         if frame.f_code.co_filename in LOOPS:
             turns = frame.f_locals["_it"].__length_hint__()  # none are left at the second reading
-            session.clock.spend(turns * LOOP, "loop")
+            session.clock.spend(turns * session.clock.loop, "loop")
         return unit(when)
 
     read.__name__ = read.__qualname__ = original.__name__

@@ -7,7 +7,6 @@ later of both times. To wait takes no modelled time else.
 
 import os
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures.thread import _WorkItem
 from contextlib import nullcontext
