@@ -22,7 +22,8 @@ from tools.errors import BookError
 from tools.page.site import SITE, site_builder
 from tools.source.book import Book
 from tools.source.chapters import LANGUAGE
-from tools.source.notebooks import code_cells
+from tools.source.links import launch_links
+from tools.source.notebooks import code_cells, write_notebook
 from tools.source.recordings import make_recording, outputs_digest, recording_path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +36,7 @@ WHERE = """\
 import torch
 print('x is', x)
 torch.empty(0, device='cuda' if torch.cuda.is_available() else 'cpu').device"""
+TERMS = ("Runner", "Modelled time", "Measured time")  # of the glossary, that a legend links to
 PROVENANCE = {
     "date": "2026-01-31",
     "seconds": 1.25,
@@ -146,6 +148,24 @@ def stand_in(root):
     """Let simulated GPUs stand in for the real ones of the book in `root`."""
     copy_code(root, "cudasim/src")
     copy_kernel(root, "simulated", "gpu")
+
+
+def dress(root):
+    """Give the book in `root` all that this book's pages are drawn with, and links to services."""
+    for folder in ("tools", "book/static", "book/templates", "img"):
+        shutil.rmtree(root / folder, ignore_errors=True)
+        shutil.copytree(ROOT / folder, root / folder)
+    shutil.copy(ROOT / "_config.yml", root)
+    terms = "".join(f"\n## {term}\n\nIt is.\n" for term in TERMS)
+    (root / "book" / "glossary.md").write_text(f"# Glossary\n{terms}")
+    (root / "book" / "simulation.md").write_text("# Simulation\n")
+    with (root / "_toc.yml").open("a") as toc:
+        toc.write("  - file: book/glossary\n  - file: book/simulation\n")
+    book = Book(root)
+    for name, chapter in book.chapters.items():
+        links = [f"[{link.label}]({link.url})" for link in launch_links(name, book.repository)]
+        chapter.notebook.cells.insert(1, prose("links", ", ".join(links)))
+        write_notebook(chapter.notebook, root / chapter.where, root)
 
 
 def build_site(root):

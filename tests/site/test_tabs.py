@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 from browsing import doctor, opened
 from bs4 import BeautifulSoup
-from helpers import CARD, CHAPTERS, ROOT, build_site, prose
+from helpers import CARD, CHAPTERS, ROOT, build_site, dress
 
 from tools.page.merge import chapter_page
 from tools.source.book import Book
-from tools.source.links import launch_links
-from tools.source.notebooks import write_notebook
 
 PAGE = "notebooks/computing-devices.html"  # a page with tabs
 OTHER = "notebooks/tensors-on-gpus.html"  # and another
@@ -147,19 +145,7 @@ def test_a_doctored_page_is_noticed(site, change, fault):
 @pytest.fixture(scope="module")
 def gpu_page(recorded_on_gpus, tmp_path_factory):
     root = shutil.copytree(recorded_on_gpus, tmp_path_factory.mktemp("site") / "book")
-    for folder in ("tools", "book/static", "book/templates", "img"):
-        shutil.rmtree(root / folder, ignore_errors=True)
-        shutil.copytree(ROOT / folder, root / folder)
-    shutil.copy(ROOT / "_config.yml", root)
-    (root / "book" / "glossary.md").write_text("# Glossary\n\n## Runner\n\nA machine.\n")
-    (root / "book" / "simulation.md").write_text("# Simulation\n")
-    with (root / "_toc.yml").open("a") as toc:
-        toc.write("  - file: book/glossary\n  - file: book/simulation\n")
-    book = Book(root)
-    for name, chapter in book.chapters.items():
-        links = [f"[{link.label}]({link.url})" for link in launch_links(name, book.repository)]
-        chapter.notebook.cells.insert(1, prose("links", ", ".join(links)))
-        write_notebook(chapter.notebook, root / chapter.where, root)
+    dress(root)
     return parsed(build_site(root), "notebooks/first.html")
 
 

@@ -121,6 +121,12 @@ class Recording(Timeline):
         self.fill(spans, f"measured on {', '.join(sorted(names))}", notes)
 
 
+def _operator(name: str) -> str:
+    """The name of an operator without its namespace and overload: `add`, not `add.Tensor`."""
+    *_, last = name.rpartition(".")[0].rpartition(".")
+    return last or name
+
+
 def processor() -> str:
     """The name of this machine's processor."""
     try:
