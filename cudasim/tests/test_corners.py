@@ -658,3 +658,11 @@ def test_warnings_filters_are_left_alone():
     with cudasim.simulate(2):
         assert warnings.filters == before
     assert warnings.filters == before
+
+
+def test_a_parameter_without_a_shape_is_filled_under_a_modelled_clock():
+    with cudasim.simulate(1, clock="modelled"):
+        made, empty = nn.LazyLinear(8).to("cuda"), nn.LazyLinear(8).to("cuda")
+        made(torch.ones(2, 4, device="cuda"))
+        empty.load_state_dict(made.state_dict())
+        assert torch.equal(empty.weight, made.weight)

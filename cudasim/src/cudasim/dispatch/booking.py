@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from cudasim.clock.clock import IN, OUT, Clock, nanoseconds
 from cudasim.clock.costs import work_of
@@ -179,7 +180,9 @@ def _plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> 
 def _describe(values: Any, key: list) -> None:
     """Add to `key` what the cost may depend on; the values of floats are not among it."""
     for value in values:
-        if isinstance(value, Tensor):
+        if is_lazy(value):  # a parameter without a shape yet
+            key.append(is_lazy)
+        elif isinstance(value, Tensor):
             key.append(value.shape)
             key.append(value.dtype)
             if value.layout is torch.strided:
