@@ -7,11 +7,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cudasim.clock.costs import without_rule
     from cudasim.device.specs import CARDS
     from cudasim.simulation import disable, enable, is_enabled, simulate
     from cudasim.timeline import timeline
 
-__all__ = ["CARDS", "disable", "enable", "is_enabled", "simulate", "timeline"]
+__all__ = ["CARDS", "disable", "enable", "is_enabled", "simulate", "timeline", "without_rule"]
 __version__ = "0.1.0"
 
 # Where each public name is. They are fetched when they are used, because a Python that starts
@@ -23,6 +24,7 @@ _HOMES = {
     "is_enabled": "cudasim.simulation",
     "simulate": "cudasim.simulation",
     "timeline": "cudasim.timeline",
+    "without_rule": "cudasim.clock.costs",
     "load_ipython_extension": "cudasim.ipython",
     "unload_ipython_extension": "cudasim.ipython",
 }

@@ -56,7 +56,7 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         clock.spend(clock.operation + _plan(clock, func, args, kwargs, out).host, func)
         return
     if func is ITEM:
-        _read_back(clock, gpu, func)
+        read_back(gpu, func)
         return
     plan = _plan(clock, func, args, kwargs, out)
     if plan.card is None:
@@ -64,7 +64,7 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         return
     clock.kernel(gpu.index, stream_on(gpu), func, *plan[1:])
     if func in WAITS and waits(func, args, kwargs):
-        _read_back(clock, gpu, func)
+        read_back(gpu, func)
 
 
 def stream_on(gpu: GPU) -> int:
@@ -84,11 +84,11 @@ def _gpu_among(values: tuple) -> GPU | None:
     return None
 
 
-def _read_back(clock: Clock, gpu: GPU, name: Any) -> None:
-    """A number travels to the host, which waits for it."""
-    seconds = copy_seconds(NUMBER, clock.sheet, "pageable", OUT)
-    stream = stream_on(gpu)
-    end = clock.copy([(gpu.index, OUT)], stream, nanoseconds(seconds), NUMBER)
+def read_back(gpu: GPU, name: Any, size: int = NUMBER) -> None:
+    """Book `size` bytes that travel to the host, which waits for them."""
+    clock = session.clock
+    seconds = copy_seconds(size, clock.sheet, "pageable", OUT)
+    end = clock.copy([(gpu.index, OUT)], stream_on(gpu), nanoseconds(seconds), size)
     clock.wait_until(end, name)
 
 

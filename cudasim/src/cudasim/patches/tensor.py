@@ -8,7 +8,9 @@ from torch.nn.parameter import UninitializedTensorMixin
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.device.gpu import GPU
+from cudasim.dispatch.booking import read_back
 from cudasim.dispatch.tags import gpu_of, is_scratch
+from cudasim.dispatch.waiting import complain
 from cudasim.patches import moves
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -35,6 +37,8 @@ def patch_tensor(patches: Patches) -> None:
     patches.replace(Tensor, "type", make_type(Tensor.type))
     patches.replace(Tensor, "numpy", make_numpy(Tensor.numpy))
     patches.replace(Tensor, "__array__", make_numpy(Tensor.__array__))
+    patches.replace(Tensor, "tolist", make_told(Tensor.tolist, "tolist"))
+    patches.replace(torch._tensor_str, "_str", make_told(torch._tensor_str._str, "print"))
     patches.replace(Tensor, "to", moves.make_to(Tensor.to))
     patches.replace(Tensor, "cpu", moves.cpu)
     moved = [Tensor.to, Tensor.cpu]  # a lazy layer's parameters allow them by name
@@ -112,6 +116,28 @@ def make_type(original: Any) -> Any:
         return original(self.cpu(), name, **kwargs)
 
     return type
+
+
+def make_told(original: Any, name: str) -> Any:
+    """What reads a tensor's numbers where no dispatch mode sees it; the host waits for a GPU."""
+
+    def told(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if session.sync_debug or session.clock is not None:
+            gpu = gpu_of(self)
+            if gpu is not None:
+                _wait_for(self, gpu, name)
+        return original(self, *args, **kwargs)
+
+    return told
+
+
+def _wait_for(tensor: Tensor, gpu: GPU, name: str) -> None:
+    if session.sync_debug:
+        complain()
+    if session.clock is not None:
+        shown = min(tensor.numel(), torch._tensor_str.PRINT_OPTS.threshold)
+        number = shown if name == "print" else tensor.numel()
+        read_back(gpu, name, number * tensor.element_size())
 
 
 def make_numpy(original: Any) -> Any:

@@ -1,0 +1,451 @@
+"""Modelled time: what an operation, a copy and a wait cost, and what overlaps."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from programs import run, write
+
+import cudasim
+from cudasim.clock.clock import QUEUE, Clock, Engine
+from cudasim.session import session
+from cudasim.timing.formulas import copy_seconds
+from cudasim.timing.sheets import find_sheet, host_sheet
+
+T4 = find_sheet("T4")
+
+
+@pytest.fixture
+def clock():
+    """The virtual clock of a simulation of two T4, for the length of a test."""
+    with cudasim.simulate(gpus=2, card="T4", clock="modelled"):
+        torch.ones(1, device="cuda:0") + 1, torch.ones(1, device="cuda:1") + 1
+        torch.cuda.synchronize(0), torch.cuda.synchronize(1)
+        yield session.clock
+
+
+def took(clock, work):
+    """Nanoseconds of the host for `work`, done twice: what is loaded once is not counted."""
+    work()
+    torch.cuda.synchronize(0), torch.cuda.synchronize(1)
+    before = clock.now
+    work()
+    return clock.now - before
+
+
+def kinds(clock, work):
+    """(lane, name, kind) of the spans of `work`, done twice."""
+    work()
+    mark = clock.mark()
+    work()
+    return [(span.lane, span.name, span.kind) for span in clock.since(mark)]
+
+
+def ns(seconds):
+    """The nearest nanosecond."""
+    return round(seconds * 1e9)
+
+
+def test_a_simulation_has_no_clock_unless_one_is_asked_for(two_gpus):
+    assert session.clock is None
+    assert torch.cuda.get_device_name(0) == "Simulated GPU (T4)"
+
+
+def test_the_name_of_the_gpu_says_that_times_are_modelled(clock):
+    assert torch.cuda.get_device_name(1) == "Simulated GPU (T4, modelled time)"
+
+
+def test_a_call_returns_before_the_work_is_done(clock):
+    a = torch.ones(256, 256, device="cuda")
+    asked = took(clock, lambda: a @ a)
+    assert asked == clock.operation + clock.launch
+    big = torch.ones(2048, 2048, device="cuda")
+    big @ big
+    torch.cuda.synchronize()
+    start = clock.now
+    big @ big
+    asked = clock.now - start
+    torch.cuda.synchronize()
+    done = clock.now - start
+    assert asked == clock.operation + clock.launch
+    assert done > 20 * asked
+    assert done > ns(2 * 2048**3 / T4.peak["float32"])  # no faster than the card can compute
+
+
+def test_an_operation_on_the_cpu_returns_when_it_is_done(clock):
+    small, large = torch.ones(8), torch.ones(1_000_000)
+    assert took(clock, lambda: small + small) < took(clock, lambda: large + large)
+    mark = clock.mark()
+    large + large
+    assert [span.lane for span in clock.since(mark)] == ["Python"]
+
+
+def test_views_cost_the_host_only(clock):
+    x = torch.ones(64, 64, device="cuda")
+    assert took(clock, lambda: x.view(-1)) == clock.operation
+    assert took(clock, lambda: x[3]) == clock.operation
+
+
+def test_factories_work_where_they_make(clock):
+    lanes = kinds(clock, lambda: torch.zeros(1000, device="cuda:1"))
+    assert ("cuda:1 stream 0", "zeros.default", "kernel") in lanes
+    assert session.thread.making is None
+    with pytest.raises(TypeError):
+        torch.zeros("nonsense", device="cuda")
+    assert session.thread.making is None
+    lanes = kinds(clock, lambda: torch.tensor([1.0, 2.0], device="cuda"))
+    assert ("cuda:0 copies in", "copy", "copy") in lanes
+    assert lanes[-1] == ("Python", "copy", "wait")
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda x: x.sum().item(),
+        lambda x: bool(x[0, 0]),
+        lambda x: float(x[0, 0]),
+        lambda x: x.nonzero(),
+        lambda x: x[x > 0],
+        lambda x: x.masked_select(x > 0),
+        lambda x: x.unique(),
+        lambda x: torch.equal(x, x),
+        lambda x: x.tolist(),
+        lambda x: str(x),
+        lambda x: x.cpu(),
+        lambda x: x.to("cpu"),
+        lambda x: torch.ones(4).to(x.device),
+        lambda x: torch.ones(4).to(x.device, non_blocking=True),  # pageable
+        lambda x: torch.ones(4).pin_memory().to(x.device),
+        lambda x: torch.empty(4, 4).copy_(x),
+        lambda x: torch.cuda.synchronize(),
+        lambda x: torch.accelerator.synchronize(),
+        lambda x: torch.cuda.current_stream().synchronize(),
+        lambda x: x.cpu().numpy(),
+    ],
+)
+def test_what_waits(clock, work):
+    x = torch.ones(4, 4, device="cuda")
+    work(x)
+    torch.cuda._sleep(10**9)  # the card is busy for a second
+    before = clock.now
+    work(x)
+    assert clock.now - before > 10**9
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda x, pinned: x @ x,
+        lambda x, pinned: x.add_(1),
+        lambda x, pinned: x[1:].clone(),
+        lambda x, pinned: x.fill_(2),
+        lambda x, pinned: pinned.to(x.device, non_blocking=True),
+        lambda x, pinned: pinned.cuda(non_blocking=True),
+        lambda x, pinned: x.to("cpu", non_blocking=True),
+        lambda x, pinned: pinned.copy_(x, non_blocking=True),
+        lambda x, pinned: x.copy_(pinned, non_blocking=True),
+        lambda x, pinned: x.to("cuda:1"),
+        lambda x, pinned: x.clone(),
+        lambda x, pinned: x[x[0].long()],
+        lambda x, pinned: torch.cuda.Event().record(),
+        lambda x, pinned: torch.cuda.current_stream().query(),
+    ],
+)
+def test_what_does_not_wait(clock, work):
+    x, pinned = torch.ones(4, 4, device="cuda"), torch.ones(4, 4).pin_memory()
+    work(x, pinned)
+    torch.cuda._sleep(10**9)
+    before = clock.now
+    work(x, pinned)
+    assert clock.now - before < 10**6
+
+
+def test_what_goes_to_the_cpu_without_blocking_is_pinned(clock):
+    x = torch.ones(4, device="cuda")
+    assert x.to("cpu", non_blocking=True).is_pinned()
+    assert not x.to("cpu").is_pinned() and not x.cpu().is_pinned()
+
+
+def test_copies_take_the_time_of_their_link(clock):
+    size = 4 * 10**7
+    pageable, pinned = torch.empty(size // 4), torch.empty(size // 4).pin_memory()
+    base = clock.operation + clock.launch + clock.wait
+    expected = ns(copy_seconds(size, T4, "pageable", "in"))
+    assert took(clock, lambda: pageable.cuda()) == base + expected
+    expected = ns(copy_seconds(size, T4, "pinned", "in"))
+    assert took(clock, lambda: pinned.cuda()) == base + expected
+    there = pinned.cuda()
+    expected = ns(copy_seconds(size, T4, "pageable", "out"))
+    assert took(clock, there.cpu) == base + expected
+    took(clock, lambda: there.to("cuda:1"))
+    (copy, *_) = [span for span in clock.spans[-3:] if span.lane == "cuda:1 copies in"]
+    assert copy.end - copy.start == ns(copy_seconds(size, T4, "peer"))
+    assert copy.size == size
+
+
+def test_a_copy_of_another_type_is_converted_first(clock):
+    x = torch.ones(1000, 1000)
+    lanes = kinds(clock, lambda: x.to("cuda", torch.float16))
+    assert ("Python", "convert", "operation") in lanes
+    lanes = kinds(clock, lambda: x.cuda().t().cpu())
+    assert not [each for each in lanes if "convert" in each]
+    y = x.cuda()
+    lanes = kinds(clock, lambda: y.to("cpu", torch.float64))
+    assert ("cuda:0 stream 0", "convert", "kernel") in lanes
+
+
+def test_a_peer_copy_comes_after_both_streams_and_before_what_follows(clock):
+    x = torch.ones(1000, device="cuda:0")
+    x.to("cuda:1")
+    with torch.cuda.device(1):
+        torch.cuda._sleep(10**7)
+        busy = clock.cards[1].end
+    mark = clock.mark()
+    x.to("cuda:1")
+    (copy,) = [span for span in clock.since(mark) if span.lane == "cuda:1 copies in"]
+    assert copy.start >= busy
+    assert clock.cards[1].stream(0).end == clock.cards[0].stream(0).end == copy.end
+
+
+def test_a_copy_on_a_second_stream_overlaps_with_a_kernel(clock):
+    side = torch.cuda.Stream()
+    pinned, there = torch.empty(10**7).pin_memory(), torch.ones(2048, 2048, device="cuda")
+    there @ there
+    torch.cuda.synchronize()
+    mark = clock.mark()
+    there @ there
+    with torch.cuda.stream(side):
+        pinned.to("cuda", non_blocking=True)
+    spans = {span.kind: span for span in clock.since(mark)}
+    kernel, copy = spans["kernel"], spans["copy"]
+    assert copy.start < kernel.end and kernel.start < copy.end
+    mark = clock.mark()
+    there @ there
+    pinned.to("cuda", non_blocking=True)  # on the same stream
+    spans = {span.kind: span for span in clock.since(mark)}
+    assert spans["copy"].start == spans["kernel"].end
+
+
+def test_kernels_that_fill_the_card_take_turns_and_small_ones_overlap(clock):
+    side = torch.cuda.Stream()
+
+    def spans(x):
+        x @ x
+        torch.cuda.synchronize()
+        mark = clock.mark()
+        torch.cuda._sleep(10**6)
+        side.wait_stream(torch.cuda.current_stream())
+        x @ x
+        with torch.cuda.stream(side):
+            x @ x
+        return [span for span in clock.since(mark) if span.kind == "kernel"][1:]
+
+    one, other = spans(torch.ones(2048, 2048, device="cuda"))
+    assert other.start >= one.end
+    one, other = spans(torch.ones(4, 4, device="cuda"))
+    assert other.start < one.end
+
+
+def test_a_full_queue_makes_the_host_wait(clock):
+    x = torch.ones(4, device="cuda")
+    x + 1
+    torch.cuda._sleep(10**10)
+    before = clock.now
+    for _ in range(QUEUE - 1):
+        x + 1
+    assert clock.now - before < 10**9
+    x + 1
+    assert clock.now - before > 9 * 10**9
+    assert "a full queue" in {span.name for span in clock.spans}
+
+
+def test_the_first_use_costs_more():
+    with cudasim.simulate(clock="modelled"):
+        clock = session.clock
+        x = torch.ones(4, 4, device="cuda")
+        assert clock.now > ns(host_sheet().first["context"])
+        before = clock.now
+        x @ x
+        first, before = clock.now - before, clock.now
+        x @ x
+        assert first > 100 * (clock.now - before)
+
+
+def test_backward_and_the_optimizer_are_booked(clock):
+    net = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    loss = net(torch.ones(4, 8, device="cuda")).sum()
+    mark = clock.mark()
+    loss.backward()
+    names = [span.name for span in clock.since(mark) if span.kind == "kernel"]
+    assert "mm.default" in names
+    mark = clock.mark()
+    optimizer.step()
+    assert [span for span in clock.since(mark) if span.kind == "kernel"]
+
+
+def test_a_gradient_that_goes_home_waits(clock):
+    x = torch.ones(4, requires_grad=True)
+    lanes = kinds(clock, lambda: x.cuda().sum().backward())
+    assert ("cuda:0 copies out", "copy", "copy") in lanes
+
+
+def test_the_setting_of_tf32_is_obeyed():
+    with cudasim.simulate(card="A100", clock="modelled"):
+        x = torch.ones(2048, 2048, device="cuda")
+
+        def done():
+            torch.cuda.synchronize()
+            start = session.clock.now
+            x @ x
+            torch.cuda.synchronize()
+            return session.clock.now - start
+
+        done()
+        slow = done()
+        torch.set_float32_matmul_precision("high")
+        try:
+            fast = done()
+        finally:
+            torch.set_float32_matmul_precision("highest")
+        assert done() == slow > 3 * fast
+
+
+# Threads
+
+
+def test_a_thread_begins_at_its_starters_time_and_who_joins_it_comes_after(clock):
+    seen = []
+
+    def work():
+        seen.append(clock.now)
+        clock.sleep(1)
+
+    clock.sleep(5)
+    start = clock.now
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert clock.now == start  # its own time goes on by itself
+    thread.join()
+    assert seen == [start] and clock.now == start + 10**9
+    thread.join()
+    assert clock.now == start + 10**9
+
+
+def test_the_result_of_a_pool_comes_after_the_work(clock):
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(int).result()
+        clock.sleep(3)
+        start = clock.now
+        future = pool.submit(clock.sleep, 1)
+        assert clock.now == start
+        future.result()
+        assert clock.now == start + 10**9
+        with pytest.raises(ZeroDivisionError):
+            pool.submit(lambda: clock.sleep(1) or 1 / 0).result()
+        assert clock.now == start + 2 * 10**9
+
+
+def test_data_parallel_and_workers_do_not_hang(clock):
+    net = torch.nn.DataParallel(torch.nn.Linear(4, 2).cuda())
+    before = clock.now
+    net(torch.ones(8, 4, device="cuda")).sum().backward()
+    assert clock.now > before
+    assert {span.lane for span in clock.spans} >= {"cuda:1 copies in", "cuda:1 stream 0"}
+    data = torch.utils.data.TensorDataset(torch.ones(8, 4))
+    loader = torch.utils.data.DataLoader(data, 4, num_workers=1, pin_memory=True)
+    for (batch,) in loader:
+        assert batch.is_pinned()
+        before = clock.now
+        batch.to("cuda", non_blocking=True)
+        assert clock.now - before == clock.operation + clock.launch
+
+
+# Spans
+
+
+def test_spans_are_bounded_and_count_what_they_dropped():
+    clock = Clock(T4, host_sheet(), ["cuda:0"])
+    mark = clock.mark()
+    for _ in range(5):
+        clock.spend(1, "work")
+    assert len(clock.since(mark)) == 5 and clock.dropped == 0
+    clock._spans = type(clock._spans)(clock._spans, maxlen=3)
+    clock.spend(1, "last")
+    assert [span.name for span in clock.spans] == ["work", "work", "last"]
+    assert clock.dropped == 3 and len(clock.since(mark)) == 3
+    assert clock.since(clock.mark()) == []
+
+
+# Engines
+
+
+def test_an_engine_fills_its_gaps_and_shares_them():
+    engine = Engine("compute")
+    assert engine.book(100, 50) == (100, 150)
+    assert engine.book(0, 20) == (0, 20)  # before what is booked for later
+    assert engine.book(10, 100) == (20, 170)  # goes on after it
+    assert engine.book(0, 1) == (170, 171)
+    assert engine.busy == [[0, 171]]
+    assert engine.book(200, 5) == (200, 205) and engine.book(180, 3) == (180, 183)
+    total = sum(end - start for start, end in engine.busy)
+    assert total == 50 + 20 + 100 + 1 + 5 + 3  # nothing is done twice, nothing is lost
+
+
+def test_an_engine_remembers_few_gaps():
+    engine = Engine("compute")
+    for number in range(1000):
+        engine.book(10 * number, 5)
+    assert len(engine.busy) <= 64
+    assert engine.book(0, 5)[0] >= 0
+
+
+# The same everywhere
+
+
+MIXED = """
+    import sys, time, timeit
+    import torch
+    from torch import nn
+    import cudasim
+    torch.set_num_threads(int(sys.argv[1]))
+    cudasim.enable(gpus=2, card="T4", clock="modelled")
+    from cudasim.session import session
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).cuda()
+    optimizer = torch.optim.Adam(net.parameters())
+    start = time.perf_counter_ns()
+    for step in range(20):
+        X, y = torch.randn(256, 64).pin_memory(), torch.arange(256, device="cuda") % 10
+        loss = nn.functional.cross_entropy(net(X.cuda(non_blocking=True)), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 5 == 0:
+            loss.item()
+    print(time.perf_counter_ns() - start)
+    side, begin, end = torch.cuda.Stream(), *(torch.cuda.Event(enable_timing=True) for _ in "12")
+    begin.record()
+    with torch.cuda.stream(side):
+        big = torch.randn(512, 512, device="cuda")
+        big = big @ big
+        end.record(side)
+    big.to("cuda:1")
+    end.synchronize()
+    print(begin.elapsed_time(end), timeit.timeit("x + 1", globals={"x": big}, number=100))
+    print(session.clock.now, [card.end for card in session.clock.cards])
+    parallel = nn.DataParallel(net)
+    parallel(torch.randn(64, 64, device="cuda")).sum().backward()
+    torch.cuda.synchronize()
+    print(time.time_ns(), len(session.clock.spans), cudasim.without_rule())
+"""
+
+
+def test_the_same_nanoseconds_with_one_thread_and_with_two(tmp_path):
+    script = write(tmp_path / "mixed.py", MIXED)
+    one = run(script, "1", cwd=tmp_path, OMP_NUM_THREADS=None)
+    two = run(script, "2", cwd=tmp_path, OMP_NUM_THREADS=None)
+    assert (one.returncode, one.stderr) == (0, "")
+    assert one.stdout == two.stdout
+    assert one.stdout.count("\n") == 5

@@ -1,0 +1,282 @@
+"""What a program reads of the time while a virtual clock runs, and who keeps the machine's."""
+
+import sys
+import threading
+import time
+import timeit
+
+import pytest
+import torch
+from programs import run, write
+
+import cudasim
+from cudasim.clock.clock import EPOCH
+from cudasim.patches.readings import measures
+from cudasim.session import session
+
+PROGRAMS = (time.perf_counter, time.monotonic, time.time, time.sleep, timeit.default_timer)
+
+
+@pytest.fixture
+def clock():
+    """The virtual clock of a simulation, for the length of a test."""
+    with cudasim.simulate(clock="modelled"):
+        yield session.clock
+
+
+def test_readings_are_modelled_and_cost_a_little(clock):
+    for read, unit, begin in (
+        (time.perf_counter, 1e9, 0),
+        (time.monotonic, 1e9, 0),
+        (time.time, 1e9, EPOCH),
+        (time.perf_counter_ns, 1, 0),
+        (time.monotonic_ns, 1, 0),
+        (time.time_ns, 1, EPOCH),
+        (timeit.default_timer, 1e9, 0),
+    ):
+        before = clock.now
+        value = read()
+        assert clock.now == before + clock.reading
+        assert value == (begin + clock.now) / unit
+    assert time.strftime("%Y-%m-%d", time.gmtime(time.time())) == "2026-01-01"
+
+
+def test_everything_is_as_before_without_a_clock_and_after_it(two_gpus):
+    assert (time.perf_counter, time.monotonic, time.time, time.sleep) == PROGRAMS[:4]
+    cudasim.disable()
+    defaults = timeit.Timer.__init__.__defaults__, timeit.timeit.__defaults__
+    with cudasim.simulate(clock="modelled"):
+        kept = time.perf_counter
+        assert kept is not PROGRAMS[0]
+        assert timeit.Timer.__init__.__defaults__ != defaults[0]
+    assert (time.perf_counter, time.monotonic, time.time, time.sleep) == PROGRAMS[:4]
+    assert timeit.default_timer is PROGRAMS[4]
+    assert (timeit.Timer.__init__.__defaults__, timeit.timeit.__defaults__) == defaults
+    assert kept() == pytest.approx(time.perf_counter(), abs=60)  # the machine's again
+    with cudasim.simulate():
+        assert time.perf_counter is PROGRAMS[0]
+
+
+def test_sleep_passes_at_once(clock):
+    before = clock.now
+    time.sleep(10**6)  # days, which the test has not
+    assert clock.now == before + 10**15
+    assert clock.spans[-1].kind == "sleep"
+    time.sleep(0), time.sleep(0.5)
+    assert clock.now == before + 10**15 + 5 * 10**8
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [(-1, ValueError), (float("nan"), ValueError), (1e300, OverflowError), ("1", TypeError)],
+)
+def test_sleep_refuses_in_pythons_words(clock, value, error):
+    before = clock.now
+    with pytest.raises(error):
+        time.sleep(value)
+    assert clock.now == before
+
+
+def test_waiting_for_a_time_ends(clock):
+    end = time.perf_counter() + 0.01
+    turns = 0
+    while time.perf_counter() < end:
+        turns += 1
+    assert 0 < turns <= 0.01 * 1e9 / clock.reading
+
+
+def test_asking_a_stream_until_it_is_done_ends(clock):
+    torch.cuda._sleep(10**6)
+    event = torch.cuda.Event()
+    event.record()
+    assert not event.query()
+    while not event.query():
+        pass
+    assert torch.cuda.current_stream().query()
+
+
+def test_timeit_ends_and_says_the_same_again(clock):
+    assert timeit.timeit("1 + 1", number=1000) == pytest.approx(
+        (1000 * clock.loop + clock.reading) / 1e9
+    )
+    number, taken = timeit.Timer("1 + 1").autorange()
+    assert taken >= 0.2 and number * clock.loop < 10**9
+    x = torch.ones(8, device="cuda")
+    assert len(set(timeit.repeat("x + x", globals={"x": x}, number=50)[1:])) == 1
+
+
+def test_the_benchmark_of_torch_ends_and_waits_for_the_card(clock):
+    from torch.utils.benchmark import Timer
+
+    x = torch.ones(512, 512, device="cuda")
+    timer = Timer("x @ x", globals={"x": x})
+    found = timer.blocked_autorange(min_run_time=0.01)
+    (kernel, *_) = [span for span in clock.spans[::-1] if span.kind == "kernel"]
+    assert found.median == pytest.approx((kernel.end - kernel.start) / 1e9, rel=0.05)
+    assert timer.timeit(20).median == timer.timeit(20).median
+
+
+@pytest.mark.parametrize(
+    ("filename", "own"),
+    [
+        ("<stdin>", True),
+        ("<string>", True),
+        ("<timeit-src>", True),
+        ("/home/someone/train.py", True),
+        ("train.py", True),
+        (__file__, True),
+        (timeit.__file__, True),
+        (threading.__file__, False),
+        (pytest.__file__, False),
+        (torch.__file__, False),
+        (cudasim.__file__, False),
+        ("<frozen importlib._bootstrap>", False),
+        ("/usr/lib/python3/dist-packages/tornado/ioloop.py", False),
+        ("/opt/env/lib/python3.11/site-packages/d2l/torch.py", True),
+        ("/opt/env/lib/python3.11/site-packages/IPython/core/magics/execution.py", True),
+        ("/opt/env/lib/python3.11/site-packages/ipykernel/kernelbase.py", False),
+    ],
+)
+def test_whose_readings_are_modelled(filename, own):
+    assert measures(filename) is own
+
+
+def test_the_library_of_python_keeps_the_machines_time(clock):
+    import asyncio
+    import logging
+
+    before = clock.now
+    assert logging.LogRecord("", 0, "", 0, "", (), None).created > EPOCH / 1e9 - 10**9
+    assert asyncio.run(asyncio.wait_for(asyncio.sleep(0, "done"), 1)) == "done"
+    assert not threading.Event().wait(0.01)
+    assert clock.now == before
+
+
+def test_code_in_site_packages_reads_the_machines_time(tmp_path):
+    write(tmp_path / "site-packages" / "lib.py", "import time\ndef read(): return time.time()")
+    program = write(
+        tmp_path / "main.py",
+        """
+        import sys, time
+        sys.path.insert(0, "site-packages")
+        import cudasim, lib
+        before = time.time()
+        cudasim.enable(clock="modelled")
+        print(lib.read() >= before, time.time() == 1767225600.0 + 1e-7)
+        """,
+    )
+    got = run(program, cwd=tmp_path)
+    assert got.stdout.splitlines()[1:] == ["True True"], got.stderr
+
+
+IPYTHON = """
+    import sys
+    from IPython.testing.globalipapp import start_ipython
+    import cudasim
+    if sys.argv[1] == "before":
+        cudasim.enable(clock="modelled")
+    shell = start_ipython()
+    if sys.argv[1] == "after":
+        cudasim.enable(clock="modelled")
+    shell.run_cell("import torch; x = torch.ones(64, 64, device='cuda'); y = x @ x")
+    shell.run_cell("%timeit -r 3 -n 100 x @ x")
+    shell.run_cell("%timeit 1 + 1")
+    shell.run_cell("%time y = x @ x; torch.cuda.synchronize()")
+    shell.run_cell_magic("time", "", "torch.cuda.synchronize()")
+"""
+
+
+def test_the_magics_of_ipython_are_modelled(tmp_path):
+    pytest.importorskip("IPython", reason="IPython is not installed here")
+    script = write(tmp_path / "magics.py", IPYTHON)
+    before, again, after = (
+        run(script, when, cwd=tmp_path, IPYTHONDIR=str(tmp_path))
+        for when in ("before", "before", "after")
+    )
+    assert before.stdout == again.stdout == after.stdout, before.stderr
+    lines = before.stdout.splitlines()
+    assert lines[1].endswith("(mean ± std. dev. of 3 runs, 100 loops each)")
+    assert lines[2].startswith("50 ns ± 0 ns per loop") or "per loop" in lines[2]
+    assert any(line.startswith("Wall time: ") for line in lines)
+
+
+def test_the_timer_of_d2l_is_modelled(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    write(
+        folder / "d2l" / "torch.py",
+        "import time\nclass Timer:\n"
+        "    def __init__(self): self.start = time.time()\n"
+        "    def stop(self): return time.time() - self.start\n",
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "d2l", raising=False)
+    monkeypatch.delitem(sys.modules, "d2l.torch", raising=False)
+    with cudasim.simulate(clock="modelled"):
+        from d2l.torch import Timer
+
+        timer = Timer()
+        time.sleep(2)
+        assert timer.stop() == pytest.approx(2, abs=1e-6)
+    sys.modules.pop("d2l.torch"), sys.modules.pop("d2l")
+
+
+CHILDREN = """
+    import multiprocessing, os, subprocess, sys, time
+    import torch, cudasim
+
+    def work(queue):
+        torch.ones(2, device="cuda") + 1
+        queue.put((torch.cuda.get_device_name(), time.perf_counter()))
+
+    if __name__ == "__main__":
+        cudasim.enable(clock="modelled")
+        time.sleep(100)
+        for method in ("fork", "spawn"):
+            context = multiprocessing.get_context(method)
+            queue = context.Queue()
+            process = context.Process(target=work, args=(queue,))
+            process.start()
+            name, when = queue.get()
+            process.join()
+            print(method, name, 0 < when < 10, process.exitcode)
+        out = subprocess.run(
+            [sys.executable, "-c", "import torch, time; print(time.perf_counter())"],
+            capture_output=True, text=True,
+        )
+        print(out.stdout.strip(), time.perf_counter() > 100)
+"""
+
+
+def test_processes_begin_with_a_clock_of_their_own(tmp_path):
+    script = write(tmp_path / "children.py", CHILDREN)
+    got = run(script, cwd=tmp_path)
+    name = "Simulated GPU (T4, modelled time)"
+    assert got.stdout.splitlines()[1:] == [
+        f"fork {name} True 0",
+        f"spawn {name} True 0",
+        "1e-07 True",
+    ], got.stderr
+
+
+def test_a_program_with_a_server_and_an_event_loop_does_not_hang(tmp_path):
+    """Kernels are such programs; what they wait for takes the machine's time."""
+    script = write(
+        tmp_path / "loop.py",
+        """
+        import asyncio, queue, threading, time
+        import cudasim
+        cudasim.enable(clock="modelled")
+
+        async def main():
+            got = await asyncio.wait_for(asyncio.to_thread(time.sleep, 1000), 5)
+            await asyncio.sleep(0.01)
+            return got
+
+        print(asyncio.run(main()))
+        box = queue.Queue()
+        threading.Timer(0.01, box.put, ["in time"]).start()
+        print(box.get(timeout=20))
+        """,
+    )
+    got = run(script, cwd=tmp_path)
+    assert got.stdout.splitlines()[1:] == ["None", "in time"], got.stderr
