@@ -74,15 +74,14 @@ def read_sheet(path: Path, form: type[Figures] = Sheet) -> Figures:
     for key, value in read.items():
         if key not in known:
             raise ValueError(f"{path}: {key} is unknown; a sheet has {', '.join(known)}")
-        if key not in WORDS:
-            _check(path, key, value)
-    for key, parts in PARTS[form].items():
-        for part in parts:
-            if part not in read[key]:
-                raise ValueError(f"{path}: {key}.{part} is missing")
+        if key in PARTS[form]:
+            _check_table(path, key, value, PARTS[form][key])
+        elif key not in WORDS:
+            _check_figure(path, key, value)
     return form(**read)
 
 
+# The tables of a sheet, with what each must hold.
 PARTS = {
     Sheet: {
         "peak": ["float32"],
@@ -95,12 +94,26 @@ PARTS = {
 }
 
 
-def _check(path: Path, key: str, value: object) -> None:
-    """Raise ValueError unless `value` is a positive figure, or a table of such."""
-    if isinstance(value, dict) and value:
-        for name, each in value.items():
-            _check(path, f"{key}.{name}", each)
-    elif type(value) not in (int, float) or not 0 < value < float("inf"):
+def _check_table(path: Path, key: str, value: object, parts: list[str]) -> None:
+    """Raise ValueError unless `value` is a table of positive figures that holds `parts`.
+
+    The shares of the peaks are tables in the table of efficiencies.
+    """
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: {key} is {value!r}, not a table of figures")
+    for part in parts:
+        if part not in value:
+            raise ValueError(f"{path}: {key}.{part} is missing")
+    for name, each in value.items():
+        if key == "efficiency" and name != "memory":
+            _check_table(path, f"{key}.{name}", each, ["float32"])
+        else:
+            _check_figure(path, f"{key}.{name}", each)
+
+
+def _check_figure(path: Path, key: str, value: object) -> None:
+    """Raise ValueError unless `value` is a positive figure."""
+    if type(value) not in (int, float) or not 0 < value < float("inf"):
         raise ValueError(f"{path}: {key} is {value!r}, not a positive figure")
 
 

@@ -1,0 +1,302 @@
+"""The work of operators, by hand; and that those programs call have a rule."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from cudasim.clock import costs, rules
+from cudasim.clock.costs import waits, without_rule, work_of
+from cudasim.clock.estimate import Estimate, estimate
+from cudasim.timing.sheets import find_sheet, host_sheet
+
+aten = torch.ops.aten
+
+
+@pytest.fixture
+def unknown(monkeypatch):
+    """Nothing is known yet, nor unknown."""
+    monkeypatch.setattr(costs, "_rules", {})
+    monkeypatch.setattr(costs, "_unknown", set())
+
+
+def works(function, card="T4"):
+    """What `function` has done on a card."""
+    with Estimate(find_sheet(card), host_sheet()) as mode:
+        function()
+    return mode.works
+
+
+def one(function):
+    """The one kernel of `function`."""
+    (work,) = works(function)
+    return work
+
+
+def meta(*shape, dtype=torch.float32):
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def test_pointwise_reads_its_inputs_and_writes_its_result():
+    x = meta(1000, 1000)
+    assert one(lambda: x + x)[:4] == ("pointwise", 1e6, 12e6, "float32")
+    assert one(lambda: x + 1).bytes == one(lambda: x.add_(1)).bytes == 8e6
+    assert one(lambda: x.exp()).flops == 10e6
+    assert one(lambda: x.half()).bytes == 6e6
+    assert one(lambda: x > 0).bytes == 5e6
+    assert one(lambda: x.relu()).kind == "pointwise"
+
+
+def test_a_broadcast_input_counts_what_it_holds():
+    x, row = meta(1000, 1000), meta(1000)
+    assert one(lambda: x + row).bytes == 8e6 + 4000
+    assert works(lambda: x + row.expand(1000, 1000))[-1].bytes == 8e6 + 4000
+    assert rules.size_of(row.expand(1000, 1000)) == 4000
+    assert rules.size_of(x.T) == 4e6 and rules.size_of(x[:, ::2]) == 2e6
+
+
+def test_products():
+    a, b = meta(100, 200), meta(200, 300)
+    work = one(lambda: a @ b)
+    assert work == (
+        "matmul",
+        12e6,
+        4.0 * (20_000 + 60_000 + 30_000),
+        "float32",
+        1,
+        (1, 100, 300, 200),
+    )
+    x, weight, bias = meta(7, 100, 200), meta(300, 200), meta(300)
+    assert one(lambda: F.linear(x, weight, bias)).shape == (1, 700, 300, 200)
+    assert one(lambda: torch.bmm(meta(5, 10, 20), meta(5, 20, 30))).shape == (5, 10, 30, 20)
+    assert one(lambda: torch.baddbmm(meta(1), meta(5, 10, 20), meta(5, 20, 30))).flops == 60_000
+    assert one(lambda: torch.mv(a, meta(200))).shape == (1, 100, 1, 200)
+    assert one(lambda: torch.dot(meta(200), meta(200))).flops == 400
+
+
+def test_flops_are_those_of_the_flop_counter():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    net = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2), nn.Flatten(), nn.Linear(8 * 15 * 15, 10))
+    net, x = net.to("meta"), meta(4, 3, 32, 32)
+    with FlopCounterMode(display=False) as counter:
+        net(x).sum().backward()
+    done = works(lambda: net(x).sum().backward())
+    assert sum(work.flops for work in done if work.shape) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_tf32_is_for_products_that_ask_and_for_convolutions(asked, monkeypatch):
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = asked
+    try:
+        a, x, weight = meta(64, 64), meta(1, 8, 9, 9), meta(8, 8, 3, 3)
+        assert one(lambda: a @ a).precision == ("tf32" if asked else "float32")
+        assert one(lambda: F.conv2d(x, weight)).precision == "tf32"
+        half = meta(64, 64, dtype=torch.float16)
+        assert one(lambda: half @ half).precision == "float16"
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def test_convolutions():
+    x, weight = meta(16, 3, 224, 224), meta(64, 3, 7, 7)
+    work = one(lambda: F.conv2d(x, weight, stride=2, padding=3))
+    assert work.shape == (1, 16 * 112 * 112, 64, 3 * 49) and work.kind == "convolution"
+    assert work.bytes == 4 * (x.numel() + weight.numel() + 16 * 64 * 112 * 112)
+    up = one(lambda: F.conv_transpose2d(meta(2, 8, 5, 5), meta(8, 4, 3, 3)))
+    assert up.shape == (1, 2 * 25, 4 * 9, 8)
+    one_each = one(lambda: F.conv2d(meta(1, 32, 9, 9), meta(32, 1, 3, 3), groups=32))
+    assert one_each.kind == "pointwise"
+
+
+def test_16_bit_convolutions_turn_images_around_unless_channels_are_last():
+    x, weight = meta(2, 64, 9, 9, dtype=torch.float16), meta(64, 64, 3, 3, dtype=torch.float16)
+    last = x.to(memory_format=torch.channels_last)
+    plain, fast = one(lambda: F.conv2d(x, weight)), one(lambda: F.conv2d(last, weight))
+    assert (plain.bytes, plain.kernels, plain.flops) == (3 * fast.bytes, 3, fast.flops)
+
+
+def test_attention_is_one_kernel_and_half_the_work_if_causal():
+    q = meta(2, 4, 128, 64, dtype=torch.float16)
+    flash = aten._scaled_dot_product_flash_attention.default
+    work = one(lambda: flash(q, q, q))
+    assert work.kind == "attention" and work.flops == 4 * 2 * 4 * 128 * 128 * 64
+    assert one(lambda: flash(q, q, q, 0.0, True)).flops == work.flops / 2
+
+
+def test_memory_without_numbers_costs_nothing():
+    x = meta(10, 10)
+    for function in (
+        lambda: x.view(100),
+        lambda: x.T,
+        lambda: x[3:],
+        lambda: x.expand(5, 10, 10),
+        lambda: torch.empty_like(x),
+        lambda: x.detach(),
+        lambda: x.split(5),
+    ):
+        assert works(function) == []
+
+
+def test_bytes_of_other_families():
+    x, index = meta(1000, 64), torch.empty(10, dtype=torch.int64, device="meta")
+    assert one(lambda: torch.zeros(1000, device="meta")).bytes == 4000
+    assert one(lambda: x.clone()).bytes == 2 * x.nbytes
+    assert one(lambda: torch.cat([x, x])).bytes == 4 * x.nbytes
+    assert one(lambda: x.sum()).bytes == x.nbytes + 4
+    assert one(lambda: F.embedding(index, x)).bytes == 80 + 2 * 10 * 64 * 4
+    assert one(lambda: x[index]).bytes == 80 + 2 * 10 * 64 * 4
+    assert one(lambda: x.softmax(-1)).bytes == 2 * x.nbytes
+    assert one(lambda: meta(4, 10**6).softmax(-1)).bytes == 4 * 16e6  # rows too long for a read
+    assert one(lambda: F.layer_norm(x, (64,))).bytes == 2 * x.nbytes + 2 * 1000 * 4
+    image = meta(2, 3, 8, 8)
+    inference = one(lambda: F.batch_norm(image, meta(3), meta(3)))
+    assert inference.bytes == pytest.approx(2 * image.nbytes, rel=0.1)
+
+
+def test_few_kernels_step_many_parameters():
+    parameters = [meta(100, 100) for _ in range(100)]
+    step = lambda: torch._foreach_add_(parameters, parameters)  # noqa: E731
+    assert one(step).kernels == 3 and one(step).bytes == 3 * 100 * 40_000
+    parameters = [torch.zeros(10) for _ in range(100)]
+    fused = lambda: torch._fused_sgd_(  # noqa: E731
+        parameters, parameters, [], weight_decay=0.0, momentum=0.0, lr=0.1, dampening=0.0,
+        nesterov=False, maximize=False, is_first_step=False,
+    )  # fmt: skip
+    assert one(fused).kernels == 3
+
+
+def test_what_makes_the_host_wait():
+    x, mask, where = torch.ones(3), torch.tensor([True, False, True]), torch.tensor([0, 2])
+    assert waits(aten._local_scalar_dense.default, (x[0],))
+    assert waits(aten.nonzero.default, (x,)) and waits(aten.masked_select.default, (x, mask))
+    assert waits(aten.index.Tensor, (x, [mask])) and not waits(aten.index.Tensor, (x, [where]))
+    assert waits(aten.index_put_.default, (x, [mask], x[:2]))
+    assert not waits(aten.index_put_.default, (x, [mask], x[0]))
+    assert not waits(aten.index_put_.default, (x, [where], x[:2]))
+    assert not waits(aten.add.Tensor, (x, x))
+    assert all(hasattr(aten, name) for name in costs.WAITS)
+
+
+def test_every_name_in_the_table_is_an_operator():
+    known = {*dir(aten), "_record_function_enter_new", "_record_function_exit"}  # profiler's
+    assert [name for name in (*costs.TABLE, *costs.PRICES) if not {name, name + "_"} & known] == []
+
+
+def test_an_operator_without_a_rule_counts_its_bytes_and_is_told(unknown):
+    x = torch.eye(4)
+    assert without_rule() == []
+    work = work_of(aten.linalg_cholesky_ex.default, (x,), {}, [x.clone(), torch.zeros(())])
+    assert work == ("other", 0.0, 64 + 64 + 4, "float32", 1, None)
+    assert without_rule() == ["aten.linalg_cholesky_ex.default"]
+
+
+def mlp():
+    net = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Dropout(), nn.Linear(256, 10))
+    return net, (256, 784)
+
+
+def lenet():
+    net = nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.Sigmoid(),
+        nn.AvgPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.BatchNorm2d(16),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(400, 120),
+        nn.Tanh(),
+        nn.Linear(120, 10),
+    )
+    return net, (256, 1, 28, 28)
+
+
+class Transformer(nn.Module):
+    """(N, T) tokens -> (N, 10) scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(100, 64)
+        layer = nn.TransformerEncoderLayer(64, 4, 128, activation="gelu", batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, tokens):
+        return self.head(self.encoder(self.embedding(tokens)).mean(1))
+
+
+def transformer():
+    return Transformer(), None
+
+
+def a_step(make, optimizer, device, **options):
+    """A training step of a network on `device`."""
+    with torch.device(device):
+        net, shape = make()
+        x = torch.zeros(8, 16, dtype=torch.int64) if shape is None else torch.zeros(shape)
+        y = torch.zeros(len(x), dtype=torch.int64)
+    optimizer = optimizer(net.parameters(), lr=0.1, **options)
+
+    def step():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+
+    return step
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [
+        (torch.optim.SGD, {"momentum": 0.9, "foreach": True}),
+        (torch.optim.SGD, {"foreach": False}),
+        (torch.optim.Adam, {"foreach": True}),
+        (torch.optim.AdamW, {"foreach": False}),
+        (torch.optim.RMSprop, {"foreach": True}),
+    ],
+)
+@pytest.mark.parametrize("make", [mlp, lenet, transformer])
+def test_every_operator_of_a_training_step_has_a_rule(make, optimizer, options, device, unknown):
+    step = a_step(make, optimizer, device, **options)
+    assert len(works(step)) > 10
+    assert without_rule() == []
+
+
+def test_a_simulated_gpu_has_the_same_operators(two_gpus, unknown):
+    step = a_step(lenet, torch.optim.Adam, "cuda")
+    assert len(works(step)) > 10
+    assert without_rule() == []
+
+
+def test_the_order_of_variants():
+    big, small = meta(4096, 4096), meta(8, 8)
+    half = big.half()
+
+    def many():
+        for _ in range(100):
+            small + small
+
+    def logging():
+        for _ in range(10):
+            torch.ops.aten._local_scalar_dense(torch.zeros(()))
+
+    for card in ("T4", "V100", "A100", "H100", "H200", "RTX 4090"):
+        assert estimate(lambda: half @ half, card) < estimate(lambda: big @ big, card)
+        assert estimate(lambda: big + big, card) < estimate(many, card) or card == "T4"
+        assert estimate(lambda: torch.zeros((), device="meta"), card) * 10 < estimate(logging, card)
+
+
+def test_small_operations_take_what_the_host_takes():
+    x, sheet, host = meta(8, 8), find_sheet("A100"), host_sheet()
+    seconds = estimate(lambda: x + x, "A100", repeat=1000)
+    assert seconds == pytest.approx(host.operation + sheet.launch, rel=0.01)
+
+
+def test_an_unknown_card_is_refused():
+    with pytest.raises(ValueError, match="card='K80': no data sheet"):
+        estimate(lambda: None, "K80")

@@ -1,0 +1,217 @@
+"""Data sheets and formulas: complete, sourced, and what one gets by hand."""
+
+import dataclasses
+import json
+from itertools import pairwise
+
+import pytest
+
+import cudasim
+from cudasim.timing import sheets
+from cudasim.timing.formulas import (
+    Work,
+    bounds,
+    copy_seconds,
+    fills,
+    host_seconds,
+    kernel_seconds,
+    rate,
+    utilisation,
+)
+from cudasim.timing.sheets import Host, find_sheet, host_sheet, read_sheet, sheet_names
+
+NAMES = sheet_names()
+SHARES = find_sheet("T4").efficiency
+
+
+@pytest.fixture(params=NAMES)
+def sheet(request):
+    return find_sheet(request.param)
+
+
+def product(m, n, k, precision="float32", batch=1, size=4):
+    numbers = batch * (m * k + k * n + m * n)
+    flops = 2.0 * batch * m * n * k
+    return Work("matmul", flops, float(size * numbers), precision, 1, (batch, m, n, k))
+
+
+def test_every_card_of_cuda_has_a_sheet():
+    cards = {card.name for card in cudasim.CARDS.values() if card.type.name == "cuda"}
+    assert cards == set(NAMES) and len(NAMES) == 7
+
+
+def test_an_unknown_card_is_refused():
+    with pytest.raises(ValueError) as error:
+        find_sheet("K80")
+    assert str(error.value) == f"card='K80': no data sheet; there are {', '.join(NAMES)}"
+
+
+def test_every_figure_has_a_source(sheet):
+    figures = {each.name for each in dataclasses.fields(sheet)}
+    assert set(sheet.sources) == figures - {"name", "provenance", "sources"}
+    assert all(len(source) > 20 for source in sheet.sources.values())
+    for key in ("peak", "bandwidth", "processors"):
+        assert sheet.sources[key].startswith("https://")
+    host = {each.name for each in dataclasses.fields(Host)} - {"name", "provenance", "sources"}
+    assert set(host_sheet().sources) == host
+
+
+def test_no_sheet_claims_to_be_validated(sheet):
+    assert sheet.provenance["validated"] is False
+    assert sheet.provenance["words"] == "not validated against a card"
+
+
+def test_a_sheet_agrees_with_the_card_and_itself(sheet):
+    assert sheet.processors == cudasim.CARDS[sheet.name].processors
+    ampere = cudasim.CARDS[sheet.name].capability >= (8, 0)
+    assert ("tf32" in sheet.peak) == ampere
+    for kind in ("matmul", "convolution", "attention"):
+        assert set(sheet.efficiency[kind]) <= set(sheet.peak)
+        assert all(0.1 < share < 1.1 for share in sheet.efficiency[kind].values())
+    assert 0.7 < sheet.efficiency["memory"] < 0.95
+    assert sheet.vector["float32"] <= sheet.peak["float32"]
+    pageable = max(sheet.link["pageable_in"], sheet.link["pageable_out"])
+    assert pageable < min(sheet.link["pinned_in"], sheet.link["pinned_out"]) < sheet.bandwidth
+    assert sheet.peer["staged"] <= sheet.peer["bandwidth"] < sheet.bandwidth
+
+
+def test_bfloat16_is_slow_where_it_is_emulated(sheet):
+    emulated = cudasim.CARDS[sheet.name].capability < (8, 0)
+    works = [product(4096, 4096, 4096, each) for each in ("bfloat16", "float32", "float16")]
+    bfloat16, float32, float16 = [kernel_seconds(work, sheet) for work in works]
+    assert (bfloat16 > float32) == emulated and float16 < float32
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"bandwidth": 0}, "bandwidth is 0, not a positive figure"),
+        ({"bandwidth": -1.0}, "bandwidth is -1.0, not a positive figure"),
+        ({"bandwidth": "fast"}, "bandwidth is 'fast', not a positive figure"),
+        ({"bandwidth": True}, "bandwidth is True, not a positive figure"),
+        ({"peak": {"float32": float("inf")}}, "peak.float32 is inf, not a positive figure"),
+        ({"peak": {"float32": float("nan")}}, "peak.float32 is nan, not a positive figure"),
+        ({"peak": {}}, "peak.float32 is missing"),
+        ({"peak": {"float16": 1.0}}, "peak.float32 is missing"),
+        ({"link": {"latency": 1e-6}}, "link.pinned_in is missing"),
+        ({"efficiency": {"memory": 0.8}}, "efficiency.matmul is missing"),
+        ({"efficiency": SHARES | {"matmul": {"float32": 0}}}, "efficiency.matmul.float32 is 0"),
+        ({"efficiency": SHARES | {"matmul": {"float16": 1}}}, "efficiency.matmul.float32 is mi"),
+        ({"peer": 5.0}, "peer is 5.0, not a table"),
+        ({"floor": {"a": 1.0}}, "floor is {'a': 1.0}, not a positive figure"),
+        ({"efficiency": SHARES | {"matmul": 1.0}}, "efficiency.matmul is 1.0, not a table"),
+        ({"speed": 1.0}, "speed is unknown; a sheet has name, peak,"),
+    ],
+)
+def test_a_bad_sheet_is_refused_with_file_and_key(tmp_path, change, said):
+    path = tmp_path / "card.json"
+    good = json.loads((sheets.FOLDER / "t4.json").read_text())
+    path.write_text(json.dumps(good))
+    assert read_sheet(path).name == "T4"
+    path.write_text(json.dumps(good | change))
+    with pytest.raises(ValueError) as error:
+        read_sheet(path)
+    assert str(error.value).startswith(f"{path}: {said}")
+
+
+@pytest.mark.parametrize("key", ["name", "floor", "peer"])
+def test_a_missing_key_is_told(tmp_path, key):
+    good = json.loads((sheets.FOLDER / "t4.json").read_text())
+    del good[key]
+    path = tmp_path / "card.json"
+    path.write_text(json.dumps(good))
+    with pytest.raises(ValueError) as error:
+        read_sheet(path)
+    assert str(error.value) == f"{path}: {key} is missing"
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{'name': 1}"])
+def test_a_file_that_is_no_sheet_is_told(tmp_path, text):
+    path = tmp_path / "card.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"card\.json: not "):
+        read_sheet(path)
+
+
+def test_known_times_by_hand():
+    t4 = find_sheet("T4")
+    # 40 MB at 320 GB/s x 0.75, and the floor of 2 us
+    assert kernel_seconds(Work("pointwise", 0, 40e6), t4) == pytest.approx(2e-6 + 40e6 / 240e9)
+    # 16 x 32 tiles of 256 x 128 are 12.8 waves over 40 processors: 13 are paid
+    assert utilisation((1, 4096, 4096, 4096), 40) == pytest.approx(12.8 / 13)
+    work = product(4096, 4096, 4096)
+    assert rate(work, t4) == pytest.approx(8.1e12 * 0.54 * 12.8 / 13)
+    assert bounds(work, t4)[0] == pytest.approx(2 * 4096**3 / rate(work, t4))
+    # 2 x 1 MB read and written on the card; to and from the host; to a like card
+    assert copy_seconds(1e6, t4, "device") == pytest.approx(2e-6 + 2e6 / 240e9)
+    assert copy_seconds(12.4e6, t4, "pinned") == pytest.approx(2e-6 + 1e-3)
+    assert copy_seconds(13e6, t4, "pinned", "out") == pytest.approx(2e-6 + 1e-3)
+    assert copy_seconds(5e6, t4, "pageable", "out") == pytest.approx(2e-6 + 1e-3)
+    assert copy_seconds(11e6, t4, "peer") == pytest.approx(10e-6 + 1e-3)
+    assert copy_seconds(6e6, t4, "staged") == pytest.approx(10e-6 + 1e-3)
+    host = host_sheet()
+    assert host_seconds(Work("pointwise", 1, 10e9), host) == pytest.approx(1)
+    assert host_seconds(Work("matmul", 70.4e9, 1), host) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("kind", "way"), [("pinnned", "in"), ("pinned", "up"), ("latency", "in")])
+def test_an_unknown_copy_is_refused(kind, way):
+    with pytest.raises(ValueError, match="there are pinned, pageable, peer, staged, device"):
+        copy_seconds(1, find_sheet("T4"), kind, way)
+
+
+def test_more_work_takes_no_less_time(sheet):
+    sizes = [2**power for power in range(3, 15)]
+    for precision in sheet.peak:
+        times = [kernel_seconds(product(n, n, n, precision), sheet) for n in sizes]
+        assert all(small <= large for small, large in pairwise(times))
+    for kind in ("pinned", "pageable", "peer", "staged", "device"):
+        times = [copy_seconds(size, sheet, kind) for size in (0, *sizes)]
+        assert all(small < large for small, large in pairwise(times))
+
+
+def test_no_product_exceeds_the_peak(sheet):
+    for shape in ((1, 1, 1, 1), (1, 1, 4096, 4096), (64, 128, 128, 64), (1, 8192, 8192, 8192)):
+        assert 0 < utilisation(shape, sheet.processors) <= 1
+    nearly = utilisation((1, 8192, 8192, 8192), sheet.processors)
+    assert nearly > 0.85
+
+
+def test_one_tile_too_many_costs_a_wave():
+    assert utilisation((1, 256 * 40, 128, 256), 40) == 1
+    assert utilisation((1, 256 * 41, 128, 256), 40) < 0.9
+
+
+def test_rows_that_are_not_aligned_cost_16_bit_products_only():
+    t4 = find_sheet("T4")
+    for precision, slower in (("float16", True), ("float32", False)):
+        even, odd = product(4096, 4096, 4096, precision), product(4096, 4096, 4095, precision)
+        assert (rate(odd, t4) < 0.7 * rate(even, t4)) == slower
+
+
+def test_a_precision_that_a_card_lacks_works_as_float32():
+    t4 = find_sheet("T4")
+    assert kernel_seconds(product(999, 999, 999, "tf32"), t4) == kernel_seconds(
+        product(999, 999, 999), t4
+    )
+
+
+def test_what_fills_a_card_is_over_its_floor(sheet):
+    assert not fills(Work("pointwise", 0, 1000), sheet)
+    assert fills(Work("pointwise", 0, 1e9), sheet)
+
+
+def test_pinned_beats_pageable_and_a_link_beats_the_host(sheet):
+    size = 64 * 2**20
+    order = [copy_seconds(size, sheet, kind) for kind in ("device", "peer", "staged")]
+    assert order == sorted(order)
+    for way in ("in", "out"):
+        pinned = copy_seconds(size, sheet, "pinned", way)
+        assert pinned < copy_seconds(size, sheet, "pageable", way)
+
+
+def test_newer_cards_are_faster():
+    for work in (product(8192, 8192, 8192, "float16"), Work("pointwise", 0, 1e9)):
+        order = [kernel_seconds(work, find_sheet(name)) for name in ("H100", "A100", "V100", "T4")]
+        assert order == sorted(order)
+    assert kernel_seconds(work, find_sheet("H200")) < kernel_seconds(work, find_sheet("H100"))
