@@ -21,7 +21,6 @@ MISSES = {
     "h2d-v100pcie-1kB": "an old host; small copies are modelled as on newer ones",
     "mm-a100pcie40-fp32-1024": "measured at half the rate of 8192, for no reason the model knows",
     "small-v100-gemm-2560x16x2560": "read from memory at half the rate of a copy",
-    "conv-a100pcie80-100x256x256x3": "",
     "attn-a100-naive-4096": "a variant that normalises its inputs too",
     "rn50-infer-4090-amp-nhwc": "half of its results stay in the card's large cache",
 }
@@ -58,24 +57,36 @@ def test_a_sheet_says_which_rows_it_is_from():
 
 def test_ratios_are_as_seen(modelled):
     off = {name for name, row in modelled.items() if not 1 / 1.5 <= row.ratio <= 1.5}
-    assert off <= set(MISSES)
-    error, within = summary([row for row in modelled.values() if row.use == "fit"])
-    assert error < 0.05 and within > 0.95
+    assert off == {name for name in MISSES if not name.startswith("rn50")}
+    fit = [row for row in modelled.values() if row.use == "fit"]
+    assert [row for row in fit if abs(row.ratio - 1) > 0.25 and row.id not in MISSES] == []
+    assert summary(fit)[0] < 0.05
     error, within = summary([row for row in modelled.values() if row.use == "validate"])
     assert error < 0.20 and within > 0.80
 
 
-@pytest.mark.parametrize("kind", ["memory", "matmul"])
-def test_another_efficiency_moves_the_ratios_out_of_what_was_seen(kind, monkeypatch):
+@pytest.mark.parametrize(
+    ("card", "kind", "precision"),
+    [
+        ("A100", "matmul", "float16"),
+        ("T4", "matmul", "bfloat16"),
+        ("T4", "convolution", "float16"),
+        ("V100", "memory", None),
+        ("H100", "attention", "bfloat16"),
+    ],
+)
+def test_a_share_that_is_a_quarter_less_shows(card, kind, precision, monkeypatch):
     def spoilt(name):
         sheet = find_sheet(name)
+        if name != card:
+            return sheet
         share = sheet.efficiency[kind]
-        halved = share / 2 if kind == "memory" else {key: each / 2 for key, each in share.items()}
-        return replace(sheet, efficiency=sheet.efficiency | {kind: halved})
+        less = share | {precision: 0.75 * share[precision]} if precision else 0.75 * share
+        return replace(sheet, efficiency=sheet.efficiency | {kind: less})
 
     find_sheet = published.find_sheet
     monkeypatch.setattr(published, "find_sheet", spoilt)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=f"(?i){card}"):
         test_ratios_are_as_seen({each["id"]: row_of(each) for each in CHEAP})
 
 
