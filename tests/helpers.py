@@ -145,9 +145,11 @@ def copy_code(root, folder):
 
 
 def stand_in(root):
-    """Let simulated GPUs stand in for the real ones of the book in `root`."""
+    """Let simulated GPUs stand in for the real ones of the book in `root`, by a real clock."""
     copy_code(root, "cudasim/src")
-    copy_kernel(root, "simulated", "gpu")
+    words = specification("simulated")["argv"]
+    argv = [word for word in words if word not in ("--clock", "modelled")]
+    copy_kernel(root, "simulated", "gpu", argv=argv, metadata=specification("gpu")["metadata"])
 
 
 def dress(root):
