@@ -93,14 +93,14 @@
         .filter((bar) => bar.lane === lane)
         .reduce((best, bar) => (!best || distance(bar, at) < distance(best, at) ? bar : best), null);
 
-    // The bar that an arrow key leads to: along its lane, or to the next lane at that time.
+    // The bar that a key leads to: along its lane, to its ends, or to the next lane at that time.
     function neighbour(key) {
       if (!chosen) return bars[0];
+      const lane = bars.filter((bar) => bar.lane === chosen.lane);
+      if (key === "Home") return lane[0];
+      if (key === "End") return lane.at(-1);
       const along = { ArrowLeft: -1, ArrowRight: 1 }[key];
-      if (along) {
-        const next = bars[bars.indexOf(chosen) + along];
-        return next?.lane === chosen.lane ? next : chosen;
-      }
+      if (along) return lane[lane.indexOf(chosen) + along] ?? chosen;
       const place = lanes.indexOf(chosen.lane) + (key === "ArrowDown" ? 1 : -1);
       return nearest(lanes[place], (chosen.left + chosen.right) / 2) ?? chosen;
     }
@@ -109,7 +109,7 @@
       if (event.ctrlKey || event.altKey || event.metaKey) return;
       const zooms = { "+": zoom * 2, "=": zoom * 2, "-": zoom / 2, 0: 1 };
       if (event.key in zooms) zoomTo(zooms[event.key]);
-      else if (!event.key.startsWith("Arrow")) return;
+      else if (!/^(Arrow|Home$|End$)/.test(event.key)) return;
       else if (event.shiftKey) {
         const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? 0;
         view.scrollLeft += (way * view.clientWidth) / 4;
@@ -137,7 +137,7 @@
     view.setAttribute("role", "group");
     view.setAttribute(
       "aria-label",
-      "Timeline: arrow keys go from bar to bar, plus and minus zoom, 0 shows all, Shift with an arrow key moves",
+      "Timeline: arrow keys, Home and End go from bar to bar, plus and minus zoom, 0 shows all, Shift with an arrow key moves the window",
     );
     view.addEventListener("keydown", press);
     view.addEventListener("focus", () => choose(chosen ?? bars[0]));

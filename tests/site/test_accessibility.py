@@ -364,7 +364,7 @@ def test_an_icon_that_no_font_draws_is_noticed(browser, doctored):
     [
         ("notebooks/tensors-on-gpus.html", 1, False),
         ("notebooks/tensors-on-gpus.html", 200, True),
-        ("notebooks/what-costs-time.html", 245, False),
+        ("notebooks/what-costs-time.html", 205, False),
         ("notebooks/what-costs-time.html", 250, True),
     ],
 )

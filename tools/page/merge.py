@@ -86,13 +86,14 @@ def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[Noteboo
 
     Times are never all runners': what they are, modelled or measured, differs though they agree.
     """
+    picture = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
+    alt = picture.get("alt", "")
     shown = {
-        recording.folder: (recording, page_safe(recording.cells[cell.id].outputs))
+        recording.folder: (recording, page_safe(recording.cells[cell.id].outputs, alt))
         for recording in recordings
         if cell.id in recording.cells
     }
     # Without a text of its own, a plot's would be the name of its file.
-    picture = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
     picture.setdefault("alt", "Plot drawn by the code above")
     (_, first), *others = shown.values()
     if TIMES not in tags(cell) and all(other == first for _, other in others):
@@ -119,8 +120,11 @@ def output_cell(
     return new_code_cell(source, id=id, outputs=printed, metadata=metadata)
 
 
-def page_safe(printed: list[NotebookNode]) -> list[NotebookNode]:
-    """Outputs as a page shows them: streams whole, no counts, plain text for what it can't draw."""
+def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
+    """Outputs as a page shows them: streams whole, no counts, plain text for what it can't draw.
+
+    `alt` says what is seen on a timeline.
+    """
     safe: list[NotebookNode] = []
     for output in deepcopy(printed):
         if output.output_type == "stream" and safe and safe[-1].get("name") == output.name:
@@ -133,7 +137,7 @@ def page_safe(printed: list[NotebookNode]) -> list[NotebookNode]:
             drawn = {kind: output.data[kind] for kind in output.data if kind in DRAWN}
             output.data = drawn or {"text/plain": f"[an output of the type {kinds}]"}
             if TIMELINE in drawn:
-                output.data = {"text/html": timeline_html(drawn[TIMELINE])}
+                output.data = {"text/html": timeline_html(drawn[TIMELINE], alt)}
         safe.append(output)
     return safe
 

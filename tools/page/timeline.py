@@ -27,17 +27,25 @@ PLURALS = {"copy": "copies"}
 
 
 def setup(app: "Sphinx") -> dict[str, bool]:
-    """Add the style and the script of timelines."""
-    app.add_css_file("timeline.css")
-    app.add_js_file("timeline.js")
+    """Let the pages with a timeline, and no others, load the style and the script."""
+    app.connect("html-page-context", add_assets)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def timeline_html(payload: str) -> str:
-    """A timeline as a part of a page. Raises BookError if `payload` is not that of one."""
+def add_assets(app: "Sphinx", page: str, template: str, context: dict[str, Any], _: Any) -> None:
+    """Add the style and the script of timelines to a page that has one."""
+    if '<figure class="timeline"' in context.get("body", ""):
+        app.add_css_file("timeline.css")
+        app.add_js_file("timeline.js")
+
+
+def timeline_html(payload: str, alt: str = "") -> str:
+    """A timeline as a part of a page; `alt` says what is seen on it.
+
+    Raises BookError if `payload` is not that of a timeline.
+    """
     try:
-        timeline = json.loads(payload)
-        return _figure(timeline)
+        return _figure(json.loads(payload), alt)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise BookError(
             f"an output of the type {MIME} cannot be drawn ({type(error).__name__}: {error}); "
@@ -45,7 +53,7 @@ def timeline_html(payload: str) -> str:
         ) from None
 
 
-def _figure(timeline: dict[str, Any]) -> str:
+def _figure(timeline: dict[str, Any], alt: str) -> str:
     total = timeline["total"] or 1
     unit, size = next((name, size) for name, size in UNITS if total >= size)
     title = f"Timeline, {escape(timeline['source'])}: ≈ {_number(total / size, 3)} {unit}"
@@ -57,7 +65,7 @@ def _figure(timeline: dict[str, Any]) -> str:
             _key(timeline["kinds"]),
             '<div class="timeline-rows">',
             _lanes(timeline["lanes"], unit),
-            _view(timeline, total, size, title),
+            _view(timeline, total, size, escape(alt) or f"{title}."),
             "</div>",
             '<p class="timeline-said" role="status"></p>',
             notes + _table(timeline, unit, size, title),
@@ -90,13 +98,13 @@ def _lanes(lanes: list, unit: str) -> str:
     return f'<div class="timeline-lanes">{rows}<div>≈ {unit}</div></div>'
 
 
-def _view(timeline: dict[str, Any], total: int, size: int, title: str) -> str:
+def _view(timeline: dict[str, Any], total: int, size: int, alt: str) -> str:
     """The bars over their axis."""
     lines = len(timeline["lanes"])
     high = ROW * lines + AXIS
     drawn = [
         f'<div class="timeline-view"><svg role="img" height="{high}" width="100%" '
-        f'aria-label="{title}. The table below has its numbers.">',
+        f'aria-label="{alt} The table below has its numbers.">',
         '<g class="timeline-axis">',
     ]
     for tick in _ticks(total / size):
@@ -120,7 +128,8 @@ def _view(timeline: dict[str, Any], total: int, size: int, title: str) -> str:
         label = _label(timeline["names"][name], count)
         if thick == BAR and len(label) * LETTER + 8 < width / 100 * COLUMN:
             drawn.append(
-                f'<svg x="{x:.6g}%" width="{width:.6g}%" y="{top}" height="{BAR}">'
+                f'<svg aria-hidden="true" x="{x:.6g}%" width="{width:.6g}%" y="{top}" '
+                f'height="{BAR}">'
                 f'<text x="4" y="14">{escape(label)}</text></svg>'
             )
     return "\n".join([*drawn, "</svg></div>"])

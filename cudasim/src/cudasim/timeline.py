@@ -6,6 +6,7 @@ import platform
 import re
 import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,8 @@ class Recording(Timeline):
         notes = list(notes or [])
         if lost := upto - mark - len(spans):
             notes.append(f"the first {lost:,} spans were dropped: there are too many")
-        spans = [
-            replace(each, name=each.name.partition(".")[0]) for each in spans
-        ]  # of an overload
-        self.fill(spans, f"modelled for {_with_article(clock.sheet.name)}", notes)
+        renamed = (replace(each, name=_operator(each.name)) for each in spans)
+        self.fill(renamed, f"modelled for {_with_article(clock.sheet.name)}", notes)
 
     def _begin_profiler(self) -> None:
         """Let `torch.profiler` trace what follows."""
@@ -121,10 +120,11 @@ class Recording(Timeline):
         self.fill(spans, f"measured on {', '.join(sorted(names))}", notes)
 
 
+@cache
 def _operator(name: str) -> str:
     """The name of an operator without its namespace and overload: `add`, not `add.Tensor`."""
-    *_, last = name.rpartition(".")[0].rpartition(".")
-    return last or name
+    found = re.fullmatch(r"(?:\w+\.)?(\w+)\.\w+", name)
+    return found[1] if found else name
 
 
 def processor() -> str:

@@ -1,6 +1,7 @@
 """The Gantt chart of a timeline, drawn with matplotlib, which is imported here and nowhere else."""
 
 import io
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 # On white each has a contrast of at least 3; the picture brings its own background.
 COLOURS = {"operation": "#0072b2", "kernel": "#d55e00", "copy": "#007a5a"}
 COLOURS |= {"wait": "#8c8c8c", "sleep": "#8c8c8c"}
-WIDTH, ROW, EDGES = 7.2, 0.38, 1.0  # inches: the picture, a lane, what is above and below
+# Inches: the picture, a lane, what is above and below, a line of words.
+WIDTH, ROW, EDGES, LINE = 7.2, 0.38, 1.2, 0.15
 THICK, THIN = 14, 4  # points: a bar of work, and one of waiting
 LETTER = 5.5  # points: the width of a letter in a bar, with room at the ends
 LABELS = 24  # that a picture holds
+PATH, DIGITS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d\d)\d+")
 STYLE = {"svg.hashsalt": "cudasim", "svg.fonttype": "none", "font.size": 9}
 
 
@@ -37,8 +40,10 @@ def figure(timeline: Timeline) -> Figure:
     """Lanes as rows over an axis of time. Waiting is a thin, pale bar."""
     bars, lanes = timeline.bars(), timeline.lanes
     unit, size = ("ms", 1e6) if timeline.length >= 1e6 else ("µs", 1e3)
+    remarks = timeline.remarks(bars)
+    high = EDGES + ROW * len(lanes) + LINE * len(remarks)
     with matplotlib.rc_context(STYLE):
-        drawn = Figure((WIDTH, EDGES + ROW * len(lanes)), layout="constrained", facecolor="white")
+        drawn = Figure((WIDTH, high), layout="constrained", facecolor="white")
         axes = drawn.add_subplot(facecolor="white")
         axes.set_xlim(0, (timeline.length or 1) / size)
         axes.set_ylim(len(lanes) - 0.5, -0.5)
@@ -48,17 +53,16 @@ def figure(timeline: Timeline) -> Figure:
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.set_xlabel("\n".join([f"≈ {unit}", *timeline.remarks(bars)]))
-        axes.set_title(f"Timeline, {timeline.source}", loc="left", fontsize=10)
+        axes.set_xlabel("\n".join([f"≈ {unit}", *remarks]))
+        drawn.suptitle(f"Timeline, {timeline.source}", x=0.01, ha="left", fontsize=10)
         draw_bars(axes, bars, {lane: row for row, lane in enumerate(lanes)}, size)
         kinds = list(dict.fromkeys(bar.kind for bar in bars))
         marks = [
             Line2D([], [], color=COLOURS[kind], linewidth=THIN if kind in IDLE else 8)
             for kind in kinds
         ]
-        axes.legend(
-            marks, kinds, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(kinds), frameon=False
-        )
+        key = {"loc": "outside lower left", "ncols": len(kinds), "frameon": False}
+        drawn.legend(marks, kinds, **key)
     return drawn
 
 
@@ -110,4 +114,5 @@ def svg(timeline: Timeline) -> str:
     written = io.StringIO()
     with matplotlib.rc_context(STYLE):
         figure(timeline).savefig(written, format="svg", metadata={"Date": None, "Creator": None})
-    return written.getvalue()
+    # A hundredth of a point is seen by nobody, and six digits take twice the room.
+    return PATH.sub(lambda path: DIGITS.sub(r"\1", path[0]), written.getvalue())

@@ -7,10 +7,9 @@ It is the same for modelled time, from the virtual clock, and for measured time,
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudasim.clock import trace
 from cudasim.clock.clock import SECOND, Span
@@ -26,21 +25,20 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 PLURALS = {"copy": "copies"}
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """What a picture shows as one: a span, or `count` neighbours of one lane."""
+class Bar(NamedTuple):
+    """What a picture shows as one: a span, or `merged` neighbours of one lane."""
 
     lane: str
     name: str
     start: int  # nanoseconds since the timeline began
     end: int
     kind: str
-    count: int = 1
+    merged: int = 1  # how many spans it stands for
 
     @property
     def label(self) -> str:
-        """The name, with the count of those that were merged."""
-        return f"{self.name} {TIMES} {self.count:,}" if self.count > 1 else self.name
+        """The name, with the number of spans that were merged."""
+        return f"{self.name} {TIMES} {self.merged:,}" if self.merged > 1 else self.name
 
 
 class Table(list):
@@ -72,13 +70,14 @@ class Timeline:
     def empty(self, reason: str) -> None:
         """Hold nothing, for a `reason` that is said to whoever asks."""
         self._spans: list[Span] = []
+        self._bars: list[Bar] | None = None
         self._reason = reason
         self.source = ""
         self.notes: list[str] = []
 
     def fill(self, spans: Iterable[Span], source: str, notes: Sequence[str] = ()) -> None:
         """Hold `spans`. `source` says what the times are: modelled for, or measured on, what."""
-        self._spans = sorted(spans, key=attrgetter("start"))
+        self._spans, self._bars = sorted(spans, key=attrgetter("start")), None
         self._reason = "nothing was recorded: no operation of PyTorch ran"
         self.source, self.notes = source, list(notes)
 
@@ -131,16 +130,18 @@ class Timeline:
         ]
         return Table((each.lane, each.name, *time) for each, time in zip(spans, times, strict=True))
 
-    def bars(self, most: int = BARS) -> list[Bar]:
-        """The spans as a picture shows them: at most `most`, neighbours merged if need be."""
-        bars = [
-            Bar(each.lane, each.name, each.start - self.start, each.end - self.start, each.kind)
-            for each in self.spans
-        ]
-        order = {lane: number for number, lane in enumerate(self.lanes)}
-        bars.sort(key=lambda bar: (order[bar.lane], bar.start))
+    def bars(self) -> list[Bar]:
+        """The spans as a picture shows them: at most BARS, neighbours merged if need be."""
+        if self._bars is None:
+            self._bars = self._merged()
+        return self._bars
+
+    def _merged(self) -> list[Bar]:
+        begin, order = self.start, {lane: number for number, lane in enumerate(self.lanes)}
+        spans = sorted(self.spans, key=lambda span: (order[span.lane], span.start))
+        bars = [Bar(s.lane, s.name, s.start - begin, s.end - begin, s.kind) for s in spans]
         near, merged = 0, bars
-        while len(merged) > max(most, len(order)):
+        while len(merged) > max(BARS, len(order)):
             merged = _merge(bars, near)
             near = near * 2 or max(self.length // FINEST, 1)
         return merged
@@ -205,7 +206,7 @@ class Timeline:
         for bar in bars:
             place = lanes.index(bar.lane), names.index(bar.name)
             times = bar.start, bar.end - bar.start
-            content["bars"].append([*place, *times, kinds.index(bar.kind), bar.count])
+            content["bars"].append([*place, *times, kinds.index(bar.kind), bar.merged])
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -269,7 +270,9 @@ def _merge(bars: Sequence[Bar], near: int) -> list[Bar]:
 
 
 def _joined(group: Sequence[Bar]) -> Bar:
-    """One bar for several; its name and kind are those that took the longest."""
+    """One bar for all; its name and kind are those that took the longest."""
+    if len(group) == 1:
+        return group[0]
     names, kinds = Counter(), Counter()
     for bar in group:
         names[bar.name] += bar.end - bar.start

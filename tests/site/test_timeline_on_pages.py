@@ -28,6 +28,7 @@ def display(source):
             Span("cuda:0 stream 0", "mm", at + 9_000, at + 70_000, "kernel"),
             Span("cuda:0 copies out", "copy", at + 70_000, at + 71_000, "copy", 4),
         ]
+    spans.append(Span("cuda:1 stream 0", "addmm", 0, 2_000_000, "kernel"))
     timeline = Timeline()
     timeline.fill(spans, source, ["the first 3 spans were dropped: there are too many"])
     return new_output("display_data", data=timeline._repr_mimebundle_())
@@ -84,9 +85,12 @@ def test_a_timeline_zooms_pans_and_says_what_a_bar_is(browser, timelines, runner
             ("ArrowRight", "item (Python): begins at ≈ 0.0090 ms, takes ≈ 0.0710 ms"),
             ("ArrowDown", "mm (cuda:0 stream 0)"),
             ("ArrowDown", "copy (cuda:0 copies out): begins at ≈ 0.0700 ms"),
-            ("ArrowDown", "copy (cuda:0 copies out)"),  # there is no lane below
-            ("ArrowUp", "mm (cuda:0 stream 0)"),
-            ("ArrowLeft", "mm (cuda:0 stream 0)"),  # nor a bar before it
+            ("ArrowDown", "addmm (cuda:1 stream 0)"),
+            ("ArrowDown", "addmm (cuda:1 stream 0)"),  # there is no lane below
+            ("ArrowUp", "copy (cuda:0 copies out): begins at ≈ 0.9700 ms"),
+            ("ArrowUp", "mm (cuda:0 stream 0): begins at ≈ 0.9090 ms"),
+            ("Home", "mm (cuda:0 stream 0): begins at ≈ 0.0090 ms"),
+            ("ArrowLeft", "mm (cuda:0 stream 0): begins at ≈ 0.0090 ms"),  # nor a bar before it
         ]:
             page.keyboard.press(key)
             assert said(figure).startswith(part), key
@@ -180,14 +184,18 @@ def colours(page):
 def test_bars_and_the_names_in_them_are_seen(browser, timelines, scheme):
     with opened(browser, timelines, PAGE, color_scheme=scheme) as (page, _):
         found = colours(page)
-    assert {what.split()[0] for _, what in found} >= {"operation", "wait", "kernel", "copy"}
+    assert {what.split()[0] for _, what in found} >= {"operation", "wait", "kernel", "copy", "a"}
     assert [each for each in found if each[0] < (4.5 if each[1] == "a name" else 3)] == []
 
 
 def test_without_javascript_it_stands_still_over_its_table(browser, timelines):
     with opened(browser, timelines, PAGE, java_script_enabled=False) as (page, faults):
         for figure in page.locator(".timeline").all():
-            assert figure.locator("rect").count() == figure.locator("tbody tr").count() == STEPS * 4
+            assert (
+                figure.locator("rect").count()
+                == figure.locator("tbody tr").count()
+                == 4 * STEPS + 1
+            )
             assert figure.locator(".timeline-view").is_visible()
             assert not figure.locator(".timeline-tools").is_visible()
             assert "the first 3 spans were dropped" in figure.inner_text()
@@ -232,7 +240,8 @@ def test_a_script_that_is_broken_is_noticed(browser, doctored_timelines, place, 
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("--bar-kernel: #b84a00", "--bar-kernel: #fdd"), ("--bar-text: #fff", "")]
+    ("old", "new"),
+    [("--bar-kernel: #b84a00", "--bar-kernel: #fdd"), ("--bar-text: #fff", "--bar-text: #888")],
 )
 def test_a_colour_that_is_not_seen_is_noticed(browser, doctored_timelines, old, new):
     doctor(doctored_timelines, "_static/timeline.css", old, new)

@@ -63,7 +63,11 @@ def test_a_bar_for_each_span_and_a_row_for_each_bar():
 def test_words_for_what_is_seen():
     page = drawn(*SPANS, notes=["the first 3 spans were dropped: there are too many"])
     assert page.figcaption.get_text() == "Timeline, modelled for a T4: ≈ 400 µs"
-    assert page.svg["role"] == "img" and page.figcaption.get_text() in page.svg["aria-label"]
+    assert page.svg["role"] == "img"
+    title = page.figcaption.get_text()
+    assert page.svg["aria-label"] == f"{title}. The table below has its numbers."
+    told = BeautifulSoup(timeline_html(bundle(*SPANS)[MIME], 'A "long" wait.'), "html.parser")
+    assert told.svg["aria-label"] == 'A "long" wait. The table below has its numbers.'
     caption = page.caption.get_text()
     assert "Python: 1 operation, 1 wait; cuda:0 stream 0: 1 kernel" in caption
     lanes = [lane.get_text() for lane in page.select(".timeline-lanes div")]
@@ -90,9 +94,10 @@ def test_merged_bars_are_counted():
 
 
 def test_a_page_shows_the_drawing_instead_of_the_notebooks_own():
-    (output,) = page_safe([new_output("display_data", data=bundle(*SPANS))])
+    (output,) = page_safe([new_output("display_data", data=bundle(*SPANS))], "A long wait.")
     assert list(output.data) == ["text/html"]
     assert output.data["text/html"].startswith('<figure class="timeline"')
+    assert 'aria-label="A long wait. The' in output.data["text/html"]
 
 
 def test_a_tab_for_each_runner_whose_times_differ(small_book):
