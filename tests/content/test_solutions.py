@@ -88,6 +88,24 @@ for wrong in [1.0], [1.0] * 9, [[1.0] * 8]:
         raise AssertionError(wrong)
     assert read(net, '0.bias') == [float(i) for i in range(8)]
 """,
+    ("what-costs-time", 1): """
+X = torch.ones(4, device=device0)
+mode = torch.cuda.set_sync_debug_mode
+assert len(waits) == 6
+for line in waits if on_gpu else []:
+    mode('error')
+    raised = isinstance(attempt(lambda: eval(line)), str)
+    mode('default')
+    assert raised == waits[line], line
+assert [line for line in waits if waits[line]] == ['X.norm().item()', 'X[X > 0]', 'X.tolist()']
+""",
+    ("what-costs-time", 2): """
+sheet = dict(zip(columns, sheets['T4']))
+assert bound(1000, 12_000, 1, sheet) == 'asking'
+assert bound(1e8, 12e8, 1, sheet) == 'memory'
+assert bound(2 * 4096**3, 12 * 4096**2, 1, sheet) == 'arithmetic'
+assert bound(2e9, 1.2e8, 1000, sheet) == 'asking'
+""",
 }
 # Answers that a reader might give, which the checks must refuse.
 WRONG = {
@@ -105,6 +123,13 @@ WRONG = {
 read = lambda net, name: net.get_parameter(name).tolist()
 def write(net, name, numbers):
     net.get_parameter(name).data.copy_(torch.tensor(numbers))
+""",
+    ("what-costs-time", 1): "waits = {'X.norm()': False, 'X.norm().item()': True, "
+    "'X.numel()': False, 'X[X > 0]': False, 'X.clamp(min=0)': False, 'X.tolist()': True}",
+    ("what-costs-time", 2): """
+def bound(flops, nbytes, operations, sheet):
+    moving, computing = nbytes / (sheet['memory'] * 1e9), flops / (sheet['float32'] * 1e12)
+    return 'memory' if moving > computing else 'arithmetic'
 """,
 }
 
