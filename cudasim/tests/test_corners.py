@@ -15,7 +15,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
-from torch.utils.flop_counter import FlopCounterMode
 
 import cudasim
 
@@ -218,12 +217,6 @@ def test_each_operation_is_seen_once(x):
     assert [name for name, _ in logging.log] == ["aten.mm.default"]
 
 
-def test_flops_are_counted_once_forward_and_backward(x):
-    with FlopCounterMode(display=False) as counter:
-        (x @ x.clone().requires_grad_()).sum().backward()
-    assert counter.get_total_flops() == 2 * (2 * 3**3)
-
-
 def test_a_function_mode(x):
     class Names(TorchFunctionMode):
         def __init__(self):
@@ -282,24 +275,16 @@ def test_inside_a_transform_tensors_know_their_gpu(x):
     assert seen == [(ONE, True)] * 4
 
 
-def test_derivatives_by_transform(x):
-    assert places([torch.func.grad(lambda one: (one * one).sum())(x)]) == [ONE]
+def test_derivatives_across_devices(x):
     across = torch.func.grad(lambda one: (one.to(ZERO) * 3).sum())(x)
     assert across.device == ONE and torch.equal(across.cpu(), torch.full((3, 3), 3.0))
     value, tangent = torch.func.jvp(lambda one: one.to(ZERO) * 3, (x,), (torch.ones_like(x),))
     assert places([value, tangent]) == [ZERO, ZERO] and tangent.sum() == 27
-    for transform in (torch.func.jacrev, torch.func.jacfwd):
-        got = transform(torch.sin)(x)
-        assert got.device == ONE
-        assert torch.allclose(got.cpu(), transform(torch.sin)(x.cpu()))
-    assert torch.func.hessian(lambda one: (one**3).sum())(x).device == ONE
     per_sample = torch.vmap(torch.func.grad(lambda one: (one.to(ZERO) ** 2).sum()))(x)
     assert per_sample.device == ONE and torch.equal(per_sample.cpu(), 2 * x.cpu())
 
 
-def test_functional_call_and_functionalize(x):
-    out = torch.func.functional_call(nn.Linear(3, 3).cuda(1), {"weight": x, "bias": x[0]}, (x,))
-    assert out.device == ONE
+def test_functionalize(x):
     assert torch.func.functionalize(lambda one: one.add_(1))(x.clone()).device == ONE
 
 
@@ -371,21 +356,6 @@ def test_asyncio(x):
     assert asyncio.run(compute()) == (ONE, ONE)
 
 
-def test_threads_share_the_count_of_memory(two_gpus):
-    before = torch.cuda.memory_allocated(0)
-
-    def work():
-        for _ in range(200):
-            torch.ones(300, device=ZERO).add_(1).mul(2)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert torch.cuda.memory_allocated(0) == before
-
-
 # ---- quantized, MKL-DNN, complex
 
 
@@ -406,7 +376,7 @@ def test_mkldnn_is_the_hosts(x):
 
 def test_complex_and_conjugate_views(x):
     z = torch.complex(x, x + 1)
-    assert places([z, z.real, z.imag, z.conj(), torch.view_as_real(z)]) == [ONE] * 5
+    assert places([z, z.abs(), z.real, z.imag, z.conj(), torch.view_as_real(z)]) == [ONE] * 6
     assert torch.equal(z.conj().cpu(), z.cpu().conj())
 
 
@@ -419,7 +389,7 @@ def test_sparse_tensors_and_their_parts(x):
     assert sparse.device == ONE and sparse.is_cuda and sparse.get_device() == 1
     parts = [sparse.indices(), sparse.values(), sparse.coalesce(), sparse.to_dense()]
     results = [sparse + sparse, sparse @ x, torch.sparse.mm(sparse, x), sparse * 2, sparse.t()]
-    assert places([*parts, *results]) == [ONE] * 9
+    assert places([*parts, *results, x.to_sparse_csr() @ x]) == [ONE] * 10
     assert torch.equal((sparse @ x).cpu(), x.cpu().to_sparse() @ x.cpu())
     assert repr(torch.eye(2, device=ONE).to_sparse()) == (
         "tensor(indices=tensor([[0, 1],\n                       [0, 1]]),\n"

@@ -198,10 +198,10 @@ def test_cycles_are_freed_by_the_garbage_collector():
 def test_resize_counts_anew():
     tensor = torch.zeros(128, device="cuda")
     assert allocated() == 512
-    tensor.resize_(1000)
+    assert tensor.resize_(1000).device == torch.device("cuda:0")
     assert allocated() == 4096
     assert torch.cuda.max_memory_allocated() == 512 + 4096  # CUDA copies to a new block
-    tensor.untyped_storage().resize_(0)
+    assert tensor.untyped_storage().resize_(0).device == torch.device("cuda:0")
     assert allocated() == 0
     tensor.untyped_storage().resize_(4000)
     assert allocated() == 4096

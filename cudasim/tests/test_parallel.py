@@ -178,19 +178,6 @@ def test_modules_run_in_parallel():
     assert [out.device for out in outs] == [GPU0, GPU1]
 
 
-def test_threads_see_the_gpus():
-    import threading
-    from concurrent.futures import ThreadPoolExecutor
-
-    seen = []
-    thread = threading.Thread(target=lambda: seen.append(torch.ones(2, device=1) + 1))
-    thread.start()
-    thread.join()
-    with ThreadPoolExecutor(1) as pool:
-        seen.append(pool.submit(lambda: torch.ones(2, device=1) + 1).result())
-    assert [tensor.device for tensor in seen] == [GPU1, GPU1]
-
-
 # --- torch.cuda.comm ---
 
 

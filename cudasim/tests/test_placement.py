@@ -133,13 +133,6 @@ def test_operations_in_place_and_into_a_result():
     assert out.tolist() == [6, 6, 6] and out.device == G1
 
 
-def test_memory_follows_a_storage_that_is_resized():
-    x = torch.empty(0, device=G1)
-    before = torch.cuda.memory_allocated(1)
-    x.resize_(1024, 1024)
-    assert torch.cuda.memory_allocated(1) - before == 4 * 2**20
-
-
 def test_indexing():
     x = torch.arange(6.0, device=G1).reshape(2, 3)
     assert x[1, 2].item() == 5 and x[1, 2].device == G1
@@ -169,28 +162,6 @@ def test_printing():
     assert "values=tensor([1.]),\n       device='cuda:1'" in repr(sparse)
 
 
-def test_sparse():
-    dense = torch.eye(3, device=G1)
-    for sparse in (dense.to_sparse(), dense.to_sparse_csr()):
-        assert sparse.device == sparse.values().device == sparse.to_dense().device == G1
-        assert (sparse @ dense).device == G1
-        assert sparse.cpu().device == CPU and sparse.cpu().cuda().device == G0
-    coo, csr = dense.to_sparse(), dense.to_sparse_csr()
-    assert coo.indices().device == csr.crow_indices().device == csr.col_indices().device == G1
-    made = torch.sparse_coo_tensor([[0], [1]], [2.0], (2, 2), device="cuda:1")
-    assert (made + made).coalesce().values().tolist() == [4.0]
-    assert made.device == G1
-
-
-def test_other_kinds_of_numbers():
-    x = torch.ones(2, device=G1)
-    assert torch.complex(x, x).abs().device == torch.complex(x, x).imag.device == G1
-    quantized = torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
-    assert quantized.device == quantized.dequantize().device == G1
-    nested = torch.nested.nested_tensor([x, x], layout=torch.jagged)
-    assert nested.device == (nested * 2).device == G1
-
-
 def test_what_is_on_the_cpu_in_cuda_too():
     packed = pack_padded_sequence(torch.ones(3, 2, 4, device=G1), torch.tensor([3, 2]))
     assert packed.batch_sizes.device == CPU and packed.data.device == G1
@@ -216,13 +187,6 @@ def test_custom_operators():
     x = torch.ones(2, device=G1)
     assert like_sum(x).device == G1 and like_sum(x).tolist() == [2, 2]
     assert fresh(torch.ones(1)).device == G1
-
-
-def test_transforms():
-    x = torch.ones(2, device=G1)
-    assert torch.vmap(lambda row: row * 2)(x).device == G1
-    assert torch.func.grad(lambda row: (row * row).sum())(x).device == G1
-    assert torch.func.jacrev(lambda row: row * row)(x).device == G1
 
 
 def test_a_tensor_of_a_simulation_that_has_ended():

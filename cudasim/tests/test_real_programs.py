@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 import torch
 from torch import nn
 
@@ -49,27 +48,6 @@ def test_empty_like_a_meta_tensor_takes_the_device_asked_for(two_gpus):
         assert filled.tolist() == [0.0, 1.0, 2.0]
     module = nn.Linear(2, 2, device="meta").to_empty(device="cuda:1")
     assert module.weight.device == torch.device("cuda:1")
-
-
-@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
-def test_one_optimizer_steps_over_two_gpus_as_in_the_model_parallel_tutorial(two_gpus, optimizer):
-    """The foreach kernels get one list with the parameters of both GPUs."""
-    torch.manual_seed(0)
-    split = [nn.Linear(3, 4).to("cuda:0"), nn.Linear(4, 2).to("cuda:1")]
-    whole = [nn.Linear(3, 4), nn.Linear(4, 2)]
-    for mine, theirs in zip(whole, split, strict=True):
-        mine.load_state_dict(theirs.state_dict())
-    inputs = torch.randn(5, 3)
-    for layers in (split, whole):
-        steps = optimizer([each for layer in layers for each in layer.parameters()], lr=0.1)
-        for _ in range(2):
-            steps.zero_grad()
-            hidden = layers[0](inputs.to(layers[0].weight.device)).relu()
-            layers[1](hidden.to(layers[1].weight.device)).square().sum().backward()
-            steps.step()
-    for mine, theirs in zip(whole, split, strict=True):
-        assert torch.allclose(mine.weight, theirs.weight.cpu())
-    assert [layer.weight.device.index for layer in split] == [0, 1]
 
 
 def test_adam_does_not_ask_cuda_whether_a_graph_is_captured(two_gpus, monkeypatch):
