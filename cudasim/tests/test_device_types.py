@@ -2,13 +2,13 @@
 
 import io
 import os
-import threading
 import warnings
 
 import numpy
 import pytest
 import torch
 import torch.nn.functional as F
+from calls import in_thread, raised
 from programs import INHERIT, run, write
 from torch import nn
 
@@ -33,13 +33,6 @@ def mps():
 def xpu():
     with cudasim.simulate(device_type="xpu", force=True):
         yield
-
-
-def raised(call, kind=RuntimeError):
-    with pytest.raises(kind) as error:
-        call()
-    assert type(error.value) is kind
-    return str(error.value)
 
 
 def test_the_line_says_what_is_simulated(capsys):
@@ -297,17 +290,12 @@ def test_other_processes_cannot_have_the_memory(mps):
 
 
 def test_threads_see_mps(mps):
-    found = []
-
     def work():
         X = ones(2)
-        found.append((str((X + X).device), raised(lambda: X + torch.ones(2))))
-        found.append(raised(lambda: X.double(), TypeError))
+        return str((X + X).device), raised(lambda: X + torch.ones(2)), raised(X.double, TypeError)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert found[0][0] == "mps:0" and "mps:0 and cpu!" in found[0][1] and found[1] == FLOAT64
+    device, mixed, double = in_thread(work)
+    assert device == "mps:0" and "mps:0 and cpu!" in mixed and double == FLOAT64
 
 
 def test_torch_xpu(xpu):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from calls import raised
 from torch import nn
 
 from cudasim.dispatch.native_functions import checking_kernel
@@ -20,19 +21,16 @@ def zeros(*shape, on=G0):
     return torch.zeros(*shape, device=on, dtype=torch.long)
 
 
+def loss(scores, labels):
+    return F.cross_entropy(ones(2, 3, on=scores), zeros(2, on=labels))
+
+
 def cube(on=G0):
     return ones(1, 2, 2, on=on)
 
 
 def mask():
     return ones(3, on=CPU) > 0
-
-
-def raised(call):
-    with pytest.raises(RuntimeError) as error:
-        call()
-    assert type(error.value) is RuntimeError
-    return str(error.value)
 
 
 def two_devices(first, second):
@@ -106,20 +104,8 @@ def test_a_number_may_ride_along_but_not_be_written_to():
         ),
         ("tensors", G1, G0, "cat", lambda: torch.cat([ones(2), ones(2, on=G1)])),
         ("tensors", G1, G0, "cat", lambda: torch.stack([ones(2), ones(2, on=G1)])),
-        (
-            "target",
-            CPU,
-            G0,
-            "nll_loss_forward",
-            lambda: F.cross_entropy(ones(2, 3), zeros(2, on=CPU)),
-        ),
-        (
-            "target",
-            G0,
-            CPU,
-            "nll_loss_forward",
-            lambda: F.cross_entropy(ones(2, 3, on=CPU), zeros(2)),
-        ),
+        ("target", CPU, G0, "nll_loss_forward", lambda: loss(G0, CPU)),
+        ("target", G0, CPU, "nll_loss_forward", lambda: loss(CPU, G0)),
         ("weight", CPU, G0, "_native_batch_norm", lambda: nn.BatchNorm1d(3)(ones(2, 3))),
         ("weight", CPU, G0, "_native_layer_norm", lambda: nn.LayerNorm(3)(ones(2, 3))),
         ("weight", CPU, G0, "_cudnn_batch_norm", lambda: nn.BatchNorm2d(3)(ones(2, 3, 4, 4))),
@@ -132,23 +118,15 @@ def test_an_argument_elsewhere(name, where, others, kernel, call):
     assert raised(call) == argument(name, where, others, kernel)
 
 
+TYPES = "Input type ({}) and weight type ({}) should be the same"
+MKLDNN = " or input should be a MKLDNN tensor and weight is a dense tensor"
+
+
 @pytest.mark.parametrize(
     ("image", "weight", "batch", "text"),
     [
-        (
-            G0,
-            CPU,
-            2,
-            "Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) "
-            "should be the same",
-        ),
-        (
-            CPU,
-            G0,
-            2,
-            "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be "
-            "the same or input should be a MKLDNN tensor and weight is a dense tensor",
-        ),
+        (G0, CPU, 2, TYPES.format("torch.cuda.FloatTensor", "torch.FloatTensor")),
+        (CPU, G0, 2, TYPES.format("torch.FloatTensor", "torch.cuda.FloatTensor") + MKLDNN),
         (CPU, G0, 1, argument("weight", G0, CPU, "__slow_conv2d_forward")),
         (G0, G1, 2, argument("weight", G1, G0, "_cudnn_convolution")),
     ],

@@ -6,8 +6,6 @@ import threading
 import pytest
 import torch
 
-import cudasim
-
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 MIB = 2**20
@@ -279,10 +277,3 @@ def test_training_gives_back_all_but_weights_and_gradients():
     assert allocated() == weights + 256_000
     del net, x
     assert allocated() == 0
-
-
-def test_another_card_has_another_memory():
-    cudasim.disable()
-    with cudasim.simulate(gpus=1, card="A100"):
-        assert torch.cuda.mem_get_info()[1] == 40 * 2**30
-        assert torch.cuda.get_device_capability() == (8, 0)

@@ -5,6 +5,7 @@ import warnings
 import numpy
 import pytest
 import torch
+from calls import raised
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -98,7 +99,9 @@ def test_tensors_made_of_tensors_and_arrays():
 
 
 def test_legacy_types():
-    assert torch.cuda.FloatTensor(2).device == G0
+    made = torch.cuda.FloatTensor([1, 2])
+    assert made.device == G0 and made.tolist() == [1, 2]
+    assert torch.cuda.LongTensor(2, 3).shape == (2, 3)
     there = torch.ones(2, device=G1)
     assert there.type() == "torch.cuda.FloatTensor"
     assert there.type("torch.DoubleTensor").device == CPU
@@ -168,11 +171,11 @@ def test_what_is_on_the_cpu_in_cuda_too():
     output, _ = nn.LSTM(4, 5).to(G1)(packed)
     padded, lengths = pad_packed_sequence(output)
     assert padded.device == G1 and lengths.device == CPU
-    with pytest.raises(RuntimeError) as error:
-        pack_padded_sequence(torch.ones(3, 2, 4, device=G1), torch.tensor([3, 2], device=G1))
-    assert str(error.value) == (
-        "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:1 Long tensor"
-    )
+    assert raised(
+        lambda: pack_padded_sequence(
+            torch.ones(3, 2, 4, device=G1), torch.tensor([3, 2], device=G1)
+        )
+    ) == ("'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:1 Long tensor")
 
 
 def test_custom_operators():
@@ -197,12 +200,15 @@ def test_the_old_new_stays_on_its_type_of_device():
     with pytest.raises(RuntimeError, match=words("cpu", "cuda")):
         here.new([1], device="cuda")
     assert there.new([1], device="cuda:1").device == G1 and there.new([1]).device == G0
+    assert there.new(2, 3).device == G0 and here.new([1]).device == CPU
 
 
 def test_types_of_the_cpu_disown_tensors_on_a_gpu():
     here, there = torch.ones(1), torch.ones(1, device=G0)
     assert isinstance(here, torch.FloatTensor) and not isinstance(there, torch.FloatTensor)
     assert isinstance(there, torch.cuda.FloatTensor) and not isinstance(here, torch.LongTensor)
+    assert not isinstance(there, torch.cuda.LongTensor)
+    assert not isinstance(here, torch.cuda.FloatTensor)
     assert torch.FloatTensor in torch._tensor_classes and torch.LongTensor.dtype == torch.int64
     assert there.type(torch.FloatTensor).device == torch.FloatTensor([1, 2]).device == CPU
     with warnings.catch_warnings():

@@ -3,11 +3,6 @@
 The name of each test says which program found the fault.
 """
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import torch
 from torch import nn
 
@@ -56,37 +51,6 @@ def test_adam_does_not_ask_cuda_whether_a_graph_is_captured(two_gpus, monkeypatc
     weight.grad = torch.ones_like(weight)
     torch.optim.Adam([weight], foreach=False, capturable=False).step()
     assert torch.cuda.is_current_stream_capturing() is False
-
-
-FLAT_GATHER = """
-import torch
-import torch.distributed as dist
-
-dist.init_process_group("nccl")
-rank = dist.get_rank()
-torch.cuda.set_device(rank)
-mine = torch.full((2, 3), float(rank), device="cuda")
-flat = torch.empty(12, device="cuda")
-dist.all_gather_into_tensor(flat, mine)
-print(f"{rank}: {flat.device} {flat.tolist()}\\n", end="", flush=True)
-dist.destroy_process_group()
-"""
-
-
-def test_nccl_gathers_into_a_flat_tensor_as_accelerate_does(tmp_path):
-    """Gloo, which does the work, wants a shape that fits; NCCL counts the numbers."""
-    script = tmp_path / "gather.py"
-    script.write_text(FLAT_GATHER)
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    command = [sys.executable, "-m", "cudasim", "--gpus", "2", *launcher, str(script)]
-    root = str(Path(cudasim.__file__).parents[1])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    got = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert got.returncode == 0, got.stderr
-    numbers = [0.0] * 6 + [1.0] * 6
-    for rank in range(2):
-        assert f"{rank}: cuda:{rank} {numbers}" in got.stdout
 
 
 def test_attributes_of_tensors_name_their_class_as_dynamo_of_torch_2_11_asks(two_gpus):

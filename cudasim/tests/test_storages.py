@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.multiprocessing as mp
+from calls import raised
 from torch import nn
 
 import cudasim
@@ -194,9 +195,7 @@ def test_numpy_shares_memory_with_the_host_only():
         "Use Tensor.cpu() to copy the tensor to host memory first."
     )
     for convert in (copy.numpy, copy.__array__, lambda: np.asarray(copy), lambda: np.sin(copy)):
-        with pytest.raises(TypeError) as error:
-            convert()
-        assert str(error.value) == words
+        assert raised(convert, TypeError) == words
     assert copy.numpy(force=True).tolist() == [2, 2, 2]
 
 
