@@ -5,9 +5,7 @@ page with the fault shows that the check notices it.
 """
 
 import base64
-import gzip
 import os
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
@@ -16,6 +14,7 @@ from bs4 import BeautifulSoup
 from fontTools.ttLib import TTFont
 from helpers import ROOT
 
+from tools.browsing import weights
 from tools.source.book import Book
 
 WIDE, NARROW = 1280, 360
@@ -155,8 +154,7 @@ def formula_faults(page):
 
 def weight_faults(site, asked):
     """Whether the files of `site` that were asked for weigh too much, each compressed by itself."""
-    paths = {site / unquote(urlsplit(url).path).lstrip("/") for url in asked}
-    weight = sum(len(gzip.compress(path.read_bytes())) for path in paths if path.is_file())
+    weight = sum(weights(site, asked).values())
     return [f"weighs {weight / 1024:.0f} KiB"] if weight >= LIMIT else []
 
 
