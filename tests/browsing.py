@@ -1,19 +1,12 @@
 """Opening pages of a site in a browser, with a note of everything that goes wrong."""
 
 import functools
-import http.server
-import shutil
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 
-from playwright.sync_api import sync_playwright
+from tools.browsing import chromium_program, served
 
-QUIET = (  # Chromium itself asks other hosts unless it is asked not to
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update"
-).split()
 INSTALL = "on Debian, 'apt-get install chromium libatomic1'"  # the second for Node.js from 25 on
 
 
@@ -34,41 +27,6 @@ def missing():
             last = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
             return f"browser: {name} does not start ({last}); {INSTALL}"
     return None
-
-
-def chromium_program():
-    """Where the system's Chromium is; None if it has none."""
-    return shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-@contextmanager
-def chromium():
-    """The system's Chromium, driven by Playwright."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_program(), args=QUIET)
-        yield browser
-        browser.close()
-
-
-class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves files, and writes no line for each."""
-
-    def log_message(self, *arguments):
-        pass
-
-
-@contextmanager
-def served(folder):
-    """The address under which `folder` is served, on a free port of this machine."""
-    handler = functools.partial(Handler, directory=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01])
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @contextmanager

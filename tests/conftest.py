@@ -5,54 +5,12 @@ import shutil
 
 import pytest
 from filelock import FileLock
-from helpers import ROOT, WHERE, build_site, code, copy_code, edit, prose, run_tool, stand_in, write
+from helpers import ROOT, WHERE, build_site, edit, make_book, run_tool, stand_in
 
 from tools.page.site import SITE, is_current
 from tools.run.execute import one_at_a_time
 from tools.run.record import record
 from tools.source.book import Book
-
-TOC = """\
-format: jb-book
-root: book/preface
-chapters:
-  - file: notebooks/first
-  - file: notebooks/second
-"""
-# These tests are about what comes before pages are drawn, and about what becomes of them.
-BUILDER = """\
-import sys
-from pathlib import Path
-
-if not sys.stdin.readline():
-    sys.exit(1)
-site = Path(sys.argv[2], "_build", "html")
-site.mkdir(parents=True)
-(site / "index.html").write_text("A tiny site.")
-"""
-
-
-def make_book(root):
-    """Write a book of two chapters to `root`, with a copy of the tools and the runner `cpu`."""
-    copy_code(root, "tools")
-    (root / "tools" / "page" / "builder.py").write_text(BUILDER)
-    (root / "book").mkdir()
-    (root / "book" / "preface.md").write_text("# A tiny book\n")
-    copy_code(root, "kernels/cpu")
-    for name in ("kernels/start.py", "requirements.txt", "requirements-no-deps.txt"):
-        shutil.copy(ROOT / name, root / name)
-    (root / "_toc.yml").write_text(TOC)
-    (root / "notebooks").mkdir()
-    write(
-        root,
-        "first",
-        prose("title", "# First"),
-        code("setup", "import sys", tags=["setup"]),
-        code("make", "x = 1"),
-        code("show", "print('x is', x)\nx + 1"),
-    )
-    write(root, "second", prose("title", "# Second"), code("sum", "2 + 2"))
-    return root
 
 
 @pytest.fixture(autouse=True)

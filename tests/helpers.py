@@ -170,6 +170,57 @@ def dress(root):
         write_notebook(chapter.notebook, root / chapter.where, root)
 
 
+# What draws a site, as far as files are concerned: `fault` comes at the end.
+BUILDER = """
+import sys
+from pathlib import Path
+if not sys.stdin.readline():
+    sys.exit(1)
+built = Path(sys.argv[2], "_build", "html")
+built.mkdir(parents=True)
+(built / "index.html").write_text("new")
+(built / "index.js.map").write_text("for nobody")
+{fault}
+"""
+
+
+def draw_by(root, fault=""):
+    """Let this program draw the site of the book in `root`."""
+    (root / "tools" / "page" / "builder.py").write_text(BUILDER.format(fault=fault))
+
+
+TOC = """\
+format: jb-book
+root: book/preface
+chapters:
+  - file: notebooks/first
+  - file: notebooks/second
+"""
+
+
+def make_book(root):
+    """Write a book of two chapters to `root`, with a copy of the tools and the runner `cpu`."""
+    copy_code(root, "tools")
+    draw_by(root)
+    (root / "book").mkdir()
+    (root / "book" / "preface.md").write_text("# A tiny book\n")
+    copy_code(root, "kernels/cpu")
+    for name in ("kernels/start.py", "requirements.txt", "requirements-no-deps.txt"):
+        shutil.copy(ROOT / name, root / name)
+    (root / "_toc.yml").write_text(TOC)
+    (root / "notebooks").mkdir()
+    write(
+        root,
+        "first",
+        prose("title", "# First"),
+        code("setup", "import sys", tags=["setup"]),
+        code("make", "x = 1"),
+        code("show", "print('x is', x)\nx + 1"),
+    )
+    write(root, "second", prose("title", "# Second"), code("sum", "2 + 2"))
+    return root
+
+
 def build_site(root):
     """Build the site of the book in `root`; returns its folder."""
     with site_builder(root) as build:
@@ -196,6 +247,15 @@ def run_tool(root, *arguments):
     """Run a command of the tools in `root`, which holds a copy of them."""
     options = {"cwd": root, "env": bare_environment(), "capture_output": True, "text": True}
     return subprocess.run(command(*arguments), **options)
+
+
+def plan(*words, **variables):
+    """The commands that `make` would run."""
+    if shutil.which("make") is None:
+        pytest.skip("no make on this machine")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHON"}
+    make = ["make", "--dry-run", "--no-print-directory", *words]
+    return subprocess.check_output(make, cwd=ROOT, env=environment | variables, text=True)
 
 
 def start_tool(root, *arguments, **streams):

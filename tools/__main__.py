@@ -172,20 +172,8 @@ def survey(arguments: argparse.Namespace) -> None:
 
 
 COMMANDS = (
-    book,
-    test,
-    record,
-    compare,
-    chapter,
-    lab,
-    clear,
-    figures,
-    fonts,
-    rules,
-    links,
-    pins,
-    bench,
-    survey,
+    *(book, test, record, compare, chapter, lab, clear),
+    *(figures, fonts, rules, links, pins, bench, survey),
 )
 
 

@@ -4,9 +4,6 @@ Builds are timed as whole processes in a fresh clone of the last commit, so that
 not committed is not measured. Each figure is the median of several runs.
 """
 
-import datetime
-import gzip
-import http.server
 import json
 import os
 import shutil
@@ -14,16 +11,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
+from tools.browsing import chromium, chromium_program, served, weights
 from tools.errors import BookError
 from tools.page.status import BENCH
-from tools.run.provenance import processor
+from tools.run.provenance import made_here
 from tools.source.book import Book
 from tools.source.files import read_text, write_json
 from tools.source.notebooks import write_notebook
@@ -42,12 +38,7 @@ def measure(root: Path) -> None:
         _git("clone", "--quiet", str(root), str(clone), folder=root)
         figures = [*_builds(clone), *_page_weight(clone), _slowest(clone), *_simulation(clone)]
     figures += _stages(root)
-    result = {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "hardware": f"{processor()}, {os.cpu_count()} cores",
-        "figures": figures,
-    }
-    write_json(root / BENCH, result, root)
+    write_json(root / BENCH, made_here() | {"figures": figures}, root)
     for row in figures:
         aim = f" (aim: {row['aim']})" if row["aim"] else ""
         print(f"{row['what']}: {row['value']} {row['unit']}{aim}")
@@ -160,16 +151,14 @@ def _page_weight(clone: Path) -> list[dict]:
     Of the heaviest, and of those with a limit of their own.
     """
     site = clone / "_build" / "html"
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
+    if chromium_program() is None:
         raise BookError("chromium: not found, the page's weight needs it; install it, run again")
-    weights = {
-        name: _loaded(site, f"notebooks/{name}.html", chromium) for name in Book(clone).chapters
-    }
-    heaviest = max(weights, key=lambda name: sum(weights[name].values()))
+    pages = {name: f"notebooks/{name}.html" for name in Book(clone).chapters}
+    loaded = {name: _loaded(site, page) for name, page in pages.items()}
+    heaviest = max(loaded, key=lambda name: sum(loaded[name].values()))
     rows = []
-    for name in [heaviest, *(name for name in LIMITS if name in weights and name != heaviest)]:
-        whole, page = sum(weights[name].values()), weights[name][f"notebooks/{name}.html"]
+    for name in [heaviest, *(name for name in LIMITS if name in loaded and name != heaviest)]:
+        whole, page = sum(loaded[name].values()), loaded[name][pages[name]]
         what, aim = f"Page of {name} with its assets, compressed", f"under {page_limit(name)} KiB"
         rows.append(_figure(what, round(whole / 1024), "KiB", "make bench", aim))
         rows.append(_figure("That page alone", round(page / 1024), "KiB", "make bench"))
@@ -181,28 +170,11 @@ def page_limit(name: str) -> int:
     return LIMITS.get(Path(name).stem, LIMIT)
 
 
-def _loaded(site: Path, page: str, chromium: str) -> dict[str, int]:
+def _loaded(site: Path, page: str) -> dict[str, int]:
     """Compressed bytes of every file of the site that a browser asks for, by path."""
-    from playwright.sync_api import sync_playwright
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *arguments: object) -> None:
-            """Say nothing."""
-
     asked = []
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(Quiet, directory=site)
-    ) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
-            )
-            tab = browser.new_page()
-            tab.on("request", lambda request: asked.append(request.url))
-            tab.goto(f"http://127.0.0.1:{server.server_port}/{page}", wait_until="networkidle")
-            browser.close()
-        server.shutdown()
-    paths = {unquote(urlsplit(url).path).lstrip("/") for url in asked}
-    files = {path: site / path for path in paths if (site / path).is_file()}
-    return {path: len(gzip.compress(file.read_bytes())) for path, file in files.items()}
+    with served(site) as host, chromium() as browser:
+        tab = browser.new_page()
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.goto(host + page, wait_until="networkidle")
+    return weights(site, asked)

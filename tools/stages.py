@@ -7,7 +7,6 @@ with an error while a folder of tests or a recorded runner is in no stage.
 """
 
 import contextlib
-import datetime
 import json
 import os
 import signal
@@ -21,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from tools.errors import BookError
-from tools.run.provenance import processor
+from tools.run.provenance import made_here
 from tools.source.files import write_json
 from tools.source.root import ROOT
 from tools.source.runners import GPU, Runner, read_runners
@@ -223,9 +222,5 @@ def end(process: subprocess.Popen) -> None:
 
 def write_times(seconds: dict[str, float], root: Path = ROOT) -> None:
     """Write how long each stage took, with date and hardware, for `make bench`."""
-    times = {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "hardware": f"{processor()}, {os.cpu_count()} cores",
-        "seconds": {name: round(value, 1) for name, value in seconds.items()},
-    }
-    write_json(root / TIMES, times, root)
+    rounded = {name: round(value, 1) for name, value in seconds.items()}
+    write_json(root / TIMES, made_here() | {"seconds": rounded}, root)

@@ -1,6 +1,5 @@
 """Run the simulator's survey and keep its figures for the page on the simulation."""
 
-import datetime
 import json
 import os
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from tools.errors import BookError
 from tools.page.status import SURVEY
-from tools.run.provenance import processor
+from tools.run.provenance import made_here
 from tools.source.files import write_json
 from tools.source.runners import SIMULATOR
 
@@ -29,9 +28,7 @@ def record_survey(root: Path) -> None:
         if run.returncode:
             raise BookError("cudasim/: the survey found failures, named above; nothing is written")
         found = json.loads(verdicts.read_text(encoding="utf-8"))
-    summary = {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "hardware": f"{processor()}, {os.cpu_count()} cores",
+    summary = made_here() | {
         "torch": found["torch"],
         "python": found["python"],
         "summary": found["summary"],

@@ -54,14 +54,15 @@ LEAVING = '''
     import torch, torch.distributed.fsdp, torch.utils.checkpoint, torch.utils.data
     import cudasim, cudasim.simulation
 
+    CLASSES = "torch", "threading", "multiprocessing", "subprocess", "pickle", "concurrent"
+
     def owners():
+        yield "torch.backends.cudnn.m", torch.backends.cudnn.m  # hidden by what forwards to it
         for name, module in list(sys.modules.items()):
-            if name.split(".")[0] in ("torch", "threading", "subprocess", "copyreg", "pickle",
-                                      "multiprocessing", "random", "os", "builtins", "numpy"):
+            if name.split(".")[0] in (*CLASSES, "copyreg", "random", "os", "builtins", "numpy"):
                 yield name, module
                 for key, value in list(vars(module).items()):
-                    if isinstance(value, type) and value.__module__.split(".")[0] in (
-                            "torch", "threading", "multiprocessing", "subprocess", "pickle"):
+                    if isinstance(value, type) and value.__module__.split(".")[0] in CLASSES:
                         yield f"{value.__module__}.{value.__qualname__}", value
 
     def snapshot():

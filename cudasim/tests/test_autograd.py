@@ -6,7 +6,6 @@ import warnings
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
@@ -49,20 +48,6 @@ def test_nothing_is_recorded_where_nothing_is_to_be():
     assert not torch.arange(3, device=G0).to("cuda:1").requires_grad
     with torch.inference_mode():
         assert x.to("cuda:1").device == G1
-
-
-def test_a_network_on_two_gpus():
-    first, second = nn.Linear(2, 4).to(G0), nn.Linear(4, 1).to(G1)
-    output = second(torch.relu(first(torch.ones(5, 2, device=G0))).to(G1))
-    output.sum().backward()
-    assert {p.grad.device for p in first.parameters()} == {G0}
-    assert {p.grad.device for p in second.parameters()} == {G1}
-    plain = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
-    plain[0].load_state_dict(first.state_dict())
-    plain[2].load_state_dict(second.state_dict())
-    plain(torch.ones(5, 2)).sum().backward()
-    assert torch.allclose(plain[0].weight.grad, first.weight.grad.cpu())
-    assert torch.allclose(plain[2].weight.grad, second.weight.grad.cpu())
 
 
 @pytest.mark.parametrize(
@@ -111,14 +96,6 @@ def test_accumulation_and_hooks():
     assert seen == [G1, G1]
 
 
-def test_checkpointing():
-    layer = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)).to(G1)
-    x = leaf(G1, 2, 3)
-    for reentrant in (True, False):
-        checkpoint(layer, x, use_reentrant=reentrant).sum().backward()
-        assert x.grad.device == layer[0].weight.grad.device == G1
-
-
 def test_functions_of_ones_own():
     class Double(torch.autograd.Function):
         @staticmethod
@@ -135,14 +112,6 @@ def test_functions_of_ones_own():
     x = leaf(G1)
     Double.apply(x).sum().backward()
     assert x.grad.tolist() == [2, 2, 2] and x.grad.device == G1
-
-
-def test_sparse_gradients():
-    table = nn.Embedding(4, 2, sparse=True).to(G1)
-    table(torch.tensor([1, 1], device=G1)).sum().backward()
-    assert table.weight.grad.is_sparse and table.weight.grad.device == G1
-    torch.optim.SparseAdam(table.parameters()).step()
-    assert table.weight.device == G1
 
 
 def test_gradcheck():

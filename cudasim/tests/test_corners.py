@@ -15,7 +15,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
-from torch.utils.flop_counter import FlopCounterMode
 
 import cudasim
 
@@ -51,14 +50,6 @@ def test_python_reads_numbers(x):
     assert places(x) == [ONE] * 3 and [row.tolist() for row in x][2] == [6, 7, 8]
     assert torch.tensor([two, two]).device == HOST  # torch reads the numbers
     assert {x: 1}[x] == 1
-
-
-def test_new_follows_its_tensor(x):
-    made = [x.new([1, 2]), x.new(2, 3), x.new_tensor([1]), x.new_zeros(2), x.new_empty(2)]
-    assert places(made) == [ONE] * 5
-    assert x.new_tensor([1], device="cpu").device == HOST
-    assert x.new_zeros(2, device="cuda:0").device == ZERO
-    assert x.cpu().new([1]).device == x.cpu().new_tensor([1]).device == HOST
 
 
 # ---- subclasses
@@ -218,12 +209,6 @@ def test_each_operation_is_seen_once(x):
     assert [name for name, _ in logging.log] == ["aten.mm.default"]
 
 
-def test_flops_are_counted_once_forward_and_backward(x):
-    with FlopCounterMode(display=False) as counter:
-        (x @ x.clone().requires_grad_()).sum().backward()
-    assert counter.get_total_flops() == 2 * (2 * 3**3)
-
-
 def test_a_function_mode(x):
     class Names(TorchFunctionMode):
         def __init__(self):
@@ -282,24 +267,16 @@ def test_inside_a_transform_tensors_know_their_gpu(x):
     assert seen == [(ONE, True)] * 4
 
 
-def test_derivatives_by_transform(x):
-    assert places([torch.func.grad(lambda one: (one * one).sum())(x)]) == [ONE]
+def test_derivatives_across_devices(x):
     across = torch.func.grad(lambda one: (one.to(ZERO) * 3).sum())(x)
     assert across.device == ONE and torch.equal(across.cpu(), torch.full((3, 3), 3.0))
     value, tangent = torch.func.jvp(lambda one: one.to(ZERO) * 3, (x,), (torch.ones_like(x),))
     assert places([value, tangent]) == [ZERO, ZERO] and tangent.sum() == 27
-    for transform in (torch.func.jacrev, torch.func.jacfwd):
-        got = transform(torch.sin)(x)
-        assert got.device == ONE
-        assert torch.allclose(got.cpu(), transform(torch.sin)(x.cpu()))
-    assert torch.func.hessian(lambda one: (one**3).sum())(x).device == ONE
     per_sample = torch.vmap(torch.func.grad(lambda one: (one.to(ZERO) ** 2).sum()))(x)
     assert per_sample.device == ONE and torch.equal(per_sample.cpu(), 2 * x.cpu())
 
 
-def test_functional_call_and_functionalize(x):
-    out = torch.func.functional_call(nn.Linear(3, 3).cuda(1), {"weight": x, "bias": x[0]}, (x,))
-    assert out.device == ONE
+def test_functionalize(x):
     assert torch.func.functionalize(lambda one: one.add_(1))(x.clone()).device == ONE
 
 
@@ -348,10 +325,7 @@ def test_threads_see_the_gpus(x):
         thread.join()
     assert found == [ONE] * 3
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda i: (torch.ones(2, device=f"cuda:{i}") + 1).device, [0, 1])) == [
-            ZERO,
-            ONE,
-        ]
+        assert places(pool.map(lambda i: torch.ones(2, device=i) + 1, [0, 1])) == [ZERO, ONE]
 
 
 def test_a_pool_older_than_the_simulation_sees_the_gpus():
@@ -369,21 +343,6 @@ def test_asyncio(x):
         return (x + 1).device, await asyncio.to_thread(lambda: (x + 1).device)
 
     assert asyncio.run(compute()) == (ONE, ONE)
-
-
-def test_threads_share_the_count_of_memory(two_gpus):
-    before = torch.cuda.memory_allocated(0)
-
-    def work():
-        for _ in range(200):
-            torch.ones(300, device=ZERO).add_(1).mul(2)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert torch.cuda.memory_allocated(0) == before
 
 
 # ---- quantized, MKL-DNN, complex
@@ -406,7 +365,7 @@ def test_mkldnn_is_the_hosts(x):
 
 def test_complex_and_conjugate_views(x):
     z = torch.complex(x, x + 1)
-    assert places([z, z.real, z.imag, z.conj(), torch.view_as_real(z)]) == [ONE] * 5
+    assert places([z, z.abs(), z.real, z.imag, z.conj(), torch.view_as_real(z)]) == [ONE] * 6
     assert torch.equal(z.conj().cpu(), z.cpu().conj())
 
 
@@ -419,7 +378,7 @@ def test_sparse_tensors_and_their_parts(x):
     assert sparse.device == ONE and sparse.is_cuda and sparse.get_device() == 1
     parts = [sparse.indices(), sparse.values(), sparse.coalesce(), sparse.to_dense()]
     results = [sparse + sparse, sparse @ x, torch.sparse.mm(sparse, x), sparse * 2, sparse.t()]
-    assert places([*parts, *results]) == [ONE] * 9
+    assert places([*parts, *results, x.to_sparse_csr() @ x]) == [ONE] * 10
     assert torch.equal((sparse @ x).cpu(), x.cpu().to_sparse() @ x.cpu())
     assert repr(torch.eye(2, device=ONE).to_sparse()) == (
         "tensor(indices=tensor([[0, 1],\n                       [0, 1]]),\n"
@@ -477,12 +436,8 @@ def test_sparse_constructors(two_gpus):
         torch.sparse_csc_tensor([0, 1, 2], [0, 1], values.cuda(1)),
     ]
     assert places(made) == [ONE] * 8
-    assert places([made[0]._indices(), made[0]._values(), indices, values]) == [
-        ONE,
-        ONE,
-        HOST,
-        HOST,
-    ]
+    assert places([made[0]._indices(), made[0]._values()]) == [ONE, ONE]
+    assert places([indices, values]) == [HOST, HOST]
     assert torch.sparse_coo_tensor(indices, values).device == HOST
     assert made[0].to_dense().tolist() == [[0, 1], [2, 0]]
 
@@ -530,6 +485,31 @@ def test_enabling_warns_of_nothing(tmp_path):
 # ---- random programs
 
 
+def zeroed_in_part(x):
+    x[1:3, ::2].zero_()
+    return x.reshape(2, 8).view(4, 4)
+
+
+SAME = [  # what is done to a tensor, and another beside it, as to their twins
+    *(lambda x, _, name=name: getattr(x, name)() for name in "sin tanh relu neg abs t".split()),
+    *(lambda x, _, name=name: getattr(x, name)() for name in "exp sigmoid contiguous".split()),
+    *(lambda x, y, name=name: getattr(x, name)(y) for name in "add sub mul maximum".split()),
+    lambda x, y: x @ y,
+    lambda x, _: x.softmax(0),
+    lambda x, _: x.mul_(0.5).add_(1),
+    lambda x, _: zeroed_in_part(x),
+    lambda x, _: x - x.sum(0),
+    lambda x, y: sum(torch.cat([x, y]).chunk(2)),
+    lambda x, _: copy.deepcopy(x),
+    lambda x, y: torch.where(x > 0, x, y),
+]
+
+
+def are_equal(tensor, twin):
+    """To the last digit: a number that is none is equal to itself."""
+    return torch.allclose(tensor.detach().cpu(), twin.detach(), rtol=0, atol=0, equal_nan=True)
+
+
 class Program:
     """A random program on two GPUs and the CPU, run beside its twin on the CPU alone.
 
@@ -549,9 +529,7 @@ class Program:
         tensor, twin, device = self.random.choice(self.values)
         beside = [value for value in self.values if value[2] == device]
         other, other_twin, _ = self.random.choice(beside)
-        kind = self.random.choice(
-            "move alone pair inplace view index reduce cat copy across gradient where make".split()
-        )
+        kind = self.random.choice("same same same move index copy across gradient make".split())
         getattr(self, kind)(tensor, twin, device, other, other_twin)
         if len(self.values) > 12:
             self.values.pop(self.random.randrange(len(self.values)))
@@ -559,7 +537,7 @@ class Program:
     def keep(self, tensor, twin, device):
         assert tensor.device == device, (tensor.device, device)
         assert tensor.is_cuda == (device.type == "cuda")
-        assert torch.equal(tensor.detach().cpu(), twin.detach())
+        assert are_equal(tensor, twin)
         # Copies, so that what shares memory on one side shares it on the other.
         self.values.append((tensor.detach().clone(), twin.detach().clone(), device))
 
@@ -569,26 +547,9 @@ class Program:
         assert (moved is tensor) == (target == device)
         self.keep(moved.clone(), twin.clone(), target)
 
-    def alone(self, tensor, twin, device, *_):
-        name = self.random.choice("sin tanh relu neg abs exp sigmoid softmax t contiguous".split())
-        more = (0,) if name == "softmax" else ()
-        self.keep(getattr(tensor, name)(*more).clone(), getattr(twin, name)(*more).clone(), device)
-
-    def pair(self, tensor, twin, device, other, other_twin):
-        name = self.random.choice("add sub mul maximum matmul".split())
-        self.keep(getattr(tensor, name)(other), getattr(twin, name)(other_twin), device)
-
-    def inplace(self, tensor, twin, device, *_):
-        tensor.mul_(0.5).add_(1)
-        twin.mul_(0.5).add_(1)
-        self.keep(tensor.clone(), twin.clone(), device)
-
-    def view(self, tensor, twin, device, *_):
-        part, part_twin = tensor[1:3, ::2], twin[1:3, ::2]
-        assert part.device == device
-        part.zero_()
-        part_twin.zero_()
-        self.keep(tensor.reshape(2, 8).view(4, 4).clone(), twin.reshape(2, 8).view(4, 4), device)
+    def same(self, tensor, twin, device, other, other_twin):
+        function = self.random.choice(SAME)
+        self.keep(function(tensor, other), function(twin, other_twin), device)
 
     def index(self, tensor, twin, device, *_):
         chosen = [self.random.randrange(4) for _ in range(4)]
@@ -597,19 +558,7 @@ class Program:
         tensor[index] = 2.0
         twin[chosen] = 2.0
 
-    def reduce(self, tensor, twin, device, *_):
-        total, twin_total = tensor.sum(0), twin.sum(0)
-        assert total.device == device
-        self.keep(tensor - total, twin - twin_total, device)
-
-    def cat(self, tensor, twin, device, other, other_twin):
-        joined = torch.cat([tensor, other])
-        assert joined.device == device
-        first, second = joined.chunk(2)
-        self.keep((first + second).clone(), torch.cat([twin, other_twin])[:4] + other_twin, device)
-
     def copy(self, tensor, twin, device, *_):
-        self.keep(copy.deepcopy(tensor), copy.deepcopy(twin), device)
         target, target_twin, _ = self.random.choice(self.values)
         if target is not tensor:
             target.copy_(tensor)
@@ -628,10 +577,6 @@ class Program:
         ((leaf_twin * 2).tanh() ** 2).sum().backward()
         self.keep(leaf.grad, leaf_twin.grad, device)
 
-    def where(self, tensor, twin, device, other, other_twin):
-        chosen = torch.where(tensor > 0, tensor, other)
-        self.keep(chosen, torch.where(twin > 0, twin, other_twin), device)
-
     def make(self, *_):
         device = self.random.choice([ZERO, ONE, HOST])
         self.keep(torch.full((4, 4), 3.0, device=device), torch.full((4, 4), 3.0), device)
@@ -642,7 +587,7 @@ def run_program(seed, steps=20):
     for _ in range(steps):
         program.step()
     for tensor, twin, device in program.values:
-        assert tensor.device == device and torch.equal(tensor.cpu(), twin)
+        assert tensor.device == device and are_equal(tensor, twin)
 
 
 @pytest.mark.parametrize("first", range(0, 200, 20))

@@ -1,22 +1,18 @@
 """Data on their way to a simulated GPU: workers, pinned memory, copies that do not wait."""
 
-import warnings
-
 import pytest
 import torch
+from calls import raised
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-pytestmark = pytest.mark.usefixtures("two_gpus")
+pytestmark = [
+    pytest.mark.usefixtures("two_gpus"),
+    pytest.mark.filterwarnings(
+        "error", "ignore:This process .* is multi-threaded:DeprecationWarning"
+    ),
+]
 
 GPU1 = torch.device("cuda", 1)
-
-
-@pytest.fixture(autouse=True)
-def nothing_warns():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-        yield
 
 
 class Squares(Dataset):
@@ -77,9 +73,7 @@ def test_a_pinned_copy_is_another_tensor_in_pinned_memory():
 
 
 def test_what_is_on_a_gpu_cannot_be_pinned():
-    with pytest.raises(RuntimeError) as error:
-        torch.ones(3, device="cuda").pin_memory()
-    assert str(error.value) == (
+    assert raised(lambda: torch.ones(3, device="cuda").pin_memory()) == (
         "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned"
     )
 

@@ -2,18 +2,17 @@
 
 import io
 import os
-import threading
 import warnings
 
 import numpy
 import pytest
 import torch
 import torch.nn.functional as F
-from programs import INHERIT, LEAVING, run, write
+from calls import in_thread, raised
+from programs import INHERIT, run, write
 from torch import nn
 
 import cudasim
-from cudasim import survey
 from cudasim.backends.cuda import publishing
 from cudasim.device.types import TYPES
 from cudasim.session import session
@@ -34,13 +33,6 @@ def mps():
 def xpu():
     with cudasim.simulate(device_type="xpu", force=True):
         yield
-
-
-def raised(call, kind=RuntimeError):
-    with pytest.raises(kind) as error:
-        call()
-    assert type(error.value) is kind
-    return str(error.value)
 
 
 def test_the_line_says_what_is_simulated(capsys):
@@ -145,34 +137,31 @@ def ones(*shape, on="mps"):
     return torch.ones(*shape, device=on)
 
 
+ELSEWHERE = (
+    "Expected all tensors to be on the same device, but found at least two devices, {} and {}!"
+)
+ARGUMENT = "Tensor for argument {} is on cpu but expected on mps"
+CHECKED = (
+    "Tensor for argument #{} is on CPU, but expected it to be on GPU (while checking arguments "
+    "for {})"
+)
 PLACEHOLDER = "Placeholder storage has not been allocated on MPS device!"
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
+        (lambda: ones(3) + ones(3, on="cpu"), ELSEWHERE.format("mps:0", "cpu")),
         (
-            lambda: ones(3) + ones(3, on="cpu"),
-            "Expected all tensors to be on the same device, but found at least two devices, "
-            "mps:0 and cpu!",
+            lambda: ones(3)[torch.zeros(1, dtype=torch.long)].sum() + ones(1, on="cpu"),
+            ELSEWHERE.format("mps:0", "cpu"),
         ),
-        (
-            lambda: nn.Linear(3, 2)(ones(2, 3)),
-            "Tensor for argument weight is on cpu but expected on mps",
-        ),
-        (
-            lambda: nn.Linear(3, 2).to("mps")(ones(2, 3, on="cpu")),
-            "Tensor for argument input is on cpu but expected on mps",
-        ),
-        (
-            lambda: ones(2, 2) @ ones(2, 2, on="cpu"),
-            "Tensor for argument #2 'mat2' is on CPU, but expected it to be on GPU "
-            "(while checking arguments for mm)",
-        ),
+        (lambda: nn.Linear(3, 2)(ones(2, 3)), ARGUMENT.format("weight")),
+        (lambda: nn.Linear(3, 2).to("mps")(ones(2, 3, on="cpu")), ARGUMENT.format("input")),
+        (lambda: ones(2, 2) @ ones(2, 2, on="cpu"), CHECKED.format("2 'mat2'", "mm")),
         (
             lambda: torch.addmm(ones(2), ones(2, 2, on="cpu"), ones(2, 2)),
-            "Tensor for argument #2 'mat1' is on CPU, but expected it to be on GPU "
-            "(while checking arguments for addmm_out_mps_impl)",
+            CHECKED.format("2 'mat1'", "addmm_out_mps_impl"),
         ),
         (lambda: nn.Embedding(4, 2)(torch.zeros(2, dtype=torch.long, device="mps")), PLACEHOLDER),
         (lambda: torch.bmm(ones(1, 2, 2), ones(1, 2, 2, on="cpu")), PLACEHOLDER),
@@ -188,11 +177,6 @@ PLACEHOLDER = "Placeholder storage has not been allocated on MPS device!"
             lambda: nn.Conv2d(1, 1, 3).to("mps")(ones(2, 1, 5, 5, on="cpu")),
             "Input type (torch.FloatTensor) and weight type (MPSFloatType) should be the same or "
             "input should be a MKLDNN tensor and weight is a dense tensor",
-        ),
-        (
-            lambda: ones(3)[torch.zeros(1, dtype=torch.long)].sum() + ones(1, on="cpu"),
-            "Expected all tensors to be on the same device, but found at least two devices, "
-            "mps:0 and cpu!",
         ),
     ],
 )
@@ -230,12 +214,10 @@ def test_random_numbers_of_mps(mps):
     generator = torch.Generator("mps").manual_seed(3)
     assert generator.device == torch.device("mps")
     assert torch.equal(torch.rand(4, device="mps", generator=generator), first)
-    assert raised(lambda: torch.rand(4, device="mps", generator=torch.Generator())) == (
-        "Expected a 'mps' device type for generator but found 'cpu'"
-    )
-    assert raised(lambda: torch.rand(4, generator=generator)) == (
-        "Expected a 'cpu' device type for generator but found 'mps'"
-    )
+    wrong = "Expected a '{}' device type for generator but found '{}'".format
+    said = raised(lambda: torch.rand(4, device="mps", generator=torch.Generator()))
+    assert said == wrong("mps", "cpu")
+    assert raised(lambda: torch.rand(4, generator=generator)) == wrong("cpu", "mps")
 
 
 @pytest.mark.parametrize("kind", ["mps", "xpu"])
@@ -277,28 +259,22 @@ def test_autocast_on_xpu(xpu):
             F.binary_cross_entropy(ones(2, on="xpu"), ones(2, on="xpu"))
 
 
-def test_files_name_mps(mps):
+@pytest.mark.parametrize(
+    ("kind", "home", "where", "expected"),
+    [
+        ("mps", "mps", None, "mps:0"),
+        ("mps", "mps", "cpu", "cpu"),
+        ("mps", "cpu", "mps", "mps:0"),
+        ("xpu", "xpu:1", None, "xpu:1"),
+        ("xpu", "xpu:1", "xpu:0", "xpu:0"),
+    ],
+)
+def test_files_name_the_device(request, kind, home, where, expected):
+    request.getfixturevalue(kind)
     file = io.BytesIO()
-    torch.save({"w": ones(3)}, file)
-
-    def load(**options):
-        file.seek(0)
-        return torch.load(file, **options)["w"].device
-
-    assert load() == torch.device("mps:0")
-    assert load(map_location="cpu") == torch.device("cpu")
-    host = io.BytesIO()
-    torch.save(torch.ones(3), host)
-    host.seek(0)
-    assert torch.load(host, map_location="mps").device == torch.device("mps:0")
-
-
-def test_files_name_xpu(xpu):
-    file = io.BytesIO()
-    torch.save(ones(3, on="xpu:1"), file)
-    for options, device in (({}, "xpu:1"), ({"map_location": "xpu:0"}, "xpu:0")):
-        file.seek(0)
-        assert torch.load(file, **options).device == torch.device(device)
+    torch.save({"w": ones(3, on=home)}, file)
+    file.seek(0)
+    assert str(torch.load(file, map_location=where)["w"].device) == expected
 
 
 def test_data_parallel_leaves_the_module_on_mps(mps):
@@ -307,27 +283,19 @@ def test_data_parallel_leaves_the_module_on_mps(mps):
 
 
 def test_other_processes_cannot_have_the_memory(mps):
-    assert raised(lambda: ones(2).untyped_storage()._share_fd_cpu_()) == (
-        "_share_fd_: only available on CPU"
-    )
-    assert raised(lambda: ones(2).untyped_storage()._share_filename_cpu_()) == (
-        "_share_filename_: only available on CPU"
-    )
+    for name in ("_share_fd_", "_share_filename_"):
+        share = getattr(ones(2).untyped_storage(), f"{name}cpu_")
+        assert raised(share) == f"{name}: only available on CPU"
     assert torch.ones(2).share_memory_().is_shared() and not ones(2).is_shared()
 
 
 def test_threads_see_mps(mps):
-    found = []
-
     def work():
         X = ones(2)
-        found.append((str((X + X).device), raised(lambda: X + torch.ones(2))))
-        found.append(raised(lambda: X.double(), TypeError))
+        return str((X + X).device), raised(lambda: X + torch.ones(2)), raised(X.double, TypeError)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert found[0][0] == "mps:0" and "mps:0 and cpu!" in found[0][1] and found[1] == FLOAT64
+    device, mixed, double = in_thread(work)
+    assert device == "mps:0" and "mps:0 and cpu!" in mixed and double == FLOAT64
 
 
 def test_torch_xpu(xpu):
@@ -379,11 +347,7 @@ def test_streams_of_xpu(xpu):
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (
-            lambda: ones(2, on="xpu:0") + ones(2, on="xpu:1"),
-            "Expected all tensors to be on the same device, but found at least two devices, "
-            "xpu:0 and xpu:1!",
-        ),
+        (lambda: ones(2, on="xpu:0") + ones(2, on="xpu:1"), ELSEWHERE.format("xpu:0", "xpu:1")),
         (
             lambda: ones(2, 2, on="xpu:0") @ ones(2, 2, on="xpu:1"),
             "Expected all tensors to be on the same device, but got mat2 is on xpu:1, different "
@@ -406,34 +370,24 @@ def test_memory_of_xpu_runs_out(xpu):
     assert text.startswith("XPU out of memory. Tried to allocate 50.00 GiB. GPU 0 has a total")
 
 
-@pytest.mark.parametrize(("device", "first"), [("mps:0", 0), ("xpu:1", 6)])
-def test_a_sample_of_the_survey(device, first):
-    tasks = survey.chosen(survey.load_databases())[first::13]
-    found = list(survey.survey(tasks, device, processes=2))
-    assert sum(verdict.outcome == "passed" for verdict in found) > 45
-    failed = [verdict for verdict in found if verdict.outcome == "failed"]
-    if device == "mps:0":  # some samples need float64, or complex128
-        refused = ("TypeError: Cannot convert a MPS", "TypeError: Trying to convert ComplexDouble")
-        failed = [verdict for verdict in failed if not verdict.reason.startswith(refused)]
-    assert failed == []
-
-
-def test_one_mps_device_and_no_more():
-    with pytest.raises(ValueError) as error:
-        cudasim.enable(gpus=2, device_type="mps")
-    assert str(error.value) == "gpus=2: a machine has exactly one mps device"
-    with pytest.raises(ValueError) as error:
-        cudasim.enable(device_type="tpu")
-    assert str(error.value) == "device_type='tpu': unknown; choose one of cuda, mps, xpu"
-    with pytest.raises(ValueError) as error:
-        cudasim.enable(card="T4", device_type="mps")
-    assert str(error.value) == "card='T4': is of type cuda, not mps; choose one of M1"
-    with pytest.raises(ValueError) as error:
-        cudasim.enable(card="M1")
-    assert str(error.value) == (
-        "card='M1': is of type mps, not cuda; choose one of "
-        "T4, V100, TITAN RTX, A100, H100, H200, RTX 4090"
-    )
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"gpus": 2, "device_type": "mps"}, "gpus=2: a machine has exactly one mps device"),
+        ({"device_type": "tpu"}, "device_type='tpu': unknown; choose one of cuda, mps, xpu"),
+        (
+            {"card": "T4", "device_type": "mps"},
+            "card='T4': is of type cuda, not mps; choose one of M1",
+        ),
+        (
+            {"card": "M1"},
+            "card='M1': is of type mps, not cuda; choose one of "
+            "T4, V100, TITAN RTX, A100, H100, H200, RTX 4090",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(wanted, said):
+    assert raised(lambda: cudasim.enable(**wanted), ValueError) == said
     assert not cudasim.is_enabled()
 
 
@@ -491,69 +445,6 @@ def test_bad_variable(tmp_path):
         variables = {"PYTHONPATH": INHERIT, "CUDASIM_GPUS": number, "CUDASIM_DEVICE_TYPE": kind}
         got = run("-c", "import torch", cwd=tmp_path, **variables)
         assert (got.returncode, got.stderr) == (1, f"cudasim: {said}\n")
-
-
-def test_kernel(tmp_path, monkeypatch):
-    from jupyter_client.manager import start_new_kernel
-
-    got = run("-m", "cudasim.kernel", "--device-type", "mps", "--prefix", tmp_path, cwd=tmp_path)
-    assert got.returncode == 0 and "'cudasim-mps-1'" in got.stdout
-    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share" / "jupyter"))
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    manager, client = start_new_kernel(kernel_name="cudasim-mps-1", cwd=str(tmp_path))
-    try:
-        assert manager.kernel_spec.display_name == "Python (1 simulated mps device)"
-        said = []
-        client.execute_interactive(
-            "import torch\nprint(torch.mps.device_count(), torch.ones(1, device='mps'))",
-            output_hook=lambda message: said.append(message["content"].get("text")),
-            timeout=120,
-        )
-        assert [text for text in said if text] == ["1 tensor([1.], device='mps:0')\n"]
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-
-
-def test_ipython_magic(tmp_path):
-    script = write(
-        tmp_path / "shell.py",
-        """
-        import torch
-        from IPython.core.interactiveshell import InteractiveShell
-        shell = InteractiveShell.instance()
-        shell.run_line_magic("load_ext", "cudasim")
-        shell.run_line_magic("cudasim", "--device-type mps")
-        print(torch.accelerator.current_accelerator(), torch.ones(1, device="mps"))
-        shell.run_line_magic("cudasim", "2 --device-type mps")
-        shell.run_line_magic("cudasim", "--device-type tpu")
-        shell.run_line_magic("cudasim", "2 --device-type xpu --card 'Max 1100'")
-        shell.run_line_magic("cudasim", "1")
-        print(torch.cuda.device_count())
-        """,
-    )
-    got = run(script, cwd=tmp_path, IPYTHONDIR=tmp_path)
-    end = "; real values, computed on the CPU"
-    assert got.stdout.splitlines() == [
-        f"cudasim: 2 simulated GPUs (T4){end}",
-        f"cudasim: 1 simulated mps device (M1){end}",
-        "mps tensor([1.], device='mps:0')",
-        "cudasim: GPUS=2: a machine has exactly one mps device",
-        "cudasim: --device-type='tpu': unknown; choose one of cuda, mps, xpu",
-        f"cudasim: 2 simulated xpu devices (Max 1100){end}",
-        f"cudasim: 1 simulated GPU (T4){end}",
-        "1",
-    ], got.stderr
-
-
-@pytest.mark.parametrize("kind", ["mps", "xpu"])
-def test_leaving_restores_torch_exactly(tmp_path, kind):
-    text = LEAVING.replace("{late}", "").replace("{kind}", kind)
-    got = run(write(tmp_path / "leave.py", text), cwd=tmp_path)
-    lines = [line for line in got.stdout.splitlines() if not line.startswith("cudasim:")]
-    assert got.returncode == 0, got.stderr
-    assert lines[:-1] == ["environment is the same: True"]
-    assert int(lines[-1].split()[1]) > 8
 
 
 def test_one_type_after_another():

@@ -37,6 +37,8 @@ COLLECTIVES = """
     dist.all_gather(all_of, mine()); check(all_of[0], [0, 1, 2, 3]); check(all_of[1], [1, 2, 3, 4])
     x = torch.empty(8, device=here); dist.all_gather_into_tensor(x, mine())
     check(x, [0, 1, 2, 3, 1, 2, 3, 4])
+    x.zero_(); dist.all_gather_into_tensor(x, mine().view(2, 2))  # as accelerate does: NCCL counts
+    check(x, [0, 1, 2, 3, 1, 2, 3, 4])
     half = [[1, 3], [5, 7]][rank]
     x = torch.empty(2, device=here); dist.reduce_scatter_tensor(x, mine()); check(x, half)
     x = torch.empty(2, device=here); dist.reduce_scatter(x, list(mine().chunk(2))); check(x, half)

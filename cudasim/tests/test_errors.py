@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from calls import raised
 from torch import nn
 
 from cudasim.dispatch.native_functions import checking_kernel
@@ -12,19 +13,24 @@ pytestmark = pytest.mark.usefixtures("two_gpus")
 G0, G1, CPU = "cuda:0", "cuda:1", "cpu"
 
 
-def ones(*shape, on=G0, dtype=None):
-    return torch.ones(*shape, device=on, dtype=dtype)
+def ones(*shape, on=G0):
+    return torch.ones(*shape, device=on)
 
 
 def zeros(*shape, on=G0):
     return torch.zeros(*shape, device=on, dtype=torch.long)
 
 
-def raised(call):
-    with pytest.raises(RuntimeError) as error:
-        call()
-    assert type(error.value) is RuntimeError
-    return str(error.value)
+def loss(scores, labels):
+    return F.cross_entropy(ones(2, 3, on=scores), zeros(2, on=labels))
+
+
+def cube(on=G0):
+    return ones(1, 2, 2, on=on)
+
+
+def mask():
+    return ones(3, on=CPU) > 0
 
 
 def two_devices(first, second):
@@ -37,27 +43,30 @@ def two_devices(first, second):
 def argument(name, where, others, kernel):
     return (
         f"Expected all tensors to be on the same device, but got {name} is on {where}, different "
-        f"from other tensors on {others} (when checking argument in method {kernel})"
+        f"from other tensors on {others} (when checking argument in method wrapper_CUDA_{kernel})"
     )
 
 
 @pytest.mark.parametrize(
-    ("call", "text"),
+    ("first", "second", "call"),
     [
-        (lambda: ones(3) + ones(3, on=G1), two_devices(G0, G1)),
-        (lambda: ones(3, on=G1) * ones(3), two_devices(G1, G0)),
-        (lambda: ones(3) - ones(3, on=CPU), two_devices(G0, CPU)),
-        (lambda: ones(3, on=CPU) / ones(3), two_devices(G0, CPU)),
-        (lambda: ones(3) > ones(3, on=CPU), two_devices(G0, CPU)),
-        (lambda: ones(3).add_(ones(3, on=G1)), two_devices(G0, G1)),
-        (lambda: torch.add(ones(3), ones(3), out=ones(3, on=CPU)), two_devices(G0, CPU)),
-        (lambda: torch.addcmul(ones(3), ones(3), ones(3, on=G1)), two_devices(G0, G1)),
-        (lambda: torch.lerp(ones(3), ones(3, on=CPU), 0.5), two_devices(G0, CPU)),
-        (lambda: torch.maximum(ones(3), ones(3, on=G1)), two_devices(G0, G1)),
+        (G0, G1, lambda: ones(3) + ones(3, on=G1)),
+        (G1, G0, lambda: ones(3, on=G1) * ones(3)),
+        (G0, CPU, lambda: ones(3) - ones(3, on=CPU)),
+        (G0, CPU, lambda: ones(3, on=CPU) / ones(3)),
+        (G0, CPU, lambda: ones(3) > ones(3, on=CPU)),
+        (G0, G1, lambda: ones(3).add_(ones(3, on=G1))),
+        (G0, CPU, lambda: torch.add(ones(3), ones(3), out=ones(3, on=CPU))),
+        (G0, G1, lambda: torch.addcmul(ones(3), ones(3), ones(3, on=G1))),
+        (G0, CPU, lambda: torch.lerp(ones(3), ones(3, on=CPU), 0.5)),
+        (G0, G1, lambda: torch.maximum(ones(3), ones(3, on=G1))),
+        (G0, G1, lambda: F.mse_loss(ones(2), ones(2, on=G1))),
+        (G0, CPU, lambda: F.binary_cross_entropy_with_logits(ones(2), ones(2, on=CPU))),
+        (G0, G1, lambda: torch._foreach_add([ones(2)], [ones(2, on=G1)])),
     ],
 )
-def test_elementwise(call, text):
-    assert raised(call) == text
+def test_elementwise(first, second, call):
+    assert raised(call) == two_devices(first, second)
 
 
 def test_a_number_may_ride_along_but_not_be_written_to():
@@ -68,73 +77,58 @@ def test_a_number_may_ride_along_but_not_be_written_to():
 
 
 @pytest.mark.parametrize(
-    ("call", "text"),
+    ("name", "where", "others", "kernel", "call"),
     [
+        ("mat2", G1, G0, "mm", lambda: ones(2, 3) @ ones(3, 2, on=G1)),
+        ("mat2", G0, CPU, "mm", lambda: ones(2, 3, on=CPU) @ ones(3, 2)),
+        ("mat2", CPU, G0, "bmm", lambda: torch.bmm(cube(), cube(CPU))),
+        ("mat2", CPU, G0, "addmm", lambda: torch.addmm(ones(2), ones(2, 3), ones(3, 2, on=CPU))),
+        ("batch1", G1, G0, "baddbmm", lambda: torch.baddbmm(cube(), cube(G1), cube())),
+        ("tensor", G1, G0, "_dot", lambda: torch.dot(ones(2), ones(2, on=G1))),
+        ("mat", G0, G1, "addmv_", lambda: torch.mv(ones(2, 2), ones(2, on=G1))),
+        ("mat1", CPU, G0, "addmm", lambda: nn.Linear(3, 2).cuda()(ones(2, 3, on=CPU))),
+        ("mat1", G0, CPU, "addmm", lambda: nn.Linear(3, 2)(ones(2, 3))),
+        ("mat2", G0, CPU, "mm", lambda: nn.Linear(3, 2, bias=False).cuda()(ones(2, 3, on=CPU))),
+        ("index", CPU, G0, "_index_select", lambda: nn.Embedding(4, 2).cuda()(zeros(3, on=CPU))),
+        ("index", CPU, G0, "_index_select", lambda: nn.Embedding(4, 2).cuda()(torch.tensor(3))),
+        ("index", G0, CPU, "_index_select", lambda: nn.Embedding(4, 2)(zeros(3))),
+        ("index", G1, G0, "_index_select", lambda: ones(3).index_select(0, zeros(1, on=G1))),
+        ("index", CPU, G0, "gather", lambda: ones(3).gather(0, zeros(1, on=CPU))),
+        ("src", CPU, G0, "scatter_src", lambda: ones(3).scatter(0, zeros(1), ones(1, on=CPU))),
         (
-            lambda: ones(2, 3) @ ones(3, 2, on=G1),
-            argument("mat2", G1, G0, "wrapper_CUDA_mm"),
+            "index",
+            G1,
+            G0,
+            "scatter_add_",
+            lambda: ones(3).scatter_add_(0, zeros(1, on=G1), ones(1)),
         ),
-        (
-            lambda: ones(2, 3, on=CPU) @ ones(3, 2),
-            argument("mat2", G0, CPU, "wrapper_CUDA_mm"),
-        ),
-        (
-            lambda: torch.bmm(ones(1, 2, 2), ones(1, 2, 2, on=CPU)),
-            argument("mat2", CPU, G0, "wrapper_CUDA_bmm"),
-        ),
-        (
-            lambda: torch.addmm(ones(2), ones(2, 3), ones(3, 2, on=CPU)),
-            argument("mat2", CPU, G0, "wrapper_CUDA_addmm"),
-        ),
-        (
-            lambda: torch.baddbmm(ones(1, 2, 2), ones(1, 2, 2, on=G1), ones(1, 2, 2)),
-            argument("batch1", G1, G0, "wrapper_CUDA_baddbmm"),
-        ),
-        (
-            lambda: torch.dot(ones(2), ones(2, on=G1)),
-            argument("tensor", G1, G0, "wrapper_CUDA__dot"),
-        ),
-        (
-            lambda: torch.mv(ones(2, 2), ones(2, on=G1)),
-            argument("mat", G0, G1, "wrapper_CUDA_addmv_"),
-        ),
-        (
-            lambda: nn.Linear(3, 2).cuda()(ones(2, 3, on=CPU)),
-            argument("mat1", CPU, G0, "wrapper_CUDA_addmm"),
-        ),
-        (
-            lambda: nn.Linear(3, 2)(ones(2, 3)),
-            argument("mat1", G0, CPU, "wrapper_CUDA_addmm"),
-        ),
-        (
-            lambda: nn.Linear(3, 2, bias=False).cuda()(ones(2, 3, on=CPU)),
-            argument("mat2", G0, CPU, "wrapper_CUDA_mm"),
-        ),
+        ("tensors", G1, G0, "cat", lambda: torch.cat([ones(2), ones(2, on=G1)])),
+        ("tensors", G1, G0, "cat", lambda: torch.stack([ones(2), ones(2, on=G1)])),
+        ("target", CPU, G0, "nll_loss_forward", lambda: loss(G0, CPU)),
+        ("target", G0, CPU, "nll_loss_forward", lambda: loss(CPU, G0)),
+        ("weight", CPU, G0, "_native_batch_norm", lambda: nn.BatchNorm1d(3)(ones(2, 3))),
+        ("weight", CPU, G0, "_native_layer_norm", lambda: nn.LayerNorm(3)(ones(2, 3))),
+        ("weight", CPU, G0, "_cudnn_batch_norm", lambda: nn.BatchNorm2d(3)(ones(2, 3, 4, 4))),
+        ("weight", CPU, G0, "_native_group_norm", lambda: nn.GroupNorm(1, 3)(ones(2, 3, 4))),
+        ("other", CPU, G0, "_equal", lambda: torch.equal(ones(2), ones(2, on=CPU))),
+        ("mask", CPU, G0, "_masked_scatter_", lambda: ones(3).masked_scatter(mask(), ones(3))),
     ],
 )
-def test_matrix_products(call, text):
-    assert raised(call) == text
+def test_an_argument_elsewhere(name, where, others, kernel, call):
+    assert raised(call) == argument(name, where, others, kernel)
+
+
+TYPES = "Input type ({}) and weight type ({}) should be the same"
+MKLDNN = " or input should be a MKLDNN tensor and weight is a dense tensor"
 
 
 @pytest.mark.parametrize(
     ("image", "weight", "batch", "text"),
     [
-        (
-            G0,
-            CPU,
-            2,
-            "Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) "
-            "should be the same",
-        ),
-        (
-            CPU,
-            G0,
-            2,
-            "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be "
-            "the same or input should be a MKLDNN tensor and weight is a dense tensor",
-        ),
-        (CPU, G0, 1, argument("weight", G0, CPU, "wrapper_CUDA___slow_conv2d_forward")),
-        (G0, G1, 2, argument("weight", G1, G0, "wrapper_CUDA__cudnn_convolution")),
+        (G0, CPU, 2, TYPES.format("torch.cuda.FloatTensor", "torch.FloatTensor")),
+        (CPU, G0, 2, TYPES.format("torch.FloatTensor", "torch.cuda.FloatTensor") + MKLDNN),
+        (CPU, G0, 1, argument("weight", G0, CPU, "__slow_conv2d_forward")),
+        (G0, G1, 2, argument("weight", G1, G0, "_cudnn_convolution")),
     ],
 )
 def test_convolution(image, weight, batch, text):
@@ -142,105 +136,14 @@ def test_convolution(image, weight, batch, text):
     assert raised(lambda: layer(ones(batch, 1, 5, 5, on=image))) == text
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (
-            lambda: nn.Embedding(4, 2).cuda()(zeros(3, on=CPU)),
-            argument("index", CPU, G0, "wrapper_CUDA__index_select"),
-        ),
-        (
-            lambda: nn.Embedding(4, 2).cuda()(torch.tensor(3)),
-            argument("index", CPU, G0, "wrapper_CUDA__index_select"),
-        ),
-        (
-            lambda: nn.Embedding(4, 2)(zeros(3)),
-            argument("index", G0, CPU, "wrapper_CUDA__index_select"),
-        ),
-        (
-            lambda: ones(3).index_select(0, zeros(1, on=G1)),
-            argument("index", G1, G0, "wrapper_CUDA__index_select"),
-        ),
-        (
-            lambda: ones(3).gather(0, zeros(1, on=CPU)),
-            argument("index", CPU, G0, "wrapper_CUDA_gather"),
-        ),
-        (
-            lambda: ones(3).scatter(0, zeros(1), ones(1, on=CPU)),
-            argument("src", CPU, G0, "wrapper_CUDA_scatter_src"),
-        ),
-        (
-            lambda: ones(3).scatter_add_(0, zeros(1, on=G1), ones(1)),
-            argument("index", G1, G0, "wrapper_CUDA_scatter_add_"),
-        ),
-        (
-            lambda: ones(3).masked_fill(ones(3, on=CPU, dtype=torch.bool), 0),
-            "expected self and mask to be on the same device, but got mask on cpu and self on "
-            "cuda:0",
-        ),
-        (
-            lambda: ones(3)[zeros(1, on=G1)],
-            "indices should be either on cpu or on the same device as the indexed tensor (cuda:0)",
-        ),
-        (
-            lambda: ones(3, on=CPU)[zeros(1)],
-            "indices should be either on cpu or on the same device as the indexed tensor (cpu)",
-        ),
-    ],
-)
-def test_indexing(call, text):
-    assert raised(call) == text
+@pytest.mark.parametrize("indexed, index", [(G0, G1), (CPU, G0)])
+def test_indices(indexed, index):
+    assert raised(lambda: ones(3, on=indexed)[zeros(1, on=index)]) == (
+        f"indices should be either on cpu or on the same device as the indexed tensor ({indexed})"
+    )
 
 
-@pytest.mark.parametrize("join", ["cat", "stack"])
-def test_joining(join):
-    text = argument("tensors", G1, G0, "wrapper_CUDA_cat")
-    assert raised(lambda: getattr(torch, join)([ones(2), ones(2, on=G1)])) == text
-
-
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (
-            lambda: F.cross_entropy(ones(2, 3), zeros(2, on=CPU)),
-            argument("target", CPU, G0, "wrapper_CUDA_nll_loss_forward"),
-        ),
-        (
-            lambda: F.cross_entropy(ones(2, 3, on=CPU), zeros(2)),
-            argument("target", G0, CPU, "wrapper_CUDA_nll_loss_forward"),
-        ),
-        (lambda: F.mse_loss(ones(2), ones(2, on=G1)), two_devices(G0, G1)),
-        (
-            lambda: F.binary_cross_entropy_with_logits(ones(2), ones(2, on=CPU)),
-            two_devices(G0, CPU),
-        ),
-    ],
-)
-def test_losses(call, text):
-    assert raised(call) == text
-
-
-@pytest.mark.parametrize(
-    ("layer", "shape", "kernel"),
-    [
-        (nn.BatchNorm1d(3), (2, 3), "wrapper_CUDA__native_batch_norm"),
-        (nn.LayerNorm(3), (2, 3), "wrapper_CUDA__native_layer_norm"),
-        (nn.BatchNorm2d(3), (2, 3, 4, 4), "wrapper_CUDA__cudnn_batch_norm"),
-        (nn.GroupNorm(1, 3), (2, 3, 4), "wrapper_CUDA__native_group_norm"),
-    ],
-)
-def test_normalisation(layer, shape, kernel):
-    layer.cpu()
-    assert raised(lambda: layer(ones(*shape))) == argument("weight", CPU, G0, kernel)
-
-
-def test_comparing_whole_tensors():
-    text = argument("other", CPU, G0, "wrapper_CUDA__equal")
-    assert raised(lambda: torch.equal(ones(2), ones(2, on=CPU))) == text
-
-
-def test_foreach_and_optimizers():
-    assert raised(lambda: torch._foreach_add([ones(2)], [ones(2, on=G1)])) == two_devices(G0, G1)
+def test_optimizers():
     weight = ones(2).requires_grad_()
     optimizer = torch.optim.Adam([weight], foreach=True)
     weight.sum().backward()
@@ -252,26 +155,12 @@ def test_foreach_and_optimizers():
     )
 
 
-def test_numpy():
-    with pytest.raises(TypeError) as error:
-        ones(2).numpy()
-    assert str(error.value) == (
-        "can't convert cuda:0 device type tensor to numpy. "
-        "Use Tensor.cpu() to copy the tensor to host memory first."
-    )
-
-
 def test_the_kernels_that_check_are_those_of_native_functions():
     known = ("mm", "wrapper_CUDA_mm"), ("index_select", "wrapper_CUDA__index_select")
     for name, kernel in known:
         assert checking_kernel(name) == kernel
     for name in ("add.Tensor", "mul.Tensor", "masked_fill_.Scalar", "_foreach_add.List"):
         assert checking_kernel(name) is None  # NoCheck: TensorIterator does it
-
-
-def test_a_gpu_that_is_not_there():
-    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
-        torch.ones(2, device="cuda:7")
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
@@ -306,8 +195,8 @@ def test_masks_and_a_number_of_the_gpu():
     for fill in (here.masked_fill, here.masked_fill_):
         words = "masked_fill_: Expected inputs to be on same device"
         assert raised(lambda fill=fill: fill(here > 0, two)) == words
-    assert raised(lambda: ones(3).masked_scatter(ones(3, on=CPU) > 0, ones(3))) == argument(
-        "mask", CPU, G0, "wrapper_CUDA__masked_scatter_"
+    assert raised(lambda: ones(3).masked_fill(mask(), 0)) == (
+        "expected self and mask to be on the same device, but got mask on cpu and self on cuda:0"
     )
 
 

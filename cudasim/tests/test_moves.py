@@ -116,38 +116,11 @@ def test_moves_of_memory_are_counted():
     assert [torch.cuda.memory_allocated(index) for index in (0, 1)] == before
 
 
-def test_modules():
-    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
-    first = net[0].weight
-    assert net.to("cuda:1") is net and net[0].weight is first
-    assert {tensor.device for tensor in net.state_dict().values()} == {G1}
-    assert {p.device for p in net.to(0).parameters()} == {G0}
-    assert {p.device for p in net.cpu().parameters()} == {CPU}
-    assert {p.device for p in net.cuda(1).half().parameters()} == {G1}
-
-
-def test_meta_and_back():
-    there = torch.ones(3, device=G1)
-    assert there.to("meta").device.type == "meta"
-    with pytest.raises(NotImplementedError, match="no data"):
-        torch.ones(3, device="meta").to("cuda:1")
-    layer = nn.Linear(2, 2, device="meta").to_empty(device="cuda:1")
-    assert layer.weight.device == G1
-
-
 def test_packed_sequences_and_sparse():
     packed = nn.utils.rnn.pack_sequence([torch.ones(3, 2), torch.ones(2, 2)])
     assert packed.to("cuda:1").data.device == G1
     assert packed.cuda(1).is_cuda
     assert torch.eye(2).to_sparse().to("cuda:1").device == G1
-
-
-def test_a_device_that_is_not_there():
-    for move in (lambda x: x.cuda(2), lambda x: x.to("cuda:9"), lambda x: x.to(5)):
-        with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
-            move(torch.ones(1))
-    with pytest.raises(RuntimeError, match="device string"):
-        torch.ones(1).to("gpu")
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,7 @@ def test_queries_print_as_nvidias():
     )
     assert smi(
         "--query-gpu=uuid,driver_version,utilization.gpu,count", "--format=csv,noheader"
-    ) == (
-        0,
-        f"{identity(0)}, 0.0.0, [N/A], 2\n{identity(1)}, 0.0.0, [N/A], 2\n",
-    )
+    ) == (0, f"{identity(0)}, 0.0.0, [N/A], 2\n{identity(1)}, 0.0.0, [N/A], 2\n")
     assert smi("--query-compute-apps=pid,used_memory", "--format=csv") == (
         0,
         f"pid, used_memory [MiB]\n{os.getpid()}, 64 MiB\n",

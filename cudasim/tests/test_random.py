@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from calls import raised
 from torch import nn
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
@@ -134,27 +135,18 @@ def test_generators_of_the_cpu_are_torchs_own():
         torch.Generator("cuda:2")
 
 
-def test_a_generator_of_another_device_is_refused_in_cudas_words():
-    here, there = torch.Generator("cuda"), torch.Generator()
-    wanted = "Expected a 'cuda' device type for generator but found 'cpu'"
+@pytest.mark.parametrize("wanted, other", [("cuda", "cpu"), ("cpu", "cuda")])
+def test_a_generator_of_another_device_is_refused_in_cudas_words(wanted, other):
+    chance = torch.Generator(other)
     for draw in (
-        lambda: torch.rand(2, device="cuda", generator=there),
-        lambda: torch.randperm(2, device="cuda", generator=there),
-        lambda: torch.ones(2, device="cuda").normal_(generator=there),
-        lambda: torch.multinomial(torch.ones(2, device="cuda"), 1, generator=there),
+        lambda: torch.rand(2, device=wanted, generator=chance),
+        lambda: torch.randperm(2, device=wanted, generator=chance),
+        lambda: torch.ones(2, device=wanted).normal_(generator=chance),
+        lambda: torch.multinomial(torch.ones(2, device=wanted), 1, generator=chance),
     ):
-        with pytest.raises(RuntimeError) as error:
-            draw()
-        assert str(error.value) == wanted
-    wanted = "Expected a 'cpu' device type for generator but found 'cuda'"
-    for draw in (
-        lambda: torch.rand(2, generator=here),
-        lambda: torch.randperm(2, generator=here),
-        lambda: torch.ones(2).normal_(generator=here),
-    ):
-        with pytest.raises(RuntimeError) as error:
-            draw()
-        assert str(error.value) == wanted
+        assert raised(draw) == (
+            f"Expected a '{wanted}' device type for generator but found '{other}'"
+        )
 
 
 def test_generators_are_copied_and_pickled():

@@ -3,12 +3,6 @@
 The name of each test says which program found the fault.
 """
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
 import torch
 from torch import nn
 
@@ -51,64 +45,12 @@ def test_empty_like_a_meta_tensor_takes_the_device_asked_for(two_gpus):
     assert module.weight.device == torch.device("cuda:1")
 
 
-@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
-def test_one_optimizer_steps_over_two_gpus_as_in_the_model_parallel_tutorial(two_gpus, optimizer):
-    """The foreach kernels get one list with the parameters of both GPUs."""
-    torch.manual_seed(0)
-    split = [nn.Linear(3, 4).to("cuda:0"), nn.Linear(4, 2).to("cuda:1")]
-    whole = [nn.Linear(3, 4), nn.Linear(4, 2)]
-    for mine, theirs in zip(whole, split, strict=True):
-        mine.load_state_dict(theirs.state_dict())
-    inputs = torch.randn(5, 3)
-    for layers in (split, whole):
-        steps = optimizer([each for layer in layers for each in layer.parameters()], lr=0.1)
-        for _ in range(2):
-            steps.zero_grad()
-            hidden = layers[0](inputs.to(layers[0].weight.device)).relu()
-            layers[1](hidden.to(layers[1].weight.device)).square().sum().backward()
-            steps.step()
-    for mine, theirs in zip(whole, split, strict=True):
-        assert torch.allclose(mine.weight, theirs.weight.cpu())
-    assert [layer.weight.device.index for layer in split] == [0, 1]
-
-
 def test_adam_does_not_ask_cuda_whether_a_graph_is_captured(two_gpus, monkeypatch):
     """A build of torch with CUDA, and no driver, fails where that is asked of C++."""
     weight = nn.Parameter(torch.ones(2, device="cuda"))
     weight.grad = torch.ones_like(weight)
     torch.optim.Adam([weight], foreach=False, capturable=False).step()
     assert torch.cuda.is_current_stream_capturing() is False
-
-
-FLAT_GATHER = """
-import torch
-import torch.distributed as dist
-
-dist.init_process_group("nccl")
-rank = dist.get_rank()
-torch.cuda.set_device(rank)
-mine = torch.full((2, 3), float(rank), device="cuda")
-flat = torch.empty(12, device="cuda")
-dist.all_gather_into_tensor(flat, mine)
-print(f"{rank}: {flat.device} {flat.tolist()}\\n", end="", flush=True)
-dist.destroy_process_group()
-"""
-
-
-def test_nccl_gathers_into_a_flat_tensor_as_accelerate_does(tmp_path):
-    """Gloo, which does the work, wants a shape that fits; NCCL counts the numbers."""
-    script = tmp_path / "gather.py"
-    script.write_text(FLAT_GATHER)
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    command = [sys.executable, "-m", "cudasim", "--gpus", "2", *launcher, str(script)]
-    root = str(Path(cudasim.__file__).parents[1])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    got = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert got.returncode == 0, got.stderr
-    numbers = [0.0] * 6 + [1.0] * 6
-    for rank in range(2):
-        assert f"{rank}: cuda:{rank} {numbers}" in got.stdout
 
 
 def test_attributes_of_tensors_name_their_class_as_dynamo_of_torch_2_11_asks(two_gpus):

@@ -6,7 +6,7 @@ import torch
 import cudasim
 from cudasim import survey
 
-STRIDE = 16  # of about 790 operators and modules
+STRIDE = 13  # of about 790 operators and modules
 
 
 @pytest.fixture(scope="module")
@@ -14,13 +14,18 @@ def databases():
     return survey.load_databases()
 
 
-def test_a_sample_of_the_survey_has_no_unexpected_failure(databases):
-    tasks = survey.chosen(databases, STRIDE)
-    verdicts = list(survey.survey(tasks, "cuda:1", processes=2))
+@pytest.mark.parametrize(("device", "first"), [("cuda:1", 2), ("mps:0", 0), ("xpu:1", 6)])
+def test_a_sample_of_the_survey_has_no_unexpected_failure(databases, device, first):
+    tasks = survey.chosen(databases)[first::STRIDE]
+    verdicts = list(survey.survey(tasks, device, processes=2))
     assert len(verdicts) == len(tasks) > 40
-    assert [verdict for verdict in verdicts if verdict.outcome == "failed"] == []
+    failed = [verdict for verdict in verdicts if verdict.outcome == "failed"]
+    if device == "mps:0":  # some samples need float64, or complex128
+        refused = ("TypeError: Cannot convert a MPS", "TypeError: Trying to convert ComplexDouble")
+        failed = [verdict for verdict in failed if not verdict.reason.startswith(refused)]
+    assert failed == []
     figures = survey.summary(verdicts)
-    assert figures["operator"]["passed"] and figures["module"]["passed"]
+    assert figures["operator"]["passed"] > 30 and figures["module"]["passed"]
 
 
 def test_exceptions_name_operators_that_exist(databases):

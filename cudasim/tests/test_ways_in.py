@@ -230,23 +230,37 @@ def test_processes_that_a_program_starts_see_the_gpus(tmp_path, way):
     ]
 
 
-def test_jupyter_kernel(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("options", "kernel", "shown", "printed"),
+    [
+        ([], "cudasim-2", "Python (2 simulated GPUs)", "2 tensor([1.], device='cuda:1')\n"),
+        (
+            ["--device-type", "mps"],
+            "cudasim-mps-1",
+            "Python (1 simulated mps device)",
+            "1 tensor([1.], device='mps:0')\n",
+        ),
+    ],
+    ids=["cuda", "mps"],
+)
+def test_jupyter_kernel(tmp_path, monkeypatch, options, kernel, shown, printed):
     from jupyter_client.manager import start_new_kernel
 
-    got = run("-m", "cudasim.kernel", "--prefix", tmp_path, cwd=tmp_path)
-    assert got.returncode == 0 and "cudasim-2" in got.stdout
+    got = run("-m", "cudasim.kernel", *options, "--prefix", tmp_path, cwd=tmp_path)
+    assert got.returncode == 0 and f"'{kernel}'" in got.stdout
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share" / "jupyter"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    manager, client = start_new_kernel(kernel_name="cudasim-2", cwd=str(tmp_path))
+    manager, client = start_new_kernel(kernel_name=kernel, cwd=str(tmp_path))
     try:
-        assert manager.kernel_spec.display_name == "Python (2 simulated GPUs)"
+        assert manager.kernel_spec.display_name == shown
         said = []
         client.execute_interactive(
-            "import torch\nprint(torch.cuda.device_count(), torch.ones(1, device='cuda:1'))",
+            "import torch\ncount = torch.accelerator.device_count()\n"
+            "print(count, torch.ones(1, device=torch.device(count - 1)))",
             output_hook=lambda message: said.append(message["content"].get("text")),
             timeout=120,
         )
-        assert [text for text in said if text] == ["2 tensor([1.], device='cuda:1')\n"]
+        assert [text for text in said if text] == [printed]
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -303,7 +317,10 @@ def test_ipython_extension(tmp_path):
         print(torch.cuda.device_count())
         shell.run_line_magic("cudasim", "3 --card H100")
         print(torch.cuda.device_count(), torch.cuda.get_device_properties(2).total_memory >> 30)
-        for bad in "0", "-1", "two", "2 --card X", "2 --crad T4", "2 --card":
+        for bad in (
+            "0", "-1", "two", "2 --card X", "2 --crad T4", "2 --card",
+            "2 --device-type mps", "--device-type tpu",
+        ):
             shell.run_line_magic("cudasim", bad)
         shell.run_line_magic("cudasim", "2 --clock sundial")
         shell.run_line_magic("cudasim", "2 --clock")
@@ -311,6 +328,11 @@ def test_ipython_extension(tmp_path):
         shell.run_line_magic("cudasim", "1 --clock modelled")
         import time
         print(time.perf_counter() < 1)
+        shell.run_line_magic("cudasim", "--device-type mps")
+        print(torch.accelerator.current_accelerator(), torch.ones(1, device="mps"))
+        shell.run_line_magic("cudasim", "2 --device-type xpu --card 'Max 1100'")
+        shell.run_line_magic("cudasim", "1")
+        print(torch.cuda.device_count())
         shell.run_line_magic("unload_ext", "cudasim")
         print(torch.cuda.device_count(), shell.find_line_magic("cudasim"))
         """,
@@ -330,18 +352,30 @@ def test_ipython_extension(tmp_path):
         "cudasim: --crad: no such option; usage: %cudasim [GPUS] [--card NAME] "
         "[--device-type TYPE] [--clock CLOCK] [--force]",
         f"cudasim: card='': {cards}",
+        "cudasim: GPUS=2: a machine has exactly one mps device",
+        "cudasim: --device-type='tpu': unknown; choose one of cuda, mps, xpu",
         f"cudasim: clock='sundial': {CLOCKS}",
         f"cudasim: clock='': {CLOCKS}",
         "3",
         MODELLED.strip().replace("2 simulated GPUs", "1 simulated GPU"),
         "True",
+        LINE.strip().replace("2 simulated GPUs (T4)", "1 simulated mps device (M1)"),
+        "mps tensor([1.], device='mps:0')",
+        LINE.strip().replace("GPUs (T4)", "xpu devices (Max 1100)"),
+        LINE.strip().replace("2 simulated GPUs", "1 simulated GPU"),
+        "1",
         "0 None",
     ], got.stderr
 
 
-def test_leaving_restores_torch_exactly(tmp_path):
-    script = write(tmp_path / "leave.py", LEAVING.replace("{late}", "").replace("{kind}", "cuda"))
-    got = run(script, cwd=tmp_path)
+def leave(tmp_path, kind, late=""):
+    text = LEAVING.replace("{late}", late).replace("{kind}", kind)
+    return run(write(tmp_path / "leave.py", text), cwd=tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps", "xpu"])
+def test_leaving_restores_torch_exactly(tmp_path, kind):
+    got = leave(tmp_path, kind)
     lines = [line for line in got.stdout.splitlines() if not line.startswith("cudasim:")]
     assert got.returncode == 0, got.stderr
     assert lines[:-1] == ["environment is the same: True"]
@@ -350,8 +384,7 @@ def test_leaving_restores_torch_exactly(tmp_path):
 
 def test_the_test_of_leaving_bites(tmp_path):
     late = "torch.Tensor.cuda = lambda self: self; torch.cuda.is_available = lambda: True"
-    script = write(tmp_path / "leave.py", LEAVING.replace("{late}", late).replace("{kind}", "cuda"))
-    got = run(script, cwd=tmp_path)
+    got = leave(tmp_path, "cuda", late)
     assert "changed: torch.Tensor cuda" in got.stdout
     assert "changed: torch.cuda is_available" in got.stdout
     plain = run("-c", "import torch; torch.ones(1).cuda()", cwd=tmp_path)

@@ -5,7 +5,9 @@ import shutil
 import sys
 
 import pytest
-from browsing import chromium, missing
+from browsing import missing
+
+from tools.browsing import chromium
 
 
 def pytest_configure(config):

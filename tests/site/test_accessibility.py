@@ -5,9 +5,7 @@ page with the fault shows that the check notices it.
 """
 
 import base64
-import gzip
 import os
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
@@ -17,6 +15,7 @@ from fontTools.ttLib import TTFont
 from helpers import ROOT
 
 from tools.bench import page_limit
+from tools.browsing import weights
 from tools.source.book import Book
 
 WIDE, NARROW = 1280, 360
@@ -154,9 +153,8 @@ def formula_faults(page):
 
 
 def weight_faults(site, asked, name=""):
-    """Whether what a page of `site` asked for weighs too much, each file compressed by itself."""
-    paths = {site / unquote(urlsplit(url).path).lstrip("/") for url in asked}
-    weight = sum(len(gzip.compress(path.read_bytes())) for path in paths if path.is_file())
+    """Whether the files of `site` that a page asked for weigh too much, each compressed."""
+    weight = sum(weights(site, asked).values())
     return [f"weighs {weight / 1024:.0f} KiB"] if weight >= page_limit(name) * 1024 else []
 
 

@@ -8,15 +8,15 @@ import time
 import unicodedata
 from pathlib import Path
 
-import browsing
 import matplotlib
 import pytest
-from browsing import chromium, doctor, opened
+from browsing import doctor, opened
 from bs4 import BeautifulSoup
 from fontTools.ttLib import TTFont
 from fontTools.varLib.instancer import instantiateVariableFont
 from helpers import ROOT
 
+from tools import browsing
 from tools.page.fonts import FACES, PACKAGES
 from tools.source.rules import WIDTH
 
@@ -36,7 +36,7 @@ def browser(request, tmp_path_factory):
     settings.write_text(f"<fontconfig><dir>{listed}</dir>{cache}</fontconfig>")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FONTCONFIG_FILE", str(settings))
-        with chromium() as program:
+        with browsing.chromium() as program:
             yield program
 
 

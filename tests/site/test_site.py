@@ -24,6 +24,7 @@ from helpers import (
     build_site,
     copy_kernel,
     display,
+    draw_by,
     keep,
     outputs_path,
 )
@@ -121,25 +122,6 @@ def test_a_figure_that_is_no_copy_of_a_drawing_is_an_error(root, address, fault)
 
 
 # How the site is built: all or nothing.
-
-
-# The process that draws the site, as far as files are concerned: `fault` comes at the end.
-BUILDER = """
-import sys
-from pathlib import Path
-if not sys.stdin.readline():
-    sys.exit(1)
-built = Path(sys.argv[2], "_build", "html")
-built.mkdir(parents=True)
-(built / "index.html").write_text("new")
-(built / "index.js.map").write_text("for nobody")
-{fault}
-"""
-
-
-def draw_by(root, fault=""):
-    """Let this program draw the site of the book in `root`."""
-    (root / "tools" / "page" / "builder.py").write_text(BUILDER.format(fault=fault))
 
 
 @pytest.fixture

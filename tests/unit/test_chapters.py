@@ -116,8 +116,7 @@ TEXT_FAULTS = {
 
 @pytest.mark.parametrize(("advice", "fault"), TEXT_FAULTS.items(), ids=("mark", "merge", "latin 1"))
 @pytest.mark.parametrize(
-    "file",
-    ["notebooks/first.ipynb", "_toc.yml", "kernels/cpu/kernel.json", "requirements.txt"],
+    "file", ["notebooks/first.ipynb", "_toc.yml", "kernels/cpu/kernel.json", "requirements.txt"]
 )
 def test_text_that_editors_and_merges_spoil_is_refused(recorded_book, file, advice, fault):
     path = recorded_book / file
@@ -136,14 +135,6 @@ def test_markers_in_the_middle_of_a_line_are_no_conflict(small_book):
     assert read_chapter("first", small_book).code_cells
 
 
-def test_sound_book_is_accepted(recorded_book):
-    site = f"site: {recorded_book / '_build' / 'html' / 'index.html'}\n"
-    run = run_tool(recorded_book, "book")
-    assert (run.returncode, run.stdout, run.stderr) == (0, site, "")
-    run = run_tool(recorded_book, "book")
-    assert (run.returncode, run.stdout) == (0, f"nothing stale: neither outputs nor site\n{site}")
-
-
 def test_a_notebook_that_is_no_chapter_is_noted_and_blocks_nothing(recorded_book):
     (recorded_book / "notebooks" / "third.ipynb").write_text("{")  # as Jupyter may leave it
     run = run_tool(recorded_book, "book")
@@ -155,26 +146,6 @@ def test_a_notebook_that_is_no_chapter_is_noted_and_blocks_nothing(recorded_book
 
 def keys(root, name="first"):
     return read_chapter(name, root).keys
-
-
-@pytest.mark.parametrize(
-    ("id", "source", "changed"),
-    [("make", "x = 2", ["make", "show"]), ("show", "print('x is', x)\nx + 2", ["show"])],
-)
-def test_one_character_of_code_changes_the_keys_from_there_on(small_book, id, source, changed):
-    before, other = keys(small_book), keys(small_book, "second")
-    edit(small_book, "first", id, source)
-    after = keys(small_book)
-    assert [id for id in before if before[id] != after[id]] == changed
-    assert keys(small_book, "second") == other
-
-
-def test_setup_cell_and_prose_change_no_key(small_book):
-    before = keys(small_book)
-    assert list(before) == ["setup", "make", "show"]  # prose has none
-    edit(small_book, "first", "setup", "import os")
-    edit(small_book, "first", "title", "# Another title")
-    assert keys(small_book) == before
 
 
 def test_moving_code_between_cells_changes_keys(small_book):

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from helpers import ROOT, assert_one_line
+from helpers import ROOT, assert_one_line, plan
 from pythons import interpreter, write_wheel
 
 from tools.environment import PINS, PYTHONS
@@ -403,18 +403,9 @@ def test_new_environment_keeps_the_python_of_the_old_unless_one_is_named(
     assert str(command[0]) == (str(base) if kept else sys.executable)
 
 
-def dry_run(*arguments, **variables):
-    """The commands that make would run."""
-    if shutil.which("make") is None:
-        pytest.skip("no make on this machine")
-    make = ["make", "--dry-run", *arguments]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHON"}
-    return subprocess.check_output(make, cwd=ROOT, env=environment | variables, text=True)
-
-
 def test_makefile_says_whether_a_python_was_named():
-    assert '"python3" tools/environment.py --keep-python\n' in dry_run("book")
-    for named in (dry_run("PYTHON=/a b/python", "book"), dry_run("book", PYTHON="/a b/python")):
+    assert '"python3" tools/environment.py --keep-python\n' in plan("book")
+    for named in (plan("PYTHON=/a b/python", "book"), plan("book", PYTHON="/a b/python")):
         assert re.search(r'^"/a b/python" tools/environment.py *$', named, re.M)
 
 
@@ -429,4 +420,4 @@ def test_script_and_makefile_agree_where_the_interpreter_is(
     monkeypatch.setattr(module, "WINDOWS", windows)
     assert module.python_of(Path(".venv")) == Path(python)
     # `OS` is a variable that Windows sets
-    assert f"{python} -m tools book" in dry_run(f"OS={system}", "book")
+    assert f"{python} -m tools book" in plan(f"OS={system}", "book")

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 from urllib.parse import unquote
 
 import pytest
@@ -15,6 +14,7 @@ from helpers import (
     code,
     contents,
     keep,
+    plan,
     prose,
     read,
     refused,
@@ -308,8 +308,5 @@ def test_colab_is_asked_for_a_gpu(name):
 
 def test_make_passes_the_values_on():
     values = ["REPOSITORY=a/b", "BRANCH=trunk", "HUB=https://h.org"]
-    run = subprocess.run(
-        ["make", "--dry-run", "links", *values], cwd=ROOT, capture_output=True, text=True
-    )
-    words = " ".join(run.stdout.replace("\\\n", " ").split())
-    assert "links --repository 'a/b' --branch 'trunk' --hub 'https://h.org'" in words, run.stderr
+    words = " ".join(plan("links", *values).replace("\\\n", " ").split())
+    assert "links --repository 'a/b' --branch 'trunk' --hub 'https://h.org'" in words

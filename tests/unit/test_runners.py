@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import torch
-from helpers import ROOT, code, copy_kernel, notebook, refused
+from helpers import ROOT, code, copy_kernel, notebook, plan, refused
 
 from tools.run.execute import execute_one
 from tools.source.book import Book
@@ -189,12 +189,6 @@ def test_apples_accelerator_is_hidden(monkeypatch):
 
 @pytest.mark.parametrize("target", ["record RUNNER=gpu", "gpu-test"])
 def test_on_gpus_no_environment_is_made_and_none_is_used(target):
-    def plan(*words):
-        run = subprocess.run(
-            ["make", "-n", "--no-print-directory", *words], cwd=ROOT, capture_output=True, text=True
-        )
-        return run.stdout
-
     said = plan(*target.split(), "PYTHON=another-python")
     assert said.startswith("another-python -m tools ") and len(said.splitlines()) == 1
     assert ".venv" not in said and "environment" not in said

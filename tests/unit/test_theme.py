@@ -56,16 +56,17 @@ def test_only_icons_in_use_remain_in_one_small_font(cut):
     assert {path: path.read_bytes() for path in cut.rglob("*.*")} == once
 
 
-def test_an_icon_that_the_theme_does_not_have_is_reported(cut):
-    (cut / "page.html").write_text('<i class="fa-solid fa-sunn"></i>')
-    with pytest.raises(ExtensionError, match=r"does not have: fa-sunn$"):
-        theme.keep_used_icons(cut)
-
-
-def test_an_icon_that_no_font_has_is_reported(cut):
-    with (cut / "_static" / "fa.css").open("a") as sheet:
-        sheet.write('.new:before{content:"\\e999"}')
-    with pytest.raises(ExtensionError, match=r"no font of the theme has: e999$"):
+@pytest.mark.parametrize(
+    ("file", "text", "fault"),
+    [
+        ("page.html", '<i class="fa-solid fa-sunn"></i>', "does not have: fa-sunn$"),
+        ("_static/fa.css", '.new:before{content:"\\e999"}', "no font of the theme has: e999$"),
+    ],
+)
+def test_an_icon_that_is_nowhere_is_reported(cut, file, text, fault):
+    with (cut / file).open("a") as added:
+        added.write(text)
+    with pytest.raises(ExtensionError, match=fault):
         theme.keep_used_icons(cut)
 
 

@@ -24,13 +24,11 @@ def provenance(
     chapter: Chapter, runner: Runner, seconds: float, pins: dict[str, str], card: dict | None
 ) -> dict:
     """Where and when outputs were made. Date and hardware are facts, never staleness."""
-    host = f"{processor()}, {os.cpu_count()} cores"
-    made = {
+    here = made_here()
+    made = here | {
         "chapter": chapter.name,
         "runner": runner.name,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "seconds": round(seconds, 1),
-        "hardware": host,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "versions": {package: importlib.metadata.version(package) for package in VERSIONS},
@@ -38,10 +36,16 @@ def provenance(
     if runner.is_local:
         made |= {"kernel": runner.digest(chapter), "pins": pins_of(chapter, pins)}
     if card:
-        made |= {"card": card["label"], "hardware": ", ".join(card["names"]), "host": host}
-        made |= {"cuda": card["cuda"], "driver": card["driver"]}
+        made |= {"card": card["label"], "hardware": ", ".join(card["names"])}
+        made |= {"host": here["hardware"], "cuda": card["cuda"], "driver": card["driver"]}
         made["versions"]["torch"] = card["torch"]
     return made
+
+
+def made_here() -> dict[str, str]:
+    """The date of today and the hardware of this machine, for whatever is measured on it."""
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"date": today, "hardware": f"{processor()}, {os.cpu_count()} cores"}
 
 
 def pins_of(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:

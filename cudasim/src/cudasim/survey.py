@@ -36,24 +36,13 @@ TIME_LIMIT = 120.0  # seconds for one operator or module, on one core
 SEED = 7
 
 # Results that are not set by the operator, so that only their shapes can be compared.
-UNINITIALISED = {
-    "empty",
-    "empty_like",
-    "empty_permuted",
-    "empty_strided",
-    "new_empty",
-    "new_empty_strided",
-    "resize_",
-    "resize_as_",
-}
+UNINITIALISED = (
+    "empty empty_like empty_permuted empty_strided new_empty new_empty_strided resize_ resize_as_"
+).split()
 
 # Exceptions that are known, each with its reason.
 NO_PIVOTS = "samples for CUDA factor without pivots, which PyTorch's CPU kernels cannot"
-EXPECTED: dict[str, str] = {
-    "linalg.lu": NO_PIVOTS,
-    "linalg.lu_factor": NO_PIVOTS,
-    "linalg.lu_factor_ex": NO_PIVOTS,
-}
+EXPECTED = dict.fromkeys(("linalg.lu", "linalg.lu_factor", "linalg.lu_factor_ex"), NO_PIVOTS)
 
 # Names that begin so compile CUDA source: there is nothing on the CPU to compare with.
 CUDA_ONLY = "jiterator"
@@ -105,14 +94,11 @@ def survey_operator(op: Any, device: str) -> int:
     _seed()
     for sample in op.sample_inputs(device, torch.float32, requires_grad=grad):
         count += 1
-        arguments = (sample.input, sample.args, sample.kwargs)
-        on_cpu = home(arguments)
+        arguments = (sample.input, *sample.args), sample.kwargs
         keep = sample.output_process_fn_grad if grad else None
-        expected = _outcome(op, on_cpu, keep)
-        with _Draws() as draws:
-            got = _outcome(op, arguments, keep)
-        compare = op.name not in UNINITIALISED and not draws.random
-        _agree(got, expected, _home_of(arguments, device), compare)
+        where = _home_of(*arguments, device)
+        on_cpu = op, *home(arguments), keep
+        _compare((op, *arguments, keep), on_cpu, where, op.name not in UNINITIALISED)
     return count
 
 
@@ -139,20 +125,27 @@ class _Draws:
         Generator.draw = self.draw
 
 
-def _home_of(arguments: tuple, device: str) -> str:
+def _home_of(args: tuple, kwargs: dict, device: str) -> str:
     """Where a sample's results live: on the device that is named, or on that of its tensors."""
-    named = arguments[2].get("device")
-    if named is not None:
+    if (named := kwargs.get("device")) is not None:
         return str(torch.empty(0, device=named).device)  # `cuda` is the current one
-    return device if any(t.device.type in TYPES for t in _tensors(arguments)) else "cpu"
+    return device if any(t.device.type in TYPES for t in _tensors((args, kwargs))) else "cpu"
 
 
-def _outcome(op: Any, arguments: tuple, keep: Callable | None) -> tuple[Any, list]:
-    """(result, gradients) of an operator for one sample; `keep` picks what has a gradient."""
+def _compare(ours: tuple, theirs: tuple, device: str, values: bool = True) -> None:
+    """Raise AssertionError unless two calls of `_outcome` agree, random values excepted."""
+    expected = _outcome(*theirs)
+    with _Draws() as draws:
+        got = _outcome(*ours)
+    _agree(got, expected, device, values and not draws.random)
+
+
+def _outcome(call: Callable, args: tuple, kwargs: dict, keep: Callable | None) -> tuple[Any, list]:
+    """(result, gradients) of an operator or a module; `keep` picks what has a gradient."""
     _seed()
-    first, args, kwargs = arguments
-    result = op(first, *args, **kwargs)
-    leaves = [leaf for leaf in _tensors(arguments) if leaf.requires_grad]
+    result = call(*args, **kwargs)
+    parameters = call.parameters() if isinstance(call, torch.nn.Module) else ()
+    leaves = [leaf for leaf in (*_tensors((args, kwargs)), *parameters) if leaf.requires_grad]
     return result, _gradients(keep(result), leaves) if keep else []
 
 
@@ -187,21 +180,15 @@ def survey_module(info: Any, device: str) -> int:
             build, call = sample.constructor_input, sample.forward_input
             module = info.module_cls(*build.args, **build.kwargs).to(device, torch.float32)
             module.train(training)
-            on_cpu = copy.deepcopy(module).cpu()
-            call_args, call_kwargs = home((call.args, call.kwargs))
-            expected = _module_outcome(on_cpu, call_args, call_kwargs)
-            with _Draws() as draws:
-                got = _module_outcome(module, call.args, call.kwargs)
-            _agree(got, expected, device, not draws.random)
+            arguments = call.args, call.kwargs
+            on_cpu = copy.deepcopy(module).cpu(), *home(arguments), _whole
+            _compare((module, *arguments, _whole), on_cpu, device)
     return count
 
 
-def _module_outcome(module: Any, args: tuple, kwargs: dict) -> tuple[Any, list]:
-    _seed()
-    result = module(*args, **kwargs)
-    leaves = [leaf for leaf in _tensors((args, kwargs)) if leaf.requires_grad]
-    leaves += [parameter for parameter in module.parameters() if parameter.requires_grad]
-    return result, _gradients(result, leaves)
+def _whole(result: Any) -> Any:
+    """All of a result: every part of a module's may have a gradient."""
+    return result
 
 
 def home(arguments: Any) -> Any:
@@ -390,14 +377,8 @@ def _progress(verdicts: Iterator[Verdict], total: int) -> Iterator[Verdict]:
 
 def chosen(databases: tuple[dict, dict], stride: int = 1, only: str = "") -> list[tuple[str, str]]:
     """Every `stride`-th (kind, name) of the databases, of those with `only` in their name."""
-    kinds = ("operator", "module")
-    tasks = [
-        (kind, name)
-        for kind, names in zip(kinds, databases, strict=True)
-        for name in names
-        if only in name
-    ]
-    return tasks[::stride]
+    pairs = zip(("operator", "module"), databases, strict=True)
+    return [(kind, name) for kind, names in pairs for name in names if only in name][::stride]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -424,17 +405,10 @@ def main(argv: list[str] | None = None) -> int:
             f"{row['expected']} exceptions, {row['failed']} failures"
         )
     if options.json:
+        found = {"torch": torch.__version__, "python": sys.version.split()[0], "summary": figures}
+        found["verdicts"] = [asdict(verdict) for verdict in verdicts]
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(
-                {
-                    "torch": torch.__version__,
-                    "python": sys.version.split()[0],
-                    "summary": figures,
-                    "verdicts": [asdict(verdict) for verdict in verdicts],
-                },
-                file,
-                indent=1,
-            )
+            json.dump(found, file, indent=1)
     return 1 if any(verdict.outcome == "failed" for verdict in verdicts) else 0
 
 

@@ -21,15 +21,8 @@ HOST = -1  # the index by which these functions name the CPU
 
 def patch_comm(patches: Patches) -> None:
     """Provide what `torch.nn.parallel.comm` calls."""
-    for function in (
-        _broadcast,
-        _broadcast_out,
-        _broadcast_coalesced,
-        _scatter,
-        _scatter_out,
-        _gather,
-        _gather_out,
-    ):
+    copying = _broadcast, _broadcast_out, _broadcast_coalesced
+    for function in (*copying, _scatter, _scatter_out, _gather, _gather_out):
         patches.replace(torch._C, function.__name__, function)
     patches.replace(Broadcast, "backward", staticmethod(_broadcast_backward))
     # NCCL would only add faster; without this torch warns that it is missing.
@@ -157,19 +150,19 @@ def _gather(tensors: Sequence[Tensor], dim: int = 0, destination: int | None = N
 
     None is the current GPU, -1 the CPU.
     """
-    if not tensors:
-        raise RuntimeError("Expected at least one tensor to gather from")
-    _check_on_gpus(tensors, "input")
-    gpu = None if destination == HOST else session.gpu(destination)
-    return torch.cat([_moved(tensor, gpu) for tensor in tensors], dim)
+    return _joined(tensors, None if destination == HOST else session.gpu(destination), dim)
 
 
 def _gather_out(tensors: Sequence[Tensor], out: Tensor, dim: int = 0) -> Tensor:
     """Put the `tensors`, all on GPUs, together along `dim` in `out`."""
+    return out.copy_(_joined(tensors, gpu_of(out), dim))
+
+
+def _joined(tensors: Sequence[Tensor], gpu: GPU | None, dim: int) -> Tensor:
     if not tensors:
         raise RuntimeError("Expected at least one tensor to gather from")
     _check_on_gpus(tensors, "input")
-    return out.copy_(torch.cat([_moved(tensor, gpu_of(out)) for tensor in tensors], dim))
+    return torch.cat([_moved(tensor, gpu) for tensor in tensors], dim)
 
 
 def _broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:

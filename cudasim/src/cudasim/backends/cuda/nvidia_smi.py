@@ -42,20 +42,11 @@ FIELDS = {
     "timestamp": lambda gpu: time.strftime("%Y/%m/%d %H:%M:%S.000"),
 }
 UNITS = {  # fields that a simulation cannot know
-    "utilization.gpu": "%",
-    "utilization.memory": "%",
-    "power.draw": "W",
-    "power.limit": "W",
-    "clocks.sm": "MHz",
-    "clocks.mem": "MHz",
-    "clocks.gr": "MHz",
-    "fan.speed": "%",
-    "temperature.gpu": "",
-    "pstate": "",
-    "persistence_mode": "",
-    "display_active": "",
-    "ecc.mode.current": "",
-    "mig.mode.current": "",
+    **dict.fromkeys(("utilization.gpu", "utilization.memory", "fan.speed"), "%"),
+    **dict.fromkeys(("power.draw", "power.limit"), "W"),
+    **dict.fromkeys(("clocks.sm", "clocks.mem", "clocks.gr"), "MHz"),
+    **dict.fromkeys(("temperature.gpu", "pstate", "persistence_mode", "display_active"), ""),
+    **dict.fromkeys(("ecc.mode.current", "mig.mode.current"), ""),
 }
 PROCESS_FIELDS = {
     "pid": lambda process: str(process["pid"]),
