@@ -33,6 +33,9 @@ gpu-test:        ## execute the chapters on this machine's GPUs, with the torch 
 fidelity:        ## ask this machine's GPUs what cudasim/fidelity compares with cudasim
 	$(PYTHON) cudasim/fidelity record
 
+calibrate:       ## measure this machine's GPU for modelled times, and check them: [FORCE=1]
+	PYTHONPATH=cudasim/src $(PYTHON) -m cudasim.calibrate $(if $(FORCE),--force)
+
 serve: book            ## show the site on http://127.0.0.1:8000
 	@$(VENV) -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
@@ -83,4 +86,4 @@ clear: environment     ## take outputs out of the chapters
 clean:           ## remove what was built and installed; outputs stay
 	rm -rf _build .venv .venv.*
 
-.PHONY: help environment pins chapter lab rules book test record gpu-test fidelity serve bench survey colab cold figures fonts links cleanroom colab-room clear clean
+.PHONY: help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey colab cold figures fonts links cleanroom colab-room clear clean

@@ -13,6 +13,7 @@ import cudasim
 from cudasim import config, simulation
 
 MANY = "the number of simulated GPUs is from 1 to 64"
+CLOCKS = "unknown; choose 'modelled', or none for the machine's own"
 CARDS = ", ".join(name for name, card in cudasim.CARDS.items() if card.type.name == "cuda")
 
 
@@ -46,6 +47,39 @@ def test_unknown_card(card):
     with pytest.raises(ValueError) as error:
         cudasim.enable(card=card)
     assert str(error.value) == f"card={card!r}: unknown; choose one of {CARDS}"
+
+
+@pytest.mark.parametrize("clock", ["", "Modelled", "real", 1, True, ["modelled"]])
+def test_unknown_clock(clock):
+    with pytest.raises(ValueError) as error:
+        cudasim.enable(clock=clock)
+    assert str(error.value) == f"clock={clock!r}: {CLOCKS}"
+
+
+@pytest.mark.parametrize(("type", "card"), [("mps", "M1"), ("xpu", "Max 1100")])
+def test_a_clock_for_a_card_without_a_data_sheet(type, card):
+    with pytest.raises(ValueError) as error:
+        cudasim.enable(device_type=type, clock="modelled")
+    said, names = str(error.value).split("; there are ")
+    assert said == f"card={card!r}: no data sheet"
+    assert {"T4", "A100", "H100"} <= set(names.split(", "))
+    with cudasim.simulate(device_type=type):  # without one it works
+        assert cudasim.is_enabled()
+
+
+def test_the_clock_of_a_simulation_that_the_environment_asked_for():
+    simulation.begin(config.parse(2, "T4", clock="modelled"), inherited=True)
+    try:
+        cudasim.enable(gpus=2, clock="modelled")
+        cudasim.enable(gpus=2)  # who does not mind has what there is
+    finally:
+        cudasim.disable()
+    simulation.begin(config.parse(2, "T4"), inherited=True)
+    try:
+        with pytest.raises(RuntimeError, match="already"):
+            cudasim.enable(gpus=2, clock="modelled")
+    finally:
+        cudasim.disable()
 
 
 def test_enabling_twice():
@@ -207,6 +241,7 @@ def test_disabling_within_another_mode():
             {"CUDASIM_GPUS": "2", "CUDASIM_CARD": "X"},
             f"card='X': unknown; choose one of {CARDS}",
         ),
+        ({"CUDASIM_GPUS": "2", "CUDASIM_CLOCK": "real"}, f"clock='real': {CLOCKS}"),
     ],
 )
 def test_malformed_variables_end_what_imports_torch_with_one_line(tmp_path, variables, said):
@@ -226,6 +261,7 @@ def test_malformed_variables_end_what_imports_torch_with_one_line(tmp_path, vari
         (["--gpus", "-2", "x.py"], 2, f"error: --gpus='-2': {MANY}"),
         (["--gpus", "many", "x.py"], 2, f"error: --gpus='many': {MANY}"),
         (["--card", "X", "x.py"], 1, "cudasim: card='X': unknown; choose one of T4"),
+        (["--clock", "real", "x.py"], 2, f"error: clock='real': {CLOCKS}"),
         (["--crad", "T4", "x.py"], 2, "error:"),
         (["x.py"], 2, "x.py': No such file or directory"),
         (["-m", "no.such"], 2, "cudasim: No module named no.such"),
@@ -241,6 +277,8 @@ def test_bad_kernels(tmp_path):
     for arguments, said in (
         (["--gpus", "0"], f"--gpus=0: {MANY}"),
         (["--card", "X"], "card='X': unknown"),
+        (["--clock", "real"], f"clock='real': {CLOCKS}"),
+        (["--device-type", "mps", "--clock", "modelled"], "card='M1': no data sheet"),
         (["--prefix", write(tmp_path / "file", "")], "Not a directory"),
     ):
         got = run("-m", "cudasim.kernel", *arguments, cwd=tmp_path, HOME=tmp_path)

@@ -89,7 +89,7 @@ def test_views_cost_the_host_only(clock):
 
 def test_factories_work_where_they_make(clock):
     lanes = kinds(clock, lambda: torch.zeros(1000, device="cuda:1"))
-    assert ("cuda:1 stream 0", "zeros.default", "kernel") in lanes
+    assert ("cuda:1 stream 0", "zeros", "kernel") in lanes
     assert session.thread.making is None
     with pytest.raises(TypeError):
         torch.zeros("nonsense", device="cuda")
@@ -279,7 +279,7 @@ def test_backward_and_the_optimizer_are_booked(clock):
     mark = clock.mark()
     loss.backward()
     names = [span.name for span in clock.since(mark) if span.kind == "kernel"]
-    assert "mm.default" in names
+    assert "mm" in names
     mark = clock.mark()
     optimizer.step()
     assert [span for span in clock.since(mark) if span.kind == "kernel"]

@@ -7,7 +7,8 @@ from programs import PACKAGE
 
 ORDER = (
     "device timing clock patching session dispatch patches backends config simulation "
-    "timeline startup ipython kernel resnet published survey bench __main__"
+    "timeline startup ipython kernel resnet published survey bench workloads calibration validate "
+    "calibrate __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
 TYPES = {"cuda", "mps", "xpu"}
@@ -34,7 +35,11 @@ def test_a_module_imports_only_what_comes_before_it(path):
     if mine == "__init__":  # its names are looked up when they are used
         return
     before = ORDER[: ORDER.index(mine) + 1]
-    if mine in ("survey", "bench"):  # programs that use the package as any other does
+    if mine in (
+        "survey",
+        "bench",
+        "calibration",
+    ):  # programs that use the package as any other does
         before.append("__init__")
     names = [name for name in imported(path) if name.split(".")[0] == "cudasim"]
     assert [name for name in names if part(name) not in before] == []

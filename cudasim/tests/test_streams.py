@@ -204,3 +204,87 @@ def test_events_of_two_gpus_measure_nothing():
         event.record(torch.cuda.current_stream(index))
     with pytest.raises(torch.AcceleratorError, match="CUDA error: invalid resource handle\n"):
         events[0].elapsed_time(events[1])
+
+
+@pytest.fixture
+def modelled():
+    """Two simulated GPUs with modelled time, in place of those without."""
+    cudasim.disable()
+    with cudasim.simulate(clock="modelled"):
+        for index in range(2):
+            with torch.cuda.device(index):
+                torch.cuda._sleep(1)  # what is loaded once is loaded
+            torch.cuda.synchronize(index)
+        yield
+
+
+def test_streams_and_events_obey_a_modelled_clock(modelled):
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    stream = torch.cuda.current_stream()
+    assert stream.query() and start.query()
+    start.record()
+    torch.cuda._sleep(10**6)
+    end.record()
+    assert not stream.query() and not end.query()
+    with pytest.raises(RuntimeError) as error:
+        start.elapsed_time(end)
+    assert str(error.value) == "Both events must be completed before calculating elapsed time."
+    end.synchronize()
+    assert end.query() and stream.query()
+    assert 1 <= start.elapsed_time(end) < 1.05
+    assert end.elapsed_time(start) == -start.elapsed_time(end)
+
+
+def test_a_stream_that_waits_begins_later(modelled):
+    side, other = torch.cuda.Stream(), torch.cuda.Stream(1)
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    torch.cuda._sleep(10**6)
+    with torch.cuda.stream(side):
+        events[0].record()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        events[1].record()
+    torch.cuda.synchronize()
+    assert events[0].elapsed_time(events[1]) > 0.9
+    torch.cuda._sleep(10**6)
+    done = torch.cuda.current_stream().record_event()
+    assert other.query()
+    other.wait_event(done)  # of another GPU
+    assert not other.query()
+    other.synchronize()
+    assert other.query() and done.query()
+
+
+def test_each_gpu_is_waited_for_by_itself(modelled):
+    with torch.cuda.device(1):
+        torch.cuda._sleep(10**6)
+    torch.cuda.synchronize(0)
+    assert not torch.cuda.current_stream(1).query()
+    torch.accelerator.synchronize(1)
+    assert torch.cuda.current_stream(1).query()
+
+
+def test_events_of_another_simulation_are_refused(modelled):
+    old, unused = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    old.record()
+    cudasim.disable()
+    with cudasim.simulate(clock="modelled"):
+        new = torch.cuda.Event(enable_timing=True)
+        new.record()
+        torch.cuda.synchronize()
+        for use in (
+            lambda: old.elapsed_time(new),
+            lambda: new.elapsed_time(old),
+            old.query,
+            old.synchronize,
+            unused.record,
+            lambda: torch.cuda.current_stream().wait_event(old),
+        ):
+            with pytest.raises(RuntimeError, match="a simulation that has ended"):
+                use()
+        assert new.query()
+
+
+def test_events_of_two_gpus_measure_nothing_on_a_clock_either(modelled):
+    test_events_of_two_gpus_measure_nothing()

@@ -13,6 +13,8 @@ import cudasim
 from cudasim import config, startup
 
 LINE = "cudasim: 2 simulated GPUs (T4); real values, computed on the CPU\n"
+MODELLED = LINE.replace(";", ", times modelled;")
+CLOCKS = "unknown; choose 'modelled', or none for the machine's own"
 
 
 def test_functions(capsys):
@@ -258,6 +260,38 @@ def test_jupyter_kernels_folder_of_the_user(tmp_path):
     assert "Python (1 simulated GPU)" in spec.read_text()
 
 
+SAYS_THE_TIME = "import time, torch; print(torch.cuda.get_device_name(), time.perf_counter() < 1)"
+TIMED = "Simulated GPU (T4, modelled time) True\n"
+
+
+def test_the_clock_on_every_way_in(tmp_path, capsys):
+    script = write(tmp_path / "time.py", SAYS_THE_TIME)
+    for arguments, variables in (
+        (["-m", "cudasim", "--clock", "modelled", script], {}),
+        (["-m", "cudasim", script], {"CUDASIM_CLOCK": "modelled"}),
+        (["-c", f"import torch; {SAYS_THE_TIME}"], {"CUDASIM_GPUS": "2", "PYTHONPATH": INHERIT}),
+    ):
+        got = run(*arguments, cwd=tmp_path, **{"CUDASIM_CLOCK": "modelled", **variables})
+        assert (got.stdout, got.stderr) == (TIMED, MODELLED)
+    with cudasim.simulate(clock="modelled"):
+        assert os.environ["CUDASIM_CLOCK"] == "modelled"
+        child = [sys.executable, "-c", SAYS_THE_TIME]
+        assert subprocess.run(child, capture_output=True, text=True).stdout == TIMED
+    assert "CUDASIM_CLOCK" not in os.environ
+    assert capsys.readouterr().out == MODELLED
+    with cudasim.simulate():
+        assert "CUDASIM_CLOCK" not in os.environ  # nothing new without a clock
+
+
+def test_a_jupyter_kernel_with_modelled_time(tmp_path):
+    for arguments, name in (([], "cudasim-2"), (["--clock", "modelled"], "cudasim-2-modelled")):
+        got = run("-m", "cudasim.kernel", "--prefix", tmp_path, *arguments, cwd=tmp_path)
+        assert got.returncode == 0, got.stderr
+        text = (tmp_path / "share" / "jupyter" / "kernels" / name / "kernel.json").read_text()
+        assert ("Python (2 simulated GPUs, modelled time)" in text) is bool(arguments)
+        assert ("--clock" in text) is bool(arguments)
+
+
 def test_ipython_extension(tmp_path):
     script = write(
         tmp_path / "shell.py",
@@ -271,7 +305,12 @@ def test_ipython_extension(tmp_path):
         print(torch.cuda.device_count(), torch.cuda.get_device_properties(2).total_memory >> 30)
         for bad in "0", "-1", "two", "2 --card X", "2 --crad T4", "2 --card":
             shell.run_line_magic("cudasim", bad)
+        shell.run_line_magic("cudasim", "2 --clock sundial")
+        shell.run_line_magic("cudasim", "2 --clock")
         print(torch.cuda.device_count())
+        shell.run_line_magic("cudasim", "1 --clock modelled")
+        import time
+        print(time.perf_counter() < 1)
         shell.run_line_magic("unload_ext", "cudasim")
         print(torch.cuda.device_count(), shell.find_line_magic("cudasim"))
         """,
@@ -289,9 +328,13 @@ def test_ipython_extension(tmp_path):
         f"cudasim: GPUS='two': {many}",
         f"cudasim: card='X': {cards}",
         "cudasim: --crad: no such option; usage: %cudasim [GPUS] [--card NAME] "
-        "[--device-type TYPE] [--force]",
+        "[--device-type TYPE] [--clock CLOCK] [--force]",
         f"cudasim: card='': {cards}",
+        f"cudasim: clock='sundial': {CLOCKS}",
+        f"cudasim: clock='': {CLOCKS}",
         "3",
+        MODELLED.strip().replace("2 simulated GPUs", "1 simulated GPU"),
+        "True",
         "0 None",
     ], got.stderr
 

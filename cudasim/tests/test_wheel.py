@@ -60,13 +60,15 @@ def test_what_the_source_distribution_holds(sdist):
     assert {"cudasim.pth", "LICENSE", "README.md", "pyproject.toml"} <= names
     paths = [path for path in PROJECT.rglob("*") if "__pycache__" not in path.parts]
     assert {path.relative_to(PROJECT).as_posix() for path in paths if path.suffix == ".py"} <= names
+    assert "timings/published.json" in names
 
 
 def test_what_the_wheel_holds(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert "cudasim.pth" in names  # at the root of site-packages, where Python reads it
     src, inherit = PACKAGE.parent, PACKAGE / "inherit"  # the latter is for checkouts
-    paths = (path for path in PACKAGE.rglob("*.py") if path.parent != inherit)
+    paths = (path for path in PACKAGE.rglob("*.[pj]*") if path.parent != inherit)
+    paths = (path for path in paths if path.suffix in (".py", ".json"))  # and the cards' sheets
     modules = {path.relative_to(src).as_posix() for path in paths}
     assert modules | {f"cudasim/backends/cuda/bin/nvidia-smi{end}" for end in ("", ".cmd")} <= names
     assert {name.split("/")[0] for name in names} == {

@@ -248,7 +248,10 @@ def test_what_buttons_open_has_no_fault(browser, site, control, opens, width):
         assert faults == []
 
 
-@pytest.mark.parametrize("name", ["search", f"notebooks/{[*Book(ROOT).chapters][-1]}"])
+LAST = f"notebooks/{[*Book(ROOT).chapters][-1]}"
+
+
+@pytest.mark.parametrize("name", ["search", "book/calculator", LAST])
 def test_the_keyboard_shows_where_it_is(browser, site, name):
     with opened(browser, site, f"{name}.html") as (page, _):
         assert unmarked(page) == []

@@ -18,6 +18,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 from tools.errors import BookError
+from tools.page.calculator import cards_table
 from tools.page.fidelity import fidelity_tables
 from tools.page.merge import chapter_page
 from tools.page.status import chapters_table, figures_table, survey_tables
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 # The extensions that come with this one.
-BROUGHT = ("formulas", "tabs", "theme", "images", "launch", "timeline")
+BROUGHT = ("formulas", "tabs", "theme", "images", "launch", "timeline", "calculator")
 TABLES = {
     "status-chapters": chapters_table,
     "status-figures": figures_table,
     "status-survey": survey_tables,
     "status-fidelity": fidelity_tables,
+    "status-cards": cards_table,
 }
 
 

@@ -9,9 +9,9 @@ import json
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from time import perf_counter  # of this machine, also while `time.perf_counter` is modelled
 
 import torch
 from torch import Tensor, nn
@@ -21,11 +21,14 @@ import cudasim
 PAIRS = 7
 
 
+_now = time.perf_counter  # the machine's, whatever clock runs
+
+
 def seconds(work: Callable[[], object]) -> float:
     """Wall time of one call of `work`."""
-    start = perf_counter()
+    start = _now()
     work()
-    return perf_counter() - start
+    return _now() - start
 
 
 def pairs(plain: Callable[[], object], simulated: Callable[[], object]) -> list[tuple]:
@@ -33,9 +36,14 @@ def pairs(plain: Callable[[], object], simulated: Callable[[], object]) -> list[
     found = []
     for _ in range(PAIRS + 1):
         before = seconds(plain)
-        with redirect_stdout(io.StringIO()), cudasim.simulate(force=True):
-            found.append((before, seconds(simulated)))
+        found.append((before, in_simulation(simulated)))
     return found[1:]  # the first pair warms up
+
+
+def in_simulation(work: Callable[[], object], clock: str | None = None) -> float:
+    """Wall time of one call of `work` under simulation, on the machine's clock in any case."""
+    with redirect_stdout(io.StringIO()), cudasim.simulate(force=True, clock=clock):
+        return seconds(work)
 
 
 def addition(device: str, count: int = 20_000) -> float:
@@ -53,10 +61,8 @@ def addition(device: str, count: int = 20_000) -> float:
     return statistics.median((after - before) / count * 1e6 for before, after in times)
 
 
-def trainer(
-    make: Callable[[], nn.Module], batch: Tensor, steps: int, device: str
-) -> Callable[[], None]:
-    """A function that trains `steps` steps on a device."""
+def trainer(make: Callable[[], nn.Module], batch: Tensor, steps: int, device: str) -> Callable:
+    """A function that trains for so many `steps` on `device`."""
 
     def work() -> None:
         torch.manual_seed(0)
@@ -73,20 +79,15 @@ def trainer(
 
 def training(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> float:
     """How many times longer `steps` training steps take on a simulated GPU."""
-    times = pairs(trainer(make, batch, steps, "cpu"), trainer(make, batch, steps, "cuda"))
+    times = pairs(*(trainer(make, batch, steps, device) for device in ("cpu", "cuda")))
     return statistics.median(after / before for before, after in times)
 
 
 def clocked(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> float:
-    """How many times longer such steps take on a simulated GPU whose clock is modelled."""
-    work, ratios = trainer(make, batch, steps, "cuda"), []
-    for _ in range(PAIRS + 1):
-        found = []
-        for clock in (None, "modelled"):
-            with redirect_stdout(io.StringIO()), cudasim.simulate(force=True, clock=clock):
-                found.append(seconds(work))
-        ratios.append(found[1] / found[0])
-    return statistics.median(ratios[1:])  # the first pair warms up
+    """How many times longer they take on a simulated GPU with modelled time than without it."""
+    work = trainer(make, batch, steps, "cuda")
+    times = [(in_simulation(work), in_simulation(work, "modelled")) for _ in range(PAIRS + 1)]
+    return statistics.median(after / before for before, after in times[1:])
 
 
 def mlp() -> nn.Module:
@@ -139,7 +140,7 @@ def measure() -> list[dict]:
             "1.1",
         ),
         (
-            "MLP 784-256-10, batch 256, 200 steps, with the modelled clock, to without",
+            "MLP 784-256-10, batch 256, 200 steps, with modelled time, to without",
             clocked(mlp, torch.rand(256, 784), 200),
             "times",
             "1.15",

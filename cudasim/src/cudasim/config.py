@@ -8,9 +8,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from cudasim.device.specs import Card, find_card
+from cudasim.device.specs import CARDS, Card, find_card
 from cudasim.device.types import DEFAULT, TYPES, DeviceType, find_type
-from cudasim.timing.sheets import find_sheet
+from cudasim.timing.sheets import Sheet, find_sheet
 
 GPUS = "CUDASIM_GPUS"  # how many; the one that asks for a simulation
 CARD = "CUDASIM_CARD"  # which card; the type's usual one if it is not set
@@ -23,6 +23,7 @@ QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
 ARGUMENTS, VARIABLES = ("gpus", "device_type"), (GPUS, TYPE)
 OPTIONS, LINE = ("--gpus", "--device-type"), ("GPUS", "--device-type")
 
+FILE = ".json"  # how the path of a card's file ends
 MODELLED = "modelled"  # the one clock besides the machine's
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -43,10 +44,33 @@ class Config:
 
         Modelled time needs one with a data sheet; else those that have one are named.
         """
+        if self._calibrated():
+            return card_of(find_sheet(self.card))
         card = find_card(self.card, self.type)
         if self.clock is not None:
             find_sheet(card.name)
         return card
+
+    def find_sheet(self) -> Sheet:
+        """The data sheet of the card. Raises ValueError, naming those there are."""
+        return find_sheet(self.card if self._calibrated() else self.find_card().name)
+
+    def _calibrated(self) -> bool:
+        """True for the path of the file of a card that was measured."""
+        named = isinstance(self.card, str) and self.card.endswith(FILE)
+        return named and self.type is DEFAULT
+
+
+def card_of(sheet: Sheet) -> Card:
+    """The card that a sheet is of. Raises ValueError if the sheet does not say enough of it."""
+    about = sheet.provenance
+    if sheet.name in CARDS:
+        return CARDS[sheet.name]
+    if not {"memory", "capability", "cache", "hardware"} <= about.keys():
+        raise ValueError(f"card={sheet.name!r}: its file does not say what it is; calibrate again")
+    capability = tuple(about["capability"])
+    facts = (about["memory"], capability, sheet.processors, about["cache"], about["hardware"])
+    return Card(sheet.name, *facts)
 
 
 def parse(
@@ -72,6 +96,8 @@ def parse(
         raise ValueError(
             f"clock={clock!r}: unknown; choose {MODELLED!r}, or none for the machine's own"
         )
+    if isinstance(card, str) and card.endswith(FILE):  # programs that are started are elsewhere
+        card = str(Path(card).resolve())
     number = type.usual if gpus is None else type.check_number(gpus, source[0])
     return Config(number, type.card if card is None else card, type, force, clock)
 

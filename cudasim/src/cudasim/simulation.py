@@ -36,7 +36,7 @@ from cudasim.patches.tensor import patch_tensor
 from cudasim.patches.threads import patch_threads
 from cudasim.patching import Patches
 from cudasim.session import session
-from cudasim.timing.sheets import find_sheet, host_sheet
+from cudasim.timing.sheets import host_sheet
 
 TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were tested
 
@@ -148,7 +148,7 @@ def _clock(wanted: Config, gpus: list[GPU]) -> Clock | None:
     if wanted.clock is None:
         return None
     forget()
-    sheet = find_sheet(wanted.find_card().name)
+    sheet = wanted.find_sheet()
     return Clock(sheet, host_sheet(), [str(gpu.device) for gpu in gpus])
 
 

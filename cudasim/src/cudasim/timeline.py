@@ -100,8 +100,10 @@ class Recording(Timeline):
         patches = Patches()
         if LOG_LEVEL not in os.environ:  # else it reports that it begins
             patches.replace_item(os.environ, LOG_LEVEL, "99")
-        self._profiler.start()
-        patches.restore()
+        try:
+            self._profiler.start()
+        finally:
+            patches.restore()
         self._block = torch.profiler.record_function(trace.BLOCK)
         self._block.__enter__()
 

@@ -7,7 +7,6 @@ a card works, until it asks for something that the card has yet to finish.
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 from cudasim.timing.sheets import Host, Sheet
 
@@ -120,7 +119,7 @@ class Card:
         self.compute = Engine(f"{name} compute")
         self.copies = {way: Engine(f"{name} copies {way}") for way in (IN, OUT)}
         self.streams: dict[int, Stream] = {}
-        self.loaded: set[Any] = set()  # names and kinds of operations
+        self.loaded: set[str | None] = set()  # names and kinds of operations
 
     def stream(self, number: int) -> Stream:
         """The stream with that id; 0 is the default one."""
@@ -187,7 +186,7 @@ class Clock:
         thread.now += self.reading
         return thread.now
 
-    def spend(self, duration: int, name: Any, kind: str = "operation") -> None:
+    def spend(self, duration: int, name: str, kind: str = "operation") -> None:
         """Let the host of this thread be busy for `duration`."""
         thread = self.thread
         start = thread.now
@@ -199,7 +198,7 @@ class Clock:
         """Pass over `seconds` at once."""
         self.spend(nanoseconds(seconds), "sleep", "sleep")
 
-    def wait_until(self, end: int, name: Any) -> None:
+    def wait_until(self, end: int, name: str) -> None:
         """Let the host wait for what a card finishes at `end`; to ask is all, if it has."""
         late = end - self.thread.now
         self.spend(late + self.wait if late > 0 else self.operation, name, "wait")
@@ -210,7 +209,7 @@ class Clock:
         self,
         card: int,
         stream: int,
-        name: Any,
+        name: str,
         duration: int,
         kernels: int = 1,
         kind: str = "other",
@@ -221,7 +220,8 @@ class Clock:
         Those that do not fill the card run beside others.
         """
         thread, where = self.thread, self.cards[card]
-        self._load(where, name, kind)
+        if name not in where.loaded:
+            self._load(where, name, kind)
         with self._lock:
             line = where.stream(stream)
             self._enter(thread, line)
@@ -247,7 +247,8 @@ class Clock:
         """
         thread, card = self.thread, engines[0][0]
         for index, _ in engines:
-            self._load(self.cards[index], None, "copy")
+            if None not in self.cards[index].loaded:
+                self._load(self.cards[index], None, "copy")
         with self._lock:
             line = self.cards[card].stream(stream)
             self._enter(thread, line)
@@ -278,10 +279,8 @@ class Clock:
             line = self.cards[card].stream(stream)
             line.end = max(line.end, until)
 
-    def _load(self, card: Card, name: Any, kind: str) -> None:
+    def _load(self, card: Card, name: str | None, kind: str) -> None:
         """Let the host load what an operation needs the first time: context, library, kernel."""
-        if name in card.loaded:
-            return
         needed = [("context", "context")] if not card.loaded else []
         if kind in LIBRARIES and kind not in card.loaded:
             needed.append(("library", kind))
@@ -294,7 +293,7 @@ class Clock:
     # Spans
 
     def _keep(
-        self, lane: str, name: Any, start: int, end: int, kind: str, size: int | None = None
+        self, lane: str, name: str, start: int, end: int, kind: str, size: int | None = None
     ) -> None:
         self._booked += 1
         self._spans.append((lane, name, start, end, kind, size))
@@ -306,7 +305,7 @@ class Clock:
     def since(self, mark: int) -> list[Span]:
         """The spans booked since `mark` that are still there."""
         count = min(self._booked - mark, len(self._spans))
-        return [self._span(each) for each in list(self._spans)[len(self._spans) - count :]]
+        return [Span(*each) for each in list(self._spans)[len(self._spans) - count :]]
 
     @property
     def spans(self) -> list[Span]:
@@ -317,7 +316,3 @@ class Clock:
     def dropped(self) -> int:
         """How many spans were dropped, because there are too many."""
         return self._booked - len(self._spans)
-
-    def _span(self, kept: tuple) -> Span:
-        lane, name, *rest = kept
-        return Span(lane, str(name).removeprefix("aten."), *rest)

@@ -20,7 +20,7 @@ from cudasim.timing.formulas import Work
 WAITS = frozenset(
     "_local_scalar_dense item nonzero nonzero_numpy masked_select equal is_nonzero _unique "
     "_unique2 unique_dim unique_consecutive unique_dim_consecutive bincount "
-    "repeat_interleave _linalg_check_errors".split()
+    "repeat_interleave _linalg_check_errors allclose _to_sparse".split()
 )
 
 
@@ -68,9 +68,9 @@ def _find(func: Callable) -> Rule:
     name = _name(func)
     if name in TABLE:
         return TABLE[name]
-    if getattr(func, "is_view", False):
-        return rules.nothing
     tags = getattr(func, "tags", ())
+    if getattr(func, "is_view", False) or torch.Tag.inplace_view in tags:
+        return rules.nothing
     if name.startswith("_foreach_"):
         return rules.foreach
     if torch.Tag.pointwise in tags:
@@ -129,7 +129,7 @@ TABLE: dict[str, Rule] = {
         rules.embedding_backward: "embedding_dense_backward _embedding_bag_dense_backward",
         rules.sort: "sort argsort _unique _unique2 unique_dim unique_consecutive msort",
         rules.fused_optimizer: "_fused_adam _fused_adamw _fused_sgd _fused_adagrad",
-        rules.matmul(0): "mm bmm mv _int_mm",
+        rules.matmul(0): "mm bmm mv _int_mm _scaled_mm",
         rules.matmul(1): "addmm baddbmm addmv addbmm _addmm_activation",
         rules.dot: "dot vdot",
         rules.outer: "addr outer ger",
@@ -149,6 +149,10 @@ TABLE: dict[str, Rule] = {
         "masked_fill addcmul mse_loss_backward smooth_l1_loss_backward huber_loss_backward "
         "_amp_update_scale _weight_norm_interface isin bucketize searchsorted "
         "_fake_quantize_learnable_per_tensor_affine",
+        rules.pointwise(4): "complex polar binary_cross_entropy_with_logits glu glu_backward "
+        "hardswish hardswish_backward log_sigmoid_forward log_sigmoid_backward rsub "
+        "_prelu_kernel _prelu_kernel_backward soft_margin_loss rrelu_with_noise "
+        "diag_embed linalg_cross",
         rules.foreach: "_amp_foreach_non_finite_check_and_unscale",
         rules.reduction(): "sum mean prod amax amin aminmax max min any all argmax argmin nansum "
         "count_nonzero trace mse_loss smooth_l1_loss huber_loss",
@@ -170,7 +174,9 @@ TABLE: dict[str, Rule] = {
         "avg_pool3d _adaptive_avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool3d "
         "adaptive_max_pool2d avg_pool2d_backward max_pool2d_with_indices_backward "
         "_adaptive_avg_pool2d_backward adaptive_max_pool2d_backward upsample_bilinear2d "
-        "upsample_bilinear2d_backward upsample_nearest2d_backward avg_pool1d",
+        "upsample_bilinear2d_backward upsample_nearest2d_backward avg_pool1d "
+        "upsample_nearest1d upsample_nearest3d upsample_linear1d upsample_bicubic2d "
+        "upsample_trilinear3d adaptive_max_pool3d max_unpool2d max_unpool3d allclose",
         rules.picked: "nll_loss_forward nll_loss2d_forward nll_loss_backward nll_loss2d_backward "
         "binary_cross_entropy_backward",
     }.items()

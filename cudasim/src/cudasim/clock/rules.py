@@ -24,14 +24,15 @@ PRECISIONS = {
     torch.int8: "int8",
     torch.uint8: "int8",
 }  # all others work as float32 does
+STRIDED = torch.strided
 
 
 def size_of(tensor: Tensor) -> int:
     """The bytes behind `tensor`: those that a dimension of stride 0 repeats count once."""
+    if tensor.layout is not STRIDED:  # sparse: as many as if it were not
+        return tensor.numel() * tensor.element_size()
     if tensor.is_contiguous():
         return tensor.nbytes
-    if tensor.layout is not torch.strided:  # sparse: as many as if it were not
-        return tensor.numel() * tensor.element_size()
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return prod(size for size, stride in sizes if stride) * tensor.element_size()
 
@@ -119,10 +120,10 @@ def gathered(args: tuple, kwargs: dict, out: Any) -> Work:
 
 def scattered(args: tuple, kwargs: dict, out: Any) -> Work:
     """Elements changed where an index says, in a copy of the input unless done in place."""
-    index, source = _read(args[1:-1], {}), _read(args[-1:], kwargs)
+    *index, source = [size_of(each) for each in _tensors((*args[1:], *kwargs.values()))]
     copying = 0 if out is args[0] else 2 * _written(out)
     kernels = 2 if copying else 1
-    return Work("gather", 0.0, float(index + 3 * source + copying), kernels=kernels)
+    return Work("gather", 0.0, float(sum(index) + 3 * source + copying), kernels=kernels)
 
 
 def embedding_backward(args: tuple, kwargs: dict, out: Any) -> Work:

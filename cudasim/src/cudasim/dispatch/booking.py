@@ -3,7 +3,7 @@
 Costs depend on shapes, types and layouts alone, so they are found once for each combination.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -13,18 +13,16 @@ from torch.nn.parameter import is_lazy
 from cudasim.clock.clock import IN, OUT, Clock, nanoseconds
 from cudasim.clock.costs import work_of
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.tags import PINNED, SCRATCH, TAG, storage_of
+from cudasim.dispatch.tags import PINNED, TAG, storage_of
 from cudasim.dispatch.waiting import WAITS, waits
 from cudasim.session import session
 from cudasim.timing.formulas import Work, copy_seconds, fills, host_seconds, kernel_seconds
 
 aten = torch.ops.aten
 NUMBER = 8  # bytes that are read back to the host by what waits
-PLANS = 10_000  # combinations that are remembered
+PLANS = 1_000  # combinations that are remembered of one operation
+VALUES = (int, bool, str, torch.dtype)  # types of other arguments on which a cost may depend
 PRODUCTS, PRECISE = ("matmul", "convolution"), ("matmul", "conv")  # kinds, and their settings
-
-ITEM = aten._local_scalar_dense.default
-COPIES = (aten.copy_.default, aten._to_copy.default)
 
 
 class Plan(NamedTuple):
@@ -37,34 +35,51 @@ class Plan(NamedTuple):
     fills: bool
 
 
-_plans: dict[tuple, Plan] = {}
-_products: set[Callable] = set()  # operations whose cost depends on PyTorch's setting of tf32
+class Operation:
+    """What is found once of each operation: how to book it, and its plans so far."""
+
+    def __init__(self, func: Callable) -> None:
+        """Of `func`, met for the first time."""
+        packet = getattr(func, "overloadpacket", None)
+        self.name = packet.__name__ if packet else str(func)
+        self.copies = func in (aten.copy_.default, aten._to_copy.default)
+        self.reads_back = func is aten._local_scalar_dense.default
+        self.may_wait = func in WAITS
+        self.product = False  # whether its cost depends on PyTorch's setting of tf32
+        self.plans: dict[tuple, Plan] = {}
+
+
+_operations: dict[Callable, Operation] = {}
 
 
 def forget() -> None:
-    """Forget all plans: another card has others."""
-    _plans.clear()
+    """Forget what has been found: another card has other plans."""
+    _operations.clear()
 
 
 def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     """Book what `func` did with these arguments, and the wait for it if the host waits."""
     clock = session.clock
-    gpu = session.thread.making or _gpu_among((*args, *kwargs.values(), out))
-    if func in COPIES and _book_crossing(func, args, kwargs, out):
+    operation = _operations.get(func)
+    if operation is None:
+        operation = _operations[func] = Operation(func)
+    if operation.copies and _book_crossing(func, args, kwargs, out):
         return
+    thread = session.thread
+    gpu = thread.making or _home_of(out) or _gpu_among(args) or _gpu_among(kwargs.values())
+    if gpu is not None and operation.reads_back:
+        read_back(gpu, operation.name)
+        return
+    plan = _plan(clock, operation, func, args, kwargs, out)
     if gpu is None:
-        clock.spend(clock.operation + _plan(clock, func, args, kwargs, out).host, func)
-        return
-    if func is ITEM:
-        read_back(gpu, func)
-        return
-    plan = _plan(clock, func, args, kwargs, out)
-    if plan.card is None:
-        clock.spend(clock.operation, func)
-        return
-    clock.kernel(gpu.index, stream_on(gpu), func, *plan[1:])
-    if func in WAITS and waits(func, args, kwargs):
-        read_back(gpu, func)
+        clock.spend(clock.operation + plan.host, operation.name)
+    elif plan.card is None:
+        clock.spend(clock.operation, operation.name)
+    else:
+        stream = thread.streams.get(gpu.index, 0)
+        clock.kernel(gpu.index, stream, operation.name, *plan[1:])
+        if operation.may_wait and waits(func, args, kwargs):
+            read_back(gpu, operation.name)
 
 
 def stream_on(gpu: GPU) -> int:
@@ -72,14 +87,19 @@ def stream_on(gpu: GPU) -> int:
     return session.thread.streams.get(gpu.index, 0)
 
 
-def _gpu_among(values: tuple) -> GPU | None:
-    """The GPU of the first tensor on one; None if all are on the CPU."""
+def _home_of(value: Any) -> GPU | None:
+    """The GPU of a tensor; None on the CPU, for scratch, and for what is no tensor."""
+    if not isinstance(value, Tensor):
+        return None
+    tag = getattr(storage_of(value), TAG, None)
+    return None if tag is None else tag.gpu
+
+
+def _gpu_among(values: Iterable) -> GPU | None:
+    """The GPU of the first tensor on one, in lists too; None if all are on the CPU."""
     for value in values:
-        if isinstance(value, Tensor):
-            tag = getattr(storage_of(value), TAG, None)
-            if tag is not None and tag is not SCRATCH:
-                return tag.gpu
-        elif isinstance(value, list | tuple) and (found := _gpu_among(tuple(value))):
+        found = _gpu_among(value) if isinstance(value, list | tuple) else _home_of(value)
+        if found is not None:
             return found
     return None
 
@@ -103,7 +123,7 @@ def _book_crossing(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
     else:
         target, source = out, args[0]
         non_blocking = kwargs.get("non_blocking", False)
-    here, there = _gpu_among((source,)), _gpu_among((target,))
+    here, there = _home_of(source), _home_of(target)
     if here is there:
         return False
     book_copy(source, target, here, there, non_blocking)
@@ -156,52 +176,50 @@ def _convert(clock: Clock, source: Tensor, size: int, gpu: GPU | None) -> None:
 # Plans
 
 
-def _plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
-    key = [func]
+def _plan(
+    clock: Clock, operation: Operation, func: Callable, args: tuple, kwargs: dict, out: Any
+) -> Plan:
+    key = []
     _describe(args, key)
     if kwargs:
         _describe(kwargs.values(), key)
     _describe((out,), key)
-    if func in _products:
+    if operation.product:
         key += (torch._C._get_fp32_precision_getter("cuda", kind) for kind in PRECISE)
     key = tuple(key)
-    plan = _plans.get(key)
+    plan = operation.plans.get(key)
     if plan is None:
-        if len(_plans) >= PLANS:
-            _plans.clear()
         plan = _make_plan(clock, func, args, kwargs, out)
-        if plan.kind in PRODUCTS and func not in _products:
-            _products.add(func)  # from now on its key holds the setting
-        else:
-            _plans[key] = plan
+        if plan.kind in PRODUCTS and not operation.product:
+            operation.product = True  # from now on its keys hold the setting
+            return plan
+        if len(operation.plans) >= PLANS:
+            operation.plans.clear()
+        operation.plans[key] = plan
     return plan
 
 
-def _describe(values: Any, key: list) -> None:
+def _describe(values: Iterable, key: list) -> None:
     """Add to `key` what the cost may depend on; the values of floats are not among it."""
     for value in values:
         if is_lazy(value):  # a parameter without a shape yet
             key.append(is_lazy)
         elif isinstance(value, Tensor):
-            key.append(value.shape)
-            key.append(value.dtype)
             if value.layout is torch.strided:
-                key.append(value.stride())
+                key += (value.shape, value.stride(), value.dtype)
+            else:
+                key += (value.shape, value.layout, value.dtype)
         elif isinstance(value, list | tuple):
             key.append(len(value))
             _describe(value, key)
-        elif value is None or type(value) in (int, bool, str, torch.dtype):
+        elif value is None or type(value) in VALUES:
             key.append(value)
 
 
 def _make_plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
-    work = None if _is_meta(out) else work_of(func, args, kwargs, out)
+    work = None if isinstance(out, Tensor) and out.is_meta else work_of(func, args, kwargs, out)
     if work is None:
         return Plan(0, None, 0, "other", False)
     host = nanoseconds(host_seconds(work, clock.host))
     card = nanoseconds(kernel_seconds(work, clock.sheet))
     return Plan(host, card, work.kernels, work.kind, fills(work, clock.sheet))
-
-
-def _is_meta(out: Any) -> bool:
-    return isinstance(out, Tensor) and out.is_meta

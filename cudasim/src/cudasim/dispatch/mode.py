@@ -67,7 +67,9 @@ class TimedMode(DeviceMode):
     ) -> Any:
         """Run `func`, and book what it costs."""
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        if out is NotImplemented or any(issubclass(kind, FakeTensor) for kind in types):
+        if out is NotImplemented:
+            return out
+        if types and any(issubclass(kind, FakeTensor) for kind in types):
             return out
         book(func, args, kwargs or {}, out)
         return out

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cudasim.dispatch.tags import device_of
+from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -20,6 +20,9 @@ def patch_functional(patches: Patches) -> None:
     for owner in (torch, Tensor):
         for name in ("quantile", "nanquantile"):
             patches.replace(owner, name, make_quantile(getattr(owner, name)))
+    one_hot = make_one_hot(nn.functional.one_hot)
+    for owner in (nn.functional, torch._C._nn):
+        patches.replace(owner, "one_hot", one_hot)
     patches.replace(nn.RNNBase, "flatten_parameters", flatten_parameters)
     if session.type.decomposes_recurrent_layers:
         for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
@@ -41,6 +44,23 @@ def make_quantile(original: Callable) -> Callable:
         return original(input, q, *args, **kwargs)
 
     return quantile
+
+
+def make_one_hot(original: Callable) -> Callable:
+    """`one_hot`, which on a CPU reads back the least and the greatest class, and on a GPU neither.
+
+    As in aten/src/ATen/native/Onehot.cpp, where it matters: to who asks what waits, and to a clock.
+    """
+
+    @functools.wraps(original)
+    def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+        told = session.clock is not None or session.sync_debug
+        if not told or num_classes < 0 or not tensor.numel() or gpu_of(tensor) is None:
+            return original(tensor, num_classes)
+        found = torch.zeros(*tensor.shape, num_classes, dtype=torch.int64, device=tensor.device)
+        return found.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+    return one_hot
 
 
 def make_recurrent(original: Callable) -> Callable:

@@ -22,6 +22,7 @@ from cudasim.session import session
 
 # Of Python's library and of installed packages, the files that measure time for the program.
 LISTED = (
+    "/cudasim/calibration/stopwatch.py",
     "/timeit.py",
     "/torch/utils/benchmark/utils/timer.py",
     "/IPython/core/magics/execution.py",

@@ -37,7 +37,7 @@ class Work(NamedTuple):
 
 
 def utilisation(shape: tuple[int, int, int, int], processors: int) -> float:
-    """The share, in (0, 1], of the processors' peak that a (batch, m, n, k) product can use.
+    """The share of the processors' peak, up to 1, that a (batch, m, n, k) product can use.
 
     The product is cut into tiles; where these do not fill the last wave over the processors,
     or stick out of the result, peak is lost. Where they are few, k is divided too.
@@ -45,7 +45,7 @@ def utilisation(shape: tuple[int, int, int, int], processors: int) -> float:
     batch, m, n, k = shape
     best = 0.0
     for rows, columns, share in TILES:
-        tiles = batch * ceil(m / rows) * ceil(n / columns)
+        tiles = max(1, batch * ceil(m / rows) * ceil(n / columns))
         parts = max(1, min(processors // tiles, k // STEP))
         waves = ceil(tiles * parts / processors)
         useful = batch * m * n * parts / (waves * processors * rows * columns)

@@ -63,6 +63,8 @@ def read_sheet(path: Path, form: type[Figures] = Sheet) -> Figures:
     """
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror.lower()}") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}: not JSON ({error})") from None
     if not isinstance(read, dict):
@@ -119,7 +121,12 @@ def _check_figure(path: Path, key: str, value: object) -> None:
 
 @cache
 def find_sheet(name: str) -> Sheet:
-    """The sheet of the card called `name`. Raises ValueError, naming those there are."""
+    """The sheet of the card called `name`, or in the file of JSON that `name` is the path of.
+
+    Raises ValueError: for a name, with those there are; for a file, with what is wrong in it.
+    """
+    if name.endswith(".json"):
+        return read_sheet(Path(name))
     if name not in _sheets():
         raise ValueError(f"card={name!r}: no data sheet; there are {', '.join(_sheets())}")
     return _sheets()[name]

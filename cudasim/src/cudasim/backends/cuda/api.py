@@ -2,6 +2,7 @@
 
 import time
 import uuid
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -91,11 +92,22 @@ def raw_delete(address: int) -> None:
         raise RuntimeError(f"invalid device pointer: {address:#x}")
 
 
+PROTOTYPE = (  # torch/csrc/cuda/Module.cpp says so once
+    "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing "
+    "operations"
+)
+_warned = False  # whether it has been said in this process
+
+
 def set_sync_debug_mode(mode: int) -> None:
     """Warn of operations that wait for a GPU (1), refuse them (2), or say nothing (0).
 
-    Raises ValueError for another number.
+    Raises RuntimeError for another number.
     """
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(PROTOTYPE, stacklevel=3)
     if mode not in (0, WARN, ERROR):
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
     session.sync_debug = mode

@@ -1,0 +1,1 @@
+"""Measure a GPU: what its card file says, from PyTorch alone."""

@@ -1,0 +1,271 @@
+"""Calibration: its harness against the modelled clock, and what it says where it cannot measure."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from programs import PROJECT, run
+
+import cudasim
+from cudasim import calibrate, validate
+from cudasim.calibration import machine, measuring, modelling, validating
+from cudasim.calibration.card_file import write
+from cudasim.calibration.uncomputed import Uncomputed
+from cudasim.timing.formulas import Work, kernel_seconds
+from cudasim.timing.sheets import find_sheet
+
+no_gpu = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="a GPU is here: what is said without one cannot be seen"
+)
+
+
+def refused(said, printed, *words):
+    """Whether a command failed with one line, of which these words are part."""
+    assert isinstance(said, str) and len(said.splitlines()) == 1  # exit code 1, and the line
+    assert (printed.out, printed.err) == ("", "")
+    assert [word for word in words if word not in said] == []
+
+
+@no_gpu
+def test_without_a_gpu_one_line_says_so(tmp_path, capsys):
+    said = calibrate.main(["--to", str(tmp_path / "a.json")])
+    refused(said, capsys.readouterr(), "calibrate: no GPU to measure: torch")
+    said = validate.main(["--card", "T4", "--to", str(tmp_path / "a.json")])
+    refused(said, capsys.readouterr(), "validate: no GPU to measure: torch")
+    assert list(tmp_path.iterdir()) == []
+
+
+@no_gpu
+def test_a_build_without_cuda_and_a_machine_without_a_gpu_are_told_apart(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(machine.CannotCalibrate, match="build without CUDA; name a Python whose"):
+        machine.find_gpu()
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with pytest.raises(machine.CannotCalibrate, match=r"torch .* finds none"):
+        machine.find_gpu()
+
+
+def test_a_simulated_gpu_is_refused(two_gpus, monkeypatch):
+    with pytest.raises(machine.CannotCalibrate, match="cudasim is enabled"):
+        machine.find_gpu()
+    monkeypatch.delenv("CUDASIM_GPUS")
+    with pytest.raises(machine.CannotCalibrate, match="this GPU is simulated: only a real one"):
+        machine.find_gpu()
+
+
+def test_an_unknown_card_is_refused(capsys):
+    said = validate.main(["--card", "T5"])
+    refused(said, capsys.readouterr(), "validate: card='T5': no data sheet; there are", "T4")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("{", "not JSON"), ("{}", "name is missing"), (None, "no such file")]
+)
+def test_a_card_file_that_cannot_be_read_is_refused(text, problem, tmp_path, capsys):
+    path = tmp_path / "card.json"
+    if text is not None:
+        path.write_text(text)
+    refused(validate.main(["--card", str(path)]), capsys.readouterr(), str(path), problem)
+
+
+def test_a_file_that_is_there_is_not_replaced(tmp_path, two_gpus, monkeypatch, capsys):
+    monkeypatch.setattr(machine.torch.cuda, "get_device_name", lambda *_: "Tesla T4")
+    monkeypatch.delenv("CUDASIM_GPUS")
+    path = tmp_path / "t4.json"
+    path.write_text("earlier")
+    for said in (
+        calibrate.main(["--to", str(path)]),
+        validate.main(["--card", "T4", "--to", str(path)]),
+    ):
+        refused(said, capsys.readouterr(), f"{path} is there already: --force replaces it")
+    assert path.read_text() == "earlier"
+
+
+def test_an_interruption_leaves_the_earlier_file(tmp_path, two_gpus, monkeypatch, capsys):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(machine.torch.cuda, "get_device_name", lambda *_: "Tesla T4")
+    monkeypatch.delenv("CUDASIM_GPUS")
+    monkeypatch.setattr(measuring, "measure", stop)
+    monkeypatch.setattr(validating, "workload_seconds", stop)
+    path = tmp_path / "t4.json"
+    path.write_text("earlier")
+    given = ["--to", str(path), "--force"]
+    assert calibrate.main(given) == validate.main(["--card", "T4", *given]) == 130
+    assert capsys.readouterr().err.splitlines() == [
+        "calibrate: interrupted; what was not complete was not written",
+        "validate: interrupted; nothing was written",
+    ]
+    assert path.read_text() == "earlier" and [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize(("name", "more"), [("calibrate", []), ("validate", ["--card", "T4"])])
+def test_without_torch_one_line_says_so(name, more, tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(name='torch')")
+    path = os.pathsep.join([str(tmp_path), str(PROJECT / "src")])
+    done = run("-m", f"cudasim.{name}", *more, cwd=tmp_path, PYTHONPATH=path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"{name}: no module 'torch' here: install torch and numpy\n"
+
+
+@no_gpu
+def test_make_calibrate_says_so_too():
+    make = ["make", "--no-print-directory", "calibrate", f"PYTHON={sys.executable}"]
+    done = subprocess.run(make, cwd=PROJECT.parent, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[0].startswith("calibrate: no GPU to measure: torch ")
+
+
+def test_make_takes_another_python_as_it_is():
+    make = ["make", "-n", "--no-print-directory", "calibrate", "PYTHON=another-python", "FORCE=1"]
+    done = subprocess.run(make, cwd=PROJECT.parent, capture_output=True, text=True)
+    assert done.stdout == "PYTHONPATH=cudasim/src another-python -m cudasim.calibrate --force\n"
+
+
+@pytest.mark.parametrize(
+    ("hardware", "sheet", "stem"),
+    [
+        ("Tesla T4", "T4", "t4"),
+        ("Tesla V100-SXM2-16GB", "V100", "v100"),
+        ("NVIDIA A100-SXM4-40GB", "A100", "a100"),
+        ("NVIDIA H100 80GB HBM3", "H100", "h100"),
+        ("NVIDIA H200", "H200", "h200"),
+        ("NVIDIA TITAN RTX", "TITAN RTX", "titan-rtx"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090", "rtx-4090"),
+        ("NVIDIA GeForce RTX 3090", None, "rtx-3090"),
+        ("Tesla T40 24GB", None, "t40-24gb"),
+    ],
+)
+def test_a_card_is_found_by_what_torch_calls_it(hardware, sheet, stem):
+    found = machine.data_sheet(hardware)
+    assert (found and found.name) == sheet
+    assert machine.file_stem(machine.card_name(hardware)) == stem
+
+
+def test_a_file_is_written_at_one_stroke(tmp_path, monkeypatch):
+    path = tmp_path / "card.json"
+    write(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write(path, {"a": object()})
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [each.name for each in tmp_path.iterdir()] == ["card.json"]
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory):
+    """The file that calibrating the simulated T4 gives."""
+    path = tmp_path_factory.mktemp("cards") / "t4.json"
+    with Uncomputed(), cudasim.simulate(1, "T4", force=True, clock="modelled"):
+        assert measuring.calibrate(path, quick=True, stand_in=True) == path
+    return path
+
+
+def near(found, given, within=0.03):
+    """Whether every figure of a table is near that of the other."""
+    assert found.keys() <= given.keys()
+    assert {name: rate / given[name] for name, rate in found.items()} == pytest.approx(
+        dict.fromkeys(found, 1), abs=within
+    )
+
+
+def test_calibrating_the_model_gives_the_sheet_back(calibrated):
+    found, given = find_sheet(str(calibrated)), find_sheet("T4")
+    assert found.name == "T4 calibrated"
+    assert (found.peak, found.vector, found.bandwidth) == (
+        given.peak,
+        given.vector,
+        given.bandwidth,
+    )
+    assert found.processors == given.processors
+    for name in ("launch", "floor", "wait"):
+        near({name: getattr(found, name)}, {name: getattr(given, name)}, 0.1)
+    near({"memory": found.efficiency["memory"]}, {"memory": given.efficiency["memory"]})
+    for kind in ("matmul", "convolution", "attention"):
+        shares = given.efficiency[kind]
+        near(found.efficiency[kind], {"float64": shares["float32"], **shares})
+    near(found.link, given.link)
+    assert found.peer == given.peer  # one card was there
+
+
+def test_a_card_without_a_data_sheet_gets_what_was_reached(tmp_path, monkeypatch):
+    monkeypatch.setattr(measuring, "data_sheet", lambda name: None)
+    path = tmp_path / "unknown.json"
+    with Uncomputed(), cudasim.simulate(2, "T4", force=True, clock="modelled"):
+        measuring.calibrate(path, quick=True, stand_in=True)
+    found, given = find_sheet(str(path)), find_sheet("T4")
+    reached = {name: each * given.efficiency["matmul"][name] for name, each in given.peak.items()}
+    near(found.peak, reached)
+    assert set(found.efficiency["matmul"].values()) == {1}
+    near({"bandwidth": found.bandwidth}, {"bandwidth": given.bandwidth * 0.75})
+    near({"bandwidth": found.peer["bandwidth"]}, given.peer, 0.1)  # there were two
+    for size in (1024, 4096):
+        work = Work("matmul", 2 * size**3, 12 * size**2, shape=(1, size, size, size))
+        assert kernel_seconds(work, found) == pytest.approx(kernel_seconds(work, given), rel=0.02)
+
+
+def test_the_file_says_where_it_is_from(calibrated):
+    about = find_sheet(str(calibrated)).provenance
+    assert about["hardware"] == "Simulated GPU (T4, modelled time)"
+    assert about["command"] == "python -m cudasim.calibrate --quick"
+    assert about["torch"] == torch.__version__ and about["date"] and about["driver"]
+    assert about["measured"]["matmul"]["float32"]["seconds"] > 0
+
+
+def test_the_model_agrees_with_itself(tmp_path):
+    path = tmp_path / "t4.json"
+    with Uncomputed(), cudasim.simulate(1, "T4", force=True, clock="modelled"):
+        said = validating.validate("T4", path, quick=True, stand_in=True)
+    about = json.loads(path.read_text())
+    assert about["card"] == "T4" and about["figures"]["workloads"] >= 40
+    assert about["figures"]["near"] == 1 and about["figures"]["median_error"] < 0.01
+    assert about["figures"]["pairs"] > 10
+    assert about["provenance"]["hardware"] == "Simulated GPU (T4, modelled time)"
+    assert "pairs in the right order" in said.splitlines()[-2]
+
+
+def test_a_model_that_fails_says_why():
+    with pytest.raises(modelling.ModelFailed, match="the model stopped: ValueError: card='T5'"):
+        list(modelling.modelled("T5", [], quick=True))
+
+
+def test_what_a_card_cannot_do_is_left_out_and_named(capsys):
+    def refuse():
+        raise RuntimeError("no kernel for this\nand more")
+
+    assert not machine.works("product in bfloat16", refuse)
+    assert capsys.readouterr().out == "left out: product in bfloat16: no kernel for this\n"
+
+
+def test_a_calibrated_card_is_simulated_by_the_path_of_its_file(calibrated, tmp_path):
+    text = """
+import sys, subprocess, torch, cudasim
+cudasim.enable(gpus=1, card=sys.argv[1], clock="modelled")
+print(torch.cuda.get_device_name(), torch.cuda.get_device_properties(0).total_memory / 2**30)
+cudasim.disable()
+child = "import torch; print(torch.cuda.get_device_name())"
+cudasim.enable(gpus=1, card=sys.argv[1], clock="modelled")
+subprocess.run([sys.executable, "-c", child], cwd="/")
+cudasim.disable()
+cudasim.enable(card="nowhere.json")
+"""
+    done = run("-c", text, calibrated.name, cwd=calibrated.parent)
+    said = "Simulated GPU (T4 calibrated, modelled time)"
+    lines = [line for line in done.stdout.splitlines() if line.startswith(said)]
+    assert lines == [f"{said} 16.0", said]
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ValueError: ") and last.endswith(
+        "nowhere.json: no such file or directory"
+    )
+
+
+def test_a_file_that_does_not_say_what_card_it_is_of_is_refused(calibrated, tmp_path):
+    about = json.loads(calibrated.read_text())
+    del about["provenance"]["memory"]
+    (tmp_path / "card.json").write_text(json.dumps(about))
+    done = run("-m", "cudasim", "--card", tmp_path / "card.json", "program.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "card='T4 calibrated': its file does not say what it is" in done.stderr

@@ -1,0 +1,100 @@
+"""`torch.cuda.set_sync_debug_mode`: which operations make the host wait, by PyTorch's own test."""
+
+import warnings
+
+import pytest
+import torch
+from programs import PACKAGE
+
+import cudasim
+
+WORDS = "called a synchronizing CUDA operation"
+
+
+@pytest.fixture(params=[None, "modelled"])
+def operands(request):
+    """(vector, number, indices, mask) on a simulated GPU, with the machine's clock or another."""
+    with cudasim.simulate(clock=request.param):
+        x = torch.rand(4, device="cuda")
+        mask = torch.tensor([True, False, True, True], device="cuda")
+        yield x, torch.rand((), device="cuda"), torch.tensor([0, 2, 3], device="cuda"), mask
+
+
+def put(x, index, value):
+    """`x[index] = value`."""
+    x[index] = value
+
+
+WAITING = [
+    lambda x, y, ind, mask: put(x, mask, y),
+    lambda x, y, ind, mask: put(x, torch.tensor([0, 2]), y),
+    lambda x, y, ind, mask: x[mask],
+    lambda x, y, ind, mask: x[torch.tensor([0, 2])],
+    lambda x, y, ind, mask: x.nonzero(),
+    lambda x, y, ind, mask: 1 if y else 2,
+    lambda x, y, ind, mask: torch.nn.functional.one_hot(ind),
+    lambda x, y, ind, mask: torch.repeat_interleave(x, torch.full((1,), 2, device="cuda")),
+    lambda x, y, ind, mask: y.item(),
+    lambda x, y, ind, mask: x.tolist(),
+    lambda x, y, ind, mask: repr(x),
+    lambda x, y, ind, mask: x.cpu(),
+    lambda x, y, ind, mask: x.masked_select(mask),
+    lambda x, y, ind, mask: torch.ones(2).cuda(),
+    lambda x, y, ind, mask: torch.ones(2).pin_memory().cuda(),
+    lambda x, y, ind, mask: x.copy_(torch.ones(4)),
+    lambda x, y, ind, mask: torch.empty(4).copy_(x),
+    lambda x, y, ind, mask: torch.tensor([1.0], device="cuda"),
+    lambda x, y, ind, mask: torch.cuda.current_stream().synchronize(),
+]
+SILENT = [
+    lambda x, y, ind, mask: put(x, mask, 1.0),
+    lambda x, y, ind, mask: put(x, torch.ones(4, dtype=torch.bool), y),
+    lambda x, y, ind, mask: put(x, ind, y),
+    lambda x, y, ind, mask: x[torch.ones(4, dtype=torch.bool)],
+    lambda x, y, ind, mask: x[ind],
+    lambda x, y, ind, mask: torch.nn.functional.one_hot(ind, num_classes=4),
+    lambda x, y, ind, mask: torch.randperm(20000, device="cuda"),
+    lambda x, y, ind, mask: torch.repeat_interleave(x, 2, output_size=8),
+    lambda x, y, ind, mask: torch.any(y),
+    lambda x, y, ind, mask: torch.ones(2).cuda(non_blocking=True),
+    lambda x, y, ind, mask: x.to("cpu", non_blocking=True),
+    lambda x, y, ind, mask: x.to("cuda:1"),
+    lambda x, y, ind, mask: torch.cuda.synchronize(),
+    lambda x, y, ind, mask: torch.cuda.Event().synchronize(),
+    lambda x, y, ind, mask: torch.ones(4)[torch.ones(4) > 0].nonzero().tolist(),
+]
+
+
+@pytest.mark.parametrize("work", WAITING)
+def test_what_waits_is_told_and_can_be_refused(operands, work):
+    work(*operands)
+    torch.cuda.set_sync_debug_mode("warn")
+    with pytest.warns(UserWarning, match=WORDS) as told:
+        work(*operands)
+    assert not told[0].filename.startswith(str(PACKAGE))  # it names the line that waits
+    torch.cuda.set_sync_debug_mode("error")
+    assert torch.cuda.get_sync_debug_mode() == 2
+    with pytest.raises(RuntimeError, match=f"^{WORDS}$"):
+        work(*operands)
+
+
+@pytest.mark.parametrize("work", SILENT)
+def test_what_does_not_wait_is_not_told(operands, work):
+    torch.cuda.set_sync_debug_mode(2)
+    work(*operands)
+    torch.cuda.set_sync_debug_mode("warn")  # says once that it is a prototype
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        work(*operands)
+
+
+def test_it_ends_with_the_simulation():
+    with cudasim.simulate():
+        torch.cuda.set_sync_debug_mode("error")
+    with cudasim.simulate():
+        assert torch.cuda.get_sync_debug_mode() == 0
+        assert torch.ones(1, device="cuda").item() == 1
+        with pytest.raises(RuntimeError, match="invalid value of debug_mode"):
+            torch.cuda.set_sync_debug_mode("loud")
+        with pytest.raises(RuntimeError, match="invalid value of debug_mode"):
+            torch.cuda.set_sync_debug_mode(3)
