@@ -87,7 +87,7 @@ def offline(tmp_path):
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_silent_and_without_pip_where_all_is_there(name):
-    assert run(source_of(name), before=NO_PIP, times=2) == ""
+    assert run(source_of(name), before=NO_PIP, times=2, PYTHONPATH=SIMULATOR) == ""
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
