@@ -76,7 +76,7 @@ const formulas = (() => {
     if (shares === undefined) return sheet.vector[work.precision] ?? sheet.vector.float32;
     const precision = work.precision in sheet.peak ? work.precision : "float32";
     let reached = sheet.peak[precision] * (shares[precision] ?? shares.float32);
-    if (work.shape) {
+    if (work.shape && Math.min(work.shape[1], work.shape[2]) > 1) {
       const [, , n, k] = work.shape;
       reached *= utilisation(work.shape, sheet.processors);
       if (has16Bits(precision) && (n % 8 || k % 8)) reached *= UNALIGNED;

@@ -60,7 +60,7 @@ def rate(work: Work, sheet: Sheet) -> float:
         return sheet.vector.get(work.precision, sheet.vector["float32"])
     precision = work.precision if work.precision in sheet.peak else "float32"
     reached = sheet.peak[precision] * shares.get(precision, shares["float32"])
-    if work.shape:
+    if work.shape and min(work.shape[1:3]) > 1:  # with a vector it is done without tiles
         reached *= utilisation(work.shape, sheet.processors)
         if "float16" in precision and (work.shape[2] % 8 or work.shape[3] % 8):
             reached *= UNALIGNED
