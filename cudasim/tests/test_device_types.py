@@ -102,8 +102,9 @@ def test_cuda_is_as_on_a_build_without_it(mps):
         lambda: torch.ones(1, device="mps").to("cuda:0"),
         lambda: nn.Linear(1, 1).cuda(),
     ):
-        text = raised(call, AssertionError if torch.version.cuda is None else RuntimeError)
-        assert "CUDA" in text or "NVIDIA" in text
+        # C++ asks for CUDA once a process: a simulation before this one may have answered.
+        with pytest.raises((AssertionError, RuntimeError), match="CUDA|NVIDIA"):
+            call()
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -64,13 +65,14 @@ def load_databases() -> tuple[dict[str, Any], dict[str, Any]]:
     """The operators and the modules of torch's own tests, by name.
 
     They import `expecttest`, of which they need only a base class of test cases; where it is
-    not installed, `unittest`'s stands in.
+    not installed, `unittest`'s stands in. They would freeze the settings of torch's libraries.
     """
     if importlib.util.find_spec("expecttest") is None:
         stand_in = types.ModuleType("expecttest")
         stand_in.TestCase = unittest.TestCase
         sys.modules["expecttest"] = stand_in
-    with warnings.catch_warnings():
+    thawed = patch.object(torch.backends, "disable_global_flags", lambda: None)
+    with warnings.catch_warnings(), thawed:
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
         from torch.testing._internal.common_modules import module_db

@@ -5,7 +5,6 @@ machine's: event loops, kernels and test runners could not work without it. A fe
 time for the program, and are LISTED.
 """
 
-import resource
 import sys
 import sysconfig
 import time
@@ -15,6 +14,11 @@ from functools import cache
 from numbers import Real
 from pathlib import Path
 from typing import Any
+
+try:
+    import resource
+except ModuleNotFoundError:  # Windows; IPython then reads the clocks of `time`
+    resource = None
 
 from cudasim.clock.clock import EPOCH, SECOND
 from cudasim.patching import Patches
@@ -47,7 +51,8 @@ def patch_readings(patches: Patches) -> None:
     patches.replace(time, "time", make_reading(time.time, seconds, EPOCH))
     patches.replace(time, "time_ns", make_reading(time.time_ns, nanoseconds, EPOCH))
     patches.replace(time, "sleep", make_sleep(time.sleep))
-    patches.replace(resource, "getrusage", make_usage(resource.getrusage))
+    if resource is not None:
+        patches.replace(resource, "getrusage", make_usage(resource.getrusage))
     default = timeit.default_timer
     patches.replace(timeit, "default_timer", time.perf_counter)
     for function in (timeit.Timer.__init__, timeit.timeit, timeit.repeat):
