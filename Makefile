@@ -45,6 +45,9 @@ bench: environment     ## measure what the status page reports
 survey: environment    ## survey cudasim against PyTorch's own databases
 	@$(VENV) -m tools survey
 
+timings: environment   ## compare modelled times with published ones, for the page on cudasim
+	@$(VENV) -m tools timings
+
 colab:           ## survey cudasim on the torch that Colab ships, a CUDA build: 5 GB, by hand
 	python3.13 -m venv _build/.colab
 	_build/.colab/bin/pip install --quiet torch==2.11.0 numpy
@@ -86,4 +89,4 @@ clear: environment     ## take outputs out of the chapters
 clean:           ## remove what was built and installed; outputs stay
 	rm -rf _build .venv .venv.*
 
-.PHONY: help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey colab cold figures fonts links cleanroom colab-room clear clean
+.PHONY: help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey timings colab cold figures fonts links cleanroom colab-room clear clean

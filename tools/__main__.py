@@ -171,9 +171,16 @@ def survey(arguments: argparse.Namespace) -> None:
     record_survey(ROOT)
 
 
+def timings(arguments: argparse.Namespace) -> None:
+    """Compare modelled times with published ones, for the page on the simulator."""
+    from tools.timings import record_timings
+
+    record_timings(ROOT)
+
+
 COMMANDS = (
     *(book, test, record, compare, chapter, lab, clear),
-    *(figures, fonts, rules, links, pins, bench, survey),
+    *(figures, fonts, rules, links, pins, bench, survey, timings),
 )
 
 

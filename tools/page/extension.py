@@ -22,6 +22,7 @@ from tools.page.calculator import cards_table
 from tools.page.fidelity import fidelity_tables
 from tools.page.merge import chapter_page
 from tools.page.status import chapters_table, figures_table, survey_tables
+from tools.page.timings import timings_tables
 from tools.source.book import Book
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ TABLES = {
     "status-chapters": chapters_table,
     "status-figures": figures_table,
     "status-survey": survey_tables,
+    "status-timings": timings_tables,
     "status-fidelity": fidelity_tables,
     "status-cards": cards_table,
 }

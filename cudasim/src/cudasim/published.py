@@ -1,4 +1,4 @@
-"""The model against published measurements: `python -m cudasim.published` prints the table.
+"""The model against published measurements: `python -m cudasim.published [--json]`.
 
 The rows are in `timings/published.json` of a checkout. Those of use `fit` gave a sheet its
 figures, those of use `validate` did not. A row names the sheet, and with `differs` what the
@@ -9,7 +9,7 @@ over published time: above one, the model is too slow.
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -172,9 +172,12 @@ def summary(modelled: list[Row]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table, or the rows as JSON with `--json`: times in seconds."""
     if not PATH.is_file():
         sys.exit(f"cudasim: {PATH} is missing; the rows are in a checkout, not in the package")
+    if "--json" in sys.argv[1:]:
+        print(json.dumps([asdict(row) for row in rows()]))
+        return
     print("Modelled times, from data sheets and published measurements.\n")
     print(table(rows()), end="")
 
