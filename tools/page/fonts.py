@@ -34,12 +34,13 @@ PACKAGES = {
     name: (version, digest) for name, version, digest in map(str.split, PINNED.splitlines())
 }
 SUBSETS = {  # a browser asks for a file only if the page has a character of its range
-    # The last two are the marks of what can be unfolded.
-    "latin": "U+0000-00FF, U+2000-206F, U+25B8, U+25BE",
+    # The last four are the minus, the sign before times, the marks of what can be unfolded.
+    "latin": "U+0000-00FF, U+2000-206F, U+2212, U+2248, U+25B8, U+25BE",
     # With Vietnamese.
     "latin-ext": "U+0100-024F, U+02B0-036F, U+1E00-1EFF, U+20A0-20BF",
     # Greek, arrows, mathematics, boxes.
-    "symbols": "U+0370-03FF, U+2070-209F, U+2100-25B7, U+25B9-25BD, U+25BF-27BF",
+    "symbols": "U+0370-03FF, U+2070-209F, U+2100-2211, U+2213-2247, U+2249-25B7, U+25B9-25BD, "
+    "U+25BF-27BF",
 }
 SAMPLE = (  # ordinary English: widths are averaged over its characters
     "A tensor lives on one device, and what is computed from it lives there too. To add two "
