@@ -208,7 +208,7 @@ def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book, sent):
 def test_of_pages_the_heaviest_is_reported_and_those_with_a_limit_of_their_own(monkeypatch):
     weights = {"first": 90, "what-costs-time": 80, "third": 70}
 
-    def loaded(site, page, chromium):
+    def loaded(site, page):
         return {page: weights[Path(page).stem] * 1024, "a.css": 1024}
 
     monkeypatch.setattr(bench, "_loaded", loaded)
