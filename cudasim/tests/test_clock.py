@@ -333,6 +333,15 @@ def test_a_thread_begins_at_its_starters_time_and_who_joins_it_comes_after(clock
     assert clock.now == start + 10**9
 
 
+def test_a_thread_has_the_lane_of_its_name(clock):
+    """A number in the order in which threads happen to run would differ between runs."""
+    mark = clock.mark()
+    thread = threading.Thread(target=lambda: clock.sleep(1), name="loader")
+    thread.start()
+    thread.join()
+    assert [span.lane for span in clock.since(mark)] == ["Python, loader"]
+
+
 def test_the_result_of_a_pool_comes_after_the_work(clock):
     with ThreadPoolExecutor(2) as pool:
         pool.submit(int).result()

@@ -1,9 +1,11 @@
 """What a program reads of the time while a virtual clock runs, and who keeps the machine's."""
 
+import pickle
 import sys
 import threading
 import time
 import timeit
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -74,6 +76,21 @@ def test_sleep_refuses_in_pythons_words(clock, value, error):
     with pytest.raises(error):
         time.sleep(value)
     assert clock.now == before
+
+
+def test_a_thread_and_a_pool_may_be_given_sleep_itself(clock):
+    before = clock.now
+    thread = threading.Thread(target=time.sleep, args=(10**6,))
+    thread.start()
+    thread.join()
+    with ThreadPoolExecutor() as pool:
+        pool.submit(time.sleep, 10**6).result()
+    assert clock.now - before == 2 * 10**15
+
+
+def test_what_reads_the_time_can_be_sent_to_another_process(clock):
+    for function in (time.sleep, time.time, time.perf_counter, time.monotonic_ns):
+        assert pickle.loads(pickle.dumps(function)) is function
 
 
 def test_waiting_for_a_time_ends(clock):

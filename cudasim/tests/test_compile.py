@@ -160,6 +160,23 @@ def test_the_profiler_runs():
     assert "aten::addmm" in {event.key for event in profile.key_averages()}
 
 
+def test_the_profiler_asked_for_cuda_traces_the_cpu_and_says_so(capfd):
+    """Each operation would else print what libtorch says of a CUDA that is not there."""
+    x = torch.ones(3, 3, device="cuda:1")
+    both = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with pytest.warns(UserWarning, match="^cudasim: torch.profiler traces the CPU only"):
+        profile = torch.profiler.profile(activities=both)
+        profile.start()
+    x @ x
+    profile.stop()
+    assert "aten::mm" in profile.key_averages().table(sort_by="cuda_time_total")
+    with pytest.warns(UserWarning, match="traces the CPU only"):
+        with torch.autograd.profiler.profile(use_device="cuda") as older:
+            x @ x
+    assert "aten::mm" in {event.key for event in older.key_averages()}
+    assert "Failed to record CUDA event" not in capfd.readouterr().err
+
+
 def test_scripted_functions_may_use_factories():
     table = torch.jit._builtins._get_builtin_table()
     assert table[id(torch.zeros)] == "aten::zeros"

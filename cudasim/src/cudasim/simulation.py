@@ -28,6 +28,7 @@ from cudasim.patches.factories import patch_factories
 from cudasim.patches.functional import patch_functional
 from cudasim.patches.optim import patch_optim
 from cudasim.patches.pinning import patch_pinning
+from cudasim.patches.profiling import patch_profiler
 from cudasim.patches.readings import patch_readings
 from cudasim.patches.sharing import patch_sharing
 from cudasim.patches.sparse import patch_sparse
@@ -59,6 +60,7 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     patch_optim,
     patch_pinning,
     patch_compile,
+    patch_profiler,
     patch_storage,
     patch_sparse,
     patch_sharing,

@@ -7,6 +7,7 @@ a card works, until it asks for something that the card has yet to finish.
 import threading
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 
 from cudasim.timing.sheets import Host, Sheet
 
@@ -137,12 +138,14 @@ class Card:
 class ThreadTime(threading.local):
     """The host time of one thread."""
 
-    def __init__(self) -> None:
-        """A thread that nobody told when it began: 0."""
-        self.now = 0
+    now = 0  # until somebody tells when it began
+
+    @cached_property
+    def lane(self) -> str:
+        """What its spans are shown under. A thread that begins is told its time without a name."""
         thread = threading.current_thread()
         main = thread is threading.main_thread()
-        self.lane = "Python" if main else f"Python, {thread.name}"
+        return "Python" if main else f"Python, {thread.name}"
 
 
 class Clock:

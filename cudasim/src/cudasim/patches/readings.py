@@ -10,7 +10,7 @@ import sysconfig
 import time
 import timeit
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ LISTED = (
     "/IPython/utils/timing.py",
     "/d2l/torch.py",
 )
+CALLERS = ("/threading.py", "/concurrent/futures/thread.py")  # they call what they are given
 LOOPS = ("<timeit-src>", "<magic-timeit>")  # where timeit and IPython run a statement
 LONGEST = 2**63 / SECOND  # seconds that Python can sleep
 
@@ -79,6 +80,7 @@ def nanoseconds(when: int) -> int:
 def make_reading(original: Callable, unit: Callable[[int], Any], begin: int = 0) -> Callable:
     """A clock of the module `time`, which begins at `begin` nanoseconds where it is modelled."""
 
+    @wraps(original)  # so that programs can send it to other processes, as they can Python's
     def read() -> Any:
         frame = sys._getframe(1)
         if session.clock is None or not measures(frame.f_code.co_filename):
@@ -91,15 +93,15 @@ def make_reading(original: Callable, unit: Callable[[int], Any], begin: int = 0)
             session.clock.spend(turns * session.clock.loop, "loop")
         return unit(when)
 
-    read.__name__ = read.__qualname__ = original.__name__
     return read
 
 
 def make_sleep(original: Callable) -> Callable:
     """`time.sleep`: on a virtual clock the time passes at once, and other threads get a turn."""
 
+    @wraps(original)
     def sleep(secs: Any, /) -> None:
-        own = session.clock is not None and measures(sys._getframe(1).f_code.co_filename)
+        own = session.clock is not None and sleeps(sys._getframe(1).f_code.co_filename)
         if own and isinstance(secs, Real) and 0 <= secs < LONGEST:
             session.clock.sleep(secs)
             secs = 0
@@ -111,12 +113,19 @@ def make_sleep(original: Callable) -> Callable:
 def make_usage(original: Callable) -> Callable:
     """`resource.getrusage`, from which IPython takes the time of the CPU: modelled, all `user`."""
 
+    @wraps(original)
     def getrusage(who: int) -> Any:
         if session.clock is None or not measures(sys._getframe(1).f_code.co_filename):
             return original(who)
         return resource.struct_rusage((seconds(session.clock.read()), 0.0, *original(who)[2:]))
 
     return getrusage
+
+
+@cache
+def sleeps(filename: str) -> bool:
+    """Whether modelled time passes when code of that file sleeps: a thread given `time.sleep`."""
+    return measures(filename) or Path(filename).as_posix().endswith(CALLERS)
 
 
 @cache
