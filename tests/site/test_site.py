@@ -37,6 +37,8 @@ from tools.errors import BookError
 from tools.page import extension, status
 from tools.page.formulas import draw
 from tools.page.site import INPUTS, SITE, input_digests, is_current
+from tools.page.timeline import MIME as TIMELINE
+from tools.page.timeline import timeline_html
 from tools.source.book import Book
 from tools.source.figures import link_figures, svg_version
 from tools.source.notebooks import write_notebook
@@ -295,7 +297,7 @@ def test_the_status_lists_what_was_executed_and_compared(root):
     *_, row, _, note = status.chapters_table(Book(root))
     assert row == (
         "| [](../notebooks/one.ipynb) | No GPU | 2026-01-31 | 1.2 | 1 | none | "
-        "a processor | 3.11.0 | PyTorch 2.0 |"
+        "a processor | measured | 3.11.0 | PyTorch 2.0 |"
     )
     assert note == "No real GPU is recorded yet: `make record RUNNER=gpu` does it on one."
     keep(root, "one", "h100", {}, **H100)
@@ -346,7 +348,8 @@ def test_the_status_lists_figures_and_survey(root, table, kind, name, content, l
 
 # The site as built: every output is on its page.
 
-SHOWN = ("text/html", "image/svg+xml", "image/png", "text/markdown", "text/latex", "text/plain")
+SHOWN = (TIMELINE, "text/html", "image/svg+xml", "image/png")
+SHOWN += ("text/markdown", "text/latex", "text/plain")
 TERMINAL = re.compile(r"\x1b\[[0-9;]*m")  # colours in tracebacks
 
 
@@ -408,6 +411,8 @@ def shown_content(output):
         return "error", f"{output.ename}: {output.evalue}"
     kind = next(kind for kind in SHOWN if kind in output.data)
     text = output.data[kind]
+    if kind == TIMELINE:
+        kind, text = "text/html", timeline_html(text)
     if kind == "text/markdown":
         kind, text = "text/html", MarkdownIt().enable("table").render(text)
     if kind == "text/html":
