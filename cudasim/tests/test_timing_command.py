@@ -1,8 +1,8 @@
 """`python -m cudasim.timing`: the sheets as JSON, for programs that have no torch."""
 
 import json
-import subprocess
-import sys
+
+from programs import run
 
 from cudasim.device.specs import CARDS
 from cudasim.timing.formulas import copy_seconds
@@ -15,10 +15,10 @@ runpy.run_module("cudasim.timing", run_name="__main__")
 """
 
 
-def test_it_prints_every_sheet_without_torch():
-    run = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    cards = {card["name"]: card for card in json.loads(run.stdout)["cards"]}
+def test_it_prints_every_sheet_without_torch(tmp_path):
+    got = run("-c", WITHOUT_TORCH, cwd=tmp_path)
+    assert got.returncode == 0, got.stderr
+    cards = {card["name"]: card for card in json.loads(got.stdout)["cards"]}
     assert [*cards] == sheet_names()
     for name, card in cards.items():
         sheet = find_sheet(name)
