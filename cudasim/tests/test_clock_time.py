@@ -93,6 +93,14 @@ def test_what_reads_the_time_can_be_sent_to_another_process(clock):
         assert pickle.loads(pickle.dumps(function)) is function
 
 
+def test_a_card_that_sleeps_less_than_nothing_goes_on_at_once(clock):
+    torch.cuda._sleep(10**6)
+    end = clock.cards[0].end
+    torch.cuda._sleep(-(10**6))
+    assert clock.cards[0].end == end
+    assert all(span.end >= span.start for span in clock.spans)
+
+
 def test_waiting_for_a_time_ends(clock):
     end = time.perf_counter() + 0.01
     turns = 0

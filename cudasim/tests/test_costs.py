@@ -147,6 +147,11 @@ def test_bytes_of_other_families():
     assert one(lambda: x.sum()).bytes == x.nbytes + 4
     assert one(lambda: F.embedding(index, x)).bytes == 80 + 2 * 10 * 64 * 4
     assert one(lambda: x[index]).bytes == 80 + 2 * 10 * 64 * 4
+    y = torch.arange(12.0).view(3, 4)
+    rows, each = torch.tensor([True, False, True]), y > 9  # 2 rows and 2 elements, as places first
+    assert one(lambda: y[rows]).bytes == 3 + 2 * 2 * 8 + 2 * 2 * 16
+    assert one(lambda: y[each]).bytes == 12 + 2 * 2 * 2 * 8 + 2 * 2 * 4
+    assert one(lambda: y.masked_select(each)).bytes == one(lambda: y[each]).bytes  # CUDA's is this
     assert one(lambda: x.softmax(-1)).bytes == 2 * x.nbytes
     assert one(lambda: meta(4, 10**6).softmax(-1)).bytes == 4 * 16e6  # rows too long for a read
     assert one(lambda: F.layer_norm(x, (64,))).bytes == 2 * x.nbytes + 2 * 1000 * 4

@@ -265,6 +265,14 @@ def test_each_gpu_is_waited_for_by_itself(modelled):
     assert torch.cuda.current_stream(1).query()
 
 
+def test_elapsed_time_to_what_is_no_event_of_a_gpu(two_gpus):
+    start = torch.cuda.Event(enable_timing=True)
+    start.record()
+    for end in (3, None, torch.Event("cpu")):
+        with pytest.raises(TypeError, match=r"^elapsed_time\(\) needs an event of a GPU, not "):
+            start.elapsed_time(end)
+
+
 def test_events_of_another_simulation_are_refused(modelled):
     old, unused = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     old.record()

@@ -13,7 +13,7 @@ from programs import PROJECT
 import cudasim
 from cudasim.clock import trace
 from cudasim.clock.clock import Span
-from cudasim.clock.timeline import BARS, MIME, Timeline, reading
+from cudasim.clock.timeline import BARS, MIME, OTHERS, THREADS, Timeline, reading
 from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
 
@@ -186,6 +186,17 @@ def test_a_picture_is_bounded_and_says_what_it_merged(clock, times):
     assert merged == (times == 1000)
     assert any("neighbours are merged" in each for each in lanes.remarks(bars)) == merged
     assert sum(map(len, lanes._repr_mimebundle_().values())) < 40 * 1024
+
+
+def test_many_threads_share_a_lane_and_it_is_said():
+    lanes = Timeline()
+    spans = [Span(f"Python, Thread-{n}", "add", n, n + 1, "operation") for n in range(1000)]
+    lanes.fill([*spans, Span("Python", "add", 5, 6, "operation")], "modelled for a T4")
+    assert len(lanes.lanes) == THREADS + 2 and OTHERS in lanes.lanes
+    assert len(lanes.table()) == 1001 and len(lanes.bars()) <= BARS
+    assert lanes.notes == [f"{1000 - THREADS} more threads of Python share a lane"]
+    lanes.fill(spans[:THREADS], "modelled for a T4")
+    assert len(lanes.lanes) == THREADS and lanes.notes == []
 
 
 @pytest.mark.parametrize("count", [400, 5000])

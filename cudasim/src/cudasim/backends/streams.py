@@ -266,9 +266,11 @@ class Event(_Event):
 
         Raises ValueError, with CUDA's text, unless both were made to be timed and recorded, and
         CUDA's error if they were recorded on two GPUs. Raises RuntimeError unless both have
-        happened, and if one is of another simulation.
+        happened, and if one is of another simulation; TypeError for what is no event of a GPU.
         """
         self._check()
+        if not isinstance(end_event, Event):
+            raise TypeError(f"elapsed_time() needs an event of a GPU, not {end_event!r}")
         end_event._check()
         if not (self._timed and end_event._timed):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")

@@ -122,8 +122,8 @@ TABLE: dict[str, Rule] = {
         rules.joined: "cat stack hstack vstack _chunk_cat split_with_sizes_copy split_copy "
         "unbind_copy repeat_interleave unfold_copy",
         rules.one_value: "_local_scalar_dense item is_nonzero _linalg_check_errors",
-        rules.gathered: "index index_select gather take embedding _embedding_bag _unsafe_index "
-        "grid_sampler_2d upsample_nearest2d",
+        rules.gathered: "index masked_select index_select gather take embedding _embedding_bag "
+        "_unsafe_index grid_sampler_2d upsample_nearest2d",
         rules.scattered: "index_put index_add index_copy index_fill scatter scatter_add "
         "scatter_reduce masked_scatter put index_reduce _index_put_impl _unsafe_index_put",
         rules.embedding_backward: "embedding_dense_backward _embedding_bag_dense_backward",
@@ -158,7 +158,7 @@ TABLE: dict[str, Rule] = {
         "count_nonzero trace mse_loss smooth_l1_loss huber_loss",
         rules.reduction(2, 2): "norm linalg_vector_norm var std var_mean std_mean native_norm "
         "median mode kthvalue binary_cross_entropy _cdist_forward dist nanmedian histc bincount "
-        "nonzero nonzero_static masked_select equal multinomial",
+        "nonzero nonzero_static equal multinomial",
         rules.softmax: "softmax _softmax log_softmax _log_softmax _safe_softmax",
         rules.reduction(10): "logsumexp _softmax_backward_data _log_softmax_backward_data "
         "_masked_softmax",

@@ -112,10 +112,17 @@ def one_value(args: tuple, kwargs: dict, out: Any) -> Work:
 
 
 def gathered(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Rows or elements picked by an index: index read, picked bytes read and written."""
+    """Rows or elements picked by an index: index read, picked bytes read and written.
+
+    A mask is first made a list of places, a whole number for each of its dimensions, which is
+    written and read (expandTensors in ATen/native/IndexingUtils.h).
+    """
     index = sum(size_of(each) for each in _tensors(args[1:]) if not each.is_floating_point())
-    kernels = 3 if len(args) > 1 and has_mask(args[1]) else 1
-    return Work("gather", 0.0, float(index + 2 * _written(out)), kernels=kernels)
+    masks = [each for each in _tensors(args[1:2]) if is_mask(each)]
+    places = sum(8 * each.dim() * each.numel() for each in masks)
+    listed = 2 * places * out.numel() // max(args[0].numel(), 1)
+    kernels = 3 if masks else 1
+    return Work("gather", 0.0, float(index + listed + 2 * _written(out)), kernels=kernels)
 
 
 def scattered(args: tuple, kwargs: dict, out: Any) -> Work:
@@ -329,4 +336,9 @@ def picked(args: tuple, kwargs: dict, out: Any) -> Work:
 
 def has_mask(indices: Any) -> bool:
     """True if a boolean tensor is among the indices."""
-    return any(each.dtype in (torch.bool, torch.uint8) for each in _tensors((indices,)))
+    return any(is_mask(each) for each in _tensors((indices,)))
+
+
+def is_mask(index: Tensor) -> bool:
+    """True if it says of each element whether it is picked."""
+    return index.dtype in (torch.bool, torch.uint8)

@@ -7,6 +7,7 @@ It is the same for modelled time, from the virtual clock, and for measured time,
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 BARS = 400  # that a picture holds; more are merged
 FINEST = 2000  # the first merging joins what is nearer than the total over this
+THREADS = 16  # of Python that have a lane each: a program may start thousands
+OTHERS = "Python, other threads"
 MIME = "application/vnd.cudasim.timeline+json"
 IDLE = ("wait", "sleep")  # kinds of a span in which its lane does nothing
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -77,9 +80,10 @@ class Timeline:
 
     def fill(self, spans: Iterable[Span], source: str, notes: Sequence[str] = ()) -> None:
         """Hold `spans`. `source` says what the times are: modelled for, or measured on, what."""
-        self._spans, self._bars = sorted(spans, key=attrgetter("start")), None
+        spans, folded = _folded(sorted(spans, key=attrgetter("start", "lane")))
+        self._spans, self._bars = spans, None
         self._reason = "nothing was recorded: no operation of PyTorch ran"
-        self.source, self.notes = source, list(notes)
+        self.source, self.notes = source, [*notes, *folded]
 
     @property
     def spans(self) -> list[Span]:
@@ -253,6 +257,16 @@ def _rank(lane: str) -> tuple:
     kind, _, number = rest.partition(" ")
     stream = int(number) if kind == "stream" and number.isdigit() else 0
     return (not lane.startswith("Python"), device, kind != "stream", stream, rest)
+
+
+def _folded(spans: list[Span]) -> tuple[list[Span], list[str]]:
+    """The spans with all but the first THREADS threads of Python in one lane, and a note of it."""
+    began = {span.lane: span.start for span in reversed(spans) if span.lane.startswith("Python, ")}
+    rest = set(sorted(began, key=lambda lane: (began[lane], lane))[THREADS:])
+    if not rest:
+        return spans, []
+    note = f"{len(rest):,} more threads of Python share a lane"
+    return [replace(s, lane=OTHERS) if s.lane in rest else s for s in spans], [note]
 
 
 def _merge(bars: Sequence[Bar], near: int) -> list[Bar]:

@@ -70,13 +70,15 @@ def host_stats() -> dict[str, Any]:
 def sleep(cycles: int) -> None:
     """Be busy for `cycles` of a clock of 1 GHz; the host waits, as nothing runs aside.
 
-    On a virtual clock the current stream is busy, and the host goes on.
+    On a virtual clock the current stream is busy, and the host goes on. As CUDA's kernel does,
+    it ends at once where they are less than none.
     """
+    cycles = max(int(cycles), 0)
     if session.clock is None:
         time.sleep(cycles / 1e9)
         return
     gpu = session.current()
-    session.clock.kernel(gpu.index, current_id(gpu.index), "sleep", int(cycles), fills=False)
+    session.clock.kernel(gpu.index, current_id(gpu.index), "sleep", cycles, fills=False)
 
 
 def raw_allocate(size: int, stream: int) -> int:
