@@ -244,7 +244,8 @@ def test_a_calibrated_card_is_simulated_by_the_path_of_its_file(calibrated, tmp_
     text = """
 import sys, subprocess, torch, cudasim
 cudasim.enable(gpus=1, card=sys.argv[1], clock="modelled")
-print(torch.cuda.get_device_name(), torch.cuda.get_device_properties(0).total_memory / 2**30)
+gib = torch.cuda.get_device_properties(0).total_memory / 2**30
+print(torch.cuda.get_device_name(), gib, flush=True)
 cudasim.disable()
 child = "import torch; print(torch.cuda.get_device_name())"
 cudasim.enable(gpus=1, card=sys.argv[1], clock="modelled")
