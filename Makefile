@@ -24,17 +24,17 @@ ifneq ($(RUNNER),gpu)
 	@$(MAKE) --no-print-directory environment
 	@$(VENV) -m tools record $(RUNNER) $(if $(CHAPTERS),--chapters $(CHAPTERS))
 else
-	@$(PYTHON) -m tools record gpu $(if $(CHAPTERS),--chapters $(CHAPTERS))
+	@"$(PYTHON)" -m tools record gpu $(if $(CHAPTERS),--chapters $(CHAPTERS))
 endif
 
 gpu-test:        ## execute the chapters on this machine's GPUs, with the torch of PYTHON
-	$(PYTHON) -m tools compare
+	"$(PYTHON)" -m tools compare
 
 fidelity:        ## ask this machine's GPUs what cudasim/fidelity compares with cudasim
-	$(PYTHON) cudasim/fidelity record
+	"$(PYTHON)" cudasim/fidelity record
 
 calibrate:       ## measure this machine's GPU for modelled times, and check them: [FORCE=1]
-	PYTHONPATH=cudasim/src $(PYTHON) -m cudasim.calibrate $(if $(FORCE),--force)
+	PYTHONPATH=cudasim/src "$(PYTHON)" -m cudasim.calibrate $(if $(FORCE),--force)
 
 serve: book            ## show the site on http://127.0.0.1:8000
 	@$(VENV) -m http.server --bind 127.0.0.1 --directory _build/html 8000
@@ -54,9 +54,9 @@ colab:           ## survey cudasim on the torch that Colab ships, a CUDA build: 
 	PYTHONPATH=cudasim/src _build/.colab/bin/python -m cudasim.survey
 
 cold:            ## chapters and simulator on PYTHON as it is: no .venv, outputs thrown away
-	$(PYTHON) -m jupyter execute --kernel_name=python3 notebooks/*.ipynb
-	JUPYTER_PATH='$(CURDIR)' $(PYTHON) -m jupyter execute --kernel_name=simulated notebooks/*.ipynb
-	$(PYTHON) -m pytest cudasim/tests
+	"$(PYTHON)" -m jupyter execute --kernel_name=python3 notebooks/*.ipynb
+	JUPYTER_PATH='$(CURDIR)' "$(PYTHON)" -m jupyter execute --kernel_name=simulated notebooks/*.ipynb
+	"$(PYTHON)" -m pytest cudasim/tests
 
 chapter: environment   ## make a new chapter from a template: NAME=streams-and-events
 	@$(VENV) -m tools chapter $(NAME)

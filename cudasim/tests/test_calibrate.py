@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -113,19 +111,6 @@ def test_without_torch_one_line_says_so(name, more, tmp_path):
 
 
 @no_gpu
-def test_make_calibrate_says_so_too():
-    make = ["make", "--no-print-directory", "calibrate", f"PYTHON={sys.executable}"]
-    done = subprocess.run(make, cwd=PROJECT.parent, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert done.stderr.splitlines()[0].startswith("calibrate: no GPU to measure: torch ")
-
-
-def test_make_takes_another_python_as_it_is():
-    make = ["make", "-n", "--no-print-directory", "calibrate", "PYTHON=another-python", "FORCE=1"]
-    done = subprocess.run(make, cwd=PROJECT.parent, capture_output=True, text=True)
-    assert done.stdout == "PYTHONPATH=cudasim/src another-python -m cudasim.calibrate --force\n"
-
-
 @pytest.mark.parametrize(
     ("hardware", "sheet", "stem"),
     [

@@ -190,6 +190,6 @@ def test_apples_accelerator_is_hidden(monkeypatch):
 @pytest.mark.parametrize("target", ["record RUNNER=gpu", "gpu-test"])
 def test_on_gpus_no_environment_is_made_and_none_is_used(target):
     said = plan(*target.split(), "PYTHON=another-python")
-    assert said.startswith("another-python -m tools ") and len(said.splitlines()) == 1
+    assert said.startswith('"another-python" -m tools ') and len(said.splitlines()) == 1
     assert ".venv" not in said and "environment" not in said
     assert ".venv" in plan("record", "RUNNER=cpu")

@@ -1,6 +1,8 @@
 """How far modelled times are from published ones, and from cards that were measured."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from helpers import ROOT, refused
@@ -69,3 +71,16 @@ def test_the_summary_counts_both_sides_of_the_factor():
     assert (
         summary([1.0, 1.5, 1 / 1.5, 1.51, 0.66]) == "median error 34%, 60% within a factor of 1.5"
     )
+
+
+def test_make_calibrate_says_that_there_is_no_gpu():
+    make = ["make", "--no-print-directory", "calibrate", f"PYTHON={sys.executable}"]
+    done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[0].startswith("calibrate: no GPU to measure: torch ")
+
+
+def test_make_takes_another_python_as_it_is():
+    make = ["make", "-n", "--no-print-directory", "calibrate", "PYTHON=another-python", "FORCE=1"]
+    done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == 'PYTHONPATH=cudasim/src "another-python" -m cudasim.calibrate --force\n'
