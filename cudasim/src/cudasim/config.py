@@ -115,6 +115,11 @@ def setting(name: str) -> str | None:
     return os.environ.get(name, "").strip() or None
 
 
+def allocator_settings() -> str:
+    """What the environment says of PyTorch's allocator, under its new name or the older one."""
+    return setting("PYTORCH_ALLOC_CONF") or setting("PYTORCH_CUDA_ALLOC_CONF") or ""
+
+
 def from_environment() -> Config | None:
     """What the environment asks for; None if nothing. Raises ValueError as `parse` does."""
     number = setting(GPUS)
