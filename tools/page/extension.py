@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 # The extensions that come with this one.
 BROUGHT = (
-    *("formulas", "tabs", "predictions", "theme", "images", "launch", "timeline"),
-    "calculator",
+    *("formulas", "tabs", "predictions", "theme", "images", "launch"),
+    *("timeline", "calculator", "front"),
 )
 TABLES = {
     "status-chapters": chapters_table,
