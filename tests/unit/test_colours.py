@@ -72,7 +72,8 @@ def test_a_bar_has_the_colour_of_whose_work_it_is(lane, kind, name):
 
 
 # Of those who lack the cones for long or middle waves; Viénot, Brettel and Mollon, 1999:
-# "Digital video colourmaps for checking the legibility of displays by dichromats".
+# "Digital video colourmaps for checking the legibility of displays by dichromats", in linear
+# RGB as https://daltonlens.org/understanding-cvd-simulation derives them.
 SIGHTS = {
     "protanopia": ((0.11238, 0.88762, 0), (0.11238, 0.88762, 0), (0.00401, -0.00401, 1)),
     "deuteranopia": ((0.29275, 0.70725, 0), (0.29275, 0.70725, 0), (-0.02234, 0.02234, 1)),

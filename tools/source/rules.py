@@ -36,7 +36,7 @@ def attempt(function):
             if 'ipy' in step.filename:  # the cells, not the libraries
                 print(f'  Cell, line {step.lineno}, in {step.name}')
                 print(f'    {step.line}')
-        print(f'{type(error).__name__}: {error}')"""
+        print(*traceback.format_exception_only(type(error), error), end='')"""
 
 Broken = Iterator[tuple[NotebookNode | None, str]]  # the cell, if it is one's, and the line
 
@@ -119,7 +119,7 @@ def attempts(chapter: Chapter) -> Broken:
     for cell in chapter.code_cells:
         if re.search(r"^def attempt\b", cell.source, re.M):
             if cell.source.strip() != ATTEMPT or cell.id != "attempt":
-                yield cell, "another 'attempt'; write the one of tools/source/rules.py, ATTEMPT"
+                yield cell, "another 'attempt'; take ATTEMPT of tools/source/rules.py, in 'attempt'"
 
 
 def loud_marks(chapter: Chapter) -> Broken:

@@ -154,14 +154,28 @@ class Counts:
         self.used -= used
         self.requested -= requested
 
-    def change(self, name: str, amount: int) -> None:
-        """Count `amount` more of `name`, or less if it is negative."""
-        now = getattr(self, name) + amount
-        setattr(self, name, now)
-        if amount > 0:
-            taken, peak = f"{name}_taken", f"{name}_peak"
-            setattr(self, taken, getattr(self, taken) + amount)
-            setattr(self, peak, max(getattr(self, peak), now))
+    def split(self, blocks: int, size: int) -> None:
+        """There are so many more `blocks` and bytes in free pieces; fewer, if below 0."""
+        self.splits += blocks
+        if blocks > 0:
+            self.splits_taken += blocks
+            if self.splits > self.splits_peak:
+                self.splits_peak = self.splits
+        self.split_bytes += size
+        if size > 0:
+            self.split_bytes_taken += size
+            if self.split_bytes > self.split_bytes_peak:
+                self.split_bytes_peak = self.split_bytes
+
+    def reserve(self, size: int, segments: int) -> None:
+        """So many bytes and `segments` were taken from the driver; given back, if below 0."""
+        self.reserved += size
+        self.segments += segments
+        if size > 0:
+            self.reserved_taken += size
+            self.segments_taken += segments
+            self.reserved_peak = max(self.reserved_peak, self.reserved)
+            self.segments_peak = max(self.segments_peak, self.segments)
 
     def reset_peaks(self) -> None:
         """Restart the peaks from what there is now."""
@@ -232,9 +246,11 @@ class Pool:
     def find(self, size: int, stream: int, settings: Settings) -> Block | None:
         """The smallest free block of `stream` with `size` bytes, or None (get_free_block)."""
         place = bisect_left(self.free, (stream, size, 0))
-        fitting = (self.blocks[each[2]] for each in self._of_stream(place, stream))
-        block = next(fitting, None)
-        if block is not None and block.range is not None:
+        if place == len(self.free) or self.free[place][0] != stream:
+            return None
+        block = self.blocks[self.free[place][2]]
+        if block.range is not None:
+            fitting = (self.blocks[each[2]] for each in self._of_stream(place + 1, stream))
             if settings.expandable:  # best is what can grow least
                 for other in fitting:
                     if block.range is None or _growable(other) >= _growable(block):
@@ -334,12 +350,10 @@ class Memory:
             pool.insert(rest)
             if block.range is None:
                 for each in counts:
-                    each.change("split_bytes", -size if was_split else rest.size)
-                    each.change("splits", 0 if was_split else 1)
+                    each.split(0 if was_split else 1, -size if was_split else rest.size)
         elif was_split and block.range is None:
             for each in counts:
-                each.change("split_bytes", -was)
-                each.change("splits", -1)
+                each.split(-1, -was)
         block.used, block.requested = True, requested
         self.used[block.address] = block
         for each in counts:
@@ -368,8 +382,7 @@ class Memory:
         for counts in (self.counts, pool.counts):
             counts.remove(size, requested)
             if block.range is None:
-                counts.change("splits", blocks + split)
-                counts.change("split_bytes", (block.size if split else 0) - joined)
+                counts.split(blocks + split, (block.size if split else 0) - joined)
 
     # The driver
 
@@ -420,8 +433,7 @@ class Memory:
     def _reserve(self, pool: Pool, size: int, segments: int) -> None:
         """Count `size` bytes in so many `segments` as taken from the driver; less, as given."""
         for counts in (self.counts, pool.counts):
-            counts.change("reserved", size)
-            counts.change("segments", segments)
+            counts.reserve(size, segments)
         if self.watch is not None:
             self.watch()
 
