@@ -58,7 +58,7 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
 def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
     """The recordings that the page of a chapter shows, in the order of the tabs."""
     found = {recording.folder: recording for recording in book.recordings_of(chapter)}
-    needed = [runner for runner in book.local_runners if runner.executes(chapter.name)]
+    needed = [runner for runner in book.local_runners if runner.executes(chapter)]
     if not needed:
         raise BookError(
             f"{chapter.where}: no runner executes it; add it to the 'chapters' of one in kernels/"
