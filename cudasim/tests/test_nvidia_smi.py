@@ -16,6 +16,7 @@ from cudasim.backends.cuda import nvidia_smi, publishing
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 MIB = 2**20
+CONTEXT = nvidia_smi.CONTEXT // MIB
 QUERY = "--query-gpu=memory.used"
 BARE = "--format=csv,noheader,nounits"
 
@@ -40,6 +41,25 @@ def test_the_command_is_on_the_path_and_says_that_it_is_simulated():
     assert code == 0 and "SIMULATED" in text and text.count("Simulated GPU (T4)") == 2
     assert len({len(line) for line in text.splitlines()}) == 1  # a straight table
     assert "No running processes found" in text
+    assert f"context is modelled as {CONTEXT} MiB" in text
+
+
+def test_the_first_tensor_of_24_bytes_brings_a_context_with_it():
+    assert smi()[1].count(" 0MiB / 16384MiB") == 2
+    X = torch.ones(2, 3, device="cuda")
+    text = smi()[1]
+    assert X.nbytes == 24 and CONTEXT + 2 == 925 - 6  # what was seen on a real card
+    assert f" {CONTEXT + 2}MiB / 16384MiB" in text and text.count(" 0MiB / 16384MiB") == 1
+    assert f"{os.getpid()}      {CONTEXT + 2}MiB" in text
+
+
+def test_the_context_stays_when_the_last_tensor_is_gone_and_no_tensor_pays_for_it():
+    block = torch.zeros(64, 2**18, device="cuda")
+    assert torch.cuda.memory_reserved() == 64 * MIB
+    del block
+    torch.cuda.empty_cache()
+    assert used() == [CONTEXT, 0] and torch.cuda.memory_reserved() == 0
+    assert torch.cuda.mem_get_info()[0] == torch.cuda.mem_get_info()[1]
 
 
 def test_cards_are_listed():
@@ -50,21 +70,21 @@ def test_cards_are_listed():
     )
 
 
-def test_memory_in_use_is_what_is_reserved_at_that_moment():
+def test_memory_in_use_is_the_context_and_what_is_reserved_at_that_moment():
     assert used() == [0, 0]
     block = torch.zeros(64, 2**18, device="cuda:1")
-    assert used() == [0, 64]
+    assert used() == [0, CONTEXT + 64]
     del block
-    assert used() == [0, 64]  # the cache keeps it
+    assert used() == [0, CONTEXT + 64]  # the cache keeps it
     torch.cuda.empty_cache()
-    assert used() == [0, 0]
+    assert used() == [0, CONTEXT]
 
 
 def test_many_changes_in_a_row_are_all_seen():
     blocks = []
     for count in range(1, 6):
         blocks.append(torch.empty(20 * MIB, dtype=torch.uint8, device="cuda"))
-        assert used() == [20 * count, 0]
+        assert used() == [CONTEXT + 20 * count, 0]
 
 
 def test_queries_print_as_nvidias():
@@ -72,7 +92,7 @@ def test_queries_print_as_nvidias():
     assert smi("--query-gpu=index,name,memory.total,memory.used,memory.free", "--format=csv") == (
         0,
         "index, name, memory.total [MiB], memory.used [MiB], memory.free [MiB]\n"
-        "0, Simulated GPU (T4), 16384 MiB, 64 MiB, 16320 MiB\n"
+        f"0, Simulated GPU (T4), 16384 MiB, {CONTEXT + 64} MiB, {16320 - CONTEXT} MiB\n"
         "1, Simulated GPU (T4), 16384 MiB, 0 MiB, 16384 MiB\n",
     )
     assert smi(
@@ -80,7 +100,7 @@ def test_queries_print_as_nvidias():
     ) == (0, f"{identity(0)}, 0.0.0, [N/A], 2\n{identity(1)}, 0.0.0, [N/A], 2\n")
     assert smi("--query-compute-apps=pid,used_memory", "--format=csv") == (
         0,
-        f"pid, used_memory [MiB]\n{os.getpid()}, 64 MiB\n",
+        f"pid, used_memory [MiB]\n{os.getpid()}, {CONTEXT + 64} MiB\n",
     )
     del block
 
@@ -90,7 +110,7 @@ def test_cards_are_chosen_by_index_or_identity(option):
     block = torch.zeros(64, 2**18, device="cuda:1")
     for name in ("1", identity(1)):
         code, text = smi(*option.format(name).split(), QUERY, BARE)
-        assert (code, text) == (0, "64\n")
+        assert (code, text) == (0, f"{CONTEXT + 64}\n")
     del block
     assert smi("-i", "1,0", "--query-gpu=index", BARE) == (0, "1\n0\n")
 
@@ -117,14 +137,14 @@ def test_other_ways_of_starting_programs_see_the_figures(tmp_path):
     out = tmp_path / "out"
     command = f"nvidia-smi {QUERY} {BARE} --id=0 > '{out}'"
     assert os.system(command) == 0
-    assert out.read_text() == "128\n"
+    assert out.read_text() == f"{CONTEXT + 128}\n"
     if hasattr(os, "fork"):
         third = torch.zeros(64, 2**18, device="cuda")
         child = os.fork()
         if child == 0:
             os.execvp("sh", ["sh", "-c", command])
         os.waitpid(child, 0)
-        assert out.read_text() == "192\n"
+        assert out.read_text() == f"{CONTEXT + 192}\n"
         del third
     assert subprocess.check_output(["nvidia-smi", QUERY, BARE, "--id=0"]).strip().isdigit()
     del block, more
@@ -153,14 +173,17 @@ def test_memory_of_processes_is_added_up(tmp_path):
     )
     while (line := child.stdout.readline()) and line != "ready\n":
         pass
-    assert used() == [0, 96]
+    assert used() == [0, 2 * CONTEXT + 96]
     apps = smi("--query-compute-apps=pid,gpu_uuid,used_memory", BARE)[1].splitlines()
     assert sorted(apps) == sorted(
-        [f"{os.getpid()}, {identity(1)}, 64", f"{child.pid}, {identity(1)}, 32"]
+        [
+            f"{os.getpid()}, {identity(1)}, {CONTEXT + 64}",
+            f"{child.pid}, {identity(1)}, {CONTEXT + 32}",
+        ]
     )
     child.communicate("\n", timeout=60)
     assert child.returncode == 0
-    assert used() == [0, 64]
+    assert used() == [0, CONTEXT + 64]
     del block
 
 

@@ -17,8 +17,11 @@ from helpers import (
 
 from tools.source.book import Book
 from tools.source.chapters import Chapter
-from tools.source.questions import ASKS, QUESTION_RULES, VERDICTS
+from tools.source.exercises import EXERCISE_RULES
+from tools.source.predictions import PREDICTION_RULES
+from tools.source.questions import ASKS, COMPUTE, FIND, ORDER, QUESTION_RULES, VERDICTS
 from tools.source.rules import (
+    ATTEMPT,
     RULES,
     broken_rules,
     dead_links,
@@ -38,10 +41,16 @@ def choice(answer, verdict, text=LONG, kind=None, attributes=""):
     )
 
 
-def question(*changed, asked="What is it?", id="check-it"):
+def question(*changed, asked="What is it?", id="check-it", opening=ASKS):
     """A sound question, its choices replaced by those given."""
     sound = [choice("A", "No."), choice("B", "Right."), choice("C", "No.")]
-    return prose(id, "\n\n".join([ASKS + asked, *changed, *sound[len(changed) :]]))
+    return prose(id, "\n\n".join([opening + asked, *changed, *sound[len(changed) :]]))
+
+
+def of_kind(opening, *answers, program=""):
+    """A question of another kind: the second answer is right."""
+    changed = [choice(each, "Right." if i == 1 else "No.") for i, each in enumerate(answers)]
+    return question(*[program] * bool(program), *changed, opening=opening)
 
 
 QUESTION = question()
@@ -51,6 +60,77 @@ SUMMARY = prose("summary", "## Summary")
 
 def altered(old, new):
     return prose("check-it", QUESTION.source.replace(old, new))
+
+
+PROGRAM = "```python\nX = 1\nY = X  # the same\nZ = Y\n```"
+KINDS = [
+    of_kind(COMPUTE, "4 MB", "8 MB", "12 MB"),
+    of_kind(ORDER, "copy, then wait, then read", "wait, copy, read", "read, wait, copy"),
+    of_kind(FIND, "X = 1", "Y = X", "line 3", program=PROGRAM),
+]
+
+ASKED = prose("predict-it", "**Predict.** Where is `X`?\n\n- on the CPU\n- on the GPU")
+ANSWER = code("answer-it", "X.device", ["predicted"])
+ASSERTED = code("held", "assert X.device.type == 'cpu'")
+
+
+def predicted(source, tags=("predicted",)):
+    """A prediction, and the cell that answers it: the last."""
+    return ASKED, code("answer-it", source, tags)
+
+
+def asked(text, id="predict-it"):
+    return prose(id, text)
+
+
+def fold(kind, summary, text):
+    return f'<details class="{kind}">\n<summary>{summary}</summary>\n\n{text}\n\n</details>'
+
+
+def block(source, reason="A sentence that says why it is so."):
+    return f"```python\n{source}\n```\n\n{reason}"
+
+
+STARTER = "double = ...  # your function"
+HOLDS = """\
+if double is not ...:
+    assert double(3) == 6
+'Exercise 1: ' + ('no answer yet' if double is ... else 'it holds')"""
+HINTS = fold("hint", "Hint 1", "A step."), fold("hint", "Hint 2", "One more.")
+SOLUTION = fold("solution", "A solution", block("def double(x):\n    return 2 * x"))
+WRONG = fold("wrong", "A wrong answer", block("double = lambda x: x"))
+ASKED_WELL = "**1. Twice.** *Recall.* Write `double(x)`.\n\n*It holds when* `double(3) == 6`."
+
+
+def exercise(
+    number=1, asked=ASKED_WELL, hints=HINTS, starter=STARTER, holds=HOLDS, solved=(SOLUTION, WRONG)
+):
+    """The cells of an exercise, sound until something is changed."""
+    return [
+        prose(f"exercise-{number}", "\n\n".join([asked, *hints])),
+        code(f"answer-{number}", starter),
+        code(f"holds-{number}", holds),
+        prose(f"solution-{number}", "\n\n".join(solved)),
+    ]
+
+
+def solved(old, new):
+    """An exercise with a change in its solution, or in its wrong answer."""
+    return exercise(solved=[each.replace(old, new) for each in (SOLUTION, WRONG)])
+
+
+OPEN_HINT = HINTS[1].replace('class="hint"', 'class="hint" open')
+RAW_HINT = HINTS[1].replace("</summary>\n\n", "</summary>\n")
+HOLDS_WHEN = "*It holds when* it holds."
+
+
+def numbered(number, level="Recall"):
+    """A sound exercise of another number and level."""
+    cells = exercise(number)
+    for cell in cells:
+        cell.source = cell.source.replace("**1.", f"**{number}.").replace("Recall", level)
+        cell.source = cell.source.replace("Exercise 1", f"Exercise {number}")
+    return cells
 
 
 # Each rule, what it says, and the cells that break it; the line names the last of them.
@@ -83,12 +163,72 @@ BREAKS = [
     ("plain_html", "name", question(choice("A", "No.", attributes=' name="one"'))),
     ("plain_html", "Markdown where only HTML", question(choice("`A`", "No."))),
     ("plain_html", "Markdown where only HTML", altered("</summary>\n\n", "</summary>\n")),
+    ("kinds", "is no number", of_kind(COMPUTE, "4", "8", "more")),
+    ("kinds", "not the same steps", of_kind(ORDER, "copy, wait", "wait, copy", "wait, read")),
+    ("kinds", "no line of its program", of_kind(FIND, "X = 1", "Y", "Z = Y", program=PROGRAM)),
+    ("kinds", "no line of its program", of_kind(FIND, "X = 1", "line 4", "Z = Y", program=PROGRAM)),
+    ("lengths", "is the longest", question(choice("A", "No."), choice("By far", "Right."))),
     ("spread", "after the summary", SUMMARY, QUESTION),
+    ("attempts", "another 'attempt'", code("attempt", "def attempt(function):\n    function()")),
+    ("attempts", "another 'attempt'", code("try", ATTEMPT)),
+    ("asked_alone", "called predict-", asked("What is it?")),
+    ("asked_alone", "called predict-", asked("**Predict.** Where?", "where")),
+    ("asked_alone", "cell predict-... of its own", asked("So.\n\n**Predict.** Where?", "text")),
+    ("asked_alone", "cell predict-... of its own", asked("**Predict.** A? **Predict.** B?")),
+    ("can_be_wrong", "question mark", asked("**Predict.** Think of the device.")),
+    ("can_be_wrong", "one paragraph", asked("**Predict.** Where?\n\nIt is on the CPU.")),
+    ("can_be_wrong", "one paragraph", asked("**Predict.** Where?\n\n1. here\n2. there")),
+    ("can_be_wrong", "1 choices", asked("**Predict.** Where?\n\n- here")),
+    ("can_be_wrong", "5 choices", asked("**Predict.** Where?\n\n- a\n- b\n- c\n- d\n- e")),
+    ("can_be_wrong", "equal choices", asked("**Predict.** Where?\n\n- here\n- here")),
+    ("can_be_wrong", "several lines", asked("**Predict.** Where?\n\n- here\n  or so\n- there")),
+    ("can_be_wrong", "none is marked", asked("**Predict.** Where?\n\n- **here**\n- there")),
+    ("answered_next", "does not answer it", ASKED),
+    ("answered_next", "does not answer it", ANSWER, ASSERTED, ASKED),
+    ("answered_next", "no prediction above", code("a", "X.device", ["predicted"])),
+    ("answered_next", "no prediction above", ASKED, prose("b", "So."), ANSWER),
+    ("answered_next", "asserts what was", *predicted("assert X.is_cpu\nX.device")),
+    ("answered_next", "a comment may give", *predicted("X.device  # cpu")),
+    ("answered_next", "shows nothing", *predicted("place = X.device")),
+    ("answered_next", "shows True or False", *predicted("X.device.type == 'cpu'")),
+    ("answered_next", "shows True or False", *predicted("not X.is_cuda")),
+    ("asserted_after", "asserts nothing of it", ASKED, ANSWER),
+    ("counted", "there is no cell exercise-1", *exercise()[1:]),
+    ("counted", "give it a cell exercise-2", prose("more", "**2. Two.** *Apply.* Write it.")),
+    ("asked_whole", "begins with", exercise(asked=ASKED_WELL.replace("Recall", "Easy"))[0]),
+    ("asked_whole", "begins with", exercise(asked=ASKED_WELL.replace("1.", "2."))[0]),
+    ("asked_whole", "does not say once", exercise(asked=ASKED_WELL.replace("holds when", ""))[0]),
+    ("asked_whole", "does not say once", exercise(hints=[fold("hint", "Hint 1", HOLDS_WHEN)])[0]),
+    ("asked_whole", "1 hints of 1 folds", exercise(hints=HINTS[:1])[0]),
+    ("asked_whole", "2 hints of 3 folds", exercise(hints=[*HINTS, SOLUTION])[0]),
+    ("asked_whole", "call it 'Hint 1'", exercise(hints=HINTS[::-1])[0]),
+    ("asked_whole", "drop {'open'}", exercise(hints=[HINTS[0], OPEN_HINT])[0]),
+    ("asked_whole", "leave a blank line", exercise(hints=[HINTS[0], RAW_HINT])[0]),
+    ("in_order", "in a row", exercise()[0]),
+    ("in_order", "in a row", *[exercise()[i] for i in (1, 2, 3, 0)]),
+    ("in_order", "make it a code cell", exercise()[0], prose("answer-1", "Here.")),
+    ("blank", "no blank answer", *exercise(starter="double = None")[:2]),
+    ("blank", "no blank answer", *exercise(starter="import torch\ndouble = ...")[:2]),
+    ("blank", "checks no answer", *exercise(holds="assert double(3) == 6")[:3]),
+    ("blank", "checks no answer", *exercise(holds=HOLDS.replace("assert ", ""))[:3]),
+    ("blank", "asserts without an answer", *exercise(holds=f"assert True\n{HOLDS}")[:3]),
+    ("blank", "does not end in", *exercise(holds=HOLDS.replace("Exercise 1", "It"))[:3]),
+    ("solved", "<details", *exercise(solved=[SOLUTION])),
+    ("solved", "<details", *exercise(solved=[WRONG, SOLUTION])),
+    ("solved", "call it 'A solution'", *solved("A solution", "Solved")),
+    ("solved", "0 blocks", *solved("```python", "```")),
+    ("solved", "2 blocks", *solved("A sentence", "```python\nx = 1\n```\n\nA sentence")),
+    ("solved", "characters, 76 at most", *solved("2 * x", f"2 * x  # {'x' * 80}")),
+    ("solved", "is no Python", *solved("2 * x", "2 x")),
+    ("solved", "gives 'double' no value", *solved("double =", "twice =")),
+    ("solved", "does not say why", *solved("A sentence that says why it is so.", "So.")),
 ]
-EXERCISE = "## Summary\n\n## Exercises\n\n**1. Recall.** Write it."
 BREAKS_OF_CHAPTERS = [  # here the line names no cell
     ("ending", "end with Summary and Exercises", prose("a", "## Summary\n\n## More")),
-    ("ending", "does not say once '*It holds when* ...'", prose("a", EXERCISE)),
+    ("kinds", "begin one with", *[QUESTION] * 4),
+    ("counted", "numbered [1, 3]", *numbered(1), *numbered(3)),
+    ("counted", "1 exercises, at least 4", *exercise()),
+    ("counted", "no exercise says *Apply.* or *Invent.*", *exercise()),
     ("spread", "3 questions, at least 4", *[QUESTION] * 3, SUMMARY),
     ("spread", "choice 2 is right in 4 of 4", *[QUESTION] * 4, SUMMARY),
 ]
@@ -157,8 +297,46 @@ def test_a_tag_of_times_that_is_missing_is_one_line_of_make_rules(small_book):
 
 
 def test_sound_questions_with_the_right_choice_in_changing_places_break_no_rule():
-    sound = chapter(QUESTION, TURNED, QUESTION, TURNED, SUMMARY)
+    sound = chapter(QUESTION, TURNED, QUESTION, TURNED, KINDS[0], TURNED, SUMMARY)
     assert [line for rule in QUESTION_RULES for line in rule(sound)] == []
+
+
+def test_questions_of_other_kinds_break_no_rule():
+    plain = question(choice("A", "Right."), choice("B", "No."), asked="So?\n\n" + PROGRAM)
+    sound = chapter(*KINDS, *[plain] * 3, SUMMARY)
+    assert [line for rule in QUESTION_RULES for _, line in rule(sound)] == []
+
+
+def test_sound_predictions_break_no_rule():
+    alone = asked("**Predict.** How many bytes?", "predict-bytes")
+    sound = chapter(
+        *(ASKED, ANSWER, prose("so", "It was made there."), ASSERTED),
+        *(alone, code("shown", "X = 1\nX is Y", ["predicted"]), code("b", "assert X\nX")),
+    )
+    assert [line for rule in PREDICTION_RULES for _, line in rule(sound)] == []
+
+
+def test_an_assert_that_comes_too_late_is_noticed():
+    (asserted_after,) = (rule for rule in PREDICTION_RULES if rule.__name__ == "asserted_after")
+    late = [
+        [prose("so", "So."), prose("and", "And so."), ASSERTED],
+        [code("more", "X"), ASSERTED],
+    ]
+    for cells in late:
+        ((cell, _),) = asserted_after(chapter(ASKED, ANSWER, *cells))
+        assert cell.id == ANSWER.id
+
+
+def test_sound_exercises_break_no_rule():
+    levels = enumerate(["Recall", "Apply", "Invent", "Apply"], start=1)
+    cells = [cell for number, level in levels for cell in numbered(number, level)]
+    more = code("holds-4-more", cells[-2].source)
+    sound = chapter(*cells[:-1], more, cells[-1])
+    assert [line for rule in EXERCISE_RULES for _, line in rule(sound)] == []
+
+
+def test_the_one_attempt_is_no_other():
+    assert list(BY_NAME["attempts"](chapter(code("attempt", ATTEMPT)))) == []
 
 
 def test_loud_marks_are_found_and_quiet_ones_pass():

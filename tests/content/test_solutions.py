@@ -1,167 +1,38 @@
-"""Folded solutions: each is run after its chapter and meets what its exercise says must hold."""
+"""Exercises: after its chapter, each is checked without an answer, with a wrong one, and solved.
 
-import re
+What is answered, and what must hold then, is in the chapter itself, where readers find it.
+"""
 
 import pytest
 from bs4 import BeautifulSoup
-from helpers import CHAPTERS, ROOT, code, notebook, read
-from markdown_it import MarkdownIt
+from helpers import CHAPTERS, ROOT, code, notebook, prose, read
 from nbclient import NotebookClient
 
-from tools.source.chapters import SETUP
+from tools.source.chapters import SETUP, Chapter
+from tools.source.exercises import EXERCISE_RULES, HELD, NO_ANSWER, exercises
 from tools.source.notebooks import code_cells, tags
-
-# What "It holds when" says of each exercise with a solution, as code.
-CHECKS = {
-    ("computing-devices", 1): """
-devices = ['cpu', 'cuda', torch.device('cuda:1'), 'mps']
-assert [device_kind(each) for each in devices] == ['host', 'card', 'card', 'card']
-""",
-    ("computing-devices", 2): """
-def dealt(n):
-    devices = try_all_gpus()
-    return [share(n)[device] == list(range(i, n, len(devices)))
-            for i, device in enumerate(devices)]
-
-assert all(dealt(7))
-assert num_gpus() > 0 or share(3) == {cpu(): [0, 1, 2]}
-own, try_all_gpus = try_all_gpus, lambda: [gpu(0), gpu(1)]
-two = dealt(7)
-try_all_gpus = own
-assert two == [True, True]
-""",
-    ("tensors-on-gpus", 1): """
-assert devices_of(X) == {X.device}
-assert devices_of(X, M) == {X.device, M.device}
-assert devices_of() == set()
-""",
-    ("tensors-on-gpus", 2): """
-assert torch.equal(add(X, X), X + X)
-try:
-    add(X, M)
-except ValueError as error:
-    assert str(X.device) in str(error) and 'meta' in str(error)
-else:
-    raise AssertionError('no error')
-""",
-    ("copying-between-devices", 1): """
-Z = torch.ones(2, 3, device=device0)
-assert len(new) == 5
-odd = [line for line in new if (eval(line) is not Z) != new[line]]
-assert odd == (['Z.cpu()'] if device0.type == 'cpu' else [])
-""",
-    ("copying-between-devices", 2): """
-places = device0, device1, torch.device('cpu')
-for home, device in [(home, device) for home in places for device in places]:
-    tensor = torch.arange(6.0, device=home)
-    result = scaled(tensor, device)
-    assert tensor.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    assert torch.equal(result.cpu(), 2 * tensor.cpu()) and result.device == device
-""",
-    ("neural-networks-on-gpus", 1): """
-small = nn.Linear(2, 1)
-small.register_buffer('known', torch.ones(1))
-small.plain = torch.ones(1)
-optimizer = torch.optim.Adam(small.parameters())
-small(torch.ones(1, 2)).sum().backward()
-optimizer.step()
-average = optimizer.state[small.weight]['exp_avg']
-small.to('meta')
-found = {'parameter': small.weight, 'buffer': small.known, 'plain': small.plain,
-         'gradient': small.weight.grad, 'optimizer': average}
-assert moves == {name: tensor.is_meta for name, tensor in found.items()}
-""",
-    ("neural-networks-on-gpus", 2): """
-parameter, numbers = net[0].bias, read(net, '0.bias')
-assert numbers == parameter.tolist()
-write(net, '0.bias', numbers)
-assert read(net, '0.bias') == numbers
-write(net, '0.bias', [float(i) for i in range(8)])
-assert read(net, '0.bias') == [float(i) for i in range(8)]
-assert net[0].bias is parameter and parameter.device == device
-for wrong in [1.0], [1.0] * 9, [[1.0] * 8]:
-    try:
-        write(net, '0.bias', wrong)
-    except Exception:
-        pass
-    else:
-        raise AssertionError(wrong)
-    assert read(net, '0.bias') == [float(i) for i in range(8)]
-""",
-    ("what-costs-time", 1): """
-X = torch.ones(4, device=device0)
-mode = torch.cuda.set_sync_debug_mode
-assert len(waits) == 6
-for line in waits if on_gpu else []:
-    mode('error')
-    raised = isinstance(attempt(lambda: eval(line)), str)
-    mode('default')
-    assert raised == waits[line], line
-assert [line for line in waits if waits[line]] == ['X.norm().item()', 'X[X > 0]', 'X.tolist()']
-""",
-    ("what-costs-time", 2): """
-sheet = dict(zip(columns, sheets['T4']))
-assert bound(1000, 12_000, 1, sheet) == 'asking'
-assert bound(1e8, 12e8, 1, sheet) == 'memory'
-assert bound(2 * 4096**3, 12 * 4096**2, 1, sheet) == 'arithmetic'
-assert bound(2e9, 1.2e8, 1000, sheet) == 'asking'
-""",
-}
-# Answers that a reader might give, which the checks must refuse.
-WRONG = {
-    ("computing-devices", 1): "device_kind = lambda x: 'card' if 'cuda' in str(x) else 'host'",
-    ("computing-devices", 2): "share = lambda n: {each: list(range(n)) for each in try_all_gpus()}",
-    ("tensors-on-gpus", 1): "devices_of = lambda *tensors: {str(t.device) for t in tensors}",
-    ("tensors-on-gpus", 2): "add = lambda a, b: a + b",
-    ("copying-between-devices", 1): "new = {'Z.to(Z.device)': True, "
-    "'Z.to(Z.device, copy=True)': True, 'Z.cpu()': True, 'Z.clone()': True, "
-    "'Z.to(torch.float64)': True}",
-    ("copying-between-devices", 2): "pass",  # the chapter's own, which the exercise corrects
-    ("neural-networks-on-gpus", 1): "moves = dict.fromkeys("
-    "['parameter', 'buffer', 'plain', 'gradient', 'optimizer'], True)",
-    ("neural-networks-on-gpus", 2): """
-read = lambda net, name: net.get_parameter(name).tolist()
-def write(net, name, numbers):
-    net.get_parameter(name).data.copy_(torch.tensor(numbers))
-""",
-    ("what-costs-time", 1): "waits = {'X.norm()': False, 'X.norm().item()': True, "
-    "'X.numel()': False, 'X[X > 0]': False, 'X.clamp(min=0)': False, 'X.tolist()': True}",
-    ("what-costs-time", 2): """
-def bound(flops, nbytes, operations, sheet):
-    moving, computing = nbytes / (sheet['memory'] * 1e9), flops / (sheet['float32'] * 1e12)
-    return 'memory' if moving > computing else 'arithmetic'
-""",
-}
 
 
 def chapter_named(name):
-    return read(ROOT / "notebooks" / f"{name}.ipynb")
+    return Chapter(name, read(ROOT / "notebooks" / f"{name}.ipynb"))
 
 
-def solutions(chapter):
-    """The code of every solution of a chapter, by the number of its exercise."""
-    found = {}
-    for one in chapter.cells:
-        if match := re.fullmatch(r"solution-(\d+)", one.id):
-            page = BeautifulSoup(MarkdownIt("commonmark").render(one.source), "html.parser")
-            [block] = page.select("details.solution > pre > code.language-python")
-            found[int(match[1])] = block.get_text()
-    return found
+def stages(exercise):
+    """Each stage of an exercise: its name, the code of the answer, what the check then shows."""
+    number = exercise.number
+    yield "blank", exercise.cell("answer").source, repr(NO_ANSWER.format(number))
+    yield "wrong", exercise.code("wrong")[0], None
+    yield "solved", exercise.code("solution")[0], repr(HELD.format(number))
 
 
-@pytest.fixture(params=CHAPTERS)
-def name(request):
-    return request.param
-
-
-def execute(name, runner, folder):
-    """The code of a chapter on a runner, then each exercise: wrong, checked; solved, checked."""
-    chapter = chapter_named(name)
-    cells = [each for each in code_cells(chapter) if SETUP not in tags(each)]
-    for number, solution in solutions(chapter).items():
-        check = CHECKS[name, number]
-        cells += [code(f"wrong-{number}", WRONG[name, number]), code(f"refused-{number}", check)]
-        cells += [code(f"right-{number}", solution), code(f"holds-{number}", check)]
+def execute(chapter, runner, folder):
+    """The cells of a chapter, then every stage of its exercises, executed on a runner."""
+    cells = [each for each in code_cells(chapter.notebook) if SETUP not in tags(each)]
+    for each in exercises(chapter):
+        for stage, answer, _ in stages(each):
+            cells.append(code(f"{stage}-{each.number}", answer))
+            for place, check in enumerate(each.checks):
+                cells.append(code(f"{stage}-{each.number}-check-{place}", check.source))
     client = NotebookClient(
         notebook(*cells),
         kernel_name=runner,
@@ -169,37 +40,147 @@ def execute(name, runner, folder):
         shutdown_kernel="immediate",  # else it waits five seconds for each kernel
         resources={"metadata": {"path": str(folder)}},
     )
-    return client.execute()
+    return {each.id: each.outputs for each in client.execute().cells}
 
 
-def test_first_exercises_have_a_solution_that_is_checked(name):
-    chapter = chapter_named(name)
-    checked = [number for named, number in CHECKS if named == name]
-    assert sorted(solutions(chapter)) == checked == [1, 2]
-    ids = [each.id for each in chapter.cells]
-    for number in solutions(chapter):
-        asked = chapter.cells[ids.index(f"solution-{number}") - 1].source
-        assert re.findall(r"^\*\*(\d+)\. ", asked, re.M)[-1] == str(number)  # right above
+def faults(chapter, runner, folder):
+    """What is wrong with the exercises of a chapter on a runner, a line each."""
+    printed = execute(chapter, runner, folder)
+    raised = {
+        id: f"{output.ename}: {output.evalue}"
+        for id, outputs in printed.items()
+        for output in outputs
+        if output.output_type == "error"
+    }
+    found = {id for each in exercises(chapter) for id in ids_of(each)}
+    lines = [f"{id}: {raised[id]}" for id in raised if id not in found]  # of the chapter itself
+    for each in exercises(chapter):
+        for stage, _, shown in stages(each):
+            answer = f"{stage}-{each.number}"
+            checks = [f"{answer}-check-{place}" for place in range(len(each.checks))]
+            refused = [raised[id] for id in checks if id in raised]
+            if answer in raised:
+                lines.append(f"{answer}: the answer itself raises {raised[answer]}")
+            elif shown is None:
+                if not refused:
+                    lines.append(f"{answer}: the check does not refuse it")
+            elif refused:
+                lines.append(f"{answer}: the check refuses it: {refused[0]}")
+            elif last_value(printed[checks[-1]]) != shown:
+                lines.append(f"{answer}: the check ends in {last_value(printed[checks[-1]])}")
+    return lines
+
+
+def ids_of(exercise):
+    """The ids of the cells that the stages of an exercise add."""
+    for stage, *_ in stages(exercise):
+        yield f"{stage}-{exercise.number}"
+        for place in range(len(exercise.checks)):
+            yield f"{stage}-{exercise.number}-check-{place}"
+
+
+def last_value(outputs):
+    """The value that a cell shows."""
+    values = [each.data["text/plain"] for each in outputs if each.output_type == "execute_result"]
+    return values[-1] if values else None
+
+
+@pytest.fixture(params=CHAPTERS)
+def name(request):
+    return request.param
 
 
 @pytest.mark.parametrize("runner", ["cpu", "simulated"])
-def test_solutions_hold_after_the_chapter_and_wrong_answers_are_refused(
+def test_each_exercise_takes_its_solution_and_refuses_its_wrong_answer(
     name, runner, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("JUPYTER_PATH", str(ROOT))
-    executed = execute(name, runner, tmp_path)
-    errors = {
-        each.id: f"{output.ename}: {output.evalue}"
-        for each in executed.cells
-        for output in each.outputs
-        if output.output_type == "error"
-    }
-    assert errors.keys() == {"refused-1", "refused-2"}, errors
+    chapter = chapter_named(name)
+    broken = [line for rule in EXERCISE_RULES for _, line in rule(chapter)]
+    assert broken == [], "\n".join(broken)  # else there is not enough to run
+    found = faults(chapter, runner, tmp_path)
+    assert found == [], "\n".join(found)
 
 
-def test_solutions_fit_the_page_and_are_folded_code_on_it(site, name):
+def folded_code(name):
+    """The code of the solution and of the wrong answer of each exercise, in order."""
+    for each in exercises(chapter_named(name)):
+        yield from each.code("solution") + each.code("wrong")
+
+
+def test_solutions_and_wrong_answers_are_folded_code_on_the_page(site, name):
     page = (site / "notebooks" / f"{name}.html").read_text(encoding="utf-8")
-    blocks = BeautifulSoup(page, "html.parser").select("details.solution:not([open]) pre")
-    texts = [block.get_text() for block in blocks]
-    assert texts == list(solutions(chapter_named(name)).values())
-    assert [line for text in texts for line in text.splitlines() if len(line) > 76] == []
+    soup = BeautifulSoup(page, "html.parser")
+    folds = "details.solution:not([open]) pre, details.wrong:not(.choice, [open]) pre"
+    assert [block.get_text() for block in soup.select(folds)] == list(folded_code(name))
+    assert soup.select("details.solution") != []
+
+
+# A chapter of one exercise, sound until something in it is changed.
+
+
+def fold(kind, summary, text):
+    return f'<details class="{kind}">\n<summary>{summary}</summary>\n\n{text}\n\n</details>'
+
+
+def block(source):
+    return f"```python\n{source}\n```\n\nA reason of one sentence that says why."
+
+
+CHECK = """\
+if double is not ...:
+    assert double(3) == 6
+'Exercise 1: ' + ('no answer yet' if double is ... else 'it holds')"""
+SOLUTION, WRONG = "def double(x):\n    return 2 * x", "double = lambda x: x"
+
+
+def small(start="x = 3", answer="double = ...", check=CHECK, solution=SOLUTION, wrong=WRONG):
+    folds = [
+        fold("solution", "A solution", block(solution)),
+        fold("wrong", "A wrong answer", block(wrong)),
+    ]
+    return Chapter(
+        "small",
+        notebook(
+            code("setup", "raise SystemExit", tags=["setup"]),
+            code("start", start),
+            prose("exercise-1", "**1. Double.** *Recall.* Write it."),
+            code("answer-1", answer),
+            code("holds-1", check),
+            prose("solution-1", "\n\n".join(folds)),
+        ),
+    )
+
+
+FAULTS = {
+    "start: NameError": {"start": "nothing"},
+    "blank-1: the check refuses it": {"check": "assert double(3) == 6"},
+    "blank-1: the check ends in 'Exercise 1: it holds'": {"answer": "double = lambda x: 2 * x"},
+    "wrong-1: the check does not refuse it": {"wrong": "double = lambda x: x + 3"},
+    "wrong-1: the answer itself raises": {"wrong": "double = nothing"},
+    "solved-1: the check refuses it: AssertionError": {"solution": WRONG},
+    "solved-1: the check ends in None": {"check": CHECK + ";"},
+}
+
+
+@pytest.fixture
+def on_cpu(tmp_path, monkeypatch):
+    """The faults of a chapter on `cpu`."""
+    monkeypatch.setenv("JUPYTER_PATH", str(ROOT))
+    return lambda chapter: faults(chapter, "cpu", tmp_path)
+
+
+def test_a_sound_exercise_has_no_fault(on_cpu):
+    assert on_cpu(small()) == []
+
+
+def test_the_exercises_of_a_new_chapter_work(on_cpu):
+    template = Chapter("new", read(ROOT / "tools" / "source" / "template.ipynb"))
+    assert len(exercises(template)) == 4
+    assert on_cpu(template) == []
+
+
+@pytest.mark.parametrize("line", FAULTS)
+def test_an_exercise_that_does_not_work_is_noticed(on_cpu, line):
+    found = on_cpu(small(**FAULTS[line]))
+    assert any(each.startswith(line) for each in found), found

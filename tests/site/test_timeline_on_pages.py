@@ -13,6 +13,7 @@ from test_accessibility import font_faults, looks, overflows, shift_faults, unma
 
 from cudasim.clock.clock import Span
 from cudasim.clock.timeline import Timeline
+from tools.page.timeline import ROW
 
 PAGE = "notebooks/first.html"
 STEPS = 30
@@ -115,7 +116,7 @@ def test_a_timeline_zooms_pans_and_says_what_a_bar_is(browser, timelines, runner
         assert width(figure) == whole
         view.scroll_into_view_if_needed()
         box = view.bounding_box()
-        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 34 + 17)
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 1.5 * ROW)
         assert "mm (cuda:0 stream 0): begins at ≈ 1.509 ms" in said(figure)
         page.keyboard.down("Control")
         page.mouse.wheel(0, -400)
@@ -127,7 +128,7 @@ def test_a_timeline_zooms_pans_and_says_what_a_bar_is(browser, timelines, runner
         middle = view.evaluate("view => (view.scrollLeft + view.clientWidth / 2) / 4")
         assert middle == pytest.approx(whole / 2, abs=3)  # what is under the mouse stays there
         page.mouse.down()
-        page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 34 + 17, steps=4)
+        page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 1.5 * ROW, steps=4)
         page.mouse.up()
         assert view.evaluate("view => (view.scrollLeft + view.clientWidth / 2) / 4") > middle + 9
         assert (page.url, faults) == (place, [])
@@ -171,10 +172,11 @@ def colours(page):
             ground = ground.parentElement;
           const back = paint(ground, "backgroundColor");
           return [...figure.querySelectorAll(".timeline-view rect")].map(bar => [
-            contrast(paint(bar, "fill"), back), bar.getAttribute("class")
+            contrast(paint(bar, bar.matches(".wait") ? "stroke" : "fill"), back),
+            bar.getAttribute("class")
           ]).concat([...figure.querySelectorAll("rect + svg text")].map(text => [
             contrast(paint(text, "fill"), paint(text.parentNode.previousElementSibling, "fill")),
-            "a name",
+            `a name ${text.parentNode.getAttribute("class")}`,
           ]));
         }"""
     )
@@ -184,8 +186,22 @@ def colours(page):
 def test_bars_and_the_names_in_them_are_seen(browser, timelines, scheme):
     with opened(browser, timelines, PAGE, color_scheme=scheme) as (page, _):
         found = colours(page)
-    assert {what.split()[0] for _, what in found} >= {"operation", "wait", "kernel", "copy", "a"}
-    assert [each for each in found if each[0] < (4.5 if each[1] == "a name" else 3)] == []
+    kinds = {tuple(what.split()[:2]) for _, what in found}
+    assert kinds >= {("operation", "host"), ("kernel", "gpu0"), ("kernel", "gpu1")}
+    assert kinds >= {("wait", "wait"), ("copy", "copy"), ("a", "name")}
+    assert [each for each in found if each[0] < (4.5 if "a name" in each[1] else 3)] == []
+
+
+def test_a_wait_is_hatched_by_a_pattern_of_its_own(browser, timelines):
+    """Colour is never alone. Ids are those of one figure, as two tabs have two."""
+    with opened(browser, timelines, PAGE) as (page, _):
+        marks = page.locator("pattern").evaluate_all("all => all.map(each => each.id)")
+        assert len(set(marks)) == len(marks) == page.locator(".timeline").count() == 2
+        for figure, mark in zip(page.locator(".timeline").all(), marks, strict=True):
+            fills = figure.locator("rect.wait").evaluate_all(
+                "all => [...new Set(all.map(each => getComputedStyle(each).fill))]"
+            )
+            assert fills == [f'url("#{mark}")']
 
 
 def test_without_javascript_it_stands_still_over_its_table(browser, timelines):
@@ -241,9 +257,13 @@ def test_a_script_that_is_broken_is_noticed(browser, doctored_timelines, place, 
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("--bar-kernel: #b84a00", "--bar-kernel: #fdd"), ("--bar-text: #fff", "--bar-text: #888")],
+    [
+        ("--colour-gpu1: #d55e00", "--colour-gpu1: #fdd"),
+        ("--on-gpu1: #10141a", "--on-gpu1: #888"),
+        ("--colour-wait: #cc79a7", "--colour-wait: #fdd"),
+    ],
 )
 def test_a_colour_that_is_not_seen_is_noticed(browser, doctored_timelines, old, new):
-    doctor(doctored_timelines, "_static/timeline.css", old, new)
+    doctor(doctored_timelines, "_static/book.css", old, new)
     with pytest.raises(AssertionError):
         test_bars_and_the_names_in_them_are_seen(browser, doctored_timelines, "light")

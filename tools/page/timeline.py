@@ -6,6 +6,7 @@ stands still. A table below it, row for row the bars, is for those who do not se
 reads from there what a bar is.
 """
 
+import hashlib
 import json
 import math
 from html import escape
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 MIME = "application/vnd.cudasim.timeline+json"
-ROW, BAR, THIN, AXIS = 34, 20, 6, 22  # pixels: a lane, a bar of work, one of waiting, the axis
+ROW, BAR, THIN, AXIS = 36, 22, 10, 22  # pixels: a lane, a bar of work, one of waiting, the axis
 IDLE = ("wait", "sleep")
 LETTER, COLUMN = 6.6, 560  # pixels: a letter in a bar, and the usual width of all bars
 UNITS = (("s", 10**9), ("ms", 10**6), ("µs", 10**3), ("ns", 1))  # the first that makes it 1 or more
@@ -45,7 +46,8 @@ def timeline_html(payload: str, alt: str = "") -> str:
     Raises BookError if `payload` is not that of a timeline.
     """
     try:
-        return _figure(json.loads(payload), alt)
+        mark = hashlib.sha256(f"{payload}{alt}".encode()).hexdigest()[:8]
+        return _figure(json.loads(payload), alt, f"wait-{mark}")
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise BookError(
             f"an output of the type {MIME} cannot be drawn ({type(error).__name__}: {error}); "
@@ -53,7 +55,22 @@ def timeline_html(payload: str, alt: str = "") -> str:
         ) from None
 
 
-def _figure(timeline: dict[str, Any], alt: str) -> str:
+def paint(lane: str, kind: str) -> str:
+    """The name of a bar's colour, in `book.css` too: a copy, a wait, or else whose work it is."""
+    if kind in IDLE:
+        return "wait"
+    if kind != "kernel":
+        return "copy" if kind == "copy" else "host"
+    number = lane.partition(" ")[0].partition(":")[2]
+    return f"gpu{int(number) % 2}" if number.isdigit() else "gpu0"
+
+
+def meaning(lane: str, kind: str) -> str:
+    """What a bar's colour means, in words: its kind and, of a kernel, the GPU that it runs on."""
+    return f"kernel on {lane.partition(' ')[0]}" if kind == "kernel" else kind
+
+
+def _figure(timeline: dict[str, Any], alt: str, hatch: str) -> str:
     total = timeline["total"] or 1
     unit, size = next((name, size) for name, size in UNITS if total >= size)
     title = f"Timeline, {escape(timeline['source'])}: ≈ {_number(total / size, 3)} {unit}"
@@ -62,10 +79,10 @@ def _figure(timeline: dict[str, Any], alt: str) -> str:
         [
             f'<figure class="timeline" data-total="{total / size!r}">',
             f"<figcaption>{title}</figcaption>",
-            _key(timeline["kinds"]),
+            _key(timeline),
             '<div class="timeline-rows">',
             _lanes(timeline["lanes"], unit),
-            _view(timeline, total, size, escape(alt) or f"{title}."),
+            _view(timeline, total, size, escape(alt) or f"{title}.", hatch),
             "</div>",
             '<p class="timeline-said" role="status"></p>',
             notes + _table(timeline, unit, size, title),
@@ -74,9 +91,13 @@ def _figure(timeline: dict[str, Any], alt: str) -> str:
     )
 
 
-def _key(kinds: list[str]) -> str:
+def _key(timeline: dict[str, Any]) -> str:
     """What the colours mean, and the buttons, which are seen where the script runs."""
-    items = "".join(f'<li class="{escape(kind)}">{escape(kind)}</li>' for kind in kinds)
+    names = {}
+    for lane, _, _, _, kind, _ in timeline["bars"]:
+        place = timeline["lanes"][lane][0], timeline["kinds"][kind]
+        names[meaning(*place)] = paint(*place)
+    items = "".join(f'<li class="{name}">{escape(word)}</li>' for word, name in names.items())
     buttons = "".join(
         f'<button type="button" data-zoom="{zoom}" aria-label="{name}">{sign}</button>'
         for zoom, name, sign in [
@@ -98,13 +119,15 @@ def _lanes(lanes: list, unit: str) -> str:
     return f'<div class="timeline-lanes">{rows}<div>≈ {unit}</div></div>'
 
 
-def _view(timeline: dict[str, Any], total: int, size: int, alt: str) -> str:
-    """The bars over their axis."""
+def _view(timeline: dict[str, Any], total: int, size: int, alt: str, hatch: str) -> str:
+    """The bars over their axis. `hatch` is the id, unique on a page, of the pattern of waits."""
     lines = len(timeline["lanes"])
     high = ROW * lines + AXIS
     drawn = [
         f'<div class="timeline-view"><svg role="img" height="{high}" width="100%" '
         f'aria-label="{alt} The table below has its numbers.">',
+        f'<pattern id="{hatch}" width="5" height="5" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><path d="M1 0v5"/></pattern>',
         '<g class="timeline-axis">',
     ]
     for tick in _ticks(total / size):
@@ -116,21 +139,23 @@ def _view(timeline: dict[str, Any], total: int, size: int, alt: str) -> str:
         )
     drawn.append("</g>")
     for lane, name, start, duration, kind, count in timeline["bars"]:
-        style = timeline["kinds"][kind]
+        style, name_of_lane = timeline["kinds"][kind], timeline["lanes"][lane][0]
         thick = THIN if style in IDLE else BAR
+        fill = f' fill="url(#{hatch})"' if style in IDLE else ""
+        style = f"{style} {paint(name_of_lane, style)}"
         style += " wide" if duration > WIDE * total else ""
         x, width = 100 * start / total, 100 * duration / total
         top = ROW * lane + (ROW - thick) // 2
         drawn.append(
             f'<rect class="{escape(style)}" x="{x:.6g}%" width="{width:.6g}%" y="{top}" '
-            f'height="{thick}"/>'
+            f'height="{thick}"{fill}/>'
         )
         label = _label(timeline["names"][name], count)
         if thick == BAR and len(label) * LETTER + 8 < width / 100 * COLUMN:
             drawn.append(
-                f'<svg aria-hidden="true" x="{x:.6g}%" width="{width:.6g}%" y="{top}" '
-                f'height="{BAR}">'
-                f'<text x="4" y="14">{escape(label)}</text></svg>'
+                f'<svg class="{style}" aria-hidden="true" x="{x:.6g}%" width="{width:.6g}%" '
+                f'y="{top}" height="{BAR}">'
+                f'<text x="5" y="15">{escape(label)}</text></svg>'
             )
     return "\n".join([*drawn, "</svg></div>"])
 

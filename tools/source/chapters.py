@@ -16,10 +16,11 @@ from tools.source.notebooks import code_cells, read_notebook, tags, write_notebo
 
 SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key covers it
 TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
+PREDICTED = "predicted"  # tag of a cell that answers a prediction: the page covers its output
 ABOUT = "≈"  # stands before every time that a chapter prints, and in every drawing of times
 # The tags that something reads: keys, pages, nbval, MyST-NB. A misspelt one would do nothing.
 HIDING = {"hide-input", "hide-output", "hide-cell", "remove-output"}
-TAGS = {SETUP, TIMES, "nbval-ignore-output"} | HIDING
+TAGS = {SETUP, TIMES, PREDICTED, "nbval-ignore-output"} | HIDING
 
 # What a chapter says of its language, whatever kernel it was last opened with.
 LANGUAGE = {

@@ -1,6 +1,8 @@
 """The code of a chapter's cells as Python reads it."""
 
 import ast
+import io
+import tokenize
 
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
@@ -21,3 +23,29 @@ def syntax_tree(chapter: Chapter, cell: NotebookNode) -> ast.Module:
             f"{chapter.where}: the cell '{cell.id}' is no Python ({error.msg}, line "
             f"{error.lineno}); correct it there"
         ) from None
+
+
+def has_assert(tree: ast.Module) -> bool:
+    """True if a cell asserts something."""
+    return any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+
+
+def comments(cell: NotebookNode) -> list[str]:
+    """The comments of a cell whose code is Python."""
+    lines = io.StringIO(TransformerManager().transform_cell(cell.source)).readline
+    return [
+        each.string for each in tokenize.generate_tokens(lines) if each.type == tokenize.COMMENT
+    ]
+
+
+def bound_names(tree: ast.Module) -> set[str]:
+    """The names that the statements of a cell bind, those within functions left out."""
+    names = set()
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found = (each for target in targets for each in ast.walk(target))
+            names |= {each.id for each in found if isinstance(each, ast.Name)}
+    return names

@@ -2,6 +2,7 @@
 
 A question is a text cell `check-<topic>` with a `<details class="choice right">` (or `wrong`)
 for each choice: HTML in its summary and, after a blank line, Markdown that gives the reason.
+Its opening says what is asked for: to choose, to compute, to order, or to find the line.
 """
 
 import re
@@ -16,8 +17,24 @@ from tools.source.chapters import Chapter
 
 MARKDOWN = MarkdownIt("commonmark")  # HTML up to a blank line, then Markdown: as Jupyter draws it
 ASKS = "**Check yourself.** "
+COMPUTE, ORDER, FIND = (
+    f"**Check yourself: {kind}.** " for kind in ("compute", "order", "find the line")
+)
+OPENINGS = (ASKS, COMPUTE, ORDER, FIND)
+LINKING = {"then", "and", "first", "last", "finally"}  # words that say nothing of a step
 VERDICTS = {"Right.": "right", "No.": "wrong"}
-ALLOWED = {"details", "summary", "p", "strong", "em", "code"}  # by every program's sanitizer
+ALLOWED = {
+    "details",
+    "summary",
+    "p",
+    "strong",
+    "em",
+    "code",
+    "pre",
+    "ol",
+    "ul",
+    "li",
+}  # by every program's sanitizer
 LEAST, LEAST_REASON = 4, 30  # questions a chapter, characters a reason
 
 Broken = Iterator[tuple[NotebookNode | None, str]]
@@ -25,7 +42,7 @@ Broken = Iterator[tuple[NotebookNode | None, str]]
 
 def questions(chapter: Chapter) -> list[NotebookNode]:
     """The cells that hold a question."""
-    return [cell for cell in chapter.notebook.cells if cell.source.startswith(ASKS)]
+    return [cell for cell in chapter.notebook.cells if cell.source.startswith(OPENINGS)]
 
 
 def drawn(question: NotebookNode) -> BeautifulSoup:
@@ -49,8 +66,9 @@ def asks(chapter: Chapter) -> Broken:
         if not drawn(cell).p.get_text().endswith("?"):
             yield cell, "its first paragraph asks nothing; end it with a question mark"
     for cell in chapter.notebook.cells:
-        if cell.id.startswith("check-") != cell.source.startswith(ASKS):
-            yield cell, f"a question begins with '{ASKS.strip()}', and its cell is called check-..."
+        if cell.id.startswith("check-") != cell.source.startswith(OPENINGS):
+            words = ", ".join(f"'{opening.strip()}'" for opening in OPENINGS)
+            yield cell, f"a question begins with one of {words}, and its cell is called check-..."
 
 
 def numbers(chapter: Chapter) -> Broken:
@@ -97,6 +115,61 @@ def plain_html(chapter: Chapter) -> Broken:
             yield cell, f"Markdown where only HTML is read: {undrawn[0]}"
 
 
+def kinds(chapter: Chapter) -> Broken:
+    """Some ask for more than a choice; what they ask for is what their choices are."""
+    found = questions(chapter)
+    if found and all(cell.source.startswith(ASKS) for cell in found):
+        yield None, f"every question only asks to choose; begin one with '{COMPUTE.strip()}'"
+    for cell in found:
+        page = drawn(cell)
+        answers = [choice.summary.get_text().strip() for choice in page("details")]
+        if cell.source.startswith(COMPUTE):
+            for answer in answers:
+                if not re.search(r"\d", answer):
+                    yield cell, f"the choice '{answer}' is no number, and one is to be computed"
+        if cell.source.startswith(ORDER):
+            steps = {tuple(sorted(words_of(answer))) for answer in answers}
+            if len(steps) > 1:
+                yield cell, "its choices are not the same steps in different orders; make them so"
+        if cell.source.startswith(FIND):
+            program = "\n".join(block.get_text() for block in page.select("pre"))
+            lines = [line.strip() for line in program.splitlines()]
+            for answer in answers:
+                if not names_line(answer, lines):
+                    yield (
+                        cell,
+                        f"the choice '{answer}' is no line of its program; quote one whole, or "
+                        "write 'line 2'",
+                    )
+
+
+def words_of(answer: str) -> list[str]:
+    """The words of a choice that name steps."""
+    return [word for word in re.findall(r"[\w.()]+", answer.casefold()) if word not in LINKING]
+
+
+def names_line(answer: str, lines: list[str]) -> bool:
+    """True if a choice is one of the lines, with its comment or without, or says its number."""
+    if match := re.match(r"line (\d+)\b", answer, re.I):
+        return 1 <= int(match[1]) <= len(lines)
+    return answer in {*lines, *(line.partition("  #")[0].rstrip() for line in lines)}
+
+
+def lengths(chapter: Chapter) -> Broken:
+    """The right choice is not the longest: whoever knows nothing would take it."""
+    for cell in questions(chapter):
+        length = {True: 0, False: 0}
+        for choice in drawn(cell)("details"):
+            long = len(choice.summary.get_text().strip())
+            length[is_right(choice)] = max(length[is_right(choice)], long)
+        if length[True] > length[False]:
+            yield (
+                cell,
+                f"the right choice is the longest ({length[True]} characters, the others up to "
+                f"{length[False]}); shorten it, or give a wrong one as much to say",
+            )
+
+
 def spread(chapter: Chapter) -> Broken:
     """Enough questions, before the summary, with the right choice in changing places."""
     found = questions(chapter)
@@ -114,4 +187,4 @@ def spread(chapter: Chapter) -> Broken:
             yield cell, "a question after the summary; ask it where its subject is"
 
 
-QUESTION_RULES = (asks, numbers, reasons, plain_html, spread)
+QUESTION_RULES = (asks, numbers, reasons, plain_html, kinds, lengths, spread)

@@ -4,6 +4,7 @@
 while no simulation runs.
 """
 
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from torch.library import Library
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudasim.clock.clock import Clock
+from cudasim.device.allocator import Settings
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
@@ -48,6 +50,10 @@ class Session:
         self.clock = clock
         self.gpus = list(gpus)
         self.thread = ThreadState()
+        self.settings = Settings()  # of the allocators
+        for gpu in self.gpus:
+            gpu.memory.settings = self.settings
+            gpu.memory.stream = functools.partial(self.current_stream, gpu.index)
         self.patches = Patches()
         self.mode: TorchDispatchMode | None = None  # of the thread that began
         self.home: int | None = None  # the thread that began
@@ -64,6 +70,10 @@ class Session:
         """The GPU that plain `cuda` means in this thread."""
         index = self.thread.index
         return self.gpus[index if index < len(self.gpus) else 0]
+
+    def current_stream(self, index: int) -> int:
+        """The id of the stream that is current on GPU `index` in this thread."""
+        return self.thread.streams.get(index, 0)
 
     def set_current(self, index: int) -> None:
         """Make GPU `index` the one that plain `cuda` means in this thread."""

@@ -128,6 +128,7 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
     _warn_if_untested()
     gpus = [GPU(index, card, modelled=wanted.clock is not None) for index in range(number)]
     session.reset(type, gpus, _clock(wanted, gpus))
+    _read_allocator_settings()
     try:
         for patch in PATCHES:
             patch(session.patches)
@@ -143,6 +144,14 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
     said = f"{number} simulated {type.word(number)} ({card.name})"
     said += ", times modelled" if wanted.clock else ""
     return f"cudasim: {said}; real values, computed on the CPU"
+
+
+def _read_allocator_settings() -> None:
+    """Let the allocators follow the environment; a warning names what they cannot follow."""
+    try:
+        session.settings.change(config.allocator_settings())
+    except (NotImplementedError, ValueError) as error:
+        warnings.warn(f"{error}; it is left out", stacklevel=5)
 
 
 def _clock(wanted: Config, gpus: list[GPU]) -> Clock | None:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from cudasim.backends.memory import empty_cache, free_and_total, memory, snapshot
+from cudasim.backends.memory import change_settings, empty_cache, free_and_total, memory, snapshot
 from cudasim.backends.streams import address, current_id, select, stream_data
 from cudasim.device.gpu import GPU
 from cudasim.patching import Patches
@@ -71,6 +71,8 @@ BINDINGS = {
     "_accelerator_resetPeakStats": lambda index: memory(index).reset_peaks(),
     "_accelerator_resetAccumulatedStats": lambda index: memory(index).reset_totals(),
     "_accelerator_getMemoryInfo": free_and_total,
+    "_accelerator_setAllocatorSettings": change_settings,
+    "_accelerator_getAllocatorSettings": lambda: session.settings.text,
 }
 
 

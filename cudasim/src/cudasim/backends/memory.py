@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cudasim.device.allocator import Block
 from cudasim.session import session
 
 
@@ -25,38 +26,52 @@ def free_and_total(index: int) -> tuple[int, int]:
 
 
 def snapshot(*which: Any) -> dict[str, list]:
-    """The segments of every GPU, in the form of `torch.cuda.memory_snapshot`; no history."""
-    segments = []
-    for gpu in session.gpus:
-        for pool in (gpu.memory.small, gpu.memory.large):
-            for number, segment in enumerate(pool.segments):
-                used = segment.size - segment.free
-                address = 0x7F0000000000 + (gpu.index << 40) + (number << 24)
-                pieces = (("active_allocated", used), ("inactive", segment.free))
-                blocks = [
-                    {"size": size, "requested_size": size, "state": state, "address": address}
-                    for state, size in pieces
-                    if size
-                ]
-                segments.append(
-                    {
-                        "device": gpu.index,
-                        "address": address,
-                        "total_size": segment.size,
-                        "allocated_size": used,
-                        "active_size": used,
-                        "requested_size": used,
-                        "stream": 0,
-                        "segment_type": "small" if pool.small else "large",
-                        "segment_pool_id": (0, 0),
-                        "is_expandable": False,
-                        "frames": [],
-                        "blocks": blocks,
-                    }
-                )
+    """The segments of every GPU, in the form of `torch.cuda.memory_snapshot`; no history.
+
+    The names are those of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot).
+    """
     return {
-        "segments": segments,
+        "segments": [
+            _segment(gpu.index, blocks) for gpu in session.gpus for blocks in gpu.memory.segments()
+        ],
         "device_traces": [[] for _ in session.gpus],
-        "allocator_settings": {},
+        "allocator_settings": {
+            "expandable_segments": session.settings.expandable,
+            "max_split_size": session.settings.max_split_size,
+        },
         "external_annotations": [],
     }
+
+
+def _segment(index: int, blocks: list[Block]) -> dict[str, Any]:
+    """The segment of GPU `index` that these `blocks` are."""
+    first = blocks[0]
+    used = [block for block in blocks if block.used]
+    return {
+        "device": index,
+        "address": first.address,
+        "total_size": sum(block.size for block in blocks),
+        "allocated_size": sum(block.size for block in used),
+        "active_size": sum(block.size for block in used),
+        "requested_size": sum(block.requested for block in used),
+        "stream": first.stream,
+        "segment_type": "small" if first.pool.small else "large",
+        "segment_pool_id": (0, 0),
+        "is_expandable": first.range is not None,
+        "frames": [],
+        "blocks": [
+            {
+                "address": block.address,
+                "size": block.size,
+                "requested_size": block.requested,
+                "state": "active_allocated" if block.used else "inactive",
+                "frames": [],
+            }
+            for block in blocks
+        ],
+    }
+
+
+def change_settings(text: str) -> None:
+    """Follow what `torch.cuda.memory._set_allocator_settings` is told. Raises as `change` does."""
+    session.settings.change(text)

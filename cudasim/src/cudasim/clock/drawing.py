@@ -12,7 +12,7 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    from matplotlib.patches import PathPatch
+    from matplotlib.patches import Patch, PathPatch
     from matplotlib.path import Path
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
@@ -23,21 +23,30 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Told apart by readers of every kind of sight: Okabe and Ito, Color Universal Design, 2008.
-# On white each has a contrast of at least 3; the picture brings its own background.
-COLOURS = {"operation": "#0072b2", "kernel": "#d55e00", "copy": "#007a5a"}
-COLOURS |= {"wait": "#8c8c8c", "sleep": "#8c8c8c"}
+# Told apart by readers of every kind of sight: all but the host's grey are of Okabe and Ito, Color
+# Universal Design, 2008. On white each has a contrast of at least 3; the picture brings its own
+# background. A wait is hatched besides, and a lane has its name.
+COLOURS = {
+    "host": "#667085",
+    "gpu0": "#0072b2",
+    "gpu1": "#d55e00",
+    "copy": "#009e73",
+    "wait": "#cc79a7",
+}
+LETTERS = {"host": "white", "gpu0": "white", "gpu1": "black", "copy": "black"}  # in a bar
 # Inches: the picture, a lane, what is above and below, a line of words.
 WIDTH, ROW, EDGES, LINE = 7.2, 0.38, 1.2, 0.15
-THICK, THIN = 14, 4  # points: a bar of work, and one of waiting
+THICK = 14  # points: a bar of work
+THIN, HATCH = 0.13, "////////"  # half a bar of waiting, as a share of its lane
 LETTER = 5.5  # points: the width of a letter in a bar, with room at the ends
 LABELS = 24  # that a picture holds
 PATH, DIGITS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d\d)\d+")
-STYLE = {"svg.hashsalt": "cudasim", "svg.fonttype": "none", "font.size": 9}
+STYLE = {"svg.hashsalt": "cudasim", "svg.fonttype": "none"}
+STYLE |= {"font.size": 9, "hatch.linewidth": 0.8}
 
 
 def figure(timeline: Timeline) -> Figure:
-    """Lanes as rows over an axis of time. Waiting is a thin, pale bar."""
+    """Lanes as rows over an axis of time. Waiting is a thin, hatched bar."""
     bars, lanes = timeline.bars(), timeline.lanes
     unit, size = ("ms", 1e6) if timeline.length >= 1e6 else ("µs", 1e3)
     remarks = timeline.remarks(bars)
@@ -56,33 +65,60 @@ def figure(timeline: Timeline) -> Figure:
         axes.set_xlabel("\n".join([f"≈ {unit}", *remarks]))
         drawn.suptitle(f"Timeline, {timeline.source}", x=0.01, ha="left", fontsize=10)
         draw_bars(axes, bars, {lane: row for row, lane in enumerate(lanes)}, size)
-        kinds = list(dict.fromkeys(bar.kind for bar in bars))
+        names = {meaning(bar): paint(bar) for bar in bars}
         marks = [
-            Line2D([], [], color=COLOURS[kind], linewidth=THIN if kind in IDLE else 8)
-            for kind in kinds
+            Patch(facecolor="white", edgecolor=COLOURS["wait"], hatch=HATCH, linewidth=0.7)
+            if name == "wait"
+            else Line2D([], [], color=COLOURS[name], linewidth=8)
+            for name in names.values()
         ]
-        key = {"loc": "outside lower left", "ncols": len(kinds), "frameon": False}
-        drawn.legend(marks, kinds, **key)
+        key = {"loc": "outside lower left", "ncols": len(names), "frameon": False}
+        drawn.legend(marks, names, **key)
     return drawn
 
 
+def paint(bar: Bar) -> str:
+    """The name of a bar's colour: a copy, a wait, or else whose work it is."""
+    if bar.kind in IDLE:
+        return "wait"
+    if bar.kind != "kernel":
+        return "copy" if bar.kind == "copy" else "host"
+    number = bar.lane.partition(" ")[0].partition(":")[2]
+    return f"gpu{int(number) % 2}" if number.isdigit() else "gpu0"
+
+
+def meaning(bar: Bar) -> str:
+    """What a bar's colour means, in words: its kind and, of a kernel, the GPU that it runs on."""
+    return f"kernel on {bar.lane.partition(' ')[0]}" if bar.kind == "kernel" else bar.kind
+
+
 def draw_bars(axes: Axes, bars: "Sequence[Bar]", rows: dict[str, int], size: float) -> None:
-    """The bars of each kind as one path: thick lines, which take half the room of rectangles."""
+    """The bars of each colour as one path: thick lines, which take half the room of rectangles.
+
+    Waits are rectangles, for a line cannot be hatched.
+    """
     whole = axes.get_xlim()[1]
     least = whole / 1500  # so that the shortest is seen
-    for kind, colour in COLOURS.items():
-        points = []
+    for name, colour in COLOURS.items():
+        points, corners = [], []
         for bar in bars:
-            if bar.kind == kind:
+            if paint(bar) == name:
                 a, row = bar.start / size, rows[bar.lane]
-                points += [(a, row), (max(bar.end / size, a + least), row)]
-        if points:
+                b = max(bar.end / size, a + least)
+                points += [(a, row), (b, row)]
+                corners += [(a, row - THIN), (b, row - THIN), (b, row + THIN), (a, row + THIN)]
+                corners += corners[-4:-3]
+        if not points:
+            continue
+        if name == "wait":
+            codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY]
+            path = Path(corners, codes * (len(corners) // 5))
+            look = {"facecolor": "white", "hatch": HATCH, "linewidth": 0.7}
+        else:
             path = Path(points, [Path.MOVETO, Path.LINETO] * (len(points) // 2))
-            path.should_simplify = False
-            width = THIN if kind in IDLE else THICK
-            axes.add_patch(
-                PathPatch(path, edgecolor=colour, fill=False, linewidth=width, capstyle="butt")
-            )
+            look = {"fill": False, "linewidth": THICK, "capstyle": "butt"}
+        path.should_simplify = False
+        axes.add_patch(PathPatch(path, edgecolor=colour, **look))
     seams = [  # between neighbours, where both are wide enough to be told apart
         bar
         for last, bar in pairwise(bars)
@@ -100,7 +136,7 @@ def draw_bars(axes: Axes, bars: "Sequence[Bar]", rows: dict[str, int], size: flo
         if bar.kind not in IDLE and (len(bar.label) + 1) * LETTER < room:
             middle = (bar.start + bar.end) / 2 / size
             axes.text(
-                middle, rows[bar.lane], bar.label, color="white", fontsize=7.5,
+                middle, rows[bar.lane], bar.label, color=LETTERS[paint(bar)], fontsize=7.5,
                 ha="center", va="center_baseline",
             )  # fmt: skip
 

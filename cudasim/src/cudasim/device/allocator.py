@@ -1,38 +1,130 @@
 """The memory of one simulated GPU, managed as CUDA's caching allocator manages it.
 
-The allocator takes segments from the driver, cuts blocks from them, and keeps a segment when
-its blocks are freed (https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management).
-The sizes below are those of c10/cuda/CUDACachingAllocator.cpp. Where in a segment a block lies
-is not modelled: a segment is never too fragmented to be filled. All sizes are in bytes.
+The allocator takes segments from the driver, cuts blocks from them, joins neighbours that are
+free, and keeps a segment when its blocks are freed
+(https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management). Sizes, the choice of a
+block, when it is split and what is given back are those of c10/cuda/CUDACachingAllocator.cpp,
+whose functions are named below, of PyTorch 2.11 to 2.13; so is what `expandable_segments` changes.
+
+Where the driver puts a segment is its own affair: here at the lowest address that is free. A
+block used on several streams (`record_stream`) is free at once. All sizes are in bytes.
 """
 
+import sys
 import threading
-from collections.abc import Callable
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cudasim.device.types import DeviceType
 
-BLOCK = 512  # every request is rounded up to a multiple of this
-SMALL = 2**20  # the largest request that the pool of small blocks serves
-SMALL_SEGMENT = 2 * 2**20  # taken from the driver for small requests
-LARGE_SEGMENT = 20 * 2**20  # taken for larger ones, below the next
-HUGE = 10 * 2**20  # from here on a request has a segment of its own, of whole SMALL_SEGMENTs
+MIB = 2**20
+BLOCK = 512  # every request is rounded up to a multiple of this (kMinBlockSize)
+SMALL = MIB  # the largest request that the pool of small blocks serves (kSmallSize)
+SMALL_SEGMENT = 2 * MIB  # taken from the driver for small requests (kSmallBuffer)
+LARGE_SEGMENT = 20 * MIB  # taken for larger ones, below the next (kLargeBuffer)
+HUGE = 10 * MIB  # from here on a request has a segment of its own (kMinLargeAlloc)
+GRAIN = 2 * MIB  # such a segment has a multiple of this (kRoundLarge)
+FIRST = 0x7F0000000000  # the lowest address of the first GPU; each has a tebibyte of them
 
 
-class Segment:
-    """A piece of the card that the allocator holds; `free` of its `size` bytes are in no block."""
+class Settings:
+    """What PYTORCH_ALLOC_CONF says; the simulated GPUs have one among them."""
 
-    __slots__ = ("free", "pool", "size")
+    def __init__(self, text: str = "") -> None:
+        """As `change` reads it."""
+        self.expandable = False
+        self.max_split = sys.maxsize  # blocks of so many bytes or more are not split
+        self.text = ""  # what was said last
+        self.change(text)
 
-    def __init__(self, pool: "Pool", size: int) -> None:
-        """A segment of `size` bytes with no block in it."""
-        self.pool, self.size, self.free = pool, size, size
+    @property
+    def max_split_size(self) -> int:
+        """As PyTorch tells it: -1 is no limit."""
+        return -1 if self.max_split == sys.maxsize else self.max_split
+
+    def change(self, text: str) -> None:
+        """Follow a `text` such as `expandable_segments:True,max_split_size_mb:200`.
+
+        As in c10/core/AllocatorConfig.cpp, the limit of splitting is forgotten if the text does
+        not name it. Raises ValueError for what PyTorch refuses, NotImplementedError for its other
+        settings.
+        """
+        self.text, self.max_split = text, sys.maxsize
+        for entry in filter(None, (part.strip() for part in text.split(","))):
+            key, _, value = (part.strip() for part in entry.partition(":"))
+            if key == "expandable_segments":
+                if value not in ("True", "False"):
+                    raise ValueError(
+                        "Expected 'True' or 'False' at index 2 in ConfigTokenizer but got "
+                        f"'{value}'"
+                    )
+                self.expandable = value == "True"
+            elif key == "max_split_size_mb":
+                if not value.isdigit() or int(value) * MIB <= LARGE_SEGMENT:
+                    raise ValueError(
+                        "CachingAllocator option max_split_size_mb too small, must be "
+                        f"> {LARGE_SEGMENT // MIB}"
+                    )
+                self.max_split = int(value) * MIB
+            elif key != "backend" or value != "native":
+                raise NotImplementedError(f"cudasim: the allocator has no setting '{entry}'")
+
+
+class Range:
+    """Addresses that an expandable segment may fill, `grain` bytes of memory at a time."""
+
+    __slots__ = ("address", "grain", "size")
+
+    def __init__(self, address: int, size: int, grain: int) -> None:
+        """`size` bytes of addresses with no memory behind them."""
+        self.address, self.size, self.grain = address, size, grain
+
+
+class Block:
+    """A piece of a segment: `used`, or free; `mapped` unless it is mere addresses of a range."""
+
+    __slots__ = ("address", "mapped", "next", "pool", "previous", "range", "requested", "size")
+    __slots__ += ("stream", "used")
+
+    def __init__(
+        self, pool: "Pool", stream: int, address: int, size: int, range: Range | None = None
+    ) -> None:
+        """A free piece without neighbours."""
+        self.pool, self.stream, self.address, self.size = pool, stream, address, size
+        self.range, self.requested, self.used, self.mapped = range, 0, False, True
+        self.previous: Block | None = None
+        self.next: Block | None = None
+
+    @property
+    def is_split(self) -> bool:
+        """True if it is not a whole segment."""
+        return self.previous is not None or self.next is not None
+
+    def insert_after(self, block: "Block") -> None:
+        """Become the right neighbour of `block`."""
+        self.previous, self.next = block, block.next
+        if block.next is not None:
+            block.next.previous = self
+        block.next = self
+
+    def cut(self, size: int) -> "Block":
+        """Keep the first `size` bytes; returns the rest, as a block like this one."""
+        rest = Block(self.pool, self.stream, self.address + size, self.size - size, self.range)
+        rest.mapped = self.mapped
+        rest.insert_after(self)
+        self.size = size
+        return rest
 
 
 class Counts:
-    """How many blocks and bytes there are, were at most, and have ever been."""
+    """How many blocks and bytes there are, were at most, and have ever been.
 
-    NAMES = ("blocks", "used", "requested", "segments", "reserved")
+    `splits` are free blocks beside used ones, which only a fitting request can use.
+    """
+
+    NAMES = ("blocks", "used", "requested", "segments", "reserved", "splits", "split_bytes")
     __slots__ = ("before", *(name + end for name in NAMES for end in ("", "_peak", "_taken")))
 
     def __init__(self) -> None:
@@ -62,19 +154,28 @@ class Counts:
         self.used -= used
         self.requested -= requested
 
-    def reserve(self, size: int) -> None:
-        """A segment of `size` bytes was taken from the driver."""
-        self.segments += 1
-        self.segments_taken += 1
-        self.reserved += size
-        self.reserved_taken += size
-        self.segments_peak = max(self.segments_peak, self.segments)
-        self.reserved_peak = max(self.reserved_peak, self.reserved)
+    def split(self, blocks: int, size: int) -> None:
+        """There are so many more `blocks` and bytes in free pieces; fewer, if below 0."""
+        self.splits += blocks
+        if blocks > 0:
+            self.splits_taken += blocks
+            if self.splits > self.splits_peak:
+                self.splits_peak = self.splits
+        self.split_bytes += size
+        if size > 0:
+            self.split_bytes_taken += size
+            if self.split_bytes > self.split_bytes_peak:
+                self.split_bytes_peak = self.split_bytes
 
-    def release(self, size: int) -> None:
-        """Such a segment was given back."""
-        self.segments -= 1
-        self.reserved -= size
+    def reserve(self, size: int, segments: int) -> None:
+        """So many bytes and `segments` were taken from the driver; given back, if below 0."""
+        self.reserved += size
+        self.segments += segments
+        if size > 0:
+            self.reserved_taken += size
+            self.segments_taken += segments
+            self.reserved_peak = max(self.reserved_peak, self.reserved)
+            self.segments_peak = max(self.segments_peak, self.segments)
 
     def reset_peaks(self) -> None:
         """Restart the peaks from what there is now."""
@@ -99,19 +200,82 @@ class Counts:
 
 
 class Pool:
-    """The segments from which blocks of one kind, small or large, are cut."""
+    """The free blocks of one kind, small or large, by stream and size, then by address."""
 
     def __init__(self, small: bool) -> None:
-        """A pool without a segment."""
+        """A pool without a block."""
         self.small = small
-        self.segments: list[Segment] = []
-        self.latest: Segment | None = None  # looked at first: it mostly has room
+        self.grain = SMALL_SEGMENT if small else LARGE_SEGMENT  # of its expandable segments
+        self.free: list[tuple[int, int, int]] = []  # (stream, size, address), sorted
+        self.unmapped: list[tuple[int, int]] = []  # (stream, address), sorted
+        self.blocks: dict[int, Block] = {}  # those in `free` and `unmapped`, by address
         self.counts = Counts()
 
-    def find(self, size: int) -> Segment | None:
-        """The fullest segment with room for `size` bytes; None if there is none."""
-        fitting = [segment for segment in self.segments if segment.free >= size]
-        return min(fitting, key=lambda segment: segment.free, default=None)
+    def insert(self, block: Block) -> None:
+        """`block` is free, or without memory."""
+        self.blocks[block.address] = block
+        if block.mapped:
+            insort(self.free, (block.stream, block.size, block.address))
+        else:
+            insort(self.unmapped, (block.stream, block.address))
+
+    def remove(self, block: Block) -> None:
+        """`block`, which is in the pool, goes, as it is about to change."""
+        del self.blocks[block.address]
+        if block.mapped:
+            del self.free[bisect_left(self.free, (block.stream, block.size, block.address))]
+        else:
+            del self.unmapped[bisect_left(self.unmapped, (block.stream, block.address))]
+
+    def join(self, block: Block, neighbour: Block | None) -> int:
+        """Let `block` take in a free neighbour; returns how many bytes (try_merge_blocks)."""
+        if neighbour is None or neighbour.used or neighbour.mapped != block.mapped:
+            return 0
+        self.remove(neighbour)
+        if block.previous is neighbour:
+            block.address, block.previous = neighbour.address, neighbour.previous
+            if block.previous is not None:
+                block.previous.next = block
+        else:
+            block.next = neighbour.next
+            if block.next is not None:
+                block.next.previous = block
+        block.size += neighbour.size
+        return neighbour.size
+
+    def find(self, size: int, stream: int, settings: Settings) -> Block | None:
+        """The smallest free block of `stream` with `size` bytes, or None (get_free_block)."""
+        place = bisect_left(self.free, (stream, size, 0))
+        if place == len(self.free) or self.free[place][0] != stream:
+            return None
+        block = self.blocks[self.free[place][2]]
+        if block.range is not None:
+            fitting = (self.blocks[each[2]] for each in self._of_stream(place + 1, stream))
+            if settings.expandable:  # best is what can grow least
+                for other in fitting:
+                    if block.range is None or _growable(other) >= _growable(block):
+                        break
+                    block = other
+            else:
+                block = next((each for each in fitting if each.range is None), None)
+        if block is None:
+            return None
+        if size < settings.max_split <= block.size:
+            return None
+        if size >= settings.max_split and block.size >= size + LARGE_SEGMENT:
+            return None
+        return block
+
+    def _of_stream(self, place: int, stream: int) -> Iterator[tuple[int, int, int]]:
+        while place < len(self.free) and self.free[place][0] == stream:
+            yield self.free[place]
+            place += 1
+
+
+def _growable(block: Block) -> int:
+    """The size of `block` with the addresses behind it."""
+    behind = block.next
+    return block.size + (behind.size if behind is not None and not behind.mapped else 0)
 
 
 class Memory:
@@ -121,79 +285,286 @@ class Memory:
         """The empty memory, of `size` bytes, of GPU number `index` of that `type`."""
         self.index, self.size, self.limit, self.type = index, size, size, type
         self.fraction = 1.0
+        self.settings = Settings()
         self.small, self.large = Pool(small=True), Pool(small=False)
+        self.used: dict[int, Block] = {}  # by address
         self.counts = Counts()
         self.retries = self.refusals = 0
-        self.segments_freed = 0
+        self.taken = self.given = 0  # calls of the driver, for memory and to give it back
+        self.stream: Callable[[], int] = int  # which stream is current: 0, the default one
         self.watch: Callable[[], None] | None = None  # called when segments come or go
-        # Re-entrant: a garbage collection inside can free blocks of this very memory.
+        self._segments: list[tuple[int, int]] = []  # (address, size), sorted
+        # Re-entrant: a garbage collection inside can free blocks of this very memory, which
+        # then wait in `_freed` until what goes on is done.
         self._lock = threading.RLock()
+        self._busy = False
+        self._freed: deque[Block] = deque()
 
-    def take(self, requested: int) -> tuple[Segment, int]:
-        """Cut a block for `requested` bytes: (its segment, its size).
+    def take(self, requested: int) -> Block:
+        """Cut a block for `requested` bytes (malloc).
 
         Raises PyTorch's error if the card has not so much left; the counts are then
         as they were.
         """
         size = -(-requested // BLOCK) * BLOCK or BLOCK
         with self._lock:
-            pool = self.small if size <= SMALL else self.large
-            segment = pool.latest
-            if segment is None or segment.free < size:
-                segment = pool.latest = pool.find(size) or self._grow(pool, size)
-            if not pool.small and segment.free - size <= SMALL:
-                size = segment.free  # the allocator does not split off so small a rest
-            segment.free -= size
-            self.counts.add(size, requested)
-            pool.counts.add(size, requested)
-        return segment, size
+            self._settle()
+            self._busy = True
+            try:
+                return self._take(size, requested)
+            finally:
+                self._busy = False
+                if self._freed:
+                    self._settle()
 
-    def give_back(self, segment: Segment, size: int, requested: int) -> None:
-        """A block is free again; its segment stays reserved."""
+    def give_back(self, block: Block) -> None:
+        """`block` is free again; its segment stays reserved."""
+        self._freed.append(block)
         with self._lock:
-            segment.free += size
-            segment.pool.latest = segment
-            segment.pool.counts.remove(size, requested)
-            self.counts.remove(size, requested)
+            self._settle()
 
-    def _grow(self, pool: Pool, size: int) -> Segment:
-        """A new segment with room for `size` bytes, from the driver."""
+    def _settle(self) -> None:
+        """Free what waits to be freed; where another call is in hand, that does it at its end."""
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._freed:
+                self._free(self._freed.popleft())
+        finally:
+            self._busy = False
+
+    def _take(self, size: int, requested: int) -> Block:
+        pool, stream = self.small if size <= SMALL else self.large, self.stream()
+        block = pool.find(size, stream, self.settings)
+        if block is None:
+            block = self._grow(pool, size, stream)
+        else:
+            pool.remove(block)
+        counts = (self.counts, pool.counts)
+        was_split, was = block.is_split, block.size
+        if self._is_to_split(block, size):
+            rest = block.cut(size)
+            # C++ keeps the block for the rest and makes a new one for the request.
+            rest.requested, block.requested = block.requested, 0
+            pool.insert(rest)
+            if block.range is None:
+                for each in counts:
+                    each.split(0 if was_split else 1, -size if was_split else rest.size)
+        elif was_split and block.range is None:
+            for each in counts:
+                each.split(-1, -was)
+        block.used, block.requested = True, requested
+        self.used[block.address] = block
+        for each in counts:
+            each.add(block.size, requested)
+        return block
+
+    def _is_to_split(self, block: Block, size: int) -> bool:
+        """Whether what is left of `block` becomes a block of its own (should_split)."""
+        rest = block.size - size
+        if block.pool.small or self.settings.expandable:
+            return rest >= BLOCK
+        return size < self.settings.max_split and rest > SMALL
+
+    def _free(self, block: Block) -> None:
+        """Free a block, and join it with free neighbours (free_block)."""
+        pool, size, requested = block.pool, block.size, block.requested
+        del self.used[block.address]
+        block.used = False
+        blocks = joined = 0
+        for neighbour in (block.previous, block.next):
+            taken_in = pool.join(block, neighbour)
+            blocks -= taken_in > 0
+            joined += taken_in
+        pool.insert(block)
+        split = block.is_split
+        for counts in (self.counts, pool.counts):
+            counts.remove(size, requested)
+            if block.range is None:
+                counts.split(blocks + split, (block.size if split else 0) - joined)
+
+    # The driver
+
+    def _grow(self, pool: Pool, size: int, stream: int) -> Block:
+        """A new block with room for `size` bytes, from the driver, not in the pool."""
         if pool.small:
             wanted = SMALL_SEGMENT
         elif size < HUGE:
             wanted = LARGE_SEGMENT
         else:
-            wanted = -(-size // SMALL_SEGMENT) * SMALL_SEGMENT
-        if self.counts.reserved + wanted > self.limit:
+            wanted = -(-size // GRAIN) * GRAIN
+        block = self._from_driver(pool, size, wanted, stream)
+        if block is None and self._release_oversize(pool, size, stream):
+            block = self._from_driver(pool, size, wanted, stream)
+        if block is None:
+            self._release_all()
             self.retries += 1
-            self.empty_cache()
-            if self.counts.reserved + wanted > self.limit:
-                self.refusals += 1
-                raise self.type.out_of_memory(self, wanted)
-        segment = Segment(pool, wanted)
-        pool.segments.append(segment)
-        pool.counts.reserve(wanted)
-        self.counts.reserve(wanted)
-        self._tell()
-        return segment
+            block = self._from_driver(pool, size, wanted, stream)
+        if block is None:
+            self.refusals += 1
+            raise self.type.out_of_memory(self, wanted)
+        return block
+
+    def _from_driver(self, pool: Pool, size: int, wanted: int, stream: int) -> Block | None:
+        """A block from the driver, if there is room for it (alloc_block)."""
+        if self.counts.reserved + wanted > self.limit:
+            return None
+        if self.settings.expandable:
+            return self._expand(pool, size, stream)
+        if self.counts.reserved + wanted > self.size:
+            return None
+        self.taken += 1
+        block = Block(pool, stream, self._find_addresses(wanted), wanted)
+        self._reserve(pool, wanted, 1)
+        return block
+
+    def _find_addresses(self, size: int) -> int:
+        """The lowest `size` addresses that are free, as taken."""
+        address = FIRST + (self.index << 40)
+        for place, (begin, length) in enumerate(self._segments):
+            if begin - address >= size:
+                self._segments.insert(place, (address, size))
+                return address
+            address = begin + length
+        self._segments.append((address, size))
+        return address
+
+    def _reserve(self, pool: Pool, size: int, segments: int) -> None:
+        """Count `size` bytes in so many `segments` as taken from the driver; less, as given."""
+        for counts in (self.counts, pool.counts):
+            counts.reserve(size, segments)
+        if self.watch is not None:
+            self.watch()
+
+    def _release_oversize(self, pool: Pool, size: int, stream: int) -> bool:
+        """Give back blocks too large to be split, if there are some (see release_available_...)."""
+        least = self.settings.max_split
+        if least == sys.maxsize:
+            return False
+        least, released = max(size, least), 0
+        place = bisect_left(pool.free, (stream, least, 0))
+        if place < len(pool.free) and pool.free[place][0] == stream:
+            self._release(pool.blocks[pool.free[place][2]])
+            return True
+        large = [each for each in pool.free[:place] if each[0] == stream]
+        for _, length, address in reversed(large):
+            if released >= least or length < self.settings.max_split:
+                break
+            self._release(pool.blocks[address])
+            released += length
+        return released >= least
+
+    def _release(self, block: Block) -> None:
+        """Give a whole segment back to the driver (release_block)."""
+        block.pool.remove(block)
+        self._segments.remove((block.address, block.size))
+        self.given += 1
+        self._reserve(block.pool, -block.size, -1)
+
+    def _release_all(self) -> None:
+        """Give back all that is reserved and holds no block (release_cached_blocks)."""
+        for pool in (self.large, self.small):
+            free = [pool.blocks[address] for _, _, address in pool.free]
+            for block in free:
+                if block.range is None and not block.is_split:
+                    self._release(block)
+            for block in free:
+                if block.range is not None:
+                    self._unmap(block)
+                    if not block.is_split and not block.mapped:
+                        pool.remove(block)
+                        self._segments.remove((block.range.address, block.range.size))
 
     def empty_cache(self) -> None:
         """Give the driver back every segment that no block is in."""
         with self._lock:
-            before = self.counts.reserved
-            for pool in (self.small, self.large):
-                for segment in [each for each in pool.segments if each.free == each.size]:
-                    pool.segments.remove(segment)
-                    pool.counts.release(segment.size)
-                    self.counts.release(segment.size)
-                    self.segments_freed += 1
-                pool.latest = None
-        if self.counts.reserved != before:
-            self._tell()
+            self._settle()
+            self._busy = True
+            try:
+                self._release_all()
+            finally:
+                self._busy = False
+                self._settle()
 
-    def _tell(self) -> None:
-        if self.watch is not None:
-            self.watch()
+    # Expandable segments
+
+    def _expand(self, pool: Pool, size: int, stream: int) -> Block | None:
+        """A block of `size` bytes or more, at the end of a segment that grows.
+
+        None if the card has not so much left (try_allocate_expandable_block).
+        """
+        block = self._find_expandable(pool, size, stream)
+        if not block.mapped and not self._map(block, min(block.size, size)):
+            return None
+        while block.size < size:
+            behind = block.next
+            if not self._map(behind, min(size - block.size, behind.size)):
+                return None
+            block = behind  # which has taken in what was before it
+        pool.remove(block)
+        return block
+
+    def _find_expandable(self, pool: Pool, size: int, stream: int) -> Block:
+        """The first block, free or unmapped, from which `size` bytes can be had."""
+        for _, address in [each for each in pool.unmapped if each[0] == stream]:
+            block = pool.blocks[address]
+            if block.previous is not None and not block.previous.used:
+                block = block.previous
+            found, each = 0, block
+            while found < size and each is not None and not each.used:
+                found, each = found + each.size, each.next
+            if found >= size:
+                return block
+        length = -(-(self.size + self.size // 8) // pool.grain) * pool.grain
+        range = Range(self._find_addresses(length), length, pool.grain)
+        block = Block(pool, stream, range.address, length, range)
+        block.mapped = False
+        pool.insert(block)
+        return block
+
+    def _map(self, block: Block, size: int) -> bool:
+        """Put memory behind the first `size` bytes of `block`, whole grains (map_block)."""
+        pool = block.pool
+        mapped = -(-size // pool.grain) * pool.grain
+        if self.counts.reserved + mapped > self.size:
+            return False
+        pool.remove(block)
+        if mapped < block.size:
+            pool.insert(block.cut(mapped))
+        block.mapped = True
+        pool.join(block, block.previous)
+        pool.join(block, block.next)
+        pool.insert(block)
+        self.taken += 1
+        self._reserve(pool, mapped, 0)
+        return True
+
+    def _unmap(self, block: Block) -> None:
+        """Give back the whole grains of a free `block` (unmap_block)."""
+        pool, start = block.pool, block.range.address
+        begin = start + -(-(block.address - start) // pool.grain) * pool.grain
+        end = start + (block.address + block.size - start) // pool.grain * pool.grain
+        if begin >= end:
+            return
+        pool.remove(block)
+        if block.address + block.size > end:
+            pool.insert(block.cut(end - block.address))
+        if begin > block.address:
+            before = Block(pool, block.stream, block.address, begin - block.address, block.range)
+            before.previous, before.next = block.previous, block
+            if block.previous is not None:
+                block.previous.next = before
+            block.previous = before
+            pool.insert(before)
+        block.address, block.size, block.mapped = begin, end - begin, False
+        pool.join(block, block.previous)
+        pool.join(block, block.next)
+        pool.insert(block)
+        self.given += 1
+        self._reserve(pool, begin - end, 0)
+
+    # What is told
 
     def set_fraction(self, fraction: float) -> None:
         """Limit PyTorch to this part of the card; 0 is no limit, on MPS."""
@@ -208,7 +579,19 @@ class Memory:
         """Restart every count of what was taken and freed."""
         for counts in (self.counts, self.small.counts, self.large.counts):
             counts.reset_totals()
-        self.retries = self.refusals = self.segments_freed = 0
+        self.retries = self.refusals = self.taken = self.given = 0
+
+    def segments(self) -> list[list[Block]]:
+        """The blocks of each segment, in the order of their addresses (snapshot)."""
+        with self._lock:
+            self._settle()
+            every = [*self.used.values(), *self.small.blocks.values(), *self.large.blocks.values()]
+            heads = [
+                block
+                for block in every
+                if block.mapped and (block.previous is None or not block.previous.mapped)
+            ]
+            return [list(_run(head)) for head in sorted(heads, key=lambda each: each.address)]
 
     def stats(self) -> dict[str, Any]:
         """The figures, named and nested as `torch.cuda.memory_stats_as_nested_dict` has them."""
@@ -218,33 +601,31 @@ class Memory:
             "allocation": "blocks",
             "segment": "segments",
             "active": "blocks",
+            "inactive_split": "splits",
             "allocated_bytes": "used",
             "reserved_bytes": "reserved",
             "active_bytes": "used",
+            "inactive_split_bytes": "split_bytes",
             "requested_bytes": "requested",
         }
         result: dict[str, Any] = {
             "num_alloc_retries": self.retries,
             "num_ooms": self.refusals,
-            "max_split_size": -1,
+            "max_split_size": self.settings.max_split_size,
             "num_sync_all_streams": 0,
-            "num_device_alloc": self.counts.segments_taken,
-            "num_device_free": self.segments_freed,
+            "num_device_alloc": self.taken,
+            "num_device_free": self.given,
             "num_oom_rejections": 0,
         }
         for public, name in names.items():
             result[public] = {kind: counts.stat(name) for kind, counts in kinds.items()}
-        result["inactive_split"] = self._split(lambda segment: 1)
-        result["inactive_split_bytes"] = self._split(lambda segment: segment.free)
         nothing = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
         result["oversize_allocations"], result["oversize_segments"] = nothing, dict(nothing)
         return result
 
-    def _split(self, measure: Callable[[Segment], int]) -> dict[str, dict[str, int]]:
-        """What is free in segments that hold blocks: the present figure only, no history."""
-        result = {}
-        for kind, pool in (("small_pool", self.small), ("large_pool", self.large)):
-            now = sum(measure(each) for each in pool.segments if 0 < each.free < each.size)
-            result[kind] = {"current": now, "peak": now, "allocated": now, "freed": 0}
-        both = zip(result["small_pool"].items(), result["large_pool"].values(), strict=True)
-        return {"all": {name: one + other for (name, one), other in both}, **result}
+
+def _run(block: Block | None) -> Iterator[Block]:
+    """`block` and those behind it that have memory."""
+    while block is not None and block.mapped:
+        yield block
+        block = block.next

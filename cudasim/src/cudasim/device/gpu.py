@@ -27,20 +27,25 @@ class GPU:
 
 
 class Allocation:
-    """The tag that a storage carries: its GPU, and the bytes that it gives back when it dies."""
+    """The tag that a storage carries: its GPU, and the block that it gives back when it dies."""
 
-    __slots__ = ("gpu", "requested", "segment", "size")
+    __slots__ = ("block", "gpu", "requested")
 
     def __init__(self, gpu: GPU, size: int) -> None:
         """Take `size` bytes, rounded up as CUDA does, of `gpu`'s memory; none for 0."""
-        self.gpu, self.segment, self.size, self.requested = gpu, None, 0, size
+        self.gpu, self.requested, self.block = gpu, size, None
         if size:
-            self.segment, self.size = gpu.memory.take(size)
+            self.block = gpu.memory.take(size)
+
+    @property
+    def size(self) -> int:
+        """The bytes that it holds."""
+        return 0 if self.block is None else self.block.size
 
     def __del__(self) -> None:
         """Give the bytes back: the last tensor of the storage is gone."""
-        if self.size:
-            self.gpu.memory.give_back(self.segment, self.size, self.requested)
+        if self.block is not None:
+            self.gpu.memory.give_back(self.block)
 
     def resize(self, size: int) -> None:
         """Follow a storage whose size has changed to `size` bytes.
@@ -50,6 +55,5 @@ class Allocation:
         if size == self.requested:
             return
         new = Allocation(self.gpu, size)
-        new.size, self.size = self.size, new.size
+        new.block, self.block = self.block, new.block
         new.requested, self.requested = self.requested, new.requested
-        new.segment, self.segment = self.segment, new.segment

@@ -1,7 +1,7 @@
 """`nvidia-smi` for simulated GPUs: the cards of the simulation that started it.
 
 It prints what the simulating processes publish: which cards there are, and how much memory
-PyTorch has reserved on them. What a simulation does not know is `[N/A]`, as for NVIDIA's.
+each process takes of them. What a simulation does not know is `[N/A]`, as for NVIDIA's.
 It imports nothing but the standard library, so it starts as fast as Python does.
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 FOLDER = "CUDASIM_FIGURES"  # as in cudasim.backends.cuda.publishing, which needs PyTorch
 USED = struct.Struct("<Q")  # as there
 MIB = 2**20
+CONTEXT = 917 * MIB  # of a process that has had memory on a card; `publishing` says why so much
 DRIVER = "0.0.0"  # no driver is here
 UNKNOWN = "[N/A]"
 OK, BAD_ARGUMENT, NOT_FOUND, NO_DRIVER = 0, 2, 6, 9  # NVIDIA's exit codes
@@ -135,7 +136,8 @@ def table(cards: list[dict], processes: list[dict]) -> list[str]:
     def row(text: str) -> str:
         return f"| {text:<{width - 2}} |"
 
-    lines = [rule, row("SIMULATED GPUs, by cudasim: no NVIDIA driver is involved"), rule]
+    lines = [rule, row("SIMULATED GPUs, by cudasim: no NVIDIA driver is involved")]
+    lines += [row(f"A CUDA context is modelled as {CONTEXT // MIB} MiB a process and card"), rule]
     lines.append(row(f"{'GPU':>3}  {'Name':<30} {'Bus-Id':<18} {'Memory-Usage':>20}"))
     lines.append(rule)
     for card in cards:

@@ -1,0 +1,109 @@
+"""The colours that mean something are the same in styles, plots, timelines and figures."""
+
+import re
+
+import pytest
+from helpers import ROOT
+
+from cudasim.clock import drawing
+from cudasim.clock.timeline import Bar
+from tools.page import timeline
+
+SHEET = (ROOT / "book" / "static" / "book.css").read_text(encoding="utf-8")
+NAMED = dict(re.findall(r"--colour-(\w+): (#\w+);", SHEET))
+WRITTEN = dict(re.findall(r"--on-(\w+): (#\w+);", SHEET))
+LIGHT, DARK = "#ffffff", "#121212"  # the pages of the theme
+LETTERS = {"white": "#ffffff", "black": "#000000"}
+HEX = re.compile(r"#[0-9a-fA-F]{6}\b")
+FIGURES = sorted(
+    path for path in (ROOT / "img").glob("*.svg") if path.stem not in ("logo", "favicon")
+)
+LANES = [
+    ("Python", "operation", "host"),
+    ("Python, thread 2", "wait", "wait"),
+    ("Python", "sleep", "wait"),
+    ("cuda:0 stream 0", "kernel", "gpu0"),
+    ("cuda:1 stream 3", "kernel", "gpu1"),
+    ("cuda:1 copies in", "copy", "copy"),
+    ("xpu:1 stream 0", "kernel", "gpu1"),
+    ("mps stream 0", "kernel", "gpu0"),
+]
+
+
+def lightness(colour):
+    """The relative luminance of a colour, 0 to 1 (WCAG 2.2)."""
+    colour = colour if len(colour) == 7 else "#" + "".join(2 * digit for digit in colour[1:])
+    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one, other):
+    """From 1 to 21 (WCAG 2.2)."""
+    light, dark = sorted((lightness(one), lightness(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_styles_and_drawings_have_the_same_colours():
+    assert NAMED == drawing.COLOURS
+    assert set(NAMED) == {"host", "gpu0", "gpu1", "copy", "wait"}
+    assert set(WRITTEN) == set(drawing.LETTERS) == set(NAMED) - {"wait"}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_colour_is_seen_on_light_and_on_dark(name):
+    assert min(contrast(NAMED[name], page) for page in (LIGHT, DARK)) >= 3
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_is_written_on_a_colour_is_read(name):
+    assert contrast(NAMED[name], WRITTEN[name]) >= 4.5
+    assert contrast(NAMED[name], LETTERS[drawing.LETTERS[name]]) >= 4.5
+
+
+@pytest.mark.parametrize(("lane", "kind", "name"), LANES)
+def test_a_bar_has_the_colour_of_whose_work_it_is(lane, kind, name):
+    bar = Bar(lane, "mm", 0, 1, kind)
+    assert timeline.paint(lane, kind) == drawing.paint(bar) == name
+    assert timeline.meaning(lane, kind) == drawing.meaning(bar)
+    assert (kind == "kernel") == (lane.split()[0] in drawing.meaning(bar))
+
+
+# Of those who lack the cones for long or middle waves; Viénot, Brettel and Mollon, 1999:
+# "Digital video colourmaps for checking the legibility of displays by dichromats", in linear
+# RGB as https://daltonlens.org/understanding-cvd-simulation derives them.
+SIGHTS = {
+    "protanopia": ((0.11238, 0.88762, 0), (0.11238, 0.88762, 0), (0.00401, -0.00401, 1)),
+    "deuteranopia": ((0.29275, 0.70725, 0), (0.29275, 0.70725, 0), (-0.02234, 0.02234, 1)),
+}
+
+
+def seen(colour, sight):
+    """A colour as such a reader sees it, in CIE L*a*b*."""
+    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
+    if sight:
+        linear = [sum(a * b for a, b in zip(row, linear, strict=True)) for row in SIGHTS[sight]]
+    red, green, blue = (min(max(part, 0), 1) for part in linear)
+    x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505
+    y = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    z = (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089
+    x, y, z = (c ** (1 / 3) if c > 0.008856 else 7.787 * c + 16 / 116 for c in (x, y, z))
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def nearest(colours, sight):
+    """The least distance between two of the colours (L*a*b*; 2.3 is just noticed)."""
+    points = [seen(colour, sight) for colour in colours]
+    pairs = [(a, b) for i, a in enumerate(points) for b in points[:i]]
+    return min(sum((p - q) ** 2 for p, q in zip(a, b, strict=True)) ** 0.5 for a, b in pairs)
+
+
+@pytest.mark.parametrize("sight", [None, *SIGHTS])
+def test_bars_are_told_apart_by_readers_of_every_sight(sight):
+    """A wait may come near another, for it is hatched."""
+    solid = [colour for name, colour in NAMED.items() if name != "wait"]
+    assert nearest(solid, sight) > 15
+    assert nearest(["#00a000", "#a06000"], "deuteranopia") < 15  # as a green and a brown are not

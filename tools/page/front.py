@@ -1,0 +1,314 @@
+"""The first screen of the front page: what the book shows, in steps, as its chapters printed it.
+
+`PICTURE` is the one place that names the cells. Code, outputs, and where each tensor is drawn and
+with which numbers, are read from a recording when the site is built; a cell that is gone, or
+printed something else, ends the build. Without `book/static/front.js` and on paper, all steps are
+shown one under another.
+"""
+
+import re
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from docutils import nodes
+from nbformat import NotebookNode
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+from tools.errors import BookError
+from tools.page.extension import read_pages
+from tools.page.timeline import MIME, timeline_html
+from tools.source.book import Book
+from tools.source.links import launch_links
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
+
+RUNNER = "simulated"  # whose outputs are shown
+GPUS = 2
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the picture: what is said of it, and the cell that shows it.
+
+    `tensors` are the names of those that the cell prints, in its order; a name that was there
+    before is of the new one from here on. `way` is how they came: "made", "copied" from the
+    other GPU, or else what the cell shows in their place: "refused", an error, or "timeline".
+    """
+
+    title: str
+    said: str
+    chapter: str
+    cell: str
+    way: str
+    tensors: tuple[str, ...] = ()
+
+
+PICTURE = (
+    Step(
+        "A tensor on GPU 0",
+        "Every tensor is in the memory of one device. This one is on the first of two GPUs.",
+        *("tensors-on-gpus", "ones", "made", ("X",)),
+    ),
+    Step(
+        "Another on GPU 1",
+        "The second GPU has a memory of its own. Neither GPU computes with what the other holds.",
+        *("tensors-on-gpus", "second", "made", ("Y",)),
+    ),
+    Step(
+        "The sum is refused",
+        "PyTorch copies nothing that you did not ask for. It raises an error and names both GPUs.",
+        *("tensors-on-gpus", "mixed", "refused"),
+    ),
+    Step(
+        "A copy",
+        "You ask for the copy. X stays where it was; Z, its copy, is on the other GPU.",
+        *("copying-between-devices", "two-tensors", "copied", ("Z",)),
+    ),
+    Step(
+        "The sum",
+        "Now both operands are in one memory. The sum is computed there, and stays there.",
+        *("copying-between-devices", "add", "made", ("total",)),
+    ),
+    Step(
+        "What it costs",
+        "A timeline of four copies and four products: Python asks for all of them, then waits.",
+        *("what-costs-time", "overlap-timeline", "timeline"),
+    ),
+)
+
+
+class Tensor(NamedTuple):
+    """A tensor as a cell printed it: its numbers as text, row by row, and its GPU."""
+
+    rows: list[list[str]]
+    gpu: int
+
+
+# What PyTorch prints of a matrix: tensor([[1., 1.], [1., 1.]], device='cuda:0')
+PRINTED = re.compile(r"tensor\(\[(\[[^()]*\])\](?:, [a-z_]+=[^()=]*?)*?, device='[a-z]+:(\d+)'")
+
+
+class first_screen(nodes.General, nodes.Element):
+    """What the page shows first: where to begin, and the picture."""
+
+
+class FirstScreen(SphinxDirective):
+    """The first screen, drawn of the book's recordings."""
+
+    def run(self) -> list[nodes.Node]:
+        """Read the cells. A fault fails the build in one line."""
+        try:
+            book, _ = read_pages(Path(self.env.srcdir))
+            shown = scenes(book)
+            chapter = next(iter(book.chapters))
+            (colab,) = (
+                link.url
+                for link in launch_links(chapter, book.repository)
+                if link.label == "Google Colab"
+            )
+        except BookError as error:
+            raise ExtensionError(str(error)) from None
+        return [first_screen("", scenes=shown, chapter=f"notebooks/{chapter}", colab=colab)]
+
+
+def setup(app: "Sphinx") -> dict[str, bool]:
+    """Give the site the directive, and the page that has it its style and script."""
+    app.add_node(first_screen, html=(visit_first_screen, None))
+    app.add_directive("first-screen", FirstScreen)
+    app.connect("html-page-context", add_assets)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def add_assets(app: "Sphinx", page: str, template: str, context: dict[str, Any], _: Any) -> None:
+    """Add the style and the script of the first screen to the page that has one."""
+    if 'class="front-steps"' in context.get("body", ""):
+        app.add_css_file("front.css")
+        app.add_js_file("front.js")
+
+
+# What is read.
+
+
+class Scene(NamedTuple):
+    """A step as it is drawn: the cell's code and outputs, and the tensors there by then."""
+
+    step: Step
+    title: str  # of the chapter
+    times: str  # what its times are
+    code: str
+    printed: str  # as text; of a timeline, its payload
+    tensors: dict[str, Tensor]
+
+
+def scenes(book: Book, picture: tuple[Step, ...] = PICTURE) -> list[Scene]:
+    """Every step with what its cell printed. Raises BookError, naming the cell, if one is gone."""
+    found, tensors, named = [], {}, ""
+    for step in picture:
+        cell, times = _cell(book, step)
+        printed = _printed(step, cell)
+        if named and step.chapter != named:  # the chapters share names, but not what is printed
+            tensors = {name: Tensor([], gpu) for name, (_, gpu) in tensors.items()}
+        named = step.chapter
+        tensors = tensors | _tensors(step, printed)
+        title = book.chapters[step.chapter].title
+        found.append(Scene(step, title, times, cell.source, printed, tensors))
+    return found
+
+
+def _where(step: Step) -> str:
+    return f"the front page shows the cell '{step.cell}' of notebooks/{step.chapter}.ipynb"
+
+
+CHOOSE = "choose another in PICTURE, tools/page/front.py"
+
+
+def _cell(book: Book, step: Step) -> tuple[NotebookNode, str]:
+    """The cell of a step as it was recorded, and what its times are."""
+    chapter = book.chapters.get(step.chapter)
+    if chapter is None or step.cell not in {cell.id for cell in chapter.code_cells}:
+        raise BookError(f"{_where(step)}, which is gone; {CHOOSE}")
+    recording = book.recording(RUNNER, step.chapter)
+    if recording is None or step.cell not in recording.cells:
+        raise BookError(
+            f"{_where(step)}, which is not recorded on the runner '{RUNNER}' as it is now; "
+            f"make record RUNNER={RUNNER} CHAPTERS={step.chapter}"
+        )
+    return recording.cells[step.cell], recording.times
+
+
+def _printed(step: Step, cell: NotebookNode) -> str:
+    """What the cell printed, as text, or the payload of its timeline."""
+    kind = MIME if step.way == "timeline" else "text/plain"
+    texts = [
+        output.text if output.output_type == "stream" else output.get("data", {}).get(kind, "")
+        for output in cell.outputs
+    ]
+    printed = next((text for text in texts if text), "") if kind == MIME else "".join(texts)
+    if not printed:
+        raise BookError(f"{_where(step)}, which printed no {step.way}; {CHOOSE}")
+    if step.way == "refused":
+        if "same device" not in printed:
+            raise BookError(f"{_where(step)}, in which no sum was refused; {CHOOSE}")
+        # A message that a cell ends in is printed as Python writes a text.
+        printed = re.sub(r"^(['\"])(.*)\1$", r"\2", printed.strip())
+    return printed
+
+
+def _tensors(step: Step, printed: str) -> dict[str, Tensor]:
+    """The tensors that a step names, as its cell printed them."""
+    if not step.tensors:
+        return {}
+    found = [
+        Tensor([row.split(", ") for row in re.findall(r"\[([^\[\]]*)\]", rows)], int(gpu))
+        for rows, gpu in PRINTED.findall(re.sub(r"\s+", " ", printed))
+    ]
+    if len(found) != len(step.tensors) or any(gpu >= GPUS for _, gpu in found):
+        names = ", ".join(step.tensors)
+        raise BookError(f"{_where(step)}, which did not print {names} on a GPU; {CHOOSE}")
+    return dict(zip(step.tensors, found, strict=True))
+
+
+# What is drawn.
+
+
+def visit_first_screen(writer: "HTML5Translator", node: first_screen) -> None:
+    """Write where to begin, and every step."""
+
+    def link(document: str) -> str:
+        return writer.builder.get_relative_uri(writer.builder.current_docname, document)
+
+    writer.body.append(
+        '<p class="front-start">'
+        f'<a class="front-go" href="{escape(link(node["chapter"]))}">Start reading</a> '
+        f'<a href="{escape(node["colab"])}">Open in Colab</a></p>\n'
+    )
+    total = len(node["scenes"])
+    items = []
+    for number, scene in enumerate(node["scenes"], start=1):
+        code = writer.highlighter.highlight_block(scene.code, "ipython3")
+        code = re.sub(r"^<div[^>]*><pre>(<span></span>)?|</pre></div>\s*$", "", code)
+        items.append(_step(number, total, scene, code, link(f"notebooks/{scene.step.chapter}")))
+    writer.body.append(
+        '<div class="front-steps" role="group" aria-label="What this book shows, in steps">\n'
+        f"{_controls(node['scenes'])}<ol>\n{''.join(items)}</ol>\n</div>\n"
+    )
+    raise nodes.SkipNode
+
+
+def _controls(shown: list[Scene]) -> str:
+    """The buttons, which are seen where the script runs."""
+    numbers = "".join(
+        f'<button type="button" data-step="{i}" aria-label="{i + 1}: {escape(scene.step.title)}">'
+        f"{i + 1}</button>"
+        for i, scene in enumerate(shown)
+    )
+    return (
+        '<div class="front-controls">'
+        f'<button type="button" data-by="-1">Back</button>{numbers}'
+        '<button type="button" data-by="1" class="front-next">Next</button>'
+        '<p class="front-status" role="status"></p></div>\n'
+    )
+
+
+def _step(number: int, total: int, scene: Scene, code: str, chapter: str) -> str:
+    step = scene.step
+    if step.way == "timeline":
+        shown = f'<div class="front-scene front-time">{timeline_html(scene.printed)}</div>\n'
+        source = f", {scene.times}"
+    else:
+        shown = (
+            f'<div class="front-scene">\n<div class="front-host">'
+            f'<p class="front-place">Host, where Python runs</p>\n'
+            f'<pre class="highlight">{code}</pre>\n'
+            f'<pre class="front-out {step.way}">{escape(scene.printed.strip())}</pre></div>\n'
+            f"{_gpus(scene)}</div>\n"
+        )
+        source = ""
+    return (
+        f'<li class="front-step" data-title="{escape(step.title)}">\n'
+        f'<p class="front-title"><b>{number}</b> {escape(step.title)}</p>\n'
+        f'<p class="front-said">{escape(step.said)}</p>\n{shown}'
+        f'<p class="front-from">Cell <code>{escape(step.cell)}</code> of '
+        f'<a href="{escape(chapter)}">{escape(scene.title)}</a>, '
+        f"as two simulated GPUs ran it{escape(source)}</p>\n</li>\n"
+    )
+
+
+def _gpus(scene: Scene) -> str:
+    """The GPUs with their tensors, and what passes between them."""
+    step = scene.step
+    sign = {"copied": "copy", "refused": "refused"}.get(step.way, "")
+    boxes, told = [], []
+    for gpu in range(GPUS):
+        here = {name: each for name, each in scene.tensors.items() if each.gpu == gpu}
+        told.append(f"GPU {gpu} holds {', '.join(here) or 'nothing'}.")
+        drawn = "".join(
+            _tensor(name, tensor, step.way if name in step.tensors else "")
+            for name, tensor in here.items()
+        )
+        boxes.append(
+            f'<div class="front-gpu gpu{gpu}"><p class="front-place">GPU {gpu}</p>\n{drawn}</div>\n'
+        )
+    bus = f'<div class="front-bus {sign}"><span>{sign}</span></div>\n'
+    if step.way == "refused":
+        told.append("Their sum is refused.")
+    if step.way == "copied":
+        told.append(f"{step.tensors[0]} was copied there.")
+    label = escape(" ".join(told))
+    return f'<div class="front-gpus" role="img" aria-label="{label}">\n{bus.join(boxes)}</div>\n'
+
+
+def _tensor(name: str, tensor: Tensor, way: str) -> str:
+    """A tensor as a grid of its numbers; of one that this chapter did not print, its name."""
+    way = way if tensor.rows else "elsewhere"
+    rows = "".join(
+        "<span>" + "".join(f"<i>{escape(number)}</i>" for number in row) + "</span>"
+        for row in tensor.rows
+    )
+    grid = f'<span class="front-grid">{rows}</span>' if rows else ""
+    return f'<div class="front-tensor {way}"><b>{escape(name)}</b>{grid}</div>\n'
