@@ -13,6 +13,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.errors import BookError
+from tools.page.symptoms import overview
 from tools.page.timeline import MIME as TIMELINE
 from tools.page.timeline import timeline_html
 from tools.source.book import Book
@@ -52,6 +53,8 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
     if any("runner" in cell.metadata for cell in page.cells):
         first = next(i for i, cell in enumerate(page.cells) if cell.cell_type == "code")
         page.cells.insert(first, legend(recordings))
+    if chapter.lists_symptoms:
+        page.cells.insert(1, overview(chapter))
     return page
 
 

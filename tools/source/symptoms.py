@@ -15,11 +15,11 @@ from nbformat import NotebookNode
 from tools.source.chapters import Chapter
 from tools.source.recordings import Recording
 
-HEADING = re.compile(r"### (?P<title>\S.*)")
+SYMPTOM = "### "  # begins its heading
 CAUSE = re.compile(
     r"\*\*Cause\.\*\* \S.*\n\n\*\*Cure\.\*\* \S.* Read on: \[[^]]+\]\([^)#]+#[^)]+\)\.", re.S
 )
-ERROR = re.compile(r"^\w*(?:Error|Exception|Warning): ", re.M)
+ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Warning): ", re.M)
 PARTS = {"shown": "code", "cause": "markdown", "cured": "code"}
 
 Broken = Iterator[tuple[NotebookNode | None, str]]
@@ -37,7 +37,7 @@ class Symptom:
     @property
     def title(self) -> str:
         """Its heading, as Markdown."""
-        return self.heading.source.removeprefix("### ")
+        return self.heading.source.removeprefix(SYMPTOM)
 
     @property
     def message(self) -> str:
@@ -46,25 +46,33 @@ class Symptom:
         return words[1] if words else ""
 
 
-def symptoms_of(chapter: Chapter) -> list[Symptom]:
-    """The symptoms of the page, in order, less those that are not whole."""
+def groups_of(chapter: Chapter) -> dict[str, list[Symptom]]:
+    """The symptoms of the page under the titles of their groups, in order, if they are whole."""
     cells = {cell.id: cell for cell in chapter.notebook.cells}
-    found = []
-    for cell in _headings(chapter):
-        parts = [cells.get(f"{cell.id}-{part}") for part in PARTS]
-        if all(parts):
-            found.append(Symptom(cell, *parts))
-    return found
+    title, groups = chapter.title, {}
+    for cell in chapter.notebook.cells:
+        if match := re.match(r"## (.+)", cell.source):
+            title = match[1]
+        elif cell.source.startswith(SYMPTOM):
+            parts = [cells.get(f"{cell.id}-{part}") for part in PARTS]
+            if all(parts):
+                groups.setdefault(title, []).append(Symptom(cell, *parts))
+    return groups
+
+
+def symptoms_of(chapter: Chapter) -> list[Symptom]:
+    """All symptoms of the page, in order."""
+    return [symptom for symptoms in groups_of(chapter).values() for symptom in symptoms]
 
 
 def whole_symptoms(chapter: Chapter) -> Broken:
     """Each symptom has its four cells, in order, and says its cause, its cure and where to read."""
     cells, titles = chapter.notebook.cells, []
     for number, cell in enumerate(cells):
-        if cell not in _headings(chapter):
+        if not cell.source.startswith(SYMPTOM):
             continue
-        if not HEADING.fullmatch(cell.source):
-            yield cell, "is more than one heading '### ...'; give each its own cell"
+        if "\n" in cell.source:
+            yield cell, "is more than a heading; give the rest a cell of its own"
         titles.append(cell.source)
         wanted = [(f"{cell.id}-{part}", kind) for part, kind in PARTS.items()]
         following = cells[number + 1 : number + 1 + len(wanted)]
@@ -95,22 +103,8 @@ def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Broken:
                 yield symptom.cured, f"prints an error on {recording.folder}; it is not cured"
 
 
-def contents(chapter: Chapter) -> str:
-    """The symptoms under their groups, as a Markdown list of links."""
-    lines = []
-    for cell in chapter.notebook.cells:
-        if match := re.match(r"(##+) (.+)", cell.source):
-            marks, title = match.groups()
-            anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
-            lines.append(f"{'  ' * (len(marks) - 2)}- [{title}](#{anchor})")
-    return "\n".join(lines)
-
-
-def _headings(chapter: Chapter) -> list[NotebookNode]:
-    return [cell for cell in chapter.notebook.cells if cell.source.startswith("### ")]
-
-
 def _text(recording: Recording, cell: NotebookNode) -> str:
     """What a cell printed, as plain text."""
     printed = recording.cells[cell.id].outputs
-    return "\n".join(each.get("text") or each.data["text/plain"] for each in printed)
+    streams = [each.text for each in printed if each.output_type == "stream"]
+    return "\n".join(streams + [each.data["text/plain"] for each in printed if "data" in each])
