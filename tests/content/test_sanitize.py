@@ -33,7 +33,7 @@ def test_where_the_clock_is_modelled_the_rules_on_time_are_missing_and_no_others
     kept = [rule for rule in real if rule in modelled]
     assert kept == modelled
     left = [replacement for _, replacement in real if replacement not in dict(map(reversed, kept))]
-    assert left == ["DRAWING OF TIMES", "TIMELINE", "TIME", r"\1, CARD"]
+    assert left == ["DRAWING OF TIMES", "TIMELINE", "TIME", r"\1, CARD", "NO GPU"]
 
 
 TIMED = "≈ 0.001450 s", "≈ 8 ms", "≈    12.5 µs", DRAWING.format("Times ≈")
@@ -64,6 +64,9 @@ def test_a_time_is_left_out_where_the_clock_is_real_and_compared_where_it_is_mod
         (DRAWING.format("Loss, measured"), "MEASURED PLOT\n"),
         (f"{PEAKS}|{DRAWING.format('Loss, measured')}", f"{PEAKS}|MEASURED PLOT\n"),
         ("0, NVIDIA H100 80GB HBM3, 81559 MiB\n1, Tesla T4, 15360 MiB\n", "0, CARD\n1, CARD\n"),
+        ("last:\nAssertionError: Torch not compiled with CUDA enabled\n", "last:\nNO GPU\n"),
+        ("RuntimeError: No CUDA GPUs are available", "NO GPU"),
+        ("RuntimeError: Found no NVIDIA driver on your system. Please check\n3", "NO GPU\n3"),
     ],
 )
 def test_rule_swallows(words, left):
@@ -76,6 +79,10 @@ def test_rule_swallows(words, left):
         "device=cuda:0",
         "0, Simulated GPU (T4), 16384 MiB",
         "No NVIDIA GPU that PyTorch can use here.",
+        "Torch not compiled with CUDA enabled",
+        "RuntimeError: Torch not compiled with CUDA enabled",
+        "AssertionError: Torch not compiled with CUDA enabled, 3",
+        "AcceleratorError: CUDA error: invalid device ordinal",
         "NVIDIA H100, 3, 81559 MiB free",
         "device(type='cuda', index=1)",
         "tensor([[1., 1., 1.]], device='cuda:1')",
