@@ -72,7 +72,7 @@ class Board:
         """Publish what is used of `gpu`. A forked child, whose map this is too, does not."""
         if os.getpid() == self._pid:
             counts = gpu.memory.counts
-            context = CONTEXT if counts.segments_taken else 0
+            context = CONTEXT if counts.reserved_taken else 0
             USED.pack_into(self._used, USED.size * gpu.index, context + counts.reserved)
 
     def remove(self) -> None:
