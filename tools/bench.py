@@ -89,8 +89,8 @@ def _builds(clone: Path) -> list[dict]:
     rows = [_figure(what, seconds, "s", "make book")]
     seconds = round(_median(partial(_seconds, "book", folder=clone), "nothing stale"), 2)
     rows.append(_figure("Build with nothing stale", seconds, "s", "make book", "0.3 s"))
-    for name in Book(clone).chapters:
-        on = [each.name for each in Book(clone).local_runners if each.executes(name)]
+    for name, chapter in Book(clone).chapters.items():
+        on = [each.name for each in Book(clone).local_runners if each.executes(chapter)]
         command = ("record", *on, "--chapters", name)
         alone = _median(partial(_seconds, *command, folder=clone), name)
         after = _median(partial(_after_edit, clone, name), f"{name} edited")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # The extensions that come with this one.
 BROUGHT = (
     *("formulas", "tabs", "predictions", "theme", "images", "launch"),
-    *("timeline", "calculator", "front"),
+    *("timeline", "calculator", "front", "symptoms"),
 )
 TABLES = {
     "status-chapters": chapters_table,

@@ -17,6 +17,7 @@ from tools.source.notebooks import tags
 from tools.source.predictions import PREDICTION_RULES
 from tools.source.questions import QUESTION_RULES
 from tools.source.recordings import Recording
+from tools.source.symptoms import shown_symptoms, whole_symptoms
 
 OPENING = ("**What you will do.**", "**What you will learn.**", "**What you need.**")
 OURS = {"", "book", "tools", "kernels", "tests", "helpers"}  # nothing that a reader can install
@@ -48,7 +49,16 @@ def broken_rules(chapter: Chapter, recordings: list[Recording], root: Path) -> l
     """
     number = {cell.id: i for i, cell in enumerate(chapter.notebook.cells)}
     lines = []
-    found = chain(*(rule(chapter) for rule in RULES), times_without_tag(chapter, recordings))
+    rules, rules_of_outputs = RULES, (times_without_tag,)
+    if chapter.lists_symptoms:
+        rules, rules_of_outputs = (
+            (*COMMON_RULES, whole_symptoms),
+            (times_without_tag, shown_symptoms),
+        )
+    found = chain(
+        *(rule(chapter) for rule in rules),
+        *(rule(chapter, recordings) for rule in rules_of_outputs),
+    )
     for cell, fault in found:
         place = f": cell {number[cell.id]} ('{cell.id}')" if cell is not None else ""
         lines.append(f"{chapter.where}{place}: {fault}")
@@ -200,8 +210,11 @@ def _text(path: Path) -> str:
     return prose_of(Chapter(path.stem, nbformat.read(path, as_version=4)))
 
 
-RULES: tuple[Callable[[Chapter], Broken], ...] = (
-    *(long_cells, wide_lines, cells_that_may_raise, unchecked_cells, opening, ending),
+COMMON_RULES: tuple[Callable[[Chapter], Broken], ...] = (
+    *(long_cells, wide_lines, cells_that_may_raise, unchecked_cells),
     *(loud_marks, imports_of_ours, measured_times, attempts),
+)
+RULES = (
+    *(*COMMON_RULES, opening, ending),
     *(*PREDICTION_RULES, *QUESTION_RULES, *EXERCISE_RULES),
 )
