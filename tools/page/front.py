@@ -184,7 +184,8 @@ def _printed(step: Step, cell: NotebookNode) -> str:
     ]
     printed = next((text for text in texts if text), "") if kind == MIME else "".join(texts)
     if not printed:
-        raise BookError(f"{_where(step)}, which printed no {step.way}; {CHOOSE}")
+        what = "no timeline" if kind == MIME else "nothing"
+        raise BookError(f"{_where(step)}, which printed {what}; {CHOOSE}")
     if step.way == "refused":
         if "same device" not in printed:
             raise BookError(f"{_where(step)}, in which no sum was refused; {CHOOSE}")

@@ -22,8 +22,8 @@ from tools.source.files import read_text
 from tools.source.notebooks import tags
 from tools.source.repository import Repository
 
-PYTHON = (3, 9)  # the lowest that torch 2.6 and the chapters were run on
-TORCH = (2, 6)  # the first with torch.accelerator
+PYTHON = (3, 10)  # the lowest that torch 2.9 comes for
+TORCH = (2, 9)  # the first whose torch.accelerator counts memory
 
 # What pip calls a package that Python calls something else.
 PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
