@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 # The extensions that come with this one.
 BROUGHT = (
-    *("formulas", "tabs", "theme", "images", "launch", "timeline"),
-    *("calculator", "front", "symptoms"),
+    *("formulas", "tabs", "predictions", "theme", "images", "launch"),
+    *("timeline", "calculator", "front", "symptoms"),
 )
 TABLES = {
     "status-chapters": chapters_table,

@@ -35,9 +35,10 @@ GPUS = 2
 class Step:
     """A step of the picture: what is said of it, and the cell that shows it.
 
-    `tensors` are the names of those that the cell prints, in its order; a name that was there
-    before is of the new one from here on. `way` is how they came: "made", "copied" from the
-    other GPU, or else what the cell shows in their place: "refused", an error, or "timeline".
+    `way` is what the cell shows: tensors "made" or "copied" from one GPU to another, a sum
+    "refused", or a "timeline". `tensors` are the names of those that it prints, in its order.
+    `copies` are (copy, of what) that it makes and does not print: a copy has the numbers of its
+    original, and is drawn beside what was computed from it.
     """
 
     title: str
@@ -46,38 +47,31 @@ class Step:
     cell: str
     way: str
     tensors: tuple[str, ...] = ()
+    copies: tuple[tuple[str, str], ...] = ()
 
 
+COPYING = "copying-between-devices"
 PICTURE = (
     Step(
-        "A tensor on GPU 0",
-        "Every tensor is in the memory of one device. This one is on the first of two GPUs.",
-        *("tensors-on-gpus", "ones", "made", ("X",)),
+        "Two tensors, two GPUs",
+        "Every tensor is in the memory of one device: X on the first GPU, Y on the second.",
+        *(COPYING, "two-tensors", "made", ("X", "Y")),
     ),
     Step(
-        "Another on GPU 1",
-        "The second GPU has a memory of its own. Neither GPU computes with what the other holds.",
-        *("tensors-on-gpus", "second", "made", ("Y",)),
-    ),
-    Step(
-        "The sum is refused",
+        "Their sum is refused",
         "PyTorch copies nothing that you did not ask for. It raises an error and names both GPUs.",
-        *("tensors-on-gpus", "mixed", "refused"),
+        *(COPYING, "add", "refused"),
     ),
     Step(
-        "A copy",
-        "You ask for the copy. X stays where it was; Z, its copy, is on the other GPU.",
-        *("copying-between-devices", "two-tensors", "copied", ("Z",)),
-    ),
-    Step(
-        "The sum",
-        "Now both operands are in one memory. The sum is computed there, and stays there.",
-        *("copying-between-devices", "add", "made", ("total",)),
+        "A copy, and the sum",
+        "Ask for a copy of X where Y is. X stays where it was; the sum is computed on the second "
+        "GPU, and stays there.",
+        *(COPYING, "copied", "copied", ("Y + Z",), (("Z", "X"),)),
     ),
     Step(
         "What it costs",
-        "A timeline of four copies and four products: Python asks for all of them, then waits.",
-        *("what-costs-time", "overlap-timeline", "timeline"),
+        "A larger tensor is copied, then both GPUs multiply. Python asks for all of it and waits.",
+        *(COPYING, "together", "timeline"),
     ),
 )
 
@@ -147,14 +141,14 @@ class Scene(NamedTuple):
 
 def scenes(book: Book, picture: tuple[Step, ...] = PICTURE) -> list[Scene]:
     """Every step with what its cell printed. Raises BookError, naming the cell, if one is gone."""
-    found, tensors, named = [], {}, ""
+    found, tensors = [], {}
     for step in picture:
         cell, times = _cell(book, step)
         printed = _printed(step, cell)
-        if named and step.chapter != named:  # the chapters share names, but not what is printed
-            tensors = {name: Tensor([], gpu) for name, (_, gpu) in tensors.items()}
-        named = step.chapter
-        tensors = tensors | _tensors(step, printed)
+        new = _tensors(step, printed)
+        for copy, original in step.copies:
+            tensors = tensors | {copy: Tensor(tensors[original].rows, new[step.tensors[0]].gpu)}
+        tensors = tensors | new
         title = book.chapters[step.chapter].title
         found.append(Scene(step, title, times, cell.source, printed, tensors))
     return found
@@ -190,7 +184,8 @@ def _printed(step: Step, cell: NotebookNode) -> str:
     ]
     printed = next((text for text in texts if text), "") if kind == MIME else "".join(texts)
     if not printed:
-        raise BookError(f"{_where(step)}, which printed no {step.way}; {CHOOSE}")
+        what = "no timeline" if kind == MIME else "nothing"
+        raise BookError(f"{_where(step)}, which printed {what}; {CHOOSE}")
     if step.way == "refused":
         if "same device" not in printed:
             raise BookError(f"{_where(step)}, in which no sum was refused; {CHOOSE}")
@@ -287,28 +282,25 @@ def _gpus(scene: Scene) -> str:
     for gpu in range(GPUS):
         here = {name: each for name, each in scene.tensors.items() if each.gpu == gpu}
         told.append(f"GPU {gpu} holds {', '.join(here) or 'nothing'}.")
-        drawn = "".join(
-            _tensor(name, tensor, step.way if name in step.tensors else "")
-            for name, tensor in here.items()
-        )
+        copies = [copy for copy, _ in step.copies]
+        ways = dict.fromkeys(step.tensors, "made") | dict.fromkeys(copies, "copied")
+        drawn = "".join(_tensor(name, each, ways.get(name, "")) for name, each in here.items())
         boxes.append(
             f'<div class="front-gpu gpu{gpu}"><p class="front-place">GPU {gpu}</p>\n{drawn}</div>\n'
         )
     bus = f'<div class="front-bus {sign}"><span>{sign}</span></div>\n'
     if step.way == "refused":
         told.append("Their sum is refused.")
-    if step.way == "copied":
-        told.append(f"{step.tensors[0]} was copied there.")
+    told += [f"{copy} is a copy of {original}." for copy, original in step.copies]
     label = escape(" ".join(told))
     return f'<div class="front-gpus" role="img" aria-label="{label}">\n{bus.join(boxes)}</div>\n'
 
 
 def _tensor(name: str, tensor: Tensor, way: str) -> str:
-    """A tensor as a grid of its numbers; of one that this chapter did not print, its name."""
-    way = way if tensor.rows else "elsewhere"
+    """A tensor as a grid of its numbers. `way` is how it came in this step, or empty."""
     rows = "".join(
         "<span>" + "".join(f"<i>{escape(number)}</i>" for number in row) + "</span>"
         for row in tensor.rows
     )
-    grid = f'<span class="front-grid">{rows}</span>' if rows else ""
+    grid = f'<span class="front-grid">{rows}</span>'
     return f'<div class="front-tensor {way}"><b>{escape(name)}</b>{grid}</div>\n'

@@ -17,7 +17,7 @@ from tools.page.symptoms import overview
 from tools.page.timeline import MIME as TIMELINE
 from tools.page.timeline import timeline_html
 from tools.source.book import Book
-from tools.source.chapters import ABOUT, TIMES, Chapter
+from tools.source.chapters import ABOUT, PREDICTED, TIMES, Chapter
 from tools.source.figures import link_figures
 from tools.source.notebooks import code_cells, tags
 from tools.source.recordings import Recording, recording_path
@@ -47,6 +47,8 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
     for cell in chapter.notebook.cells:
         page.cells.append(deepcopy(cell))
         if cell.cell_type == "code":
+            if PREDICTED in tags(cell):
+                page.cells[-1].metadata[PREDICTED] = cell.id  # tools.page.predictions covers it
             page.cells += add_outputs(page.cells[-1], recordings)
         else:
             page.cells[-1].source = link_figures(cell.source, chapter.where, book.root)
