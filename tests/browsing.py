@@ -10,6 +10,11 @@ from tools.browsing import chromium_program, served
 INSTALL = "on Debian, 'apt-get install chromium libatomic1'"  # the second for Node.js from 25 on
 
 
+# What book/static/predictions.js keeps when its switch is pressed.
+SHOW_EVERYTHING = """sessionStorage.setItem(
+  "predictions", JSON.stringify({ [location.pathname]: true }))"""
+
+
 @functools.cache
 def missing():
     """What a browser lacks on this machine, in one line that says what to install; None if nothing.
@@ -30,10 +35,11 @@ def missing():
 
 
 @contextmanager
-def opened(browser, folder, name, asked=None, width=1280, height=740, **options):
+def opened(browser, folder, name, asked=None, width=1280, height=740, uncovered=False, **options):
     """A page of the site in `folder`, and the list of what went wrong on it.
 
-    The address of every request is appended to `asked`, where it is given.
+    The address of every request is appended to `asked`, where it is given. Where it is
+    `uncovered`, the reader has asked to see what answers its predictions.
     """
     asked = [] if asked is None else asked
     with served(folder) as host:
@@ -52,6 +58,8 @@ def opened(browser, folder, name, asked=None, width=1280, height=740, **options)
         page.on("response", lambda got: got.ok or faults.append(f"answers {got.status}: {got.url}"))
         page.on("console", lambda m: m.type == "error" and faults.append(f"console: {m.text}"))
         page.on("pageerror", lambda error: faults.append(f"script: {error}"))
+        if uncovered:
+            context.add_init_script(SHOW_EVERYTHING)
         page.goto(host + name, wait_until="networkidle")
         try:
             yield page, faults

@@ -81,6 +81,12 @@ def test_an_operation_on_the_cpu_returns_when_it_is_done(clock):
     assert [span.lane for span in clock.since(mark)] == ["Python"]
 
 
+def test_a_product_on_meta_takes_no_time_after_one_of_the_same_shape_on_the_cpu(clock):
+    real = torch.ones(1000, 1000)
+    nothing = torch.ones(1000, 1000, device="meta")
+    assert took(clock, lambda: real @ real) > 1000 * took(clock, lambda: nothing @ nothing)
+
+
 def test_views_cost_the_host_only(clock):
     x = torch.ones(64, 64, device="cuda")
     assert took(clock, lambda: x.view(-1)) == clock.operation

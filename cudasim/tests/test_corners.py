@@ -222,8 +222,9 @@ def test_a_function_mode(x):
     with Names() as mode:
         y = (x + 1).cuda(0)
         z = torch.ones(2, device=ONE)
+        assert z.tolist() == [1, 1]
     assert (y.device, z.device) == (ZERO, ONE)
-    assert {"add", "cuda", "ones"} <= set(mode.names)
+    assert {"add", "cuda", "ones", "tolist"} <= set(mode.names)
 
 
 def test_fake_tensors(x):

@@ -6,6 +6,8 @@ import threading
 import pytest
 import torch
 
+from cudasim.device.types.cuda import CUDA
+
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 MIB = 2**20
@@ -112,7 +114,7 @@ def test_the_driver_counts_what_is_reserved():
     free, total = torch.cuda.mem_get_info(1)
     tensor = block(64, "cuda:1")
     assert torch.cuda.mem_get_info("cuda:1") == (free - 64 * MIB, total)
-    assert torch.cuda.mem_get_info(0) == (total, total)
+    assert torch.cuda.mem_get_info(0) == (total - CUDA.context, total)
     del tensor
     assert torch.cuda.mem_get_info(1) == (free - 64 * MIB, total)
     torch.cuda.empty_cache()
@@ -126,8 +128,8 @@ def test_out_of_memory_in_cudas_words_with_the_figures():
         torch.empty(2**50, dtype=torch.uint8, device="cuda")
     assert str(error.value) == (
         "CUDA out of memory. Tried to allocate 1048576.00 GiB. GPU 0 has a total capacity of "
-        "16.00 GiB of which 15.94 GiB is free. Including non-PyTorch memory, this process has "
-        "64.00 MiB memory in use. Of the allocated memory 64.00 MiB is allocated by PyTorch, and "
+        "16.00 GiB of which 15.04 GiB is free. Including non-PyTorch memory, this process has "
+        "981.00 MiB memory in use. Of the allocated memory 64.00 MiB is allocated by PyTorch, and "
         "0 bytes is reserved by PyTorch but unallocated. If reserved but unallocated memory is "
         "large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  "
         "See documentation for Memory Management  "
@@ -136,6 +138,16 @@ def test_out_of_memory_in_cudas_words_with_the_figures():
     assert isinstance(error.value, RuntimeError)
     assert torch.OutOfMemoryError is torch.cuda.OutOfMemoryError
     del keep
+
+
+def test_a_card_holds_no_tensor_where_its_context_is():
+    total = torch.cuda.get_device_properties(1).total_memory
+    with pytest.raises(torch.OutOfMemoryError, match=r"of which 15\.10 GiB is free"):
+        torch.empty(total - CUDA.context + 2 * MIB, dtype=torch.uint8, device="cuda:1")
+    all_of_it = (total - CUDA.context) // (2 * MIB) * 2 * MIB
+    whole = torch.empty(all_of_it, dtype=torch.uint8, device="cuda:1")
+    assert torch.cuda.mem_get_info(1)[0] == total - CUDA.context - all_of_it < 2 * MIB
+    del whole
 
 
 def test_out_of_memory_leaves_the_counts_and_the_next_request_is_served():

@@ -12,11 +12,12 @@ import torch
 
 import cudasim
 from cudasim.backends.cuda import nvidia_smi, publishing
+from cudasim.device.types.cuda import CUDA
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 MIB = 2**20
-CONTEXT = nvidia_smi.CONTEXT // MIB
+CONTEXT = CUDA.context // MIB
 QUERY = "--query-gpu=memory.used"
 BARE = "--format=csv,noheader,nounits"
 
@@ -41,7 +42,7 @@ def test_the_command_is_on_the_path_and_says_that_it_is_simulated():
     assert code == 0 and "SIMULATED" in text and text.count("Simulated GPU (T4)") == 2
     assert len({len(line) for line in text.splitlines()}) == 1  # a straight table
     assert "No running processes found" in text
-    assert f"context is modelled as {CONTEXT} MiB" in text
+    assert f"context of a process on a card is modelled: {CONTEXT}MiB" in text
 
 
 def test_the_first_tensor_of_24_bytes_brings_a_context_with_it():
@@ -53,13 +54,27 @@ def test_the_first_tensor_of_24_bytes_brings_a_context_with_it():
     assert f"{os.getpid()}      {CONTEXT + 2}MiB" in text
 
 
-def test_the_context_stays_when_the_last_tensor_is_gone_and_no_tensor_pays_for_it():
+def test_the_context_stays_when_the_last_tensor_is_gone_and_is_not_among_the_reserved_bytes():
     block = torch.zeros(64, 2**18, device="cuda")
     assert torch.cuda.memory_reserved() == 64 * MIB
     del block
     torch.cuda.empty_cache()
     assert used() == [CONTEXT, 0] and torch.cuda.memory_reserved() == 0
-    assert torch.cuda.mem_get_info()[0] == torch.cuda.mem_get_info()[1]
+
+
+def test_whoever_asks_a_card_what_is_free_has_a_context_on_it():
+    free, total = torch.cuda.mem_get_info(1)
+    assert total - free == CUDA.context and used() == [0, CONTEXT]
+
+
+def test_the_table_is_straight_whatever_the_cards_are_called():
+    cudasim.disable()
+    for card in ("TITAN RTX", "H200"):
+        with cudasim.simulate(card=card, clock="modelled"):
+            X = torch.ones(2, 3, device="cuda")
+            text = smi()[1]
+            assert len({len(line) for line in text.splitlines()}) == 1 and card in text
+            del X
 
 
 def test_cards_are_listed():

@@ -22,6 +22,7 @@ from tools.source.predictions import PREDICTION_RULES
 from tools.source.questions import ASKS, COMPUTE, FIND, ORDER, QUESTION_RULES, VERDICTS
 from tools.source.rules import (
     ATTEMPT,
+    OPENING,
     RULES,
     broken_rules,
     dead_links,
@@ -65,8 +66,9 @@ def altered(old, new):
 PROGRAM = "```python\nX = 1\nY = X  # the same\nZ = Y\n```"
 KINDS = [
     of_kind(COMPUTE, "4 MB", "8 MB", "12 MB"),
-    of_kind(ORDER, "copy, then wait, then read", "wait, copy, read", "read, wait, copy"),
+    of_kind(ORDER, "copy, then wait, then read", "wait, copy, read", "wait, read"),
     of_kind(FIND, "X = 1", "Y = X", "line 3", program=PROGRAM),
+    of_kind(FIND, "<code>X = 1</code>", "<code>Y = X</code>", "<code>Z = X</code>"),
 ]
 
 ASKED = prose("predict-it", "**Predict.** Where is `X`?\n\n- on the CPU\n- on the GPU")
@@ -164,9 +166,10 @@ BREAKS = [
     ("plain_html", "Markdown where only HTML", question(choice("`A`", "No."))),
     ("plain_html", "Markdown where only HTML", altered("</summary>\n\n", "</summary>\n")),
     ("kinds", "is no number", of_kind(COMPUTE, "4", "8", "more")),
-    ("kinds", "not the same steps", of_kind(ORDER, "copy, wait", "wait, copy", "wait, read")),
+    ("kinds", "not orders of the same", of_kind(ORDER, "copy, wait", "wait, copy", "wait, read")),
     ("kinds", "no line of its program", of_kind(FIND, "X = 1", "Y", "Z = Y", program=PROGRAM)),
     ("kinds", "no line of its program", of_kind(FIND, "X = 1", "line 4", "Z = Y", program=PROGRAM)),
+    ("kinds", "no line of its program", of_kind(FIND, "X = 1", "Y = X", "Z = Y")),
     ("lengths", "is the longest", question(choice("A", "No."), choice("By far", "Right."))),
     ("spread", "after the summary", SUMMARY, QUESTION),
     ("attempts", "another 'attempt'", code("attempt", "def attempt(function):\n    function()")),
@@ -208,7 +211,8 @@ BREAKS = [
     ("in_order", "in a row", *[exercise()[i] for i in (1, 2, 3, 0)]),
     ("in_order", "make it a code cell", exercise()[0], prose("answer-1", "Here.")),
     ("blank", "no blank answer", *exercise(starter="double = None")[:2]),
-    ("blank", "no blank answer", *exercise(starter="import torch\ndouble = ...")[:2]),
+    ("blank", "no blank answer", *exercise(starter="double = ...\nimport torch")[:2]),
+    ("blank", "no blank answer", *exercise(starter="half = ...\ndouble = ...")[:2]),
     ("blank", "checks no answer", *exercise(holds="assert double(3) == 6")[:3]),
     ("blank", "checks no answer", *exercise(holds=HOLDS.replace("assert ", ""))[:3]),
     ("blank", "asserts without an answer", *exercise(holds=f"assert True\n{HOLDS}")[:3]),
@@ -303,7 +307,8 @@ def test_sound_questions_with_the_right_choice_in_changing_places_break_no_rule(
 
 def test_questions_of_other_kinds_break_no_rule():
     plain = question(choice("A", "Right."), choice("B", "No."), asked="So?\n\n" + PROGRAM)
-    sound = chapter(*KINDS, *[plain] * 3, SUMMARY)
+    longer = of_kind(COMPUTE, "4", "10", "6")
+    sound = chapter(*KINDS, longer, *[plain] * 5, SUMMARY)
     assert [line for rule in QUESTION_RULES for _, line in rule(sound)] == []
 
 
@@ -331,8 +336,20 @@ def test_sound_exercises_break_no_rule():
     levels = enumerate(["Recall", "Apply", "Invent", "Apply"], start=1)
     cells = [cell for number, level in levels for cell in numbered(number, level)]
     more = code("holds-4-more", cells[-2].source)
+    cells[-2].source = "def given(x):\n    return x"  # what the check needs
+    cells[-3].source = "given = 3\ndouble = ...  # your function"
     sound = chapter(*cells[:-1], more, cells[-1])
     assert [line for rule in EXERCISE_RULES for _, line in rule(sound)] == []
+
+
+def test_puzzles_are_exercises_and_need_no_summary():
+    cells = [cell for number in range(1, 5) for cell in numbered(number)]
+    title = prose("title", "# P\n\n" + " ".join(OPENING))
+    puzzles = Chapter("puzzles", notebook(title, *cells, kind="puzzles"))
+    assert [line.partition(": ")[2] for line in broken_rules(puzzles, [], ROOT)] == [
+        "4 exercises, at least 15: cells exercise-1, ...",
+        "no exercise says *Apply.* or *Invent.*; write one",
+    ]
 
 
 def test_the_one_attempt_is_no_other():

@@ -33,7 +33,9 @@ def test_where_the_clock_is_modelled_the_rules_on_time_are_missing_and_no_others
     kept = [rule for rule in real if rule in modelled]
     assert kept == modelled
     left = [replacement for _, replacement in real if replacement not in dict(map(reversed, kept))]
-    assert left == ["DRAWING OF TIMES", "TIMELINE", "TIME", r"\1, CARD"]
+    times, cards = ["DRAWING OF TIMES", "TIMELINE", "TIME"], [r"\1, CARD", "NO GPU"]
+    table = ["TABLE OF THE DRIVER", "of which FREE.", r"THE CPU: \1"]
+    assert left == [*times, *cards, *table]
 
 
 TIMED = "≈ 0.001450 s", "≈ 8 ms", "≈    12.5 µs", DRAWING.format("Times ≈")
@@ -43,6 +45,38 @@ TIMED = "≈ 0.001450 s", "≈ 8 ms", "≈    12.5 µs", DRAWING.format("Times �
 def test_a_time_is_left_out_where_the_clock_is_real_and_compared_where_it_is_modelled(words):
     assert "TIME" in sanitized(words) and not re.search(r"\d", sanitized(words))
     assert sanitized(words, SANITIZE_MODELLED) == words
+
+
+REAL_TABLE = """\
+Sat Nov 21 22:06:44 2026
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 550.54.15              Driver Version: 550.54.15      CUDA Version: 12.4     |
+|-----------------------------------------+------------------------+----------------------+
+|   0  Tesla T4                       Off |   00000000:00:04.0 Off |                    0 |
+| N/A   36C    P0             32W /   70W |     103MiB /  15360MiB |      0%      Default |
++-----------------------------------------+------------------------+----------------------+
+| Processes:                                                                              |
+|=========================================================================================|
++-----------------------------------------------------------------------------------------+
+"""
+FULL = (
+    "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 14.74 GiB of "
+    "which {} Of the allocated memory {} is allocated by PyTorch"
+)
+CPU = (
+    "RuntimeError: [enforce fail at alloc_cpu.cpp:{}] err == 0. DefaultCPUAllocator: {}: you "
+    "tried to allocate {} bytes.{}"
+)
+SAID = "RuntimeError: THE CPU: you tried to allocate 2048 bytes"
+ROW = "|   0 {:>10}  {:>10}  {:<48}|"  # of a process, as the simulated nvidia-smi prints it
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_process_is_left_out_and_what_it_has_of_a_card_is_not(name):
+    mine, other = ROW.format(7, "919MiB", "python"), ROW.format(123456, "919MiB", "python3.13")
+    assert sanitized(mine, name) == sanitized(other, name) != mine
+    assert "919MiB" in sanitized(mine, name) and "7" not in sanitized(mine, name)
+    assert sanitized(mine, name) != sanitized(ROW.format(7, "2MiB", "python"), name)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +98,17 @@ def test_a_time_is_left_out_where_the_clock_is_real_and_compared_where_it_is_mod
         (DRAWING.format("Loss, measured"), "MEASURED PLOT\n"),
         (f"{PEAKS}|{DRAWING.format('Loss, measured')}", f"{PEAKS}|MEASURED PLOT\n"),
         ("0, NVIDIA H100 80GB HBM3, 81559 MiB\n1, Tesla T4, 15360 MiB\n", "0, CARD\n1, CARD\n"),
+        ("last:\nAssertionError: Torch not compiled with CUDA enabled\n", "last:\nNO GPU\n"),
+        ("RuntimeError: No CUDA GPUs are available", "NO GPU"),
+        ("RuntimeError: Found no NVIDIA driver on your system. Please check\n3", "NO GPU\n3"),
+        (REAL_TABLE, "TABLE OF THE DRIVER\n"),
+        (REAL_TABLE.partition("\n")[2], "TABLE OF THE DRIVER\n"),
+        (
+            FULL.format("13.97 GiB is free. Process 77 has 9 MiB memory in use.", "512 bytes"),
+            FULL.format("FREE.", "512 bytes"),
+        ),
+        (CPU.format("127", "can't allocate memory", "2048", " Error code 12 (Out of it)"), SAID),
+        (CPU.format("116", "not enough memory", "2048", ""), SAID),
     ],
 )
 def test_rule_swallows(words, left):
@@ -75,7 +120,16 @@ def test_rule_swallows(words, left):
     [
         "device=cuda:0",
         "0, Simulated GPU (T4), 16384 MiB",
+        "|   0  Simulated GPU (T4)                                     919MiB / 16384MiB |",
+        "+----+\n| SIMULATED GPUs, by cudasim |\n+----+\n| NVIDIA |\n+----+",
+        "Tried to allocate 1048576.00 GiB. Of the allocated memory 64.00 MiB is allocated",
+        "MPS allocated: 22.00 MiB, other allocations: 0 bytes, max allowed: 18.13 GiB",
+        "you tried to allocate 2048 bytes",
         "No NVIDIA GPU that PyTorch can use here.",
+        "Torch not compiled with CUDA enabled",
+        "RuntimeError: Torch not compiled with CUDA enabled",
+        "AssertionError: Torch not compiled with CUDA enabled, 3",
+        "AcceleratorError: CUDA error: invalid device ordinal",
         "NVIDIA H100, 3, 81559 MiB free",
         "device(type='cuda', index=1)",
         "tensor([[1., 1., 1.]], device='cuda:1')",

@@ -68,7 +68,7 @@ def test_every_set_of_tabs_is_on_its_page_and_whole(site, name):
     assert tab_faults(page) == []
     shown = [
         [tab["data-runner"] for tab in tabs.select("[role=tab]")]
-        for tabs in page.select("div.cell > div.runner-outputs")
+        for tabs in page.select("div.cell > div.runner-outputs, details.covered > .runner-outputs")
     ]
     assert shown == list(runners_by_cell(name).values())
     assert bool(shown) == ("What the tabs show" in page.get_text())
@@ -219,7 +219,7 @@ def tab(page, runner, number=-1):
 
 
 def test_a_click_switches_every_set_and_the_choice_is_kept(browser, site):
-    with opened(browser, site, PAGE) as (page, faults):
+    with opened(browser, site, PAGE, uncovered=True) as (page, faults):
         assert choice_faults(page, "simulated") == []  # who has chosen none
         for runner in ("cpu", "simulated", "cpu"):
             tab(page, runner).click()
@@ -236,14 +236,14 @@ def test_a_click_switches_every_set_and_the_choice_is_kept(browser, site):
 
 
 def test_a_choice_that_a_page_does_not_have_shows_the_first(browser, site):
-    with opened(browser, site, PAGE) as (page, faults):
+    with opened(browser, site, PAGE, uncovered=True) as (page, faults):
         page.evaluate("localStorage.setItem('runner', 'gone')")
         page.reload(wait_until="networkidle")
         assert choice_faults(page, "gone") == [] == faults
 
 
 def test_tabs_are_reached_and_switched_by_keyboard(browser, site):
-    with opened(browser, site, PAGE) as (page, faults):
+    with opened(browser, site, PAGE, uncovered=True) as (page, faults):
         place = page.url
 
         def focused():
@@ -275,7 +275,7 @@ def test_tabs_are_reached_and_switched_by_keyboard(browser, site):
 
 
 def test_the_tab_that_is_clicked_keeps_its_place_on_the_screen(browser, site):
-    with opened(browser, site, PAGE, width=900, height=500) as (page, _):
+    with opened(browser, site, PAGE, uncovered=True, width=900, height=500) as (page, _):
         # Above it, outputs that take more room for one runner than for the other. Not every
         # browser anchors what is seen by itself; the script has to do without.
         page.add_style_tag(
@@ -296,18 +296,20 @@ def test_the_tab_that_is_clicked_keeps_its_place_on_the_screen(browser, site):
 def test_without_javascript_all_outputs_are_seen_under_their_names(browser, site, name):
     with opened(browser, site, name, java_script_enabled=False) as (page, faults):
         assert page.locator(".runner-outputs").count()
+        for cover in page.locator("details.covered > summary").all():
+            cover.click()
         assert stacked_faults(page) == [] == faults
 
 
 def test_in_print_all_outputs_are_seen_under_their_names(browser, site):
-    with opened(browser, site, PAGE) as (page, faults):
+    with opened(browser, site, PAGE, uncovered=True) as (page, faults):
         assert stacked_faults(page) != []
         page.emulate_media(media="print")
         assert stacked_faults(page) == [] == faults
 
 
 def test_screen_readers_are_told_of_tabs_and_panels(browser, site):
-    with opened(browser, site, PAGE) as (page, _):
+    with opened(browser, site, PAGE, uncovered=True) as (page, _):
         lists = page.get_by_role("tablist", name="Outputs by runner")
         assert lists.count() == len(page.evaluate(STATE))
         last = lists.last
@@ -325,7 +327,7 @@ def test_a_reader_notices_a_doctored_page(browser, site, doctored):
     changes["no script"] = lambda page: page.select_one("script[src*='tabs.js']").decompose()
     changes["no style"] = lambda page: page.select_one("link[href*='tabs.css']").decompose()
     unnoticed = []
-    with opened(browser, doctored, PAGE) as (page, _):
+    with opened(browser, doctored, PAGE, uncovered=True) as (page, _):
         assert choice_faults(page, "simulated") == []
         whole = page.url
         for name, change in changes.items():

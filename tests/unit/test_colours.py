@@ -72,7 +72,8 @@ def test_a_bar_has_the_colour_of_whose_work_it_is(lane, kind, name):
 
 
 # Of those who lack the cones for long or middle waves; Viénot, Brettel and Mollon, 1999:
-# "Digital video colourmaps for checking the legibility of displays by dichromats".
+# "Digital video colourmaps for checking the legibility of displays by dichromats", in linear
+# RGB as https://daltonlens.org/understanding-cvd-simulation derives them.
 SIGHTS = {
     "protanopia": ((0.11238, 0.88762, 0), (0.11238, 0.88762, 0), (0.00401, -0.00401, 1)),
     "deuteranopia": ((0.29275, 0.70725, 0), (0.29275, 0.70725, 0), (-0.02234, 0.02234, 1)),
@@ -106,3 +107,24 @@ def test_bars_are_told_apart_by_readers_of_every_sight(sight):
     solid = [colour for name, colour in NAMED.items() if name != "wait"]
     assert nearest(solid, sight) > 15
     assert nearest(["#00a000", "#a06000"], "deuteranopia") < 15  # as a green and a brown are not
+
+
+def foreign(drawing):
+    """Colours of a drawing that are none of those named, and no grey, tint or dark letter."""
+    found = {colour.lower() for colour in HEX.findall(drawing)} - set(NAMED.values())
+    spread = {c: [int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in found}
+    return sorted(
+        colour
+        for colour, parts in spread.items()
+        if max(parts) - min(parts) > 40 and 0.06 < lightness(colour) < 0.5
+    )
+
+
+@pytest.mark.parametrize("path", FIGURES, ids=lambda path: path.stem)
+def test_figures_are_drawn_in_these_colours(path):
+    assert foreign(path.read_text(encoding="utf-8")) == []
+
+
+def test_another_colour_in_a_figure_is_noticed():
+    drawing = '<path fill="#4a7ab5" stroke="#0072B2"/><path fill="#7d7d7d" stroke="#dcecf7"/>'
+    assert foreign(drawing) == ["#4a7ab5"]

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 # The extensions that come with this one.
-BROUGHT = ("formulas", "tabs", "theme", "images", "launch", "timeline", "calculator")
+BROUGHT = (
+    *("formulas", "tabs", "predictions", "theme", "images", "launch"),
+    *("timeline", "calculator", "front", "symptoms"),
+)
 TABLES = {
     "status-chapters": chapters_table,
     "status-figures": figures_table,

@@ -13,10 +13,11 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.errors import BookError
+from tools.page.symptoms import overview
 from tools.page.timeline import MIME as TIMELINE
 from tools.page.timeline import timeline_html
 from tools.source.book import Book
-from tools.source.chapters import ABOUT, TIMES, Chapter
+from tools.source.chapters import ABOUT, PREDICTED, TIMES, Chapter
 from tools.source.figures import link_figures
 from tools.source.notebooks import code_cells, tags
 from tools.source.recordings import Recording, recording_path
@@ -46,19 +47,23 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
     for cell in chapter.notebook.cells:
         page.cells.append(deepcopy(cell))
         if cell.cell_type == "code":
+            if PREDICTED in tags(cell):
+                page.cells[-1].metadata[PREDICTED] = cell.id  # tools.page.predictions covers it
             page.cells += add_outputs(page.cells[-1], recordings)
         else:
             page.cells[-1].source = link_figures(cell.source, chapter.where, book.root)
     if any("runner" in cell.metadata for cell in page.cells):
         first = next(i for i, cell in enumerate(page.cells) if cell.cell_type == "code")
         page.cells.insert(first, legend(recordings))
+    if chapter.lists_symptoms:
+        page.cells.insert(1, overview(chapter))
     return page
 
 
 def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
     """The recordings that the page of a chapter shows, in the order of the tabs."""
     found = {recording.folder: recording for recording in book.recordings_of(chapter)}
-    needed = [runner for runner in book.local_runners if runner.executes(chapter.name)]
+    needed = [runner for runner in book.local_runners if runner.executes(chapter)]
     if not needed:
         raise BookError(
             f"{chapter.where}: no runner executes it; add it to the 'chapters' of one in kernels/"

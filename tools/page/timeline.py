@@ -153,8 +153,8 @@ def _view(timeline: dict[str, Any], total: int, size: int, alt: str, hatch: str)
         label = _label(timeline["names"][name], count)
         if thick == BAR and len(label) * LETTER + 8 < width / 100 * COLUMN:
             drawn.append(
-                f'<svg class="{style}" aria-hidden="true" x="{x:.6g}%" width="{width:.6g}%" y="{top}" '
-                f'height="{BAR}">'
+                f'<svg class="{style}" aria-hidden="true" x="{x:.6g}%" width="{width:.6g}%" '
+                f'y="{top}" height="{BAR}">'
                 f'<text x="5" y="15">{escape(label)}</text></svg>'
             )
     return "\n".join([*drawn, "</svg></div>"])

@@ -90,11 +90,15 @@ def card_label(names: list[str]) -> str:
 
 
 def card_runs(chapters: list[Chapter], runner: Runner, card: dict) -> list[Run]:
-    """The runs of chapters on the cards found.
+    """The runs of chapters on the cards found, less those that need more cards.
 
     Raises BookError if a card has less free memory than a chapter says that it needs.
     """
+    enough = [chapter for chapter in chapters if chapter.gpus <= len(card["free"])]
     for chapter in chapters:
+        if chapter not in enough:
+            print(f"{chapter.where}: left out, it needs {chapter.gpus} GPUs")
+    for chapter in enough:
         for i, free in enumerate(card["free"]):
             if free < chapter.gpu_memory * 2**30:
                 raise BookError(
@@ -102,7 +106,7 @@ def card_runs(chapters: list[Chapter], runner: Runner, card: dict) -> list[Run]:
                     f"{free / 2**30:.1f} GiB of cuda:{i} are free; end what uses it, or take a "
                     "larger card"
                 )
-    return [Run(chapter, runner, card) for chapter in chapters]
+    return [Run(chapter, runner, card) for chapter in enough]
 
 
 def _plain(name: str) -> str:

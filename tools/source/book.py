@@ -66,7 +66,7 @@ class Book:
 
     def chapters_of(self, runner: Runner) -> list[Chapter]:
         """The chapters that are executed on `runner`."""
-        return [chapter for chapter in self.chapters.values() if runner.executes(chapter.name)]
+        return [chapter for chapter in self.chapters.values() if runner.executes(chapter)]
 
     def recording(self, folder: str, chapter: str) -> Recording | None:
         """What a chapter printed on a runner or a card, or None."""

@@ -52,6 +52,21 @@ class Chapter:
         return self.notebook.cells[0].source.partition("\n")[0].lstrip("# ")
 
     @property
+    def lists_symptoms(self) -> bool:
+        """True if it is for looking up errors, and not for reading from first to last."""
+        return self.notebook.metadata.get("kind") == "symptoms"
+
+    @property
+    def holds_puzzles(self) -> bool:
+        """True if it is a row of exercises that teaches nothing new."""
+        return self.notebook.metadata.get("kind") == "puzzles"
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it needs at least."""
+        return min(self.notebook.metadata.hardware.gpus)
+
+    @property
     def gpu_memory(self) -> float:
         """The GiB that it needs on each GPU."""
         return self.notebook.metadata.hardware.get("gpu_memory", 0)

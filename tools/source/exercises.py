@@ -23,7 +23,7 @@ ASKED = re.compile(r"\*\*(?P<number>\d+)\. [^*]+\*\* \*(?P<level>\w+)\.\* ")
 PART = re.compile(r"(exercise|answer|holds|solution)-(?P<number>\d+)(-more)?")
 LEVELS = ("Recall", "Apply", "Invent")
 HOLDS = "*It holds when*"
-FEWEST = 4  # exercises a chapter
+FEWEST, FEWEST_PUZZLES = 4, 15  # exercises a chapter
 HINTS = (2, 3)
 LEAST_REASON = 30  # characters
 WIDTH = 76
@@ -75,13 +75,14 @@ def exercises(chapter: Chapter) -> list[Exercise]:
 
 
 def counted(chapter: Chapter) -> Broken:
-    """Four exercises or more, numbered from 1, of every level."""
+    """Four exercises or more, fifteen of puzzles, numbered from 1, of every level."""
     found = exercises(chapter)
     numbers = [each.number for each in found]
     if numbers != list(range(1, len(numbers) + 1)):
         yield None, f"its exercises are numbered {numbers}; number them from 1"
-    if len(numbers) < FEWEST:
-        yield None, f"{len(numbers)} exercises, at least {FEWEST}: cells exercise-1, ..."
+    fewest = FEWEST_PUZZLES if chapter.holds_puzzles else FEWEST
+    if len(numbers) < fewest:
+        yield None, f"{len(numbers)} exercises, at least {fewest}: cells exercise-1, ..."
     levels = [match["level"] for each in found if (match := ASKED.match(each.asked.source))]
     if found and (missing := [level for level in LEVELS if level not in levels]):
         yield None, f"no exercise says {' or '.join(f'*{each}.*' for each in missing)}; write one"
@@ -150,35 +151,36 @@ def in_order(chapter: Chapter) -> Broken:
 
 
 def blank(chapter: Chapter) -> Broken:
-    """The answer is one name that means nothing yet, and the check asks first whether it does."""
+    """The answer is one name that means nothing yet, and the check asks whether it does."""
     for each in exercises(chapter):
         name = answer_name(chapter, each)
         answer = each.cell("answer")
         if answer is not None and name is None:
-            yield answer, "no blank answer; write 'name = ...' and a comment, nothing else"
-        if name is None:
+            yield answer, "no blank answer; end it in 'name = ...', for one name, and a comment"
+        if name is None or not each.checks:
             continue
-        for cell in each.checks:
-            tree = syntax_tree(chapter, cell)
-            given = any(asks_if_given(node, name) for node in tree.body)
-            if not given or not has_assert(tree):
-                yield cell, f"checks no answer; write 'if {name} is not ...:' and asserts under it"
+        trees = [syntax_tree(chapter, cell) for cell in each.checks]
+        asks = any(asks_if_given(node, name) for tree in trees for node in ast.walk(tree))
+        if not asks or not any(map(has_assert, trees)):
+            yield (
+                each.checks[0],
+                f"checks no answer; write 'if {name} is not ...:' and asserts under it",
+            )
+        for cell, tree in zip(each.checks, trees, strict=True):
             if any(isinstance(node, ast.Assert) for node in tree.body):
                 yield cell, f"asserts without an answer; put it under 'if {name} is not ...:'"
-        if each.checks:
-            last = each.checks[-1]
-            shown = syntax_tree(chapter, last).body[-1:]
-            words = [f"Exercise {each.number}: ", "no answer yet", "it holds"]
-            if not (
-                shown
-                and isinstance(shown[0], ast.Expr)
-                and all(word in ast.unparse(shown[0]) for word in words)
-            ):
-                yield (
-                    last,
-                    f"does not end in \"'{words[0]}' + ('{words[1]}' if {name} is ... else "
-                    f"'{words[2]}')\"",
-                )
+        last, shown = each.checks[-1], trees[-1].body[-1:]
+        words = [f"Exercise {each.number}: ", "no answer yet", "it holds"]
+        if (
+            not shown
+            or not isinstance(shown[0], ast.Expr)
+            or any(word not in last.source for word in words)
+        ):
+            yield (
+                last,
+                f"does not end in \"'{words[0]}' + ('{words[1]}' if {name} is ... else "
+                f"'{words[2]}')\"",
+            )
 
 
 def answer_name(chapter: Chapter, exercise: Exercise) -> str | None:
@@ -187,28 +189,25 @@ def answer_name(chapter: Chapter, exercise: Exercise) -> str | None:
     if cell is None or cell.cell_type != "code":
         return None
     body = syntax_tree(chapter, cell).body
-    if len(body) != 1 or not isinstance(body[0], ast.Assign) or not is_blank(body[0].value):
+    blanks = [node for node in body if isinstance(node, ast.Assign) and is_blank(node.value)]
+    if len(blanks) != 1 or blanks[0] is not body[-1] or len(blanks[0].targets) != 1:
         return None
-    [target] = body[0].targets if len(body[0].targets) == 1 else [None]
+    [target] = blanks[0].targets
     return target.id if isinstance(target, ast.Name) else None
 
 
-def asks_if_given(node: ast.stmt, name: str) -> bool:
-    """True for the statement `if name is not ...:`."""
-    if not isinstance(node, ast.If):
-        return False
-    tests = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
-    return any(
-        isinstance(test, ast.Compare)
-        and isinstance(test.left, ast.Name)
-        and test.left.id == name
-        and isinstance(test.ops[0], ast.IsNot)
-        and is_blank(test.comparators[0])
-        for test in tests
+def asks_if_given(node: ast.AST, name: str) -> bool:
+    """True for `name is not ...`."""
+    return (
+        isinstance(node, ast.Compare)
+        and isinstance(node.left, ast.Name)
+        and node.left.id == name
+        and isinstance(node.ops[0], ast.IsNot)
+        and is_blank(node.comparators[0])
     )
 
 
-def is_blank(value: ast.expr) -> bool:
+def is_blank(value: ast.AST) -> bool:
     """True for `...`."""
     return isinstance(value, ast.Constant) and value.value is ...
 

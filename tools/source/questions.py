@@ -128,18 +128,19 @@ def kinds(chapter: Chapter) -> Broken:
                 if not re.search(r"\d", answer):
                     yield cell, f"the choice '{answer}' is no number, and one is to be computed"
         if cell.source.startswith(ORDER):
-            steps = {tuple(sorted(words_of(answer))) for answer in answers}
-            if len(steps) > 1:
-                yield cell, "its choices are not the same steps in different orders; make them so"
+            steps = [set(words_of(answer)) for answer in answers]
+            if steps and not all(each <= max(steps, key=len) for each in steps):
+                yield cell, "its choices are not orders of the same steps; name them alike"
         if cell.source.startswith(FIND):
             program = "\n".join(block.get_text() for block in page.select("pre"))
             lines = [line.strip() for line in program.splitlines()]
-            for answer in answers:
-                if not names_line(answer, lines):
+            for choice, answer in zip(page("details"), answers, strict=True):
+                code = "".join(each.get_text() for each in choice.summary("code"))
+                if not names_line(answer, lines) if lines else code != answer:
                     yield (
                         cell,
-                        f"the choice '{answer}' is no line of its program; quote one whole, or "
-                        "write 'line 2'",
+                        f"the choice '{answer}' is no line of its program; quote one whole, in "
+                        "<code>, or write 'line 2'",
                     )
 
 
@@ -158,6 +159,8 @@ def names_line(answer: str, lines: list[str]) -> bool:
 def lengths(chapter: Chapter) -> Broken:
     """The right choice is not the longest: whoever knows nothing would take it."""
     for cell in questions(chapter):
+        if cell.source.startswith(COMPUTE):  # a number is as long as it is
+            continue
         length = {True: 0, False: 0}
         for choice in drawn(cell)("details"):
             long = len(choice.summary.get_text().strip())

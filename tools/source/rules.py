@@ -17,6 +17,7 @@ from tools.source.notebooks import tags
 from tools.source.predictions import PREDICTION_RULES
 from tools.source.questions import QUESTION_RULES
 from tools.source.recordings import Recording
+from tools.source.symptoms import shown_symptoms, whole_symptoms
 
 OPENING = ("**What you will do.**", "**What you will learn.**", "**What you need.**")
 OURS = {"", "book", "tools", "kernels", "tests", "helpers"}  # nothing that a reader can install
@@ -36,7 +37,7 @@ def attempt(function):
             if 'ipy' in step.filename:  # the cells, not the libraries
                 print(f'  Cell, line {step.lineno}, in {step.name}')
                 print(f'    {step.line}')
-        print(f'{type(error).__name__}: {error}')"""
+        print(*traceback.format_exception_only(type(error), error), end='')"""
 
 Broken = Iterator[tuple[NotebookNode | None, str]]  # the cell, if it is one's, and the line
 
@@ -48,7 +49,18 @@ def broken_rules(chapter: Chapter, recordings: list[Recording], root: Path) -> l
     """
     number = {cell.id: i for i, cell in enumerate(chapter.notebook.cells)}
     lines = []
-    found = chain(*(rule(chapter) for rule in RULES), times_without_tag(chapter, recordings))
+    rules, rules_of_outputs = RULES, (times_without_tag,)
+    if chapter.lists_symptoms:
+        rules, rules_of_outputs = (
+            (*COMMON_RULES, whole_symptoms),
+            (times_without_tag, shown_symptoms),
+        )
+    elif chapter.holds_puzzles:
+        rules = (*COMMON_RULES, opening, *EXERCISE_RULES)
+    found = chain(
+        *(rule(chapter) for rule in rules),
+        *(rule(chapter, recordings) for rule in rules_of_outputs),
+    )
     for cell, fault in found:
         place = f": cell {number[cell.id]} ('{cell.id}')" if cell is not None else ""
         lines.append(f"{chapter.where}{place}: {fault}")
@@ -119,7 +131,7 @@ def attempts(chapter: Chapter) -> Broken:
     for cell in chapter.code_cells:
         if re.search(r"^def attempt\b", cell.source, re.M):
             if cell.source.strip() != ATTEMPT or cell.id != "attempt":
-                yield cell, "another 'attempt'; write the one of tools/source/rules.py, ATTEMPT"
+                yield cell, "another 'attempt'; take ATTEMPT of tools/source/rules.py, in 'attempt'"
 
 
 def loud_marks(chapter: Chapter) -> Broken:
@@ -200,8 +212,11 @@ def _text(path: Path) -> str:
     return prose_of(Chapter(path.stem, nbformat.read(path, as_version=4)))
 
 
-RULES: tuple[Callable[[Chapter], Broken], ...] = (
-    *(long_cells, wide_lines, cells_that_may_raise, unchecked_cells, opening, ending),
+COMMON_RULES: tuple[Callable[[Chapter], Broken], ...] = (
+    *(long_cells, wide_lines, cells_that_may_raise, unchecked_cells),
     *(loud_marks, imports_of_ours, measured_times, attempts),
+)
+RULES = (
+    *(*COMMON_RULES, opening, ending),
     *(*PREDICTION_RULES, *QUESTION_RULES, *EXERCISE_RULES),
 )

@@ -70,9 +70,18 @@ class Runner:
         """The file with what nbval leaves out of the comparison of its outputs."""
         return SANITIZE_MODELLED if self.times else SANITIZE
 
-    def executes(self, chapter: str) -> bool:
-        """True if the chapter of that name is one of its own."""
-        return chapter in self._about.get("chapters", [chapter])
+    @property
+    def gpus(self) -> int | None:
+        """How many GPUs chapters see there; None where that is the machine's affair."""
+        words = self.specification["argv"]
+        if self.simulates:
+            return int(words[words.index("--simulate") + 1])
+        return 0 if "--hide-accelerators" in words else None
+
+    def executes(self, chapter: Chapter) -> bool:
+        """True if the chapter is one of its own, and it has as many GPUs as the chapter needs."""
+        listed = chapter.name in self._about.get("chapters", [chapter.name])
+        return listed and (self.gpus is None or self.gpus >= chapter.gpus)
 
     def digest(self, chapter: Chapter) -> str:
         """The hash of what makes it the machine that it is; its outputs are stale with another.

@@ -5,7 +5,8 @@ Nothing here imports torch: it is read before torch is.
 
 import argparse
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 from cudasim.device.specs import CARDS, Card, find_card
@@ -18,6 +19,9 @@ TYPE = "CUDASIM_DEVICE_TYPE"  # what PyTorch calls them, cuda if it is not set
 CLOCK = "CUDASIM_CLOCK"  # modelled, or not set: times are the machine's own
 FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
 QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
+VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's own: which of the cards a program may see
+SEEN = "CUDASIM_SEEN"  # what VISIBLE said where the simulation began
+ALL = "all"  # SEEN where VISIBLE was not set
 
 # What an error calls the number and the type: (number, type).
 ARGUMENTS, VARIABLES = ("gpus", "device_type"), (GPUS, TYPE)
@@ -121,12 +125,34 @@ def allocator_settings() -> str:
 
 
 def from_environment() -> Config | None:
-    """What the environment asks for; None if nothing. Raises ValueError as `parse` does."""
+    """What the environment asks for; None if nothing. Raises ValueError as `parse` does.
+
+    A program that a simulation started with another CUDA_VISIBLE_DEVICES than its own gets as
+    many GPUs as that leaves; where it leaves none, nothing is asked for.
+    """
     number = setting(GPUS)
     if number is None:
         return None
     forced = os.environ.get(FORCE) == "1"
-    return parse(number, setting(CARD), setting(TYPE), forced, VARIABLES, setting(CLOCK))
+    wanted = parse(number, setting(CARD), setting(TYPE), forced, VARIABLES, setting(CLOCK))
+    seen, visible = os.environ.get(SEEN), os.environ.get(VISIBLE)
+    if seen is None or wanted.type is not DEFAULT or seen == (ALL if visible is None else visible):
+        return wanted
+    gpus = wanted.gpus if visible is None else visible_of(visible, wanted.gpus)
+    return replace(wanted, gpus=gpus) if gpus else None
+
+
+def visible_of(visible: str, gpus: int) -> int:
+    """How many of so many GPUs a value of CUDA_VISIBLE_DEVICES leaves, counted as CUDA does.
+
+    The list ends at the first entry that is no index of a GPU, and one that names a GPU twice
+    leaves none. Identities (`GPU-...`) are not read. Sources: PyTorch's own count
+    (`_parse_visible_devices` of torch/cuda/__init__.py), and
+    https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html
+    """
+    indices = [str(index) for index in range(gpus)]
+    found = list(takewhile(indices.__contains__, map(str.strip, visible.split(","))))
+    return len(found) if len(set(found)) == len(found) else 0
 
 
 def to_environment(wanted: Config) -> dict[str, str]:
@@ -152,7 +178,7 @@ def for_children(wanted: Config) -> dict[str, str]:
 
     Where the package is not installed, they let Python find it by a `sitecustomize`.
     """
-    variables = {**to_environment(wanted), QUIET: "1"}
+    variables = {**to_environment(wanted), QUIET: "1", SEEN: os.environ.get(VISIBLE, ALL)}
     if not installed():
         folder = str(_PACKAGE / "inherit")
         path = os.environ.get("PYTHONPATH", "")

@@ -14,19 +14,25 @@ import torch
 
 from cudasim.clock import trace
 from cudasim.clock.timeline import Timeline
+from cudasim.dispatch.booking import forget
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.timing.sheets import Sheet, find_sheet
 
 OFF = (
     "there is no modelled clock; write 'with cudasim.timeline() as lanes:' over the lines to "
     "measure, or begin with cudasim.enable(clock='modelled')"
+)
+OTHER_CARD = (
+    "timeline(card={card!r}): only a modelled clock knows the times of another card; begin with "
+    "cudasim.enable(clock='modelled')"
 )
 LOG_LEVEL = "KINETO_LOG_LEVEL"  # what the profiler writes to the standard error
 _open: "Recording | None" = None  # the one that is being recorded in this process
 _seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
 
 
-def timeline() -> "Recording":
+def timeline(card: str | None = None) -> "Recording":
     """What some lines of a program did: Python, each GPU's streams and copies, and the waits.
 
     `with cudasim.timeline() as lanes:` records the block. Under a modelled clock its times are
@@ -34,21 +40,35 @@ def timeline() -> "Recording":
     Called without `with`, under a modelled clock, it is what happened since the last timeline,
     or since the simulation began.
 
+    `card`, one of those with a data sheet or the path of a calibrated card's file: under a
+    modelled clock, the block takes the times of that card instead. It begins when the simulated
+    GPUs have done what was asked of them before, and changes times alone: values, memory and the
+    name of the GPU stay.
+
     As the last expression of a notebook's cell it displays itself. Raises RuntimeError in a block
-    of another timeline, or of `torch.profiler`.
+    of another timeline, or of `torch.profiler`, and for a `card` without a modelled clock;
+    ValueError for a `card` without a data sheet.
     """
-    return Recording()
+    return Recording(card)
 
 
 class Recording(Timeline):
     """A timeline that is recorded: the block of a `with` statement, or what has just happened."""
 
-    def __init__(self) -> None:
-        """Hold what a modelled clock has booked since the last timeline."""
+    def __init__(self, card: str | None = None) -> None:
+        """Hold what a modelled clock has booked since the last timeline.
+
+        With a `card`, hold nothing until a block is recorded.
+        """
         global _seen
         super().__init__()
         clock = session.clock
-        if clock is None:
+        if card is not None and clock is None:
+            raise RuntimeError(OTHER_CARD.format(card=card))
+        self._sheet = None if card is None else find_sheet(card)
+        if self._sheet is not None:
+            self.empty(f"the times of another card need a block: with timeline({card!r}):")
+        elif clock is None:
             self.empty(OFF)
         else:
             seen_clock, mark = _seen
@@ -61,10 +81,12 @@ class Recording(Timeline):
             raise RuntimeError("cudasim.timeline(): a timeline is recorded already; end it first")
         self.empty("its block has not ended")
         self._clock = session.clock
+        if self._clock is None and self._sheet is not None:
+            raise RuntimeError(OTHER_CARD.format(card=self._sheet.name))
         if self._clock is None:
             self._begin_profiler()
         else:
-            self._mark = self._clock.mark()
+            self._begin_modelled()
         _open = self
         return self
 
@@ -77,6 +99,21 @@ class Recording(Timeline):
             self._end_profiler(notes)
         else:
             self._from_clock(self._clock, self._mark, notes)
+            if self._sheet is not None:
+                self._take(self._home)
+
+    def _begin_modelled(self) -> None:
+        """Mark where the clock is, and book what follows for the other card if there is one."""
+        if self._sheet is not None:
+            self._home = self._clock.sheet
+            self._take(self._sheet)
+        self._mark = self._clock.mark()
+
+    def _take(self, sheet: Sheet) -> None:
+        """Let the clock go on with another sheet, when the cards are idle."""
+        self._clock.drain()
+        self._clock.use(sheet)
+        forget()  # what operations cost on the card so far
 
     def _from_clock(self, clock: Any, mark: int, notes: list[str] | None = None) -> None:
         """Hold what the clock booked since `mark`."""

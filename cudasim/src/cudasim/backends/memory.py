@@ -21,9 +21,13 @@ def empty_cache() -> None:
 
 
 def free_and_total(index: int) -> tuple[int, int]:
-    """Bytes of GPU `index` that are free, and that there are, as the driver counts them."""
+    """Bytes of GPU `index` that are free, and that there are, as the driver counts them.
+
+    As on a card, whoever asks has a context on it.
+    """
     memory = session.gpu(index).memory
-    return memory.size - memory.counts.reserved, memory.size
+    memory.touch()
+    return memory.free, memory.size
 
 
 def snapshot(*which: Any) -> dict[str, list]:

@@ -153,15 +153,19 @@ class Clock:
 
     def __init__(self, sheet: Sheet, host: Host, names: list[str]) -> None:
         """A clock at 0 for GPUs called `names`, all with the figures of `sheet`."""
-        self.sheet, self.host = sheet, host
-        self.names = names
+        self.host, self.names = host, names
+        self.use(sheet)
         self.operation = nanoseconds(host.operation)
-        self.launch = nanoseconds(sheet.launch)
-        self.floor = nanoseconds(sheet.floor)
-        self.wait = nanoseconds(sheet.wait)
         self.reading, self.loop = nanoseconds(host.clock), nanoseconds(host.loop)
         self.first = {what: nanoseconds(host.first[what]) for what in host.first}
         self.restart()
+
+    def use(self, sheet: Sheet) -> None:
+        """From now on, book with the figures of `sheet`."""
+        self.sheet = sheet
+        self.launch = nanoseconds(sheet.launch)
+        self.floor = nanoseconds(sheet.floor)
+        self.wait = nanoseconds(sheet.wait)
 
     def restart(self) -> None:
         """Begin again at 0, with idle cards: what a process that was forked does."""
@@ -200,6 +204,10 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         """Pass over `seconds` at once."""
         self.spend(nanoseconds(seconds), "sleep", "sleep")
+
+    def drain(self) -> None:
+        """Be, at the earliest, where every card has done what was submitted; nothing is booked."""
+        self.reach(max(card.end for card in self.cards))
 
     def wait_until(self, end: int, name: str) -> None:
         """Let the host wait for what a card finishes at `end`; to ask is all, if it has."""

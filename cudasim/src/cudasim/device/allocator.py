@@ -289,6 +289,7 @@ class Memory:
         self.small, self.large = Pool(small=True), Pool(small=False)
         self.used: dict[int, Block] = {}  # by address
         self.counts = Counts()
+        self.context = 0  # bytes of the context, once this process has used the card
         self.retries = self.refusals = 0
         self.taken = self.given = 0  # calls of the driver, for memory and to give it back
         self.stream: Callable[[], int] = int  # which stream is current: 0, the default one
@@ -386,8 +387,21 @@ class Memory:
 
     # The driver
 
+    def touch(self) -> None:
+        """Use the card: from now on there is a context on it."""
+        if self.context != self.type.context:
+            self.context = self.type.context
+            if self.watch is not None:
+                self.watch()
+
+    @property
+    def free(self) -> int:
+        """Bytes that are in neither a segment nor the context."""
+        return self.size - self.context - self.counts.reserved
+
     def _grow(self, pool: Pool, size: int, stream: int) -> Block:
         """A new block with room for `size` bytes, from the driver, not in the pool."""
+        self.touch()
         if pool.small:
             wanted = SMALL_SEGMENT
         elif size < HUGE:
@@ -412,7 +426,7 @@ class Memory:
             return None
         if self.settings.expandable:
             return self._expand(pool, size, stream)
-        if self.counts.reserved + wanted > self.size:
+        if wanted > self.free:
             return None
         self.taken += 1
         block = Block(pool, stream, self._find_addresses(wanted), wanted)
@@ -527,7 +541,7 @@ class Memory:
         """Put memory behind the first `size` bytes of `block`, whole grains (map_block)."""
         pool = block.pool
         mapped = -(-size // pool.grain) * pool.grain
-        if self.counts.reserved + mapped > self.size:
+        if mapped > self.free:
             return False
         pool.remove(block)
         if mapped < block.size:

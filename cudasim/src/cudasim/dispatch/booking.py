@@ -179,7 +179,7 @@ def _convert(clock: Clock, source: Tensor, size: int, gpu: GPU | None) -> None:
 def _plan(
     clock: Clock, operation: Operation, func: Callable, args: tuple, kwargs: dict, out: Any
 ) -> Plan:
-    key = []
+    key = [is_meta(out)]
     _describe(args, key)
     if kwargs:
         _describe(kwargs.values(), key)
@@ -197,6 +197,11 @@ def _plan(
             operation.plans.clear()
         operation.plans[key] = plan
     return plan
+
+
+def is_meta(out: Any) -> bool:
+    """True for a result without numbers, which took no time to compute."""
+    return isinstance(out, Tensor) and out.is_meta
 
 
 def _describe(values: Iterable, key: list) -> None:
@@ -217,7 +222,7 @@ def _describe(values: Iterable, key: list) -> None:
 
 
 def _make_plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
-    work = None if isinstance(out, Tensor) and out.is_meta else work_of(func, args, kwargs, out)
+    work = None if is_meta(out) else work_of(func, args, kwargs, out)
     if work is None:
         return Plan(0, None, 0, "other", False)
     host = nanoseconds(host_seconds(work, clock.host))

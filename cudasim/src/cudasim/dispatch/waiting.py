@@ -61,6 +61,7 @@ WAITS: dict[Callable, Callable[[tuple, dict], bool]] = {
             aten.nonzero.default,
             aten.masked_select.default,
             aten.equal.default,
+            aten.allclose.default,
             aten.bincount.default,
             aten._unique.default,
             aten._unique2.default,

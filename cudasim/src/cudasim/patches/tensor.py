@@ -1,5 +1,6 @@
 """Attributes and methods of `torch.Tensor` that depend on its device."""
 
+from functools import wraps
 from typing import Any
 
 import torch
@@ -121,6 +122,7 @@ def make_type(original: Any) -> Any:
 def make_told(original: Any, name: str) -> Any:
     """What reads a tensor's numbers where no dispatch mode sees it; the host waits for a GPU."""
 
+    @wraps(original)  # function modes know it by its name
     def told(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if session.sync_debug or session.clock is not None:
             gpu = gpu_of(self)

@@ -16,7 +16,6 @@ from pathlib import Path
 FOLDER = "CUDASIM_FIGURES"  # as in cudasim.backends.cuda.publishing, which needs PyTorch
 USED = struct.Struct("<Q")  # as there
 MIB = 2**20
-CONTEXT = 917 * MIB  # of a process that has had memory on a card; `publishing` says why so much
 DRIVER = "0.0.0"  # no driver is here
 UNKNOWN = "[N/A]"
 OK, BAD_ARGUMENT, NOT_FOUND, NO_DRIVER = 0, 2, 6, 9  # NVIDIA's exit codes
@@ -130,20 +129,20 @@ def chosen(cards: list[dict], wanted: str | None) -> list[dict]:
 
 def table(cards: list[dict], processes: list[dict]) -> list[str]:
     """What the command prints without arguments."""
-    width = 77
+    width = 71
     rule = "+" + "-" * width + "+"
 
     def row(text: str) -> str:
         return f"| {text:<{width - 2}} |"
 
     lines = [rule, row("SIMULATED GPUs, by cudasim: no NVIDIA driver is involved")]
-    lines += [row(f"A CUDA context is modelled as {CONTEXT // MIB} MiB a process and card"), rule]
-    lines.append(row(f"{'GPU':>3}  {'Name':<30} {'Bus-Id':<18} {'Memory-Usage':>20}"))
+    context = max(card["context"] for card in cards) // MIB
+    lines += [row(f"The CUDA context of a process on a card is modelled: {context}MiB"), rule]
+    lines.append(row(f"{'GPU':>3}  {'Name':<41} {'Memory-Usage':>22}"))
     lines.append(rule)
     for card in cards:
         usage = f"{card['used'] // MIB}MiB / {card['total'] // MIB}MiB"
-        bus = FIELDS["pci.bus_id"](card)
-        lines.append(row(f"{card['index']:>3}  {card['name']:<30} {bus:<18} {usage:>20}"))
+        lines.append(row(f"{card['index']:>3}  {card['name']:<41} {usage:>22}"))
     lines += [rule, row("Processes (SIMULATED):"), row("GPU        PID  GPU memory  Name"), rule]
     indices = {card["index"] for card in cards}
     shown = [process for process in processes if process["index"] in indices]

@@ -3,14 +3,7 @@
 Each simulating process keeps two small files in a temporary folder, which the programs that it
 starts know by an environment variable. One names the process and its cards; the other is
 memory that both sides map, 8 bytes for each card, so that keeping it up to date costs nothing:
-it changes when the allocator takes or returns segments.
-
-A process takes more of a real card than its allocator reserves: the first use of the card makes
-a CUDA context there, with the code of kernels and memory for the driver, and it stays until the
-process ends. How large it is depends on the card, the driver and the build of PyTorch. Here it
-is a model with one figure, `CONTEXT`: on the server of a lecture `nvidia-smi` showed 6 MiB before
-and 925 MiB after a first tensor of 24 bytes, which is 919 MiB, of them 2 MiB the allocator's
-first segment. Only `nvidia-smi` counts it; the allocator can hand out the whole card.
+it changes when the allocator takes or returns segments, and when the process first uses the card.
 """
 
 import atexit
@@ -27,7 +20,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cudasim.backends.cuda.nvidia_smi import CONTEXT
 from cudasim.device.gpu import GPU
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -60,6 +52,7 @@ class Board:
                     "uuid": f"GPU-{gpu.uuid}",
                     "capability": "{}.{}".format(*gpu.card.capability),
                     "total": gpu.memory.size,
+                    "context": gpu.type.context,
                 }
                 for gpu in cards
             ],
@@ -71,9 +64,8 @@ class Board:
     def write(self, gpu: GPU) -> None:
         """Publish what is used of `gpu`. A forked child, whose map this is too, does not."""
         if os.getpid() == self._pid:
-            counts = gpu.memory.counts
-            context = CONTEXT if counts.reserved_taken else 0
-            USED.pack_into(self._used, USED.size * gpu.index, context + counts.reserved)
+            used = gpu.memory.context + gpu.memory.counts.reserved
+            USED.pack_into(self._used, USED.size * gpu.index, used)
 
     def remove(self) -> None:
         """Take the files away, in the process that published them."""

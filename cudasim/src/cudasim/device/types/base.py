@@ -23,6 +23,7 @@ class DeviceType:
     card: str  # which card is simulated if a program does not say
 
     missing: ClassVar[dict[str, str]] = {}  # dtypes that it lacks -> the error
+    context = 0  # bytes that a process takes of a card by using it, beside its tensors
     memory_in_use = memory_advice = ""  # sentences in the error of a card that is full
     kernel_suffix: str | None = None  # what replaces `cpu` in names of kernels, where it is known
     has_cudnn = False
@@ -68,11 +69,11 @@ class DeviceType:
 
         used, reserved = memory.counts.used, memory.counts.reserved
         limit = f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""
-        in_use = self.memory_in_use.format(in_units(reserved))
+        in_use = self.memory_in_use.format(in_units(reserved + memory.context))
         return torch.OutOfMemoryError(
             f"{self.key} out of memory. Tried to allocate {in_units(size)}. GPU {memory.index} has "
             f"a total capacity of {in_units(memory.size)} of which "
-            f"{in_units(memory.size - reserved)} is free. {in_use}{limit}Of the allocated memory "
+            f"{in_units(memory.free)} is free. {in_use}{limit}Of the allocated memory "
             f"{in_units(used)} is allocated by PyTorch, and {in_units(reserved - used)} is "
             f"reserved by PyTorch but unallocated. {self.memory_advice}"
         )

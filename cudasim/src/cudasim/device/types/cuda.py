@@ -38,10 +38,18 @@ _SUFFIX = (
 
 
 class CUDA(DeviceType):
-    """NVIDIA's GPUs."""
+    """NVIDIA's GPUs.
+
+    A process that uses one makes a CUDA context there, with the code of kernels and memory for
+    the driver, which stays until the process ends. How large it is depends on the card, the
+    driver and the build of PyTorch. `context` is a model with one figure: on the server of a
+    lecture `nvidia-smi` showed 6 MiB before and 925 MiB after a first tensor of 24 bytes, which
+    is 919 MiB, of them 2 MiB the allocator's first segment.
+    """
 
     name, key, number, card = "cuda", "CUDA", 1, "T4"
     kernel_suffix = "cuda"
+    context = 917 * 2**20
     memory_in_use = "Including non-PyTorch memory, this process has {} memory in use. "
     memory_advice = (
         "If reserved but unallocated memory is large try setting "
