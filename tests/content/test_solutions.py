@@ -135,7 +135,9 @@ if double is not ...:
 SOLUTION, WRONG = "def double(x):\n    return 2 * x", "double = lambda x: x"
 
 
-def small(start="x = 3", answer="double = ...", check=CHECK, solution=SOLUTION, wrong=WRONG):
+def small(
+    start="x = 3", answer="double = ...", shows="3", check=CHECK, solution=SOLUTION, wrong=WRONG
+):
     folds = [
         fold("solution", "A solution", block(solution)),
         fold("wrong", "A wrong answer", block(wrong)),
@@ -147,6 +149,7 @@ def small(start="x = 3", answer="double = ...", check=CHECK, solution=SOLUTION, 
             code("start", start),
             prose("exercise-1", "**1. Double.** *Recall.* Write it."),
             code("answer-1", answer),
+            code("shows-1", shows),
             code("holds-1", check),
             prose("solution-1", "\n\n".join(folds)),
         ),
@@ -161,6 +164,8 @@ FAULTS = {
     "wrong-1: the answer itself raises": {"wrong": "double = nothing"},
     "solved-1: the check refuses it: AssertionError": {"solution": WRONG},
     "solved-1: the check ends in None": {"check": CHECK + ";"},
+    "blank-1: to show it raises TypeError": {"shows": "double(3)"},
+    "solved-1: to show it raises ZeroDivisionError": {"shows": "x if double is ... else x / 0"},
 }
 
 
