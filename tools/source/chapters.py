@@ -58,7 +58,7 @@ class Chapter:
 
     @property
     def holds_puzzles(self) -> bool:
-        """True if it is a row of exercises that teaches nothing new."""
+        """True if it is made of exercises alone, and simulates the GPUs that they are about."""
         return self.notebook.metadata.get("kind") == "puzzles"
 
     @property
