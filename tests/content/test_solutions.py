@@ -13,7 +13,6 @@ from tools.source.chapters import SETUP, Chapter
 from tools.source.exercises import EXERCISE_RULES, HELD, NO_ANSWER, exercises
 from tools.source.notebooks import code_cells, tags
 
-
 TAUGHT = [name for name, each in Book(ROOT).chapters.items() if not each.lists_symptoms]
 
 
