@@ -5,7 +5,11 @@ What is answered, and what must hold then, is in the chapter itself, where reade
 
 import pytest
 from bs4 import BeautifulSoup
+<<<<<<< HEAD
 from helpers import ROOT, code, notebook, prose, read
+=======
+from helpers import ROOT, WITH_EXERCISES, code, notebook, prose, read
+>>>>>>> main
 from nbclient import NotebookClient
 
 from tools.source.book import Book
@@ -88,7 +92,11 @@ def last_value(outputs):
     return values[-1] if values else None
 
 
+<<<<<<< HEAD
 @pytest.fixture(params=TAUGHT)
+=======
+@pytest.fixture(params=WITH_EXERCISES)
+>>>>>>> main
 def name(request):
     return request.param
 
