@@ -5,19 +5,12 @@ What is answered, and what must hold then, is in the chapter itself, where reade
 
 import pytest
 from bs4 import BeautifulSoup
-<<<<<<< HEAD
-from helpers import ROOT, code, notebook, prose, read
-=======
 from helpers import ROOT, WITH_EXERCISES, code, notebook, prose, read
->>>>>>> main
 from nbclient import NotebookClient
 
-from tools.source.book import Book
 from tools.source.chapters import SETUP, Chapter
 from tools.source.exercises import EXERCISE_RULES, HELD, NO_ANSWER, exercises
 from tools.source.notebooks import code_cells, tags
-
-TAUGHT = [name for name, each in Book(ROOT).chapters.items() if not each.lists_symptoms]
 
 
 def chapter_named(name):
@@ -92,11 +85,7 @@ def last_value(outputs):
     return values[-1] if values else None
 
 
-<<<<<<< HEAD
-@pytest.fixture(params=TAUGHT)
-=======
 @pytest.fixture(params=WITH_EXERCISES)
->>>>>>> main
 def name(request):
     return request.param
 
