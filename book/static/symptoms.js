@@ -1,12 +1,15 @@
-// Symptom, cause, cure: the page shows the symptoms that hold the words in the search box.
-// A message is mostly pasted whole, with names and numbers of the reader's own: if no symptom
-// holds all words, those that hold most are shown.
+// Symptom, cause, cure: the page shows the symptoms that hold what is in the search box, to the
+// letter; or else all of its words. A message is mostly pasted whole, with names and numbers of
+// the reader's own: if no symptom holds all words, those that hold most are shown.
 "use strict";
 
 (() => {
   const form = document.querySelector(".symptom-search");
   const box = form.querySelector("input");
   const count = form.querySelector('[role="status"]');
+  const NONE =
+    "No symptom has these words. Take those of the message alone, without names of your own; " +
+    "or search the whole book.";
   const plain = (text) => text.toLowerCase().replace(/\s+/g, " ");
 
   const symptoms = [...document.querySelectorAll("section > h3")].map((heading) => {
@@ -20,36 +23,32 @@
   // The words of a text; what begins with a digit is a number of the reader's.
   const wordsOf = (text) => [...new Set(plain(text).match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? [])];
 
-  function matches(words) {
-    const held = symptoms.map(({ text }) => words.filter((word) => text.includes(word)).length);
+  // The symptoms that hold a text best, and whether they hold all of it.
+  function search(text) {
+    const words = wordsOf(text);
+    const exact = symptoms.filter((each) => each.text.includes(plain(text).trim()));
+    if (exact.length) return { found: exact, whole: true };
+    const held = symptoms.map((each) => words.filter((word) => each.text.includes(word)).length);
     const most = Math.max(...held);
-    if (most < words.length / 2) return [];
-    return symptoms.filter((_, i) => held[i] === most).map(({ section }) => section);
+    if (!most || most < words.length / 2) return { found: [], whole: false };
+    return { found: symptoms.filter((_, i) => held[i] === most), whole: most === words.length };
   }
 
   function show() {
-    const words = wordsOf(box.value);
-    const shown = new Set(matches(words));
-    for (const { section } of symptoms) mark(section, shown.has(section));
-    for (const group of groups) mark(group, [...group.children].some((part) => shown.has(part)));
+    const { found, whole } = search(box.value);
+    const sections = new Set(found.map(({ section }) => section));
+    for (const { section } of symptoms) mark(section, sections.has(section));
+    for (const group of groups) mark(group, [...group.children].some((each) => sections.has(each)));
     for (const entry of entries) {
       mark(entry, !target(entry).classList.contains("without-words"));
     }
-    count.textContent = words.length ? said(words, [...shown]) : `${symptoms.length} symptoms`;
+    const number = `${found.length} of ${symptoms.length} symptoms`;
+    if (!box.value.trim()) count.textContent = `${symptoms.length} symptoms`;
+    else if (!found.length) count.textContent = NONE;
+    else count.textContent = whole ? number : `None has all these words. ${number} have most of them`;
   }
 
   const mark = (element, holds) => element.classList.toggle("without-words", !holds);
-
-  function said(words, shown) {
-    if (!shown.length) {
-      return "No symptom has these words. Try fewer: those of the message, without file names. " +
-        "Or search the whole book.";
-    }
-    const all = symptoms.find(({ section }) => section === shown[0]).text;
-    const whole = words.every((word) => all.includes(word));
-    const number = `${shown.length} of ${symptoms.length} symptoms`;
-    return whole ? number : `No symptom has all these words. ${number} have most of them`;
-  }
 
   // A link to a symptom that is not shown shows all again.
   function reveal() {

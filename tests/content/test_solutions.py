@@ -5,7 +5,7 @@ What is answered, and what must hold then, is in the chapter itself, where reade
 
 import pytest
 from bs4 import BeautifulSoup
-from helpers import CHAPTERS, ROOT, code, notebook, prose, read
+from helpers import ROOT, WITH_EXERCISES, code, notebook, prose, read
 from nbclient import NotebookClient
 
 from tools.source.chapters import SETUP, Chapter
@@ -85,7 +85,7 @@ def last_value(outputs):
     return values[-1] if values else None
 
 
-@pytest.fixture(params=CHAPTERS)
+@pytest.fixture(params=WITH_EXERCISES)
 def name(request):
     return request.param
 

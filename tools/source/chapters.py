@@ -57,6 +57,11 @@ class Chapter:
         return self.notebook.metadata.get("kind") == "symptoms"
 
     @property
+    def holds_puzzles(self) -> bool:
+        """True if it is a row of exercises that teaches nothing new."""
+        return self.notebook.metadata.get("kind") == "puzzles"
+
+    @property
     def gpus(self) -> int:
         """How many GPUs it needs at least."""
         return min(self.notebook.metadata.hardware.gpus)

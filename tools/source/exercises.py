@@ -23,7 +23,7 @@ ASKED = re.compile(r"\*\*(?P<number>\d+)\. [^*]+\*\* \*(?P<level>\w+)\.\* ")
 PART = re.compile(r"(exercise|answer|holds|solution)-(?P<number>\d+)(-more)?")
 LEVELS = ("Recall", "Apply", "Invent")
 HOLDS = "*It holds when*"
-FEWEST = 4  # exercises a chapter
+FEWEST, FEWEST_PUZZLES = 4, 15  # exercises a chapter
 HINTS = (2, 3)
 LEAST_REASON = 30  # characters
 WIDTH = 76
@@ -75,13 +75,14 @@ def exercises(chapter: Chapter) -> list[Exercise]:
 
 
 def counted(chapter: Chapter) -> Broken:
-    """Four exercises or more, numbered from 1, of every level."""
+    """Four exercises or more, fifteen of puzzles, numbered from 1, of every level."""
     found = exercises(chapter)
     numbers = [each.number for each in found]
     if numbers != list(range(1, len(numbers) + 1)):
         yield None, f"its exercises are numbered {numbers}; number them from 1"
-    if len(numbers) < FEWEST:
-        yield None, f"{len(numbers)} exercises, at least {FEWEST}: cells exercise-1, ..."
+    fewest = FEWEST_PUZZLES if chapter.holds_puzzles else FEWEST
+    if len(numbers) < fewest:
+        yield None, f"{len(numbers)} exercises, at least {fewest}: cells exercise-1, ..."
     levels = [match["level"] for each in found if (match := ASKED.match(each.asked.source))]
     if found and (missing := [level for level in LEVELS if level not in levels]):
         yield None, f"no exercise says {' or '.join(f'*{each}.*' for each in missing)}; write one"
