@@ -28,6 +28,14 @@ from tools.source.recordings import make_recording, outputs_digest, recording_pa
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+KINDS = {  # what a chapter is when it is no lesson: symptoms, puzzles
+    name: json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))[
+        "metadata"
+    ].get("kind", "lesson")
+    for name in CHAPTERS
+}
+LESSONS = [name for name in CHAPTERS if KINDS[name] == "lesson"]
+WITH_EXERCISES = [name for name in CHAPTERS if KINDS[name] in ("lesson", "puzzles")]
 RECORDED = sorted(  # (runner or card, chapter)
     (path.parent.name, path.stem) for path in (ROOT / "outputs").glob("*/*.ipynb")
 )

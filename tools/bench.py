@@ -27,8 +27,8 @@ from tools.source.runners import SIMULATOR
 from tools.stages import TIMES
 
 RUNS = 3
-LIMIT = 200  # KiB of a page with all that it asks for, compressed
-LIMITS = {"what-costs-time": 250}  # of pages with many drawings
+LIMIT = 250  # KiB of a page with all that it asks for, compressed
+LIMITS = {"preface": 150}  # of the front page
 
 
 def measure(root: Path) -> None:
@@ -146,16 +146,18 @@ def _simulation(clone: Path) -> list[dict]:
 
 
 def _page_weight(clone: Path) -> list[dict]:
-    """KiB that a browser loads to show a chapter page, compressed with gzip.
+    """KiB that a browser loads to show a page, compressed with gzip.
 
-    Of the heaviest, and of those with a limit of their own.
+    Of the heaviest chapter, and of those pages with a limit of their own.
     """
     site = clone / "_build" / "html"
     if chromium_program() is None:
         raise BookError("chromium: not found, the page's weight needs it; install it, run again")
-    pages = {name: f"notebooks/{name}.html" for name in Book(clone).chapters}
+    book = Book(clone)
+    pages = {Path(name).name: f"{name}.html" for name in book.documents}
+    pages = {name: page for name, page in pages.items() if name in {*book.chapters, *LIMITS}}
     loaded = {name: _loaded(site, page) for name, page in pages.items()}
-    heaviest = max(loaded, key=lambda name: sum(loaded[name].values()))
+    heaviest = max(book.chapters, key=lambda name: sum(loaded[name].values()))
     rows = []
     for name in [heaviest, *(name for name in LIMITS if name in loaded and name != heaviest)]:
         whole, page = sum(loaded[name].values()), loaded[name][pages[name]]

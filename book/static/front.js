@@ -35,7 +35,6 @@
       if (!by || event.ctrlKey || event.altKey || event.metaKey) return;
       go(now + by);
       event.preventDefault();
-      event.stopPropagation(); // the theme turns pages with arrow keys
     });
     show(0);
   }

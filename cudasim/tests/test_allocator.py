@@ -196,8 +196,11 @@ def test_the_environment_is_followed(monkeypatch):
 def test_a_stream_uses_the_blocks_that_were_freed_on_it():
     tensor = block(4)
     del tensor
-    with torch.cuda.stream(torch.cuda.Stream()):
+    aside = torch.cuda.Stream()
+    with torch.cuda.stream(aside):
         other = block(4)
+    streams = [each["stream"] for each in torch.cuda.memory_snapshot()]
+    assert streams == [0, aside.cuda_stream]
     assert layout() == [(20, -20), (20, 4, -16)]
     again = block(4)
     assert layout() == [(20, 4, -16)] * 2

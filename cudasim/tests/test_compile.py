@@ -160,6 +160,23 @@ def test_the_profiler_runs():
     assert "aten::addmm" in {event.key for event in profile.key_averages()}
 
 
+def test_the_profiler_counts_what_the_program_calls():
+    """Not what the simulation calls to answer it: the counts are those of the CPU."""
+
+    def counts(device):
+        module, x = net().to(device), torch.ones(3, 4, device=device)
+        module(x).sum().backward()  # what is made only once
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            module(x).sum().backward()
+            module(x).sum().item()
+        found = {event.key: event.count for event in profile.key_averages()}
+        return {name: found[name] for name in found if name in NAMES}
+
+    NAMES = "aten::addmm", "aten::mm", "aten::relu", "aten::item", "aten::_local_scalar_dense"
+    assert counts("cuda:1") == counts("cpu")
+    assert counts("cpu")["aten::addmm"] == 4 and counts("cpu")["aten::item"] == 1
+
+
 def test_the_profiler_asked_for_cuda_traces_the_cpu_and_says_so(capfd):
     """Each operation would else print what libtorch says of a CUDA that is not there."""
     x = torch.ones(3, 3, device="cuda:1")

@@ -18,6 +18,7 @@ from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
 
 US = 1000  # nanoseconds
+NAME = "Simulated GPU (T4, modelled time)"
 
 
 class Booked:
@@ -108,6 +109,75 @@ def test_what_an_unchanged_program_does_on_two_simulated_cards():
     assert {span.lane for span in lanes.spans if span.kind == "wait"} == {"Python"}
     assert {"cuda:0 copies out", "cuda:1 copies in"} <= set(lanes.lanes)
     assert lanes.source == "modelled for a T4"
+
+
+def product(n=2048):
+    A = torch.ones(n, n, device="cuda")
+    return lambda: (A @ A).sum().item()
+
+
+def test_a_block_takes_the_times_of_another_card():
+    with cudasim.simulate(gpus=1, card="T4", clock="modelled"):
+        work = product()
+        work()  # the first use loads libraries
+        totals = []
+        for card in None, "H100", None, "T4":
+            with cudasim.timeline(card=card) as lanes:
+                value = work()
+            totals.append((lanes.source, lanes.total))
+            assert value == 2048.0**3 and torch.cuda.get_device_name() == NAME
+    here, other, again, named = totals
+    assert here == again == named and here[0] == "modelled for a T4"
+    assert other[0] == "modelled for an H100" and other[1] < here[1] / 4
+
+
+def test_another_card_is_booked_as_if_it_were_simulated():
+    def recorded(card, other=None):
+        with cudasim.simulate(gpus=1, card=card, clock="modelled"):
+            work = product()
+            work()
+            with cudasim.timeline(card=other) as lanes:
+                work()
+        return lanes.table()
+
+    assert recorded("T4", "H100") == recorded("H100") != recorded("T4")
+
+
+def test_work_of_before_is_done_before_another_card_begins():
+    with cudasim.simulate(gpus=1, card="T4", clock="modelled"):
+        work = product()
+        work()
+        with cudasim.timeline(card="H100") as alone:
+            work()
+        A = torch.ones(2048, 2048, device="cuda")
+        for _ in range(10):
+            A @ A  # queued, not waited for
+        with cudasim.timeline(card="H100") as behind:
+            work()
+        assert behind.total == alone.total
+
+
+def test_a_block_that_raises_gives_the_card_back():
+    with cudasim.simulate(gpus=1, card="T4", clock="modelled"):
+        sheet = session.clock.sheet
+        with pytest.raises(ZeroDivisionError), cudasim.timeline(card="H100"):
+            torch.ones(2, device="cuda")
+            1 / 0  # noqa: B018
+        assert session.clock.sheet is sheet
+
+
+def test_another_card_needs_a_clock_a_sheet_and_a_block():
+    with pytest.raises(RuntimeError, match=r"card='H100'\): only a modelled clock knows"):
+        cudasim.timeline(card="H100")
+    with cudasim.simulate(gpus=1, clock="modelled"):
+        torch.ones(2, device="cuda")
+        with pytest.raises(ValueError, match="card='H1000': no data sheet; there are"):
+            cudasim.timeline(card="H1000")
+        with pytest.raises(RuntimeError, match="need a block: with timeline"):
+            cudasim.timeline(card="H100").spans  # noqa: B018
+        late = cudasim.timeline(card="H100")
+    with pytest.raises(RuntimeError, match="only a modelled clock"), late:
+        pass
 
 
 def test_without_a_block_it_is_what_happened_since_the_last(clock):

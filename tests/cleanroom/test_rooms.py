@@ -14,7 +14,9 @@ from nbclient.exceptions import CellExecutionError
 from rooms import CUDA, MAKERS, Room, binder_python, copied, environment, run
 
 from kernels import start
+from tools.source.book import Book
 
+BOOK = Book(ROOT)
 SWITCH = "SIMULATE_GPUS = False"
 COMPLETE = f"""\
 import importlib.util, sys
@@ -28,7 +30,7 @@ REPORTED = ("torch", "torchvision", "numpy", "pandas", "matplotlib", "ipython")
 
 def cases():
     for room in MAKERS:
-        for chapter in CHAPTERS:
+        for chapter in (name for name in CHAPTERS if not BOOK.chapters[name].gpus):
             yield pytest.param(room, chapter, False, marks=pytest.mark.xdist_group(room))
     for chapter in CHAPTERS if not CUDA else ():
         yield pytest.param("bare", chapter, True, marks=pytest.mark.xdist_group("bare"))

@@ -22,6 +22,7 @@ from tools.source.predictions import PREDICTION_RULES
 from tools.source.questions import ASKS, COMPUTE, FIND, ORDER, QUESTION_RULES, VERDICTS
 from tools.source.rules import (
     ATTEMPT,
+    OPENING,
     RULES,
     broken_rules,
     dead_links,
@@ -339,6 +340,16 @@ def test_sound_exercises_break_no_rule():
     cells[-3].source = "given = 3\ndouble = ...  # your function"
     sound = chapter(*cells[:-1], more, cells[-1])
     assert [line for rule in EXERCISE_RULES for _, line in rule(sound)] == []
+
+
+def test_puzzles_are_exercises_and_need_no_summary():
+    cells = [cell for number in range(1, 5) for cell in numbered(number)]
+    title = prose("title", "# P\n\n" + " ".join(OPENING))
+    puzzles = Chapter("puzzles", notebook(title, *cells, kind="puzzles"))
+    assert [line.partition(": ")[2] for line in broken_rules(puzzles, [], ROOT)] == [
+        "4 exercises, at least 15: cells exercise-1, ...",
+        "no exercise says *Apply.* or *Invent.*; write one",
+    ]
 
 
 def test_the_one_attempt_is_no_other():

@@ -5,7 +5,7 @@ What is answered, and what must hold then, is in the chapter itself, where reade
 
 import pytest
 from bs4 import BeautifulSoup
-from helpers import CHAPTERS, ROOT, code, notebook, prose, read
+from helpers import ROOT, WITH_EXERCISES, code, notebook, prose, read
 from nbclient import NotebookClient
 
 from tools.source.chapters import SETUP, Chapter
@@ -19,10 +19,9 @@ def chapter_named(name):
 
 def stages(exercise):
     """Each stage of an exercise: its name, the answer, and how what the check shows begins."""
-    number = exercise.number
-    yield "blank", exercise.cell("answer").source, f"'{NO_ANSWER.format(number)}"
+    yield "blank", exercise.cell("answer").source, f"'{exercise.called}{NO_ANSWER}"
     yield "wrong", exercise.code("wrong")[0], None
-    yield "solved", exercise.code("solution")[0], f"'{HELD.format(number)}"
+    yield "solved", exercise.code("solution")[0], f"'{exercise.called}{HELD}"
 
 
 def execute(chapter, runner, folder):
@@ -31,8 +30,7 @@ def execute(chapter, runner, folder):
     for each in exercises(chapter):
         for stage, answer, _ in stages(each):
             cells.append(code(f"{stage}-{each.number}", answer))
-            for place, check in enumerate(each.checks):
-                cells.append(code(f"{stage}-{each.number}-check-{place}", check.source))
+            cells += [code(f"{stage}-{cell.id}", cell.source) for cell in each.tried]
     client = NotebookClient(
         notebook(*cells),
         kernel_name=runner,
@@ -57,10 +55,13 @@ def faults(chapter, runner, folder):
     for each in exercises(chapter):
         for stage, _, shown in stages(each):
             answer = f"{stage}-{each.number}"
-            checks = [f"{answer}-check-{place}" for place in range(len(each.checks))]
+            checks = [f"{stage}-{cell.id}" for cell in each.checks]
             refused = [raised[id] for id in checks if id in raised]
+            drawing = f"{stage}-shows-{each.number}"
             if answer in raised:
                 lines.append(f"{answer}: the answer itself raises {raised[answer]}")
+            elif shown is not None and drawing in raised:
+                lines.append(f"{answer}: to show it raises {raised[drawing]}")
             elif shown is None:
                 if not refused:
                     lines.append(f"{answer}: the check does not refuse it")
@@ -75,8 +76,8 @@ def ids_of(exercise):
     """The ids of the cells that the stages of an exercise add."""
     for stage, *_ in stages(exercise):
         yield f"{stage}-{exercise.number}"
-        for place in range(len(exercise.checks)):
-            yield f"{stage}-{exercise.number}-check-{place}"
+        for cell in exercise.tried:
+            yield f"{stage}-{cell.id}"
 
 
 def last_value(outputs):
@@ -85,7 +86,7 @@ def last_value(outputs):
     return values[-1] if values else None
 
 
-@pytest.fixture(params=CHAPTERS)
+@pytest.fixture(params=WITH_EXERCISES)
 def name(request):
     return request.param
 
@@ -134,7 +135,9 @@ if double is not ...:
 SOLUTION, WRONG = "def double(x):\n    return 2 * x", "double = lambda x: x"
 
 
-def small(start="x = 3", answer="double = ...", check=CHECK, solution=SOLUTION, wrong=WRONG):
+def small(
+    start="x = 3", answer="double = ...", shows="3", check=CHECK, solution=SOLUTION, wrong=WRONG
+):
     folds = [
         fold("solution", "A solution", block(solution)),
         fold("wrong", "A wrong answer", block(wrong)),
@@ -146,6 +149,7 @@ def small(start="x = 3", answer="double = ...", check=CHECK, solution=SOLUTION, 
             code("start", start),
             prose("exercise-1", "**1. Double.** *Recall.* Write it."),
             code("answer-1", answer),
+            code("shows-1", shows),
             code("holds-1", check),
             prose("solution-1", "\n\n".join(folds)),
         ),
@@ -160,6 +164,8 @@ FAULTS = {
     "wrong-1: the answer itself raises": {"wrong": "double = nothing"},
     "solved-1: the check refuses it: AssertionError": {"solution": WRONG},
     "solved-1: the check ends in None": {"check": CHECK + ";"},
+    "blank-1: to show it raises TypeError": {"shows": "double(3)"},
+    "solved-1: to show it raises ZeroDivisionError": {"shows": "x if double is ... else x / 0"},
 }
 
 

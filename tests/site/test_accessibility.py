@@ -363,8 +363,8 @@ def test_an_icon_that_no_font_draws_is_noticed(browser, doctored):
 @pytest.mark.parametrize(
     ("name", "size", "heavy"),
     [
-        ("notebooks/tensors-on-gpus.html", 1, False),
-        ("notebooks/tensors-on-gpus.html", 200, True),
+        ("book/preface.html", 1, False),
+        ("book/preface.html", 150, True),
         ("notebooks/what-costs-time.html", 205, False),
         ("notebooks/what-costs-time.html", 250, True),
     ],

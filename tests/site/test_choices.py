@@ -2,13 +2,14 @@
 
 import pytest
 from browsing import opened, opened_text
-from helpers import CHAPTERS
+from helpers import LESSONS
 
 ACTIVE = """() => {
   const all = [...document.querySelectorAll('details.choice > summary')];
   return [all.indexOf(document.activeElement), document.activeElement === document.body];
 }"""
 SEEN = "choice => [...choice.querySelectorAll(':scope > p')].some(p => p.checkVisibility())"
+FOLDS = "details:is(.choice, .hint, .solution, .wrong)"
 OUTLINE = "summary => getComputedStyle(summary).outlineStyle"
 
 
@@ -36,22 +37,22 @@ def keyboard_faults(page):
 
 
 def small_targets(page):
-    """Choices too low for a finger: below 44 pixels."""
-    found = page.locator("details.choice > summary, details.solution > summary").all()
+    """Choices and other folds too low for a finger: below 44 pixels."""
+    found = page.locator(f"{FOLDS} > summary").all()
     heights = [summary.bounding_box()["height"] for summary in found]
     return [height for height in heights if height < 44]
 
 
 def unprinted(page):
-    """Choices and solutions that paper would show without what is folded in them."""
+    """Choices, hints and solutions that paper would show without what is folded in them."""
     page.emulate_media(media="print")
-    folded = page.locator("details.choice > :not(summary), details.solution > :not(summary)")
+    folded = page.locator(f"{FOLDS} > :not(summary)")
     return [
         part.inner_text() for part in folded.all() if not part.evaluate("e => e.checkVisibility()")
     ]
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", LESSONS)
 def test_choices_open_by_keyboard_with_the_network_off(browser, site, name):
     with opened(browser, site, f"notebooks/{name}.html") as (page, faults):
         page.context.set_offline(True)
@@ -59,7 +60,7 @@ def test_choices_open_by_keyboard_with_the_network_off(browser, site, name):
         assert keyboard_faults(page) + faults == []
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", LESSONS)
 def test_choices_are_large_enough_for_a_finger_and_shown_on_paper(browser, site, name):
     with opened(browser, site, f"notebooks/{name}.html", width=360) as (page, faults):
         assert small_targets(page) + unprinted(page) + faults == []
@@ -83,9 +84,10 @@ def test_a_choice_that_keys_do_not_open_is_noticed(browser, tmp_path, old, new, 
         assert any(fault in found for found in keyboard_faults(page))
 
 
-def test_a_low_choice_and_one_that_paper_hides_are_noticed(browser, tmp_path):
+@pytest.mark.parametrize("kind", ["choice", "hint", "solution", "wrong"])
+def test_a_low_fold_and_one_that_paper_hides_are_noticed(browser, tmp_path, kind):
     """As they are without our style sheet; keys do open it."""
-    with opened_text(browser, tmp_path, SOUND) as (page, _):
+    with opened_text(browser, tmp_path, SOUND.replace("choice", kind)) as (page, _):
         assert keyboard_faults(page) == []
         page.reload()
         assert small_targets(page) != []

@@ -129,6 +129,14 @@ def test_a_card_with_too_little_free_memory_is_one_line():
     assert runs({"free": [0]})  # a chapter that says nothing of memory
 
 
+def test_a_chapter_that_needs_more_cards_is_left_out_with_a_word(capsys):
+    assert runs({"free": [2**30]}, gpus=[2]) == []
+    assert "notebooks/first.ipynb: left out, it needs 2 GPUs" in capsys.readouterr().out
+    two = {"free": [2**30, 2**30]}
+    assert runs(two, gpus=[2]) == runs(two, gpus=[0, 1, 2]) == [two]
+    assert runs({"free": [2**30] * 4}, gpus=[2])
+
+
 def test_a_package_that_the_chapters_need_is_missed_in_one_line(small_book, monkeypatch):
     copy_kernel(small_book, "cpu", "gpu")
     monkeypatch.setattr(cards, "VERSIONS", (*cards.VERSIONS, "no-such-package"))

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import torch
-from helpers import ROOT, code, copy_kernel, notebook, plan, refused
+from helpers import ROOT, code, copy_kernel, notebook, plan, refused, write
 
 from tools.run.execute import execute_one
 from tools.source.book import Book
@@ -43,6 +43,23 @@ def test_a_runner_without_metadata_goes_by_its_name_and_has_all_chapters(small_b
     assert (plain.label, plain.legend) == ("plain", "")
     assert [chapter.name for chapter in book.chapters_of(plain)] == ["first", "second"]
     assert [chapter.name for chapter in book.chapters_of(book.runner("extra"))] == ["second"]
+
+
+def test_a_chapter_runs_where_there_are_gpus_enough(small_book):
+    write(small_book, "first", code("a", "1"), hardware={"gpus": [2]})
+    for runner in ("simulated", "gpu"):
+        copy_kernel(small_book, runner)
+    book = Book(small_book)
+    assert {name: runner.gpus for name, runner in book.runners.items()} == {
+        "simulated": 2,
+        "cpu": 0,
+        "gpu": None,
+    }
+    on = {
+        name: [each.name for each in book.chapters_of(book.runner(name))] for name in book.runners
+    }
+    both = ["first", "second"]
+    assert on == {"simulated": both, "cpu": ["second"], "gpu": both}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +119,7 @@ def test_every_kernel_has_the_variables_that_it_needs(runner):
     needed = REPEATS | (HIDES if runner.is_local else {})
     if runner.simulates:
         needed |= {"CUDASIM_QUIET": "1"}  # no chapter begins with a line about the simulation
+        needed |= {"OMP_WAIT_POLICY": "PASSIVE"}  # kernels side by side leave the cores to others
     assert runner.specification["env"] == needed
     assert ("--hide-accelerators" in runner.specification["argv"]) == runner.is_local  # Apple's
 

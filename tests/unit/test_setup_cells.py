@@ -17,6 +17,7 @@ from tools.source.setup_cells import PYTHON, chapter_needs, chapter_packages, se
 
 SIMULATOR = ROOT / "cudasim" / "src"
 LARGEST = "neural-networks-on-gpus"
+PLAIN_CHAPTER = "tensors-on-gpus"  # imports no simulator
 # What runs a cell: IPython, or Python alone where that is bare, or too old for it.
 SHELL = """\
 import sys
@@ -105,32 +106,36 @@ def test_cell_is_where_readers_and_tools_look_for_it(name):
 def test_old_python_gets_its_line():
     faked = "sys.version_info, sys.version = (3, 8, 18), '3.8.18 (main)'"
     said = run(source_of(), before=faked)
-    assert_one_line(said, "Not ready: Python 3.8.18 is too old, take 3.9 or later")
+    assert_one_line(said, "Not ready: Python 3.8.18 is too old, take 3.11 or later")
     ast.parse(source_of(), feature_version=(3, 6))  # older ones can read so far
 
 
 @pytest.mark.parametrize("minor", [6, 7, 8])
 def test_old_python_in_person(minor):
     said = run(source_of(), python=interpreter(minor))
-    assert_one_line(said, f"Python 3.{minor}.", "take 3.9 or later")
+    assert_one_line(said, f"Python 3.{minor}.", "take 3.11 or later")
 
 
 def test_lowest_python_is_told_to_readers():
     words = ".".join(map(str, PYTHON))
     assert f"with Python {words} or later" in (ROOT / "README.md").read_text()
+    simulator = (ROOT / "cudasim" / "pyproject.toml").read_text()
+    assert f'requires-python = ">={words}"' in simulator
 
 
 @pytest.mark.parametrize(
-    "simulate, version, lowest", [(False, "2.5.1", "2.6"), (True, "2.9", "2.11")]
+    "simulate, version, lowest", [(False, "2.8.0", "2.9"), (True, "2.9", "2.11")]
 )
 def test_old_torch_gets_its_line(old_torch, simulate, version, lowest):
-    said = run(source_of(simulate=simulate), before=NO_PIP, PYTHONPATH=old_torch(version))
+    source = source_of(PLAIN_CHAPTER, simulate=simulate)
+    said = run(source, before=NO_PIP, PYTHONPATH=old_torch(version))
     assert_one_line(said, f"Not ready: torch {version}", f"take {lowest} or later", str(simulate))
 
 
-@pytest.mark.parametrize("version", ["2.6.0", "2.10.0+cu128", "3.0.0a0+gitabc"])
-def test_torch_from_2_6_on_will_do(old_torch, version):
-    assert run(source_of(), before=NO_PIP, PYTHONPATH=old_torch(version)) == ""
+@pytest.mark.parametrize("version", ["2.9.0", "2.10.0+cu128", "3.0.0a0+gitabc"])
+def test_torch_from_2_9_on_will_do(old_torch, version):
+    source = source_of(PLAIN_CHAPTER)
+    assert run(source, before=NO_PIP, PYTHONPATH=old_torch(version)) == ""
 
 
 def test_without_a_network_one_line_says_what_is_missing():

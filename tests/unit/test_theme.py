@@ -1,5 +1,6 @@
 """The theme's extension: fonts cut to the icons in use, labels in sight."""
 
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,6 +78,15 @@ def test_a_build_that_failed_is_left_alone(cut):
     assert characters(cut) == before
     theme.lighten(app, None)
     assert characters(cut) != before
+
+
+def test_a_page_loads_what_is_for_code_only_if_it_holds_some(site):
+    for path in [*site.glob("book/*.html"), *site.glob("notebooks/*.html")]:
+        page = path.read_text(encoding="utf-8")
+        code, cells = '<div class="highlight' in page, re.search('class="cell[ "]', page)
+        assert ("copybutton.js" in page) == ("clipboard.min.js" in page) == code, path.name
+        assert ("_static/mystnb." in page) == bool(cells), path.name
+    assert "copybutton" not in (site / "book" / "preface.html").read_text(encoding="utf-8")
 
 
 def test_a_folded_cell_is_labelled_by_its_text(site):

@@ -6,6 +6,7 @@ printed something else, ends the build. Without `book/static/front.js` and on pa
 shown one under another.
 """
 
+import ast
 import re
 from dataclasses import dataclass
 from html import escape
@@ -35,10 +36,9 @@ GPUS = 2
 class Step:
     """A step of the picture: what is said of it, and the cell that shows it.
 
-    `way` is what the cell shows: tensors "made" or "copied" from one GPU to another, a sum
-    "refused", or a "timeline". `tensors` are the names of those that it prints, in its order.
-    `copies` are (copy, of what) that it makes and does not print: a copy has the numbers of its
-    original, and is drawn beside what was computed from it.
+    `way` is what the cell shows: tensors "made", one "copied" from another, a sum "refused", or a
+    "timeline". Names, numbers and places of tensors are those of the cell's last line and of
+    what it printed.
     """
 
     title: str
@@ -46,8 +46,6 @@ class Step:
     chapter: str
     cell: str
     way: str
-    tensors: tuple[str, ...] = ()
-    copies: tuple[tuple[str, str], ...] = ()
 
 
 COPYING = "copying-between-devices"
@@ -55,7 +53,7 @@ PICTURE = (
     Step(
         "Two tensors, two GPUs",
         "Every tensor is in the memory of one device: X on the first GPU, Y on the second.",
-        *(COPYING, "two-tensors", "made", ("X", "Y")),
+        *(COPYING, "two-tensors", "made"),
     ),
     Step(
         "Their sum is refused",
@@ -63,10 +61,14 @@ PICTURE = (
         *(COPYING, "add", "refused"),
     ),
     Step(
-        "A copy, and the sum",
-        "Ask for a copy of X where Y is. X stays where it was; the sum is computed on the second "
-        "GPU, and stays there.",
-        *(COPYING, "copied", "copied", ("Y + Z",), (("Z", "X"),)),
+        "A copy",
+        "Ask for a copy of X on the second GPU. Z is that copy; X stays where it was.",
+        *(COPYING, "copied", "copied"),
+    ),
+    Step(
+        "The sum",
+        "Y and Z are in one memory. Their sum is computed there, and stays there.",
+        *(COPYING, "summed", "made"),
     ),
     Step(
         "What it costs",
@@ -137,6 +139,8 @@ class Scene(NamedTuple):
     code: str
     printed: str  # as text; of a timeline, its payload
     tensors: dict[str, Tensor]
+    new: tuple[str, ...]  # the names of those that the cell prints
+    original: str  # what the cell copies, or empty
 
 
 def scenes(book: Book, picture: tuple[Step, ...] = PICTURE) -> list[Scene]:
@@ -145,12 +149,12 @@ def scenes(book: Book, picture: tuple[Step, ...] = PICTURE) -> list[Scene]:
     for step in picture:
         cell, times = _cell(book, step)
         printed = _printed(step, cell)
-        new = _tensors(step, printed)
-        for copy, original in step.copies:
-            tensors = tensors | {copy: Tensor(tensors[original].rows, new[step.tensors[0]].gpu)}
+        new = _tensors(step, cell.source, printed)
+        original = _original(step, cell.source, new, tensors)
         tensors = tensors | new
         title = book.chapters[step.chapter].title
-        found.append(Scene(step, title, times, cell.source, printed, tensors))
+        shown = cell.source, printed, tensors, tuple(new), original
+        found.append(Scene(step, title, times, *shown))
     return found
 
 
@@ -184,7 +188,8 @@ def _printed(step: Step, cell: NotebookNode) -> str:
     ]
     printed = next((text for text in texts if text), "") if kind == MIME else "".join(texts)
     if not printed:
-        raise BookError(f"{_where(step)}, which printed no {step.way}; {CHOOSE}")
+        what = "no timeline" if kind == MIME else "nothing"
+        raise BookError(f"{_where(step)}, which printed {what}; {CHOOSE}")
     if step.way == "refused":
         if "same device" not in printed:
             raise BookError(f"{_where(step)}, in which no sum was refused; {CHOOSE}")
@@ -193,18 +198,37 @@ def _printed(step: Step, cell: NotebookNode) -> str:
     return printed
 
 
-def _tensors(step: Step, printed: str) -> dict[str, Tensor]:
-    """The tensors that a step names, as its cell printed them."""
-    if not step.tensors:
+def _tensors(step: Step, code: str, printed: str) -> dict[str, Tensor]:
+    """The tensors that a cell printed, by their names in its last line."""
+    if step.way in ("refused", "timeline"):
         return {}
+    last = ast.parse(code).body[-1]
+    shown = last.value if isinstance(last, ast.Expr) else None
+    names = [ast.unparse(each) for each in getattr(shown, "elts", [shown]) if each]
     found = [
         Tensor([row.split(", ") for row in re.findall(r"\[([^\[\]]*)\]", rows)], int(gpu))
         for rows, gpu in PRINTED.findall(re.sub(r"\s+", " ", printed))
     ]
-    if len(found) != len(step.tensors) or any(gpu >= GPUS for _, gpu in found):
-        names = ", ".join(step.tensors)
-        raise BookError(f"{_where(step)}, which did not print {names} on a GPU; {CHOOSE}")
-    return dict(zip(step.tensors, found, strict=True))
+    if not names or len(found) != len(names) or any(gpu >= GPUS for _, gpu in found):
+        asked = ", ".join(names) or "a tensor"
+        raise BookError(f"{_where(step)}, which did not print {asked} on a GPU; {CHOOSE}")
+    return dict(zip(names, found, strict=True))
+
+
+def _original(step: Step, code: str, new: dict[str, Tensor], there: dict[str, Tensor]) -> str:
+    """Of a step that copies: the name of the tensor, on another GPU, that its cell copies."""
+    if step.way != "copied":
+        return ""
+    for line in ast.parse(code).body:
+        match line:
+            case ast.Assign(
+                targets=[ast.Name(id=copy)],
+                value=ast.Call(func=ast.Attribute(value=ast.Name(id=original), attr="to")),
+            ) if copy in new and original in there:
+                one, other = new[copy], there[original]
+                if one.rows == other.rows and one.gpu != other.gpu:
+                    return original
+    raise BookError(f"{_where(step)}, in which no tensor was copied to another GPU; {CHOOSE}")
 
 
 # What is drawn.
@@ -281,16 +305,18 @@ def _gpus(scene: Scene) -> str:
     for gpu in range(GPUS):
         here = {name: each for name, each in scene.tensors.items() if each.gpu == gpu}
         told.append(f"GPU {gpu} holds {', '.join(here) or 'nothing'}.")
-        copies = [copy for copy, _ in step.copies]
-        ways = dict.fromkeys(step.tensors, "made") | dict.fromkeys(copies, "copied")
-        drawn = "".join(_tensor(name, each, ways.get(name, "")) for name, each in here.items())
+        drawn = "".join(
+            _tensor(name, each, step.way if name in scene.new else "")
+            for name, each in here.items()
+        )
         boxes.append(
             f'<div class="front-gpu gpu{gpu}"><p class="front-place">GPU {gpu}</p>\n{drawn}</div>\n'
         )
     bus = f'<div class="front-bus {sign}"><span>{sign}</span></div>\n'
     if step.way == "refused":
         told.append("Their sum is refused.")
-    told += [f"{copy} is a copy of {original}." for copy, original in step.copies]
+    if scene.original:
+        told.append(f"{', '.join(scene.new)} is a copy of {scene.original}.")
     label = escape(" ".join(told))
     return f'<div class="front-gpus" role="img" aria-label="{label}">\n{bus.join(boxes)}</div>\n'
 

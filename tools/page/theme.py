@@ -25,6 +25,13 @@ ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"([^"]+)"\}')
 ICON_NAME = re.compile(r"\bfa-[a-z0-9-]+")
 # The characters that fonts of icons use, as themselves or as CSS writes them.
 ICON_CHARACTER = re.compile(r"[\ue000-\uf8ff]|\\[ef][0-9a-f]{3}(?![0-9a-f])")
+# What a page must hold to need these files, which extensions give to every page.
+NEEDED = {
+    "copybutton.css": '<div class="highlight',
+    "copybutton.js": '<div class="highlight',
+    "clipboard.min.js": '<div class="highlight',
+    "mystnb.": 'class="cell ',
+}
 TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browsers of 2014
 
 
@@ -32,6 +39,7 @@ def setup(app: "Sphinx") -> dict[str, bool]:
     """Connect the extension to Sphinx; to be set up after the extensions it corrects."""
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
     app.connect("html-page-context", drop_viewport)
+    app.connect("html-page-context", drop_unneeded)
     app.connect("build-finished", lighten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -54,6 +62,21 @@ def depart_hidden(writer: "HTML5Translator", node: HideCodeCellNode) -> None:
 def drop_viewport(app: "Sphinx", page: str, template: str, context: dict, *_: object) -> None:
     """Take out the viewport tag that docutils writes; Sphinx's template has the same."""
     context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
+
+
+def drop_unneeded(app: "Sphinx", page: str, template: str, context: dict, *_: object) -> None:
+    """Take out the styles and scripts for code from a page that holds none."""
+    body = context.get("body", "")
+    for kind in ("css_files", "script_files"):
+        files = context.get(kind, [])
+        files[:] = [  # in place: Sphinx adds to this list what a later extension asks for
+            file
+            for file in files
+            if all(
+                sign in body or not Path(str(file.filename)).name.startswith(name)
+                for name, sign in NEEDED.items()
+            )
+        ]
 
 
 def lighten(app: "Sphinx", exception: Exception | None) -> None:

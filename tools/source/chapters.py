@@ -57,6 +57,11 @@ class Chapter:
         return self.notebook.metadata.get("kind") == "symptoms"
 
     @property
+    def holds_puzzles(self) -> bool:
+        """True if it is made of exercises alone, and simulates the GPUs that they are about."""
+        return self.notebook.metadata.get("kind") == "puzzles"
+
+    @property
     def gpus(self) -> int:
         """How many GPUs it needs at least."""
         return min(self.notebook.metadata.hardware.gpus)

@@ -2,7 +2,9 @@
 
 Exercise N is the text cell `exercise-N`, the code cells `answer-N`, which says that there is no
 answer yet, and `holds-N` (then `holds-N-more`), which asserts what must hold once there is one,
-and the text cell `solution-N`, where a solution and a wrong answer are folded.
+and the text cell `solution-N`, where a solution and a wrong answer are folded. Between the answer
+and its check there may be `shows-N`, which draws what the answer does, or what was given. In the
+notebook of puzzles an exercise is called a puzzle.
 """
 
 import ast
@@ -20,14 +22,14 @@ from tools.source.code import bound_names, has_assert, syntax_tree
 
 MARKDOWN = MarkdownIt("commonmark")  # HTML up to a blank line, then Markdown: as Jupyter draws it
 ASKED = re.compile(r"\*\*(?P<number>\d+)\. [^*]+\*\* \*(?P<level>\w+)\.\* ")
-PART = re.compile(r"(exercise|answer|holds|solution)-(?P<number>\d+)(-more)?")
+PART = re.compile(r"(exercise|answer|shows|holds|solution)-(?P<number>\d+)(-more)?")
 LEVELS = ("Recall", "Apply", "Invent")
 HOLDS = "*It holds when*"
-FEWEST = 4  # exercises a chapter
+FEWEST, FEWEST_PUZZLES = 4, 15  # exercises a chapter
 HINTS = (2, 3)
 LEAST_REASON = 30  # characters
 WIDTH = 76
-NO_ANSWER, HELD = "Exercise {}: no answer yet", "Exercise {}: it holds"  # what `holds-N` shows
+NO_ANSWER, HELD = "no answer yet", "it holds"  # how the value of `holds-N` ends
 
 Broken = Iterator[tuple[NotebookNode | None, str]]
 
@@ -38,6 +40,12 @@ class Exercise:
 
     number: int
     cells: list[NotebookNode]
+    kind: str = "Exercise"  # or "Puzzle"
+
+    @property
+    def called(self) -> str:
+        """How the value of `holds-N` begins."""
+        return f"{self.kind} {self.number}: "
 
     def cell(self, part: str) -> NotebookNode | None:
         """Its cell `<part>-N`, if it is there."""
@@ -47,6 +55,12 @@ class Exercise:
     def asked(self) -> NotebookNode:
         """The cell that asks."""
         return self.cell("exercise")
+
+    @property
+    def tried(self) -> list[NotebookNode]:
+        """The code cells that a reader runs once there is an answer, in order."""
+        shown = self.cell("shows")
+        return [shown, *self.checks] if shown else self.checks
 
     @property
     def checks(self) -> list[NotebookNode]:
@@ -70,18 +84,20 @@ def exercises(chapter: Chapter) -> list[Exercise]:
     for cell in chapter.notebook.cells:
         if match := PART.fullmatch(cell.id):
             found.setdefault(int(match["number"]), []).append(cell)
-    asked = {number: Exercise(number, cells) for number, cells in found.items()}
+    kind = "Puzzle" if chapter.holds_puzzles else "Exercise"
+    asked = {number: Exercise(number, cells, kind) for number, cells in found.items()}
     return [each for each in asked.values() if each.asked is not None]
 
 
 def counted(chapter: Chapter) -> Broken:
-    """Four exercises or more, numbered from 1, of every level."""
+    """Four exercises or more, fifteen of puzzles, numbered from 1, of every level."""
     found = exercises(chapter)
     numbers = [each.number for each in found]
     if numbers != list(range(1, len(numbers) + 1)):
         yield None, f"its exercises are numbered {numbers}; number them from 1"
-    if len(numbers) < FEWEST:
-        yield None, f"{len(numbers)} exercises, at least {FEWEST}: cells exercise-1, ..."
+    fewest = FEWEST_PUZZLES if chapter.holds_puzzles else FEWEST
+    if len(numbers) < fewest:
+        yield None, f"{len(numbers)} exercises, at least {fewest}: cells exercise-1, ..."
     levels = [match["level"] for each in found if (match := ASKED.match(each.asked.source))]
     if found and (missing := [level for level in LEVELS if level not in levels]):
         yield None, f"no exercise says {' or '.join(f'*{each}.*' for each in missing)}; write one"
@@ -132,13 +148,15 @@ def faults_of_fold(cell: NotebookNode, fold: Tag, summary: str) -> Broken:
 
 
 def in_order(chapter: Chapter) -> Broken:
-    """Its cells follow one another: exercise, answer, holds, holds-more, solution."""
+    """Its cells follow one another: exercise, answer, shows, holds, holds-more, solution."""
     place = {cell.id: number for number, cell in enumerate(chapter.notebook.cells)}
     for each in exercises(chapter):
         n = each.number
         needed = [f"exercise-{n}", f"answer-{n}", f"holds-{n}", f"solution-{n}"]
         if f"holds-{n}-more" in place:
             needed.insert(3, f"holds-{n}-more")
+        if f"shows-{n}" in place:
+            needed.insert(2, f"shows-{n}")
         ids = [cell.id for cell in each.cells]
         start = place[each.asked.id]
         if ids != needed or [place[id] for id in ids] != list(range(start, start + len(ids))):
@@ -169,7 +187,7 @@ def blank(chapter: Chapter) -> Broken:
             if any(isinstance(node, ast.Assert) for node in tree.body):
                 yield cell, f"asserts without an answer; put it under 'if {name} is not ...:'"
         last, shown = each.checks[-1], trees[-1].body[-1:]
-        words = [f"Exercise {each.number}: ", "no answer yet", "it holds"]
+        words = [each.called, NO_ANSWER, HELD]
         if (
             not shown
             or not isinstance(shown[0], ast.Expr)

@@ -76,7 +76,7 @@ def launch_links(chapter: str, repository: Repository) -> list[Link]:
         Link("Kaggle", kaggle, two_gpus),
         Link("Binder", binder, "no account and no GPU; the first start takes minutes"),
         Link("JupyterHub" if repository.hub else "Your JupyterHub", f"{hub}?{pull}", own_hub),
-        Link("Download", raw, "for Jupyter or VS Code on a laptop, with Python 3.9 or later"),
+        Link("Download", raw, "for Jupyter or VS Code on a laptop, with Python 3.11 or later"),
     ]
 
 

@@ -55,6 +55,8 @@ def broken_rules(chapter: Chapter, recordings: list[Recording], root: Path) -> l
             (*COMMON_RULES, whole_symptoms),
             (times_without_tag, shown_symptoms),
         )
+    elif chapter.holds_puzzles:
+        rules = (*COMMON_RULES, opening, *EXERCISE_RULES)
     found = chain(
         *(rule(chapter) for rule in rules),
         *(rule(chapter, recordings) for rule in rules_of_outputs),

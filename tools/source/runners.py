@@ -79,7 +79,13 @@ class Runner:
         return 0 if "--hide-accelerators" in words else None
 
     def executes(self, chapter: Chapter) -> bool:
-        """True if the chapter is one of its own, and it has as many GPUs as the chapter needs."""
+        """True if the chapter is one of its own, and it has as many GPUs as the chapter needs.
+
+        Puzzles simulate their GPUs: a runner whose clock is modelled executes them, and no other
+        claims what they show as its own.
+        """
+        if chapter.holds_puzzles and not self.times:
+            return False
         listed = chapter.name in self._about.get("chapters", [chapter.name])
         return listed and (self.gpus is None or self.gpus >= chapter.gpus)
 

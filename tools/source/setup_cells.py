@@ -22,8 +22,8 @@ from tools.source.files import read_text
 from tools.source.notebooks import tags
 from tools.source.repository import Repository
 
-PYTHON = (3, 9)  # the lowest that torch 2.6 and the chapters were run on
-TORCH = (2, 6)  # the first with torch.accelerator
+PYTHON = (3, 11)  # the lowest that the simulator runs on, and most chapters draw with it
+TORCH = (2, 9)  # the first whose torch.accelerator counts memory
 
 # What pip calls a package that Python calls something else.
 PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
@@ -137,15 +137,13 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
     """The text of a chapter's set-up cell.
 
     A chapter that imports the simulator needs what the simulator needs, without simulated GPUs
-    too. Raises BookError if the pin of d2l, or the lowest Python or torch of the simulator, is
-    not found.
+    too. Raises BookError if the pin of d2l, or the lowest torch of the simulator, is not found.
     """
     simulated = _find(r'"torch>=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
-    python = _find(r'requires-python = ">=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
     d2l = ".".join(_find(r"^d2l==(\d+)\.(\d+)\.(\d+)", "requirements-no-deps.txt", root))
     modules = imported_modules(chapter)
     words = {
-        "python": f"({', '.join(python)})" if CUDASIM in modules else str(PYTHON),
+        "python": str(PYTHON),
         "torch": str(TORCH),
         "torch.simulated": f"({', '.join(simulated)})",
         "repository": repository.url,

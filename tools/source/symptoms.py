@@ -106,5 +106,5 @@ def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Broken:
 def _text(recording: Recording, cell: NotebookNode) -> str:
     """What a cell printed, as plain text."""
     printed = recording.cells[cell.id].outputs
-    streams = [each.text for each in printed if each.output_type == "stream"]
-    return "\n".join(streams + [each.data["text/plain"] for each in printed if "data" in each])
+    text = "".join(each.text for each in printed if each.output_type == "stream")
+    return "\n".join([text, *(each.data["text/plain"] for each in printed if "data" in each)])

@@ -81,6 +81,8 @@ class Recording(Timeline):
             raise RuntimeError("cudasim.timeline(): a timeline is recorded already; end it first")
         self.empty("its block has not ended")
         self._clock = session.clock
+        if self._clock is None and self._sheet is not None:
+            raise RuntimeError(OTHER_CARD.format(card=self._sheet.name))
         if self._clock is None:
             self._begin_profiler()
         else:

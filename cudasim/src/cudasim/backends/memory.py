@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cudasim.backends.streams import address
 from cudasim.device.allocator import Block
 from cudasim.session import session
 
@@ -58,7 +59,7 @@ def _segment(index: int, blocks: list[Block]) -> dict[str, Any]:
         "allocated_size": sum(block.size for block in used),
         "active_size": sum(block.size for block in used),
         "requested_size": sum(block.requested for block in used),
-        "stream": first.stream,
+        "stream": address(first.stream, index),
         "segment_type": "small" if first.pool.small else "large",
         "segment_pool_id": (0, 0),
         "is_expandable": first.range is not None,

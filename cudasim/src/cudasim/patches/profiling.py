@@ -1,10 +1,13 @@
 """`torch.profiler`: it traces the CPU's work, as on a machine whose PyTorch cannot trace GPUs.
 
 Asked for CUDA's, it would call on CUDA at every operation, and print a trace of C++ each time.
+Its rows are the calls of the program: what the simulation calls to answer them is left out. The
+times are real, of the CPU that computes the values.
 """
 
 import warnings
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -17,11 +20,14 @@ CPU_ONLY = (
     "cudasim: torch.profiler traces the CPU only, simulated GPUs run no kernels; "
     "cudasim.timeline() shows those of modelled time"
 )
+OURS = "PythonDispatchMode"  # torch's name of the block in which a dispatch mode, ours, is at work
 
 
 def patch_profiler(patches: Patches) -> None:
     """Let the profiler leave the simulated type out, and say so."""
     patches.replace(profiler.profile, "__init__", _make_init(profiler.profile.__init__))
+    original = profiler.profile._parse_kineto_results
+    patches.replace(profiler.profile, "_parse_kineto_results", _make_parse(original))
 
 
 def _make_init(original: Callable) -> Callable:
@@ -34,3 +40,27 @@ def _make_init(original: Callable) -> Callable:
         original(self, *args, **kwargs)
 
     return init
+
+
+def _make_parse(original: Callable) -> Callable:
+    @wraps(original)
+    def parse(*args: Any, **kwargs: Any) -> list[Any]:
+        return _of_the_program(original(*args, **kwargs))
+
+    return parse
+
+
+def _of_the_program(events: Iterable[Any]) -> list[Any]:
+    """The events that are neither a dispatch mode at work nor within one, on the same thread."""
+    events = list(events)
+    order = {id(each): place for place, each in enumerate(events)}
+    kept, until = [], defaultdict(lambda: float("-inf"))  # of each thread, the end of such a block
+    for each in sorted(events, key=lambda each: (each.time_range.start, -each.time_range.end)):
+        span = each.time_range
+        if span.end <= until[each.thread]:
+            continue
+        if each.name == OURS:
+            until[each.thread] = span.end
+        else:
+            kept.append(each)
+    return sorted(kept, key=lambda each: order[id(each)])

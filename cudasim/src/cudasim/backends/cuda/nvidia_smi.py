@@ -129,7 +129,7 @@ def chosen(cards: list[dict], wanted: str | None) -> list[dict]:
 
 def table(cards: list[dict], processes: list[dict]) -> list[str]:
     """What the command prints without arguments."""
-    width = 77
+    width = 71
     rule = "+" + "-" * width + "+"
 
     def row(text: str) -> str:
@@ -138,11 +138,11 @@ def table(cards: list[dict], processes: list[dict]) -> list[str]:
     lines = [rule, row("SIMULATED GPUs, by cudasim: no NVIDIA driver is involved")]
     context = max(card["context"] for card in cards) // MIB
     lines += [row(f"The CUDA context of a process on a card is modelled: {context}MiB"), rule]
-    lines.append(row(f"{'GPU':>3}  {'Name':<47} {'Memory-Usage':>22}"))
+    lines.append(row(f"{'GPU':>3}  {'Name':<41} {'Memory-Usage':>22}"))
     lines.append(rule)
     for card in cards:
         usage = f"{card['used'] // MIB}MiB / {card['total'] // MIB}MiB"
-        lines.append(row(f"{card['index']:>3}  {card['name']:<47} {usage:>22}"))
+        lines.append(row(f"{card['index']:>3}  {card['name']:<41} {usage:>22}"))
     lines += [rule, row("Processes (SIMULATED):"), row("GPU        PID  GPU memory  Name"), rule]
     indices = {card["index"] for card in cards}
     shown = [process for process in processes if process["index"] in indices]
