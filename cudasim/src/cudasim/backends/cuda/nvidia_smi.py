@@ -136,8 +136,10 @@ def table(cards: list[dict], processes: list[dict]) -> list[str]:
         return f"| {text:<{width - 2}} |"
 
     lines = [rule, row("SIMULATED GPUs, by cudasim: no NVIDIA driver is involved")]
-    context = max(card["context"] for card in cards) // MIB
-    lines += [row(f"The CUDA context of a process on a card is modelled: {context}MiB"), rule]
+    if processes:
+        context = max(card["context"] for card in cards) // MIB
+        lines.append(row(f"The CUDA context of a process on a card is modelled: {context}MiB"))
+    lines.append(rule)
     lines.append(row(f"{'GPU':>3}  {'Name':<41} {'Memory-Usage':>22}"))
     lines.append(rule)
     for card in cards:
