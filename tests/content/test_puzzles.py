@@ -45,6 +45,11 @@ def test_every_puzzle_names_a_section_that_exists_and_the_chapters_all_have_some
     assert len(dead_links(text.replace("#", "#no-"), ROOT / "notebooks")) >= len(named)
 
 
+def test_every_puzzle_has_a_heading_that_one_can_link_to():
+    for each in exercises(PAGES[0]):
+        assert each.asked.source.startswith(f"### {each.number}. ")
+
+
 def test_no_puzzle_changes_what_another_one_uses():
     """A reader solves them in any order, and comes back to one after others."""
     page, owners = PAGES[0], {}
@@ -74,6 +79,7 @@ def puzzle(number, level, show="double"):
     """A sound puzzle, with a cell that shows its answer."""
 
     def numbered(text):
+        text = text.replace("**1. Twice.** ", "### 1. Twice\n\n")
         return text.replace("1", str(number)).replace("Recall", level)
 
     cells = exercise(
@@ -103,6 +109,15 @@ def test_sound_puzzles_need_no_summary_but_an_opening(tmp_path):
     chapter = puzzles(*sound())
     del chapter.notebook.cells[0]
     assert any("opens without a title" in line for line in broken_rules(chapter, [], tmp_path))
+
+
+@pytest.mark.parametrize("asked", ["### 1. Twice *Recall.* It", "### 2. Twice\n\n*Recall.* It"])
+def test_a_heading_says_the_number_and_the_title_alone(asked):
+    cells = sound()
+    cells[0].source = cells[0].source.replace("### 1. Twice\n\n*Recall.* Write", asked)
+    assert any(
+        "begins with '**1. Title.**' or '### 1. Title'" in each for each in faults(puzzles(*cells))
+    )
 
 
 @pytest.mark.parametrize("place", [0, 1, 3, 4])

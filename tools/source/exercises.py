@@ -21,7 +21,9 @@ from tools.source.chapters import Chapter
 from tools.source.code import bound_names, has_assert, syntax_tree
 
 MARKDOWN = MarkdownIt("commonmark")  # HTML up to a blank line, then Markdown: as Jupyter draws it
-ASKED = re.compile(r"\*\*(?P<number>\d+)\. [^*]+\*\* \*(?P<level>\w+)\.\* ")
+ASKED = re.compile(  # in bold letters, or, as puzzles are, under a heading of its own
+    r"(?:\*\*|### )(?P<number>\d+)\. [^*\n]+(?:\*\* |\n\n)\*(?P<level>\w+)\.\* "
+)
 PART = re.compile(r"(exercise|answer|shows|holds|solution)-(?P<number>\d+)(-more)?")
 LEVELS = ("Recall", "Apply", "Invent")
 HOLDS = "*It holds when*"
@@ -118,7 +120,8 @@ def asked_whole(chapter: Chapter) -> Broken:
         match = ASKED.match(cell.source)
         if not match or int(match["number"]) != each.number or match["level"] not in LEVELS:
             levels = ", ".join(f"*{level}.*" for level in LEVELS)
-            yield cell, f"begins with '**{each.number}. Title.**' and one of {levels}"
+            title = f"'**{each.number}. Title.**' or '### {each.number}. Title'"
+            yield cell, f"begins with {title} and one of {levels}"
         plain = re.sub(r"<details.*?</details>", "", cell.source, flags=re.S)
         if plain.count(HOLDS) != 1 or cell.source.count(HOLDS) != 1:
             yield cell, f"does not say once, outside its hints, '{HOLDS} ...'"
