@@ -72,7 +72,8 @@ def _nbval_stages(runner: Runner, root: Path) -> Iterator[Stage]:
     for variables in runner.conditions:
         settings = (f"{key}={value}" for key, value in variables.items())
         name = " ".join(["nbval", runner.name, *settings])
-        environment = {"JUPYTER_PATH": str(root), **variables}
+        # Kernels run side by side: threads that wait leave the cores to others.
+        environment = {"JUPYTER_PATH": str(root), "OMP_WAIT_POLICY": "PASSIVE", **variables}
         yield Stage(name, module, (f"outputs/{runner.name}",), environment)
 
 
