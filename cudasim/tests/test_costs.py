@@ -72,6 +72,7 @@ def test_products():
     assert one(lambda: torch.baddbmm(meta(1), meta(5, 10, 20), meta(5, 20, 30))).flops == 60_000
     assert one(lambda: torch.mv(a, meta(200))).shape == (1, 100, 1, 200)
     assert one(lambda: torch.dot(meta(200), meta(200))).flops == 400
+    assert works(lambda: torch.linalg.inv_ex(meta(5, 100, 100)))[0].flops == 5 * 2e6
 
 
 def test_flops_are_those_of_the_flop_counter():

@@ -93,7 +93,7 @@ def puzzle(number, level, show="double"):
 
 
 def sound():
-    levels = enumerate(["Recall", "Recall", "Apply", "Invent"], start=1)
+    levels = enumerate([*["Recall"] * 5, *["Apply"] * 5, *["Invent"] * 5], start=1)
     return [cell for number, level in levels for cell in puzzle(number, level)]
 
 

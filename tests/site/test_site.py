@@ -468,8 +468,11 @@ def test_an_output_that_is_taken_off_or_altered_is_noticed(site, name):
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_outputs_under_the_name_of_another_runner_are_noticed(site, name):
     page = read_page(site, name)
-    for tabs in page.select("div.runner-outputs"):
-        one, other, *_ = tabs.select("div.runner-output")
+    alone = len([runner for runner, recorded in RECORDED if recorded == name]) == 1
+    for tabs in [] if alone else page.select("div.runner-outputs"):
+        one, *others = tabs.select("div.runner-output")
+        printed = str(one.select_one("div.cell_output"))
+        other = next(o for o in others if str(o.select_one("div.cell_output")) != printed)
         pair = (one["data-runner"], other["data-runner"])
         other["data-runner"], one["data-runner"] = pair
         assert any(missing_outputs(page, name, runner) for runner in pair), tabs

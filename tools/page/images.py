@@ -31,7 +31,10 @@ def setup(app: "Sphinx") -> dict[str, bool]:
 
 
 def visit_image(writer: "HTML5Translator", node: nodes.image) -> None:
-    """Write an image with its width and height, so that text does not move when it comes."""
+    """Write an image with its width and height, so that text does not move when it comes.
+
+    It is loaded when it comes near, and that of a tab that stays hidden not at all.
+    """
     uri = node["uri"]
     path = None if "://" in uri else Path(writer.builder.srcdir, uri)
     size = path and get_image_size(path)
@@ -47,7 +50,7 @@ def visit_image(writer: "HTML5Translator", node: nodes.image) -> None:
     else:
         type(writer).visit_image(writer, node)
         tag = writer.body.pop()
-        sized = f'<img width="{size[0]}" height="{size[1]}" '
+        sized = f'<img loading="lazy" width="{size[0]}" height="{size[1]}" '
         writer.body.append(tag.replace("<img ", sized, 1))
 
 

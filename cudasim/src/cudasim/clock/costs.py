@@ -131,6 +131,7 @@ TABLE: dict[str, Rule] = {
         rules.fused_optimizer: "_fused_adam _fused_adamw _fused_sgd _fused_adagrad",
         rules.matmul(0): "mm bmm mv _int_mm _scaled_mm",
         rules.matmul(1): "addmm baddbmm addmv addbmm _addmm_activation",
+        rules.inverse: "linalg_inv_ex inverse",
         rules.dot: "dot vdot",
         rules.outer: "addr outer ger",
         rules.linear: "linear mkldnn_linear",

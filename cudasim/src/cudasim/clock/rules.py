@@ -192,6 +192,12 @@ def matmul(first: int) -> Rule:
     return rule
 
 
+def inverse(args: tuple, kwargs: dict, out: Any) -> Work:
+    """The inverse of n x n matrices: 2 n^3 operations, those of LAPACK's getrf and getri."""
+    n = args[0].shape[-1]
+    return _product(args[0].numel() // max(1, n * n), n, n, n, args, out, args[0])
+
+
 def dot(args: tuple, kwargs: dict, out: Any) -> Work:
     """The product of two vectors: two kernels, bound by memory."""
     size = float(_read(args, kwargs) + _written(out))
