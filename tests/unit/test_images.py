@@ -37,7 +37,7 @@ def test_an_image_gets_its_size(tmp_path):
     size = 'width="72pt" height="9"'
     (tmp_path / "a.svg").write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {size}/>')
     writer = written(tmp_path, "a.svg")
-    assert writer.body[0] == '<img width="96" height="9" alt="x" src="a.svg" />'
+    assert writer.body[0] == '<img loading="lazy" width="96" height="9" alt="x" src="a.svg" />'
     assert writer.builder.images
 
 
