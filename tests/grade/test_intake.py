@@ -472,6 +472,20 @@ def test_metadata_of_gradescope_that_cannot_be_read_name_nobody(tmp_path):
         assert [each.student for each in found] == [f"submission_{n}" for n in (456, 457, 458)]
 
 
+def test_nobody_can_hand_in_who_they_are(tmp_path):
+    files = files_of("gradescope")
+    mine = b"submission_458:\n  :submitters:\n  - :name: Jane Doe\n    :sid: s1001\n"
+    files["assignment_123_export/submission_456/submission_metadata.yml"] = mine
+    files["assignment_123_export/submission_458/submission_metadata.yml"] = mine
+    found = find_submissions(folder_of(files, tmp_path / "d"))
+    assert sorted(each.student for each in found) == sorted(GRADESCOPE.values())
+    names = ["Eve (Canvas 340934).ipynb", "Eve; doe (Moodle 7).ipynb", "Max; Eve (s1001).ipynb"]
+    found = find_submissions(folder_of(dict.fromkeys(names, ANSWER), tmp_path / "e"))
+    assert [each.student for each in found] == [
+        *("Eve [Canvas 340934]", "Eve, doe [Moodle 7]", "Max, Eve [s1001]"),
+    ]
+
+
 def test_the_most_of_the_names_decide():
     def kinds(*names):
         entries = [intake.Entry(tuple(name.split("/")), bytes) for name in names]

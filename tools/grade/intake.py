@@ -48,8 +48,8 @@ class Submission:
     """What one student handed in.
 
     `id` is safe as the name of a file, unique and the same for the same download. `student` is
-    the name that the source gives, and in brackets the id that it has for the student, if any:
-    'doejane (Canvas 340934)'. `late` is what the source says of it.
+    the name that the source gives, and in round brackets the id that it has for the student, if
+    it has one: 'doejane (Canvas 340934)'. `late` is what the source says of it.
     """
 
     id: str
@@ -287,11 +287,16 @@ def gradescope(entries: list[Entry]) -> list[HandIn | None]:
     from stands in `submission_metadata.yml`, which is documented nowhere; scripts that are
     published read it as `metadata[folder][":submitters"][0][":sid"]`, with Ruby's colons.
     """
-    metadata = next((each for each in entries if each.name == "submission_metadata.yml"), None)
-    records = gradescope_records(metadata) if metadata else {}
+
+    def folder_of(entry: Entry) -> str | None:
+        return next((part for part in entry.parts if re.fullmatch(r"submission_\d+", part)), None)
+
+    about = [each for each in entries if each.name == "submission_metadata.yml"]
+    about = [each for each in about if folder_of(each) is None]  # a student may hand in such a file
+    records = gradescope_records(about[0]) if about else {}
 
     def read(entry: Entry) -> HandIn | None:
-        folder = next((part for part in entry.parts if re.fullmatch(r"submission_\d+", part)), None)
+        folder = folder_of(entry)
         if folder is None:
             return None
         record = records.get(folder)
@@ -339,7 +344,7 @@ def exchange(entries: list[Entry]) -> list[HandIn | None]:
         if match is None or len(entry.parts) < 2:
             return None
         student, assignment, time = match["user"], match["assignment"], match["time"]
-        return HandIn((student, assignment), clean(student), series=assignment, order=time)
+        return HandIn((student, assignment), whose(student), series=assignment, order=time)
 
     return [read(entry) for entry in entries]
 
@@ -349,7 +354,7 @@ def nbgrader(entries: list[Entry]) -> list[HandIn | None]:
     structure in https://nbgrader.readthedocs.io, "The philosophy and the approach".
     """
     return [
-        HandIn(entry.parts[:2], clean(entry.parts[0])) if len(entry.parts) == 3 else None
+        HandIn(entry.parts[:2], whose(entry.parts[0])) if len(entry.parts) == 3 else None
         for entry in entries
     ]
 
@@ -357,7 +362,7 @@ def nbgrader(entries: list[Entry]) -> list[HandIn | None]:
 def plain(entries: list[Entry]) -> list[HandIn | None]:
     """`jdoe.ipynb`, or a folder for each student."""
     students = (each.parts[0] if len(each.parts) > 1 else each.stem for each in entries)
-    return [HandIn((student,), clean(student)) for student in students]
+    return [HandIn((student,), whose(student)) for student in students]
 
 
 Reader = Callable[[list[Entry]], list[HandIn | None]]
@@ -395,7 +400,7 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
             groups.setdefault(hand_in.key, []).append((entry, hand_in))
         else:
             outside.append(Entry(entry.parts, refuse, entry.fault or strange))
-    alone = [[(each, HandIn(each.parts, clean(each.path)))] for each in outside]
+    alone = [[(each, HandIn(each.parts, whose(each.path)))] for each in outside]
     rows = [*groups.values(), *alone]
     found = [one_submission(row) for row in rows if any(e.name not in WRITTEN for e, _ in row)]
     faults = sum(each.fault is not None for each in found)
@@ -496,10 +501,13 @@ def clean(text: str, longest: int = 200) -> str:
     return " ".join("".join(shown).split())[:longest]
 
 
-def whose(name: str, known_as: str) -> str:
-    """A student's name with the id that the source has for them."""
+def whose(name: str, known_as: str = "") -> str:
+    """A student's name with the id that the source has for them.
+
+    What stands in round brackets at the end is the source's, whatever students call themselves.
+    """
     name, known_as = (clean(text).replace(SEVERAL, ", ") for text in (name, known_as))
-    return f"{name} ({known_as})" if known_as else name
+    return f"{name} ({known_as})" if known_as else name.replace("(", "[").replace(")", "]")
 
 
 def quoted(text: str) -> str:
