@@ -197,7 +197,7 @@ class Judge:
             self.silent.add(number)
         if number is None:
             self.findings.append(
-                finding(kind, None, f"cells above the exercises: {self._end(kind)}")
+                finding("preamble", None, f"cells above the exercises: {self._end(kind)}")
             )
         else:
             self.lost.setdefault(number, kind)

@@ -32,13 +32,17 @@ class Pair:
     same: int
     lines: int  # of the shorter
     alone: int
+    group: int  # submissions that such pairs join, these two among them
 
     @property
     def text(self) -> str:
         """The figures in words."""
+        others = (
+            f"only in {self.group} submissions like it" if self.group > 2 else "in no other one"
+        )
         return (
             f"{self.same} of {self.lines} lines are the same once names and comments are put "
-            f"aside; {self.alone} of them stand in no other submission"
+            f"aside; {self.alone} of them stand {others}"
         )
 
 
@@ -114,7 +118,7 @@ def similar(exercise: int, answers: Mapping[str, str], given: Iterable[str]) -> 
             holders[line].append(id)
     few = max(FEW, len(answers) // 50)
     candidates: Counter[tuple[str, str]] = Counter()
-    for line, ids in holders.items():
+    for ids in holders.values():
         if 2 <= len(ids) <= few:
             # All pairs of a few; of more, each with the next, which joins the group as well.
             candidates.update(combinations(ids, 2) if len(ids) <= FEW else pairwise(ids))
@@ -126,6 +130,7 @@ def similar(exercise: int, answers: Mapping[str, str], given: Iterable[str]) -> 
             if same >= SAME * shorter:
                 found.append((first, second, same, shorter))
     group = _groups([pair[:2] for pair in found])
+    size = Counter(group.values())
     pairs = []
     for first, second, same, shorter in found:
         together = group[first]
@@ -135,7 +140,7 @@ def similar(exercise: int, answers: Mapping[str, str], given: Iterable[str]) -> 
             if all(group.get(id) == together for id in holders[line])
         )
         if alone >= ALONE:
-            pairs.append(Pair(exercise, first, second, same, shorter, alone))
+            pairs.append(Pair(exercise, first, second, same, shorter, alone, size[together]))
     return sorted(
         pairs, key=lambda pair: (-pair.same / pair.lines, -pair.alone, pair.first, pair.second)
     )

@@ -9,13 +9,13 @@ import re
 from dataclasses import dataclass, field
 
 from tools.grade.code import bound, tree_of
+from tools.grade.intake import Refused
 
 CELLS, CHARACTERS = 300, 400_000  # of a student's own code; more is no answer to exercises
 ID = re.compile(r"(?P<part>exercise|answer|shows|holds)-(?P<number>\d+)(?:-more)?")
 PARTS = {"holds": "check"}  # an id's word for a part, where metadata have another
 ASKED = re.compile(r"\s*(?:\*\*|#{2,4} )(?P<number>\d+)\. (?P<title>[^*\n]+)")
 FENCE = re.compile(r"```[ \t]*(?:python|py|ipython3?)?[ \t]*\n(?P<code>.*?)\n[ \t]*```", re.S)
-OTHER_LANGUAGES = re.compile(r"(?i)^(?:ir|r|julia|scala|javascript|bash|matlab|octave)\b")
 
 
 @dataclass
@@ -39,10 +39,6 @@ class Spliced:
     findings: list[dict] = field(default_factory=list)
 
 
-class NoAnswers(Exception):
-    """Why a notebook cannot be graded, in one line that its student may read."""
-
-
 def finding(kind: str, exercise: int | None, text: str) -> dict:
     """Something for a person to look at."""
     return {"kind": kind, "exercise": exercise, "text": text}
@@ -51,14 +47,13 @@ def finding(kind: str, exercise: int | None, text: str) -> dict:
 def splice(notebook: dict, assignment: dict) -> Spliced:
     """The pristine notebook of the assignment with the answers of this one in it.
 
-    Raises NoAnswers if the notebook is in another language, holds no exercise of the
-    assignment, or far more code than exercises need.
+    Raises Refused if the notebook holds no exercise of the assignment, or far more code than
+    exercises need.
     """
-    _check_language(notebook)
     questions = {each["number"]: each for each in assignment["questions"]}
     cells = [_classified(each, assignment, questions) for each in _cells(notebook)]
     if not any(cell.part for cell in cells) and not _names_bound(cells) & _names(questions):
-        raise NoAnswers("no exercise of this assignment is in it; hand in the student edition")
+        raise Refused("no exercise of this assignment is in it; hand in the student edition")
     found: list[dict] = []
     _unmerge(cells, questions)
     _read_retyped(cells, questions, found)
@@ -66,7 +61,7 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     preamble, answers = _placed(cells, questions, found)
     own = [source for sources in [preamble, *answers.values()] for source in sources]
     if len(own) > CELLS or sum(map(len, own)) > CHARACTERS:
-        raise NoAnswers(
+        raise Refused(
             f"holds {len(own)} code cells of its own, {sum(map(len, own))} characters; "
             "hand in the student edition with answers in it"
         )
@@ -100,20 +95,6 @@ def _after(question: dict) -> list[str]:
 
 
 # --- reading
-
-
-def _check_language(notebook: dict) -> None:
-    metadata = notebook.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    for place, key in (
-        ("kernelspec", "language"),
-        ("kernelspec", "name"),
-        ("language_info", "name"),
-    ):
-        entry = metadata.get(place)
-        said = entry.get(key) if isinstance(entry, dict) else None
-        if isinstance(said, str) and OTHER_LANGUAGES.match(said):
-            raise NoAnswers(f"is written in {said[:20]}; answers are in Python")
 
 
 def _cells(notebook: dict) -> list[dict]:

@@ -6,7 +6,7 @@ changed test grades only its exercise again, and a changed answer only that subm
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
@@ -110,6 +110,14 @@ class Store:
         """Write a result in one step, if it is not there as it is."""
         text = json.dumps(result, indent=1, sort_keys=True) + "\n"
         self.write(self.path(result["submission"]).relative_to(self.folder).as_posix(), text)
+
+    def keep_only(self, submissions: Iterable[str]) -> None:
+        """Remove results and feedback of submissions that are not among these."""
+        names = {file_name(each) for each in submissions}
+        for kind in ("results/*.json", "feedback/*.html"):
+            for path in self.folder.glob(kind):
+                if path.stem not in names:
+                    path.unlink()
 
     def write(self, name: str, text: str) -> None:
         """Write a file of this folder in one step, if it is not there as it is."""
