@@ -1,0 +1,248 @@
+"""The helper of a worker: imports PyTorch once, then forks a session whenever it is asked.
+
+It is started with a clean environment and one socket, on which the worker asks for sessions
+and ends them. It owns all that a session leaves: processes, folder, cgroup. When the worker is
+gone, however it went, the socket ends, and the helper takes all of these away and ends, too.
+
+    {"do": "start", "room": {...}}, with two pipes   -> {"pid"} of the agent, or {"failed"}
+    {"do": "end"}                                    -> {"status"}: how it ended, -9 for SIGKILL
+"""
+
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import agent, cgroups, confine, runner, seccomp
+from .confine import Room
+
+WATCH = 1000  # ms between looks at whether the worker is still there
+
+
+class Helper:
+    """One session at a time."""
+
+    def __init__(self, control: socket.socket, about: dict) -> None:
+        """`about` is what the worker's side says; see `sandbox/client.py`."""
+        self.control, self.about = control, about
+        self.parent = os.getppid()
+        self.folder = Path(about["folder"])
+        self.session: Session | None = None
+        self.start = None if about["bubblewrap"] else runner.prepare(about["runner"])
+        self.filter = seccomp.program(1)
+
+    def serve(self) -> None:
+        """Until the worker hangs up or is gone."""
+        waiting = select.poll()
+        waiting.register(self.control, select.POLLIN)
+        while os.getppid() == self.parent:
+            if not waiting.poll(WATCH):
+                continue
+            message, pipes, _, _ = socket.recv_fds(self.control, 1 << 16, 2)
+            if not message:
+                return
+            self.control.send(json.dumps(self.answer(json.loads(message), pipes)).encode())
+
+    def answer(self, message: dict, pipes: list[int]) -> dict:
+        """Start a session, or end it."""
+        try:
+            if message["do"] == "start":
+                self.session = Session(self, Room(**message["room"]), pipes)
+                return {"pid": self.session.agent, "cgroups": self.session.cgroups}
+            return {"status": self.end()}
+        except (OSError, RuntimeError) as error:
+            self.end()
+            return {"failed": f"{type(error).__name__}: {error}"}
+        finally:
+            for each in pipes:
+                os.close(each)
+
+    def end(self) -> int:
+        """End the session, if there is one, and take away what it left."""
+        session, self.session = self.session, None
+        return session.end() if session else 0
+
+    def close(self) -> None:
+        """Take away everything."""
+        self.end()
+        remove(self.folder)
+
+
+class Session:
+    """The processes, the folder and the cgroups of one session."""
+
+    def __init__(self, helper: Helper, room: Room, pipes: list[int]) -> None:
+        """Start the agent, which reads from and writes to two pipes."""
+        self.folder = helper.folder / "session"
+        self.folder.mkdir(mode=0o700)
+        room.folder = str(self.folder)
+        self.process, self.watch, self.cgroups = 0, -1, []
+        try:
+            if room.user is not None and not room.namespaces:
+                os.chown(self.folder, room.user, room.user)
+            told, tells = os.pipe()
+            try:
+                if helper.about["bubblewrap"]:
+                    self.process = bubblewrap(helper, room, pipes, tells)
+                else:
+                    self.process = os.fork()
+                    if not self.process:
+                        warm(helper, room, pipes, tells)
+            finally:
+                os.close(tells)
+            with os.fdopen(told, "rb") as answer:
+                self.agent = read_pid(answer)
+            self.watch = os.pidfd_open(self.agent)
+            self.cgroups = cgroups.make(self.agent, room.memory, confine.THREADS)
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> int:
+        """Kill, wait, take away; how the agent ended, negative for a signal."""
+        status = 0
+        if self.watch >= 0:
+            try:
+                signal.pidfd_send_signal(self.watch, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            os.close(self.watch)
+        elif self.process:
+            os.kill(self.process, signal.SIGKILL)
+        if self.process:
+            status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        cgroups.remove(self.cgroups)
+        remove(self.folder)
+        return 128 - status if status > 128 else status  # as a shell and bubblewrap say it
+
+
+def read_pid(answer: Any) -> int:
+    """What the keeper of a session says its agent is."""
+    said = answer.readline()
+    if not said:
+        raise RuntimeError("the session could not be started")
+    about = json.loads(said)
+    if "failed" in about:
+        raise RuntimeError(about["failed"])
+    return about["pid"]
+
+
+def warm(helper: Helper, room: Room, pipes: list[int], tells: int) -> NoReturn:
+    """In a fork: become the agent, or the keeper of the namespaces that it is in."""
+    try:
+        helper.control.close()
+        signal.set_wakeup_fd(-1)
+        confine.die_with_parent()
+        os.setsid()
+        if room.namespaces:
+            confine.leave()
+            child = os.fork()
+            if child:
+                keep(child, tells)
+        else:
+            os.write(tells, json.dumps({"pid": os.getpid()}).encode() + b"\n")
+    except BaseException as error:
+        fail(tells, error)
+    os.close(tells)
+    live(room, pipes, helper)
+
+
+def keep(child: int, tells: int) -> NoReturn:
+    """Wait for the first process of the namespaces, and end as it ended."""
+    os.write(tells, json.dumps({"pid": child}).encode() + b"\n")
+    os.closerange(0, 1024)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os._exit(128 - status if status < 0 else status)
+
+
+def fail(pipe: int, error: BaseException) -> NoReturn:
+    """Say why in one line, and end."""
+    said = {"failed": f"{type(error).__name__}: {error}"}
+    os.write(pipe, json.dumps(said).encode() + b"\n")
+    os._exit(1)
+
+
+def live(room: Room, pipes: list[int], helper: Helper) -> NoReturn:
+    """Shut this process in, get ready, and answer."""
+    requests, replies = pipes
+    try:
+        nowhere = os.open("/dev/null", os.O_RDWR)
+        for each in (0, 1, 2):
+            os.dup2(nowhere, each)
+        kept = sorted({0, 1, 2, requests, replies})
+        for low, high in zip(kept, [*kept[1:], 4096], strict=True):
+            os.closerange(low + 1, high)
+        confine.enter(room)
+        serve(
+            room,
+            requests,
+            replies,
+            helper.about["runner"],
+            helper.start,
+            helper.filter if room.namespaces else None,
+        )
+    except BaseException as error:
+        fail(replies, error)
+
+
+def serve(
+    room: Room, requests: int, replies: int, about: dict, start: Any, filter: bytes | None
+) -> NoReturn:
+    """What warm and cold sessions have in common."""
+    folder = os.getcwd()
+    os.environ.clear()
+    os.environ.update(
+        about["env"],
+        HOME=folder,
+        TMPDIR=folder,
+        MPLCONFIGDIR=folder,
+        USER="student",
+        PATH="/usr/bin:/bin",
+        MPLBACKEND="agg",
+    )
+    os.environ.update(
+        dict.fromkeys(["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1")
+    )
+    import tempfile
+
+    tempfile.tempdir = None
+    sys.stdin = open(os.devnull)
+    runner.begin(about, start)
+    made = agent.Agent(requests, replies, room.output, start.kernel_config())
+    agent.seed()
+    confine.shut(room, filter)
+    os.write(replies, b'{"ready": true}\n')
+    made.serve()
+
+
+def bubblewrap(helper: Helper, room: Room, pipes: list[int], tells: int) -> int:
+    """Start a session from cold within bubblewrap."""
+    raise NotImplementedError
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, however deep and however closed what is in it."""
+    if not folder.exists():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(control: int, about: dict) -> None:
+    """Be the helper."""
+    helper = None
+    with socket.socket(fileno=control) as channel:
+        try:
+            helper = Helper(channel, about)
+            channel.send(b'{"ready": true}')
+        except BaseException as error:
+            channel.send(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode())
+            raise SystemExit(1) from error
+        try:
+            helper.serve()
+        finally:
+            helper.close()
