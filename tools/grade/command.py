@@ -17,6 +17,11 @@ from tools.grade.report import Row
 from tools.grade.similar import Pair, similar
 from tools.grade.splice import Spliced, splice, text_of
 from tools.grade.store import Store, keys_of
+from tools.release.assignment import make_assignment
+from tools.release.variants import draws_of
+from tools.source.book import Book
+from tools.source.masters import read_master
+from tools.source.root import ROOT
 
 Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
 
@@ -32,7 +37,6 @@ class Graded:
     keys: dict[str, str] = field(default_factory=dict)
     questions: dict[str, dict] = field(default_factory=dict)  # of this run or of one before
     run: dict | None = None  # the result that the other facts come from
-    saved: bool = True  # False: what is missing is tried again next time
 
 
 def grade(
@@ -57,15 +61,39 @@ def grade(
         with tqdm(total=len(tasks), desc="graded", unit="", disable=not tasks) as progress:
             for task, outcome in engine(iter(tasks)):
                 take(by_id[task["submission"]], outcome)
-                if not isinstance(outcome, BookError):
-                    store.save(result_of(by_id[task["submission"]], given))
+                store.save(result_of(by_id[task["submission"]], given))
                 progress.update()
         results = [result_of(each, given) for each in all_graded]
-        for each, result in zip(all_graded, results, strict=True):
-            if each.saved:
-                store.save(result)
+        for result in results:
+            store.save(result)
         write_reports(store, all_graded, results, by_name)
     return results
+
+
+def grade_class(
+    submissions: str,
+    key: str | None,
+    masters: str | None = None,
+    workers: int | None = None,
+    address: str | None = None,
+    out: str | None = None,
+    source: str | None = None,
+) -> None:
+    """What `make grade` does. Raises BookError."""
+    folder = Path(out or f"grades/{Path(submissions).stem}")
+    engine = engine_for(workers, address)
+    results = grade(Path(submissions), assignments_of(key, masters), folder, engine, source)
+    print(summary(results, folder))
+
+
+def assignments_of(key: str | None, masters: str | None = None, root: Path = ROOT) -> list[dict]:
+    """The assignments of all masters of a folder, as a class got them. Raises BookError."""
+    folder, book, draws = Path(masters or root / "masters"), Book(root), draws_of(key)
+    paths = sorted(folder.resolve().glob("*.md"))
+    if not paths:
+        raise BookError(f"MASTERS={folder}: holds no master; name a folder of <chapter>.md files")
+    found = [read_master(path, root, draws.choose) for path in paths]
+    return [make_assignment(each, book.chapters.get(each.name), draws).to_json() for each in found]
 
 
 def read(submission: Submission, assignments: dict[str, dict]) -> Graded:
@@ -134,10 +162,10 @@ def left(graded: Graded, store: Store) -> dict | None:
 
 def take(graded: Graded, outcome: dict | BookError) -> None:
     """Take in what a worker answered."""
-    if isinstance(outcome, BookError):
-        graded.reason, graded.saved = str(outcome), False
+    if isinstance(outcome, BookError):  # next time it is tried again, as nothing has a key
+        graded.reason = str(outcome)
     elif outcome["status"] != "graded":
-        graded.reason, graded.saved = outcome["reason"], False
+        graded.reason = outcome["reason"]
     else:
         graded.run = outcome
         graded.questions |= outcome["questions"]

@@ -268,11 +268,13 @@ class Judge:
         """What its cells showed when they first ran, and how the public check went."""
         places = [place for place, (n, _) in enumerate(self.cells) if n == number]
         checks = places[len(places) - len(self.questions[number]["checks"]) :]
-        replies = [self.replies[place] for place in places if place in self.replies]
-        texts = [each for reply in replies for each in (reply["shown"].rstrip(), reply["value"])]
-        texts += [
-            reply["error"] for reply in replies if (reply["error"] or "") not in reply["shown"]
-        ]
+        texts = []
+        for reply in (self.replies[place] for place in places if place in self.replies):
+            said = reply["shown"].rstrip()  # mostly with the value or the error at its end
+            texts += [
+                said,
+                *(each for each in (reply["value"], reply["error"]) if each and each not in said),
+            ]
         shown = cleaned("\n".join(text for text in texts if text))
         if blank or number in self.lost:
             check = "not run"

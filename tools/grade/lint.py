@@ -36,9 +36,11 @@ CALLS = {
     **dict.fromkeys(["open", "input"], "reads or writes files"),
     **dict.fromkeys(["setattr", "delattr"], "changes what is not its own"),
 }
-DUNDER = {"__init__", "__call__", "__repr__", "__str__", "__len__", "__getitem__", "__iter__", "__enter__",
-          "__exit__", "__name__", "__main__", "__torch_function__", "__torch_dispatch__", "__doc__",
-          "__setitem__", "__next__", "__post_init__", "__class__"}  # fmt: skip
+DUNDER = {  # that ordinary classes and contexts have
+    *("__init__", "__call__", "__repr__", "__str__", "__len__", "__getitem__", "__setitem__"),
+    *("__iter__", "__next__", "__enter__", "__exit__", "__post_init__", "__class__", "__name__"),
+    *("__main__", "__doc__", "__torch_function__", "__torch_dispatch__"),
+}
 FRAMES = {
     "f_globals",
     "f_locals",
