@@ -12,8 +12,10 @@ from tools.grade.code import bound, tree_of
 from tools.grade.intake import Refused
 
 CELLS, CHARACTERS = 300, 400_000  # of a student's own code; more is no answer to exercises
-ID = re.compile(r"(?P<part>exercise|answer|shows|holds)-(?P<number>\d+)(?:-more)?")
-PARTS = {"holds": "check"}  # an id's word for a part, where metadata have another
+ID = re.compile(r"(?P<part>exercise|answer|shows|holds|by-hand)-(?P<number>\d+)(?:-more)?")
+PARTS = {"holds": "check", "by-hand": "by hand"}  # an id's word for a part, where another is used
+OF_EXERCISES = ("exercise", "answer", "shows", "check", "by hand")
+SET_UP = re.compile(r"# @title Set-up|SIMULATE_GPUS\s*=")  # how the cells that set up begin
 ASKED = re.compile(r"\s*(?:\*\*|#{2,4} )(?P<number>\d+)\. (?P<title>[^*\n]+)")
 FENCE = re.compile(r"```[ \t]*(?:python|py|ipython3?)?[ \t]*\n(?P<code>.*?)\n[ \t]*```", re.S)
 
@@ -24,9 +26,30 @@ class Cell:
 
     kind: str  # code, markdown, raw
     source: str
-    part: str | None = None  # given, exercise, answer, shows, check
+    part: str | None = None  # set-up, given, exercise, answer, shows, check, by hand
     number: int | None = None
     anchored: bool = False  # by metadata or id
+
+
+class Pristine:
+    """What the assignment gives, in the form in which cells are compared with it."""
+
+    def __init__(self, assignment: dict) -> None:
+        """Read it once for all cells of a submission."""
+        self.questions = {each["number"]: each for each in assignment["questions"]}
+        self.named = {each["name"]: number for number, each in self.questions.items()}
+        self.starters = {n: _norm(each["starter"]) for n, each in self.questions.items()}
+        self.after = {n: [_norm(t) for t in _after(each)] for n, each in self.questions.items()}
+        self.given = _norm("\n\n".join(text for _, text in assignment["given"]))
+
+    def is_given(self, source: str) -> bool:
+        """Is this code that was given, a part of it, or all in one cell?"""
+        lines = (line for line in source.split("\n") if not line.startswith("# @title "))
+        return _norm("\n".join(lines)) in self.given
+
+    def names(self, source: str) -> set[str]:
+        """The names of exercises that some code gives a value to."""
+        return bound(source) & self.named.keys()
 
 
 @dataclass
@@ -36,6 +59,7 @@ class Spliced:
     cells: list[list]  # [number or None, source]
     answers: dict[int, str]  # the student's code for each exercise, "" where there is none
     preamble: str
+    prose: dict[int, str]  # what the student wrote for a person to read
     findings: list[dict] = field(default_factory=list)
 
 
@@ -50,15 +74,16 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     Raises Refused if the notebook holds no exercise of the assignment, or far more code than
     exercises need.
     """
-    questions = {each["number"]: each for each in assignment["questions"]}
-    cells = [_classified(each, assignment, questions) for each in _cells(notebook)]
-    if not any(cell.part for cell in cells) and not _names_bound(cells) & _names(questions):
+    pristine = Pristine(assignment)
+    cells = [_classified(each, pristine) for each in _cells(notebook)]
+    code = [cell for cell in cells if cell.kind == "code"]
+    if not any(cell.number for cell in cells) and not any(pristine.names(c.source) for c in code):
         raise Refused("no exercise of this assignment is in it; hand in the student edition")
     found: list[dict] = []
-    _unmerge(cells, questions)
-    _read_retyped(cells, questions, found)
-    _drop_pristine(cells, assignment, questions, found)
-    preamble, answers = _placed(cells, questions, found)
+    _unmerge(cells, pristine)
+    _read_retyped(cells, pristine, found)
+    _drop_pristine(cells, pristine, found)
+    preamble, answers = _placed(cells, pristine, found)
     own = [source for sources in [preamble, *answers.values()] for source in sources]
     if len(own) > CELLS or sum(map(len, own)) > CHARACTERS:
         raise Refused(
@@ -68,13 +93,13 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     run = [[None, source] for _, source in assignment["given"]]
     run += [[None, source] for source in preamble]
     written = {}
-    for number, question in questions.items():
-        starter = _norm(question["starter"])
-        sources = answers[number]
+    for number, question in pristine.questions.items():
+        sources, starter = answers[number], pristine.starters[number]
         written[number] = "\n\n".join(each for each in sources if each != starter)
         run += [[number, source] for source in sources]
         run += [[number, source] for source in _after(question)]
-    return Spliced(run, written, "\n\n".join(preamble), found)
+    prose = {cell.number: cell.source for cell in cells if cell.part == "by hand"}
+    return Spliced(run, written, "\n\n".join(preamble), prose, found)
 
 
 def own_cells(task_cells: list, question: dict) -> list[str]:
@@ -116,77 +141,66 @@ def _norm(source: str) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def _classified(raw: dict, assignment: dict, questions: dict) -> Cell:
+def _classified(raw: dict, pristine: Pristine) -> Cell:
     """A cell with the part that it is anchored to, if it is."""
     kind = raw.get("cell_type")
     cell = Cell(kind if kind in ("code", "markdown") else "raw", text_of(raw))
     metadata = raw.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    said = metadata.get("assignment")
+    tags, said = metadata.get("tags"), metadata.get("assignment")
     if isinstance(said, dict):
         part, number = said.get("part"), said.get("exercise")
         if part == "given":
             cell.part, cell.anchored = "given", True
-        elif part in ("exercise", "answer", "shows", "check") and _is_number(number, questions):
+        elif part in OF_EXERCISES and type(number) is int and number in pristine.questions:
             cell.part, cell.number, cell.anchored = part, number, True
     for id in (raw.get("id"), metadata.get("id")):  # Colab keeps the second
         match = ID.fullmatch(id) if isinstance(id, str) and not cell.part else None
-        if match and int(match["number"]) in questions:
+        if match and int(match["number"]) in pristine.questions:
             cell.part = PARTS.get(match["part"], match["part"])
             cell.number, cell.anchored = int(match["number"]), True
-        elif isinstance(id, str) and not cell.part and id in dict(assignment["given"]):
+        elif id == "given" and not cell.part:
             cell.part, cell.anchored = "given", True
-    if not cell.part:
-        _by_text(cell, assignment, questions)
+    set_up = (isinstance(tags, list) and "setup" in tags) or SET_UP.match(cell.source)
+    if not cell.part and set_up and not pristine.names(cell.source):
+        cell.part = "set-up"
+    elif not cell.part:
+        _by_text(cell, pristine)
     return cell
 
 
-def _is_number(number: object, questions: dict) -> bool:
-    return type(number) is int and number in questions
-
-
-def _by_text(cell: Cell, assignment: dict, questions: dict) -> None:
+def _by_text(cell: Cell, pristine: Pristine) -> None:
     """Anchor a cell that no service left a mark on, if it is as it was given."""
     if cell.kind == "code" and cell.source:
-        for _, source in assignment["given"]:
-            if cell.source == _norm(source):
-                cell.part = "given"
-        for number, question in questions.items():
-            texts = {_norm(each) for each in _after(question)}
-            if cell.source in texts:
+        if pristine.is_given(cell.source) and not pristine.names(cell.source):
+            cell.part = "given"
+        for number, starter in pristine.starters.items():
+            if cell.source in pristine.after[number]:
                 cell.part, cell.number = "check", number
-            elif cell.source == _norm(question["starter"]):
+            elif cell.source == starter:
                 cell.part, cell.number = "answer", number
     elif cell.kind == "markdown" and (match := ASKED.match(cell.source)):
         number = int(match["number"])
-        title = questions.get(number, {}).get("title", "").rstrip(". ")
+        title = pristine.questions.get(number, {}).get("title", "").rstrip(". ")
         if title and match["title"].strip().rstrip(". ") == title:
             cell.part, cell.number = "exercise", number
-
-
-def _names(questions: dict) -> set[str]:
-    return {each["name"] for each in questions.values()}
-
-
-def _names_bound(cells: list[Cell]) -> set[str]:
-    return {name for cell in cells if cell.kind == "code" for name in bound(cell.source)}
 
 
 # --- what students did to cells
 
 
-def _unmerge(cells: list[Cell], questions: dict) -> None:
+def _unmerge(cells: list[Cell], pristine: Pristine) -> None:
     """Take pristine code out of cells that it was merged into."""
-    pristine = [_norm(each) for question in questions.values() for each in _after(question)]
+    texts = [text for each in pristine.after.values() for text in each if text]
     for cell in cells:
         if cell.kind != "code" or cell.part == "given":
             continue
-        for text in pristine:
-            if text and text in cell.source and cell.source != text:
+        for text in texts:
+            if text in cell.source and cell.source != text:
                 cell.source = _norm(cell.source.replace(text, "\n"))
 
 
-def _read_retyped(cells: list[Cell], questions: dict, found: list[dict]) -> None:
+def _read_retyped(cells: list[Cell], pristine: Pristine, found: list[dict]) -> None:
     """Read the code of an answer that stands in a cell of text."""
     for cell in cells:
         if cell.kind == "code" or cell.part not in (None, "answer"):
@@ -195,7 +209,7 @@ def _read_retyped(cells: list[Cell], questions: dict, found: list[dict]) -> None
         code = _norm("\n\n".join(fences) if fences else cell.source)
         names = bound(code) if tree_of(code) is not None else set()
         if cell.part is None:  # prose, but for a bare answer that lost its mark, too
-            number = next((n for n, each in questions.items() if each["name"] in names), None)
+            number = next((n for name, n in pristine.named.items() if name in names), None)
             if number is None or fences:
                 continue
             cell.part, cell.number = "answer", number
@@ -209,21 +223,17 @@ def _read_retyped(cells: list[Cell], questions: dict, found: list[dict]) -> None
         found.append(finding("cells", cell.number, text))
 
 
-def _drop_pristine(cells: list[Cell], assignment: dict, questions: dict, found: list[dict]) -> None:
+def _drop_pristine(cells: list[Cell], pristine: Pristine, found: list[dict]) -> None:
     """Forget what was made of given cells and checks; only where they stand still counts."""
-    given = {_norm(source) for _, source in assignment["given"]}
-    named = {question["name"]: number for number, question in questions.items()}
-    starters = {_norm(question["starter"]) for question in questions.values()}
-    answered = {cell.number for cell in cells if cell.part == "answer" and _says(cell, questions)}
+    answered = {cell.number for cell in cells if _is_answered(cell, pristine)}
     for cell in cells:
         if cell.kind != "code" or cell.part not in ("check", "shows", "given"):
             continue
-        texts = (
-            given if cell.part == "given" else {_norm(t) for t in _after(questions[cell.number])}
-        )
-        if cell.source in {""} | texts | starters:
+        if cell.source in ("", *pristine.after.get(cell.number, ()), *pristine.starters.values()):
             continue
-        owners = [named[name] for name in sorted(bound(cell.source) & named.keys())]
+        if cell.part == "given" and pristine.is_given(cell.source):
+            continue
+        owners = sorted(pristine.named[name] for name in pristine.names(cell.source))
         number = next((each for each in owners if each not in answered), None)
         if number is not None:  # merged upwards, or written into the wrong cell
             text = f"the answer was taken from a cell that was given as a {cell.part} cell"
@@ -235,21 +245,18 @@ def _drop_pristine(cells: list[Cell], assignment: dict, questions: dict, found: 
             found.append(finding("cells", cell.number, f"{what} was changed; the original was run"))
 
 
-def _says(cell: Cell, questions: dict) -> bool:
-    """Does a cell say more than the starter?"""
-    return cell.kind == "code" and cell.source not in ("", _norm(questions[cell.number]["starter"]))
+def _is_answered(cell: Cell, pristine: Pristine) -> bool:
+    """Is this a cell of an answer that says more than the starter?"""
+    is_answer = cell.kind == "code" and cell.part == "answer"
+    return is_answer and cell.source not in ("", pristine.starters[cell.number])
 
 
 def _placed(
-    cells: list[Cell], questions: dict, found: list[dict]
+    cells: list[Cell], pristine: Pristine, found: list[dict]
 ) -> tuple[list[str], dict[int, list[str]]]:
     """The preamble, and each exercise's own cells in order: the starter where there are none."""
-    named = {question["name"]: number for number, question in questions.items()}
-    starters = {number: _norm(question["starter"]) for number, question in questions.items()}
-    code = [cell for cell in cells if cell.kind == "code"]
-    defined = {id(cell): bound(cell.source) & named.keys() for cell in code}
-    _follow_names(code, defined, named, questions, found)
-
+    questions, starters = pristine.questions, pristine.starters
+    _follow_names(cells, pristine, found)
     preamble: list[str] = []
     answers: dict[int, list[str]] = {number: [] for number in questions}
     here, last, marked = 0, 0, dict.fromkeys(questions, 0)
@@ -270,7 +277,7 @@ def _placed(
     bound_in = {number: set() for number in questions}  # what the student's code binds, by place
     for number, sources in answers.items():
         for source in sources:
-            bound_in[number] |= bound(source) & named.keys()
+            bound_in[number] |= pristine.names(source)
     everywhere = set().union(*bound_in.values(), *map(bound, preamble))
     for number, question in questions.items():
         sources = [each for each in answers[number] if each]
@@ -288,39 +295,28 @@ def _placed(
     return preamble, _brought_forward(answers, questions, bound_in)
 
 
-def _follow_names(
-    code: list[Cell], defined: dict[int, set[str]], named: dict, questions: dict, found: list[dict]
-) -> None:
+def _follow_names(cells: list[Cell], pristine: Pristine, found: list[dict]) -> None:
     """Give cells to the exercise whose name they define, where another's mark is on them."""
-    owned = {
-        cell.number
-        for cell in code
-        if cell.part == "answer" and questions[cell.number]["name"] in defined[id(cell)]
-    }
-    for cell in code:
-        names = defined[id(cell)]
-        if cell.part not in ("answer", None) or not names:
-            continue
-        numbers = sorted(named[name] for name in names)
-        if cell.part == "answer" and cell.number in numbers:
-            continue
+    ours = [each for each in cells if each.kind == "code" and each.part in ("answer", None)]
+    defined = [sorted(pristine.named[n] for n in pristine.names(each.source)) for each in ours]
+    owned = {c.number for c, numbers in zip(ours, defined, strict=True) if c.number in numbers}
+    for cell, numbers in zip(ours, defined, strict=True):
         free = [number for number in numbers if number not in owned]
-        if free:
-            if cell.part == "answer":
-                text = f"its answer stood in a cell of exercise {cell.number}"
-                found.append(finding("cells", free[0], text))
-            cell.part, cell.number, cell.anchored = "answer", free[0], False
-            owned.add(free[0])
+        if cell.number in numbers or not free:
+            continue
+        if cell.part == "answer":
+            text = f"its answer stood in a cell of exercise {cell.number}"
+            found.append(finding("cells", free[0], text))
+        cell.part, cell.number, cell.anchored = "answer", free[0], False
+        owned.add(free[0])
 
 
 def _brought_forward(answers: dict, questions: dict, bound_in: dict) -> dict:
     """Move a cell that answers an earlier exercise too to the first that it answers."""
-    for number, sources in list(answers.items()):
+    for number, sources in answers.items():
         for source in list(sources):
             names = bound(source)
-            for earlier in answers:
-                if earlier >= number:
-                    break
+            for earlier in range(1, number):
                 name = questions[earlier]["name"]
                 if name in names and name not in bound_in[earlier]:
                     answers[earlier].append(source)
