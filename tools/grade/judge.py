@@ -91,7 +91,7 @@ def close(a: object, b: object, rel: float = 1e-6, abs: float = 1e-9) -> bool:
 
 
 @lru_cache(maxsize=256)
-def tests_of(source: str) -> tuple[Callable, ...]:
+def hidden_tests(source: str) -> tuple[Callable, ...]:
     """The hidden tests of an exercise, in order. Raises BookError if there is none."""
     names = {
         "points": points,
@@ -213,7 +213,7 @@ class Judge:
         question = self.questions[number]
         blank = is_blank(self.own[number], question) and not self._defined_elsewhere(number)
         results, ended = [], None
-        for test in tests_of(question["tests"]):
+        for test in hidden_tests(question["tests"]):
             if number not in self.lost and time.monotonic() > self.until:
                 self.lost[number] = "time"
             if number not in self.lost and not ended:
