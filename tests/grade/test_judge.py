@@ -8,7 +8,7 @@ from classroom import RIGHT, SMALL, TESTS, WRONG, StandIn, edition, small
 
 from tools.errors import BookError
 from tools.grade.grade import NoSandbox, grade_one, strongest, task_of
-from tools.grade.judge import Student, cleaned, close, rng_of, hidden_tests
+from tools.grade.judge import Student, cleaned, close, hidden_tests, rng_of
 from tools.grade.splice import splice
 
 # The stand-in runs in this process, where there is no second card.

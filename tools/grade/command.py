@@ -59,7 +59,7 @@ def grade(
         by_id = {each.submission.id: each for each in all_graded}
         tasks = [task for each in all_graded if (task := left(each, store))]
         with tqdm(total=len(tasks), desc="graded", unit="", disable=not tasks) as progress:
-            for task, outcome in engine(iter(tasks)):
+            for task, outcome in engine(iter(tasks)) if tasks else ():
                 take(by_id[task["submission"]], outcome)
                 store.save(result_of(by_id[task["submission"]], given))
                 progress.update()
@@ -206,6 +206,7 @@ def write_reports(
             each.submission.late,
             result,
             each.spliced.answers if each.spliced else {},
+            each.spliced.prose if each.spliced else {},
         )
         for each, result in zip(all_graded, results, strict=True)
     ]
@@ -236,13 +237,17 @@ def similar_in(assignment: dict, rows: list[Row]) -> list[Pair]:
 
 
 def engine_for(workers: int | None, address: str | None) -> Engine:
-    """The engine that was asked for. Raises NoSandbox if this machine is to grade and has none."""
+    """The engine that was asked for; it raises NoSandbox where there is none. Raises BookError."""
     if address:
         return lambda tasks: on_dask(tasks, address)
     if workers is not None and workers < 1:
         raise BookError(f"WORKERS={workers}: name a number of processes, 1 or more")
-    os.environ[TRIED] = strongest().name  # so that its workers need not try it again
-    return lambda tasks: on_this_machine(tasks, workers or os.cpu_count() or 1)
+
+    def here(tasks: Iterable[dict]) -> Iterator[Outcome]:
+        os.environ[TRIED] = strongest().name  # so that its workers need not try it again
+        return on_this_machine(tasks, workers or os.cpu_count() or 1)
+
+    return here
 
 
 def summary(results: list[dict], out: Path) -> str:

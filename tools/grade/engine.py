@@ -116,7 +116,7 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
     with ThreadPoolExecutor(workers) as pool:
         try:
             while True:
-                for task in islice(tasks, AHEAD * workers - len(pending)):
+                for task in islice(tasks, max(0, AHEAD * workers - len(pending))):
                     pending[pool.submit(graded, task)] = task
                 if not pending:
                     break
@@ -155,11 +155,11 @@ def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
         ) from None
     with client:
         shipping.send(client)
-        tasks, pending, done = iter(tasks), {}, as_completed()
+        tasks, pending, done = iter(tasks), {}, as_completed(loop=client.loop)
 
         def hand_out() -> None:
             workers = sum(client.nthreads().values())
-            for task in islice(tasks, max(1, AHEAD * workers) - len(pending)):
+            for task in islice(tasks, max(0, max(1, AHEAD * workers) - len(pending))):
                 future = client.submit(shipping.grade, task, pure=False)
                 pending[future.key] = task
                 done.add(future)

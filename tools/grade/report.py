@@ -66,6 +66,7 @@ class Row:
     late: bool
     result: dict
     answers: Mapping[int, str] = field(default_factory=dict)  # the student's own code
+    prose: Mapping[int, str] = field(default_factory=dict)  # what a person is to read
 
 
 # --- by hand
@@ -307,9 +308,12 @@ def _entry(item: Item) -> str:
     who = escape(item.row.student) + (f" and {escape(item.other.student)}" if item.other else "")
     line = f"{who}: {escape(name or '')}{where}: {escape(item.text)}"
     rows = [row for row in (item.row, item.other) if row and row.answers.get(item.exercise)]
-    if item.kind in ("cells", "refused") or not rows:
+    if item.kind in ("cells", "refused") or not (rows or item.kind == "by hand"):
         return f"<p>{line}</p>"
-    codes = "".join(f"<pre>{escape(row.answers[item.exercise][:CODE])}</pre>" for row in rows)
+    texts = [row.answers[item.exercise] for row in rows]
+    if item.kind == "by hand":
+        texts.append(item.row.prose.get(item.exercise, ""))
+    codes = "".join(f"<pre>{escape(text[:CODE])}</pre>" for text in texts if text)
     both = f'<div class="two">{codes}</div>' if item.other else codes
     return f"<details><summary>{line}</summary>{both}</details>"
 

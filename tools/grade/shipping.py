@@ -43,7 +43,7 @@ class Code(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Called on every worker, and on those that come later."""
-        folder = tempfile.mkdtemp(prefix=f"{self.name}-")
+        folder = tempfile.mkdtemp(prefix=f"{self.name}-", dir=worker.local_directory)
         os.chmod(folder, 0o755)  # sandboxes run as another user
         with zipfile.ZipFile(io.BytesIO(self.archive)) as archive:
             archive.extractall(folder)

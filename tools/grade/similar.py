@@ -14,9 +14,9 @@ from itertools import combinations, pairwise
 
 from tools.grade.code import tree_of
 
-LEAST = 5  # lines of its own, or an answer is too short to tell
+LEAST = 8  # lines of its own, or an answer is too short to tell
 SAME = 0.8  # of the lines of the shorter answer
-ALONE = 3  # lines that only the two, or the group that they are in, have
+ALONE = 4  # lines that only the two, or the group that they are in, have
 FEW = 8  # submissions that may share a rare line; in a large class 2 in 100
 COMMON = 0.5  # of a class: a line that more of it wrote says nothing, from TELLING submissions on
 TELLING = 8
