@@ -13,6 +13,7 @@ from typing import Any
 from tools.grade.sandbox.inside import cgroups
 
 HERE = Path(__file__).parent
+THREADS = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
 READY = 300  # s in which PyTorch must be imported, on a machine that is busy
 
 # The same addresses in every session, so that what prints one prints the same each time:
@@ -41,15 +42,9 @@ class Helper:
         os.chmod(self.folder, 0o711)  # its user must get through to its session's folder
         about = about | {"folder": str(self.folder), "path": [str(HERE), *about["path"]]}
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {
-            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-            "PYTHONHASHSEED": "0",
-            "HOME": os.path.expanduser("~"),
-        }
-        environment |= about["runner"]["env"] | dict.fromkeys(
-            ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1"
-        )
-        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        environment = {"HOME": os.path.expanduser("~"), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+        environment |= dict.fromkeys(THREADS, "1") | about["runner"]["env"]
+        environment |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-s", "-P", "-c", START, str(theirs.fileno()), json.dumps(about)]
         try:
             with theirs, open(self.folder / "log", "wb") as log:

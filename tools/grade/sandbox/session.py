@@ -11,12 +11,13 @@ import os
 import secrets
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tools.grade.sandbox.watch import Watch
 
+MIB = 1 << 20
 LINE = (1 << 20) + (1 << 16)  # bytes of an answer
 DEPTH = 64  # how deep it may be nested
 READY = 120  # s that a session may take to begin, on a machine that is busy
@@ -104,8 +105,18 @@ class Session:
             raise Raised
         return reply["value"]
 
-    def begin(self) -> None:
-        """Wait until the agent is ready. Raises RuntimeError with the reason if it cannot be."""
+    def begin(self, own_memory: Callable[[], int]) -> None:
+        """Wait until the agent is ready. Raises RuntimeError with the reason if it cannot be.
+
+        No cell has run yet, so it is believed. It has no /proc to ask what memory it has, from
+        where on its limit counts, so it is told.
+        """
+        self._hear()
+        most = own_memory() + self.limits.memory * MIB
+        os.write(self.requests, json.dumps({"memory": most}).encode() + b"\n")
+        self._hear()
+
+    def _hear(self) -> None:
         try:
             said = json.loads(self._read(time.monotonic() + READY))
         except Ended as ended:

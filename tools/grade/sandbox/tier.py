@@ -8,6 +8,7 @@ import contextlib
 import functools
 import json
 import os
+import shutil
 import socket
 import sys
 import tempfile
@@ -20,9 +21,10 @@ from tools.grade.sandbox import places
 from tools.grade.sandbox.client import Helper
 from tools.grade.sandbox.files import too_many_below, too_many_in_tmpfs
 from tools.grade.sandbox.session import Ended, Limits, Raised, Session
-from tools.grade.sandbox.watch import Watch
+from tools.grade.sandbox.watch import Watch, own_memory
 from tools.source.root import ROOT
 
+OWN = 256  # MiB of PyTorch that a session comes to copy as it runs
 ABOUT = {
     "namespaces": "own namespaces and root",
     "bubblewrap": "bubblewrap",
@@ -80,11 +82,13 @@ class Tier:
         """
         limits = limits or Limits()
         about = runner_of(runner)
+        if self.cold and not (shutil.which("bwrap") and shutil.which("setpriv")):
+            raise RuntimeError("not installed; 'apt-get install bubblewrap' brings it")
         with helper(self.cold, json.dumps(about, sort_keys=True)) as place:
             pid, requests, replies = place.start(self._room(limits, about))
             session = Session(place, requests, replies, limits)
             try:
-                session.begin()
+                session.begin(lambda: own_memory(pid))
                 files = functools.partial(too_many_in_tmpfs, pid)
                 if self.name == "landlock":
                     folder = str(place.folder / "session")
@@ -101,7 +105,7 @@ class Tier:
             user = None  # it stays root without capabilities: no other could read its Python
         return {
             "read": read,
-            "memory": limits.memory,
+            "memory": limits.memory + limits.disk + OWN,
             "disk": limits.disk,
             "output": limits.output,
             "user": user,
@@ -144,7 +148,8 @@ def helper(cold: bool, runner: str) -> Iterator[Helper]:
         idle = _idle.setdefault(key, [])
         place = idle.pop() if idle else None
     if place is None or not place.alive():
-        about = {"bubblewrap": cold, "runner": json.loads(runner), "path": places.packages()}
+        about = {"runner": json.loads(runner), "path": places.packages()}
+        about |= {"bubblewrap": cold and shutil.which("bwrap"), "setpriv": shutil.which("setpriv")}
         place = Helper(about)
     try:
         yield place

@@ -8,6 +8,7 @@ gone, however it went, the socket ends, and the helper takes all of these away a
     {"do": "end"}                                    -> {"status"}: how it ended, -9 for SIGKILL
 """
 
+import base64
 import json
 import os
 import select
@@ -15,6 +16,8 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +25,23 @@ from . import agent, cgroups, confine, runner, seccomp
 from .confine import Room
 
 WATCH = 1000  # ms between looks at whether the worker is still there
+REQUESTS, REPLIES, TELLS = 20, 21, 22  # pipes of a session that begins from cold
+NOBODY = 65534
+THREADS = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
+ENVIRONMENT = dict.fromkeys(THREADS, "1") | {
+    "PATH": "/usr/bin:/bin",
+    "USER": "student",
+    "MPLBACKEND": "agg",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+COLD = """
+import json, sys
+said = json.loads(sys.argv[1])
+sys.path[:0] = said["path"]
+from inside import helper
+helper.cold(said)
+"""
 
 
 class Helper:
@@ -34,7 +54,7 @@ class Helper:
         self.folder = Path(about["folder"])
         self.session: Session | None = None
         self.start = None if about["bubblewrap"] else runner.prepare(about["runner"])
-        self.filter = seccomp.program(1)
+        self.filter = base64.b64encode(seccomp.program(1)).decode()
 
     def serve(self) -> None:
         """Until the worker hangs up or is gone."""
@@ -81,14 +101,17 @@ class Session:
         self.folder = helper.folder / "session"
         self.folder.mkdir(mode=0o700)
         room.folder = str(self.folder)
+        room.bubblewrap = bool(helper.about["bubblewrap"])
+        if room.namespaces or room.bubblewrap:
+            room.filter = helper.filter
         self.process, self.watch, self.cgroups = 0, -1, []
         try:
-            if room.user is not None and not room.namespaces:
+            if room.user is not None and not (room.namespaces or room.bubblewrap):
                 os.chown(self.folder, room.user, room.user)
             told, tells = os.pipe()
             try:
-                if helper.about["bubblewrap"]:
-                    self.process = bubblewrap(helper, room, pipes, tells)
+                if room.bubblewrap:
+                    self.process = bubblewrap(helper.about, room, pipes, tells)
                 else:
                     self.process = os.fork()
                     if not self.process:
@@ -123,13 +146,16 @@ class Session:
 
 def read_pid(answer: Any) -> int:
     """What the keeper of a session says its agent is."""
-    said = answer.readline()
-    if not said:
-        raise RuntimeError("the session could not be started")
+    said = b""
+    while b"}" not in said:
+        part = answer.read(1)
+        if not part:
+            raise RuntimeError("the session could not be started")
+        said += part
     about = json.loads(said)
     if "failed" in about:
         raise RuntimeError(about["failed"])
-    return about["pid"]
+    return about["child-pid"]  # as bubblewrap calls it
 
 
 def warm(helper: Helper, room: Room, pipes: list[int], tells: int) -> NoReturn:
@@ -140,12 +166,13 @@ def warm(helper: Helper, room: Room, pipes: list[int], tells: int) -> NoReturn:
         confine.die_with_parent()
         os.setsid()
         if room.namespaces:
-            confine.leave()
+            if confine.leave():
+                room.user = None  # there is no other in a namespace of its own
             child = os.fork()
             if child:
                 keep(child, tells)
         else:
-            os.write(tells, json.dumps({"pid": os.getpid()}).encode() + b"\n")
+            os.write(tells, json.dumps({"child-pid": os.getpid()}).encode() + b"\n")
     except BaseException as error:
         fail(tells, error)
     os.close(tells)
@@ -154,7 +181,7 @@ def warm(helper: Helper, room: Room, pipes: list[int], tells: int) -> NoReturn:
 
 def keep(child: int, tells: int) -> NoReturn:
     """Wait for the first process of the namespaces, and end as it ended."""
-    os.write(tells, json.dumps({"pid": child}).encode() + b"\n")
+    os.write(tells, json.dumps({"child-pid": child}).encode() + b"\n")
     os.closerange(0, 1024)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os._exit(128 - status if status < 0 else status)
@@ -178,51 +205,73 @@ def live(room: Room, pipes: list[int], helper: Helper) -> NoReturn:
         for low, high in zip(kept, [*kept[1:], 4096], strict=True):
             os.closerange(low + 1, high)
         confine.enter(room)
-        serve(
-            room,
-            requests,
-            replies,
-            helper.about["runner"],
-            helper.start,
-            helper.filter if room.namespaces else None,
-        )
+        serve(room, pipes, helper.about["runner"], helper.start)
     except BaseException as error:
         fail(replies, error)
 
 
-def serve(
-    room: Room, requests: int, replies: int, about: dict, start: Any, filter: bytes | None
-) -> NoReturn:
-    """What warm and cold sessions have in common."""
+def serve(room: Room, pipes: list[int], about: dict, start: Any) -> NoReturn:
+    """Begin the runner, load the filter, and answer."""
     folder = os.getcwd()
     os.environ.clear()
-    os.environ.update(
-        about["env"],
-        HOME=folder,
-        TMPDIR=folder,
-        MPLCONFIGDIR=folder,
-        USER="student",
-        PATH="/usr/bin:/bin",
-        MPLBACKEND="agg",
-    )
-    os.environ.update(
-        dict.fromkeys(["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1")
-    )
-    import tempfile
-
+    os.environ.update(about["env"] | ENVIRONMENT)
+    os.environ.update(dict.fromkeys(["HOME", "TMPDIR", "MPLCONFIGDIR"], folder))
     tempfile.tempdir = None
     sys.stdin = open(os.devnull)
     runner.begin(about, start)
-    made = agent.Agent(requests, replies, room.output, start.kernel_config())
+    made = agent.Agent(*pipes, room.output, start.kernel_config())
     agent.seed()
-    confine.shut(room, filter)
-    os.write(replies, b'{"ready": true}\n')
+    os.write(pipes[1], b'{"ready": false}\n')
+    confine.limit_memory(json.loads(made.requests.readline())["memory"])
+    confine.shut(room)
+    os.write(pipes[1], b'{"ready": true}\n')
     made.serve()
 
 
-def bubblewrap(helper: Helper, room: Room, pipes: list[int], tells: int) -> int:
-    """Start a session from cold within bubblewrap."""
-    raise NotImplementedError
+def bubblewrap(about: dict, room: Room, pipes: list[int], tells: int) -> int:
+    """Start a session from cold within bubblewrap, and tell its number.
+
+    Root becomes another user first where that one can read Python; else bubblewrap gives up
+    root's capabilities, which it would keep.
+    """
+    links, real = confine.places(room.read)
+    command = [about["bubblewrap"], "--unshare-all", "--unshare-user", "--cap-drop", "ALL"]
+    command += ["--die-with-parent", "--new-session", "--as-pid-1", "--disable-userns"]
+    command += ["--hostname", "sandbox", "--info-fd", str(TELLS), "--clearenv"]
+    command += ["--size", str(room.disk * confine.MIB), "--tmpfs", "/tmp"]  # before what is in it
+    for path in real:
+        command += ["--ro-bind", path, path]
+    for path in confine.DEVICES:
+        command += ["--dev-bind", path, path]
+    for path, link in links.items():
+        command += ["--symlink", link, path]
+    for name, value in (about["runner"]["env"] | ENVIRONMENT).items():
+        command += ["--setenv", name, value]
+    command += ["--remount-ro", "/", "--chdir", "/tmp"]
+    if room.user is not None:
+        become = [f"--reuid={room.user}", f"--regid={room.user}", "--clear-groups"]
+        command = [about["setpriv"], *become, "--no-new-privs", *command]
+    elif os.geteuid() == 0:
+        command += ["--uid", str(NOBODY), "--gid", str(NOBODY)]
+    room.user = None  # done
+    said = {"room": asdict(room), "runner": about["runner"], "path": about["path"]}
+    python = [sys.executable, "-s", "-P", "-c", COLD, json.dumps(said)]
+    files = [(os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_RDWR, 0) for each in (0, 1, 2)]
+    passed = zip((*pipes, tells), (REQUESTS, REPLIES, TELLS), strict=True)
+    files += [(os.POSIX_SPAWN_DUP2, ours, theirs) for ours, theirs in passed]
+    command += ["--", *python]
+    return os.posix_spawn(command[0], command, {}, file_actions=files)
+
+
+def cold(said: dict) -> NoReturn:
+    """Be the agent of a session that bubblewrap has shut in."""
+    room = Room(**said["room"])
+    try:
+        start = runner.prepare(said["runner"])
+        confine.enter(room)
+        serve(room, [REQUESTS, REPLIES], said["runner"], start)
+    except BaseException as error:
+        fail(REPLIES, error)
 
 
 def remove(folder: Path) -> None:
