@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tools.grade.sandbox.inside.agent import SHOWN, VALUE, clean
 from tools.grade.sandbox.watch import Watch
 
 MIB = 1 << 20
@@ -85,7 +86,15 @@ class Session:
         form = {"ok": bool, "error": str | None, "shown": str, "value": str | None}
         if not _has_form(reply, form):
             self._end("protocol")
-        return reply
+        name, value = reply["error"], reply["value"]
+        return {
+            "ok": reply["ok"],
+            "error": name
+            if name is None or (name.isidentifier() and len(name) < 80)
+            else "Exception",
+            "shown": clean(reply["shown"], SHOWN),  # once more: it may be the student who says it
+            "value": None if value is None else clean(value, VALUE),
+        }
 
     def ask(
         self, code: str, inputs: Mapping[str, Any] | None = None, seconds: float | None = None
@@ -160,9 +169,7 @@ class Session:
         return reply
 
     def _pending(self) -> bool:
-        return bool(select.select([self.replies], [], [], 0)[0]) and self._alive_or_end()
-
-    def _alive_or_end(self) -> bool:
+        """True if something was sent that nobody asked for."""
         try:
             if not os.read(self.replies, 1):
                 self._end("crash")

@@ -8,7 +8,6 @@ import contextlib
 import functools
 import json
 import os
-import shutil
 import socket
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.grade.sandbox import places
+from tools.grade.sandbox import bubblewrap, places
 from tools.grade.sandbox.client import Helper
 from tools.grade.sandbox.files import too_many_below, too_many_in_tmpfs
 from tools.grade.sandbox.session import Ended, Limits, Raised, Session
@@ -65,11 +64,6 @@ class Tier:
     weakened: frozenset[str] = frozenset()
 
     @property
-    def cold(self) -> bool:
-        """True if each session imports PyTorch itself."""
-        return self.name == "bubblewrap"
-
-    @property
     def about(self) -> str:
         """What it consists of here, in one line, for the record of a grade."""
         return _about(self.name)
@@ -82,9 +76,7 @@ class Tier:
         """
         limits = limits or Limits()
         about = runner_of(runner)
-        if self.cold and not (shutil.which("bwrap") and shutil.which("setpriv")):
-            raise RuntimeError("not installed; 'apt-get install bubblewrap' brings it")
-        with helper(self.cold, json.dumps(about, sort_keys=True)) as place:
+        with helper(self.name == "bubblewrap", limits.disk, runner) as place:
             pid, requests, replies = place.start(self._room(limits, about))
             session = Session(place, requests, replies, limits)
             try:
@@ -100,8 +92,8 @@ class Tier:
 
     def _room(self, limits: Limits, about: dict) -> dict:
         read = places.readable(about["start"])
-        user = places.user()
-        if self.name != "namespaces" and not places.open_to_all(read):
+        user = None if self.name == "bubblewrap" else places.user()
+        if self.name == "landlock" and not places.open_to_all(read):
             user = None  # it stays root without capabilities: no other could read its Python
         return {
             "read": read,
@@ -110,6 +102,7 @@ class Tier:
             "output": limits.output,
             "user": user,
             "namespaces": self.name == "namespaces",
+            "bubblewrap": self.name == "bubblewrap",
             "landlock": "landlock" not in self.weakened,
             "seccomp": "seccomp" not in self.weakened,
         }
@@ -141,16 +134,20 @@ _lock = threading.Lock()
 
 
 @contextlib.contextmanager
-def helper(cold: bool, runner: str) -> Iterator[Helper]:
+def helper(wrapped: bool, disk: int, runner: str) -> Iterator[Helper]:
     """A helper that nobody else in this process uses meanwhile; kept for the next session."""
-    key = (os.getpid(), cold, runner)
+    key = (os.getpid(), wrapped and disk, runner)  # the disk of a helper in bubblewrap is fixed
     with _lock:
         idle = _idle.setdefault(key, [])
         place = idle.pop() if idle else None
     if place is None or not place.alive():
-        about = {"runner": json.loads(runner), "path": places.packages()}
-        about |= {"bubblewrap": cold and shutil.which("bwrap"), "setpriv": shutil.which("setpriv")}
-        place = Helper(about)
+        about = {"runner": runner_of(runner), "path": places.packages()}
+        wrapping = []
+        if wrapped:
+            read = places.readable(about["runner"]["start"])
+            user = places.user() if places.open_to_all(read) else None
+            wrapping = bubblewrap.command(read, user, disk)
+        place = Helper(about, wrapping)
     try:
         yield place
     except (RuntimeError, OSError):

@@ -30,7 +30,7 @@ class Room:
     output: int = 1 << 20  # characters that a cell may print
     user: int | None = None  # who it becomes; None: it stays who it is
     namespaces: bool = False
-    bubblewrap: bool = False
+    bubblewrap: bool = False  # the helper is in it already, and has all its sessions there
     filter: str = ""  # of system calls, in base64, where the agent's number is known: it is 1
     landlock: bool = True
     seccomp: bool = True  # off only in tests, which show that it is needed
@@ -176,10 +176,9 @@ def enter(room: Room) -> None:
         make_root(room)
     become(room.user)
     die_with_parent()
-    own_root = room.namespaces or room.bubblewrap
-    os.chdir("/tmp" if own_root else room.folder)
-    if room.landlock and (landlock.abi() or not own_root):
-        landlock.restrict(["/"] if own_root else room.read, [os.getcwd(), *DEVICES])
+    os.chdir("/tmp" if room.namespaces else room.folder)
+    if room.landlock and (landlock.abi() or not (room.namespaces or room.bubblewrap)):
+        landlock.restrict(["/"] if room.namespaces else room.read, [os.getcwd(), *DEVICES])
 
 
 def shut(room: Room) -> None:

@@ -9,24 +9,22 @@ gone, however it went, the socket ends, and the helper takes all of these away a
 """
 
 import base64
+import contextlib
 import json
 import os
+import secrets
 import select
-import shutil
 import signal
 import socket
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import agent, cgroups, confine, runner, seccomp
+from . import agent, cgroups, confine, kernel, runner, seccomp
 from .confine import Room
 
 WATCH = 1000  # ms between looks at whether the worker is still there
-REQUESTS, REPLIES, TELLS = 20, 21, 22  # pipes of a session that begins from cold
-NOBODY = 65534
 THREADS = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
 ENVIRONMENT = dict.fromkeys(THREADS, "1") | {
     "PATH": "/usr/bin:/bin",
@@ -35,13 +33,6 @@ ENVIRONMENT = dict.fromkeys(THREADS, "1") | {
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-COLD = """
-import json, sys
-said = json.loads(sys.argv[1])
-sys.path[:0] = said["path"]
-from inside import helper
-helper.cold(said)
-"""
 
 
 class Helper:
@@ -51,9 +42,11 @@ class Helper:
         """`about` is what the worker's side says; see `sandbox/client.py`."""
         self.control, self.about = control, about
         self.parent = os.getppid()
+        kernel.prctl(kernel.SET_CHILD_SUBREAPER, 1)
         self.folder = Path(about["folder"])
         self.session: Session | None = None
-        self.start = None if about["bubblewrap"] else runner.prepare(about["runner"])
+        self.folder.mkdir(exist_ok=True)
+        self.start = runner.prepare(about["runner"])
         self.filter = base64.b64encode(seccomp.program(1)).decode()
 
     def serve(self) -> None:
@@ -101,27 +94,24 @@ class Session:
         self.folder = helper.folder / "session"
         self.folder.mkdir(mode=0o700)
         room.folder = str(self.folder)
-        room.bubblewrap = bool(helper.about["bubblewrap"])
-        if room.namespaces or room.bubblewrap:
+        if room.namespaces:
             room.filter = helper.filter
         self.process, self.watch, self.cgroups = 0, -1, []
         try:
-            if room.user is not None and not (room.namespaces or room.bubblewrap):
+            if room.user is not None and not room.namespaces:
                 os.chown(self.folder, room.user, room.user)
             told, tells = os.pipe()
             try:
-                if room.bubblewrap:
-                    self.process = bubblewrap(helper.about, room, pipes, tells)
-                else:
-                    self.process = os.fork()
-                    if not self.process:
-                        warm(helper, room, pipes, tells)
+                self.process = os.fork()
+                if not self.process:
+                    warm(helper, room, pipes, tells)
             finally:
                 os.close(tells)
             with os.fdopen(told, "rb") as answer:
                 self.agent = read_pid(answer)
             self.watch = os.pidfd_open(self.agent)
-            self.cgroups = cgroups.make(self.agent, room.memory, confine.THREADS)
+            if not room.bubblewrap:  # there the worker has to make them
+                self.cgroups = cgroups.make(self.agent, room.memory, confine.THREADS)
         except BaseException:
             self.end()
             raise
@@ -139,23 +129,40 @@ class Session:
             os.kill(self.process, signal.SIGKILL)
         if self.process:
             status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        kill_children()
         cgroups.remove(self.cgroups)
         remove(self.folder)
         return 128 - status if status > 128 else status  # as a shell and bubblewrap say it
 
 
+def kill_children() -> None:
+    """Kill whatever a session might have left, which comes to this process when it is orphaned.
+
+    None can have been made; this is for a hole in the filter.
+    """
+    place = Path(f"/proc/self/task/{os.getpid()}/children")
+    while True:
+        if os.getpid() == 1:  # within bubblewrap: everybody else
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        elif place.exists():
+            for child in place.read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
 def read_pid(answer: Any) -> int:
     """What the keeper of a session says its agent is."""
-    said = b""
-    while b"}" not in said:
-        part = answer.read(1)
-        if not part:
-            raise RuntimeError("the session could not be started")
-        said += part
+    said = answer.readline()
+    if not said:
+        raise RuntimeError("the session could not be started")
     about = json.loads(said)
     if "failed" in about:
         raise RuntimeError(about["failed"])
-    return about["child-pid"]  # as bubblewrap calls it
+    return about["pid"]
 
 
 def warm(helper: Helper, room: Room, pipes: list[int], tells: int) -> NoReturn:
@@ -172,7 +179,7 @@ def warm(helper: Helper, room: Room, pipes: list[int], tells: int) -> NoReturn:
             if child:
                 keep(child, tells)
         else:
-            os.write(tells, json.dumps({"child-pid": os.getpid()}).encode() + b"\n")
+            os.write(tells, json.dumps({"pid": os.getpid()}).encode() + b"\n")
     except BaseException as error:
         fail(tells, error)
     os.close(tells)
@@ -181,7 +188,7 @@ def warm(helper: Helper, room: Room, pipes: list[int], tells: int) -> NoReturn:
 
 def keep(child: int, tells: int) -> NoReturn:
     """Wait for the first process of the namespaces, and end as it ended."""
-    os.write(tells, json.dumps({"child-pid": child}).encode() + b"\n")
+    os.write(tells, json.dumps({"pid": child}).encode() + b"\n")
     os.closerange(0, 1024)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os._exit(128 - status if status < 0 else status)
@@ -228,57 +235,43 @@ def serve(room: Room, pipes: list[int], about: dict, start: Any) -> NoReturn:
     made.serve()
 
 
-def bubblewrap(about: dict, room: Room, pipes: list[int], tells: int) -> int:
-    """Start a session from cold within bubblewrap, and tell its number.
-
-    Root becomes another user first where that one can read Python; else bubblewrap gives up
-    root's capabilities, which it would keep.
-    """
-    links, real = confine.places(room.read)
-    command = [about["bubblewrap"], "--unshare-all", "--unshare-user", "--cap-drop", "ALL"]
-    command += ["--die-with-parent", "--new-session", "--as-pid-1", "--disable-userns"]
-    command += ["--hostname", "sandbox", "--info-fd", str(TELLS), "--clearenv"]
-    command += ["--size", str(room.disk * confine.MIB), "--tmpfs", "/tmp"]  # before what is in it
-    for path in real:
-        command += ["--ro-bind", path, path]
-    for path in confine.DEVICES:
-        command += ["--dev-bind", path, path]
-    for path, link in links.items():
-        command += ["--symlink", link, path]
-    for name, value in (about["runner"]["env"] | ENVIRONMENT).items():
-        command += ["--setenv", name, value]
-    command += ["--remount-ro", "/", "--chdir", "/tmp"]
-    if room.user is not None:
-        become = [f"--reuid={room.user}", f"--regid={room.user}", "--clear-groups"]
-        command = [about["setpriv"], *become, "--no-new-privs", *command]
-    elif os.geteuid() == 0:
-        command += ["--uid", str(NOBODY), "--gid", str(NOBODY)]
-    room.user = None  # done
-    said = {"room": asdict(room), "runner": about["runner"], "path": about["path"]}
-    python = [sys.executable, "-s", "-P", "-c", COLD, json.dumps(said)]
-    files = [(os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_RDWR, 0) for each in (0, 1, 2)]
-    passed = zip((*pipes, tells), (REQUESTS, REPLIES, TELLS), strict=True)
-    files += [(os.POSIX_SPAWN_DUP2, ours, theirs) for ours, theirs in passed]
-    command += ["--", *python]
-    return os.posix_spawn(command[0], command, {}, file_actions=files)
-
-
-def cold(said: dict) -> NoReturn:
-    """Be the agent of a session that bubblewrap has shut in."""
-    room = Room(**said["room"])
-    try:
-        start = runner.prepare(said["runner"])
-        confine.enter(room)
-        serve(room, [REQUESTS, REPLIES], said["runner"], start)
-    except BaseException as error:
-        fail(REPLIES, error)
-
-
 def remove(folder: Path) -> None:
     """Remove a folder, however deep and however closed what is in it."""
     if not folder.exists():
         return
-    shutil.rmtree(folder, ignore_errors=True)
+    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        while empty(top):
+            pass
+    finally:
+        os.close(top)
+    folder.rmdir()
+
+
+def empty(top: int) -> bool:
+    """Remove what is in a folder, of each chain of folders the deepest; True while some is left.
+
+    A folder that is not empty is moved up beside its parent, so that no path grows long.
+    """
+    for name in os.listdir(top):
+        try:
+            os.unlink(name, dir_fd=top)
+            continue
+        except IsADirectoryError:
+            pass
+        os.chmod(name, 0o700, dir_fd=top)
+        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+        try:
+            for each in os.listdir(inner):
+                try:
+                    os.unlink(each, dir_fd=inner)
+                except IsADirectoryError:
+                    os.chmod(each, 0o700, dir_fd=inner)
+                    os.rename(each, secrets.token_hex(16), src_dir_fd=inner, dst_dir_fd=top)
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=top)
+    return bool(os.listdir(top))
 
 
 def main(control: int, about: dict) -> None:
