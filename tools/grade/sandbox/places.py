@@ -12,12 +12,14 @@ from pathlib import Path
 from tools.errors import BookError
 from tools.source.root import ROOT
 
-# Shared libraries, how they are found, the time zone, fonts; no user's file is among them.
-SYSTEM = [
-    "/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/fonts",
-    "/usr/share/zoneinfo", "/usr/share/fontconfig", "/etc/ld.so.cache", "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d", "/etc/fonts", "/etc/localtime", "/etc/mime.types",
-]  # fmt: skip
+# Shared libraries, how they are found, the time zone, fonts, what processor this is, by which
+# PyTorch chooses its kernels; no user's file is among them.
+SYSTEM = """
+    /lib /lib32 /lib64 /usr/lib /usr/lib64 /usr/local/lib /etc/ld.so.cache /etc/ld.so.conf
+    /etc/ld.so.conf.d /etc/localtime /usr/share/zoneinfo /etc/fonts /usr/share/fonts
+    /usr/share/fontconfig /etc/mime.types /proc/cpuinfo /sys/devices/system/cpu
+""".split()
+LDCONFIG = "/sbin/ldconfig"  # by which Python finds libseccomp
 NEEDED = ["torch", "IPython", "numpy", "matplotlib", "pyseccomp"]
 # Users that systemd would draw for its own services; nobody else has them:
 # https://systemd.io/UIDS-GIDS/

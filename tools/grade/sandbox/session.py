@@ -11,12 +11,14 @@ import os
 import secrets
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tools.grade.sandbox.inside.agent import SHOWN, VALUE, clean
 from tools.grade.sandbox.watch import Watch
 
+MIB = 1 << 20
 LINE = (1 << 20) + (1 << 16)  # bytes of an answer
 DEPTH = 64  # how deep it may be nested
 READY = 120  # s that a session may take to begin, on a machine that is busy
@@ -84,7 +86,15 @@ class Session:
         form = {"ok": bool, "error": str | None, "shown": str, "value": str | None}
         if not _has_form(reply, form):
             self._end("protocol")
-        return reply
+        name, value = reply["error"], reply["value"]
+        return {
+            "ok": reply["ok"],
+            "error": name
+            if name is None or (name.isidentifier() and len(name) < 80)
+            else "Exception",
+            "shown": clean(reply["shown"], SHOWN),  # once more: it may be the student who says it
+            "value": None if value is None else clean(value, VALUE),
+        }
 
     def ask(
         self, code: str, inputs: Mapping[str, Any] | None = None, seconds: float | None = None
@@ -104,8 +114,18 @@ class Session:
             raise Raised
         return reply["value"]
 
-    def begin(self) -> None:
-        """Wait until the agent is ready. Raises RuntimeError with the reason if it cannot be."""
+    def begin(self, own_memory: Callable[[], int]) -> None:
+        """Wait until the agent is ready. Raises RuntimeError with the reason if it cannot be.
+
+        No cell has run yet, so it is believed. It has no /proc to ask what memory it has, from
+        where on its limit counts, so it is told.
+        """
+        self._hear()
+        most = own_memory() + self.limits.memory * MIB
+        os.write(self.requests, json.dumps({"memory": most}).encode() + b"\n")
+        self._hear()
+
+    def _hear(self) -> None:
         try:
             said = json.loads(self._read(time.monotonic() + READY))
         except Ended as ended:
@@ -149,9 +169,7 @@ class Session:
         return reply
 
     def _pending(self) -> bool:
-        return bool(select.select([self.replies], [], [], 0)[0]) and self._alive_or_end()
-
-    def _alive_or_end(self) -> bool:
+        """True if something was sent that nobody asked for."""
         try:
             if not os.read(self.replies, 1):
                 self._end("crash")

@@ -16,13 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.grade.sandbox import places
+from tools.grade.sandbox import bubblewrap, places
 from tools.grade.sandbox.client import Helper
 from tools.grade.sandbox.files import too_many_below, too_many_in_tmpfs
 from tools.grade.sandbox.session import Ended, Limits, Raised, Session
-from tools.grade.sandbox.watch import Watch
+from tools.grade.sandbox.watch import Watch, own_memory
 from tools.source.root import ROOT
 
+OWN = 256  # MiB of PyTorch that a session comes to copy as it runs
 ABOUT = {
     "namespaces": "own namespaces and root",
     "bubblewrap": "bubblewrap",
@@ -63,11 +64,6 @@ class Tier:
     weakened: frozenset[str] = frozenset()
 
     @property
-    def cold(self) -> bool:
-        """True if each session imports PyTorch itself."""
-        return self.name == "bubblewrap"
-
-    @property
     def about(self) -> str:
         """What it consists of here, in one line, for the record of a grade."""
         return _about(self.name)
@@ -80,11 +76,11 @@ class Tier:
         """
         limits = limits or Limits()
         about = runner_of(runner)
-        with helper(self.cold, json.dumps(about, sort_keys=True)) as place:
+        with helper(self.name == "bubblewrap", limits.disk, runner) as place:
             pid, requests, replies = place.start(self._room(limits, about))
             session = Session(place, requests, replies, limits)
             try:
-                session.begin()
+                session.begin(lambda: own_memory(pid))
                 files = functools.partial(too_many_in_tmpfs, pid)
                 if self.name == "landlock":
                     folder = str(place.folder / "session")
@@ -96,16 +92,17 @@ class Tier:
 
     def _room(self, limits: Limits, about: dict) -> dict:
         read = places.readable(about["start"])
-        user = places.user()
-        if self.name != "namespaces" and not places.open_to_all(read):
+        user = None if self.name == "bubblewrap" else places.user()
+        if self.name == "landlock" and not places.open_to_all(read):
             user = None  # it stays root without capabilities: no other could read its Python
         return {
             "read": read,
-            "memory": limits.memory,
+            "memory": limits.memory + limits.disk + OWN,
             "disk": limits.disk,
             "output": limits.output,
             "user": user,
             "namespaces": self.name == "namespaces",
+            "bubblewrap": self.name == "bubblewrap",
             "landlock": "landlock" not in self.weakened,
             "seccomp": "seccomp" not in self.weakened,
         }
@@ -137,15 +134,20 @@ _lock = threading.Lock()
 
 
 @contextlib.contextmanager
-def helper(cold: bool, runner: str) -> Iterator[Helper]:
+def helper(wrapped: bool, disk: int, runner: str) -> Iterator[Helper]:
     """A helper that nobody else in this process uses meanwhile; kept for the next session."""
-    key = (os.getpid(), cold, runner)
+    key = (os.getpid(), wrapped and disk, runner)  # the disk of a helper in bubblewrap is fixed
     with _lock:
         idle = _idle.setdefault(key, [])
         place = idle.pop() if idle else None
     if place is None or not place.alive():
-        about = {"bubblewrap": cold, "runner": json.loads(runner), "path": places.packages()}
-        place = Helper(about)
+        about = {"runner": runner_of(runner), "path": places.packages()}
+        wrapping = []
+        if wrapped:
+            read = places.readable(about["runner"]["start"])
+            user = places.user() if places.open_to_all(read) else None
+            wrapping = bubblewrap.command(read, user, disk)
+        place = Helper(about, wrapping)
     try:
         yield place
     except (RuntimeError, OSError):

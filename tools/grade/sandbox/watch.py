@@ -16,6 +16,12 @@ BACKSTOP = 30  # times its seconds: no request takes longer, whatever it does
 SLOW = 5  # looks between two at what takes longer to see
 
 
+def own_memory(pid: int) -> int:
+    """Bytes of memory that a process could have for itself now: what RLIMIT_DATA counts."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.split("VmData:")[1].split()[0]) * 1024
+
+
 class Watch:
     """The use of one process, whose number is `pid` here outside."""
 

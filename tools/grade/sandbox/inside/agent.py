@@ -24,6 +24,9 @@ from typing import Any, NoReturn
 DEPTH, SIZE = 32, 1 << 20  # how deep data may be nested, and how many bytes of JSON it may be
 SHOWN, VALUE = 16 << 10, 4 << 10  # bytes kept of what a cell printed, and of its value
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{5,}")
+COMMANDS = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 CUT = "\n[cut here]\n"
 
 
@@ -78,14 +81,17 @@ class Shown(io.TextIOBase):
 
 
 def clean(text: str, most: int, folder: str = "/tmp") -> str:
-    """`text` as it is the same on every run: no addresses, `folder` called /tmp, cut to `most`."""
-    text = ADDRESS.sub("0x...", text)
+    """`text` as it is the same on every run: no addresses, `folder` called /tmp, cut to `most`.
+
+    What commands a terminal, or turns the direction of writing, is left out.
+    """
+    text = ADDRESS.sub("0x...", text.replace("\r\n", "\n").replace("\r", "\n"))
     if folder != "/tmp":
         text = text.replace(folder, "/tmp")
-    raw = text.encode("utf-8", "replace")
+    raw = COMMANDS.sub("", text).encode("utf-8", "replace")
     if len(raw) <= most:
         return raw.decode()
-    return raw[:most].decode("utf-8", "ignore") + CUT
+    return raw[: most - len(CUT)].decode("utf-8", "ignore") + CUT
 
 
 def make_shell(config: Any = None) -> Any:

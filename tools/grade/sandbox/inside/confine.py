@@ -3,6 +3,7 @@
 A `Room` says what there is inside. All of this is undone by nobody: it ends with the process.
 """
 
+import base64
 import os
 import resource
 import signal
@@ -24,25 +25,28 @@ class Room:
 
     read: list[str] = field(default_factory=list)  # files and folders that may be read
     folder: str = ""  # one of its own outside, where its root is built, or which it writes into
-    memory: int = 1024  # MiB
+    memory: int = 1024  # MiB, of its cgroup
     disk: int = 64  # MiB
     output: int = 1 << 20  # characters that a cell may print
     user: int | None = None  # who it becomes; None: it stays who it is
     namespaces: bool = False
+    bubblewrap: bool = False  # the helper is in it already, and has all its sessions there
+    filter: str = ""  # of system calls, in base64, where the agent's number is known: it is 1
     landlock: bool = True
     seccomp: bool = True  # off only in tests, which show that it is needed
 
 
-def leave() -> None:
+def leave() -> bool:
     """Leave all namespaces; the next child is the first process of the new ones.
 
-    Who may not do that becomes the owner of a namespace of users first, where that is allowed.
-    Raises OSError if this machine does not let it.
+    Who may not do that becomes the owner of a namespace of users first, where that is allowed;
+    True if so. Raises OSError if this machine does not let it.
     """
     flags = kernel.NEWNS | kernel.NEWPID | kernel.NEWNET | kernel.NEWIPC | kernel.NEWUTS
     flags |= kernel.NEWCGROUP
     try:
         kernel.unshare(flags)
+        return False
     except PermissionError:
         uid, gid = os.geteuid(), os.getegid()
         kernel.unshare(kernel.NEWUSER)
@@ -53,6 +57,7 @@ def leave() -> None:
         ):
             Path("/proc/self", name).write_text(text)
         kernel.unshare(flags)
+        return True
 
 
 def lay_out(path: str) -> Iterator[tuple[str, str | None]]:
@@ -137,11 +142,8 @@ def become(user: int | None) -> None:
 
 
 def limit(room: Room) -> None:
-    """Limits that the kernel keeps for this process; those of memory count from here on."""
-    data = next(line for line in _status() if line.startswith("VmData"))
-    used = int(data.split()[1]) * 1024
+    """Limits that the kernel keeps for this process; that of memory comes later."""
     limits = {
-        resource.RLIMIT_DATA: used + room.memory * MIB,
         resource.RLIMIT_FSIZE: room.disk * MIB,
         resource.RLIMIT_NOFILE: OPEN_FILES,
         resource.RLIMIT_CORE: 0,
@@ -154,8 +156,9 @@ def limit(room: Room) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def _status() -> list[str]:
-    return Path("/proc/self/status").read_text().splitlines()
+def limit_memory(most: int) -> None:
+    """Have at most so many bytes of memory of its own; what is shared has a file, or is refused."""
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def die_with_parent() -> None:
@@ -164,23 +167,22 @@ def die_with_parent() -> None:
 
 
 def enter(room: Room) -> None:
-    """Shut this process in, but for the filter of system calls, which `shut` loads."""
-    limit(room)  # while there still is a /proc
+    """Shut this process in, but for the filter of system calls, which `shut` loads.
+
+    The working directory becomes the folder that may be written.
+    """
+    limit(room)
     if room.namespaces:
         make_root(room)
-    else:
-        os.chdir(room.folder)
     become(room.user)
     die_with_parent()
     os.chdir("/tmp" if room.namespaces else room.folder)
-    if room.landlock:
-        if room.namespaces:
-            landlock.restrict(["/"], ["/tmp", *DEVICES])
-        else:
-            landlock.restrict(room.read, [room.folder, *DEVICES])
+    if room.landlock and (landlock.abi() or not (room.namespaces or room.bubblewrap)):
+        landlock.restrict(["/"] if room.namespaces else room.read, [os.getcwd(), *DEVICES])
 
 
-def shut(room: Room, filter: bytes | None = None) -> None:
+def shut(room: Room) -> None:
     """Load the filter of system calls."""
     if room.seccomp:
-        seccomp.load(seccomp.program(os.getpid()) if filter is None else filter)
+        filter = base64.b64decode(room.filter) if room.filter else seccomp.program(os.getpid())
+        seccomp.load(filter)

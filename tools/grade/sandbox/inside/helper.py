@@ -8,20 +8,31 @@ gone, however it went, the socket ends, and the helper takes all of these away a
     {"do": "end"}                                    -> {"status"}: how it ended, -9 for SIGKILL
 """
 
+import base64
+import contextlib
 import json
 import os
+import secrets
 import select
-import shutil
 import signal
 import socket
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import agent, cgroups, confine, runner, seccomp
+from . import agent, cgroups, confine, kernel, runner, seccomp
 from .confine import Room
 
 WATCH = 1000  # ms between looks at whether the worker is still there
+THREADS = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
+ENVIRONMENT = dict.fromkeys(THREADS, "1") | {
+    "PATH": "/usr/bin:/bin",
+    "USER": "student",
+    "MPLBACKEND": "agg",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
 
 
 class Helper:
@@ -31,10 +42,12 @@ class Helper:
         """`about` is what the worker's side says; see `sandbox/client.py`."""
         self.control, self.about = control, about
         self.parent = os.getppid()
+        kernel.prctl(kernel.SET_CHILD_SUBREAPER, 1)
         self.folder = Path(about["folder"])
         self.session: Session | None = None
-        self.start = None if about["bubblewrap"] else runner.prepare(about["runner"])
-        self.filter = seccomp.program(1)
+        self.folder.mkdir(exist_ok=True)
+        self.start = runner.prepare(about["runner"])
+        self.filter = base64.b64encode(seccomp.program(1)).decode()
 
     def serve(self) -> None:
         """Until the worker hangs up or is gone."""
@@ -81,24 +94,24 @@ class Session:
         self.folder = helper.folder / "session"
         self.folder.mkdir(mode=0o700)
         room.folder = str(self.folder)
+        if room.namespaces:
+            room.filter = helper.filter
         self.process, self.watch, self.cgroups = 0, -1, []
         try:
             if room.user is not None and not room.namespaces:
                 os.chown(self.folder, room.user, room.user)
             told, tells = os.pipe()
             try:
-                if helper.about["bubblewrap"]:
-                    self.process = bubblewrap(helper, room, pipes, tells)
-                else:
-                    self.process = os.fork()
-                    if not self.process:
-                        warm(helper, room, pipes, tells)
+                self.process = os.fork()
+                if not self.process:
+                    warm(helper, room, pipes, tells)
             finally:
                 os.close(tells)
             with os.fdopen(told, "rb") as answer:
                 self.agent = read_pid(answer)
             self.watch = os.pidfd_open(self.agent)
-            self.cgroups = cgroups.make(self.agent, room.memory, confine.THREADS)
+            if not room.bubblewrap:  # there the worker has to make them
+                self.cgroups = cgroups.make(self.agent, room.memory, confine.THREADS)
         except BaseException:
             self.end()
             raise
@@ -116,9 +129,29 @@ class Session:
             os.kill(self.process, signal.SIGKILL)
         if self.process:
             status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        kill_children()
         cgroups.remove(self.cgroups)
         remove(self.folder)
         return 128 - status if status > 128 else status  # as a shell and bubblewrap say it
+
+
+def kill_children() -> None:
+    """Kill whatever a session might have left, which comes to this process when it is orphaned.
+
+    None can have been made; this is for a hole in the filter.
+    """
+    place = Path(f"/proc/self/task/{os.getpid()}/children")
+    while True:
+        if os.getpid() == 1:  # within bubblewrap: everybody else
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        elif place.exists():
+            for child in place.read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
 
 
 def read_pid(answer: Any) -> int:
@@ -140,7 +173,8 @@ def warm(helper: Helper, room: Room, pipes: list[int], tells: int) -> NoReturn:
         confine.die_with_parent()
         os.setsid()
         if room.namespaces:
-            confine.leave()
+            if confine.leave():
+                room.user = None  # there is no other in a namespace of its own
             child = os.fork()
             if child:
                 keep(child, tells)
@@ -178,58 +212,66 @@ def live(room: Room, pipes: list[int], helper: Helper) -> NoReturn:
         for low, high in zip(kept, [*kept[1:], 4096], strict=True):
             os.closerange(low + 1, high)
         confine.enter(room)
-        serve(
-            room,
-            requests,
-            replies,
-            helper.about["runner"],
-            helper.start,
-            helper.filter if room.namespaces else None,
-        )
+        serve(room, pipes, helper.about["runner"], helper.start)
     except BaseException as error:
         fail(replies, error)
 
 
-def serve(
-    room: Room, requests: int, replies: int, about: dict, start: Any, filter: bytes | None
-) -> NoReturn:
-    """What warm and cold sessions have in common."""
+def serve(room: Room, pipes: list[int], about: dict, start: Any) -> NoReturn:
+    """Begin the runner, load the filter, and answer."""
     folder = os.getcwd()
     os.environ.clear()
-    os.environ.update(
-        about["env"],
-        HOME=folder,
-        TMPDIR=folder,
-        MPLCONFIGDIR=folder,
-        USER="student",
-        PATH="/usr/bin:/bin",
-        MPLBACKEND="agg",
-    )
-    os.environ.update(
-        dict.fromkeys(["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1")
-    )
-    import tempfile
-
+    os.environ.update(about["env"] | ENVIRONMENT)
+    os.environ.update(dict.fromkeys(["HOME", "TMPDIR", "MPLCONFIGDIR"], folder))
     tempfile.tempdir = None
     sys.stdin = open(os.devnull)
     runner.begin(about, start)
-    made = agent.Agent(requests, replies, room.output, start.kernel_config())
+    made = agent.Agent(*pipes, room.output, start.kernel_config())
     agent.seed()
-    confine.shut(room, filter)
-    os.write(replies, b'{"ready": true}\n')
+    os.write(pipes[1], b'{"ready": false}\n')
+    confine.limit_memory(json.loads(made.requests.readline())["memory"])
+    confine.shut(room)
+    os.write(pipes[1], b'{"ready": true}\n')
     made.serve()
-
-
-def bubblewrap(helper: Helper, room: Room, pipes: list[int], tells: int) -> int:
-    """Start a session from cold within bubblewrap."""
-    raise NotImplementedError
 
 
 def remove(folder: Path) -> None:
     """Remove a folder, however deep and however closed what is in it."""
     if not folder.exists():
         return
-    shutil.rmtree(folder, ignore_errors=True)
+    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        while empty(top):
+            pass
+    finally:
+        os.close(top)
+    folder.rmdir()
+
+
+def empty(top: int) -> bool:
+    """Remove what is in a folder, of each chain of folders the deepest; True while some is left.
+
+    A folder that is not empty is moved up beside its parent, so that no path grows long.
+    """
+    for name in os.listdir(top):
+        try:
+            os.unlink(name, dir_fd=top)
+            continue
+        except IsADirectoryError:
+            pass
+        os.chmod(name, 0o700, dir_fd=top)
+        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+        try:
+            for each in os.listdir(inner):
+                try:
+                    os.unlink(each, dir_fd=inner)
+                except IsADirectoryError:
+                    os.chmod(each, 0o700, dir_fd=inner)
+                    os.rename(each, secrets.token_hex(16), src_dir_fd=inner, dst_dir_fd=top)
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=top)
+    return bool(os.listdir(top))
 
 
 def main(control: int, about: dict) -> None:
