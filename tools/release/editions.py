@@ -9,13 +9,13 @@ import posixpath
 import re
 from copy import deepcopy
 
-from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tools.release.assignment import Assignment
 from tools.source.book import Book
 from tools.source.chapters import LANGUAGE, SETUP, Chapter
+from tools.source.code import parsed
 from tools.source.exercises import PART
 from tools.source.masters import Exercise, Master, Part
 from tools.source.repository import Repository
@@ -75,7 +75,7 @@ def _how(book: Book) -> str:
 
 def answered(starter: str, code: str) -> str:
     """A starter with an answer in place of its last statement, `name = ...`."""
-    last = ast.parse(TransformerManager().transform_cell(starter)).body[-1]
+    last = parsed(starter).body[-1]
     return "\n".join([*starter.splitlines()[: last.lineno - 1], code])
 
 

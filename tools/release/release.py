@@ -13,7 +13,7 @@ from tools.release.assignment import Assignment, make_assignment
 from tools.release.canaries import Draft, Files, leaks
 from tools.release.editions import book_chapter, instructor, solution, student, student_readme
 from tools.release.variants import Draws, draws_of
-from tools.release.verify import Grade, trials, unsound, verify
+from tools.release.verify import Grade, Stamp, trials, unsound, verify
 from tools.source.book import Book
 from tools.source.files import cannot_write, check_writable
 from tools.source.masters import read_masters
@@ -26,7 +26,7 @@ MANIFEST = "manifest.json"
 def release(
     book: Book,
     grade: Grade,
-    stamp: str,
+    stamp: Stamp,
     key: str | None = None,
     masters: Path | None = None,
     out: Path | None = None,

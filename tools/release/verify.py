@@ -23,6 +23,9 @@ MEMORY = "_build/verified.json"  # keys of what held
 # Grades tasks in any order, and yields each with its result or why there is none.
 Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
 
+# Of a runner: which grader and which pins. What held with others is graded again.
+Stamp = Callable[[str], str]
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -131,19 +134,13 @@ def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
     }
 
 
-def verify(all_trials: list[Trial], grade: Grade, stamp: str, root: Path) -> list[str]:
-    """Grade what is not known to hold; returns a line for each that does not.
-
-    `stamp` says which grader and which pins: what held for others is graded again.
-    """
+def verify(all_trials: list[Trial], grade: Grade, stamp: Stamp, root: Path) -> list[str]:
+    """Grade what is not known to hold; returns a line for each that does not."""
     path = root / MEMORY
     held = set(json.loads(read_text(path, root))) if path.is_file() else set()
-    keys = {each.task["submission"]: digest([stamp, json.dumps(each.task)]) for each in all_trials}
-    left = {
-        each.task["submission"]: each
-        for each in all_trials
-        if keys[each.task["submission"]] not in held
-    }
+    keys = {each.task["submission"]: _key(each.task, stamp) for each in all_trials}
+    by_id = {each.task["submission"]: each for each in all_trials}
+    left = {id: each for id, each in by_id.items() if keys[id] not in held}
     lines, done = {}, set()
     try:
         with tqdm(total=len(left), desc="verified", unit="", disable=not left) as bar:
@@ -157,3 +154,7 @@ def verify(all_trials: list[Trial], grade: Grade, stamp: str, root: Path) -> lis
         if done:
             write_json(path, sorted(held | done), root)
     return [line for id in left for line in lines[id]]
+
+
+def _key(task: dict, stamp: Stamp) -> str:
+    return digest([stamp(task["assignment"]["runner"]), json.dumps(task)])
