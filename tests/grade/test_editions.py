@@ -72,7 +72,7 @@ def test_the_cells_of_a_chapter_are_written_where_they_were(small):
 
 
 def test_an_exercise_that_is_new_or_gone_is_written_or_taken_out(small):
-    book, master, _ = small
+    _, master, _ = small
     empty = Chapter("small", notebook(code("base", "base = 10")))
     made = book_chapter(master, empty).notebook
     assert [each.id for each in made.cells][:3] == ["base", "exercise-1", "answer-1"]

@@ -127,8 +127,8 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
     for match in PACKED.finditer(data):
         with suppress(zlib.error):  # bytes that only look so
             yield zlib.decompressobj(wbits=47).decompress(data[match.start() :])
-    if data.startswith(b"PK\x03\x04"):
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+    if b"PK\x03\x04" in data:
+        with suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(data)) as archive:
             yield archive.comment
             for each in archive.infolist():
                 yield each.filename.encode() + each.comment + each.extra
@@ -159,7 +159,10 @@ def _texts(content: object) -> Iterator[str]:
 def _lines(drafts: list[Draft], files: Files) -> Iterator[str]:
     """A line for each whole line of a hidden part that is in a file and was given nowhere."""
     given = "\n".join(text for master, assignment in drafts for text in _given(master, assignment))
-    found = {name: "\n".join(texts(data)) or data.decode() for name, data in files.items()}
+    found = {
+        name: "\n".join(texts(data)) or data.decode(errors="replace")
+        for name, data in files.items()
+    }
     for master, _ in drafts:
         for exercise in master.exercises:
             for line in sorted(_hidden_lines(exercise)):
