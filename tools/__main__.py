@@ -161,7 +161,7 @@ def bench(arguments: argparse.Namespace) -> None:
     """Measure what the status page reports."""
     from tools.bench import measure
 
-    measure(ROOT)
+    measure(arguments.groups, ROOT)
 
 
 def survey(arguments: argparse.Namespace) -> None:
@@ -199,6 +199,8 @@ def read_arguments() -> argparse.Namespace:
             command.add_argument("--chapters", nargs="*", default=[], metavar="NAME")
         if function is pins:
             command.add_argument("upgrade", nargs="*", metavar="PACKAGE", help="to its newest")
+        if function is bench:
+            command.add_argument("groups", nargs="*", metavar="GROUP", help="of figures; else all")
         if function is chapter:
             command.add_argument("name", nargs="?", default="")
         if function is links:
