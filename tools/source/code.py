@@ -30,6 +30,20 @@ def has_assert(tree: ast.Module) -> bool:
     return any(isinstance(node, ast.Assert) for node in ast.walk(tree))
 
 
+def is_blank(value: ast.AST) -> bool:
+    """True for `...`."""
+    return isinstance(value, ast.Constant) and value.value is ...
+
+
+def blank_name(tree: ast.Module) -> str | None:
+    """The name that code gives the value `...`, in its last statement and nowhere else."""
+    blanks = [node for node in tree.body if isinstance(node, ast.Assign) and is_blank(node.value)]
+    if len(blanks) != 1 or blanks[0] is not tree.body[-1] or len(blanks[0].targets) != 1:
+        return None
+    [target] = blanks[0].targets
+    return target.id if isinstance(target, ast.Name) else None
+
+
 def comments(cell: NotebookNode) -> list[str]:
     """The comments of a cell whose code is Python."""
     lines = io.StringIO(TransformerManager().transform_cell(cell.source)).readline
