@@ -174,8 +174,9 @@ def fill(book: Gradebook, results: list[dict], where: str, scale: bool = False) 
     """The export with the points of these results.
 
     A student who is not in it, or twice, or whose submission was refused, is named and gets
-    nothing: never a zero that nobody gave, nor points of which some are still to come. Raises BookError if nobody can be filled in, or if the
-    export counts other points than we do and `scale` is not asked for.
+    nothing: never a zero that nobody gave, nor points of which some are still to come. Raises
+    BookError if nobody can be filled in, or if the export counts other points than we do and
+    `scale` is not asked for.
     """
     notes, cells, givers = [], {}, {}
     for result in sorted(results, key=lambda each: (each["student"], each["submission"])):
