@@ -16,8 +16,7 @@ from html import escape
 from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
-from tools.page.extension import read_pages
-from tools.page.merge import page_recordings
+from tools.page.merge import chapter_page, page_recordings
 from tools.slides.printed import has_picture, printed
 from tools.slides.prose import GAP, LINE, ROOM, Block, Prose, code_height, joined, lines, program
 from tools.source import predictions, questions
@@ -32,7 +31,8 @@ from tools.source.rules import ATTEMPT
 
 NOT_SHOWN = {LINKS, "legend", "overview"}  # of a page: for its readers
 FOLD = re.compile(r"<details.*?</details>", re.S)
-REASON = 3  # lines that are kept free for the reason of a right choice
+LITTLE = 310  # pixels: so little text is set larger
+DENSE = 0.85  # of the usual size are the letters of what would not fit otherwise
 
 
 @dataclass
@@ -44,12 +44,24 @@ class Slide:
     kind: str = ""
     blocks: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    used: float = 0  # pixels
+    used: float = 0  # pixels, of letters of the usual size
+    dense: bool = False
     whole: bool = False  # true if nothing may join it
 
     def fits(self, height: float) -> bool:
         """True if so many more pixels are free."""
-        return not self.whole and self.used + height <= ROOM
+        return not self.whole and (self.used + height) * (DENSE if self.dense else 1) <= ROOM
+
+    def squeeze(self, height: float) -> None:
+        """Set its letters smaller if so many more pixels fit then, and do not fit now."""
+        self.dense |= not self.fits(height) and (self.used + height) * DENSE <= ROOM
+
+    @property
+    def looks(self) -> str:
+        """Its classes: what it is, and `large` if it has room for larger letters."""
+        text = not re.search("<(?:pre|table|img|svg|figure)", self.body)
+        size = "dense" if self.dense else "large" if text and self.used <= LITTLE else ""
+        return " ".join(filter(None, ["slide", self.kind, size]))
 
     @property
     def body(self) -> str:
@@ -71,10 +83,9 @@ class Deck:
         return [slide for group in self.groups for slide in group]
 
 
-def decks(book: Book) -> list[Deck]:
-    """A deck for each chapter. Raises BookError if a page cannot be drawn."""
-    _, pages = read_pages(book.root)
-    return [_Maker(chapter, pages[name], book).deck for name, chapter in book.chapters.items()]
+def make_deck(chapter: Chapter, book: Book) -> Deck:
+    """The deck of a chapter. Raises BookError if its page cannot be drawn."""
+    return _Maker(chapter, chapter_page(chapter, book), book).deck
 
 
 class _Maker:
@@ -165,13 +176,13 @@ class _Maker:
         whole = "**Cause.**" in text or opening is not None and opening[2] == "Summary"
         self.begin(cell.id, "section" if section else "", group=section)
         self.slide.notes.append(self.prose.whole(text))
-        figure = None
+        figure = False
         for block in self.prose.blocks(text, whole):
-            if figure is None or block.alone:
-                self.put(block, cell.id)
-            else:  # the line below a figure
+            if figure and block.html.startswith("<p><em>"):  # the line below it
                 self.slide.blocks.append(block.html.replace("<p>", '<p class="caption">', 1))
-            figure = block if block.alone else None
+            else:
+                self.put(block, cell.id)
+            figure = block.alone
 
     def add_code(self, cell: NotebookNode, runs: list[NotebookNode]) -> None:
         """A cell: its code, and what it printed, on the same slide if both fit."""
@@ -181,6 +192,7 @@ class _Maker:
         prints = bool(cell.outputs or runs)
         output = printed(cell, runs, self.prose, ROOM) if prints else Block("", 0)
         if answers:  # the question is above
+            self.slide.squeeze(code.height)
             if self.slide.fits(code.height):
                 self.slide.blocks.append(code.html)
             self.begin(cell.id, "answer")
@@ -209,17 +221,19 @@ class _Maker:
         slide = self.begin(cell.id, "prediction")
         slide.notes.append(self.prose.whole(cell.source))
         question, _, choices = cell.source.removeprefix(predictions.ASKS).partition("\n\n")
-        self.lay("Predict", [*self.prose.blocks(question, whole=True)], cell.id)
+        blocks = [*self.prose.blocks(question, whole=True)]
         items = [*self.prose.blocks(choices, whole=True)]
         if items:
-            inner = "".join(item.html for item in items)
-            inner = inner.replace("<ul>", "").replace("</ul>", "")
-            self.put(Block(f'<ol class="choices">{inner}</ol>', sum(i.height + 8 for i in items)), "")
+            inner = joined(item.html for item in items).removeprefix("<ul>").removesuffix("</ul>")
+            height = sum(item.height + 2 for item in items) + GAP
+            blocks.append(Block(f'<ol class="choices">{inner}</ol>', height))
+        self.lay("Predict", blocks, cell.id)
 
-    def lay(self, label: str, blocks: Iterable[Block], name: str) -> None:
-        """Blocks below a word that says what they are."""
+    def lay(self, label: str, blocks: list[Block], name: str) -> None:
+        """Blocks below a word that says what they are, on one slide if they can be."""
         self.slide.blocks.append(f'<p class="label">{label}</p>')
         self.slide.used += LINE
+        self.slide.squeeze(sum(block.height for block in blocks))
         for block in blocks:
             self.put(block, name)
 
@@ -228,8 +242,8 @@ class _Maker:
         slide = self.begin(cell.id, "question")
         opening = next(each for each in questions.OPENINGS if cell.source.startswith(each))
         text = FOLD.sub("", cell.source.removeprefix(opening))
-        self.lay(opening.strip(" *."), self.prose.blocks(text, whole=True), cell.id)
-        items, height, reason = [], 0.0, None
+        asked = [*self.prose.blocks(text, whole=True)]
+        items, height, reason = [], GAP, None
         for choice in questions.drawn(cell)("details"):
             said = "".join(map(str, choice.find_all(True, recursive=False)[1:]))
             html = choice.summary.decode_contents()
@@ -242,8 +256,8 @@ class _Maker:
                     f'<div class="fragment reason" data-fragment-index="0">{said}</div>',
                     lines(1.1 * len(questions.feedback(choice))) * LINE + GAP + 16,
                 )
-        self.put(Block(f'<ol class="choices">{"".join(items)}</ol>', height + GAP), cell.id)
-        self.put(reason, cell.id)
+        choices = Block(f'<ol class="choices">{"".join(items)}</ol>', height)
+        self.lay(opening.strip(" *."), [*asked, choices, reason], cell.id)
         self.slide.whole = True
 
     def add_exercise(self, cell: NotebookNode) -> None:
@@ -255,17 +269,19 @@ class _Maker:
         slide = self.begin(cell.id, "exercise")
         slide.notes += [str(fold) for fold in _opened(cell)]
         text = FOLD.sub("", cell.source[match.end() :]).strip()
-        self.lay(match["level"], self.prose.blocks(text, whole=True), cell.id)
+        self.lay(match["level"], [*self.prose.blocks(text, whole=True)], cell.id)
 
     def add_part(self, part: str, cell: NotebookNode, runs: list[NotebookNode]) -> None:
         """Of an exercise's cells: what is given, and what that does. Never an answer or a check."""
         if part == "answer":
-            self.put(Block(program(cell.source), code_height(cell.source)), cell.id)
+            code = Block(program(cell.source), code_height(cell.source))
+            self.slide.squeeze(code.height)
+            self.put(code, cell.id)
         if part == "shows" and (cell.outputs or runs):
-            output = printed(cell, runs, self.prose, ROOM)
+            output = printed(cell, runs, self.prose, ROOM - LINE)
             self.begin(cell.id, "shows")
             html = f'<div class="output" data-cell="{cell.id}">\n{output.html}\n</div>'
-            self.put(Block(html, output.height), cell.id)
+            self.lay("Before there is an answer", [Block(html, output.height)], cell.id)
             self.slide.whole = True
 
 

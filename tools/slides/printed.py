@@ -5,7 +5,6 @@ import math
 import re
 from html import escape
 
-from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
 from tools.slides.prose import GAP, ROOM, Block, Prose, joined
@@ -15,6 +14,13 @@ MOST = 15  # lines of an output; what is longer is cut
 LABEL = 40  # the line that says whose output it is
 LEAST = 260  # pixels of a picture
 CUT = "[...]"
+ZOOM = 1.8  # of a timeline, at most
+HEAD, NOTE = 70, 45  # pixels of a timeline, above its lanes and for a line below them
+OF_PAGES = re.compile(
+    r'<details>.*?</details>|<div class="timeline-tools".*?</div>|<p class="timeline-said".*?</p>'
+    r"| The table below has its numbers\.",
+    re.S,
+)
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -47,9 +53,7 @@ def has_picture(cell: NotebookNode, runs: list[NotebookNode]) -> bool:
     return any(kind.startswith("image/") for data in found for kind in data)
 
 
-def _outputs(
-    cell: NotebookNode, outputs: list[NotebookNode], prose: Prose, room: float
-) -> Block:
+def _outputs(cell: NotebookNode, outputs: list[NotebookNode], prose: Prose, room: float) -> Block:
     if not outputs:
         return Block('<p class="nothing">Prints nothing.</p>', LINE + GAP)
     plain = [_plain(output, prose) for output in outputs]
@@ -96,13 +100,8 @@ def _picture(data: dict[str, str], alt: str, room: float) -> Block:
 
 
 def _timeline(drawn: str, room: float) -> str:
-    """A timeline of a page without what a reader of pages needs: its table and its buttons."""
-    page = BeautifulSoup(drawn, "html.parser")
-    for each in page.select("details, .timeline-tools, .timeline-said"):
-        each.decompose()
-    drawing = page.select_one(".timeline-view > svg")
-    drawing["aria-label"] = drawing["aria-label"].removesuffix(" The table below has its numbers.")
-    notes = len(page.select("figure > p"))
-    high = int(drawing["height"]) + 70 + 45 * notes
-    page.figure["style"] = f"zoom:{min(1.8, room / high):.2f}"
-    return str(page)
+    """A timeline of a page without what only a reader of pages needs: its table, its buttons."""
+    high = int(re.search(r'<svg [^>]*height="(\d+)"', drawn)[1]) + HEAD + NOTE * drawn.count("<p>")
+    zoom = min(ZOOM, room / high)
+    slim = OF_PAGES.sub("", drawn)
+    return slim.replace("<figure ", f'<figure style="zoom:{zoom:.2f}" ', 1)

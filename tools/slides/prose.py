@@ -1,7 +1,7 @@
 """Text of a chapter as slides show it: the sentences that carry it, in large letters.
 
-A paragraph is cut to its first sentence, or two if the first is short, to those in which a word
-is set off, as terms are, and to the one that leads to a list or a program. Lists, formulas,
+A paragraph is cut to its first sentences, some two lines of them, to those in which a word is set
+off, as terms are, and to the one that leads to a list or a program. Lists, formulas,
 tables and figures stay. The whole text is in the speaker's notes.
 """
 
@@ -33,7 +33,7 @@ CODE, COLUMNS = 33, 76  # a line of code
 ROW = 36  # a line in a table
 FORMULA = 80
 CAPTION = 48
-SHORT = 50  # letters: a first sentence of fewer brings the second
+SHORT = 80  # letters: sentences are kept until there are so many
 
 SENTENCE = re.compile(r"(?<=[.?!])(?=\s)")
 FIGURE = re.compile(r"\.\./img/([\w.-]+\.svg)")

@@ -10,7 +10,7 @@ from pygments.formatters import HtmlFormatter
 from tqdm import tqdm
 
 from tools.page.fonts import characters
-from tools.slides.deck import Deck, decks
+from tools.slides.deck import Deck, make_deck
 from tools.source.book import Book
 from tools.source.files import read_text, write_text
 
@@ -30,7 +30,8 @@ def write_decks(book: Book) -> Path:
     folder = book.root / DECKS
     shutil.rmtree(folder, ignore_errors=True)
     made = []
-    for deck in tqdm(decks(book), "slides", leave=False):
+    for chapter in tqdm(book.chapters.values(), "slides", leave=False):
+        deck = make_deck(chapter, book)
         path = folder / f"{deck.chapter.name}.html"
         write_text(path, deck_page(deck, book), book.root)
         made.append((deck, round(path.stat().st_size / 1024)))
@@ -85,10 +86,7 @@ def _style(text: str, book: Book) -> str:
     parts += [read_text(static / "timeline.css", book.root)]
     for theme, style in CODE.items():
         prefix = f'[data-theme="{theme}"] pre.code'
-        parts += [
-            line
-            for line in HtmlFormatter(style=style).get_token_style_defs(prefix)
-        ]
+        parts += HtmlFormatter(style=style).get_token_style_defs(prefix)
     parts += [read_text(book.root / PARTS / "deck.css", book.root)]
     return "\n".join(parts)
 
