@@ -173,16 +173,19 @@ class _Maker:
             text = text[opening.end() :]
             self.head = self.prose.line(opening[2])
         section = opening is not None and opening[1] == "##"
-        whole = "**Cause.**" in text or opening is not None and opening[2] == "Summary"
+        whole = "**Cause.**" in text or (opening is not None and opening[2] == "Summary")
         self.begin(cell.id, "section" if section else "", group=section)
-        self.slide.notes.append(self.prose.whole(text))
+        blocks, first = [*self.prose.blocks(text, whole)], self.slide
         figure = False
-        for block in self.prose.blocks(text, whole):
+        for block in blocks:
             if figure and block.html.startswith("<p><em>"):  # the line below it
                 self.slide.blocks.append(block.html.replace("<p>", '<p class="caption">', 1))
             else:
                 self.put(block, cell.id)
             figure = block.alone
+        said = self.prose.whole(text)
+        if _words(said) != _words("".join(block.html for block in blocks)):  # else all is shown
+            first.notes.append(said)
 
     def add_code(self, cell: NotebookNode, runs: list[NotebookNode]) -> None:
         """A cell: its code, and what it printed, on the same slide if both fit."""
@@ -191,12 +194,20 @@ class _Maker:
         code = Block(program(cell.source), code_height(cell.source))
         prints = bool(cell.outputs or runs)
         output = printed(cell, runs, self.prose, ROOM) if prints else Block("", 0)
+        if output.height > ROOM:  # such as a table: as large as fits
+            zoom = ROOM / (output.height + GAP)
+            html = f'<div style="zoom:{zoom:.2f}">\n{output.html}\n</div>'
+            output = Block(html, ROOM, alone=True)
+        seen = False
         if answers:  # the question is above
             self.slide.squeeze(code.height)
-            if self.slide.fits(code.height):
+            seen = self.slide.fits(code.height)
+            if seen:
                 self.slide.blocks.append(code.html)
             self.begin(cell.id, "answer")
-        if plotted:
+        if seen and (output.alone or code.height + output.height > ROOM):
+            pass  # the code is on the slide before
+        elif plotted:
             self.begin_unless_empty(cell.id)
             self.slide.notes.append(code.html)
         else:
@@ -218,8 +229,7 @@ class _Maker:
 
     def add_prediction(self, cell: NotebookNode) -> None:
         """What is asked, with letters to vote by."""
-        slide = self.begin(cell.id, "prediction")
-        slide.notes.append(self.prose.whole(cell.source))
+        self.begin(cell.id, "prediction")
         question, _, choices = cell.source.removeprefix(predictions.ASKS).partition("\n\n")
         blocks = [*self.prose.blocks(question, whole=True)]
         items = [*self.prose.blocks(choices, whole=True)]
@@ -301,6 +311,10 @@ def _opened(cell: NotebookNode) -> Iterable[BeautifulSoup]:
     for fold in folds_of(cell)("details"):
         fold.name, fold.summary.name = "div", "strong"
         yield fold
+
+
+def _words(html: str) -> str:
+    return re.sub(r"<[^>]*>|\s", "", html)
 
 
 def _numbered(name: str, number: int) -> str:

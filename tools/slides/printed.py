@@ -7,7 +7,7 @@ from html import escape
 
 from nbformat import NotebookNode
 
-from tools.slides.prose import GAP, ROOM, Block, Prose, joined
+from tools.slides.prose import GAP, Block, Prose, joined
 
 LINE, COLUMNS = 31, 82  # pixels of a line of output, and how many characters it holds
 MOST = 15  # lines of an output; what is longer is cut

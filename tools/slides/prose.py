@@ -54,6 +54,7 @@ class Prose:
     """Draws the text cells of one chapter, with its figures from `img/`."""
 
     def __init__(self, root: Path) -> None:
+        """`root` is the folder of the book."""
         self._root = root
         self._figures = 0
         self._parser = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin)
