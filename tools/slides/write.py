@@ -2,10 +2,10 @@
 
 import base64
 import re
-import shutil
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pygments.formatters import HtmlFormatter
 from tqdm import tqdm
 
@@ -22,21 +22,26 @@ NAMED = re.compile(r"--(?:colour|on)-\w+: #\w+;")  # the colours that mean somet
 CODE = {"light": "a11y-high-contrast-light", "dark": "a11y-high-contrast-dark"}
 
 
-def write_decks(book: Book) -> Path:
+def write_decks(book: Book, root: Path | None = None) -> Path:
     """Write the deck of each chapter and an index of them; returns the index.
 
-    Raises BookError if a page cannot be drawn, or nothing can be written.
+    They go below `root`, which is the book's own unless it is given. Raises BookError if a page
+    cannot be drawn, or nothing can be written.
     """
-    folder = book.root / DECKS
-    shutil.rmtree(folder, ignore_errors=True)
-    made = []
-    for chapter in tqdm(book.chapters.values(), "slides", leave=False):
+    root = root or book.root
+    folder, made = root / DECKS, []
+    for chapter in tqdm(book.chapters.values(), "slides", leave=False, disable=None):
         deck = make_deck(chapter, book)
-        path = folder / f"{deck.chapter.name}.html"
-        write_text(path, deck_page(deck, book), book.root)
+        path = folder / f"{chapter.name}.html"
+        write_text(path, deck_page(deck, book), root)
         made.append((deck, round(path.stat().st_size / 1024)))
-    write_text(folder / "index.html", index_page(made, book), book.root)
-    return folder / "index.html"
+    index = folder / "index.html"
+    write_text(index, index_page(made, book), root)
+    kept = {index.name, *(f"{deck.chapter.name}.html" for deck, _ in made)}
+    for path in folder.iterdir():  # decks of chapters that are gone
+        if path.name not in kept:
+            path.unlink()
+    return index
 
 
 def deck_page(deck: Deck, book: Book) -> str:
@@ -50,11 +55,12 @@ def deck_page(deck: Deck, book: Book) -> str:
         "deck_js": "deck.js",
     }
     words = {name: read_text(parts / file, book.root) for name, file in texts.items()}
-    groups = deck.groups
-    shown = "".join(part for slide in deck.slides for part in [slide.head, *slide.blocks])
+    shown = "".join(
+        text for slide in deck.slides for text in [slide.head, *slide.blocks, *slide.notes]
+    )
     return _template("deck.html", book).render(
         title=deck.chapter.title,
-        groups=groups,
+        groups=deck.groups,
         runners=deck.recordings,
         css=_style(shown, book),
         **_names(book),
@@ -70,10 +76,11 @@ def index_page(made: list[tuple[Deck, int]], book: Book) -> str:
 
 def _names(book: Book) -> dict[str, str]:
     icon = base64.b64encode((book.root / "img" / "favicon.svg").read_bytes()).decode()
-    return {"book": "Where Tensors Live", "icon": f"data:image/svg+xml;base64,{icon}"}
+    title = yaml.safe_load(read_text(book.root / "_config.yml", book.root))["title"]
+    return {"book": title, "icon": f"data:image/svg+xml;base64,{icon}"}
 
 
-def _template(name: str, book: Book) -> object:
+def _template(name: str, book: Book) -> Template:
     loader = FileSystemLoader(book.root / PARTS)
     return Environment(loader=loader, undefined=StrictUndefined).get_template(name)
 
