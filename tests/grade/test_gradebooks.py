@@ -153,6 +153,16 @@ def test_two_results_of_one_student_are_not_chosen_from(tmp_path, capsys):
     assert "two results, 'another' and 'id-doejane (Canvas 340934)'" in said
 
 
+def test_points_that_wait_for_a_person_are_not_filled_in(tmp_path, capsys):
+    parts = {"2": {"points": None, "of": 2}, "3": {"points": 1, "of": 2}}
+    waiting = result("doejane (Canvas 340934)", 7, by_hand=parts)
+    made, said = filled(tmp_path, capsys, CANVAS, [waiting, CLASS[2]])
+    assert ",5,,41.67" in made and "exercise 2 waits for points by hand" in said
+    waiting["by_hand"]["2"]["points"] = 0
+    made, _ = filled(tmp_path, capsys, CANVAS, [waiting])
+    assert ",5,7,41.67" in made
+
+
 def test_a_row_that_is_there_twice_gets_nothing(tmp_path, capsys):
     line = next(line for line in CANVAS.splitlines(keepends=True) if "340934," in line)
     made, said = filled(tmp_path, capsys, CANVAS + line, CLASS)

@@ -408,6 +408,14 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
     return sorted(found, key=lambda each: (each.student, each.id))
 
 
+def single_submission(folder: Path) -> Submission:
+    """The submission of one student, whose files alone are in a folder. Raises Refused."""
+    entries = list(folder_entries(folder))
+    if not entries:
+        raise Refused("nothing was handed in")
+    return one_submission([(each, HandIn((), "")) for each in entries])
+
+
 def read_entries(path: Path) -> list[Entry]:
     """The files of a folder or a zip. Raises BookError."""
     if path.is_dir():

@@ -37,8 +37,8 @@ attempt(lambda: torch.from_file(canary, size=4, dtype=torch.uint8).tolist())
 attempt(lambda: numpy.memmap(canary, mode='r').tobytes())
 attempt(lambda: urllib.request.urlopen('file://' + canary).read())
 attempt(lambda: list(importlib.machinery.SourceFileLoader('x', canary).get_data(canary)))
-attempt(lambda: get_ipython().run_line_magic('load', canary) or None)
-""".replace(" or None", " and 1"),
+attempt(lambda: get_ipython().find_user_code(canary))
+""",
     ),
     Attack(
         "climbs out of its folder",
@@ -71,13 +71,15 @@ for make in (os.symlink, os.link):
     Attack(
         "looks around",
         """
-for place in (outside, '/root', '/home', '/var', '/etc/ssh', '/srv', '/opt', '/run', '/boot',
-              '/sys/fs/cgroup', '/proc', '/dev/shm', '/var/tmp', '/autograder'):
-    attempt(lambda: os.listdir(place) or 1 / 0)
-    attempt(lambda: open(place + '/x', 'w'))
+for place in (outside, '/var', '/etc/ssh', '/srv', '/run', '/boot', '/dev/shm', '/var/tmp'):
+    attempt(lambda: os.listdir(place))
+    attempt(lambda: list(os.scandir(place)))
+for place in ('/root', '/home', '/opt', '/proc', '/sys', '/autograder', '/'):
+    attempt(lambda: open(place + '/hostile-written', 'w'))
 for name in ('/etc/passwd', '/etc/shadow', '/etc/hostname', '/etc/hosts'):
     attempt(lambda: open(name).read())
-attempt(lambda: glob.glob('/**/tests/grade/**', recursive=True)[0])
+attempt(lambda: glob.glob('/*/*/masters/*')[0])
+attempt(lambda: glob.glob('/*/masters/*')[0])
 """,
     ),
     Attack(
@@ -100,8 +102,8 @@ while environ[at]:
 words += [each for each in gc.get_objects() if type(each) is str]
 words += [str(value) for module in list(sys.modules.values()) if module
           for value in vars(module).values() if type(value) in (str, bytes, dict)]
-loot += [str(each)[:50] for each in words if 'HOSTILE_SECRET' in str(each)]
-""".replace("'HOSTILE_SECRET'", "'HOSTILE' + '_SECRET'"),
+loot += [str(each)[:50] for each in words if ''.join(['HOSTILE', '_SECRET']) in str(each)]
+""",
     ),
     Attack(
         "writes outside",

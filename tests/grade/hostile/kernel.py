@@ -95,8 +95,6 @@ attempt(lambda: syscall(157, 167, 22, 0, 0, 0, 0))
 attempt(lambda: syscall(157, 167, 38, 0, 0, 0, 0))
 attempt(lambda: syscall(135, 92, 0x0040000))
 attempt(lambda: syscall(444, 444, None, 0, 1))
-attempt(lambda: syscall(436, 436, 3, 3, 0x2))  # close_range(CLOSE_RANGE_UNSHARE)
-loot.clear() if loot == ['0'] else None  # closing nothing is no harm
 """,
     ),
     Attack(
@@ -123,6 +121,14 @@ else:
     os._exit(1)
 """,
         ends=("crash",),
+    ),
+    Attack(
+        "makes calls of the ABI called x32",
+        """
+attempt(lambda: syscall(57 | 0x40000000, 1000, 0) or os._exit(0))
+attempt(lambda: syscall(41 | 0x40000000, 1000, 2, 1, 0))
+""",
+        ends=("crash", ""),
     ),
     Attack(
         "takes over page faults",

@@ -26,8 +26,18 @@ loop()
         seconds=0.5,
     ),
     Attack("sleeps", "threading.Event().wait(1000)", ends=("time",), seconds=0.5),
-    Attack("sleeps in short breaths", "\nwhile True: select.select([], [], [], 0.001)", ends=("time",), seconds=0.5),
-    Attack("stops itself", "os.kill(os.getpid(), signal.SIGSTOP); select.select([], [], [], 100)", ends=("time",), seconds=0.5),
+    Attack(
+        "sleeps in short breaths",
+        "\nwhile True: select.select([], [], [], 0.001)",
+        ends=("time",),
+        seconds=0.5,
+    ),
+    Attack(
+        "stops itself",
+        "os.kill(os.getpid(), signal.SIGSTOP); select.select([], [], [], 100)",
+        ends=("time",),
+        seconds=0.5,
+    ),
     Attack(
         "takes 10 GB",
         """
@@ -165,8 +175,17 @@ deeper(1)
     Attack("aborts", "os.abort()", ends=("crash",)),
     Attack("leaves", "os._exit(0)", ends=("crash",)),
     Attack("leaves politely", "sys.exit(0)"),
-    Attack("leaves by a signal", "os.kill(os.getpid(), signal.SIGKILL); os.kill(os.getpid(), signal.SIGSEGV); os._exit(1)", ends=("crash",)),
-    Attack("leaves later", "signal.setitimer(signal.ITIMER_REAL, 0.05); time.sleep(0); select.select([], [], [], 3)", ends=("crash", ""), alone=True),
+    Attack(
+        "leaves by a signal",
+        "os.kill(os.getpid(), signal.SIGKILL); os.kill(os.getpid(), signal.SIGSEGV); os._exit(1)",
+        ends=("crash",),
+    ),
+    Attack(
+        "leaves later",
+        "signal.setitimer(signal.ITIMER_REAL, 0.05); time.sleep(0); select.select([], [], [], 3)",
+        ends=("crash", ""),
+        alone=True,
+    ),
     Attack("closes all that is open", "os.closerange(0, 256)", ends=("crash",)),
     Attack(
         "has a value that takes forever to show",
@@ -185,8 +204,9 @@ Slow()
         """
 class Long:
     def __repr__(self):
-        return 'x' * (1 << 20)
+        return 'x' * (1 << 22)
 Long()
 """,
+        ends=("output",),
     ),
 ]

@@ -28,7 +28,6 @@ for family in range(46):
 for family in (1, 2, 10, 16, 40):
     attempt(lambda: syscall(41, 198, family, 1, 0))
     attempt(lambda: syscall(41, 198, family, 2, 0))
-attempt(lambda: syscall(41 | 0x40000000, 198, 2, 1, 0))
 """,
     ),
     Attack(
@@ -91,8 +90,9 @@ attempt(lambda: syscall(427, 427, 3, 1, None, 0))
     Attack(
         "downloads",
         """
-attempt(lambda: torch.hub.download_url_to_file(f'http://127.0.0.1:{port}/x', 'x') or 1)
-attempt(lambda: os.stat('x').st_size)
-""".replace("'x') or 1", "'downloaded') or 1").replace("os.stat('x')", "os.stat('downloaded-whole')"),
+address = f'http://127.0.0.1:{port}/x'
+attempt(lambda: torch.hub.download_url_to_file(address, 'downloaded', progress=False) or 1)
+attempt(lambda: urllib.request.urlretrieve(address, 'downloaded'))
+""",
     ),
 ]

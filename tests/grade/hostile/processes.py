@@ -54,7 +54,6 @@ def clone3():
 attempt(clone3)
 if x86:
     attempt(lambda: syscall(57, 0) or os._exit(0))
-    attempt(lambda: syscall(57 | 0x40000000, 0) or os._exit(0))
 """,
     ),
     Attack(
@@ -120,7 +119,7 @@ os.write(writes, b'x')
         """
 import resource
 attempt(lambda: resource.prlimit(judge, resource.RLIMIT_FSIZE, (0, 0)))
-attempt(lambda: resource.prlimit(os.getppid() or 1, resource.RLIMIT_NOFILE))
+attempt(lambda: resource.prlimit(os.getppid() or judge, resource.RLIMIT_NOFILE))
 attempt(lambda: os.setpriority(os.PRIO_PROCESS, judge, 19) or 1)
 attempt(lambda: os.setpriority(os.PRIO_USER, 0, 19) or 1)
 attempt(lambda: os.sched_setaffinity(judge, {0}) or 1)
@@ -170,7 +169,8 @@ def spin():
 for _ in range(8):
     threading.Thread(target=spin, daemon=True).start()
 """,
-        ends=("time",),
+        ends=("", "time"),
+        alone=True,
         seconds=1,
     ),
     Attack(

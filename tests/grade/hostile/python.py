@@ -69,7 +69,7 @@ shell.events.register('pre_run_cell', lambda info: open('asked', 'a').write(info
 shell.ast_transformers.append(type('T', (ast.NodeTransformer,), {'visit': lambda self, node: node})())
 shell.run_cell = lambda *a, **k: 1 / 0
 """,
-        alone=True,
+        ends=("crash",),
     ),
     Attack(
         "patches PyTorch",
@@ -93,13 +93,18 @@ time.perf_counter = time.time = lambda: 0.0
         "shows commands of terminals and pages",
         r"print('\x1b]0;title\x07\x1b[2J<script>alert(1)</script>\u202egnp.exe', object(), end='\x00')",
     ),
-    Attack("raises an error with a name of its own", "raise type('<b>' + 'x' * 1000, (Exception,), {})"),
-    Attack("raises an error that cannot be shown", """
+    Attack(
+        "raises an error with a name of its own", "raise type('<b>' + 'x' * 1000, (Exception,), {})"
+    ),
+    Attack(
+        "raises an error that cannot be shown",
+        """
 class Bad(BaseException):
     def __str__(self): raise self
     __repr__ = __str__
 raise Bad
-"""),
+""",
+    ),
     Attack(
         "interrupts whoever asks",
         """

@@ -174,13 +174,18 @@ def fill(book: Gradebook, results: list[dict], where: str, scale: bool = False) 
     """The export with the points of these results.
 
     A student who is not in it, or twice, or whose submission was refused, is named and gets
-    nothing: never a zero that nobody gave. Raises BookError if nobody can be filled in, or if the
-    export counts other points than we do and `scale` is not asked for.
+    nothing: never a zero that nobody gave, nor points of which some are still to come. Raises
+    BookError if nobody can be filled in, or if the export counts other points than we do and
+    `scale` is not asked for.
     """
     notes, cells, givers = [], {}, {}
     for result in sorted(results, key=lambda each: (each["student"], each["submission"])):
-        if result["status"] != "graded":
-            notes.append(f"not filled in: {result['student']}: {result['reason']}")
+        reason = None if result["status"] == "graded" else result["reason"]
+        waiting = [n for n, part in result.get("by_hand", {}).items() if part["points"] is None]
+        if waiting and not reason:
+            reason = f"exercise {', '.join(waiting)} waits for points by hand"
+        if reason:
+            notes.append(f"not filled in: {result['student']}: {reason}")
             continue
         if result["of"] != book.maximum and not (scale and result["of"]):
             raise BookError(
