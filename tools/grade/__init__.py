@@ -1,1 +1,1 @@
-"""What grades submissions: read, spliced, run in a sandbox, judged from outside, reported."""
+"""Grades submissions: reads them, runs them in a sandbox, judges from outside, reports."""

@@ -14,6 +14,9 @@ from tools.source.notebooks import tags
 Cell = tuple[int | None, str]  # the exercise that a cell of code belongs to, and its source
 
 
+GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
+
+
 @dataclass(frozen=True)
 class Question:
     """One exercise, as it is asked and graded."""
@@ -40,7 +43,7 @@ class Assignment:
     group: str  # the fingerprint of the class's key, or "book"; "class" in its JSON
     seed: str = field(repr=False)  # hexadecimal: the hidden tests draw their inputs by it
     runner: str
-    given: list[list[str]] = field(repr=False)  # [id, source] of the code that the exercises need
+    given: list[list[str]] = field(repr=False)  # [id, source] of the cell that the exercises need
     questions: list[Question] = field(repr=False)
 
     @property
@@ -89,8 +92,8 @@ def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> As
                 f"{master.where}: 'given' names '{id}', which is no code cell of {place}; "
                 "name others, or write the code under '## Given'"
             )
-    own = enumerate(master.own_given, start=1)
-    given = [[id, code[id]] for id in master.given] + [[f"given-{n}", text] for n, text in own]
+    sources = [*(code[id] for id in master.given), *master.own_given]
+    given = [["given", "\n\n".join([GIVEN, *sources])]] if sources else []
     questions = [_question(each) for each in master.exercises]
     return Assignment(
         master.name,

@@ -9,21 +9,20 @@ import posixpath
 import re
 from copy import deepcopy
 
-from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tools.release.assignment import Assignment
 from tools.source.book import Book
 from tools.source.chapters import LANGUAGE, SETUP, Chapter
+from tools.source.code import parsed
 from tools.source.exercises import PART
 from tools.source.masters import Exercise, Master, Part
 from tools.source.repository import Repository
 from tools.source.setup_cells import FOLDED, write_setup
 
-PAGE = "book/students.md"  # how to get, run, check and hand in
+PAGE = "book/handing-in.md"  # how to get, run, check and hand in
 GPU = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
-GIVEN = "# @title Given: what the exercises need from the chapter, to be run and left as it is"
 LINK = re.compile(r"(?s:```.*?```)|`[^`\n]*`|\]\((?P<target>(?![a-z]+:|#)[^)\s]+)\)")
 HOW = (
     "Run the cells from the top: the first three get the notebook ready, and `SIMULATE_GPUS = "
@@ -49,9 +48,34 @@ def instructor(master: Master, assignment: Assignment, book: Book) -> NotebookNo
     return _edition("instructor", master, assignment, book)
 
 
+def student_readme(assigned: list[Assignment], book: Book) -> str:
+    """The text that lies beside the notebooks of students."""
+    rows = [
+        f"| `{each.name}.ipynb` | {each.title} | {_points(each.points, each.points_by_hand)} |"
+        for each in assigned
+    ]
+    return "\n".join(
+        [
+            "# Exercises",
+            "",
+            _how(book),
+            "",
+            "| File | Chapter | Worth |",
+            "|:--|:--|:--|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _how(book: Book) -> str:
+    """How to use a student's notebook, with a link to the page for students."""
+    return HOW.format(page=f"{book.repository.url}/blob/{book.repository.branch}/{PAGE}")
+
+
 def answered(starter: str, code: str) -> str:
     """A starter with an answer in place of its last statement, `name = ...`."""
-    last = ast.parse(TransformerManager().transform_cell(starter)).body[-1]
+    last = parsed(starter).body[-1]
     return "\n".join([*starter.splitlines()[: last.lineno - 1], code])
 
 
@@ -92,20 +116,18 @@ def _book_cells(exercise: Exercise, is_puzzle: bool) -> list[NotebookNode]:
 def _edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
     told = {"name": assignment.name, "class": assignment.group, "edition": kind}
     notebook = new_notebook(metadata=deepcopy(GPU | LANGUAGE) | {"assignment": told})
-    page = f"{book.repository.url}/blob/{book.repository.branch}/{PAGE}"
-    opening = [f"# {master.title}: exercises", master.head, HOW.format(page=page)]
+    opening = [f"# {master.title}: exercises", master.head, _how(book)]
     opening.append(f"{_points(assignment.points, assignment.points_by_hand)} in all.")
     if kind != "student":
         opening.insert(1, f"**For instructors: the {kind} edition, class {assignment.group}.**")
-    given = "\n\n".join(source for _, source in assignment.given)
     cells = [
         _text("title", "\n\n".join(filter(None, opening))),
         new_code_cell("", id="setup", metadata={"tags": [SETUP]}),
     ]
-    if given:
+    for id, source in assignment.given:
         folded = {name: deepcopy(FOLDED[name]) for name in ("cellView", "jupyter")}
         folded |= {"tags": ["hide-input"], "assignment": {"part": "given"}}
-        cells.append(new_code_cell(f"{GIVEN}\n{given}", id="given", metadata=folded))
+        cells.append(new_code_cell(source, id=id, metadata=folded))
     for each in master.exercises:
         cells += _exercise_cells(kind, each)
     for cell in cells:

@@ -11,13 +11,18 @@ from tools.errors import BookError
 from tools.source.chapters import Chapter
 
 
-def syntax_tree(chapter: Chapter, cell: NotebookNode) -> ast.Module:
-    """The code of a cell as a syntax tree, its magics turned into calls.
-
-    Raises BookError if it is no Python.
-    """
+def parsed(source: str) -> ast.Module:
+    """Code as a syntax tree, its magics turned into calls. Raises SyntaxError."""
     try:
-        return ast.parse(TransformerManager().transform_cell(cell.source))
+        return ast.parse(source)  # most code has none, and this is five times as fast
+    except SyntaxError:
+        return ast.parse(TransformerManager().transform_cell(source))
+
+
+def syntax_tree(chapter: Chapter, cell: NotebookNode) -> ast.Module:
+    """The code of a cell as a syntax tree. Raises BookError if it is no Python."""
+    try:
+        return parsed(cell.source)
     except SyntaxError as error:
         raise BookError(
             f"{chapter.where}: the cell '{cell.id}' is no Python ({error.msg}, line "

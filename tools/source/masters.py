@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from IPython.core.inputtransformer2 import TransformerManager
 from jinja2 import Environment, StrictUndefined, TemplateError
 from markdown_it import MarkdownIt
 
 from tools.errors import BookError
-from tools.source.code import blank_name
+from tools.source.code import blank_name, parsed
 from tools.source.files import read_text
 
 MARKDOWN = MarkdownIt("commonmark")
@@ -227,9 +226,9 @@ def _exercise(match: re.Match, body: str, drawn: dict[str, Any], where: str) -> 
 
 
 def _parsed(source: str, what: str) -> ast.Module:
-    """The syntax tree of code, its magics turned into calls, or BookError if it is no Python."""
+    """The syntax tree of code, or BookError if it is no Python."""
     try:
-        return ast.parse(TransformerManager().transform_cell(source))
+        return parsed(source)
     except SyntaxError as error:
         raise BookError(
             f"{what} is no Python ({error.msg}, line {error.lineno}); correct it there"
