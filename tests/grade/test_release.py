@@ -163,6 +163,13 @@ def test_a_solution_that_fails_is_refused(root, run):
     assert not any((root / "_build" / "release").iterdir())
 
 
+def test_a_public_check_that_refuses_the_solution_is_refused(root, run):
+    change(root, "larger(1, 2) == 2", "larger(1, 2) == 1")
+    assert faults(run) == [
+        "masters/small.md: exercise 2: its public check refuses the solution; mend one of them"
+    ]
+
+
 def test_a_wrong_answer_that_scores_full_is_refused(root, run):
     change(root, "larger = lambda a, b: b", "larger = lambda a, b: max(a, b)")
     assert faults(run) == [

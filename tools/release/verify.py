@@ -36,6 +36,7 @@ class Trial:
     right: Callable[[int, int], bool]  # of points, and of how many
     advice: str
     task: dict
+    is_solution: bool = False  # its public checks must hold, too
 
     def faults(self, result: dict | BookError) -> Iterator[str]:
         """A line for each exercise that does not score what it should."""
@@ -55,6 +56,11 @@ class Trial:
                 yield (
                     f"{self.where}: exercise {number}: {self.what} scores {each['points']} of "
                     f"{each['of']}{why}; {self.advice}"
+                )
+            if self.is_solution and each["check"] != "holds":
+                yield (
+                    f"{self.where}: exercise {number}: its public check refuses the solution; "
+                    "mend one of them"
                 )
 
 
@@ -98,6 +104,7 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
         lambda points, of: points == of,
         "mend the solution or the test",
         task(assignment, "solution", solutions),
+        is_solution=True,
     )
     yield Trial(
         master.where,
