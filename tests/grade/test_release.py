@@ -155,7 +155,7 @@ def test_the_gate_tries_solution_blank_and_every_wrong_answer(run):
 
 
 def test_a_solution_that_fails_is_refused(root, run):
-    change(root, "larger = max", "larger = min")
+    change(root, "larger = max", "larger = lambda a, b: b")
     assert faults(run) == [
         "masters/small.md: exercise 2: the solution scores 0 of 1 (test_both: AssertionError); "
         "mend the solution or the test"
