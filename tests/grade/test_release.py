@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-from functools import partial
 
 import pytest
 from helpers import assert_one_line, edit, refused
@@ -12,7 +11,7 @@ from tools.errors import BookError
 from tools.release.archive import zipped
 from tools.release.release import assignments, make_drafts, release, swap
 from tools.release.variants import draws_of
-from tools.release.verify import MEMORY, trials
+from tools.release.verify import MEMORY
 from tools.source.book import Book
 
 KEY = "an invented key of this class"
@@ -269,23 +268,6 @@ def test_what_fails_is_tried_again_and_what_was_interrupted_is_kept(root, run):
         grader = Grader()
         faults(run, grader=grader)
         assert grader.graded == ["small/solution"]
-
-
-def test_each_value_of_a_variant_holds(root):
-    values = []
-
-    def nth(n, place, each):
-        values.append(each)
-        return each[n % len(each)]
-
-    for n in range(8):
-        draws = draws_of(None)
-        object.__setattr__(draws, "choose", partial(nth, n))
-        [draft] = make_drafts(Book(root), root / "masters", draws)
-        for trial in trials(*draft):
-            [(_, result)] = Grader()([trial.task])
-            assert list(trial.faults(result)) == []
-    assert len(values) == 8
 
 
 # --- bad input
