@@ -4,7 +4,7 @@ import json
 import zipfile
 
 import pytest
-from helpers import assert_one_line, edit, refused
+from helpers import assert_one_line, edit, plan, refused
 from small_masters import SMALL, Grader, book_of_one, contents, stamp, write_master
 
 from tools.errors import BookError
@@ -56,7 +56,7 @@ def faults(run, **options):
 
 def test_a_release_has_every_edition_and_says_what_it_holds(root, run):
     assert run() == [
-        f"{root}/_build/release/book: 1 chapters, 2 exercises, 4 points",
+        "_build/release/book: 1 chapters, 2 exercises, 4 points",
         "notebooks/small.ipynb: its exercises were written; 'make book' runs them",
     ]
     files = contents(root / "_build" / "release" / "book")
@@ -142,6 +142,12 @@ def test_grading_gets_what_was_released(root):
     [assigned] = assignments(Book(root), KEY)
     assert assigned["class"] == draws_of(KEY).fingerprint
     assert [each["number"] for each in assigned["questions"]] == [1, 2]
+
+
+def test_make_hands_the_key_on_in_the_environment_alone():
+    commands = plan("release", "CLASS=an invented key", "MASTERS=a b", "OUT=c d")
+    assert "--masters 'a b' --out 'c d'" in commands
+    assert "invented" not in commands
 
 
 # --- the gate
@@ -326,11 +332,11 @@ def test_a_release_that_cannot_be_written_leaves_the_one_before(root, run, monke
     run()
     out = root / "_build" / "release" / "book"
     before = contents(out)
-    with refused("book", "cannot be written"):
-        swap({"student": b"", "student/a.ipynb": b""}, out)  # a file where a folder must be
+    with refused("_build/release/book: cannot be written"):
+        swap({"student": b"", "student/a.ipynb": b""}, out, root)  # a file where a folder must be
     assert contents(out) == before
     assert [each.name for each in out.parent.iterdir()] == ["book"]
-    swap({"manifest.json": b"{}"}, out)
+    swap({"manifest.json": b"{}"}, out, root)
     assert contents(out) == {"manifest.json": b"{}"}
 
 

@@ -6,6 +6,7 @@ hold is remembered, so that only what changed is graded again.
 
 import ast
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -150,7 +151,10 @@ def verify(all_trials: list[Trial], grade: Grade, stamp: Stamp, root: Path) -> l
     left = {id: each for id, each in by_id.items() if keys[id] not in held}
     lines, done = {}, set()
     try:
-        with tqdm(total=len(left), desc="verified", unit="", disable=not left) as bar:
+        seconds = 0.1 if sys.stderr.isatty() else 10  # a log needs fewer lines than a screen
+        with tqdm(
+            total=len(left), desc="verified", unit="", mininterval=seconds, disable=not left
+        ) as bar:
             for each, result in grade([trial.task for trial in left.values()]):
                 id = each["submission"]
                 lines[id] = list(left[id].faults(result))
