@@ -73,7 +73,7 @@ def check_writable(folder: Path, root: Path) -> None:
 
 def cannot_write(path: Path, root: Path, error: OSError) -> BookError:
     """The error that says why `path` was not written."""
-    where = path.relative_to(root).as_posix()
+    where = path.relative_to(root).as_posix() if path.is_relative_to(root) else path
     return BookError(
         f"{where}: cannot be written ({error.strerror}); make room or allow writing there, "
         "then run the command again"
