@@ -62,6 +62,9 @@ cold:            ## chapters and simulator on PYTHON as it is: no .venv, outputs
 release: environment   ## write the editions of the exercises: [CLASS=key] [MASTERS=folder] [OUT=folder]
 	@$(VENV) -m tools release $(FOLDERS)
 
+example: environment   ## invent a class of five to try grading on: CHAPTER=name [CLASS=key]
+	@$(VENV) -m tools example '$(CHAPTER)' $(if $(MASTERS),--masters '$(MASTERS)')
+
 grade: environment     ## grade SUBMISSIONS=folder|zip CLASS=key: [WORKERS=n | DASK=address] [OUT=folder]
 	@$(VENV) -m tools grade '$(SUBMISSIONS)' $(FOLDERS) $(if $(WORKERS),--workers $(WORKERS)) \
 		$(if $(DASK),--dask '$(DASK)') $(if $(SOURCE),--source $(SOURCE))
@@ -107,4 +110,4 @@ clear: environment     ## take outputs out of the chapters
 clean:           ## remove what was built and installed; outputs stay
 	rm -rf _build .venv .venv.*
 
-.PHONY: release grade fill gradescope slides help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey timings colab cold figures fonts links cleanroom colab-room clear clean
+.PHONY: release example grade fill gradescope slides help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey timings colab cold figures fonts links cleanroom colab-room clear clean

@@ -222,6 +222,15 @@ def gradescope(arguments: argparse.Namespace) -> None:
     print(f"written: {make_autograder(arguments.chapter, key(), masters)}")
 
 
+def example(arguments: argparse.Namespace) -> None:
+    """Invent a class of five, to try grading on."""
+    from tools.grade.example import write_example
+    from tools.source.book import Book
+
+    for path in write_example(arguments.chapter, key(), arguments.masters, Book(ROOT)):
+        print(f"written: {path}")
+
+
 def slides(arguments: argparse.Namespace) -> None:
     """Draw a deck of slides for each chapter."""
     from tools.slides.write import write_decks
@@ -238,7 +247,7 @@ def key() -> str | None:
 COMMANDS = (
     *(book, test, record, compare, chapter, lab, clear),
     *(figures, fonts, rules, links, pins, bench, survey, timings),
-    *(release, grade, fill, gradescope, slides),
+    *(release, example, grade, fill, gradescope, slides),
 )
 
 
@@ -265,7 +274,7 @@ def read_arguments() -> argparse.Namespace:
             command.add_argument("--repository", metavar="OWNER/NAME")
             command.add_argument("--branch")
             command.add_argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'")
-        if function in (release, grade, gradescope):
+        if function in (release, example, grade, gradescope):
             command.add_argument("--masters", type=Path, help="a folder; else the book's own")
         if function in (release, grade):
             command.add_argument("--out", type=Path, help="the folder to write")
@@ -279,7 +288,7 @@ def read_arguments() -> argparse.Namespace:
             command.add_argument("--grades", type=Path, required=True, help="what grade wrote")
             command.add_argument("--column", help="the one to fill in")
             command.add_argument("--scale", action="store_true", help="to the export's maximum")
-        if function is gradescope:
+        if function in (example, gradescope):
             command.add_argument("chapter")
         if function is compare:
             help = "without a GPU, say so and succeed"

@@ -10,6 +10,8 @@ gone, however it went, the socket ends, and the helper takes all of these away a
 
 import base64
 import contextlib
+import gc
+import importlib
 import json
 import os
 import secrets
@@ -24,6 +26,11 @@ from typing import Any, NoReturn
 from . import agent, cgroups, confine, kernel, runner, seccomp
 from .confine import Room
 
+REHEARSAL = [
+    "import torch\nx = torch.ones(2, device=torch.get_default_device()) * 2\nx",
+    "torch.nn.Linear(2, 1)(x).sum().backward()",
+    "print(torch.cuda.is_available() and x.cuda())\n1 / 0",
+]
 WATCH = 1000  # ms between looks at whether the worker is still there
 THREADS = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
 ENVIRONMENT = dict.fromkeys(THREADS, "1") | {
@@ -47,6 +54,7 @@ class Helper:
         self.session: Session | None = None
         self.folder.mkdir(exist_ok=True)
         self.start = runner.prepare(about["runner"])
+        rehearse(self)
         self.filter = base64.b64encode(seccomp.program(1)).decode()
 
     def serve(self) -> None:
@@ -219,6 +227,16 @@ def live(room: Room, pipes: list[int], helper: Helper) -> NoReturn:
 
 def serve(room: Room, pipes: list[int], about: dict, start: Any) -> NoReturn:
     """Begin the runner, load the filter, and answer."""
+    made = ready(pipes, room.output, about, start)
+    os.write(pipes[1], b'{"ready": false}\n')
+    confine.limit_memory(json.loads(made.requests.readline())["memory"])
+    confine.shut(room)
+    os.write(pipes[1], b'{"ready": true}\n')
+    made.serve()
+
+
+def ready(pipes: list[int], output: int, about: dict, start: Any) -> agent.Agent:
+    """The agent, with its runner begun; the working directory is all that it may write."""
     folder = os.getcwd()
     os.environ.clear()
     os.environ.update(about["env"] | ENVIRONMENT)
@@ -226,13 +244,40 @@ def serve(room: Room, pipes: list[int], about: dict, start: Any) -> NoReturn:
     tempfile.tempdir = None
     sys.stdin = open(os.devnull)
     runner.begin(about, start)
-    made = agent.Agent(*pipes, room.output, start.kernel_config())
+    made = agent.Agent(*pipes, output, start.kernel_config())
     agent.seed()
-    os.write(pipes[1], b'{"ready": false}\n')
-    confine.limit_memory(json.loads(made.requests.readline())["memory"])
-    confine.shut(room)
-    os.write(pipes[1], b'{"ready": true}\n')
-    made.serve()
+    return made
+
+
+def rehearse(helper: Helper) -> None:
+    """Import what a session would import as it begins: a child tries it, and tells the names.
+
+    Nothing else of that child is kept, so that each session begins from the same state.
+    """
+    folder = helper.folder / "rehearsal"
+    folder.mkdir()
+    told, tells = os.pipe()
+    child = os.fork()
+    if not child:
+        before = set(sys.modules)
+        os.chdir(folder)
+        made = ready([*os.pipe()], 1 << 20, helper.about["runner"], helper.start)
+        for cell in REHEARSAL:
+            made.run({"code": cell})
+        made.ask({"code": "x.tolist()", "inputs": {}})
+        names = [name for name in sys.modules if name not in before]
+        os.write(tells, json.dumps(names).encode())
+        os._exit(0)
+    os.close(tells)
+    with os.fdopen(told, "rb") as pipe:
+        names = json.loads(pipe.read())
+    os.waitpid(child, 0)
+    remove(folder)
+    for name in names:
+        with contextlib.suppress(ImportError):  # made by others' code, under no file's name
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # what is not looked at in a child is not copied for it
 
 
 def remove(folder: Path) -> None:
