@@ -303,10 +303,10 @@ def review_page(items: Sequence[Item]) -> str:
 
 
 def _entry(item: Item) -> str:
-    where = f", exercise {item.exercise}" if item.exercise else ""
-    name = item.row.result["assignment"]
-    who = escape(item.row.student) + (f" and {escape(item.other.student)}" if item.other else "")
-    line = f"{who}: {escape(name or '')}{where}: {escape(item.text)}"
+    who = item.row.student + (f" and {item.other.student}" if item.other else "")
+    where = item.row.result["assignment"] or ""
+    where += f", exercise {item.exercise}" if item.exercise else ""
+    line = escape(": ".join(filter(None, (who, where, item.text))))
     rows = [row for row in (item.row, item.other) if row and row.answers.get(item.exercise)]
     if item.kind in ("cells", "refused") or not (rows or item.kind == "by hand"):
         return f"<p>{line}</p>"
