@@ -1,7 +1,6 @@
 """A small master, and a stand-in for what grades: no sandbox, for code of these tests alone."""
 
 import ast
-import contextlib
 import random
 import shutil
 from pathlib import Path
@@ -254,10 +253,12 @@ def points(worth):
 
 
 def grade_one(task):
-    names, questions = {}, {}
-    for _, source in task["cells"]:
-        with contextlib.suppress(Exception):
+    names, questions, raised = {}, {}, set()
+    for number, source in task["cells"]:
+        try:
             exec(source, names)
+        except Exception:
+            raised.add(number)
     for question in task["assignment"]["questions"]:
         tests, results = {"points": points}, []
         exec(question["tests"], tests)
@@ -274,6 +275,7 @@ def grade_one(task):
             "points": sum(each["of"] for each in results if each["passed"]),
             "of": sum(each["of"] for each in results),
             "tests": results,
+            "check": "fails" if question["number"] in raised else "holds",
         }
     return {"status": "graded", "reason": None, "questions": questions}
 

@@ -8,7 +8,13 @@ from tools.grade.sandbox.inside.agent import question
 def test_statements_change_the_notebook_and_inputs_do_not():
     names = {"step": 1}
     names["f"] = eval("lambda x: x + step", names)
-    code = "own, step = step, big\ntry:\n    found = [f(n) for n in range(big)]\nfinally:\n    step = own\nfound"
+    code = """
+own, step = step, big
+try:
+    found = [f(n) for n in range(big)]
+finally:
+    step = own
+found"""
     assert question(code, {"big": 3}, names) == [3, 4, 5]
     assert names["step"] == 1 and names["found"] == [3, 4, 5] and "big" not in names
 

@@ -116,10 +116,12 @@ def _book_cells(exercise: Exercise, is_puzzle: bool) -> list[NotebookNode]:
 def _edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
     told = {"name": assignment.name, "class": assignment.group, "edition": kind}
     notebook = new_notebook(metadata=deepcopy(GPU | LANGUAGE) | {"assignment": told})
-    opening = [f"# {master.title}: exercises", master.head, _how(book)]
-    opening.append(f"{_points(assignment.points, assignment.points_by_hand)} in all.")
-    if kind != "student":
-        opening.insert(1, f"**For instructors: the {kind} edition, class {assignment.group}.**")
+    if kind == "student":
+        words = [master.head, _how(book)]
+    else:
+        words = [f"The {kind} edition, class {assignment.group}.", master.head]
+    worth = f"{_points(assignment.points, assignment.points_by_hand)} in all."
+    opening = [f"# {master.title}: exercises", *words, worth]
     cells = [
         _text("title", "\n\n".join(filter(None, opening))),
         new_code_cell("", id="setup", metadata={"tags": [SETUP]}),

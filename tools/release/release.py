@@ -41,7 +41,7 @@ def release(
     folder = masters or book.root / MASTERS
     drafts = make_drafts(book, folder, draws)
     out = out or book.root / "_build" / "release" / draws.fingerprint
-    check_out(out)
+    check_out(out, book.root)
     files = editions(drafts, book)  # before the gate, which takes longer
     faults = [line for master, _ in drafts for line in unsound(master)]
     faults += leaks(drafts, lambda drafts: student_files(drafts, book))
@@ -50,10 +50,11 @@ def release(
     )
     if faults:
         raise BookError("\n".join(["nothing is released: masters do not hold", *faults]))
-    swap(files, out)
+    swap(files, out, book.root)
     points = sum(assignment.points for _, assignment in drafts)
     asked = sum(len(assignment.questions) for _, assignment in drafts)
-    done = [f"{out}: {len(drafts)} chapters, {asked} exercises, {points} points"]
+    where = out.relative_to(book.root) if out.is_relative_to(book.root) else out
+    done = [f"{where}: {len(drafts)} chapters, {asked} exercises, {points} points"]
     if key is None and folder.resolve() == (book.root / MASTERS).resolve():
         done += write_chapters(drafts, book)
     return done
@@ -123,16 +124,16 @@ def manifest(assigned: list[Assignment], files: Files) -> bytes:
     return (json.dumps(content, indent=1) + "\n").encode()
 
 
-def check_out(out: Path) -> None:
+def check_out(out: Path, root: Path) -> None:
     """Raise BookError if `out` cannot be written, or holds what no release wrote."""
     if out.exists() and not (
         out.is_dir() and (not any(out.iterdir()) or (out / MANIFEST).is_file())
     ):
         raise BookError(f"{out}: holds files that no release wrote; name another folder in OUT")
-    check_writable(out.parent, out.parent)
+    check_writable(out.parent, root)
 
 
-def swap(files: Files, out: Path) -> None:
+def swap(files: Files, out: Path, root: Path) -> None:
     """Write a release aside, then put it in the place of the one before: never half of it."""
     half, old = out.with_name(f"{out.name}.part"), out.with_name(f"{out.name}.old.part")
     try:
@@ -148,7 +149,7 @@ def swap(files: Files, out: Path) -> None:
     except OSError as error:
         if old.exists() and not out.exists():
             old.replace(out)
-        raise cannot_write(out, out.parent, error) from None
+        raise cannot_write(out, root, error) from None
     finally:
         for folder in (half, old):
             shutil.rmtree(folder, ignore_errors=True)

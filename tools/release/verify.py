@@ -6,6 +6,7 @@ hold is remembered, so that only what changed is graded again.
 
 import ast
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +37,7 @@ class Trial:
     right: Callable[[int, int], bool]  # of points, and of how many
     advice: str
     task: dict
+    is_solution: bool = False  # its public checks must hold, too
 
     def faults(self, result: dict | BookError) -> Iterator[str]:
         """A line for each exercise that does not score what it should."""
@@ -55,6 +57,11 @@ class Trial:
                 yield (
                     f"{self.where}: exercise {number}: {self.what} scores {each['points']} of "
                     f"{each['of']}{why}; {self.advice}"
+                )
+            if self.is_solution and each["check"] != "holds":
+                yield (
+                    f"{self.where}: exercise {number}: its public check refuses the solution; "
+                    "mend one of them"
                 )
 
 
@@ -98,6 +105,7 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
         lambda points, of: points == of,
         "mend the solution or the test",
         task(assignment, "solution", solutions),
+        is_solution=True,
     )
     yield Trial(
         master.where,
@@ -143,7 +151,10 @@ def verify(all_trials: list[Trial], grade: Grade, stamp: Stamp, root: Path) -> l
     left = {id: each for id, each in by_id.items() if keys[id] not in held}
     lines, done = {}, set()
     try:
-        with tqdm(total=len(left), desc="verified", unit="", disable=not left) as bar:
+        seconds = 0.1 if sys.stderr.isatty() else 10  # a log needs fewer lines than a screen
+        with tqdm(
+            total=len(left), desc="verified", unit="", mininterval=seconds, disable=not left
+        ) as bar:
             for each, result in grade([trial.task for trial in left.values()]):
                 id = each["submission"]
                 lines[id] = list(left[id].faults(result))

@@ -4,7 +4,8 @@ Exercise N is the text cell `exercise-N`, the code cells `answer-N`, which says 
 answer yet, and `holds-N` (then `holds-N-more`), which asserts what must hold once there is one,
 and the text cell `solution-N`, where a solution and a wrong answer are folded. Between the answer
 and its check there may be `shows-N`, which draws what the answer does, or what was given. In the
-notebook of puzzles an exercise is called a puzzle.
+notebook of puzzles an exercise is called a puzzle. All of them are written by `make release` from
+the chapter's master; see `masters.py`.
 """
 
 import ast
