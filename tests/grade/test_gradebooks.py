@@ -157,7 +157,7 @@ def test_points_that_wait_for_a_person_are_not_filled_in(tmp_path, capsys):
     parts = {"2": {"points": None, "of": 2}, "3": {"points": 1, "of": 2}}
     waiting = result("doejane (Canvas 340934)", 7, by_hand=parts)
     made, said = filled(tmp_path, capsys, CANVAS, [waiting, CLASS[2]])
-    assert ",5,,41.67" in made and "exercise 2 waits for points by hand" in said
+    assert ",5,,41.67" in made and "exercise 2 waits for points in by-hand.csv" in said
     waiting["by_hand"]["2"]["points"] = 0
     made, _ = filled(tmp_path, capsys, CANVAS, [waiting])
     assert ",5,7,41.67" in made

@@ -24,8 +24,9 @@ from pathlib import Path
 
 from tools.errors import BookError
 from tools.grade.intake import SEVERAL, clean
+from tools.grade.report import BY_HAND
 from tools.grade.tables import BOM, FORMULA
-from tools.source.files import cannot_write
+from tools.source.files import write_bytes
 
 POINTS = "Points Possible"
 ASSIGNMENT = re.compile(r"(?P<name>.+) \((?P<id>\d+)\)", re.S)
@@ -183,7 +184,7 @@ def fill(book: Gradebook, results: list[dict], where: str, scale: bool = False) 
         reason = None if result["status"] == "graded" else result["reason"]
         waiting = [n for n, part in result.get("by_hand", {}).items() if part["points"] is None]
         if waiting and not reason:
-            reason = f"exercise {', '.join(waiting)} waits for points by hand"
+            reason = f"exercise {', '.join(waiting)} waits for points in {BY_HAND}"
         if reason:
             notes.append(f"not filled in: {result['student']}: {reason}")
             continue
@@ -290,12 +291,7 @@ def fill_export(export: Path, folder: Path, column: str | None = None, scale: bo
     book = read_gradebook(data.decode(encoding), str(export), column, names[0])
     filled = fill(book, results, str(export), scale)
     path = export.with_name(f"{export.stem}-filled{export.suffix}")
-    half = path.with_name(path.name + ".part")
-    try:
-        half.write_bytes(filled.text.encode(encoding))
-        half.replace(path)
-    except OSError as error:
-        raise cannot_write(path, path.parent, error) from None
+    write_bytes(path, filled.text.encode(encoding), path.parent)
     print(f"{book.system}: '{book.header[book.column]}', {shown(book.maximum)} points")
     print("\n".join([*filled.notes, f"written: {path}"]))
 
