@@ -41,10 +41,15 @@ def write_text(path: Path, text: str, root: Path) -> None:
 
     Raises BookError if the disk is full or nothing may be written there.
     """
+    write_bytes(path, text.encode(), root)
+
+
+def write_bytes(path: Path, data: bytes, root: Path) -> None:
+    """The same for bytes."""
     half = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        half.write_text(text, encoding="utf-8", newline="\n")
+        half.write_bytes(data)
         half.replace(path)
     except OSError as error:
         raise cannot_write(path, root, error) from None
