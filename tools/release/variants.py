@@ -40,7 +40,8 @@ def draws_of(key: str | None) -> Draws:
         return Draws("book", b"book", first)
     if len(key.strip()) < LEAST:
         raise BookError(
-            f"CLASS: a key of {len(key.strip())} characters; take {LEAST} or more that nobody can guess"
+            f"CLASS: a key of {len(key.strip())} characters; take {LEAST} or more that nobody "
+            "can guess"
         )
     secret = pbkdf2_hmac("sha256", key.encode(errors="surrogateescape"), b"a class", ROUNDS)
 
