@@ -431,8 +431,11 @@ def test_nothing_survives_a_killed_worker(tier, victim):
     paths = os.pathsep.join([str(ROOT), str(ROOT / "cudasim" / "src")])
     judge = subprocess.Popen(
         [sys.executable, "-c", JUDGE, tier.name],
-        env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        env=os.environ | {"PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     with judge:
         words = judge.stdout.readline().split()
         helper, agent, folder, *cgroups = words
