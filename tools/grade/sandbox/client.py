@@ -28,6 +28,7 @@ if ctypes.CDLL(None).personality(0xFFFFFFFF) & 0x40000 == 0 and "again" not in s
 import json
 sys.path[:0] = json.loads(sys.argv[2])["path"]
 from inside import helper
+del sys.path[0]  # that of this package: cells import nothing from here
 helper.main(int(sys.argv[1]), json.loads(sys.argv[2]))
 """
 
