@@ -1,0 +1,465 @@
+"""What students' cells can do to the judge, to each other and to the machine: nothing.
+
+Whatever is asserted is seen from outside, in every tier that this machine offers.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from helpers import ROOT
+from hostile import KNOWN, attacks
+
+from tools.grade.sandbox import Ended, Limits, Raised, Tier, close, missing
+from tools.grade.sandbox.inside.agent import CUT, SHOWN, clean
+from tools.grade.sandbox.inside.helper import remove
+from tools.grade.sandbox.session import Session
+from tools.grade.sandbox.tier import ABOUT, ways_out
+from tools.grade.sandbox.watch import Watch
+
+ATTACKS = attacks()
+TAME = [each for each in ATTACKS if not each.ends and not each.alone]
+WILD = [each for each in ATTACKS if each.ends or each.alone]
+SMALL = Limits(seconds=5, memory=512, disk=32)
+HOLDS = 256 << 20  # bytes by which the judge may grow while it is attacked
+
+
+def offered(name):
+    """The tier, or a skip that says why this machine does not offer it."""
+    if name in missing():
+        pytest.skip(missing()[name])
+    return Tier(name)
+
+
+@pytest.fixture(params=list(ABOUT))
+def tier(request):
+    return offered(request.param)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def secret_of_the_judge():
+    """Something in the judge's environment that no session may have."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOSTILE_SECRET", secrets.token_hex(16))
+        close()  # those that were started before have not been in this environment
+        yield os.environ["HOSTILE_SECRET"]
+    close()
+
+
+class World:
+    """What is outside: a file, a folder, and somebody who listens."""
+
+    def __init__(self, folder):
+        self.secret = secrets.token_hex(16)
+        self.outside = folder / "outside"
+        self.outside.mkdir(parents=True)
+        for each in (folder, self.outside):
+            each.chmod(0o777)
+        self.canary = self.outside / "canary"
+        self.canary.write_text(self.secret)
+        self.canary.chmod(0o666)
+        self.name = f"hostile-{os.getpid()}-{secrets.token_hex(4)}"
+        self.listening = []
+        for family, address in (
+            (socket.AF_INET, ("127.0.0.1", 0)),
+            (socket.AF_UNIX, "\0" + self.name),
+            (socket.AF_UNIX, str(self.outside / "socket")),
+        ):
+            server = socket.socket(family)
+            server.bind(address)
+            server.listen()
+            server.setblocking(False)
+            self.listening.append(server)
+        os.chmod(self.outside / "socket", 0o777)
+        self.port = self.listening[0].getsockname()[1]
+        self.seen = self.look()
+
+    def look(self):
+        """All that a session could have changed outside."""
+        places = [
+            Path(each) for each in ("/", "/var/tmp", "/dev/shm", "/dev/mqueue", "/tmp", "/run")
+        ]
+        left = [name for place in places if place.is_dir() for name in os.listdir(place)]
+        shared = Path("/proc/sysvipc/shm").read_text() if Path("/proc/sysvipc/shm").exists() else ""
+        files = {each.name: each.lstat().st_mode for each in self.outside.iterdir()}
+        limits = [resource.prlimit(0, kind) for kind in range(15)]
+        mine = (limits, os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0))
+        python = [
+            Path(os.__file__).stat(),
+            Path(json.__file__).stat(),
+            Path(os.__file__).parent.stat(),
+        ]
+        changed = [(each.st_mtime_ns, each.st_size, each.st_mode) for each in python]
+        hostile = sorted(name for name in left if name.startswith("hostile") or name == "mine")
+        return self.canary.read_text(), files, hostile, " 4660 " in shared, mine, changed
+
+    def known(self):
+        """The first cell: what the attackers know."""
+        facts = {"canary": str(self.canary), "outside": str(self.outside), "port": self.port}
+        facts |= {"name": self.name, "judge": os.getpid()}
+        return KNOWN + "".join(f"{name} = {value!r}\n" for name, value in facts.items())
+
+    def is_untouched(self):
+        assert self.look() == self.seen
+        for server in self.listening:
+            with pytest.raises(BlockingIOError):  # nobody came
+                server.accept()
+
+
+@pytest.fixture
+def world(tmp_path_factory):
+    made = World(tmp_path_factory.mktemp("world"))
+    yield made
+    for server in made.listening:
+        server.close()
+
+
+def processes_of(place):
+    """Numbers of the processes of a helper, besides itself: all have its command line."""
+    found = []
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            with contextlib.suppress(OSError):
+                line = (each / "cmdline").read_bytes()
+                parent = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+                if line == place.line or parent == place.pid:
+                    found.append(int(each.name))
+    return [each for each in found if each != place.pid]
+
+
+def nothing_is_left(place):
+    """No process, file or cgroup of the session that has just ended."""
+    assert place.alive()
+    assert processes_of(place) == []
+    folder = Path(f"/proc/{place.pid}/root{place.folder}")
+    assert os.listdir(folder) == []
+    assert [each for each in place.groups if Path(each).exists()] == []
+
+
+@contextlib.contextmanager
+def hostile_session(tier, world, limits=SMALL):
+    """A session in which all that an attacker knows is known, and what must hold when it is over."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    with tier.session(limits) as session:
+        place = session.place
+        place.line = Path(f"/proc/{place.pid}/cmdline").read_bytes()
+        place.groups = list(place.cgroups)
+        assert session.run(world.known())["ok"]
+        yield session
+    nothing_is_left(place)
+    world.is_untouched()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < before + HOLDS
+
+
+def harmless(reply, world):
+    """What a cell gives holds no secret, and is short."""
+    said = json.dumps(reply)
+    assert world.secret not in said and os.environ["HOSTILE_SECRET"] not in said
+    assert len(said) < 6 * (SHOWN + 8192)
+    return reply
+
+
+def try_it(session, attack, world):
+    """Run one attack; True if the session goes on."""
+    try:
+        harmless(session.run("loot.clear()\n" + attack.source, attack.seconds), world)
+        loot = harmless(session.run("repr(loot)"), world)
+    except Ended as ended:
+        assert ended.kind in attack.ends, attack.name
+        return False
+    if not attack.ends or "" in attack.ends:
+        assert attack.alone or loot["value"] == "'[]'", attack.name
+    return True
+
+
+def test_there_are_enough_attacks():
+    assert len({each.name for each in ATTACKS}) == len(ATTACKS) >= 40
+
+
+def groups():
+    """The attacks after which a session goes on, by their module: they share sessions."""
+    names = ["files", "network", "processes", "kernel", "limits", "python"]
+    from hostile import files, kernel, limits, network, processes, python
+
+    modules = (files, network, processes, kernel, limits, python)
+    for name, module in zip(names, modules, strict=True):
+        yield pytest.param([each for each in module.ATTACKS if each in TAME], id=name)
+
+
+@pytest.mark.parametrize("tried", list(groups()))
+def test_attacks_get_nothing(tier, tried, world):
+    with hostile_session(tier, world) as session:
+        for attack in tried:
+            assert try_it(session, attack, world), attack.name
+            world.is_untouched()
+        assert session.ask("[n, n + 1]", {"n": 5}) == [5, 6]  # and the session is as it was
+
+
+@pytest.mark.parametrize("attack", WILD, ids=[each.name for each in WILD])
+def test_attacks_end_only_their_session(tier, attack, world):
+    with hostile_session(tier, world) as session:
+        if try_it(session, attack, world):
+            assert not attack.ends or {"", "later"} & {*attack.ends}, "it should have ended"
+            with contextlib.suppress(Raised, Ended):
+                value = session.ask("[n, n + 1, torch.ones(1).tolist()]", {"n": 5}, seconds=1)
+                assert "later" not in attack.ends or value == [5, 6, [1.0]]
+            with pytest.raises(ValueError, match="before the first question"):
+                session.run("stolen")  # nothing that a question said is shown
+
+
+ask = """
+import os, sys, torch
+files = [name for _, folders, names in os.walk('.') for name in folders + names]
+[files, hasattr(sys, 'hostile'), hasattr(torch, 'hostile'), 'stolen' in globals()]
+"""
+
+
+def test_the_next_session_is_as_the_first(tier, world):
+    attack = next(each for each in ATTACKS if each.name == "leaves something for the next session")
+    with hostile_session(tier, world) as session:
+        try_it(session, attack, world)
+    with tier.session() as session:
+        files, *rest = session.ask(ask)
+        assert rest == [False] * 3 and not [each for each in files if "hostile" in each]
+
+
+EQUAL = ["has values that equal everything"]
+
+
+def test_values_are_data_or_nothing(tier, world):
+    attack = next(each for each in ATTACKS if each.name in EQUAL)
+    with hostile_session(tier, world) as session:
+        try_it(session, attack, world)
+        for number in range(session.ask("len(answers)")):
+            with pytest.raises(Raised):
+                session.ask("answers[k]", {"k": number})
+        assert session.ask("(None, True, 2, 'ä', [0.5], {'a': ()})") == [
+            None,
+            True,
+            2,
+            "ä",
+            [0.5],
+            {"a": []},
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "ways"),
+    [
+        ("landlock", "landlock", {"reads files", "lists folders", "writes files"}),
+        ("landlock", "seccomp", {"starts processes", "leaves namespaces"}),
+        ("bubblewrap", "seccomp", {"starts processes"}),
+        ("namespaces", "seccomp", {"starts processes", "starts programs"}),
+    ],
+)
+def test_each_part_is_needed(name, without, ways):
+    """With a part of it left out, a tier lets out what it otherwise holds, and is not offered."""
+    assert ways_out(offered(name)) == []
+    found = set(ways_out(Tier(name, frozenset({without}))))
+    assert found & ways == ways if without == "landlock" else found & ways
+
+
+DAEMON = """
+import os, time
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        time.sleep(1000)
+    os._exit(0)
+"""
+
+
+def test_a_daemon_that_gets_through_is_killed(tier, world):
+    """Should the filter have a hole, what it let through ends with the session."""
+    with hostile_session(Tier(tier.name, frozenset({"seccomp"})), world) as session:
+        assert session.run(DAEMON)["ok"]
+        time.sleep(0.2)
+        assert len(processes_of(session.place)) > 1
+
+
+def test_cells_are_run_and_asked(tier):
+    with tier.session() as session:
+        reply = session.run("import torch\nprint('seen')\nx = torch.ones(2, device='cuda:1')\nx")
+        value = "tensor([1., 1.], device='cuda:1')"
+        assert reply == {"ok": True, "error": None, "shown": f"seen\n{value}\n", "value": value}
+        assert session.run("n = 4\ndef f(k): return k + n")["ok"]
+        wrong = session.run("1 / 0")
+        assert (wrong["ok"], wrong["error"]) == (False, "ZeroDivisionError")
+        assert "division by zero" in wrong["shown"]
+        assert session.run("await __import__('asyncio').sleep(0, 3)")["value"] == "3"
+        ask = "y = x * n\n[str(y.device), y.tolist(), [f(n) for _ in range(n)]]"
+        assert session.ask(ask, {"n": 2}) == ["cuda:1", [2.0, 2.0], [6, 6]]  # its own n is 4 still
+        with pytest.raises(Raised):
+            session.ask("1 / 0")
+        with pytest.raises(ValueError, match="ends in an expression"):
+            session.ask("y = 1")
+        assert session.ask("torch.cuda.device_count()") == 2
+
+
+def test_everything_is_the_same_every_time(tier):
+    """Outputs, orders, addresses, random numbers and modelled times do not differ."""
+    cells = [
+        "import numpy, os, random, tempfile, time, torch, uuid\nobject(), [id(object())], hash('a')",
+        "print({str(n) for n in range(20)}, random.random(), numpy.random.rand(), torch.rand(1))",
+        "start = time.perf_counter()\nx = torch.rand(512, 512, device='cuda') @ torch.rand(512, 512, device='cuda')\ntorch.cuda.synchronize()\nprint(time.perf_counter() - start)",
+        "print(os.getcwd(), sorted(os.environ), os.getcwd())",
+        "1 / 0",
+        "torch.ones(2, device='cuda:7')",
+    ]
+
+    def grade():
+        with tier.session() as session:
+            return [session.run(cell) for cell in cells]
+
+    one, other = grade(), grade()
+    assert one[1:] == other[1:]
+    assert "object at 0x...>" in one[0]["value"]
+
+
+def test_limits_cost_the_question_alone(tier):
+    """Time is processor time; a session that ended stays so, and the next one is well."""
+    with tier.session(Limits(seconds=1)) as session:
+        with pytest.raises(Ended, match="time"):
+            session.run("while True: pass")
+        with pytest.raises(Ended, match="time"):
+            session.ask("1")
+    with tier.session(Limits(seconds=1, memory=256)) as session:
+        assert session.run("x = bytearray(300 << 20)")["error"] == "MemoryError"
+        assert session.run("x = bytearray(100 << 20)")["ok"]
+
+
+def test_what_is_shown_is_cut_and_cleaned():
+    told = clean(
+        "\x1b[31mred\x1b[0m\x07 <object at 0x7f00aa00bb00>\r50%\r\n\u202e" + "x" * SHOWN, SHOWN
+    )
+    assert told.startswith("red <object at 0x...>\n50%\nx") and told.endswith(CUT)
+    assert len(told.encode()) <= SHOWN
+    assert clean("half \ud800", SHOWN) == "half ?"
+
+
+class Mute:
+    """A place of nobody, for a session whose agent is the test."""
+
+    def end(self):
+        return None
+
+
+@pytest.fixture
+def played():
+    """A session, and the ends of the pipes that an agent would have."""
+    asked, asks = os.pipe()
+    told, tells = os.pipe()
+    session = Session(Mute(), asks, told, Limits(seconds=5))
+    session.watch = Watch(os.getpid(), 1 << 20)
+    yield session, asked, tells
+    session.close()
+    for each in (asked, tells):
+        with contextlib.suppress(OSError):
+            os.close(each)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"\n", b"{}\n", b"[]\n", b"nul\n", b'{"nonce": "x"}\n', b"[" * 10000 + b"\n", b"1\n2\n",
+     b'"\\ud800"\n', b"\xff\n", b"9" * 5000 + b"\n", b"x" * (2 << 20)],
+)  # fmt: skip
+def test_a_line_that_is_no_answer_ends_the_session(played, line):
+    session, _, tells = played
+    os.set_blocking(tells, False)
+    if len(line) > 1 << 16:
+        import threading
+
+        os.set_blocking(tells, True)
+        thread = threading.Thread(
+            target=lambda: contextlib.suppress(OSError).__enter__() or write_all(tells, line)
+        )
+        thread.start()
+    session._pending = lambda: False  # the line is there before the question; see the next test
+    if len(line) <= 1 << 16:
+        os.write(tells, line)
+    with pytest.raises(Ended, match="protocol"):
+        session.ask("1")
+
+
+def write_all(pipe, line):
+    with contextlib.suppress(OSError):
+        while line:
+            line = line[os.write(pipe, line) :]
+
+
+def test_a_line_that_comes_early_ends_the_session(played):
+    session, _, tells = played
+    os.write(tells, b"{")
+    with pytest.raises(Ended, match="protocol"):
+        session.ask("1")
+
+
+JUDGE = """
+import os, sys
+from tools.grade.sandbox import Limits, Tier
+with Tier(sys.argv[1]).session(Limits(seconds=1000)) as session:
+    print(os.getpid(), session.place.process.pid, session.watch.pid, session.place.folder, *session.place.cgroups, flush=True)
+    session.run("while True: pass")
+"""
+
+
+def gone(pid):
+    """True if a process is no more, or a zombie of somebody else's."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def wait_until(true):
+    for _ in range(600):
+        if true():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("victim", ["judge", "helper"])
+def test_nothing_survives_a_killed_worker(tier, victim):
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "cudasim" / "src")])
+    judge = subprocess.Popen(
+        [sys.executable, "-c", JUDGE, tier.name],
+        env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    with judge:
+        words = judge.stdout.readline().split()
+        helper, agent, folder, *cgroups = words[1:]
+        os.kill(judge.pid if victim == "judge" else int(helper), signal.SIGKILL)
+        judge.wait(30)
+    assert wait_until(lambda: gone(agent) and gone(helper))
+    if tier.name != "bubblewrap":
+        assert wait_until(lambda: not Path(folder).exists())
+    if victim == "judge" and tier.name != "bubblewrap":
+        assert wait_until(lambda: not any(Path(each).exists() for each in cgroups))
+
+
+def test_folders_are_removed_however_deep(tmp_path):
+    top = tmp_path / "top"
+    top.mkdir()
+    here = os.getcwd()
+    os.chdir(top)
+    try:
+        for _ in range(300):
+            os.mkdir("deeper-than-a-path-may-be-long")
+            Path("file").touch()
+            os.symlink("/etc", "link")
+            os.chdir("deeper-than-a-path-may-be-long")
+    finally:
+        os.chdir(here)
+    (top / "deeper-than-a-path-may-be-long").chmod(0)
+    remove(top)
+    assert not top.exists() and Path("/etc/passwd").exists()

@@ -1,0 +1,163 @@
+"""The worker's side of a helper: starts it, and asks it for sessions, one at a time."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tools.grade.sandbox.inside import cgroups
+from tools.grade.sandbox.watch import THREADS
+
+HERE = Path(__file__).parent
+SINGLE = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
+READY = 300  # s in which PyTorch must be imported, on a machine that is busy
+
+# The same addresses in every session, so that what prints one prints the same each time:
+# personality(ADDR_NO_RANDOMIZE) holds from the next program on. Where it is refused, as in
+# Docker, they differ.
+START = """
+import ctypes, os, sys
+if ctypes.CDLL(None).personality(0xFFFFFFFF) & 0x40000 == 0 and "again" not in sys.argv:
+    ctypes.CDLL(None).personality(0x40000)
+    os.execv(sys.executable, [*sys.orig_argv, "again"])
+import json
+sys.path[:0] = json.loads(sys.argv[2])["path"]
+from inside import helper
+helper.main(int(sys.argv[1]), json.loads(sys.argv[2]))
+"""
+
+
+class Helper:
+    """A process that forks sessions; see `inside/helper.py`."""
+
+    def __init__(self, about: dict, wrapping: list[str]) -> None:
+        """Start one; `wrapping` is a command that puts it into bubblewrap, or empty.
+
+        Raises RuntimeError, in one line, if it cannot be.
+        """
+        self.owner, self.wrapped = os.getpid(), bool(wrapping)
+        self.cgroups: list[str] = []
+        self.folder = Path("/tmp/sandbox" if wrapping else tempfile.mkdtemp(prefix="sandbox-"))
+        if not wrapping:
+            os.chmod(self.folder, 0o711)  # its user must get through to its session's folder
+        about = about | {"folder": str(self.folder), "path": [str(HERE), *about["path"]]}
+        environment = {"HOME": os.path.expanduser("~"), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+        environment |= dict.fromkeys(SINGLE, "1") | about["runner"]["env"]
+        environment |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        told, tells = os.pipe()
+        if wrapping:
+            wrapping = [*wrapping, "--info-fd", str(tells)]
+            for name, value in (environment | {"HOME": "/tmp"}).items():
+                wrapping += ["--setenv", name, value]
+            wrapping.append("--")
+            environment = {}  # bubblewrap would keep it where a session can read it
+        python = [sys.executable, "-s", "-P", "-c", START, str(theirs.fileno()), json.dumps(about)]
+        self.log = tempfile.TemporaryFile()
+        try:
+            with theirs:
+                self.process = subprocess.Popen(
+                    [*wrapping, *python],
+                    env=environment,
+                    cwd="/",
+                    pass_fds=[theirs.fileno(), *([tells] if wrapping else [])],
+                    stdin=subprocess.DEVNULL,
+                    stdout=self.log,
+                    stderr=self.log,
+                    start_new_session=True,
+                )
+            os.close(tells)
+            self.pid = self.process.pid  # of the helper itself
+            if wrapping:
+                with os.fdopen(told, "rb", closefd=False) as info:
+                    self.pid = json.loads(info.read() or b'{"child-pid": 0}')["child-pid"]
+            self.control.settimeout(READY)
+            self._answer()
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(told)
+
+    def start(self, room: dict) -> tuple[int, int, int]:
+        """A session: (number of its agent's process, pipe for requests, pipe of replies)."""
+        their_requests, requests = os.pipe()
+        replies, their_replies = os.pipe()
+        try:
+            message = json.dumps({"do": "start", "room": room}).encode()
+            socket.send_fds(self.control, [message], [their_requests, their_replies])
+            answer = self._answer()
+        except BaseException:
+            os.close(requests)
+            os.close(replies)
+            raise
+        finally:
+            os.close(their_requests)
+            os.close(their_replies)
+        pid, self.cgroups = answer["pid"], answer["cgroups"]
+        if self.wrapped:
+            pid = only_child(self.pid)  # it cannot know what is its session's number here
+            self.cgroups = cgroups.make(pid, room["memory"], THREADS)
+        return pid, requests, replies
+
+    def end(self) -> str | None:
+        """End the session; `memory` if the kernel ended it for that."""
+        cause = "memory" if cgroups.killed(self.cgroups) else None
+        try:
+            self.control.send(b'{"do": "end"}')
+            self._answer()
+        except (RuntimeError, OSError):
+            self.close()  # its sessions end with it
+        if self.wrapped:
+            cgroups.remove(self.cgroups)
+        return cause
+
+    def close(self) -> None:
+        """End the helper, which takes away all that is left."""
+        self.control.close()
+        process = getattr(self, "process", None)
+        if process is not None:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.log.close()
+        if not self.wrapped:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def alive(self) -> bool:
+        """True if it is this process's own, and there."""
+        return self.owner == os.getpid() and self.process.poll() is None
+
+    def _answer(self) -> dict[str, Any]:
+        try:
+            message = self.control.recv(1 << 16)
+        except TimeoutError:
+            raise RuntimeError("the sandbox's helper does not answer") from None
+        if not message:
+            self.log.seek(0)
+            log = self.log.read().decode(errors="replace").splitlines()
+            raise RuntimeError(log[-1] if log else "the sandbox's helper ended")
+        answer = json.loads(message)
+        if "failed" in answer:
+            raise RuntimeError(answer["failed"])
+        return answer
+
+
+def only_child(parent: int) -> int:
+    """The number of the one process that has this parent. Raises RuntimeError if there is none."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                about = Path("/proc", name, "stat").read_text()
+            except OSError:
+                continue
+            if int(about.rpartition(")")[2].split()[1]) == parent:
+                return int(name)
+    raise RuntimeError("the session ended before it began")

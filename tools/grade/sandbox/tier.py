@@ -1,0 +1,226 @@
+"""The kinds of sandbox, the strongest first, each tried before it is offered.
+
+A tier is offered if a session of it begins here and does not get out: by files, the network,
+processes or signals. Nothing is concluded from versions.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.grade.sandbox import bubblewrap, places
+from tools.grade.sandbox.client import Helper
+from tools.grade.sandbox.files import too_many_below, too_many_in_tmpfs
+from tools.grade.sandbox.session import Ended, Limits, Raised, Session
+from tools.grade.sandbox.watch import Watch, own_memory
+from tools.source.root import ROOT
+
+OWN = 256  # MiB of PyTorch that a session comes to copy as it runs
+ABOUT = {
+    "namespaces": "own namespaces and root",
+    "bubblewrap": "bubblewrap",
+    "landlock": "Landlock",
+}
+# Each way out that is open is a word in the list that it gives; it is to be empty.
+PROBE = """
+import ctypes, os, signal, socket
+def ways(attempts):
+    out = []
+    for name, attempt in attempts.items():
+        try:
+            if attempt() is not False:
+                out.append(name)
+        except BaseException:
+            pass
+    return out
+ways({
+    "reads files": lambda: open(secret).read(),
+    "lists folders": lambda: os.listdir(folder),
+    "writes files": lambda: open(folder + "/written", "w"),
+    "changes Python": lambda: open(os.__file__, "a"),
+    "connects": lambda: socket.create_connection(("127.0.0.1", port), 2),
+    "connects by name": lambda: socket.socket(socket.AF_UNIX).connect(chr(0) + name),
+    "starts processes": lambda: os.fork() or os._exit(0),
+    "starts programs": lambda: os.posix_spawn("/bin/true", ["true"], {}),
+    "sends signals": lambda: os.kill(judge, 0),
+    "leaves namespaces": lambda: ctypes.CDLL(None).unshare(0x10000000) == 0,
+})
+"""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One kind of sandbox; `weakened` names what a test leaves out, to show what it is for."""
+
+    name: str
+    weakened: frozenset[str] = frozenset()
+
+    @property
+    def about(self) -> str:
+        """What it consists of here, in one line, for the record of a grade."""
+        return _about(self.name)
+
+    @contextlib.contextmanager
+    def session(self, limits: Limits | None = None, runner: str = "simulated") -> Iterator[Session]:
+        """A new session; everything of it is gone afterwards.
+
+        Raises RuntimeError, in one line, if it cannot be had.
+        """
+        limits = limits or Limits()
+        about = runner_of(runner)
+        with helper(self.name == "bubblewrap", limits.disk, runner) as place:
+            pid, requests, replies = place.start(self._room(limits, about))
+            session = Session(place, requests, replies, limits)
+            try:
+                session.begin(lambda: own_memory(pid))
+                files = functools.partial(too_many_in_tmpfs, pid)
+                if self.name == "landlock":
+                    folder = str(place.folder / "session")
+                    files = functools.partial(too_many_below, folder, pid, limits.disk)
+                session.watch = Watch(pid, limits.memory, files)
+                yield session
+            finally:
+                session.close()
+
+    def _room(self, limits: Limits, about: dict) -> dict:
+        read = places.readable(about["start"])
+        user = None if self.name == "bubblewrap" else places.user()
+        if self.name == "landlock" and not places.open_to_all(read):
+            user = None  # it stays root without capabilities: no other could read its Python
+        return {
+            "read": read,
+            "memory": limits.memory + limits.disk + OWN,
+            "disk": limits.disk,
+            "output": limits.output,
+            "user": user,
+            "namespaces": self.name == "namespaces",
+            "bubblewrap": self.name == "bubblewrap",
+            "landlock": "landlock" not in self.weakened,
+            "seccomp": "seccomp" not in self.weakened,
+        }
+
+
+@functools.cache
+def runner_of(name: str) -> dict:
+    """What a session of the runner `name` is set up with, from its `kernel.json`."""
+    folder = ROOT / "kernels"
+    kernel = json.loads((folder / name / "kernel.json").read_text(encoding="utf-8"))
+    words = kernel["argv"]
+    said = {word: words[at + 1] for at, word in enumerate(words[:-1]) if word.startswith("--")}
+    simulate = "--simulate" in words and {
+        "gpus": int(said["--simulate"]),
+        "device_type": said.get("--device-type", "cuda"),
+        "card": said.get("--card"),
+        "clock": said.get("--clock"),
+    }
+    return {
+        "start": str(folder / "start.py"),
+        "hide": "--hide-accelerators" in words,
+        "simulate": simulate or None,
+        "env": kernel.get("env", {}),
+    }
+
+
+_idle: dict[tuple, list[Helper]] = {}
+_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def helper(wrapped: bool, disk: int, runner: str) -> Iterator[Helper]:
+    """A helper that nobody else in this process uses meanwhile; kept for the next session."""
+    key = (os.getpid(), wrapped and disk, runner)  # the disk of a helper in bubblewrap is fixed
+    with _lock:
+        idle = _idle.setdefault(key, [])
+        place = idle.pop() if idle else None
+    if place is None or not place.alive():
+        about = {"runner": runner_of(runner), "path": places.packages()}
+        wrapping = []
+        if wrapped:
+            read = places.readable(about["runner"]["start"])
+            user = places.user() if places.open_to_all(read) else None
+            wrapping = bubblewrap.command(read, user, disk)
+        place = Helper(about, wrapping)
+    try:
+        yield place
+    except (RuntimeError, OSError):
+        place.close()  # it may be what failed
+        raise
+    finally:
+        if place.alive():
+            with _lock:
+                idle.append(place)
+
+
+def close() -> None:
+    """End all helpers of this process."""
+    with _lock:
+        for key, idle in _idle.items():
+            while idle and key[0] == os.getpid():
+                idle.pop().close()
+
+
+def try_out(name: str) -> str | None:
+    """Why the tier `name` is not offered here; None if it is."""
+    if not sys.platform.startswith("linux"):
+        return f"{name}: needs Linux; grade on a Linux machine, in WSL or in the container"
+    try:
+        ways = ways_out(Tier(name))
+    except (RuntimeError, OSError) as error:
+        return f"{name}: {error}"
+    except (Ended, Raised) as error:
+        return f"{name}: a session that tries to get out ends ({error!r})"
+    return f"{name}: a session of it {', '.join(ways)}" if ways else None
+
+
+def ways_out(tier: Tier) -> list[str]:
+    """What a session of `tier` can do that it must not; it is asked to try."""
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as server:
+        os.chmod(folder, 0o755)
+        secret = Path(folder, "secret")
+        secret.write_text("secret")
+        with socket.socket(socket.AF_UNIX) as named, tier.session() as session:
+            name = f"sandbox-{os.getpid()}"
+            named.bind("\0" + name)
+            named.listen()
+            inputs = {"folder": folder, "secret": str(secret), "port": server.getsockname()[1]}
+            ways = session.ask(PROBE, inputs | {"name": name, "judge": os.getpid()})
+        if "sandbox-" in Path("/proc/mounts").read_text():
+            ways.append("mounts outside")
+    return ways
+
+
+@functools.cache
+def reasons() -> dict[str, str | None]:
+    """Why each tier is not offered, or None."""
+    return {name: try_out(name) for name in ABOUT}
+
+
+def tiers() -> list[Tier]:
+    """Those that this machine offers, the strongest first; they are tried once a process."""
+    return [Tier(name) for name, reason in reasons().items() if reason is None]
+
+
+def missing() -> dict[str, str]:
+    """Why each other one is not offered."""
+    return {name: reason for name, reason in reasons().items() if reason is not None}
+
+
+@functools.cache
+def _about(name: str) -> str:
+    from tools.grade.sandbox.inside import cgroups, landlock
+
+    parts = [name]
+    if name != "landlock" and landlock.abi():
+        parts.append("landlock")
+    parts.append("seccomp")
+    if cgroups.parents():
+        parts.append("cgroup")
+    return " + ".join(parts)
