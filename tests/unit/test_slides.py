@@ -73,30 +73,44 @@ def test_wrapped_lines_of_code_count():
     assert code_height("x" * 200) - code_height("x" * 20) == 2 * 33
 
 
-def test_set_up_and_imports_and_answers_are_passed_over(monkeypatch):
-    book = Book(ROOT)
-    chapter = Chapter(
-        "tiny",
-        notebook(
-            prose("title", "# Tiny\n\nAll."),
-            code("setup", "install()", [SETUP]),
-            code("imports", "import torch\nfrom torch import nn"),
-            code("attempt", ATTEMPT),
-            code("hidden", "secret()", ["hide-cell"]),
-            code("shown", "seen()"),
-        ),
-    )
+@pytest.fixture
+def slides_of(monkeypatch):
+    """Makes the slides of a chapter of a few cells, which no runner has executed."""
     monkeypatch.setattr("tools.slides.deck.page_recordings", lambda chapter, book: [])
-    monkeypatch.setattr("tools.slides.deck.chapter_page", with_images)
-    deck = make_deck(chapter, book)
-    text = "".join(slide.body for slide in deck.slides)
+    monkeypatch.setattr("tools.slides.deck.chapter_page", lambda chapter, book: chapter.notebook)
+
+    def make(*cells):
+        for cell in cells:
+            cell.metadata["mystnb"] = {"image": {"alt": ""}}
+        chapter = Chapter("tiny", notebook(prose("title", "# Tiny\n\nAll."), *cells))
+        return {slide.name: slide for slide in make_deck(chapter, Book(ROOT)).slides}
+
+    return make
+
+
+def test_set_up_imports_and_hidden_cells_are_passed_over(slides_of):
+    slides = slides_of(
+        code("setup", "install()", [SETUP]),
+        code("imports", "import torch\nfrom torch import nn"),
+        code("attempt", ATTEMPT),
+        code("hidden", "secret()", ["hide-cell"]),
+        code("shown", "seen()"),
+    )
+    text = "".join(slide.body for slide in slides.values())
     assert "seen" in text
     for gone in ("install", "import", "attempt", "secret"):
         assert gone not in text
 
 
-def with_images(chapter, book):
-    """A page, as far as a deck is concerned."""
-    for cell in chapter.notebook.cells:
-        cell.metadata["mystnb"] = {"image": {"alt": ""}}
-    return chapter.notebook
+def test_a_long_table_is_in_the_notes_alone(slides_of):
+    table = "| a | b |\n|:--|:--|\n" + "| x | y |\n" * 30
+    few = slides_of(prose("text", f"## Part\n\n{LONG}\n\n{table}"))["text"]
+    assert "<table" not in few.body and "<table" in few.notes[0] and LONG in few.body
+
+
+def test_nothing_that_an_exercise_asks_is_lost(slides_of):
+    asked = f"**1. Much.** *Recall.* {LONG * 15} End.\n\n*It holds when* it does."
+    slides = slides_of(prose("exercise-1", asked), code("answer-1", "given = 1\nx = ..."))
+    text = "".join(slide.body for slide in slides.values())
+    assert "End." in text and "it does." in text and "given" in text and "zoom:" in text
+    assert all(slide.head == "Exercise 1. Much" for slide in [*slides.values()][-3:])
