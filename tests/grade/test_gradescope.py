@@ -267,6 +267,12 @@ def harness(files):
     shutil.rmtree(root)
 
 
+@pytest.fixture(scope="module")
+def right(harness):
+    """The results of a right notebook, and what was printed."""
+    return harness.grade({"doubling.ipynb": submitted()})
+
+
 def as_student(*command):
     """Run a command as a user who is not root."""
     drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
@@ -292,9 +298,9 @@ def test_tests_are_readable_by_root_alone(files):
         shutil.rmtree(root)
 
 
-def test_a_right_notebook(harness):
-    results, said = harness.grade({"doubling.ipynb": submitted()})
-    assert results["score"] == 4
+def test_a_right_notebook(right):
+    results, said = right
+    assert results["score"] == 4, said
     assert results["output"] == "4 of 4 points by tests. A person reads exercise 2 besides."
     entries = [
         (each["number"], each["name"], each["score"], each["max_score"], each["status"])
@@ -310,9 +316,12 @@ def test_a_right_notebook(harness):
     assert "Traceback" not in said and CANARY not in json.dumps(results) + said
 
 
-def test_the_same_notebook_gives_the_same_results(harness):
-    handed_in = {"doubling.ipynb": submitted("double = lambda x: x + x")}
-    assert harness.grade(handed_in) == harness.grade(handed_in)
+def test_the_same_notebook_gives_the_same_results(harness, right):
+    """Under another name, and in a zip."""
+    made = BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("another name.ipynb", submitted())
+    assert harness.grade({"work.zip": made.getvalue()}) == right
 
 
 def test_a_wrong_notebook_gets_part(harness):
@@ -350,13 +359,6 @@ def test_what_cannot_be_graded_gets_its_reason(name, harness):
     results, said = harness.grade(handed_in)
     assert results["score"] == 0 and expected in results["output"]
     assert "Traceback" not in said and "tests" not in results
-
-
-def test_a_student_may_hand_in_a_zip(harness):
-    made = BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        archive.writestr("doubling.ipynb", submitted())
-    assert harness.grade({"work.zip": made.getvalue()})[0]["score"] == 4
 
 
 HOSTILE = """
@@ -420,14 +422,12 @@ def test_a_notebook_that_kills_its_process_gets_results(harness):
     assert results["score"] == 1 and len(results["tests"]) >= 3
 
 
-def test_in_a_container_another_sandbox_holds(harness):
+def test_in_a_container_another_sandbox_holds(harness, right):
     """Where no namespace can be had, as root of a container of Docker's has none."""
     code = HOSTILE.replace("ROOT", repr(str(harness.root)))
-    outside, said = harness.grade({"work.ipynb": submitted()})
-    assert outside["score"] == 4, said
     inside, said = harness.grade({"work.ipynb": submitted()}, container=True)
     assert inside["score"] == 4, said
-    sandboxes = [each["extra_data"]["sandbox"] for each in (outside, inside)]
+    sandboxes = [each["extra_data"]["sandbox"] for each in (right[0], inside)]
     assert "namespaces" in sandboxes[0] and "namespaces" not in sandboxes[1]
     results, said = harness.grade(
         {"work.ipynb": submitted(code, "why = str(found)")}, container=True
