@@ -254,6 +254,16 @@ def test_two_files_of_one_student_on_canvas(tmp_path):
     assert reason(other) == "'d_2_3_c.csv': no notebook, which ends in .ipynb"
 
 
+def test_what_was_typed_into_canvas_is_no_notebook(tmp_path):
+    files = dict.fromkeys([*CANVAS, "poe_LATE_7_text.html", "kant_8_link.html"], ANSWER)
+    found = [each for each in find_submissions(folder_of(files, tmp_path / "d")) if each.fault]
+    assert [(each.student, each.late) for each in found] == [
+        ("kant (Canvas 8)", False),
+        ("poe (Canvas 7)", True),
+    ]
+    assert reason(found[1]) == "'poe_LATE_7_text.html': no notebook, which ends in .ipynb"
+
+
 def test_a_name_on_canvas_cannot_pass_for_another_id(tmp_path):
     """A student who is called 'x_340935' is not the student 340935."""
     files = [*CANVAS, "x_340935_340999_208490311_computing-devices.ipynb"]
