@@ -7,6 +7,7 @@ It prints the address for `make grade DASK=...`, which runs on the same node, in
 Jobs come and go with the work, and end with Ctrl-C.
 """
 
+import contextlib
 import signal
 import sys
 
@@ -34,11 +35,14 @@ def make_cluster() -> SLURMCluster:
 
 def main() -> None:
     """Ask Slurm for workers as there is work, and wait."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.default_int_handler)
     with make_cluster() as cluster:
         print(cluster.job_script())
         cluster.adapt(minimum_jobs=1, maximum_jobs=MOST)
         print(f"make grade DASK={cluster.scheduler_address} ...", flush=True)
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
 
 
 if __name__ == "__main__":

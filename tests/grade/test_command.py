@@ -1,11 +1,18 @@
 """A small class from a folder of notebooks to its grades, stopped, resumed and graded again."""
 
+import functools
 import json
+import os
+import signal
+import subprocess
 import sys
+from pathlib import Path
 
+import psutil
 import pytest
 from classroom import RIGHT, SMALL, WRONG, StandIn, edition, question, small
 from helpers import refused as is_refused
+from helpers import wait_until
 from test_judge import ON_CPU
 
 from tools.errors import BookError
@@ -13,6 +20,7 @@ from tools.grade import command
 from tools.grade.command import engine_for, grade, summary
 from tools.grade.grade import NoSandbox, grade_one, strongest
 from tools.grade.tables import read_table
+from tools.source.root import ROOT
 
 CLASS = {
     "ann": RIGHT | ON_CPU,
@@ -218,3 +226,29 @@ def test_in_a_sandbox_by_two_workers(folder):
     before = files(folder)
     graded(folder, engine_for(2, None), out="again")
     assert files(folder, "again") == before
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not has_sandbox(), reason="this machine offers no sandbox"
+)
+def test_ctrl_c_ends_all_and_leaves_nothing_half_written(folder):
+    for place in range(30):
+        (folder / f"more-{place}.ipynb").write_text(json.dumps(edition(RIGHT)))
+    made = folder.parent / "assignments.json"
+    made.write_text(json.dumps([SMALL]))
+    out = folder.parent / "out"
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("crowd.py")), folder, made, out, "2"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        # It heeds Ctrl-C also where these tests run in the background.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )
+    wait_until(lambda: len(list(out.glob("results/*.json"))) > 2)
+    started = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) != 0
+    assert not psutil.wait_procs(started, timeout=60)[1]
+    assert not list(out.rglob("*.part")) and 2 < len(list(out.glob("results/*.json"))) < 35
+    assert all(json.loads(path.read_text()) for path in out.glob("results/*.json"))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from crowd import crowd, points_of
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from tools.grade.grade import NoSandbox, strongest
 from tools.grade.store import LOCK
@@ -104,10 +104,16 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(graded):
 def test_dask_workers_that_are_killed_are_survived(graded):
     folder, _, _, files = graded
     out = folder / "dask"
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(**options, local_directory=str(folder)) as cluster:
-        with Client(cluster) as client:
-            process = start(folder, out, cluster.scheduler_address)
+    # A scheduler and workers that know nothing of this checkout.
+    environment = {name: os.environ[name] for name in os.environ.keys() - {"PYTHONPATH"}}
+    command = [sys.executable, str(ROOT / "course" / "dask" / "local.py"), "2"]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    ) as cluster:
+        address = cluster.stdout.readline().split("DASK=")[1].split()[0]
+        with Client(address, set_as_default=False) as client:
+            assert not any(client.run(lambda: "tools" in sys.modules).values())
+            process = start(folder, out, address)
             for share in (0.2, 0.6):
                 while done(out) < share * COUNT and process.poll() is None:
                     time.sleep(0.05)
@@ -115,5 +121,6 @@ def test_dask_workers_that_are_killed_are_survived(graded):
                 os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
             assert process.wait() == 0
             where = client.run(lambda: sys.modules["tools"].__file__)
+        cluster.terminate()
     assert contents(out) == files
     assert all("grading-" in path for path in where.values())  # the code that was sent

@@ -155,12 +155,13 @@ def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
         ) from None
     with client:
         shipping.send(client)
+        grade = shipping.by_value()
         tasks, pending, done = iter(tasks), {}, as_completed(loop=client.loop)
 
         def hand_out() -> None:
             workers = sum(client.nthreads().values())
             for task in islice(tasks, max(0, max(1, AHEAD * workers) - len(pending))):
-                future = client.submit(shipping.grade, task, pure=False)
+                future = client.submit(grade, task, pure=False)
                 pending[future.key] = task
                 done.add(future)
 

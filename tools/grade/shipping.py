@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,16 @@ def send(client: Any) -> None:
     client.register_plugin(Code(packed(ROOT)))
 
 
-def grade(task: dict) -> dict:
-    """Runs on a worker: its answer to a task, as `tools/grade/worker.py` gives it."""
-    from tools.grade.worker import answer_to
+def by_value() -> Callable[[dict], dict]:
+    """A function that runs on a worker: its answer to a task, as `tools/grade/worker.py` gives it.
 
-    return answer_to(task)
+    It is made within another, and so travels whole: neither the scheduler nor a worker that has
+    not got the code yet could import it.
+    """
+
+    def grade(task: dict) -> dict:
+        from tools.grade.worker import answer_to
+
+        return answer_to(task)
+
+    return grade
