@@ -14,6 +14,7 @@ from dask_kubernetes.operator import make_cluster_spec
 
 NAME = "grading"
 RESOURCES = {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "1", "memory": "4Gi"}}
+SCHEDULER = ["dask", "scheduler", "--host", "0.0.0.0"]  # `dask-scheduler` is no command any more
 WORKER = ["dask", "worker", "--nthreads", "1", "--local-directory", "/tmp"]
 # What a submission may not have, its worker need not have either; sandboxes are made without it.
 POD = {"automountServiceAccountToken": False, "enableServiceLinks": False}
@@ -31,6 +32,7 @@ def make_spec(image: str, workers: int) -> dict:
     spec = make_cluster_spec(
         name=NAME, image=image, n_workers=workers, resources=RESOURCES, worker_command=WORKER
     )
+    spec["spec"]["scheduler"]["spec"]["containers"][0]["args"] = SCHEDULER
     for part in (spec["spec"]["worker"]["spec"], spec["spec"]["scheduler"]["spec"]):
         part |= POD
         for container in part["containers"]:

@@ -37,6 +37,7 @@ def test_kubernetes_gives_each_worker_one_thread_and_no_rights():
         pod = spec[part]["spec"]
         (container,) = pod["containers"]
         assert pod["automountServiceAccountToken"] is False
+        assert container["args"][:2] == ["dask", part]
         context = container["securityContext"]
         assert context["runAsNonRoot"] and not context["allowPrivilegeEscalation"]
         assert context["capabilities"] == {"drop": ["ALL"]} and "privileged" not in context

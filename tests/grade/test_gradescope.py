@@ -205,10 +205,11 @@ class Gradescope:
         (root / "submission").mkdir()
         (root / "results").mkdir()
 
-    def bash(self, *command, **variables):
+    def bash(self, *command, container=False, **variables):
+        within = (sys.executable, Path(__file__).with_name("container.py")) if container else ()
         environment = os.environ | {"AUTOGRADER": str(self.root), "GRADING_PYTHON": sys.executable}
         return subprocess.run(
-            ["bash", *command],
+            [*within, "bash", *command],
             cwd=self.root,
             env=environment | variables,
             capture_output=True,
@@ -220,7 +221,7 @@ class Gradescope:
         run = self.bash(self.source / "setup.sh", "--permissions")
         assert run.returncode == 0, run.stderr
 
-    def grade(self, handed_in, **variables):
+    def grade(self, handed_in, **options):
         """The results for files, and what was printed."""
         for each in (self.root / "submission", self.root / "results"):
             shutil.rmtree(each)
@@ -228,7 +229,7 @@ class Gradescope:
         for name, data in handed_in.items():
             (self.root / "submission" / name).write_bytes(data)
         (self.root / "submission_metadata.json").write_text('{"users": ["Jane Doe"]}')
-        run = self.bash(self.root / "run_autograder", **variables)
+        run = self.bash(self.root / "run_autograder", **options)
         results = json.loads((self.root / "results" / "results.json").read_text())
         check_format(results)
         return results, run.stdout + run.stderr
@@ -417,6 +418,24 @@ def test_a_notebook_that_kills_its_process_gets_results(harness):
     kill = "import os\nos.kill(os.getppid(), 9)\nos.kill(-1, 9)\nos._exit(0)"
     results, _ = harness.grade({"work.ipynb": submitted(kill)})
     assert results["score"] == 1 and len(results["tests"]) >= 3
+
+
+def test_in_a_container_another_sandbox_holds(harness):
+    """Where no namespace can be had, as root of a container of Docker's has none."""
+    code = HOSTILE.replace("ROOT", repr(str(harness.root)))
+    outside, said = harness.grade({"work.ipynb": submitted()})
+    assert outside["score"] == 4, said
+    inside, said = harness.grade({"work.ipynb": submitted()}, container=True)
+    assert inside["score"] == 4, said
+    sandboxes = [each["extra_data"]["sandbox"] for each in (outside, inside)]
+    assert "namespaces" in sandboxes[0] and "namespaces" not in sandboxes[1]
+    results, said = harness.grade(
+        {"work.ipynb": submitted(code, "why = str(found)")}, container=True
+    )
+    assert results["score"] == 1
+    shown = json.dumps(results) + said
+    assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown
+    assert not any("sleep 1000" in each for each in running())
 
 
 @pytest.mark.parametrize("broken", ["tests", "python", "tools"])

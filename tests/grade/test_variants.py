@@ -46,6 +46,9 @@ def test_keys_that_differ_little_draw_apart():
 def test_a_short_key_is_refused():
     with refused("CLASS: a key of 7 characters"):
         draws_of("1234567")
+    with refused("CLASS: a key of 0 characters"):
+        draws_of(" " * 8)
+    assert len(draws_of("schl\udcfcssel eins").fingerprint) == 12  # as a shell in Latin 1 has it
 
 
 def nth(n, place, values):

@@ -404,7 +404,8 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
     rows = [*groups.values(), *alone]
     found = [one_submission(row) for row in rows if any(e.name not in WRITTEN for e, _ in row)]
     faults = sum(each.fault is not None for each in found)
-    print(f"source: {source}; submissions: {len(found)}, of which {faults} cannot be read")
+    unread = f", {faults} of them without a notebook to read" if faults else ""
+    print(f"source: {source}, {len(found)} submissions{unread}")
     return sorted(found, key=lambda each: (each.student, each.id))
 
 

@@ -19,7 +19,7 @@ from tools.errors import BookError
 from tools.release.assignment import Assignment, make_assignment
 from tools.release.variants import draws_of
 from tools.source.book import Book
-from tools.source.files import cannot_write, read_text
+from tools.source.files import read_text, write_bytes
 from tools.source.masters import read_master
 from tools.source.root import ROOT
 
@@ -146,11 +146,5 @@ def make_autograder(chapter: str, key: str | None, masters: Path, root: Path = R
     master = read_master(path, root, draws.choose)
     assignment = make_assignment(master, Book(root).chapters.get(chapter), draws)
     made = root / "_build" / "gradescope" / f"{chapter}-{assignment.group}.zip"
-    half = made.with_suffix(".part")
-    try:
-        made.parent.mkdir(parents=True, exist_ok=True)
-        half.write_bytes(packed(autograder_files(assignment, root)))
-        half.replace(made)
-    except OSError as error:
-        raise cannot_write(made, root, error) from None
+    write_bytes(made, packed(autograder_files(assignment, root)), root)
     return made

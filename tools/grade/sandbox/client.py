@@ -74,7 +74,8 @@ class Helper:
             os.close(tells)
             self.pid = self.process.pid  # of the helper itself
             if wrapping:
-                self.pid = json.loads(os.read(told, 1 << 10) or b'{"child-pid": 0}')["child-pid"]
+                with os.fdopen(told, "rb", closefd=False) as info:
+                    self.pid = json.loads(info.read() or b'{"child-pid": 0}')["child-pid"]
             self.control.settimeout(READY)
             self._answer()
         except BaseException:
