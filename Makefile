@@ -94,6 +94,9 @@ figures: environment   ## draw the figures that the chapters carry afresh from i
 fonts: environment     ## cut the site's fonts afresh from npm packages, in book/static/fonts
 	@$(VENV) -m tools fonts
 
+reveal: environment    ## bring reveal.js afresh from its npm package, in book/slides/reveal
+	@$(VENV) -m tools reveal
+
 links: environment     ## write links and set-up cells: [REPOSITORY=owner/name] [BRANCH=...] [HUB=...]
 	@$(VENV) -m tools links $(if $(REPOSITORY),--repository '$(REPOSITORY)') \
 		$(if $(BRANCH),--branch '$(BRANCH)') $(if $(HUB),--hub '$(HUB)')
@@ -110,4 +113,4 @@ clear: environment     ## take outputs out of the chapters
 clean:           ## remove what was built and installed; outputs stay
 	rm -rf _build .venv .venv.*
 
-.PHONY: release example grade fill gradescope slides help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey timings colab cold figures fonts links cleanroom colab-room clear clean
+.PHONY: reveal slides release example grade fill gradescope slides help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey timings colab cold figures fonts links cleanroom colab-room clear clean

@@ -239,6 +239,13 @@ def slides(arguments: argparse.Namespace) -> None:
     print(f"slides: {write_decks(Book(ROOT))}")
 
 
+def reveal(arguments: argparse.Namespace) -> None:
+    """Bring reveal.js, which steps through the slides, from its pinned npm package."""
+    from tools.slides.reveal import write_reveal
+
+    print(f"reveal: {write_reveal(ROOT)}")
+
+
 def key() -> str | None:
     """The key of a class; from the environment, so that no list of processes shows it."""
     return os.environ.get("CLASS") or None
@@ -247,7 +254,7 @@ def key() -> str | None:
 COMMANDS = (
     *(book, test, record, compare, chapter, lab, clear),
     *(figures, fonts, rules, links, pins, bench, survey, timings),
-    *(release, example, grade, fill, gradescope, slides),
+    *(release, example, grade, fill, gradescope, slides, reveal),
 )
 
 
