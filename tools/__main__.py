@@ -215,7 +215,7 @@ def handout(arguments: argparse.Namespace) -> None:
 
     folder = arguments.out or ROOT / "_build" / "release" / draws_of(key()).fingerprint
     slug, branch, hub = arguments.repository, arguments.branch, arguments.hub
-    print(handout(folder, make_repository(slug, branch or "main", hub or "none")))
+    print(handout(folder, make_repository(slug or "", branch or "main", hub or "none")))
 
 
 def fill(arguments: argparse.Namespace) -> None:
