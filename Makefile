@@ -62,6 +62,10 @@ cold:            ## chapters and simulator on PYTHON as it is: no .venv, outputs
 release: environment   ## write the editions of the exercises: [CLASS=key] [MASTERS=folder] [OUT=folder]
 	@$(VENV) -m tools release $(FOLDERS)
 
+handout: environment   ## print links to the student edition: REPOSITORY=owner/name [BRANCH=...] [HUB=...] [CLASS=key]
+	@$(VENV) -m tools handout --repository '$(REPOSITORY)' $(if $(BRANCH),--branch '$(BRANCH)') \
+		$(if $(HUB),--hub '$(HUB)') $(if $(OUT),--out '$(OUT)')
+
 example: environment   ## invent a class of five to try grading on: CHAPTER=name [CLASS=key]
 	@$(VENV) -m tools example '$(CHAPTER)' $(if $(MASTERS),--masters '$(MASTERS)')
 
@@ -94,6 +98,9 @@ figures: environment   ## draw the figures that the chapters carry afresh from i
 fonts: environment     ## cut the site's fonts afresh from npm packages, in book/static/fonts
 	@$(VENV) -m tools fonts
 
+reveal: environment    ## bring reveal.js afresh from its npm package, in book/slides/reveal
+	@$(VENV) -m tools reveal
+
 links: environment     ## write links and set-up cells: [REPOSITORY=owner/name] [BRANCH=...] [HUB=...]
 	@$(VENV) -m tools links $(if $(REPOSITORY),--repository '$(REPOSITORY)') \
 		$(if $(BRANCH),--branch '$(BRANCH)') $(if $(HUB),--hub '$(HUB)')
@@ -110,4 +117,4 @@ clear: environment     ## take outputs out of the chapters
 clean:           ## remove what was built and installed; outputs stay
 	rm -rf _build .venv .venv.*
 
-.PHONY: release example grade fill gradescope slides help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey timings colab cold figures fonts links cleanroom colab-room clear clean
+.PHONY: reveal slides release handout example grade fill gradescope slides help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey timings colab cold figures fonts links cleanroom colab-room clear clean

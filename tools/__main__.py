@@ -207,6 +207,17 @@ def grade(arguments: argparse.Namespace) -> None:
     )
 
 
+def handout(arguments: argparse.Namespace) -> None:
+    """Print links to a repository that holds the student edition."""
+    from tools.grade.exchange.handout import handout
+    from tools.release.variants import draws_of
+    from tools.source.repository import make_repository
+
+    folder = arguments.out or ROOT / "_build" / "release" / draws_of(key()).fingerprint
+    slug, branch, hub = arguments.repository, arguments.branch, arguments.hub
+    print(handout(folder, make_repository(slug or "", branch or "main", hub or "none")))
+
+
 def fill(arguments: argparse.Namespace) -> None:
     """Fill grades into an export of the instructor's own gradebook."""
     from tools.grade.exchange.gradebooks import fill_export
@@ -239,6 +250,13 @@ def slides(arguments: argparse.Namespace) -> None:
     print(f"slides: {write_decks(Book(ROOT))}")
 
 
+def reveal(arguments: argparse.Namespace) -> None:
+    """Bring reveal.js, which steps through the slides, from its pinned npm package."""
+    from tools.slides.reveal import write_reveal
+
+    print(f"reveal: {write_reveal(ROOT)}")
+
+
 def key() -> str | None:
     """The key of a class; from the environment, so that no list of processes shows it."""
     return os.environ.get("CLASS") or None
@@ -247,7 +265,7 @@ def key() -> str | None:
 COMMANDS = (
     *(book, test, record, compare, chapter, lab, clear),
     *(figures, fonts, rules, links, pins, bench, survey, timings),
-    *(release, example, grade, fill, gradescope, slides),
+    *(release, handout, example, grade, fill, gradescope, slides, reveal),
 )
 
 
@@ -270,13 +288,13 @@ def read_arguments() -> argparse.Namespace:
             command.add_argument("groups", nargs="*", metavar="GROUP", help="of figures; else all")
         if function is chapter:
             command.add_argument("name", nargs="?", default="")
-        if function is links:
+        if function in (links, handout):
             command.add_argument("--repository", metavar="OWNER/NAME")
             command.add_argument("--branch")
             command.add_argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'")
         if function in (release, example, grade, gradescope):
             command.add_argument("--masters", type=Path, help="a folder; else the book's own")
-        if function in (release, grade):
+        if function in (release, handout, grade):
             command.add_argument("--out", type=Path, help="the folder to write")
         if function is grade:
             command.add_argument("submissions", type=Path, help="a folder or a zip")

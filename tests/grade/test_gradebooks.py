@@ -78,12 +78,13 @@ def test_canvas_gets_the_grades_and_keeps_every_other_byte(tmp_path, capsys):
     assert text == expected
     assert said.splitlines() == [
         "Canvas: 'Computing devices (4711)', 12 points",
-        "not filled in: gone (Canvas 999): not in " + str(tmp_path / "export.csv"),
-        "not filled in: ztrk (Canvas 340937): 'hw.ipynb' has 500 MB; the limit is 20 MB",
+        f"not filled in: gone (Canvas 999): is not in {tmp_path / 'export.csv'}",
         "replaced: eve (Canvas 340936): 3 by 12",
         "not filled in: poe (Canvas 340938): not assigned to them",
         "not filled in: roerichard (Canvas 340935): excused",
+        "not filled in: ztrk (Canvas 340937): 'hw.ipynb' has 500 MB; the limit is 20 MB",
         "filled in: 2 of 6 students",
+        "nothing handed in: Student, Test",
         "note: some cells begin as a formula does; the export had them",
         f"written: {tmp_path / 'export-filled.csv'}",
     ]
@@ -157,16 +158,31 @@ def test_points_that_wait_for_a_person_are_not_filled_in(tmp_path, capsys):
     parts = {"2": {"points": None, "of": 2}, "3": {"points": 1, "of": 2}}
     waiting = result("doejane (Canvas 340934)", 7, by_hand=parts)
     made, said = filled(tmp_path, capsys, CANVAS, [waiting, CLASS[2]])
-    assert ",5,,41.67" in made and "exercise 2 waits for points by hand" in said
+    assert ",5,,41.67" in made and "exercise 2 waits for points in by-hand.csv" in said
     waiting["by_hand"]["2"]["points"] = 0
     made, _ = filled(tmp_path, capsys, CANVAS, [waiting])
     assert ",5,7,41.67" in made
 
 
+def test_a_cell_that_says_no_number_is_replaced_by_name(tmp_path, capsys):
+    text = CANVAS.replace('Group B",,5,,', 'Group B",,5,late,')
+    made, said = filled(tmp_path, capsys, text, CLASS)
+    assert ",5,9.5," in made and "replaced: doejane (Canvas 340934): late by 9.5" in said
+    text = CANVAS.replace('Group B",,5,,', 'Group B",,5,"9,50",')
+    assert "doejane" not in filled(tmp_path, capsys, text, CLASS)[1]
+
+
+def test_a_row_that_ends_early_is_named(tmp_path, capsys):
+    text = CANVAS + "Kant,340940,S1007,kant@example.org,A\r\n"
+    made, said = filled(tmp_path, capsys, text, [*CLASS, result("kant (Canvas 340940)", 2)])
+    assert made.endswith("Kant,340940,S1007,kant@example.org,A\r\n")
+    assert "not filled in: kant (Canvas 340940): the row ends early" in said
+
+
 def test_a_row_that_is_there_twice_gets_nothing(tmp_path, capsys):
     line = next(line for line in CANVAS.splitlines(keepends=True) if "340934," in line)
     made, said = filled(tmp_path, capsys, CANVAS + line, CLASS)
-    assert made.count(line) == 2 and "doejane (Canvas 340934): in several rows of" in said
+    assert made.count(line) == 2 and "doejane (Canvas 340934): is in several rows of" in said
 
 
 @pytest.mark.parametrize(
@@ -199,7 +215,7 @@ def test_a_number_within_another_is_no_match(tmp_path, capsys):
     made, said = filled(
         tmp_path, capsys, MOODLE, [result("a (Moodle 1234)", 1), result("b (Moodle 23456)", 2)]
     )
-    assert made == MOODLE.replace(",5.00,", ",1,") and "b (Moodle 23456): not in" in said
+    assert made == MOODLE.replace(",5.00,", ",1,") and "b (Moodle 23456): is not in" in said
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])

@@ -21,17 +21,17 @@ from helpers import ROOT
 from packaging.utils import canonicalize_name
 
 from tools.errors import BookError
-from tools.grade.exchange import gradescope
 from tools.grade.exchange.gradescope import (
+    MODES,
     PROGRAM,
     TESTS,
     autograder_files,
     imported_modules,
     imported_packages,
     make_autograder,
-    packed,
     pins_of,
 )
+from tools.release.archive import zipped
 from tools.release.assignment import Assignment
 
 CANARY = "canary-4f1e"
@@ -112,11 +112,11 @@ def files():
 
 def test_the_same_assignment_gives_the_same_bytes(files):
     again = autograder_files(Assignment.from_json(json.loads(json.dumps(ASSIGNMENT))))
-    assert packed(files) == packed(dict(reversed(again.items())))
+    assert zipped(files, MODES) == zipped(dict(reversed(again.items())), MODES)
 
 
 def test_scripts_are_at_the_root_and_executable(files):
-    with zipfile.ZipFile(BytesIO(packed(files))) as archive:
+    with zipfile.ZipFile(BytesIO(zipped(files, MODES))) as archive:
         modes = {each.filename: each.external_attr >> 16 & 0o777 for each in archive.infolist()}
     assert modes["setup.sh"] == modes["run_autograder"] == 0o755
     assert modes[TESTS] == 0o600
@@ -205,10 +205,11 @@ class Gradescope:
         (root / "submission").mkdir()
         (root / "results").mkdir()
 
-    def bash(self, *command, **variables):
+    def bash(self, *command, container=False, **variables):
+        within = (sys.executable, Path(__file__).with_name("container.py")) if container else ()
         environment = os.environ | {"AUTOGRADER": str(self.root), "GRADING_PYTHON": sys.executable}
         return subprocess.run(
-            ["bash", *command],
+            [*within, "bash", *command],
             cwd=self.root,
             env=environment | variables,
             capture_output=True,
@@ -220,7 +221,7 @@ class Gradescope:
         run = self.bash(self.source / "setup.sh", "--permissions")
         assert run.returncode == 0, run.stderr
 
-    def grade(self, handed_in, **variables):
+    def grade(self, handed_in, **options):
         """The results for files, and what was printed."""
         for each in (self.root / "submission", self.root / "results"):
             shutil.rmtree(each)
@@ -228,7 +229,7 @@ class Gradescope:
         for name, data in handed_in.items():
             (self.root / "submission" / name).write_bytes(data)
         (self.root / "submission_metadata.json").write_text('{"users": ["Jane Doe"]}')
-        run = self.bash(self.root / "run_autograder", **variables)
+        run = self.bash(self.root / "run_autograder", **options)
         results = json.loads((self.root / "results" / "results.json").read_text())
         check_format(results)
         return results, run.stdout + run.stderr
@@ -260,10 +261,16 @@ def harness(files):
         pytest.skip("Gradescope runs the autograder as root, and this is not root")
     root = Path(tempfile.mkdtemp(prefix="autograder-"))
     root.chmod(0o755)
-    made = Gradescope(root, packed(files))
+    made = Gradescope(root, zipped(files, MODES))
     made.setup()
     yield made
     shutil.rmtree(root)
+
+
+@pytest.fixture(scope="module")
+def right(harness):
+    """The results of a right notebook, and what was printed."""
+    return harness.grade({"doubling.ipynb": submitted()})
 
 
 def as_student(*command):
@@ -278,7 +285,7 @@ def test_tests_are_readable_by_root_alone(files):
     root = Path(tempfile.mkdtemp(prefix="autograder-"))
     root.chmod(0o755)
     try:
-        made = Gradescope(root, packed(files))
+        made = Gradescope(root, zipped(files, MODES))
         tests = made.source / TESTS
         assert CANARY in as_student("cat", tests).stdout  # as it is unpacked: the bite
         made.setup()
@@ -291,9 +298,9 @@ def test_tests_are_readable_by_root_alone(files):
         shutil.rmtree(root)
 
 
-def test_a_right_notebook(harness):
-    results, said = harness.grade({"doubling.ipynb": submitted()})
-    assert results["score"] == 4
+def test_a_right_notebook(right):
+    results, said = right
+    assert results["score"] == 4, said
     assert results["output"] == "4 of 4 points by tests. A person reads exercise 2 besides."
     entries = [
         (each["number"], each["name"], each["score"], each["max_score"], each["status"])
@@ -309,9 +316,12 @@ def test_a_right_notebook(harness):
     assert "Traceback" not in said and CANARY not in json.dumps(results) + said
 
 
-def test_the_same_notebook_gives_the_same_results(harness):
-    handed_in = {"doubling.ipynb": submitted("double = lambda x: x + x")}
-    assert harness.grade(handed_in) == harness.grade(handed_in)
+def test_the_same_notebook_gives_the_same_results(harness, right):
+    """Under another name, and in a zip."""
+    made = BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("another name.ipynb", submitted())
+    assert harness.grade({"work.zip": made.getvalue()}) == right
 
 
 def test_a_wrong_notebook_gets_part(harness):
@@ -349,13 +359,6 @@ def test_what_cannot_be_graded_gets_its_reason(name, harness):
     results, said = harness.grade(handed_in)
     assert results["score"] == 0 and expected in results["output"]
     assert "Traceback" not in said and "tests" not in results
-
-
-def test_a_student_may_hand_in_a_zip(harness):
-    made = BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        archive.writestr("doubling.ipynb", submitted())
-    assert harness.grade({"work.zip": made.getvalue()})[0]["score"] == 4
 
 
 HOSTILE = """
@@ -419,6 +422,22 @@ def test_a_notebook_that_kills_its_process_gets_results(harness):
     assert results["score"] == 1 and len(results["tests"]) >= 3
 
 
+def test_in_a_container_another_sandbox_holds(harness, right):
+    """Where no namespace can be had, as root of a container of Docker's has none."""
+    code = HOSTILE.replace("ROOT", repr(str(harness.root)))
+    inside, said = harness.grade({"work.ipynb": submitted()}, container=True)
+    assert inside["score"] == 4, said
+    sandboxes = [each["extra_data"]["sandbox"] for each in (right[0], inside)]
+    assert "namespaces" in sandboxes[0] and "namespaces" not in sandboxes[1]
+    results, said = harness.grade(
+        {"work.ipynb": submitted(code, "why = str(found)")}, container=True
+    )
+    assert results["score"] == 1
+    shown = json.dumps(results) + said
+    assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown
+    assert not any("sleep 1000" in each for each in running())
+
+
 @pytest.mark.parametrize("broken", ["tests", "python", "tools"])
 def test_a_grader_that_fails_says_so(broken, harness, tmp_path):
     moved, variables = None, {}
@@ -436,12 +455,13 @@ def test_a_grader_that_fails_says_so(broken, harness, tmp_path):
     assert said and "private" not in results["output"]
 
 
-def test_the_command_makes_the_zip_of_a_class(tmp_path, monkeypatch):
-    """With a real master, if the key is long enough."""
-    monkeypatch.setattr(gradescope, "packed", lambda files: files[TESTS])
-    path = make_autograder("computing-devices", "a key of a class", ROOT / "masters")
+def test_the_command_makes_the_zip_of_a_class(tmp_path):
+    """Of a master in a folder of the instructor's own."""
+    shutil.copy(ROOT / "masters" / "computing-devices.md", tmp_path)
+    path = make_autograder("computing-devices", "a key of a class", tmp_path)
     try:
-        made = json.loads(path.read_bytes())
+        with zipfile.ZipFile(path) as archive:
+            made = json.loads(archive.read(TESTS))
     finally:
         path.unlink()
     assert made["name"] == "computing-devices" and path.stem.endswith(made["class"])

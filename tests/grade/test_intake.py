@@ -144,8 +144,7 @@ def test_a_download_is_recognised(name, packed, tmp_path, capsys):
     found = find_submissions(path)
     source = name.split()[0]
     count = len(DOWNLOADS[name])
-    line = f"source: {source}; submissions: {count}, of which 0 cannot be read\n"
-    assert capsys.readouterr().out == line
+    assert capsys.readouterr().out == f"source: {source}, {count} submissions\n"
     assert sorted(each.student for each in found) == sorted(DOWNLOADS[name].values())
     for each in found:
         [cell] = read_submission(each.read()).cells
@@ -183,7 +182,8 @@ def test_names_show_as_they_read():
 def test_a_source_is_named_over_what_is_found(tmp_path, capsys):
     root = folder_of(dict.fromkeys(PLAIN, ANSWER), tmp_path / "d")
     found = find_submissions(root, "moodle")
-    assert "source: moodle; submissions: 2, of which 2" in capsys.readouterr().out
+    line = "source: moodle, 2 submissions, 2 of them without a notebook to read\n"
+    assert capsys.readouterr().out == line
     assert {reason(each) for each in found} == {
         "'jdoe.ipynb' is not named as moodle names what is handed in",
         "'whatever.ipynb' is not named as moodle names what is handed in",
@@ -252,6 +252,16 @@ def test_two_files_of_one_student_on_canvas(tmp_path):
     jane, other = find_submissions(folder_of(files, tmp_path / "d"))[::-1]
     assert reason(jane).endswith("'doejane_1_21_b.ipynb' were handed in; keep one notebook")
     assert reason(other) == "'d_2_3_c.csv': no notebook, which ends in .ipynb"
+
+
+def test_what_was_typed_into_canvas_is_no_notebook(tmp_path):
+    files = dict.fromkeys([*CANVAS, "poe_LATE_7_text.html", "kant_8_link.html"], ANSWER)
+    found = [each for each in find_submissions(folder_of(files, tmp_path / "d")) if each.fault]
+    assert [(each.student, each.late) for each in found] == [
+        ("kant (Canvas 8)", False),
+        ("poe (Canvas 7)", True),
+    ]
+    assert reason(found[1]) == "'poe_LATE_7_text.html': no notebook, which ends in .ipynb"
 
 
 def test_a_name_on_canvas_cannot_pass_for_another_id(tmp_path):

@@ -76,7 +76,21 @@ BAD = {
     "two solutions": (SMALL + "\n### Solution\n\n```python\nx = 1\n```\n", "2 parts 'Solution'"),
     "a part without code": (
         SMALL.replace("```python\nlarger = max\n```", ""),
-        "no ```python block",
+        "holds 0 ```python blocks",
+    ),
+    "two blocks of tests": (
+        SMALL.replace(
+            "### For instructors\n\nA", "```python\nx = 1\n```\n\n### For instructors\n\nA"
+        ),
+        "a part 'Hidden tests' holds 2 ```python blocks; write one",
+    ),
+    "three checks": (
+        SMALL.replace("### Solution", "```python\n1\n```\n\n```python\n2\n```\n\n### Solution"),
+        "blocks; write one or two",
+    ),
+    "a magic in a test": (
+        SMALL.replace("    n = rng.randrange(9)", "    %time n = rng.randrange(9)"),
+        "the part 'Hidden tests' is no Python",
     ),
     "no points": (SMALL.replace("- points: 1\n", ""), "says no '- points: 3' in figures"),
     "points in words": (SMALL.replace("- points: 1\n", "- points: one\n"), "'- points: 3' in fig"),

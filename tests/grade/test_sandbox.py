@@ -12,6 +12,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -116,11 +118,13 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path_factory):
-    made = World(tmp_path_factory.mktemp("world"))
-    yield made
-    for server in made.listening:
-        server.close()
+def world():
+    """Where anybody may come: pytest's own folders are closed to others as they are."""
+    with tempfile.TemporaryDirectory(prefix="world-") as folder:
+        made = World(Path(folder))
+        yield made
+        for server in made.listening:
+            server.close()
 
 
 def processes_of(place):
@@ -147,7 +151,7 @@ def nothing_is_left(place):
 
 @contextlib.contextmanager
 def hostile_session(tier, world, limits=SMALL):
-    """A session in which all that an attacker knows is known, and what must hold when it is over."""
+    """A session that knows all that an attacker might, and what must hold when it is over."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     with tier.session(limits) as session:
         place = session.place
@@ -308,9 +312,10 @@ def test_cells_are_run_and_asked(tier):
 def test_everything_is_the_same_every_time(tier):
     """Outputs, orders, addresses, random numbers and modelled times do not differ."""
     cells = [
-        "import numpy, os, random, tempfile, time, torch, uuid\nobject(), [id(object())], hash('a')",
+        "import numpy, os, random, time, torch\nobject(), [id(object())], hash('a')",
         "print({str(n) for n in range(20)}, random.random(), numpy.random.rand(), torch.rand(1))",
-        "start = time.perf_counter()\nx = torch.rand(512, 512, device='cuda') @ torch.rand(512, 512, device='cuda')\ntorch.cuda.synchronize()\nprint(time.perf_counter() - start)",
+        "start = time.perf_counter()\nx = torch.rand(512, 512, device='cuda')\ny = x @ x",
+        "torch.cuda.synchronize()\nprint(time.perf_counter() - start)",
         "print(os.getcwd(), sorted(os.environ), os.getcwd())",
         "1 / 0",
         "torch.ones(2, device='cuda:7')",
@@ -374,20 +379,12 @@ def played():
 )  # fmt: skip
 def test_a_line_that_is_no_answer_ends_the_session(played, line):
     session, _, tells = played
-    os.set_blocking(tells, False)
-    if len(line) > 1 << 16:
-        import threading
-
-        os.set_blocking(tells, True)
-        thread = threading.Thread(
-            target=lambda: contextlib.suppress(OSError).__enter__() or write_all(tells, line)
-        )
-        thread.start()
     session._pending = lambda: False  # the line is there before the question; see the next test
-    if len(line) <= 1 << 16:
-        os.write(tells, line)
+    writer = threading.Thread(target=write_all, args=(tells, line))  # a pipe may hold less
+    writer.start()
     with pytest.raises(Ended, match="protocol"):
         session.ask("1")
+    writer.join()
 
 
 def write_all(pipe, line):
@@ -404,10 +401,11 @@ def test_a_line_that_comes_early_ends_the_session(played):
 
 
 JUDGE = """
-import os, sys
+import sys
 from tools.grade.sandbox import Limits, Tier
 with Tier(sys.argv[1]).session(Limits(seconds=1000)) as session:
-    print(os.getpid(), session.place.process.pid, session.watch.pid, session.place.folder, *session.place.cgroups, flush=True)
+    place = session.place
+    print(place.pid, session.watch.pid, place.folder, *place.cgroups, flush=True)
     session.run("while True: pass")
 """
 
@@ -433,18 +431,62 @@ def test_nothing_survives_a_killed_worker(tier, victim):
     paths = os.pathsep.join([str(ROOT), str(ROOT / "cudasim" / "src")])
     judge = subprocess.Popen(
         [sys.executable, "-c", JUDGE, tier.name],
-        env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        env=os.environ | {"PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     with judge:
         words = judge.stdout.readline().split()
-        helper, agent, folder, *cgroups = words[1:]
+        helper, agent, folder, *cgroups = words
         os.kill(judge.pid if victim == "judge" else int(helper), signal.SIGKILL)
-        judge.wait(30)
+        try:
+            judge.wait(30)
+        finally:
+            judge.kill()
     assert wait_until(lambda: gone(agent) and gone(helper))
     if tier.name != "bubblewrap":
         assert wait_until(lambda: not Path(folder).exists())
     if victim == "judge" and tier.name != "bubblewrap":
         assert wait_until(lambda: not any(Path(each).exists() for each in cgroups))
+
+
+# In a mount namespace of its own, where the Python of root's home is for everybody to read.
+ANYBODY = """
+set -e
+home=$1 python=$2; shift 2
+if [ -n "$home" ]; then
+  mount --make-rprivate / || exit 77
+  mount --bind "$python" "$TMPDIR"
+  mount -t tmpfs -o mode=755 tmpfs "$home"
+  mkdir -p "$python"
+  mount --bind "$TMPDIR" "$python"
+  umount "$TMPDIR"
+fi
+exec setpriv --reuid 54321 --regid 54321 --clear-groups --bounding-set=-all --inh-caps=-all "$@"
+"""
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can become another")
+def test_attacks_on_an_ordinary_user_get_nothing():
+    """All tiers hold without any right of root's, too; the same tests say so."""
+    folder = Path(tempfile.mkdtemp(prefix="anybody-"))
+    os.chown(folder, 54321, 54321)
+    python = Path(sys.base_prefix)
+    closed = [each for each in python.parents if not each.stat().st_mode & 1]
+    ways = [closed[-1], python] if closed else ["", ""]
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", __file__]
+    tests += ["-k", "get_nothing or is_asked", f"--basetemp={folder}/tests"]
+    run = subprocess.run(
+        ["unshare", "-m", "bash", "-c", ANYBODY, "bash", *map(str, ways), *tests],
+        env=os.environ | {"HOME": str(folder), "TMPDIR": str(folder)},
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    if run.returncode == 77:
+        pytest.skip(f"no ordinary user can read {python}, and this root cannot show it to one")
+    assert run.returncode == 0 and " passed" in run.stdout, run.stdout + run.stderr
+    print(*(line for line in run.stdout.splitlines() if "SKIP" in line), sep="\n")
+    remove(folder)
 
 
 def test_folders_are_removed_however_deep(tmp_path):

@@ -31,7 +31,8 @@ def backward(path, root):
     return [
         name
         for name in imported(path)
-        if name.split(".")[0] in ("", "tests", "helpers", "cudasim", "kernels")
+        if name.startswith("..")
+        or name.split(".")[0] in ("tests", "helpers", "cudasim", "kernels")
         or (name.startswith("tools.") and layer(name) > own)
     ]
 

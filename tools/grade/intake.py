@@ -241,24 +241,27 @@ class HandIn:
 def canvas(entries: list[Entry]) -> list[HandIn | None]:
     """`doejane_LATE_340934_208490284_exercises-1.ipynb`: `add_upload_submission` and `get_filename`
     of https://github.com/instructure/canvas-lms, lib/content_zipper.rb. Before the user's id stands
-    the name of a student or group, without `_12_` in it, or `anon`; after it, the attachment's.
+    the name of a student or group, without `_12_` in it, or `anon`; after it, the attachment's, or
+    what a student typed in or linked to: `text.html`, `link.html`.
     A file handed in again is called `-1`, `-2`. Where three numbers follow one another, a name that
     ends in a number could pass for another student's id: such a file is left to the instructor.
     """
     form = re.compile(
-        r"(?:(?P<name>\w*?)_)??(?P<late>LATE_)?(?P<user>\d+|anon_\w+?)_(?P<file>\d+)_(?P<rest>.+)"
+        r"(?:(?P<name>\w*?)_)??(?P<late>LATE_)?(?P<user>\d+|anon_\w+?)_"
+        r"(?:(?P<file>\d+)_(?P<rest>.+)|(?:text|link)\.html)"
     )
 
     def read(entry: Entry) -> HandIn | None:
         match = form.fullmatch(entry.name)
         if match is None or len(entry.parts) > 1:
             return None
-        if not match["late"] and re.match(r"\d+_", match["rest"]):
+        rest, late = match["rest"] or "", bool(match["late"])
+        if not late and re.match(r"\d+_", rest):
             return None
-        stem, dot, end = match["rest"].rpartition(".")
+        stem, dot, end = rest.rpartition(".")
         series = re.sub(r"-\d+$", "", stem) + dot + end
         student = whose(match["name"] or "anonymous", f"Canvas {match['user']}")
-        return HandIn((match["user"],), student, bool(match["late"]), series, int(match["file"]))
+        return HandIn((match["user"],), student, late, series, int(match["file"] or 0))
 
     return [read(entry) for entry in entries]
 
@@ -404,7 +407,8 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
     rows = [*groups.values(), *alone]
     found = [one_submission(row) for row in rows if any(e.name not in WRITTEN for e, _ in row)]
     faults = sum(each.fault is not None for each in found)
-    print(f"source: {source}; submissions: {len(found)}, of which {faults} cannot be read")
+    unread = f", {faults} of them without a notebook to read" if faults else ""
+    print(f"source: {source}, {len(found)} submissions{unread}")
     return sorted(found, key=lambda each: (each.student, each.id))
 
 

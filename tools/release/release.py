@@ -14,6 +14,7 @@ from tools.release.canaries import Draft, Files, leaks
 from tools.release.editions import book_chapter, instructor, solution, student, student_readme
 from tools.release.variants import Draws, draws_of
 from tools.release.verify import Grade, Stamp, trials, unsound, verify
+from tools.run.execute import one_at_a_time
 from tools.source.book import Book
 from tools.source.files import cannot_write, check_writable
 from tools.source.masters import read_masters
@@ -50,20 +51,17 @@ def release(
     )
     if faults:
         raise BookError("\n".join(["nothing is released: masters do not hold", *faults]))
-    swap(files, out, book.root)
     points = sum(assignment.points for _, assignment in drafts)
     asked = sum(len(assignment.questions) for _, assignment in drafts)
     where = out.relative_to(book.root) if out.is_relative_to(book.root) else out
-    done = [f"{where}: {len(drafts)} chapters, {asked} exercises, {points} points"]
-    if key is None and folder.resolve() == (book.root / MASTERS).resolve():
-        done += write_chapters(drafts, book)
+    counts = {"chapter": len(drafts), "exercise": asked, "point": points}
+    words = (f"{count} {thing}{'s' * (count != 1)}" for thing, count in counts.items())
+    done = [f"{where}: {', '.join(words)}"]
+    with one_at_a_time(book.root):
+        swap(files, out, book.root)
+        if key is None and folder.resolve() == (book.root / MASTERS).resolve():
+            done += write_chapters(drafts, Book(book.root))  # as they are by now
     return done
-
-
-def assignments(book: Book, key: str | None = None, masters: Path | None = None) -> list[dict]:
-    """What grading needs of the masters of a folder, drawn by a class's key. Raises BookError."""
-    drafts = make_drafts(book, masters or book.root / MASTERS, draws_of(key))
-    return [assignment.to_json() for _, assignment in drafts]
 
 
 def make_drafts(book: Book, folder: Path, draws: Draws) -> list[Draft]:

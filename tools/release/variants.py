@@ -38,11 +38,12 @@ def draws_of(key: str | None) -> Draws:
     """
     if key is None:
         return Draws("book", b"book", first)
-    if len(key) < LEAST:
+    if len(key.strip()) < LEAST:
         raise BookError(
-            f"CLASS: a key of {len(key)} characters; take {LEAST} or more that nobody can guess"
+            f"CLASS: a key of {len(key.strip())} characters; take {LEAST} or more that nobody "
+            "can guess"
         )
-    secret = pbkdf2_hmac("sha256", key.encode(), b"a class", ROUNDS)
+    secret = pbkdf2_hmac("sha256", key.encode(errors="surrogateescape"), b"a class", ROUNDS)
 
     def choose(place: str, values: list) -> Any:
         others = values[1:] or values

@@ -89,9 +89,12 @@ def _points(source: str) -> Iterator[int]:
     """What each hidden test is worth: the number in `@points(2)`, or 1."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            said = [each for each in node.decorator_list if isinstance(each, ast.Call)]
             marks = [
-                each.args[0].value for each in said if getattr(each.func, "id", "") == "points"
+                each.args[0].value
+                for each in node.decorator_list
+                if isinstance(each, ast.Call)
+                and getattr(each.func, "id", None) == "points"
+                and [type(argument) for argument in each.args] == [ast.Constant]
             ]
             yield marks[0] if marks else 1
 

@@ -141,8 +141,8 @@ class _Maker:
 
     def put(self, block: Block, name: str) -> None:
         """Lay a block on the slide that is being made, or on a new one."""
-        if block.height > ROOM:  # such as a long table: the notes have it
-            return
+        if block.height > ROOM:
+            block = _shrunk(block)
         if (block.alone and self.slide.used) or not self.slide.fits(block.height):
             self.begin(name, "" if self.slide.kind in ("title", "section") else self.slide.kind)
         self.slide.blocks.append(block.html)
@@ -175,7 +175,12 @@ class _Maker:
         section = opening is not None and opening[1] == "##"
         whole = "**Cause.**" in text or (opening is not None and opening[2] == "Summary")
         self.begin(cell.id, "section" if section else "", group=section)
-        blocks, first = [*self.prose.blocks(text, whole)], self.slide
+        first = self.slide
+        blocks = [
+            block
+            for block in self.prose.blocks(text, whole)
+            if block.height <= ROOM or not block.html.startswith("<table")  # the notes have those
+        ]
         figure = False
         for block in blocks:
             if figure and block.html.startswith("<p><em>"):  # the line below it
@@ -194,10 +199,8 @@ class _Maker:
         code = Block(program(cell.source), code_height(cell.source))
         prints = bool(cell.outputs or runs)
         output = printed(cell, runs, self.prose, ROOM) if prints else Block("", 0)
-        if output.height > ROOM:  # such as a table: as large as fits
-            zoom = ROOM / (output.height + GAP)
-            html = f'<div style="zoom:{zoom:.2f}">\n{output.html}\n</div>'
-            output = Block(html, ROOM, alone=True)
+        if output.height > ROOM:  # such as a table
+            output = _shrunk(output)
         seen = False
         if answers:  # the question is above
             self.slide.squeeze(code.height)
@@ -311,6 +314,12 @@ def _opened(cell: NotebookNode) -> Iterable[BeautifulSoup]:
     for fold in folds_of(cell)("details"):
         fold.name, fold.summary.name = "div", "strong"
         yield fold
+
+
+def _shrunk(block: Block) -> Block:
+    """A block that is too high, as large as fits a slide of its own."""
+    zoom = ROOM / (block.height + GAP)
+    return Block(f'<div style="zoom:{zoom:.2f}">\n{block.html}\n</div>', ROOM, alone=True)
 
 
 def _words(html: str) -> str:

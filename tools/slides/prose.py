@@ -30,7 +30,7 @@ ROOM = 552  # below the head of a slide
 LINE, LETTERS = 40, 74  # a line of text, and how many letters it holds
 GAP = 14  # between two blocks
 CODE, COLUMNS = 33, 76  # a line of code
-ROW = 36  # a line in a table
+ROW, ROW_LETTERS = 36, 86  # a line in a table, and how many letters it holds
 FORMULA = 80
 CAPTION = 48
 SHORT = 80  # letters: sentences are kept until there are so many
@@ -265,7 +265,7 @@ def _table_height(node: SyntaxTreeNode) -> float:
         for row in (row.children for part in node.children for row in part.children)
     ]
     columns = [max(column) for column in zip(*rows, strict=True)]
-    spare = LETTERS - 4 * len(columns)
+    spare = ROW_LETTERS - 2 * len(columns)  # less what is between them
     wide = [max(6, spare * each / max(spare, sum(columns))) for each in columns]
     high = [max(math.ceil(c / w) for c, w in zip(row, wide, strict=True)) or 1 for row in rows]
     return sum(count * ROW + 14 for count in high) + GAP

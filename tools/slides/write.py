@@ -51,6 +51,7 @@ def deck_page(deck: Deck, book: Book) -> str:
         "reveal_css": "reveal/reveal.css",
         "reveal_js": "reveal/reveal.js",
         "notes_js": "reveal/notes.js",
+        "licence": "reveal/LICENSE",
         "early_js": "early.js",
         "deck_js": "deck.js",
     }

@@ -36,6 +36,10 @@ PARTS = {  # how often each may stand in an exercise
     "By hand": (0, 1),
     "Variants": (0, 1),
 }
+CODE = {  # how many blocks of code at most
+    **dict.fromkeys(("Starter", "Shows", "Solution", "Wrong answer", "Hidden tests"), 1),
+    "Checks": 2,
+}
 LEVELS = ("Recall", "Apply", "Invent")
 SECONDS, MEMORY = 10, 2048  # of processor time, and MiB, for each exercise, unless it says another
 
@@ -197,9 +201,6 @@ def _exercise(match: re.Match, body: str, drawn: dict[str, Any], where: str) -> 
         if not fewest <= len(parts[name]) <= most:
             often = f"{fewest} to {most} times" if most > fewest else "once"
             raise BookError(f"{here} has {len(parts[name])} parts '{name}'; write it {often}")
-    for name in ("Starter", "Checks", "Solution", "Wrong answer", "Hidden tests"):
-        if not all(part.blocks for part in parts[name]):
-            raise BookError(f"{here}: a part '{name}' holds no ```python block; write one")
     asked = _part(opening)
     options = {"seconds": str(SECONDS), "memory": str(MEMORY), **asked.options}
     try:
@@ -214,24 +215,31 @@ def _exercise(match: re.Match, body: str, drawn: dict[str, Any], where: str) -> 
     by_hand = parts["By hand"]
     if by_hand and not by_hand[0].options.get("points", "").isdecimal():
         raise BookError(f"{here}: 'By hand' says no '- points: 2'; write it above its rubric")
-    for name in ("Starter", "Shows", "Checks", "Solution", "Wrong answer", "Hidden tests"):
-        for block in (block for part in parts[name] for block in part.blocks):
-            tree = _parsed(block, f"{here}: the part '{name}'")
-            if name == "Starter" and (answer := blank_name(tree)) is None:
+    for name, most in CODE.items():
+        for part in parts[name]:
+            if not 1 <= len(part.blocks) <= most:
+                number = "one or two" if most > 1 else "one"
                 raise BookError(
-                    f"{here}: the starter leaves nothing to answer; end it in 'name = ...'"
+                    f"{here}: a part '{name}' holds {len(part.blocks)} ```python blocks; "
+                    f"write {number}"
                 )
+            for block in part.blocks:
+                _parsed(block, name, here)
+    answer = blank_name(_parsed(parts["Starter"][0].blocks[0], "Starter", here))
+    if answer is None:
+        raise BookError(f"{here}: the starter leaves nothing to answer; end it in 'name = ...'")
     level, text = options["level"], asked.whole
     return Exercise(number, title, level, points, seconds, memory, text, answer, drawn, parts)
 
 
-def _parsed(source: str, what: str) -> ast.Module:
-    """The syntax tree of code, or BookError if it is no Python."""
+def _parsed(source: str, part: str, here: str) -> ast.Module:
+    """The syntax tree of code, or BookError if it is no Python: in hidden tests no magic is."""
     try:
-        return parsed(source)
+        return ast.parse(source) if part == "Hidden tests" else parsed(source)
     except SyntaxError as error:
         raise BookError(
-            f"{what} is no Python ({error.msg}, line {error.lineno}); correct it there"
+            f"{here}: the part '{part}' is no Python ({error.msg}, line {error.lineno}); "
+            "correct it there"
         ) from None
 
 

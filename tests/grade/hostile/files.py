@@ -58,7 +58,6 @@ for number in range(256):
     attempt(lambda: os.listdir(number))
     attempt(lambda: os.open(canary.lstrip('/'), os.O_RDONLY, dir_fd=number))
     attempt(lambda: open(f'/proc/self/fd/{number}/../../..' + canary).read())
-    attempt(lambda: open(f'/dev/fd/{number}'))
 """,
     ),
     Attack(
@@ -120,7 +119,10 @@ attempt(lambda: os.rename('mine', target) or 1)
 attempt(lambda: os.link('mine', target) or 1)
 attempt(lambda: os.truncate(canary, 0) or 1)
 attempt(lambda: os.unlink(canary) or 1)
-attempt(lambda: os.chmod(canary, 0) or 1)
+mode = lambda: os.stat(canary).st_mode & 0o777 or loot.append('closed')
+attempt(lambda: os.chmod(canary, 0) or mode() and 1 / 0)
+attempt(lambda: os.chmod(os.open(os.__file__, os.O_RDONLY), 0) or 1 / 0)
+attempt(lambda: os.utime(canary, (0, 0)) or os.stat(canary).st_mtime == 0 or 1 / 0)
 attempt(lambda: os.rename(canary, target) or 1)
 attempt(lambda: syscall(133, 33, target.encode(), 0o100644, 0))
 for folder in ('/', '/usr', '/var/tmp', '/dev/shm', '/run', '/home', os.path.dirname(outside)):

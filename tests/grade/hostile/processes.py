@@ -68,8 +68,9 @@ def daemon():
     return 1
 attempt(daemon)
 import multiprocessing
-attempt(lambda: multiprocessing.get_context('fork').Process(target=time.sleep, args=(1000,)).start() or 1)
-attempt(lambda: multiprocessing.get_context('spawn').Process(target=time.sleep, args=(1000,)).start() or 1)
+for how in ('fork', 'spawn', 'forkserver'):
+    process = multiprocessing.get_context(how).Process(target=time.sleep, args=(1000,))
+    attempt(lambda: process.start() or 1)
 """,
     ),
     Attack(

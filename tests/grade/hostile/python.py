@@ -66,7 +66,8 @@ list = dict = str = int = len = sum = max = type = None
 shell = get_ipython()
 shell.input_transformers_cleanup.append(lambda lines: [])
 shell.events.register('pre_run_cell', lambda info: open('asked', 'a').write(info.raw_cell))
-shell.ast_transformers.append(type('T', (ast.NodeTransformer,), {'visit': lambda self, node: node})())
+deaf = type('T', (ast.NodeTransformer,), {'visit': lambda self, node: node})
+shell.ast_transformers.append(deaf())
 shell.run_cell = lambda *a, **k: 1 / 0
 """,
         ends=("crash",),
@@ -91,7 +92,7 @@ time.perf_counter = time.time = lambda: 0.0
     ),
     Attack(
         "shows commands of terminals and pages",
-        r"print('\x1b]0;title\x07\x1b[2J<script>alert(1)</script>\u202egnp.exe', object(), end='\x00')",
+        r"print('\x1b]0;title\x07\x1b[2J<script>1</script>\u202egnp.exe', object(), end='\x00')",
     ),
     Attack(
         "raises an error with a name of its own", "raise type('<b>' + 'x' * 1000, (Exception,), {})"

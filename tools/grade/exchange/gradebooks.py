@@ -24,8 +24,9 @@ from pathlib import Path
 
 from tools.errors import BookError
 from tools.grade.intake import SEVERAL, clean
+from tools.grade.report import BY_HAND
 from tools.grade.tables import BOM, FORMULA
-from tools.source.files import cannot_write
+from tools.source.files import write_bytes
 
 POINTS = "Points Possible"
 ASSIGNMENT = re.compile(r"(?P<name>.+) \((?P<id>\d+)\)", re.S)
@@ -178,50 +179,54 @@ def fill(book: Gradebook, results: list[dict], where: str, scale: bool = False) 
     BookError if nobody can be filled in, or if the export counts other points than we do and
     `scale` is not asked for.
     """
-    notes, cells, givers = [], {}, {}
+    notes, cells = [], {}
+    handed_in: dict[int, list[tuple[str, dict]]] = {}  # by where a student's row begins
+    rows = {row[0].start: row for row in book.students}
     for result in sorted(results, key=lambda each: (each["student"], each["submission"])):
-        reason = None if result["status"] == "graded" else result["reason"]
-        waiting = [n for n, part in result.get("by_hand", {}).items() if part["points"] is None]
-        if waiting and not reason:
-            reason = f"exercise {', '.join(waiting)} waits for points by hand"
-        if reason:
-            notes.append(f"not filled in: {result['student']}: {reason}")
-            continue
-        if result["of"] != book.maximum and not (scale and result["of"]):
+        if result["status"] == "graded" and result["of"] != book.maximum and not scale:
             raise BookError(
                 f"{where}: '{book.header[book.column]}' counts {shown(book.maximum)} points, the "
                 f"exercises {shown(result['of'])}; change it there, or scale with SCALE=1"
             )
         for name in result["student"].split(SEVERAL):
-            rows = rows_of(name, book)
-            if len(rows) != 1:
-                reason = "in several rows of" if rows else "not in"
-                notes.append(f"not filled in: {name}: {reason} {where}")
-                continue
-            place = rows[0][0].start
-            givers.setdefault(place, []).append((name, result, rows[0]))
-    for given in givers.values():
-        (name, result, row), *others = given
-        if others:
-            both = " and ".join(repr(each["submission"]) for _, each, _ in given)
-            notes.append(f"not filled in: {name}: two results, {both}")
+            found = rows_of(name, book)
+            if len(found) == 1:
+                handed_in.setdefault(found[0][0].start, []).append((name, result))
+            else:
+                reason = "is in several rows of" if found else "is not in"
+                notes.append(f"not filled in: {name}: {result['reason'] or f'{reason} {where}'}")
+    for start, given in handed_in.items():
+        name, result = given[0]
+        cell = next(iter(rows[start][book.column :]), None)
+        if reason := why_not(given, cell):
+            notes.append(f"not filled in: {name}: {reason}")
             continue
-        points = result["points"] / result["of"] * book.maximum if scale else result["points"]
-        old = row[book.column] if len(row) > book.column else None
-        if old is None or old.text.strip().upper() in LEFT:
-            why = "its row ends early" if old is None else LEFT[old.text.strip().upper()]
-            notes.append(f"not filled in: {name}: {why}")
-            continue
-        before = number(old.text)
-        if old.text.strip() and (before is None or shown(before) != shown(points)):
-            notes.append(f"replaced: {name}: {clean(old.text)} by {shown(points)}")
-        cells[old] = shown(points)
-    notes.append(f"filled in: {len(cells)} of {len(book.students)} students")
+        share = result["points"] / (result["of"] or 1)
+        cells[cell] = shown(share * book.maximum if scale else result["points"])
+        before = number(cell.text)
+        if cell.text.strip() and (before is None or shown(before) != cells[cell]):
+            notes.append(f"replaced: {name}: {clean(cell.text)} by {cells[cell]}")
     if not cells:
-        raise BookError("\n".join([f"{where}: nobody can be filled in", *notes[:-1]]))
+        raise BookError("\n".join([f"{where}: nobody can be filled in", *notes]))
+    notes.append(f"filled in: {len(cells)} of {len(book.students)} students")
+    if absent := [clean(row[0].text) for start, row in rows.items() if start not in handed_in]:
+        more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
+        notes.append(f"nothing handed in: {'; '.join(absent[:10])}{more}")
     if any(FORMULA.match(cell.text) for row in book.students for cell in row):
         notes.append("note: some cells begin as a formula does; the export had them")
     return Filled(replaced(book.text, cells), notes)
+
+
+def why_not(given: list[tuple[str, dict]], cell: Cell | None) -> str | None:
+    """Why a student's cell is left as it is, if so: what was handed in, or what it says."""
+    if len(given) > 1:
+        return "two results, " + " and ".join(f"'{result['submission']}'" for _, result in given)
+    [(_, result)] = given
+    if result["status"] != "graded":
+        return result["reason"]
+    if waiting := [n for n, part in result.get("by_hand", {}).items() if part["points"] is None]:
+        return f"exercise {', '.join(waiting)} waits for points in {BY_HAND}"
+    return "the row ends early" if cell is None else LEFT.get(cell.text.strip().upper())
 
 
 def rows_of(student: str, book: Gradebook) -> list[list[Cell]]:
@@ -290,12 +295,7 @@ def fill_export(export: Path, folder: Path, column: str | None = None, scale: bo
     book = read_gradebook(data.decode(encoding), str(export), column, names[0])
     filled = fill(book, results, str(export), scale)
     path = export.with_name(f"{export.stem}-filled{export.suffix}")
-    half = path.with_name(path.name + ".part")
-    try:
-        half.write_bytes(filled.text.encode(encoding))
-        half.replace(path)
-    except OSError as error:
-        raise cannot_write(path, path.parent, error) from None
+    write_bytes(path, filled.text.encode(encoding), path.parent)
     print(f"{book.system}: '{book.header[book.column]}', {shown(book.maximum)} points")
     print("\n".join([*filled.notes, f"written: {path}"]))
 

@@ -4,11 +4,9 @@ The same assignment gives the same bytes. The tests are in it, so it is for the 
 """
 
 import ast
-import io
 import json
 import re
 import sys
-import zipfile
 from collections.abc import Iterable, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -16,15 +14,16 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from tools.errors import BookError
+from tools.release.archive import zipped
 from tools.release.assignment import Assignment, make_assignment
 from tools.release.variants import draws_of
 from tools.source.book import Book
-from tools.source.files import cannot_write, read_text
+from tools.source.files import read_text, write_bytes
 from tools.source.masters import read_master
 from tools.source.root import ROOT
 
 PROGRAM = "tools.grade.exchange.autograder.__main__"
-SCRIPTS = "tools/grade/exchange/autograder"
+HERE, SCRIPTS = "tools/grade/exchange/autograder", ("setup.sh", "run_autograder")
 DATA = {  # what the program reads but does not import
     "tools/grade/sandbox": (".py",),
     "kernels": (".py", ".json"),
@@ -34,7 +33,7 @@ READERS = "binder/reader.txt"  # the packages that chapters import
 SANDBOX = ("ipython", "pyseccomp")  # what is imported inside, beside those
 NO_DEPS = "requirements-no-deps.txt"
 TESTS = "private/assignment.json"  # readable by root alone
-DATE = (1980, 1, 1, 0, 0, 0)  # the first that a zip can say
+MODES = dict.fromkeys(SCRIPTS, 0o755) | {TESTS: 0o600}
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -113,8 +112,8 @@ def autograder_files(assignment: Assignment, root: Path = ROOT) -> dict[str, byt
         found = (each for each in root.joinpath(folder).rglob("*") if each.is_file())
         paths |= {each for each in found if each.name.endswith(endings)}
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
-    for script in ("setup.sh", "run_autograder"):
-        files[script] = root.joinpath(SCRIPTS, script).read_bytes()
+    for script in SCRIPTS:
+        files[script] = root.joinpath(HERE, script).read_bytes()
     names = [*re.findall(r"^\w[\w.-]*", read_text(root / READERS, root), re.M), *SANDBOX]
     pins = "\n".join(pins_of([*names, *imported_packages(modules, root)], root)) + "\n"
     files["requirements.txt"] = pins.encode()
@@ -122,18 +121,6 @@ def autograder_files(assignment: Assignment, root: Path = ROOT) -> dict[str, byt
     files["uv.txt"] = "\n".join(pins_of(["uv"], root)).encode() + b"\n"
     files[TESTS] = json.dumps(assignment.to_json(), indent=1, sort_keys=True).encode()
     return files
-
-
-def packed(files: dict[str, bytes]) -> bytes:
-    """A zip of files: the same bytes for the same files."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sorted(files.items()):
-            member = zipfile.ZipInfo(name, DATE)
-            mode = 0o755 if data.startswith(b"#!") else 0o600 if name == TESTS else 0o644
-            member.create_system, member.external_attr = 3, mode << 16
-            archive.writestr(member, data, zipfile.ZIP_DEFLATED)
-    return made.getvalue()
 
 
 def make_autograder(chapter: str, key: str | None, masters: Path, root: Path = ROOT) -> Path:
@@ -146,11 +133,5 @@ def make_autograder(chapter: str, key: str | None, masters: Path, root: Path = R
     master = read_master(path, root, draws.choose)
     assignment = make_assignment(master, Book(root).chapters.get(chapter), draws)
     made = root / "_build" / "gradescope" / f"{chapter}-{assignment.group}.zip"
-    half = made.with_suffix(".part")
-    try:
-        made.parent.mkdir(parents=True, exist_ok=True)
-        half.write_bytes(packed(autograder_files(assignment, root)))
-        half.replace(made)
-    except OSError as error:
-        raise cannot_write(made, root, error) from None
+    write_bytes(made, zipped(autograder_files(assignment, root), MODES), root)
     return made

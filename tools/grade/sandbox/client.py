@@ -28,6 +28,7 @@ if ctypes.CDLL(None).personality(0xFFFFFFFF) & 0x40000 == 0 and "again" not in s
 import json
 sys.path[:0] = json.loads(sys.argv[2])["path"]
 from inside import helper
+del sys.path[0]  # that of this package: cells import nothing from here
 helper.main(int(sys.argv[1]), json.loads(sys.argv[2]))
 """
 
@@ -74,7 +75,8 @@ class Helper:
             os.close(tells)
             self.pid = self.process.pid  # of the helper itself
             if wrapping:
-                self.pid = json.loads(os.read(told, 1 << 10) or b'{"child-pid": 0}')["child-pid"]
+                with os.fdopen(told, "rb", closefd=False) as info:
+                    self.pid = json.loads(info.read() or b'{"child-pid": 0}')["child-pid"]
             self.control.settimeout(READY)
             self._answer()
         except BaseException:

@@ -140,7 +140,10 @@ def helper(wrapped: bool, disk: int, runner: str) -> Iterator[Helper]:
     with _lock:
         idle = _idle.setdefault(key, [])
         place = idle.pop() if idle else None
-    if place is None or not place.alive():
+    if place is not None and not place.alive():
+        place.close()
+        place = None
+    if place is None:
         about = {"runner": runner_of(runner), "path": places.packages()}
         wrapping = []
         if wrapped:

@@ -2,6 +2,7 @@
 by the kernel, shared memory included. Version 1 has a tree for each controller, version 2 one.
 """
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -13,7 +14,8 @@ def make(process: int, memory: int, threads: int) -> list[str]:
     """Put a process into cgroups of its own, with limits; those that could be made."""
     made = []
     for controller, folder in parents().items():
-        group = folder / f"sandbox-{os.getpid()}"
+        sweep(folder)
+        group = folder / f"sandbox-{os.getpid()}-{process}"
         wanted = {
             "memory": {
                 "memory.limit_in_bytes": memory * MIB,
@@ -39,6 +41,14 @@ def make(process: int, memory: int, threads: int) -> list[str]:
             group.rmdir()
             made.pop()
     return made
+
+
+def sweep(folder: Path) -> None:
+    """Remove the cgroups of those that were killed before they could."""
+    for group in folder.glob("sandbox-*"):
+        if not Path("/proc", group.name.split("-")[1]).exists():
+            with contextlib.suppress(OSError):
+                group.rmdir()
 
 
 def parents() -> dict[str, Path]:
