@@ -306,13 +306,14 @@ def _entry(item: Item) -> str:
     who = item.row.student + (f" and {item.other.student}" if item.other else "")
     where = item.row.result["assignment"] or ""
     where += f", exercise {item.exercise}" if item.exercise else ""
-    line = escape(": ".join(filter(None, (who, where, item.text))))
+    is_read = item.kind == "by hand"  # its text is a rubric, as long as what it is about
+    line = escape(": ".join(filter(None, (who, where, "" if is_read else item.text))))
     rows = [row for row in (item.row, item.other) if row and row.answers.get(item.exercise)]
-    if item.kind in ("cells", "refused") or not (rows or item.kind == "by hand"):
+    if item.kind in ("cells", "refused") or not (rows or is_read):
         return f"<p>{line}</p>"
     texts = [row.answers[item.exercise] for row in rows]
-    if item.kind == "by hand":
-        texts.append(item.row.prose.get(item.exercise, ""))
+    if is_read:
+        texts += [item.row.prose.get(item.exercise, ""), f"Rubric. {item.text}"]
     codes = "".join(f"<pre>{escape(text[:CODE])}</pre>" for text in texts if text)
     both = f'<div class="two">{codes}</div>' if item.other else codes
     return f"<details><summary>{line}</summary>{both}</details>"
