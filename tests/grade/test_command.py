@@ -115,6 +115,24 @@ def test_interrupted_and_resumed_it_ends_with_the_same_bytes(folder, stop_after)
     assert len(again.asked) == 5 - stop_after and files(folder) == files(folder, "plain")
 
 
+def test_interrupt_between_two_results_ends_the_engine_at_once(folder, monkeypatch):
+    ended = []
+
+    def engine(tasks):
+        try:
+            yield from Engine()(tasks)
+        finally:
+            ended.append(True)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.Store, "save", interrupt)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        graded(folder, engine)
+    assert ended and raised.traceback  # which would have kept it alive
+
+
 def test_what_cannot_be_graded_is_a_row_with_its_reason(folder):
     odd = {
         "other": edition(RIGHT, small(**{"class": "f" * 12})),

@@ -6,7 +6,6 @@ Whatever is asserted is seen from outside, in every tier that this machine offer
 import contextlib
 import json
 import os
-import resource
 import secrets
 import signal
 import socket
@@ -28,6 +27,7 @@ from tools.grade.sandbox.session import Session
 from tools.grade.sandbox.tier import ABOUT, ways_out
 from tools.grade.sandbox.watch import Watch
 
+resource = pytest.importorskip("resource", reason="only where Linux is")
 ATTACKS = attacks()
 TAME = [each for each in ATTACKS if not each.ends and not each.alone]
 WILD = [each for each in ATTACKS if each.ends or each.alone]

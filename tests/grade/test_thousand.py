@@ -5,6 +5,7 @@
 
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -65,13 +66,23 @@ def done(out):
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory):
-    """(folder, what must come out, the assignment, the files of an undisturbed run)."""
-    folder = tmp_path_factory.mktemp("crowd")
-    assignment, expected = crowd(folder / "submissions", COUNT)
-    (folder / "assignments.json").write_text(json.dumps([assignment]))
-    assert start(folder, folder / "plain").wait() == 0
-    return folder, expected, assignment, contents(folder / "plain")
+def graded(once, tmp_path_factory):
+    """(folder, what must come out, the assignment, the files of an undisturbed run).
+
+    Graded once for all processes of these tests; the folder is each one's own.
+    """
+
+    def make(folder):
+        assignment, expected = crowd(folder / "submissions", COUNT)
+        (folder / "assignments.json").write_text(json.dumps([assignment]))
+        (folder / "expected.pickle").write_bytes(pickle.dumps((expected, assignment)))
+        assert start(folder, folder / "plain").wait() == 0
+
+    shared, folder = once("crowd", make), tmp_path_factory.mktemp("own")
+    for name in ("submissions", "assignments.json", "plain"):
+        (folder / name).symlink_to(shared / name)
+    expected, assignment = pickle.loads((shared / "expected.pickle").read_bytes())
+    return folder, expected, assignment, contents(shared / "plain")
 
 
 def test_every_submission_gets_what_is_known(graded):

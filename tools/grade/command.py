@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,8 +59,10 @@ def grade(
         all_graded = [read(each, by_name) for each in find_submissions(submissions, source)]
         by_id = {each.submission.id: each for each in all_graded}
         tasks = [task for each in all_graded if (task := left(each, store))]
-        with tqdm(total=len(tasks), desc="graded", unit="", disable=not tasks) as progress:
-            for task, outcome in engine(iter(tasks)) if tasks else ():
+        outcomes = engine(iter(tasks)) if tasks else (none for none in ())
+        bar = tqdm(total=len(tasks), desc="graded", unit="", disable=not tasks)
+        with closing(outcomes), bar as progress:  # Ctrl-C ends the workers, wherever it falls
+            for task, outcome in outcomes:
                 take(by_id[task["submission"]], outcome)
                 store.save(result_of(by_id[task["submission"]], given))
                 progress.update()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -43,8 +44,9 @@ class Helper:
         """
         self.owner, self.wrapped = os.getpid(), bool(wrapping)
         self.cgroups: list[str] = []
-        self.folder = Path("/tmp/sandbox" if wrapping else tempfile.mkdtemp(prefix="sandbox-"))
+        self.folder = Path(f"/tmp/sandbox-{secrets.token_hex(4)}")  # within bubblewrap's own /tmp
         if not wrapping:
+            self.folder = Path(tempfile.mkdtemp(prefix="sandbox-"))
             os.chmod(self.folder, 0o711)  # its user must get through to its session's folder
         about = about | {"folder": str(self.folder), "path": [str(HERE), *about["path"]]}
         environment = {"HOME": os.path.expanduser("~"), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}

@@ -110,9 +110,6 @@ def make_shell(config: Any = None) -> Any:
     class Shell(InteractiveShell):
         displayhook_class = Hook
 
-        def init_create_namespaces(self, user_module: Any = None, user_ns: Any = None) -> None:
-            super().init_create_namespaces(user_module, user_ns)
-
     config = Config() if config is None else config
     config.InteractiveShell.colors = "nocolor"
     config.InteractiveShell.xmode = "Plain"

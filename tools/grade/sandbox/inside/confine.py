@@ -177,7 +177,7 @@ def enter(room: Room) -> None:
     become(room.user)
     die_with_parent()
     os.chdir("/tmp" if room.namespaces else room.folder)
-    if room.landlock and (landlock.abi() or not (room.namespaces or room.bubblewrap)):
+    if room.landlock and (landlock.abi() or not room.namespaces):  # the others need it
         landlock.restrict(["/"] if room.namespaces else room.read, [os.getcwd(), *DEVICES])
 
 
