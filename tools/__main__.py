@@ -259,7 +259,7 @@ def reveal(arguments: argparse.Namespace) -> None:
 
 def key() -> str | None:
     """The key of a class; from the environment, so that no list of processes shows it."""
-    return os.environ.get("CLASS") or None
+    return os.environ.get("CLASS")
 
 
 COMMANDS = (

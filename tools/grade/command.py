@@ -18,10 +18,9 @@ from tools.grade.report import Row
 from tools.grade.similar import Pair, similar
 from tools.grade.splice import Spliced, splice, text_of
 from tools.grade.store import Store, keys_of
-from tools.release.assignment import make_assignment
+from tools.release.release import MASTERS, make_drafts
 from tools.release.variants import draws_of
 from tools.source.book import Book
-from tools.source.masters import read_master
 from tools.source.root import ROOT
 
 Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
@@ -76,7 +75,7 @@ def grade(
 def grade_class(
     submissions: str,
     key: str | None,
-    masters: str | None = None,
+    masters: Path | None = None,
     workers: int | None = None,
     address: str | None = None,
     out: str | None = None,
@@ -89,14 +88,10 @@ def grade_class(
     print(summary(results, folder))
 
 
-def assignments_of(key: str | None, masters: str | None = None, root: Path = ROOT) -> list[dict]:
+def assignments_of(key: str | None, masters: Path | None = None, root: Path = ROOT) -> list[dict]:
     """The assignments of all masters of a folder, as a class got them. Raises BookError."""
-    folder, book, draws = Path(masters or root / "masters"), Book(root), draws_of(key)
-    paths = sorted(folder.resolve().glob("*.md"))
-    if not paths:
-        raise BookError(f"MASTERS={folder}: holds no master; name a folder of <chapter>.md files")
-    found = [read_master(path, root, draws.choose) for path in paths]
-    return [make_assignment(each, book.chapters.get(each.name), draws).to_json() for each in found]
+    drafts = make_drafts(Book(root), masters or root / MASTERS, draws_of(key))
+    return [assignment.to_json() for _, assignment in drafts]
 
 
 def read(submission: Submission, assignments: dict[str, dict]) -> Graded:
