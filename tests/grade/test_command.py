@@ -205,13 +205,13 @@ def test_no_sandbox_nothing_is_graded(folder, monkeypatch):
     ("arguments", "words"),
     [
         ({"workers": 0}, "WORKERS=0: name a number of processes, 1 or more"),
-        ({"submissions": "nowhere"}, "nowhere: no such file"),
-        ({"masters": "nowhere"}, "MASTERS=nowhere: holds no master"),
+        ({"submissions": Path("nowhere")}, "nowhere: no such file"),
+        ({"masters": Path("nowhere")}, "nowhere: no such folder; name one that holds masters"),
     ],
 )
 def test_bad_arguments_are_one_line(tmp_path, arguments, words, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    arguments = {"submissions": "nowhere", "key": "a long class key"} | arguments
+    arguments = {"submissions": Path("nowhere"), "key": "a long class key"} | arguments
     with is_refused(words):
         command.grade_class(**arguments)
 

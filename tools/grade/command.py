@@ -73,18 +73,18 @@ def grade(
 
 
 def grade_class(
-    submissions: str,
+    submissions: Path,
     key: str | None,
     masters: Path | None = None,
     workers: int | None = None,
     address: str | None = None,
-    out: str | None = None,
+    out: Path | None = None,
     source: str | None = None,
 ) -> None:
     """What `make grade` does. Raises BookError."""
-    folder = Path(out or f"grades/{Path(submissions).stem}")
+    folder = out or Path("grades", submissions.stem)
     engine = engine_for(workers, address)
-    results = grade(Path(submissions), assignments_of(key, masters), folder, engine, source)
+    results = grade(submissions, assignments_of(key, masters), folder, engine, source)
     print(summary(results, folder))
 
 
