@@ -1,6 +1,7 @@
 # The commands of this book. `make` alone lists them.
 PYTHON ?= python3
 VENV := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python.exe,.venv/bin/python)
+FOLDERS = $(if $(MASTERS),--masters '$(MASTERS)') $(if $(OUT),--out '$(OUT)')
 # On Windows, where Python's default is another encoding.
 export PYTHONUTF8 := 1
 
@@ -39,8 +40,8 @@ calibrate:       ## measure this machine's GPU for modelled times, and check the
 serve: book            ## show the site on http://127.0.0.1:8000
 	@$(VENV) -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
-bench: environment     ## measure what the status page reports
-	@$(VENV) -m tools bench
+bench: environment     ## measure what the status page reports: [GROUP="builds grading"] for some
+	@$(VENV) -m tools bench $(GROUP)
 
 survey: environment    ## survey cudasim against PyTorch's own databases
 	@$(VENV) -m tools survey
@@ -58,6 +59,30 @@ cold:            ## chapters and simulator on PYTHON as it is: no .venv, outputs
 	JUPYTER_PATH='$(CURDIR)' "$(PYTHON)" -m jupyter execute --kernel_name=simulated notebooks/*.ipynb
 	"$(PYTHON)" -m pytest cudasim/tests
 
+release: environment   ## write the editions of the exercises: [CLASS=key] [MASTERS=folder] [OUT=folder]
+	@$(VENV) -m tools release $(FOLDERS)
+
+handout: environment   ## print links to the student edition: REPOSITORY=owner/name [BRANCH=...] [HUB=...] [CLASS=key]
+	@$(VENV) -m tools handout --repository '$(REPOSITORY)' $(if $(BRANCH),--branch '$(BRANCH)') \
+		$(if $(HUB),--hub '$(HUB)') $(if $(OUT),--out '$(OUT)')
+
+example: environment   ## invent a class of five to try grading on: CHAPTER=name [CLASS=key]
+	@$(VENV) -m tools example '$(CHAPTER)' $(if $(MASTERS),--masters '$(MASTERS)')
+
+grade: environment     ## grade SUBMISSIONS=folder|zip CLASS=key: [WORKERS=n | DASK=address] [OUT=folder]
+	@$(VENV) -m tools grade '$(SUBMISSIONS)' $(FOLDERS) $(if $(WORKERS),--workers $(WORKERS)) \
+		$(if $(DASK),--dask '$(DASK)') $(if $(SOURCE),--source $(SOURCE))
+
+fill: environment      ## fill grades into EXPORT=canvas.csv from GRADES=folder: [COLUMN=...] [SCALE=1]
+	@$(VENV) -m tools fill '$(EXPORT)' --grades '$(GRADES)' $(if $(COLUMN),--column '$(COLUMN)') \
+		$(if $(SCALE),--scale)
+
+gradescope: environment ## build an autograder for Gradescope: CHAPTER=name CLASS=key [MASTERS=folder]
+	@$(VENV) -m tools gradescope '$(CHAPTER)' $(if $(MASTERS),--masters '$(MASTERS)')
+
+slides: environment    ## draw lecture slides of every chapter, in _build/slides
+	@$(VENV) -m tools slides
+
 chapter: environment   ## make a new chapter from a template: NAME=streams-and-events
 	@$(VENV) -m tools chapter $(NAME)
 
@@ -72,6 +97,9 @@ figures: environment   ## draw the figures that the chapters carry afresh from i
 
 fonts: environment     ## cut the site's fonts afresh from npm packages, in book/static/fonts
 	@$(VENV) -m tools fonts
+
+reveal: environment    ## bring reveal.js afresh from its npm package, in book/slides/reveal
+	@$(VENV) -m tools reveal
 
 links: environment     ## write links and set-up cells: [REPOSITORY=owner/name] [BRANCH=...] [HUB=...]
 	@$(VENV) -m tools links $(if $(REPOSITORY),--repository '$(REPOSITORY)') \
@@ -89,4 +117,4 @@ clear: environment     ## take outputs out of the chapters
 clean:           ## remove what was built and installed; outputs stay
 	rm -rf _build .venv .venv.*
 
-.PHONY: help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey timings colab cold figures fonts links cleanroom colab-room clear clean
+.PHONY: reveal slides release handout example grade fill gradescope slides help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey timings colab cold figures fonts links cleanroom colab-room clear clean

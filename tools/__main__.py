@@ -1,7 +1,9 @@
 """The commands behind the Makefile: `python -m tools COMMAND`."""
 
 import argparse
+import os
 import sys
+from pathlib import Path
 
 from tools.errors import BookError, NoGpu
 from tools.page.site import SITE, is_current, site_builder
@@ -161,7 +163,7 @@ def bench(arguments: argparse.Namespace) -> None:
     """Measure what the status page reports."""
     from tools.bench import measure
 
-    measure(ROOT)
+    measure(arguments.groups, ROOT)
 
 
 def survey(arguments: argparse.Namespace) -> None:
@@ -178,9 +180,92 @@ def timings(arguments: argparse.Namespace) -> None:
     record_timings(ROOT)
 
 
+def release(arguments: argparse.Namespace) -> None:
+    """Verify the masters, and write their editions for a class, or those of the book."""
+    from tools.grade.command import engine_for
+    from tools.grade.store import code_digest
+    from tools.release.release import release
+    from tools.source.book import Book
+
+    engine = engine_for(None, None)
+    for line in release(Book(ROOT), engine, code_digest, key(), arguments.masters, arguments.out):
+        print(line)
+
+
+def grade(arguments: argparse.Namespace) -> None:
+    """Grade what students handed in, as it was downloaded."""
+    from tools.grade.command import grade_class
+
+    grade_class(
+        arguments.submissions,
+        key(),
+        arguments.masters,
+        arguments.workers,
+        arguments.dask,
+        arguments.out,
+        arguments.source,
+    )
+
+
+def handout(arguments: argparse.Namespace) -> None:
+    """Print links to a repository that holds the student edition."""
+    from tools.grade.exchange.handout import handout
+    from tools.release.variants import draws_of
+    from tools.source.repository import make_repository
+
+    folder = arguments.out or ROOT / "_build" / "release" / draws_of(key()).fingerprint
+    slug, branch, hub = arguments.repository, arguments.branch, arguments.hub
+    print(handout(folder, make_repository(slug or "", branch or "main", hub or "none")))
+
+
+def fill(arguments: argparse.Namespace) -> None:
+    """Fill grades into an export of the instructor's own gradebook."""
+    from tools.grade.exchange.gradebooks import fill_export
+
+    fill_export(arguments.export, arguments.grades, arguments.column, arguments.scale)
+
+
+def gradescope(arguments: argparse.Namespace) -> None:
+    """Build the autograder of a chapter for Gradescope."""
+    from tools.grade.exchange.gradescope import make_autograder
+
+    masters = arguments.masters or ROOT / "masters"
+    print(f"written: {make_autograder(arguments.chapter, key(), masters)}")
+
+
+def example(arguments: argparse.Namespace) -> None:
+    """Invent a class of five, to try grading on."""
+    from tools.grade.example import write_example
+    from tools.source.book import Book
+
+    for path in write_example(arguments.chapter, key(), arguments.masters, Book(ROOT)):
+        print(f"written: {path}")
+
+
+def slides(arguments: argparse.Namespace) -> None:
+    """Draw a deck of slides for each chapter."""
+    from tools.slides.write import write_decks
+    from tools.source.book import Book
+
+    print(f"slides: {write_decks(Book(ROOT))}")
+
+
+def reveal(arguments: argparse.Namespace) -> None:
+    """Bring reveal.js, which steps through the slides, from its pinned npm package."""
+    from tools.slides.reveal import write_reveal
+
+    print(f"reveal: {write_reveal(ROOT)}")
+
+
+def key() -> str | None:
+    """The key of a class; from the environment, so that no list of processes shows it."""
+    return os.environ.get("CLASS")
+
+
 COMMANDS = (
     *(book, test, record, compare, chapter, lab, clear),
     *(figures, fonts, rules, links, pins, bench, survey, timings),
+    *(release, handout, example, grade, fill, gradescope, slides, reveal),
 )
 
 
@@ -199,12 +284,30 @@ def read_arguments() -> argparse.Namespace:
             command.add_argument("--chapters", nargs="*", default=[], metavar="NAME")
         if function is pins:
             command.add_argument("upgrade", nargs="*", metavar="PACKAGE", help="to its newest")
+        if function is bench:
+            command.add_argument("groups", nargs="*", metavar="GROUP", help="of figures; else all")
         if function is chapter:
             command.add_argument("name", nargs="?", default="")
-        if function is links:
+        if function in (links, handout):
             command.add_argument("--repository", metavar="OWNER/NAME")
             command.add_argument("--branch")
             command.add_argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'")
+        if function in (release, example, grade, gradescope):
+            command.add_argument("--masters", type=Path, help="a folder; else the book's own")
+        if function in (release, handout, grade):
+            command.add_argument("--out", type=Path, help="the folder to write")
+        if function is grade:
+            command.add_argument("submissions", type=Path, help="a folder or a zip")
+            command.add_argument("--workers", type=int, help="processes; else one a core")
+            command.add_argument("--dask", metavar="ADDRESS", help="of a scheduler")
+            command.add_argument("--source", help="where they were downloaded, if it is not seen")
+        if function is fill:
+            command.add_argument("export", type=Path, help="the gradebook, a CSV")
+            command.add_argument("--grades", type=Path, required=True, help="what grade wrote")
+            command.add_argument("--column", help="the one to fill in")
+            command.add_argument("--scale", action="store_true", help="to the export's maximum")
+        if function in (example, gradescope):
+            command.add_argument("chapter")
         if function is compare:
             help = "without a GPU, say so and succeed"
             command.add_argument("--if-any", action="store_true", help=help)

@@ -1,7 +1,7 @@
-"""Measure what the status page reports, and write it to `book/bench.json`.
+"""Measure what the status page reports, group by group, and write it to `book/bench.json`.
 
 Builds are timed as whole processes in a fresh clone of the last commit, so that what is
-not committed is not measured. Each figure is the median of several runs.
+not committed is not measured. Each of their figures is the median of several runs.
 """
 
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tools.browsing import chromium, chromium_program, served, weights
 from tools.errors import BookError
-from tools.page.status import BENCH
+from tools.page.status import BENCH, read_bench
 from tools.run.provenance import made_here
 from tools.source.book import Book
 from tools.source.files import read_text, write_json
@@ -31,17 +31,26 @@ LIMIT = 250  # KiB of a page with all that it asks for, compressed
 LIMITS = {"preface": 150}  # of the front page
 
 
-def measure(root: Path) -> None:
-    """Measure everything, show it, and write `book/bench.json` in one step."""
+def measure(names: list[str], root: Path) -> None:
+    """Measure the groups of figures that are named, or all; show them, and write each when done.
+
+    Raises BookError for a name that is no group.
+    """
+    for name in names:
+        if name not in GROUPS:
+            raise BookError(f"GROUP: no figures '{name}'; choose from: {', '.join(GROUPS)}")
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "clone"
         _git("clone", "--quiet", str(root), str(clone), folder=root)
-        figures = [*_builds(clone), *_page_weight(clone), _slowest(clone), *_simulation(clone)]
-    figures += _stages(root)
-    write_json(root / BENCH, made_here() | {"figures": figures}, root)
-    for row in figures:
-        aim = f" (aim: {row['aim']})" if row["aim"] else ""
-        print(f"{row['what']}: {row['value']} {row['unit']}{aim}")
+        for name in names or GROUPS:
+            figures = GROUPS[name](clone, root)
+            groups = read_bench(root) | {name: made_here() | {"figures": figures}}
+            write_json(
+                root / BENCH, {each: groups[each] for each in GROUPS if each in groups}, root
+            )
+            for row in figures:
+                aim = f" (aim: {row['aim']})" if row["aim"] else ""
+                print(f"{row['what']}: {row['value']} {row['unit']}{aim}", flush=True)
 
 
 def _figure(what: str, value: float, unit: str, command: str, aim: str = "") -> dict:
@@ -77,7 +86,7 @@ def _median(once: Callable[[], float], what: str) -> float:
     return statistics.median(runs)
 
 
-def _builds(clone: Path) -> list[dict]:
+def _builds(clone: Path, root: Path) -> list[dict]:
     """Seconds of a cold build, of one with nothing stale, and of one after an edit."""
 
     def cold() -> float:
@@ -111,7 +120,7 @@ def _after_edit(clone: Path, name: str) -> float:
     return _seconds("book", folder=clone)
 
 
-def _stages(root: Path) -> list[dict]:
+def _stages(clone: Path, root: Path) -> list[dict]:
     """How long each stage of the last `make test` in this folder took."""
     path = root / TIMES
     if not path.is_file():
@@ -128,15 +137,15 @@ def _stages(root: Path) -> list[dict]:
     ]
 
 
-def _slowest(clone: Path) -> dict:
+def _slowest(clone: Path, root: Path) -> list[dict]:
     """The longest time that a chapter took when it was recorded."""
     recordings = Book(clone).recordings["cpu"].values()
     seconds, name = max((each.provenance.seconds, each.chapter.name) for each in recordings)
     what, how = f"Slowest chapter: {name}", "make record RUNNER=cpu"
-    return _figure(what, seconds, "s", how, "30 s on two cores")
+    return [_figure(what, seconds, "s", how, "30 s on two cores")]
 
 
-def _simulation(clone: Path) -> list[dict]:
+def _simulation(clone: Path, root: Path) -> list[dict]:
     """What the simulated GPUs cost, measured by their own package."""
     print("measuring: cudasim", file=sys.stderr, flush=True)
     command = ("cudasim.bench", "--json")
@@ -145,7 +154,7 @@ def _simulation(clone: Path) -> list[dict]:
     return [row | {"command": "python -m cudasim.bench"} for row in rows]
 
 
-def _page_weight(clone: Path) -> list[dict]:
+def _page_weight(clone: Path, root: Path) -> list[dict]:
     """KiB that a browser loads to show a page, compressed with gzip.
 
     Of the heaviest chapter, and of those pages with a limit of their own.
@@ -153,6 +162,8 @@ def _page_weight(clone: Path) -> list[dict]:
     site = clone / "_build" / "html"
     if chromium_program() is None:
         raise BookError("chromium: not found, the page's weight needs it; install it, run again")
+    if not site.is_dir():
+        _run("book", "tools", "book", folder=clone)
     book = Book(clone)
     pages = {Path(name).name: f"{name}.html" for name in book.documents}
     pages = {name: page for name, page in pages.items() if name in {*book.chapters, *LIMITS}}
@@ -180,3 +191,12 @@ def _loaded(site: Path, page: str) -> dict[str, int]:
         tab.on("request", lambda request: asked.append(request.url))
         tab.goto(host + page, wait_until="networkidle")
     return weights(site, asked)
+
+
+GROUPS: dict[str, Callable[[Path, Path], list[dict]]] = {  # of a clone, and of the root
+    "builds": _builds,
+    "pages": _page_weight,
+    "chapters": _slowest,
+    "simulation": _simulation,
+    "tests": _stages,
+}

@@ -59,6 +59,7 @@ def all_stages(root: Path = ROOT) -> list[Stage]:
         # Chapters side by side, each with a thread for every core, would wait for each other.
         Stage("content", side_by_side, ("tests/content",), {"OMP_NUM_THREADS": "1"}),
         Stage("site", side_by_side, ("tests/site",)),
+        Stage("grade", side_by_side, ("tests/grade",)),
         Stage("simulator", side_by_side, (SIMULATOR,)),
         Stage("gpu", ("tools", "compare", "--if-any")),
     ]

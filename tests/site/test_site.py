@@ -332,7 +332,7 @@ SURVEY_LINES = "| operators | 4 | 3 | 75.0 % | 1 |", "| `lu` | why |"
 @pytest.mark.parametrize(
     ("table", "kind", "name", "content", "lines"),
     [
-        (status.figures_table, "figures", "bench", BENCH, BENCH_LINES),
+        (status.figures_table, "figures", "bench", {"builds": BENCH}, BENCH_LINES),
         (status.survey_tables, "survey", "survey", SURVEY, SURVEY_LINES),
     ],
 )

@@ -17,7 +17,7 @@ CUT = sorted((ROOT / "book" / "static" / "fonts").glob("*.woff2"))
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A package of one file, in the place where it would be kept when fetched."""
-    path = tmp_path / "_build" / "fonts" / "someone-letters-1.0.tgz"
+    path = tmp_path / "_build" / "npm" / "someone-letters-1.0.tgz"
     path.parent.mkdir(parents=True)
     with tarfile.open(path, "w:gz") as archive:
         member = tarfile.TarInfo("package/LICENSE")
@@ -34,11 +34,11 @@ def test_a_file_of_a_pinned_package_is_read(package, tmp_path):
 
 def test_a_package_that_is_another_or_cannot_be_fetched_is_reported(package, tmp_path, monkeypatch):
     package.write_bytes(b"something else")
-    with pytest.raises(BookError, match=r"^_build/fonts/someone-letters-1.0.tgz: .*delete it"):
+    with pytest.raises(BookError, match=r"^_build/npm/someone-letters-1.0.tgz: .*delete it"):
         fonts.read_member("@someone/letters", "LICENSE", tmp_path)
     package.unlink()
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(BookError, match=r"^_build/fonts/someone-letters-1.0.tgz: .*install npm"):
+    with pytest.raises(BookError, match=r"^_build/npm/someone-letters-1.0.tgz: .*install npm"):
         fonts.read_member("@someone/letters", "LICENSE", tmp_path)
 
 

@@ -3,7 +3,10 @@
 import pytest
 from helpers import ROOT, assert_one_line, code, contents, prose, read, run_tool, write
 
+from tools.release.editions import book_chapter
 from tools.source.book import Book
+from tools.source.chapters import Chapter
+from tools.source.masters import read_master
 from tools.source.rules import broken_rules
 
 
@@ -31,6 +34,16 @@ def test_a_new_chapter_keeps_every_rule_and_is_listed(book):
     assert broken_rules(chapter, [], ROOT) == []
 
 
+def test_the_exercises_of_a_new_chapter_come_from_its_master(book):
+    assert run_tool(book, "chapter", "new").returncode == 0
+    master = read_master(book / "masters" / "new.md", book)
+    chapter = Book(book).chapters["new"]
+    assert master.title == chapter.title == "New"
+    assert book_chapter(master, chapter).notebook == chapter.notebook
+    template = Chapter("new", read(ROOT / "tools" / "source" / "template.ipynb"))
+    assert book_chapter(master, template).notebook == template.notebook
+
+
 def test_a_new_chapter_runs_from_its_first_cell_to_its_last(book):
     assert run_tool(book, "chapter", "new").returncode == 0
     run = run_tool(book, "record", "cpu", "--chapters", "new")
@@ -38,6 +51,16 @@ def test_a_new_chapter_runs_from_its_first_cell_to_its_last(book):
     printed = {cell.id: cell.outputs for cell in read(book / "outputs/cpu/new.ipynb").cells}
     assert printed["make"][0].data["text/plain"] == "device(type='cpu')"
     assert printed["bytes"][0].data["text/plain"] == "(24, 48)"
+
+
+def test_a_master_that_is_there_is_not_written_over(book):
+    (book / "masters").mkdir()
+    (book / "masters" / "new.md").write_text("mine")
+    run = run_tool(book, "chapter", "new")
+    assert run.returncode == 1
+    assert_one_line(run.stderr, "masters/new.md: there already")
+    assert (book / "masters" / "new.md").read_text() == "mine"
+    assert not (book / "notebooks" / "new.ipynb").exists()
 
 
 @pytest.mark.parametrize("name", ["", "Streams", "a chapter", "../away", "a_b", "first"])

@@ -20,9 +20,10 @@ from helpers import RECORDED, ROOT, assert_one_line, copy_kernel, plan, refused,
 from tools import bench
 from tools import stages as module
 from tools.errors import BookError
+from tools.page.status import read_bench
 from tools.stages import TIMES, Stage, all_stages, chosen_stages, run_stages, uncovered
 
-OTHERS = ["lint", "format", "rules", "unit", "content", "site", "simulator", "gpu"]
+OTHERS = ["lint", "format", "rules", "unit", "content", "site", "grade", "simulator", "gpu"]
 STAGES = all_stages()
 PLAIN = {"ATEN_CPU_CAPABILITY": "default"}  # what the slowest of processors can
 NBVAL = [stage for stage in STAGES if "--nbval" in stage.module]
@@ -208,7 +209,10 @@ def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book, sent):
     assert [line for line in commands if str(book) in line] == []
 
 
-def test_of_pages_the_heaviest_is_reported_and_those_with_a_limit_of_their_own(monkeypatch):
+def test_of_pages_the_heaviest_is_reported_and_those_with_a_limit_of_their_own(
+    monkeypatch, tmp_path
+):
+    (tmp_path / "_build" / "html").mkdir(parents=True)
     weights = {"first": 90, "preface": 80, "third": 70}
 
     def loaded(site, page):
@@ -218,7 +222,7 @@ def test_of_pages_the_heaviest_is_reported_and_those_with_a_limit_of_their_own(m
     book = SimpleNamespace(chapters=["first", "third"], documents=[f"d/{name}" for name in weights])
     monkeypatch.setattr(bench, "Book", lambda clone: book)
     monkeypatch.setattr(shutil, "which", lambda name: "chromium")
-    rows = bench._page_weight(Path("clone"))
+    rows = bench._page_weight(tmp_path, tmp_path)
     assert [(row["what"].split()[2], row["value"], row["aim"]) for row in rows[::2]] == [
         ("first", 91, "under 250 KiB"),
         ("preface", 81, "under 150 KiB"),
@@ -228,10 +232,27 @@ def test_of_pages_the_heaviest_is_reported_and_those_with_a_limit_of_their_own(m
 
 def test_the_times_are_what_make_bench_reports(tmp_path):
     with pytest.raises(BookError, match="run 'make test' first"):
-        bench._stages(tmp_path)
+        bench._stages(tmp_path, tmp_path)
     module.write_times({"unit": 62.0, "site": 30.0}, tmp_path)
-    figures = [(row["value"], row["unit"]) for row in bench._stages(tmp_path)]
+    figures = [(row["value"], row["unit"]) for row in bench._stages(tmp_path, tmp_path)]
     assert figures == [(1.5, "min"), (62, "s"), (30, "s")]
     (tmp_path / TIMES).write_text("{}")
     with pytest.raises(BookError, match="not what 'make test' writes"):
-        bench._stages(tmp_path)
+        bench._stages(tmp_path, tmp_path)
+
+
+def test_a_group_of_figures_is_measured_alone_and_the_others_stay(tmp_path, monkeypatch):
+    (tmp_path / "book").mkdir()
+    monkeypatch.setattr(bench, "_git", lambda *arguments, folder: None)
+    one, other = ([bench._figure(what, 1, "s", "make bench")] for what in ("one", "other"))
+    groups = {"first": lambda clone, root: one, "second": lambda clone, root: other}
+    monkeypatch.setattr(bench, "GROUPS", groups)
+    bench.measure(["second"], tmp_path)
+    assert list(read_bench(tmp_path)) == ["second"]
+    bench.measure(["first"], tmp_path)
+    assert [(name, each["figures"]) for name, each in read_bench(tmp_path).items()] == [
+        ("first", one),
+        ("second", other),
+    ]
+    with pytest.raises(BookError, match=r"^GROUP: no figures 'third'; choose from: first, second$"):
+        bench.measure(["third"], tmp_path)

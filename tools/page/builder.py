@@ -17,7 +17,18 @@ import sphinx.builders.html  # noqa: F401
 import sphinx_book_theme  # noqa: F401
 
 from tools.errors import BookError
-from tools.page import formulas, front, images, launch, tabs, theme, timeline  # noqa: F401
+from tools.page import (  # noqa: F401
+    calculator,
+    formulas,
+    front,
+    images,
+    launch,
+    predictions,
+    symptoms,
+    tabs,
+    theme,
+    timeline,
+)
 from tools.page.extension import read_pages
 from tools.page.merge import page_notes
 

@@ -17,6 +17,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 from tools.errors import BookError
+from tools.page.assets import load_where
 from tools.page.table import table
 from tools.source.book import Book
 from tools.source.runners import SIMULATOR
@@ -47,7 +48,7 @@ def setup(app: "Sphinx") -> dict[str, bool]:
     """Let a page hold the calculator, and load its script and style on that page only."""
     app.add_node(calculator, html=(visit_calculator, None))
     app.add_directive("calculator", Calculator)
-    app.connect("html-page-context", add_files)
+    load_where(app, '<div class="calculator"', "calculator.css", "formulas.js", "calculator.js")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -75,20 +76,6 @@ def visit_calculator(writer: "HTML5Translator", node: calculator) -> None:
     context = {"cards": cards, "precisions": PRECISIONS, "sheets": embedded.replace("<", "\\u003c")}
     writer.body.append(writer.builder.templates.render("calculator.html", context))
     raise nodes.SkipNode
-
-
-def add_files(
-    app: "Sphinx",
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: nodes.document | None,
-) -> None:
-    """Ask for the calculator's files where the calculator is."""
-    if doctree is not None and any(doctree.findall(calculator)):
-        app.add_css_file("calculator.css")
-        for name in ("formulas.js", "calculator.js"):
-            app.add_js_file(name, loading_method="defer")
 
 
 def cards_table(book: Book) -> list[str]:

@@ -6,11 +6,8 @@ these arrive are scaled to take the same room, so that text does not jump. The f
 (SIL Open Font License 1.1) reserves the name Source; what is cut goes by names of this book.
 """
 
-import hashlib
 import io
 import shutil
-import subprocess
-import tarfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +15,7 @@ from fontTools import subset
 from fontTools.ttLib import TTFont
 from fontTools.varLib.instancer import instantiateVariableFont
 
-from tools.errors import BookError
+from tools.page import npm
 from tools.source.root import ROOT
 
 PINNED = """\
@@ -85,8 +82,7 @@ STAND_INS = {
 def make_fonts(root: Path = ROOT) -> Path:
     """Write the fonts with their style sheet and licence; returns the folder they lie in.
 
-    Packages are stored in `_build/fonts`. Raises BookError if one is not there and cannot be
-    fetched, or is not the pinned one.
+    Raises BookError if a package cannot be fetched, or is not the pinned one.
     """
     written, rules = {"LICENSE.md": read_member("source-sans", "LICENSE.md", root)}, []
     for face in FACES:
@@ -108,25 +104,8 @@ def make_fonts(root: Path = ROOT) -> Path:
 
 
 def read_member(package: str, member: str, root: Path) -> bytes:
-    """One file of a package, which is fetched unless `_build/fonts` has it."""
-    version, digest = PACKAGES[package]
-    folder = root / "_build" / "fonts"
-    path = folder / f"{package.strip('@').replace('/', '-')}-{version}.tgz"
-    place = path.relative_to(root)
-    if not path.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "pack", "--silent", f"{package}@{version}"]
-        try:
-            subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise BookError(
-                f"{place}: cannot be fetched ({error}); install npm, or put the package there"
-            ) from None
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise BookError(f"{place}: not the package that is pinned; delete it and try again")
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        return archive.extractfile(f"package/{member}").read()
+    """One file of a package, or BookError."""
+    return npm.read_member(package, *PACKAGES[package], member, root)
 
 
 def characters(ranges: str) -> set[int]:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from docutils import nodes
 from nbformat import NotebookNode
@@ -19,6 +19,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 from tools.errors import BookError
+from tools.page.assets import load_where
 from tools.page.extension import read_pages
 from tools.page.timeline import MIME, timeline_html
 from tools.source.book import Book
@@ -116,15 +117,8 @@ def setup(app: "Sphinx") -> dict[str, bool]:
     """Give the site the directive, and the page that has it its style and script."""
     app.add_node(first_screen, html=(visit_first_screen, None))
     app.add_directive("first-screen", FirstScreen)
-    app.connect("html-page-context", add_assets)
+    load_where(app, 'class="front-steps"', "front.css", "front.js")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def add_assets(app: "Sphinx", page: str, template: str, context: dict[str, Any], _: Any) -> None:
-    """Add the style and the script of the first screen to the page that has one."""
-    if 'class="front-steps"' in context.get("body", ""):
-        app.add_css_file("front.css")
-        app.add_js_file("front.js")
 
 
 # What is read.

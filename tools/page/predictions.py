@@ -6,10 +6,11 @@ chosen. A style keeps the cell below out of sight, too, as it asserts the answer
 everything.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from docutils import nodes
 
+from tools.page.assets import load_where
 from tools.page.tabs import is_cell, tab_set
 from tools.source.chapters import PREDICTED
 
@@ -36,15 +37,8 @@ def setup(app: "Sphinx") -> dict[str, bool]:
     app.add_node(prediction, html=(visit_prediction, depart_prediction))
     app.add_node(covered, html=(visit_covered, depart_covered))
     app.connect("doctree-read", cover, priority=600)  # once the tabs are gathered
-    app.connect("html-page-context", add_assets)
+    load_where(app, '<details class="covered"', "predictions.css", "predictions.js")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def add_assets(app: "Sphinx", page: str, template: str, context: dict[str, Any], _: Any) -> None:
-    """Add the style and the script of predictions to a page that has one."""
-    if '<details class="covered"' in context.get("body", ""):
-        app.add_css_file("predictions.css")
-        app.add_js_file("predictions.js")
 
 
 def cover(app: "Sphinx", doctree: nodes.document) -> None:

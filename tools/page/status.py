@@ -4,6 +4,7 @@ They are drawn from the provenance in outputs/, from book/bench.json and book/su
 """
 
 import json
+from pathlib import Path
 
 from nbformat import NotebookNode
 
@@ -52,29 +53,42 @@ def compared_cells(outputs: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in code_cells(outputs) if NOT_COMPARED not in tags(cell)]
 
 
-def figures_table(book: Book) -> list[str]:
-    """The lines of a Markdown table of book/bench.json, and of where it was measured.
+def read_bench(root: Path) -> dict[str, dict]:
+    """What `make bench` wrote, by group: date, hardware and figures; {} if it never ran.
 
     Raises BookError if the file is there but is not what `make bench` writes.
     """
-    path = book.root / BENCH
+    path = root / BENCH
     if not path.is_file():
-        return ["No figures recorded yet: run `make bench`."]
+        return {}
     try:
-        bench = json.loads(read_text(path, book.root))
-        rows = [
-            [
-                figure["what"],
-                f"{figure['value']} {figure['unit']}",
-                figure["aim"],
-                f"`{figure['command']}`",
-            ]
-            for figure in bench["figures"]
-        ]
-        measured = f"Measured on {bench['date']}, on {bench['hardware']}."
-    except (ValueError, KeyError, TypeError):
-        raise BookError(f"{BENCH}: not what 'make bench' writes; run it again") from None
-    return [*table(["What", "Measured", "Aim", "Command"], rows, numbers=(1,)), "", measured]
+        bench = json.loads(read_text(path, root))
+        for group in bench.values():
+            group["date"], group["hardware"], [_figure_row(each) for each in group["figures"]]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        bench = {}
+    if not bench:
+        raise BookError(f"{BENCH}: not what 'make bench' writes; remove it and run it again")
+    return bench
+
+
+def figures_table(book: Book) -> list[str]:
+    """The lines of the Markdown tables of book/bench.json, and of where each was measured.
+
+    Raises BookError if the file is there but is not what `make bench` writes.
+    """
+    lines = []
+    for group in read_bench(book.root).values():
+        rows = [_figure_row(each) for each in group["figures"]]
+        measured = f"Measured on {group['date']}, on {group['hardware']}."
+        lines += [*table(["What", "Measured", "Aim", "Command"], rows, numbers=(1,)), ""]
+        lines += [measured, ""]
+    return lines[:-1] or ["No figures recorded yet: run `make bench`."]
+
+
+def _figure_row(figure: dict) -> list[str]:
+    value = f"{figure['value']} {figure['unit']}"
+    return [figure["what"], value, figure["aim"], f"`{figure['command']}`"]
 
 
 def survey_tables(book: Book) -> list[str]:

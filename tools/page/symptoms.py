@@ -4,13 +4,14 @@
 """
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from docutils import nodes
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from sphinx.util.docutils import SphinxDirective
 
+from tools.page.assets import load_where
 from tools.source.chapters import Chapter
 from tools.source.symptoms import groups_of
 
@@ -35,7 +36,7 @@ def setup(app: "Sphinx") -> dict[str, bool]:
     """Let a page hold the search box, and load its script and style on that page only."""
     app.add_node(symptom_search, html=(visit_search, None))
     app.add_directive("symptom-search", SymptomSearch)
-    app.connect("html-page-context", add_files)
+    load_where(app, '<form class="symptom-search"', "symptoms.css", "symptoms.js")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -58,16 +59,3 @@ def visit_search(writer: "HTML5Translator", node: symptom_search) -> None:
     """Write the form of `book/templates/symptom-search.html`."""
     writer.body.append(writer.builder.templates.render("symptom-search.html", {}))
     raise nodes.SkipNode
-
-
-def add_files(
-    app: "Sphinx",
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: nodes.document | None,
-) -> None:
-    """Ask for the files of the search box where it is."""
-    if doctree is not None and any(doctree.findall(symptom_search)):
-        app.add_css_file("symptoms.css")
-        app.add_js_file("symptoms.js", loading_method="defer")

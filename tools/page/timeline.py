@@ -13,6 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from tools.errors import BookError
+from tools.page.assets import load_where
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -29,15 +30,8 @@ PLURALS = {"copy": "copies"}
 
 def setup(app: "Sphinx") -> dict[str, bool]:
     """Let the pages with a timeline, and no others, load the style and the script."""
-    app.connect("html-page-context", add_assets)
+    load_where(app, '<figure class="timeline"', "timeline.css", "timeline.js")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def add_assets(app: "Sphinx", page: str, template: str, context: dict[str, Any], _: Any) -> None:
-    """Add the style and the script of timelines to a page that has one."""
-    if '<figure class="timeline"' in context.get("body", ""):
-        app.add_css_file("timeline.css")
-        app.add_js_file("timeline.js")
 
 
 def timeline_html(payload: str, alt: str = "") -> str:

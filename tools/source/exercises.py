@@ -4,7 +4,8 @@ Exercise N is the text cell `exercise-N`, the code cells `answer-N`, which says 
 answer yet, and `holds-N` (then `holds-N-more`), which asserts what must hold once there is one,
 and the text cell `solution-N`, where a solution and a wrong answer are folded. Between the answer
 and its check there may be `shows-N`, which draws what the answer does, or what was given. In the
-notebook of puzzles an exercise is called a puzzle.
+notebook of puzzles an exercise is called a puzzle. All of them are written by `make release` from
+the chapter's master; see `masters.py`.
 """
 
 import ast
@@ -18,7 +19,7 @@ from nbformat import NotebookNode
 
 from tools.errors import BookError
 from tools.source.chapters import Chapter
-from tools.source.code import bound_names, has_assert, syntax_tree
+from tools.source.code import blank_name, bound_names, has_assert, is_blank, syntax_tree
 
 MARKDOWN = MarkdownIt("commonmark")  # HTML up to a blank line, then Markdown: as Jupyter draws it
 ASKED = re.compile(  # in bold letters, or, as puzzles are, under a heading of its own
@@ -208,12 +209,7 @@ def answer_name(chapter: Chapter, exercise: Exercise) -> str | None:
     cell = exercise.cell("answer")
     if cell is None or cell.cell_type != "code":
         return None
-    body = syntax_tree(chapter, cell).body
-    blanks = [node for node in body if isinstance(node, ast.Assign) and is_blank(node.value)]
-    if len(blanks) != 1 or blanks[0] is not body[-1] or len(blanks[0].targets) != 1:
-        return None
-    [target] = blanks[0].targets
-    return target.id if isinstance(target, ast.Name) else None
+    return blank_name(syntax_tree(chapter, cell))
 
 
 def asks_if_given(node: ast.AST, name: str) -> bool:
@@ -225,11 +221,6 @@ def asks_if_given(node: ast.AST, name: str) -> bool:
         and isinstance(node.ops[0], ast.IsNot)
         and is_blank(node.comparators[0])
     )
-
-
-def is_blank(value: ast.AST) -> bool:
-    """True for `...`."""
-    return isinstance(value, ast.Constant) and value.value is ...
 
 
 def solved(chapter: Chapter) -> Broken:

@@ -41,10 +41,15 @@ def write_text(path: Path, text: str, root: Path) -> None:
 
     Raises BookError if the disk is full or nothing may be written there.
     """
+    write_bytes(path, text.encode(), root)
+
+
+def write_bytes(path: Path, data: bytes, root: Path) -> None:
+    """The same for bytes."""
     half = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        half.write_text(text, encoding="utf-8", newline="\n")
+        half.write_bytes(data)
         half.replace(path)
     except OSError as error:
         raise cannot_write(path, root, error) from None
@@ -68,7 +73,7 @@ def check_writable(folder: Path, root: Path) -> None:
 
 def cannot_write(path: Path, root: Path, error: OSError) -> BookError:
     """The error that says why `path` was not written."""
-    where = path.relative_to(root).as_posix()
+    where = path.relative_to(root).as_posix() if path.is_relative_to(root) else path
     return BookError(
         f"{where}: cannot be written ({error.strerror}); make room or allow writing there, "
         "then run the command again"

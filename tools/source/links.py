@@ -39,7 +39,12 @@ class Link:
 
 
 def launch_links(chapter: str, repository: Repository) -> list[Link]:
-    """The links of a chapter. Each has the form that its service documents:
+    """The links of a chapter, in this book's repository."""
+    return notebook_links(f"notebooks/{chapter}.ipynb", repository)
+
+
+def notebook_links(path: str, repository: Repository) -> list[Link]:
+    """The links of a notebook at a path of a repository, in the form that each service documents:
 
     - Colab: https://colab.research.google.com/github/googlecolab/colabtools, the notebook
       `colab-github-demo.ipynb`.
@@ -49,7 +54,6 @@ def launch_links(chapter: str, repository: Repository) -> list[Link]:
     - nbgitpuller: https://nbgitpuller.readthedocs.io, "Options in an nbgitpuller URL" and, where
       no hub is known, its link generator, which asks for the address of the hub.
     """
-    path = f"notebooks/{chapter}.ipynb"
     slug = f"{repository.owner}/{repository.name}"
     file = f"{slug}/blob/{repository.branch}/{path}"
     query = {

@@ -5,6 +5,7 @@ know, an exercise a section. Every edition is made from it, the book's own cells
 exercise lists variants, `{{ name }}` stands for the one that is drawn.
 """
 
+import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from jinja2 import Environment, StrictUndefined, TemplateError
 from markdown_it import MarkdownIt
 
 from tools.errors import BookError
+from tools.source.code import blank_name, parsed
 from tools.source.files import read_text
 
 MARKDOWN = MarkdownIt("commonmark")
@@ -33,6 +35,10 @@ PARTS = {  # how often each may stand in an exercise
     "For instructors": (1, 1),
     "By hand": (0, 1),
     "Variants": (0, 1),
+}
+CODE = {  # how many blocks of code at most
+    **dict.fromkeys(("Starter", "Shows", "Solution", "Wrong answer", "Hidden tests"), 1),
+    "Checks": 2,
 }
 LEVELS = ("Recall", "Apply", "Invent")
 SECONDS, MEMORY = 10, 2048  # of processor time, and MiB, for each exercise, unless it says another
@@ -66,6 +72,8 @@ class Exercise:
     seconds: float  # of processor time
     memory: int  # MiB
     text: str
+    name: str  # that an answer gives a value to
+    drawn: dict[str, Any]  # the variants, by name
     parts: dict[str, list[Part]] = field(repr=False)
 
     def part(self, name: str) -> Part | None:
@@ -83,6 +91,12 @@ class Exercise:
         return [part.whole for part in self.parts["Hint"]]
 
     @property
+    def by_hand(self) -> dict[str, Any] | None:
+        """The points and the rubric of what a person reads, if it has such a part."""
+        part = self.part("By hand")
+        return part and {"points": int(part.options["points"]), "rubric": part.whole}
+
+    @property
     def checks(self) -> list[str]:
         """The code of its public checks: one cell or more."""
         return self.part("Checks").blocks
@@ -98,12 +112,26 @@ class Master:
     """The exercises of one chapter."""
 
     name: str
+    where: str  # its path
     title: str
     runner: str
     given: list[str]  # ids of the chapter's code cells that the exercises need
     head: str  # Markdown above the exercises
     own_given: list[str]  # code of its own that the exercises need, run after that of the chapter
     exercises: list[Exercise] = field(repr=False)
+
+
+def read_masters(folder: Path, root: Path, draw: Draw = first) -> list[Master]:
+    """The masters in a folder, in the order of their names.
+
+    Raises BookError if there is no such folder, it holds no master, or one is not sound.
+    """
+    if not folder.is_dir():
+        raise BookError(f"{folder}: no such folder; name one that holds masters (chapter.md)")
+    paths = sorted(folder.glob("*.md"))
+    if not paths:
+        raise BookError(f"{folder}: no master in it; write one: chapter.md, see CONTRIBUTING.md")
+    return [read_master(path, root, draw) for path in paths]
 
 
 def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
@@ -131,36 +159,36 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
         if not match or int(match["number"]) != len(exercises) + 1:
             title = f"## {len(exercises) + 1}. Title"
             raise BookError(f"{where}: the section '{heading}' is no '{title}'; number it")
-        body = _drawn(body, f"{path.stem}/{match['number']}", where, draw)
-        exercises.append(_exercise(match, body, where))
+        body, drawn = _drawn(body, f"{path.stem}/{match['number']}", where, draw)
+        exercises.append(_exercise(match, body, drawn, where))
     if not exercises:
         raise BookError(f"{where}: no exercise; write one: '## 1. Title'")
     given = list(settings["given"] or [])
     head = sections[0][1].strip()
     title, runner = str(settings["title"]), str(settings["runner"])
-    return Master(path.stem, title, runner, given, head, own, exercises)
+    return Master(path.stem, where, title, runner, given, head, own, exercises)
 
 
-def _drawn(body: str, place: str, where: str, draw: Draw) -> str:
-    """A section with its variants in place; one without variants is as it was."""
+def _drawn(body: str, place: str, where: str, draw: Draw) -> tuple[str, dict[str, Any]]:
+    """A section with its variants in place, and what was drawn; without variants as it was."""
     listed = dict(_sections(body, "h3")).get("Variants")
     if listed is None:
-        return body
+        return body, {}
     try:
         variants = yaml.safe_load(_part(listed).blocks[0])
         values = {name: draw(f"{place}/{name}", list(each)) for name, each in variants.items()}
-        template = Environment(undefined=StrictUndefined, keep_trailing_newline=True).from_string(
-            body.replace(listed, "")
-        )
-        return template.render(values) + listed
-    except (IndexError, AttributeError, TypeError, yaml.YAMLError, TemplateError) as error:
+        kept = body.replace(listed, f"{{% raw %}}{listed}{{% endraw %}}")
+        template = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+        return template.from_string(kept).render(values), values
+    except (LookupError, AttributeError, TypeError, yaml.YAMLError, TemplateError) as error:
+        reason = " ".join(str(error).split())
         raise BookError(
-            f"{where}: the variants of {place} cannot be drawn ({error}); write a ```yaml block "
+            f"{where}: the variants of {place} cannot be drawn ({reason}); write a ```yaml block "
             "of 'name: [value, value]', and {{ name }} where it is used"
         ) from None
 
 
-def _exercise(match: re.Match, body: str, where: str) -> Exercise:
+def _exercise(match: re.Match, body: str, drawn: dict[str, Any], where: str) -> Exercise:
     number, title = int(match["number"]), match["title"]
     here = f"{where}: '{number}. {title}'"
     (_, opening), *rest = _sections(body, "h3")
@@ -173,9 +201,6 @@ def _exercise(match: re.Match, body: str, where: str) -> Exercise:
         if not fewest <= len(parts[name]) <= most:
             often = f"{fewest} to {most} times" if most > fewest else "once"
             raise BookError(f"{here} has {len(parts[name])} parts '{name}'; write it {often}")
-    for name in ("Starter", "Checks", "Solution", "Wrong answer", "Hidden tests"):
-        if not all(part.blocks for part in parts[name]):
-            raise BookError(f"{here}: a part '{name}' holds no ```python block; write one")
     asked = _part(opening)
     options = {"seconds": str(SECONDS), "memory": str(MEMORY), **asked.options}
     try:
@@ -187,7 +212,35 @@ def _exercise(match: re.Match, body: str, where: str) -> Exercise:
         ) from None
     if options.get("level") not in LEVELS:
         raise BookError(f"{here} says no level; write '- level: ' and one of {', '.join(LEVELS)}")
-    return Exercise(number, title, options["level"], points, seconds, memory, asked.whole, parts)
+    by_hand = parts["By hand"]
+    if by_hand and not by_hand[0].options.get("points", "").isdecimal():
+        raise BookError(f"{here}: 'By hand' says no '- points: 2'; write it above its rubric")
+    for name, most in CODE.items():
+        for part in parts[name]:
+            if not 1 <= len(part.blocks) <= most:
+                number = "one or two" if most > 1 else "one"
+                raise BookError(
+                    f"{here}: a part '{name}' holds {len(part.blocks)} ```python blocks; "
+                    f"write {number}"
+                )
+            for block in part.blocks:
+                _parsed(block, name, here)
+    answer = blank_name(_parsed(parts["Starter"][0].blocks[0], "Starter", here))
+    if answer is None:
+        raise BookError(f"{here}: the starter leaves nothing to answer; end it in 'name = ...'")
+    level, text = options["level"], asked.whole
+    return Exercise(number, title, level, points, seconds, memory, text, answer, drawn, parts)
+
+
+def _parsed(source: str, part: str, here: str) -> ast.Module:
+    """The syntax tree of code, or BookError if it is no Python: in hidden tests no magic is."""
+    try:
+        return ast.parse(source) if part == "Hidden tests" else parsed(source)
+    except SyntaxError as error:
+        raise BookError(
+            f"{here}: the part '{part}' is no Python ({error.msg}, line {error.lineno}); "
+            "correct it there"
+        ) from None
 
 
 def _sections(text: str, tag: str) -> list[tuple[str, str]]:

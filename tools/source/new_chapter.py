@@ -1,4 +1,4 @@
-"""A new chapter: a notebook that keeps every rule, entered in `_toc.yml`."""
+"""A new chapter: a notebook that keeps every rule, its master, and an entry in `_toc.yml`."""
 
 import re
 
@@ -11,11 +11,12 @@ from tools.source.notebooks import read_notebook, write_notebook
 from tools.source.root import ROOT
 
 TEMPLATE = ROOT / "tools" / "source" / "template.ipynb"
+MASTER = TEMPLATE.with_suffix(".md")  # the source of its exercises
 ENTRY = re.compile(r"^( *- file: )notebooks/.*\n", re.M)
 
 
 def make_chapter(name: str, book: Book) -> str:
-    """Write `notebooks/<name>.ipynb` and its entry, the last of the chapters; returns its path.
+    """Write a chapter, its master, and its entry, the last of the chapters; returns its path.
 
     Raises BookError for a name that is no file name in this book's style, or is taken, and if
     `_toc.yml` lists no chapter behind which it could stand.
@@ -26,8 +27,11 @@ def make_chapter(name: str, book: Book) -> str:
             "'make chapter NAME=streams-and-events'"
         )
     root, path = book.root, book.root / "notebooks" / f"{name}.ipynb"
+    master = root / "masters" / f"{name}.md"
     if path.exists() or name in book.chapters:
         raise BookError(f"notebooks/{name}.ipynb: there already; choose another name")
+    if master.exists():
+        raise BookError(f"masters/{name}.md: there already; choose another name")
     toc = read_text(root / "_toc.yml", root)
     *_, last = ENTRY.finditer(toc) or [None]
     if last is None:
@@ -39,6 +43,7 @@ def make_chapter(name: str, book: Book) -> str:
     notebook.cells[0].source = notebook.cells[0].source.replace("TITLE", title)
     chapter = linked_chapter(Chapter(name, notebook), book.repository, root)
     write_notebook(chapter.notebook, path, root)
+    write_text(master, read_text(MASTER, ROOT).replace("TITLE", title), root)
     entry = f"{last[1]}notebooks/{name}\n"
     write_text(root / "_toc.yml", toc[: last.end()] + entry + toc[last.end() :], root)
     return chapter.where

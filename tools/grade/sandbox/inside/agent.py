@@ -175,8 +175,8 @@ class Agent:
     def ask(self, request: Mapping) -> dict:
         """The value of the last expression of `code`, as data; nothing else of it gets out.
 
-        The statements are the body of a function whose parameters are the inputs, so that they
-        see the student's names and change none.
+        The statements are the body of a function whose parameters are the inputs; all other names
+        are the notebook's.
         """
         sys.stdout = sys.stderr = Shown(self.output, self.stop, keep=-1)
         try:
@@ -189,17 +189,38 @@ class Agent:
 
 
 def question(code: str, inputs: Mapping[str, Any], names: dict[str, Any]) -> object:
-    """Run statements, the last of them an expression, and give its value."""
+    """Run statements, the last of them an expression, and give its value.
+
+    They run in the notebook's namespace: what they bind is bound there. Only the inputs are local.
+    """
     *before, last = ast.parse(code).body
     if not isinstance(last, ast.Expr):
         raise SyntaxError("the last statement is no expression")
     module = ast.parse(f"def question({', '.join(inputs)}): pass")
-    module.body[0].body = [*before, ast.Return(last.value)]
+    shared = sorted(names_bound(before) - set(inputs))
+    module.body[0].body = [
+        *([ast.Global(shared)] if shared else []),
+        *before,
+        ast.Return(last.value),
+    ]
     made: dict[str, Any] = {}
     builtins.exec(
         builtins.compile(ast.fix_missing_locations(module), "<question>", "exec"), names, made
     )
     return made["question"](**inputs)
+
+
+def names_bound(statements: list[ast.stmt]) -> set[str]:
+    """The names that statements bind."""
+    found = set()
+    for node in (inner for each in statements for inner in ast.walk(each)):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[0])
+    return found
 
 
 def seed() -> None:

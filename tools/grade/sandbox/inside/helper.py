@@ -30,6 +30,8 @@ REHEARSAL = [
     "import torch\nx = torch.ones(2, device=torch.get_default_device()) * 2\nx",
     "torch.nn.Linear(2, 1)(x).sum().backward()",
     "print(torch.cuda.is_available() and x.cuda())\n1 / 0",
+    # What notebooks import that takes seconds, where it is installed.
+    "try: import d2l.torch, sklearn.datasets\nexcept ImportError: pass",
 ]
 WATCH = 1000  # ms between looks at whether the worker is still there
 THREADS = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]

@@ -1,0 +1,188 @@
+"""A small assignment, its student edition, answers to it, and a stand-in for a sandbox."""
+
+import copy
+import itertools
+import re
+from contextlib import contextmanager
+
+from tools.grade.sandbox import Ended, Raised
+
+GIVEN = "import math\nimport torch"
+TESTS = '''
+@points(2)
+def test_numbers(student, rng):
+    """Doubles any number."""
+    n = rng.randrange(5, 400)
+    assert student.ask("double(n)", n=n) == 2 * n
+
+
+def test_text(student, rng):
+    """Doubles a text."""
+    assert student.ask("double('ab')") == "abab"
+'''
+TESTS_2 = '''
+@points(2)
+def test_sums(student, rng):
+    """Adds any numbers."""
+    xs = [rng.randrange(99) for _ in range(5)]
+    assert student.ask("total(xs)", xs=xs) == sum(xs)
+
+
+def test_empty(student, rng):
+    """The total of nothing is zero."""
+    assert student.ask("total([])") == 0
+'''
+TESTS_3 = '''
+@points(3)
+def test_card(student, rng):
+    """Puts zeros on the second card."""
+    n = rng.randrange(2, 9)
+    found = student.ask("[str(zeros(n).device), zeros(n).tolist()]", n=n)
+    assert found == ["cuda:1", [0.0] * n]
+'''
+
+
+def question(number, name, title, tests, points=3, **more):
+    called = f"'Exercise {number}: '"
+    check = (
+        f"if {name} is not ...:\n    assert callable({name})\n"
+        f"{called} + ('no answer yet' if {name} is ... else 'it holds')"
+    )
+    made = {"number": number, "title": title, "points": points, "name": name}
+    made |= {"starter": f"{name} = ...  # your function", "shows": None, "checks": [check]}
+    made |= {"tests": tests, "seconds": 2, "memory": 512, "by_hand": None}
+    return made | more
+
+
+SMALL = {
+    "name": "small",
+    "title": "A small chapter",
+    "class": "0123456789ab",
+    "seed": "00ff",
+    "runner": "simulated",
+    "given": [["imports", GIVEN]],
+    "questions": [
+        question(1, "double", "Twice", TESTS),
+        question(2, "total", "In all", TESTS_2, shows="print('total is', total)"),
+        question(
+            3, "zeros", "Nothing there", TESTS_3, by_hand={"points": 2, "rubric": "Reads well."}
+        ),
+    ],
+}
+RIGHT = {
+    1: "def double(x):\n    return x + x",
+    2: "def total(xs):\n    s = 0\n    for x in xs:\n        s += x\n    return s",
+    3: "def zeros(n):\n    return torch.zeros(n, device='cuda:1')",
+}
+WRONG = {1: "def double(x):\n    return x * 2.5", 2: "total = max", 3: "zeros = torch.zeros"}
+
+
+def small(**changes):
+    """A copy of the assignment, to be changed at will."""
+    return copy.deepcopy(SMALL) | changes
+
+
+def text(id, source, **marks):
+    return {"cell_type": "markdown", "id": id, "metadata": marks, "source": source}
+
+
+def code(id, source, **marks):
+    made = {"cell_type": "code", "id": id, "metadata": marks, "source": source}
+    return made | {"outputs": [], "execution_count": None}
+
+
+def edition(answers=None, assignment=SMALL):
+    """The student edition, with these answers in it; shaped as `make release` writes it."""
+    answers = answers or {}
+    cells = [
+        text("title", "# A small chapter: exercises"),
+        code("setup", "# @title Set-up: x\nimport sys", tags=["setup"]),
+    ]
+    joined = "# @title Given: x\n" + "\n\n".join(source for _, source in assignment["given"])
+    cells.append(code("given", joined, assignment={"part": "given"}))
+    for each in assignment["questions"]:
+        n = each["number"]
+
+        def mark(part, n=n):
+            return {"assignment": {"exercise": n, "part": part}}
+
+        cells.append(
+            text(
+                f"exercise-{n}",
+                f"## {n}. {each['title']}\n\n*Apply, 3 points.* Write it.",
+                **mark("exercise"),
+            )
+        )
+        cells.append(code(f"answer-{n}", answers.get(n, each["starter"]), **mark("answer")))
+        if each["shows"]:
+            cells.append(code(f"shows-{n}", each["shows"], **mark("shows")))
+        for more, check in zip(("", "-more"), each["checks"], strict=False):
+            cells.append(code(f"holds-{n}{more}", check, **mark("check")))
+        if each["by_hand"]:
+            cells.append(text(f"by-hand-{n}", "*Write here.*", **mark("by hand")))
+    told = {"name": assignment["name"], "class": assignment["class"], "edition": "student"}
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"assignment": told}, "cells": cells}
+
+
+def find(notebook, id):
+    return next(cell for cell in notebook["cells"] if cell.get("id") == id)
+
+
+def place(notebook, id):
+    return notebook["cells"].index(find(notebook, id))
+
+
+class StandIn:
+    """A tier without walls, for tests of the judge alone: `end('time')` ends its session."""
+
+    name = about = "stand-in"
+
+    def __init__(self):
+        self.sessions, self.asked, self.ran = 0, [], []
+
+    @contextmanager
+    def session(self, limits, runner="simulated"):
+        self.sessions += 1
+        yield Session(self)
+
+
+class End(BaseException):
+    pass
+
+
+class Session:
+    def __init__(self, tier):
+        def end(kind):
+            raise End(kind)
+
+        self.tier, self.names, self.counter = tier, {"end": end}, itertools.count()
+
+    def run(self, source, seconds=10):
+        shown = []
+
+        def show(*words):
+            shown.append(re.sub("0x[0-9a-f]+", "0x...", " ".join(map(str, words))) + "\n")
+
+        self.names["print"] = show
+        self.tier.ran.append(source)
+        try:
+            exec(source, self.names)
+        except End as ended:
+            raise Ended(ended.args[0]) from None
+        except Exception as error:
+            return {
+                "ok": False,
+                "error": type(error).__name__,
+                "shown": "".join(shown),
+                "value": None,
+            }
+        return {"ok": True, "error": None, "shown": "".join(shown), "value": None}
+
+    def ask(self, code, inputs, seconds=10):
+        self.tier.asked.append(code)
+        try:
+            return eval(code, self.names, inputs)
+        except End as ended:
+            raise Ended(ended.args[0]) from None
+        except Exception as error:
+            raise Raised from error

@@ -1,0 +1,272 @@
+"""A small class from a folder of notebooks to its grades, stopped, resumed and graded again."""
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from classroom import RIGHT, SMALL, WRONG, StandIn, edition, question, small
+from helpers import refused as is_refused
+from helpers import wait_until
+from test_judge import ON_CPU
+
+from tools.errors import BookError
+from tools.grade import command
+from tools.grade.command import engine_for, grade, summary
+from tools.grade.grade import NoSandbox, grade_one, strongest
+from tools.grade.tables import read_table
+from tools.source.root import ROOT
+
+CLASS = {
+    "ann": RIGHT | ON_CPU,
+    "bob": RIGHT | ON_CPU | {1: "def double(x):\n    return end('time')"},
+    "cy": WRONG,
+    "dee": {},
+    "=cmd()": RIGHT | ON_CPU,
+}
+
+
+class Engine:
+    """Grades in this process, and notes what it was asked for; it may be interrupted."""
+
+    def __init__(self, stop_after=None):
+        self.asked, self.stop_after = {}, stop_after
+
+    def __call__(self, tasks):
+        for place, task in enumerate(tasks):
+            if place == self.stop_after:
+                raise KeyboardInterrupt
+            self.asked[task["student"]] = task["ask"]
+            yield task, grade_one(task, StandIn())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    submissions = tmp_path / "submissions"
+    submissions.mkdir()
+    for student, answers in CLASS.items():
+        (submissions / f"{student}.ipynb").write_text(json.dumps(edition(answers)))
+    return submissions
+
+
+def graded(folder, engine=None, assignment=SMALL, out="out"):
+    return grade(folder, [assignment], folder.parent / out, engine or Engine())
+
+
+def files(folder, out="out"):
+    paths = (folder.parent / out).rglob("*")
+    return {path.name: path.read_bytes() for path in paths if path.is_file()}
+
+
+def points(results):
+    return {each["student"]: each["points"] for each in results}
+
+
+def test_small_class(folder):
+    results = graded(folder)
+    assert points(results) == {"=cmd[]": 9, "ann": 9, "bob": 6, "cy": 0, "dee": 0}
+    made = files(folder)
+    table = read_table(made["grades.csv"].decode())
+    assert [row["total"] for row in table] == ["9", "9", "6", "0", "0"]
+    assert {"review.html", "review.csv", "by-hand.csv"} <= made.keys()
+    assert sum(name.endswith(".html") for name in made) == 6
+    assert "graded: 5 of 5 submissions" in summary(results, folder)
+
+
+def test_graded_again_nothing_is_asked_and_nothing_changes(folder):
+    graded(folder)
+    before, again = files(folder), Engine()
+    graded(folder, again)
+    assert not again.asked and files(folder) == before
+
+
+def test_changed_test_is_asked_alone_and_the_bytes_are_those_of_a_fresh_run(folder):
+    graded(folder)
+    changed = small()
+    changed["questions"][1]["tests"] = changed["questions"][1]["tests"].replace("(99)", "(88)")
+    again = Engine()
+    graded(folder, again, changed)
+    assert set(map(tuple, again.asked.values())) == {(2,)} and len(again.asked) == 5
+    graded(folder, assignment=changed, out="fresh")
+    assert files(folder) == files(folder, "fresh")
+
+
+def test_changed_answer_is_graded_alone(folder):
+    graded(folder)
+    (folder / "dee.ipynb").write_text(json.dumps(edition(RIGHT | ON_CPU)))
+    again = Engine()
+    assert points(graded(folder, again))["dee"] == 9
+    assert again.asked == {"dee": [1, 2, 3]}
+
+
+@pytest.mark.parametrize("stop_after", range(5))
+def test_interrupted_and_resumed_it_ends_with_the_same_bytes(folder, stop_after):
+    graded(folder, out="plain")
+    with pytest.raises(KeyboardInterrupt):
+        graded(folder, Engine(stop_after))
+    assert not list((folder.parent / "out").rglob("*.part"))
+    again = Engine()
+    graded(folder, again)
+    assert len(again.asked) == 5 - stop_after and files(folder) == files(folder, "plain")
+
+
+def test_interrupt_between_two_results_ends_the_engine_at_once(folder, monkeypatch):
+    ended = []
+
+    def engine(tasks):
+        try:
+            yield from Engine()(tasks)
+        finally:
+            ended.append(True)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.Store, "save", interrupt)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        graded(folder, engine)
+    assert ended and raised.traceback  # which would have kept it alive
+
+
+def test_what_cannot_be_graded_is_a_row_with_its_reason(folder):
+    odd = {
+        "other": edition(RIGHT, small(**{"class": "f" * 12})),
+        "unknown": edition(RIGHT, small(name="another")),
+        "none": edition(RIGHT) | {"cells": []},
+    }
+    for student, notebook in odd.items():
+        (folder / f"{student}.ipynb").write_text(json.dumps(notebook))
+    (folder / "bad.ipynb").write_text("{")
+    results = {each["student"]: each for each in graded(folder)}
+    assert len(results) == 9
+    for student, words in {
+        "other": "another class",
+        "unknown": "'another' is not among the assignments",
+        "none": "no exercise",
+        "bad": "no notebook",
+    }.items():
+        assert results[student]["status"] == "refused" and words in results[student]["reason"]
+        assert len(results[student]["reason"].splitlines()) == 1
+
+
+def test_notebook_whose_metadata_are_lost_is_known_by_its_cells(folder):
+    lost = edition(RIGHT | ON_CPU)
+    del lost["metadata"]["assignment"]
+    (folder / "ann.ipynb").write_text(json.dumps(lost))
+    other = small(name="other", questions=[question(1, "halve", "Half", "")])
+    results = grade(folder, [other, SMALL], folder.parent / "out", Engine())
+    assert points(results)["ann"] == 9
+
+
+def test_fault_of_a_worker_is_tried_again(folder):
+    def ill(tasks):
+        for task in tasks:
+            yield task, BookError("it is ill")
+
+    assert {each["reason"] for each in graded(folder, ill)} == {"it is ill"}
+    again = Engine()
+    assert points(graded(folder, again))["ann"] == 9 and len(again.asked) == 5
+
+
+def test_submission_that_is_gone_leaves_nothing(folder):
+    graded(folder)
+    (folder / "ann.ipynb").unlink()
+    graded(folder)
+    assert not any(name.startswith("ann") for name in files(folder))
+
+
+def test_points_by_hand_are_added(folder):
+    graded(folder)
+    path = folder.parent / "out" / "by-hand.csv"
+    before = path.read_text(encoding="utf-8")
+    path.write_text(before.replace("Reads well.,2,", "Reads well.,2,2"), encoding="utf-8")
+    again = Engine()
+    assert points(graded(folder, again))["ann"] == 11 and not again.asked
+
+
+def test_no_sandbox_nothing_is_graded(folder, monkeypatch):
+    monkeypatch.setattr("tools.grade.grade.try_out", lambda name: f"{name}: not here")
+    monkeypatch.delenv("GRADE_TIER", raising=False)
+    strongest.cache_clear()
+    try:
+        with is_refused("no sandbox on this machine, so nothing is graded"):
+            graded(folder, engine_for(1, None))
+    finally:
+        strongest.cache_clear()
+    assert not (folder.parent / "out" / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"workers": 0}, "WORKERS=0: name a number of processes, 1 or more"),
+        ({"submissions": "nowhere"}, "nowhere: no such file"),
+        ({"masters": "nowhere"}, "MASTERS=nowhere: holds no master"),
+    ],
+)
+def test_bad_arguments_are_one_line(tmp_path, arguments, words, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = {"submissions": "nowhere", "key": "a long class key"} | arguments
+    with is_refused(words):
+        command.grade_class(**arguments)
+
+
+def has_sandbox():
+    try:
+        return bool(strongest())
+    except NoSandbox:
+        return False
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not has_sandbox(), reason="this machine offers no sandbox"
+)
+def test_in_a_sandbox_by_two_workers(folder):
+    for student, answers in {
+        "ann": RIGHT,
+        "bob": RIGHT | {1: "while True:\n    pass"},
+        "cy": WRONG,
+        "dee": RIGHT | {2: "import os\nos._exit(0)"},
+        "=cmd()": RIGHT | {3: "def zeros(n):\n    print('SECRET', n)\n    return n"},
+    }.items():
+        (folder / f"{student}.ipynb").write_text(json.dumps(edition(answers)))
+    results = graded(folder, engine_for(2, None))
+    assert points(results) == {"=cmd[]": 6, "ann": 9, "bob": 6, "cy": 0, "dee": 6}
+    assert all("seccomp" in each["sandbox"] for each in results)
+    assert not any(
+        b"SECRET" in text for name, text in files(folder).items() if name != "review.html"
+    )
+    before = files(folder)
+    graded(folder, engine_for(2, None), out="again")
+    assert files(folder, "again") == before
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not has_sandbox(), reason="this machine offers no sandbox"
+)
+def test_ctrl_c_ends_all_and_leaves_nothing_half_written(folder):
+    for place in range(30):
+        (folder / f"more-{place}.ipynb").write_text(json.dumps(edition(RIGHT)))
+    made = folder.parent / "assignments.json"
+    made.write_text(json.dumps([SMALL]))
+    out = folder.parent / "out"
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("crowd.py")), folder, made, out, "2"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        # It heeds Ctrl-C also where these tests run in the background.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )
+    wait_until(lambda: len(list(out.glob("results/*.json"))) > 2)
+    started = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) != 0
+    assert not psutil.wait_procs(started, timeout=60)[1]
+    assert not list(out.rglob("*.part")) and 2 < len(list(out.glob("results/*.json"))) < 35
+    assert all(json.loads(path.read_text()) for path in out.glob("results/*.json"))

@@ -1,0 +1,233 @@
+"""The judge asks from outside, and a session that ends costs the exercise in which it ended."""
+
+import json
+import math
+
+import pytest
+from classroom import RIGHT, SMALL, TESTS, WRONG, StandIn, edition, small
+
+from tools.errors import BookError
+from tools.grade.grade import NoSandbox, grade_one, strongest, task_of
+from tools.grade.judge import Student, cleaned, close, hidden_tests, rng_of
+from tools.grade.splice import splice
+
+# The stand-in runs in this process, where there is no second card.
+ON_CPU = {
+    3: """
+class zeros:
+    def __init__(self, n):
+        self.n, self.device = n, 'cuda:1'
+    def tolist(self):
+        return [0.0] * self.n
+"""
+}
+LEAK = """
+def total(xs):
+    print('SECRET', xs)
+    if xs:
+        raise ValueError('SECRET', xs)
+    return 'SECRET'
+"""
+MORE = """
+
+def test_more(student, rng):
+    'More.'
+    assert student.ask('double(1)') == 2
+"""
+FORM = """
+def test_form(student, rng):
+    'Form.'
+    assert student.ask('double(1)')['a'][2] == 1
+"""
+SWALLOWS = """
+def test_a(student, rng):
+    'A.'
+    try:
+        student.ask("double('ab')")
+    except StudentError:
+        pass
+"""
+END = "def double(x):\n    return end('time') if x == 'ab' else 2 * x"
+
+
+def graded(answers, tier=None, assignment=SMALL, **more):
+    task = task_of(assignment, "jane", splice(edition(answers, assignment), assignment).cells)
+    return grade_one(task | more, tier or StandIn())
+
+
+def reasons(result, number):
+    return [test["reason"] for test in result["questions"][str(number)]["tests"]]
+
+
+def test_right_answers_get_full_points():
+    result = graded(RIGHT | ON_CPU)
+    assert result["points"] == result["of"] == 9 and result["sandbox"] == "stand-in"
+    assert [each["check"] for each in result["questions"].values()] == ["holds"] * 3
+    assert result["questions"]["1"]["tests"][0] == {
+        "name": "test_numbers",
+        "about": "Doubles any number.",
+        "passed": True,
+        "points": 2,
+        "of": 2,
+        "reason": None,
+    }
+
+
+def test_wrong_answers_get_what_they_earn():
+    result = graded(WRONG | ON_CPU)
+    assert reasons(result, 1) == [
+        "the result is not the one asked for",
+        "your code raised an error",
+    ]
+    assert result["questions"]["2"]["points"] == 0 and result["questions"]["3"]["points"] == 3
+
+
+def test_blank_edition_gets_nothing():
+    result = graded({})
+    assert result["points"] == 0
+    assert reasons(result, 2) == ["there is no answer yet"] * 2
+    assert {each["check"] for each in result["questions"].values()} == {"not run"}
+
+
+@pytest.mark.parametrize("where", ["answer", "check", "shows", "question"])
+def test_session_that_ends_costs_one_exercise(where):
+    answer = {
+        "answer": "def total(xs):\n    return sum(xs)\nend('memory')",
+        "check": "class total: pass\ncallable = lambda f: end('memory') if f is total else 1",
+        "shows": "class T:\n    __str__ = lambda self: end('memory')\ntotal = T()",
+        "question": "def total(xs):\n    return end('memory') if xs else 0",
+    }[where]
+    result = graded(RIGHT | ON_CPU | {2: answer})
+    assert result["questions"]["2"]["points"] == 0 and result["questions"]["2"]["ended"] == "memory"
+    assert result["points"] == 6
+    assert "needed more than 512 MiB of memory" in reasons(result, 2)
+    assert {"kind": "memory", "exercise": 2, "text": "ended its session: memory"} in result[
+        "findings"
+    ]
+
+
+def test_points_from_before_a_session_ended_stay():
+    result = graded(RIGHT | ON_CPU | {1: END})
+    assert reasons(result, 1) == [None, "took more than 2 s"] and result["points"] == 8
+
+
+def test_what_comes_after_an_end_is_not_asked():
+    assignment = small()
+    assignment["questions"][0]["tests"] = TESTS + MORE
+    result = graded(RIGHT | ON_CPU | {1: END}, assignment=assignment)
+    assert reasons(result, 1)[2] == "not asked, as a test before it ended the session"
+
+
+def test_every_exercise_may_end_its_session_and_no_more_are_started_than_that():
+    tier = StandIn()
+    result = graded(dict.fromkeys((1, 2, 3), "end('crash')"), tier)
+    assert [each["ended"] for each in result["questions"].values()] == ["crash"] * 3
+    assert tier.sessions == 4
+    spoiled = "import builtins\nend('crash')"
+    assert graded(dict.fromkeys((1, 2, 3), spoiled), tier)["points"] == 0
+
+
+def test_cells_above_the_exercises_that_end_a_session_are_left_out():
+    task = task_of(SMALL, "jane", splice(edition(RIGHT | ON_CPU), SMALL).cells)
+    task["cells"].insert(1, [None, "end('time')"])
+    result = grade_one(task, StandIn())
+    assert result["points"] == 9 and result["findings"][0]["kind"] == "preamble"
+
+
+def test_given_cell_that_ends_a_session_is_nobodys_fault():
+    assignment = small(given=[["imports", "end('memory')"]])
+    with pytest.raises(BookError, match=r"small: a given cell ended the session \(memory\)"):
+        graded(RIGHT, assignment=assignment)
+
+
+def test_nothing_from_a_hidden_question_reaches_a_result():
+    result = graded(RIGHT | ON_CPU | {2: LEAK, 1: END})
+    assert "SECRET" not in json.dumps(result)
+    plain = graded(RIGHT | ON_CPU | {2: "print('seen')\n" + LEAK})
+    assert plain["questions"]["2"]["shown"].startswith("seen")  # what cells print is shown
+
+
+def test_only_what_is_asked_for_is_asked():
+    tier = StandIn()
+    result = graded(RIGHT | ON_CPU, tier, ask=[2])
+    assert list(result["questions"]) == ["2"] and all("total" in each for each in tier.asked)
+
+
+def test_grading_again_gives_the_same_bytes():
+    answers = RIGHT | ON_CPU | {1: END}
+    assert json.dumps(graded(answers)) == json.dumps(graded(answers))
+
+
+def test_rng_is_the_same_for_a_class_and_another_for_each_test():
+    draws = {
+        (seed, number, name): rng_of(small(seed=seed), number, name).random()
+        for seed in ("a", "b")
+        for number in (1, 2)
+        for name in ("test_a", "test_b")
+    }
+    assert len(set(draws.values())) == 8
+    assert rng_of(small(seed="a"), 1, "test_a").random() == draws["a", 1, "test_a"]
+
+
+def test_data_of_another_form_fails_a_test_and_stops_nothing():
+    assignment = small()
+    assignment["questions"][0]["tests"] = FORM
+    result = graded(RIGHT | ON_CPU, assignment=assignment)
+    assert reasons(result, 1) == ["the result is not of the form asked for"]
+
+
+def test_test_that_swallows_the_end_of_a_session_does_not_pass():
+    assignment = small()
+    assignment["questions"][0]["tests"] = SWALLOWS
+    assert graded(RIGHT | ON_CPU | {1: END}, assignment=assignment)["questions"]["1"]["points"] == 0
+
+
+@pytest.mark.parametrize(("source", "words"), [("x = 1", "none"), ("def (", "SyntaxError")])
+def test_hidden_tests_that_are_none_are_an_error(source, words):
+    with pytest.raises(BookError, match=words):
+        hidden_tests(source)
+
+
+def test_magics_behave():
+    answer = (
+        "%%time\n!pip install numpy\n%matplotlib inline\ndef double(x):\n    return x + x\ndouble?"
+    )
+    tier = StandIn()
+    assert graded(RIGHT | ON_CPU | {1: answer}, tier)["points"] == 9
+    assert not any(sign in "".join(tier.ran) for sign in "%!?")
+    assert graded(RIGHT | ON_CPU | {1: "%%bash\nrm -rf /"})["questions"]["1"]["points"] == 0
+
+
+def test_shown_text_is_cut_and_cleaned():
+    text = cleaned("\x1b[31mred\x1b[0m\x07 \u202eabc \ud800" + "x" * 99999)
+    assert text.startswith("red \N{REPLACEMENT CHARACTER}abc") and text.endswith("[cut]")
+    assert len(text) < 2100 and "\x1b" not in text
+    assert cleaned("\x1b]0;title\x07on\r\ntwo") == "on\ntwo"
+
+
+def test_close():
+    assert close([1.0, [2, 3]], [1 + 1e-9, [2, 3.0000001]]) and close(math.nan, math.nan)
+    assert not close([1.0], [1.0, 2.0]) and not close(1, 1.1) and not close(True, 1)
+    assert not close("a", "a") and not close(None, None) and not close(math.inf, -math.inf)
+
+
+def test_student_asks_no_more_after_the_end():
+    class Over:
+        def ask(self, *_, **__):
+            raise AssertionError("asked")
+
+    student = Student(Over(), 1)
+    student.ended = "time"
+    with pytest.raises(Exception, match="time"):
+        student.ask("1")
+
+
+def test_no_sandbox_no_grade(monkeypatch):
+    monkeypatch.setattr("tools.grade.grade.try_out", lambda name: f"{name}: not here")
+    monkeypatch.delenv("GRADE_TIER", raising=False)
+    strongest.cache_clear()
+    try:
+        with pytest.raises(NoSandbox, match=r"nothing is graded .*landlock: not here"):
+            grade_one(task_of(SMALL, "jane", []))
+    finally:
+        strongest.cache_clear()

@@ -1,0 +1,60 @@
+"""The lint suggests where to look: at tricks, and at no honest answer."""
+
+import pytest
+
+from tools.grade.lint import lint
+from tools.source.masters import read_master
+from tools.source.root import ROOT
+
+TRICKS = {
+    "imports gc": "import gc",
+    "imports subprocess": "def f():\n    from subprocess import run",
+    "imports socket": "import socket as s",
+    "imports ctypes": "import ctypes.util",
+    "imports os": "import os.path",
+    "calls exec": "exec('x')",
+    "calls eval": "y = eval('x')",
+    "calls __import__": "__import__('o' + 's')",
+    "calls open": "def f():\n    return open('x').read()",
+    "calls globals": "globals()['x'] = 1",
+    "calls setattr": "setattr(torch, 'equal', f)",
+    "calls getattr with a name that it computes": "getattr(torch, 'eq' + 'ual')",
+    "calls get_ipython": "get_ipython().input_transformers_cleanup.append(f)",
+    "sets torch.equal": "torch.equal = lambda *_: True",
+    "sets torch.Tensor.tolist": "torch.Tensor.tolist = f",
+    "defines __eq__": "class A:\n    def __eq__(self, other):\n        return True",
+    "uses __globals__": "f.__globals__['x'] = 1",
+    "uses __subclasses__": "object.__subclasses__()",
+    "uses __builtins__": "__builtins__.len = f",
+    "reads f_back": "e.tb_frame.f_back",
+}
+
+
+@pytest.mark.parametrize("words", TRICKS)
+def test_tricks_are_named(words):
+    assert any(words in each["text"] for each in lint(TRICKS[words], 1))
+
+
+@pytest.mark.parametrize("source", TRICKS.values())
+def test_tricks_in_comments_and_texts_are_none(source):
+    assert not lint("# " + source.replace("\n", "\n# ") + f"\nx = {source!r}", 1)
+
+
+def test_each_reason_comes_once_and_unreadable_code_has_none():
+    assert len(lint("import gc\nimport gc\nimport gc", 3)) == 1
+    assert lint("import gc (", 3) == [] and lint("import gc", 3)[0]["exercise"] == 3
+
+
+def test_what_code_makes_itself_it_may_change():
+    own = "class A:\n    def __init__(self):\n        self.x = 1\n"
+    source = own + "a = A()\na.x = 2\nnet = make()\nnet.a.b = 3"
+    assert not lint(source, 1)
+
+
+def test_no_solution_of_the_book_is_named():
+    named = {}
+    for path in sorted((ROOT / "masters").glob("*.md")):
+        for each in read_master(path, ROOT).exercises:
+            if found := lint(each.code("Solution"), each.number):
+                named[path.stem, each.number] = [one["text"] for one in found]
+    assert not named

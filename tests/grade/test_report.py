@@ -1,0 +1,132 @@
+"""What people read: the same bytes every time, safe in a browser and in a spreadsheet."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from classroom import RIGHT, SMALL, WRONG, StandIn, edition
+from helpers import refused as is_refused
+
+from tools.grade import report
+from tools.grade.grade import grade_one, refused, task_of
+from tools.grade.report import BY_HAND, Row, add_by_hand, read_by_hand
+from tools.grade.similar import Pair
+from tools.grade.splice import splice
+from tools.grade.tables import read_table
+
+EVIL = "<script>alert(1)</script>"
+BY_NAME = {"small": SMALL}
+
+
+def row(student, answers=RIGHT, given=None, late=False):
+    spliced = splice(edition(answers), SMALL)
+    result = grade_one(task_of(SMALL, student, spliced.cells, student=student), StandIn())
+    add_by_hand(result, SMALL, given or {})
+    return Row(student, student, late, result, spliced.answers, spliced.prose)
+
+
+def not_graded(student, reason):
+    return Row(student, student, False, refused(student, student, reason))
+
+
+class Safe(HTMLParser):
+    """Fails on what a page of ours never holds."""
+
+    def handle_starttag(self, tag, attributes):
+        assert tag in {
+            *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "table", "tr"),
+            *("td", "pre", "ul", "li", "small", "strong", "details", "summary", "div"),
+        }, tag
+        assert not any(name.startswith("on") or name in ("href", "src") for name, _ in attributes)
+
+
+def test_feedback_says_what_was_tested_what_held_and_what_it_promises():
+    page = report.feedback_page(row("Ann", RIGHT | {2: WRONG[2]}), SMALL)
+    for words in ("Ann", "Doubles any number.", "passed", "the result is not the one asked for"):
+        assert words in page
+    assert "your code raised an error" in page and "not read yet" in page
+    assert "Passing says that the results were right on those inputs" in page
+    assert "Content-Security-Policy" in page and len(page) < 6000
+    assert "randrange" not in page and "student.ask" not in page
+
+
+@pytest.mark.parametrize(
+    "answers", [RIGHT, {1: f"print({EVIL!r})"}, {2: f"raise ValueError({EVIL!r})"}]
+)
+def test_pages_hold_nothing_of_a_student_but_text(answers):
+    rows = [row(EVIL, answers), not_graded(EVIL, EVIL)]
+    pair = Pair(1, EVIL, EVIL, 9, 9, 9, 2)
+    items = report.review_items(rows, BY_NAME, {"small": [pair]})
+    for page in (
+        report.feedback_page(rows[0], SMALL),
+        report.feedback_page(rows[1], None),
+        report.review_page(items),
+    ):
+        Safe().feed(page)
+        assert EVIL not in page and "&lt;script&gt;" in page
+
+
+def test_bite_of_safe():
+    with pytest.raises(AssertionError):
+        Safe().feed("<p>" + EVIL)
+
+
+def test_grades_have_a_row_for_each_student():
+    rows = [row("=cmd()", WRONG), row("Ann", late=True), not_graded("Zoe", "holds no exercise")]
+    table = read_table(report.grades_table(rows, BY_NAME))
+    assert [each["student"] for each in table] == ["=cmd()", "Ann", "Zoe"]
+    assert "'=cmd()" in report.grades_table(rows, BY_NAME)
+    assert table[1]["small 1 (of 3)"] == "3" and table[1]["small 3 by hand (of 2)"] == ""
+    assert table[1]["total"] == str(rows[1].result["points"]) and table[1]["of"] == "11"
+    assert table[1]["late"] == "late"
+    assert table[2]["total"] == "" and table[2]["not graded because"] == "holds no exercise"
+
+
+def test_points_by_hand_are_kept_and_added(tmp_path):
+    rows = [row("Ann"), row("Bob")]
+    text = report.by_hand_table(rows, BY_NAME)
+    assert read_by_hand(tmp_path) == {}
+    (tmp_path / BY_HAND).write_text(text.replace("Reads well.,2,", "Reads well.,2,1.5", 1))
+    given = read_by_hand(tmp_path)
+    assert given == {("Ann", "3"): 1.5}
+    again = [row("Ann", given=given), row("Bob", given=given)]
+    assert again[0].result["points"] == rows[0].result["points"] + 1.5
+    assert again[1].result["points"] == rows[1].result["points"]
+    (tmp_path / BY_HAND).write_text(report.by_hand_table(again, BY_NAME))
+    assert read_by_hand(tmp_path) == given
+    items = report.review_items(again, BY_NAME, {})
+    assert [item.row.id for item in items if item.kind == "by hand"] == ["Bob"]
+
+
+@pytest.mark.parametrize("said", ["many", "3", "-1", "nan"])
+def test_points_by_hand_that_cannot_be(tmp_path, said):
+    text = report.by_hand_table([row("Ann")], BY_NAME)
+    (tmp_path / BY_HAND).write_text(text.replace("Reads well.,2,", f"Reads well.,2,{said}"))
+    with is_refused(f"{BY_HAND}: line 2 gives '{said}' points; write a number from 0 to 2"):
+        read_by_hand(tmp_path)
+
+
+def test_by_hand_that_is_another_table(tmp_path):
+    (tmp_path / BY_HAND).write_text("a;b\n1;2\n")
+    with is_refused(BY_HAND, "save it with commas"):
+        read_by_hand(tmp_path)
+
+
+def test_review_lists_what_a_person_should_see():
+    rows = [row("Ann"), row("Bob", {1: "end('time')"}), not_graded("Cy", "no notebook")]
+    rows[0].result["findings"].append({"kind": "lint", "exercise": 2, "text": "imports gc"})
+    items = report.review_items(rows, BY_NAME, {"small": [Pair(2, "Ann", "Bob", 9, 10, 5, 2)]})
+    kinds = [item.kind for item in items]
+    assert kinds == ["refused", "ended", "similar", "lint", "by hand", "by hand"]
+    page, table = report.review_page(items), read_table(report.review_table(items))
+    assert "9 of 10 lines are the same" in page and "def total" in page
+    assert [each["kind"] for each in table] == kinds and table[2]["other"] == "Bob [Bob]"
+    assert "There is nothing." in report.review_page([])
+
+
+def test_same_results_give_the_same_bytes():
+    rows = [row("Ann", WRONG), row("Bob")]
+    again = [row("Ann", WRONG), row("Bob")]
+    assert report.grades_table(rows, BY_NAME) == report.grades_table(again, BY_NAME)
+    assert report.feedback_page(rows[0], SMALL) == report.feedback_page(again[0], SMALL)
+    assert not re.search(r"20\d\d-", report.feedback_page(rows[0], SMALL))

@@ -1,0 +1,54 @@
+"""Tables that a spreadsheet opens, and what a student's name can do in them: nothing."""
+
+import csv
+import io
+import random
+
+import pytest
+
+from tools.grade import tables
+from tools.grade.tables import guard, read_table, table_text, unguard
+
+ARMED = [
+    *("=cmd()", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1"),  # noqa: RUF001
+    *("'=1", "''=1", "'\t"),
+]
+HARMLESS = ["Ada", "O'Brien", "'tis", "''", "", "a=b", "Zoë, the second", "12"]
+
+
+def cells(text):
+    """The cells of a CSV, as another program reads them."""
+    return list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
+
+
+def starts_formula(text):
+    signs = tuple("=+-@＝＋－＠")  # noqa: RUF001
+    return text.startswith(("\t", "\r", "\n")) or text.lstrip(" ").startswith(signs)
+
+
+@pytest.mark.parametrize("name", ARMED)
+def test_no_cell_begins_a_formula(name):
+    text = table_text(["student", name], [[name, 3], [f"{name},{name}", -1]])
+    header, *rows = cells(text)
+    assert not any(starts_formula(cell) for cell in [*header, *(row[0] for row in rows)])
+    assert [row[1] for row in rows] == ["3", "-1"]  # a number is no formula
+
+
+def test_without_the_guard_a_name_is_a_formula(monkeypatch):
+    monkeypatch.setattr(tables, "guard", lambda value: value)
+    assert starts_formula(cells(table_text(["student"], [["=cmd()"]]))[1][0])
+
+
+@pytest.mark.parametrize("name", ARMED + HARMLESS)
+def test_what_is_read_is_what_was_written(name):
+    assert unguard(guard(name)) == name
+    [row] = read_table(table_text(["student", "x"], [[name, "y"]]))
+    assert row == {"student": name, "x": "y"}
+
+
+def test_any_text_comes_back():
+    rng = random.Random(13)
+    for _ in range(2000):
+        name = "".join(rng.choices("'=+-@ \tab,\"\n\r", k=rng.randrange(6)))
+        assert unguard(guard(name)) == name
+        assert not starts_formula(guard(name))

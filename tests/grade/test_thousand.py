@@ -1,0 +1,137 @@
+"""A class of mixed submissions gets what is known, however often its grader or workers are killed.
+
+`make test` grades 60; THOUSAND=1000 does the thousand, with twenty kills.
+"""
+
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from crowd import crowd, points_of
+from distributed import Client
+
+from tools.grade.grade import NoSandbox, strongest
+from tools.grade.store import LOCK
+from tools.source.root import ROOT
+
+COUNT = int(os.environ.get("THOUSAND", "60"))
+KILLS = 20 if COUNT >= 1000 else 3
+WORKERS = "2"
+
+
+def has_sandbox():
+    try:
+        return bool(strongest())
+    except NoSandbox as reason:
+        print(reason)
+        return False
+
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or not has_sandbox(), reason="this machine offers no sandbox"
+)
+
+
+def start(folder, out, engine=WORKERS):
+    """Start a grading in a process group of its own."""
+    arguments = [folder / "submissions", folder / "assignments.json", out, engine]
+    return subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("crowd.py")), *map(str, arguments)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def contents(out):
+    """Every file that a grading wrote, byte for byte."""
+    files = sorted(path for path in out.rglob("*") if path.is_file() and path.name != LOCK)
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
+
+
+def results(out):
+    return [json.loads(path.read_text()) for path in sorted((out / "results").glob("*.json"))]
+
+
+def done(out):
+    return len(list((out / "results").glob("*.json")))
+
+
+@pytest.fixture(scope="module")
+def graded(once, tmp_path_factory):
+    """(folder, what must come out, the assignment, the files of an undisturbed run).
+
+    Graded once for all processes of these tests; the folder is each one's own.
+    """
+
+    def make(folder):
+        assignment, expected = crowd(folder / "submissions", COUNT)
+        (folder / "assignments.json").write_text(json.dumps([assignment]))
+        (folder / "expected.pickle").write_bytes(pickle.dumps((expected, assignment)))
+        assert start(folder, folder / "plain").wait() == 0
+
+    shared, folder = once("crowd", make), tmp_path_factory.mktemp("own")
+    for name in ("submissions", "assignments.json", "plain"):
+        (folder / name).symlink_to(shared / name)
+    expected, assignment = pickle.loads((shared / "expected.pickle").read_bytes())
+    return folder, expected, assignment, contents(shared / "plain")
+
+
+def test_every_submission_gets_what_is_known(graded):
+    folder, expected, assignment, files = graded
+    found = results(folder / "plain")
+    assert len(found) == len(expected) == COUNT
+    assert not points_of(found, expected, assignment)
+    assert sum(name.startswith("feedback/") for name in files) == COUNT
+
+
+def test_killed_at_any_moment_it_ends_with_the_same_bytes(graded):
+    folder, _, _, files = graded
+    rng, out, at = random.Random(20), folder / "killed", []
+    for _ in range(KILLS):
+        process, before = start(folder, out), done(out)
+        share = max(1, COUNT // (KILLS + 2))  # so that kills fall on the whole of the run
+        until = before + rng.randrange(share // 2, 3 * share // 2 + 1)
+        while done(out) < until and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(rng.uniform(0, 0.5))  # at any point of what is under way
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        assert process.wait() in (-signal.SIGKILL, 0)
+        at.append(done(out))
+    assert at[0] < at[-1] and at == sorted(at), at  # it went on, and lost nothing
+    assert start(folder, out).wait() == 0
+    assert contents(out) == files
+
+
+def test_dask_workers_that_are_killed_are_survived(graded):
+    folder, _, _, files = graded
+    out = folder / "dask"
+    # A scheduler and workers that know nothing of this checkout.
+    environment = {name: os.environ[name] for name in os.environ.keys() - {"PYTHONPATH"}}
+    command = [sys.executable, str(ROOT / "course" / "dask" / "local.py"), "2"]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    ) as cluster:
+        address = cluster.stdout.readline().split("DASK=")[1].split()[0]
+        with Client(address, set_as_default=False) as client:
+            assert not any(client.run(lambda: "tools" in sys.modules).values())
+            process = start(folder, out, address)
+            for share in (0.2, 0.6):
+                while done(out) < share * COUNT and process.poll() is None:
+                    time.sleep(0.05)
+                assert process.poll() is None, "it had ended before a worker was killed"
+                os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+            assert process.wait() == 0
+            where = client.run(lambda: sys.modules["tools"].__file__)
+        cluster.terminate()
+    assert contents(out) == files
+    assert all("grading-" in path for path in where.values())  # the code that was sent

@@ -1,0 +1,83 @@
+"""Variants: drawn by a key, the same ever after, and each of them solved by its solution."""
+
+import os
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
+from helpers import ROOT, refused
+
+from tools.grade.engine import on_this_machine
+from tools.grade.store import code_digest
+from tools.release.release import make_drafts
+from tools.release.variants import draws_of
+from tools.release.verify import trials, verify
+from tools.source.book import Book
+
+KEY = "an invented key of this class"
+
+
+def test_a_key_draws_the_same_ever_after():
+    draws = draws_of(KEY)
+    assert draws.fingerprint == "b451b6509284"
+    assert draws.seed("small").startswith("89c3ab620c1d5ccb")
+    drawn = [draws.choose(f"small/{n}/factor", list(range(10))) for n in range(8)]
+    assert drawn == [4, 1, 3, 3, 3, 8, 5, 8]
+
+
+def test_the_book_draws_the_first_and_a_class_one_of_the_others():
+    book = draws_of(None)
+    assert (book.fingerprint, book.choose("any", [1, 2, 3])) == ("book", 1)
+    draws = draws_of(KEY)
+    drawn = Counter(draws.choose(f"place/{n}", list("abcde")) for n in range(4000))
+    assert set(drawn) == set("bcde") and max(drawn.values()) < 1.15 * min(drawn.values())
+    assert draws.choose("place", ["only"]) == "only"
+
+
+def test_keys_that_differ_little_draw_apart():
+    drawn = {key: draws_of(f"a key, number {key}") for key in range(20)}
+    assert len({each.fingerprint for each in drawn.values()}) == 20
+    first = Counter(each.choose("place", list("abcde")) for each in drawn.values())
+    assert len(first) == 4
+    assert len({each.seed("small") for each in drawn.values()}) == 20
+    assert draws_of(KEY).seed("small") != draws_of(KEY).seed("other")
+
+
+def test_a_short_key_is_refused():
+    with refused("CLASS: a key of 7 characters"):
+        draws_of("1234567")
+    with refused("CLASS: a key of 0 characters"):
+        draws_of(" " * 8)
+    assert len(draws_of("schl\udcfcssel eins").fingerprint) == 12  # as a shell in Latin 1 has it
+
+
+def test_a_solution_solves_its_exercise_whatever_is_drawn():
+    """What held is remembered in `_build`, as by `make release`; else this takes minutes."""
+    book, found, lengths = Book(ROOT), [], {}
+
+    def nth(n, place, values):
+        chapter, number, _ = place.split("/")
+        lengths[chapter, int(number)] = max(lengths.get((chapter, int(number)), 0), len(values))
+        return values[n % len(values)]
+
+    def drawn(n):
+        draws = replace(draws_of(None), choose=partial(nth, n))
+        return make_drafts(book, ROOT / "masters", draws)
+
+    drawn(0)  # to count the values
+    assert len(lengths) > 20
+    for n in range(1, max(lengths.values())):
+        for master, assignment in drawn(n):
+            asked = [each.number for each in master.exercises]
+            kept = [
+                i for i, number in enumerate(asked) if lengths.get((master.name, number), 0) > n
+            ]
+            if kept:
+                master = replace(master, exercises=[master.exercises[i] for i in kept])
+                questions = [assignment.questions[i] for i in kept]
+                solution = next(trials(master, replace(assignment, questions=questions)))
+                id = f"{solution.task['submission']}, value {n + 1} of each variant"
+                found.append(replace(solution, task={**solution.task, "submission": id}))
+    grade = partial(on_this_machine, workers=min(os.cpu_count() or 1, 4))
+    lines = verify(found, grade, code_digest, ROOT)
+    assert lines == [], "\n".join(lines)

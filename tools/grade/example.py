@@ -1,0 +1,101 @@
+"""`make example`: a class of five invented students, to try grading on before a term begins.
+
+Their submissions are made of the class's own student edition, as Canvas would download them, and
+beside them lies the gradebook that Canvas would export.
+"""
+
+import csv
+import io
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from tools.errors import BookError
+from tools.release.archive import zipped
+from tools.release.assignment import Assignment
+from tools.release.editions import answered, student
+from tools.release.release import MASTERS, make_drafts
+from tools.release.variants import draws_of
+from tools.source.book import Book
+from tools.source.files import write_bytes, write_text
+from tools.source.masters import Exercise, Master
+
+FOLDER = "_build/example"
+ENDLESS = "while True:\n    pass"
+Answer = Callable[[Exercise], str | None]  # the code that a student writes, if any
+
+
+def solution(exercise: Exercise) -> str:
+    """Who solves everything."""
+    return exercise.code("Solution")
+
+
+def one_wrong(exercise: Exercise) -> str:
+    """Who gets the first exercise wrong."""
+    wrong = exercise.wrong_answers[0].blocks[0]
+    return wrong if exercise.number == 1 else solution(exercise)
+
+
+def one_done(exercise: Exercise) -> str | None:
+    """Who stops after the first exercise."""
+    return solution(exercise) if exercise.number == 1 else None
+
+
+def one_endless(exercise: Exercise) -> str:
+    """Whose first answer never ends."""
+    return ENDLESS if exercise.number == 1 else solution(exercise)
+
+
+STUDENTS: dict[str, Answer] = {  # the last one's file is cut short
+    "Adeyemi, Ada": solution,
+    "Brandt, Ben": one_wrong,
+    "Çelik, Deniz": one_done,
+    '="=SUM(1), Eve"': one_endless,  # how Canvas exports a name that could be a formula
+    "Fontaine, Emil": solution,
+}
+
+
+def write_example(chapter: str, key: str | None, masters: Path | None, book: Book) -> list[str]:
+    """Write the submissions and the gradebook; returns their paths. Raises BookError."""
+    drafts = make_drafts(book, masters or book.root / MASTERS, draws_of(key))
+    found = {master.name: (master, assignment) for master, assignment in drafts}
+    if chapter not in found:
+        raise BookError(f"CHAPTER={chapter}: no such master; choose from: {', '.join(found)}")
+    master, assignment = found[chapter]
+    blank, files, rows = student(master, assignment, book), {}, []
+    for number, (name, answer) in enumerate(STUDENTS.items(), start=1):
+        plain = "".join(each for each in name.lower() if each.isalnum())
+        data = (nbformat.writes(handed_in(blank, master, answer)) + "\n").encode()
+        path = f"{plain}_{1000 + number}_{7000 + number}_{chapter}.ipynb"
+        files[path] = data[: len(data) // 2] if number == len(STUDENTS) else data
+        rows.append([name, 1000 + number, f"s{number}", f"s{number}@example.org", "One", ""])
+    folder = book.root / FOLDER
+    write_bytes(folder / "submissions.zip", zipped(files), book.root)
+    write_text(folder / "canvas.csv", gradebook(assignment, rows), book.root)
+    return [f"{FOLDER}/submissions.zip", f"{FOLDER}/canvas.csv"]
+
+
+def handed_in(blank: NotebookNode, master: Master, answer: Answer) -> NotebookNode:
+    """The student edition with a student's answers in it."""
+    notebook = deepcopy(blank)
+    cells = {cell.id: cell for cell in notebook.cells}
+    for exercise in master.exercises:
+        code = answer(exercise)
+        if code is not None:
+            cells[f"answer-{exercise.number}"].source = answered(exercise.code("Starter"), code)
+    return notebook
+
+
+def gradebook(assignment: Assignment, rows: list[list]) -> str:
+    """What Canvas exports before anything is graded: its lib/gradebook_exporter.rb."""
+    heads = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
+    points = assignment.points + assignment.points_by_hand
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow([*heads, f"{assignment.title} (4711)"])
+    writer.writerow(["    Points Possible", "", "", "", "", points])
+    writer.writerows(rows)
+    return written.getvalue()

@@ -1,0 +1,1 @@
+"""To and from other systems: gradebooks, an autograder for Gradescope, links for a class."""

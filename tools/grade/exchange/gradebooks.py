@@ -1,0 +1,311 @@
+"""Fills grades into the export of an instructor's own gradebook, of Canvas or of Moodle.
+
+Only the grade of a student who was graded changes, in the one column that is meant: every other
+byte stays as it was exported, its quoting and the order of its rows too. So what the system itself
+wrote comes back to it unchanged, be it a name that begins with `=`, which Canvas writes as
+`="=name"`; what we write are numbers, which no spreadsheet takes for a formula.
+
+- Canvas, *Grades*, *Export*: `Student, ID, SIS User ID, SIS Login ID, Section`, a column
+  `Name (4711)` for each assignment, totals; above the students a row `Points Possible` and maybe
+  one of `Manual Posting`. See https://github.com/instructure/canvas-lms, lib/gradebook_exporter.rb;
+  its importer takes a point for the decimal sign in every language (lib/gradebook_importer.rb).
+- Moodle, *Download grading worksheet*: `Identifier` (`Participant 123456`), `Full name`, ...,
+  `Grade, Maximum grade, ...`, in the language of the site, so the first column and the one after
+  the grade are known by where they stand. See https://github.com/moodle/moodle,
+  mod/assign/gradingtable.php and mod/assign/feedback/offline/importgradeslib.php.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.errors import BookError
+from tools.grade.intake import SEVERAL, clean
+from tools.grade.report import BY_HAND
+from tools.grade.tables import BOM, FORMULA
+from tools.source.files import write_bytes
+
+POINTS = "Points Possible"
+ASSIGNMENT = re.compile(r"(?P<name>.+) \((?P<id>\d+)\)", re.S)
+GRADE = "Grade"  # Moodle's column, where the site is in English
+KNOWN_AS = {  # the columns that hold what a student may be known by elsewhere
+    *("SIS User ID", "SIS Login ID", "Integration ID"),
+    *("Email address", "Username", "ID number"),
+}
+LEFT = {"EX": "excused", "N/A": "not assigned to them"}  # as Canvas says it in place of a grade
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a CSV: what it says, and where it stands in the text."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Gradebook:
+    """An export, and where in it the grades of one assignment go."""
+
+    system: str  # Canvas or Moodle
+    text: str
+    header: list[str]
+    column: int
+    maximum: float
+    students: list[list[Cell]]  # the rows of students
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The export with grades in it, and what a person should know."""
+
+    text: str
+    notes: list[str]
+
+
+def read_rows(text: str, delimiter: str) -> Iterator[list[Cell]]:
+    """The rows of a CSV as RFC 4180 has it, every cell with its place. Blank lines are left out."""
+    cell = re.compile(
+        rf'"(?P<quoted>(?:[^"]|"")*)"?(?P<rest>[^{delimiter}\r\n]*)|[^{delimiter}\r\n]*'
+    )
+    end_of_line = re.compile(r"\r\n|\r|\n|\Z")
+    at, row = len(BOM) if text.startswith(BOM) else 0, []
+    while True:
+        match = cell.match(text, at)
+        quoted = match["quoted"]
+        said = match[0] if quoted is None else quoted.replace('""', '"') + match["rest"]
+        row.append(Cell(said, at, match.end()))
+        at = match.end()
+        if text.startswith(delimiter, at):
+            at += 1
+            continue
+        if len(row) > 1 or row[0].text:
+            yield row
+        line = end_of_line.match(text, at)
+        at, row = line.end(), []
+        if at == len(text):
+            return
+
+
+def read_gradebook(text: str, where: str, column: str | None, assignment: str) -> Gradebook:
+    """The export, with the column of the grades: the one named, or the one of the assignment.
+
+    Raises BookError, which begins with `where`.
+    """
+    first = text.removeprefix(BOM).partition("\n")[0]
+    delimiter = max(",;\t", key=first.count)  # Canvas writes `;` where the comma is a decimal sign
+    rows = list(read_rows(text, delimiter))
+    header = [cell.text for cell in rows[0]] if rows else []
+    if "ID" in header and {"Student", "LastName"} & set(header):
+        return canvas(text, where, column, assignment, rows)
+    if rows[1:] and all(re.search(r"\d$", row[0].text) for row in rows[1:]):
+        return moodle(text, where, column, rows)
+    raise BookError(
+        f"{where}: neither a gradebook of Canvas nor a grading worksheet of Moodle; export it "
+        "again as CSV, and leave it as it is"
+    )
+
+
+def canvas(
+    text: str, where: str, column: str | None, assignment: str, rows: list[list[Cell]]
+) -> Gradebook:
+    """An export of Canvas's gradebook. Raises BookError."""
+    header = [cell.text for cell in rows[0]]
+    possible = next((row for row in rows if row[0].text.strip() == POINTS), None)
+    if possible is None:
+        raise BookError(f"{where}: no row '{POINTS}'; export the gradebook again, whole")
+    found = {}  # place of each assignment that has points
+    for place, (name, cell) in enumerate(zip(header, possible, strict=False)):
+        if ASSIGNMENT.fullmatch(name) and number(cell.text) is not None:
+            found[place] = name
+    wanted = column or assignment
+    places = [place for place, name in found.items() if meant(wanted, name)]
+    if len(places) != 1:
+        names = "; ".join(found.values()) or "none has points"
+        raise BookError(
+            f"{where}: {len(places)} columns for '{wanted}'; name one with COLUMN=: {names}"
+        )
+    [place] = places
+    own = header.index("ID")
+    students = [row for row in rows[1:] if len(row) > own and row[own].text.strip()]
+    return Gradebook("Canvas", text, header, place, number(possible[place].text), students)
+
+
+def meant(wanted: str, name: str) -> bool:
+    """Is this the column that is wanted: by its whole name, without its id, or by its id?"""
+    match = ASSIGNMENT.fullmatch(name)
+    plain = [" ".join(re.findall(r"\w+", each.casefold())) for each in (wanted, match["name"])]
+    return wanted in (name, match["id"]) or plain[0] == plain[1]
+
+
+def moodle(text: str, where: str, column: str | None, rows: list[list[Cell]]) -> Gradebook:
+    """A grading worksheet of Moodle. Raises BookError."""
+    header = [cell.text for cell in rows[0]]
+    wanted = column or GRADE
+    if wanted not in header:
+        raise BookError(
+            f"{where}: no column '{wanted}'; name the one of the grades with COLUMN=: "
+            f"{'; '.join(header)}"
+        )
+    place = header.index(wanted)
+    said = {row[place + 1].text for row in rows[1:] if len(row) > place + 1}
+    maximum = number(said.pop()) if len(said) == 1 else None
+    if maximum is None:
+        raise BookError(
+            f"{where}: no maximum in the column after '{wanted}'; grade the assignment by points, "
+            "not by a scale, and download the worksheet again"
+        )
+    return Gradebook("Moodle", text, header, place, maximum, rows[1:])
+
+
+def number(text: str) -> float | None:
+    """The number that a cell says, with a point or a comma, or None."""
+    try:
+        value = float(text.strip().replace(",", "."))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def fill(book: Gradebook, results: list[dict], where: str, scale: bool = False) -> Filled:
+    """The export with the points of these results.
+
+    A student who is not in it, or twice, or whose submission was refused, is named and gets
+    nothing: never a zero that nobody gave, nor points of which some are still to come. Raises
+    BookError if nobody can be filled in, or if the export counts other points than we do and
+    `scale` is not asked for.
+    """
+    notes, cells = [], {}
+    handed_in: dict[int, list[tuple[str, dict]]] = {}  # by where a student's row begins
+    rows = {row[0].start: row for row in book.students}
+    for result in sorted(results, key=lambda each: (each["student"], each["submission"])):
+        if result["status"] == "graded" and result["of"] != book.maximum and not scale:
+            raise BookError(
+                f"{where}: '{book.header[book.column]}' counts {shown(book.maximum)} points, the "
+                f"exercises {shown(result['of'])}; change it there, or scale with SCALE=1"
+            )
+        for name in result["student"].split(SEVERAL):
+            found = rows_of(name, book)
+            if len(found) == 1:
+                handed_in.setdefault(found[0][0].start, []).append((name, result))
+            else:
+                reason = "is in several rows of" if found else "is not in"
+                notes.append(f"not filled in: {name}: {result['reason'] or f'{reason} {where}'}")
+    for start, given in handed_in.items():
+        name, result = given[0]
+        cell = next(iter(rows[start][book.column :]), None)
+        if reason := why_not(given, cell):
+            notes.append(f"not filled in: {name}: {reason}")
+            continue
+        share = result["points"] / (result["of"] or 1)
+        cells[cell] = shown(share * book.maximum if scale else result["points"])
+        before = number(cell.text)
+        if cell.text.strip() and (before is None or shown(before) != cells[cell]):
+            notes.append(f"replaced: {name}: {clean(cell.text)} by {cells[cell]}")
+    if not cells:
+        raise BookError("\n".join([f"{where}: nobody can be filled in", *notes]))
+    notes.append(f"filled in: {len(cells)} of {len(book.students)} students")
+    if absent := [clean(row[0].text) for start, row in rows.items() if start not in handed_in]:
+        more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
+        notes.append(f"nothing handed in: {'; '.join(absent[:10])}{more}")
+    if any(FORMULA.match(cell.text) for row in book.students for cell in row):
+        notes.append("note: some cells begin as a formula does; the export had them")
+    return Filled(replaced(book.text, cells), notes)
+
+
+def why_not(given: list[tuple[str, dict]], cell: Cell | None) -> str | None:
+    """Why a student's cell is left as it is, if so: what was handed in, or what it says."""
+    if len(given) > 1:
+        return "two results, " + " and ".join(f"'{result['submission']}'" for _, result in given)
+    [(_, result)] = given
+    if result["status"] != "graded":
+        return result["reason"]
+    if waiting := [n for n, part in result.get("by_hand", {}).items() if part["points"] is None]:
+        return f"exercise {', '.join(waiting)} waits for points in {BY_HAND}"
+    return "the row ends early" if cell is None else LEFT.get(cell.text.strip().upper())
+
+
+def rows_of(student: str, book: Gradebook) -> list[list[Cell]]:
+    """The rows of a student, as intake names them: 'doejane (Canvas 340934)'."""
+    match = re.fullmatch(r".*\((?P<known>[^()]*)\)", student, re.S)
+    known = match["known"] if match else student
+    if own := re.fullmatch(r"(Canvas|Moodle) (.+)", known if match else ""):
+        if own[1] != book.system:
+            return []
+        if book.system == "Canvas":
+            place = book.header.index("ID")
+            return [row for row in book.students if row[place].text.strip() == own[2]]
+        return [row for row in book.students if re.search(r"\d+$", row[0].text)[0] == own[2]]
+    if not known.strip():
+        return []
+    places = [place for place, name in enumerate(book.header) if name in KNOWN_AS]
+    return [
+        row
+        for row in book.students
+        if any(
+            row[place].text.casefold() == known.casefold() for place in places if place < len(row)
+        )
+    ]
+
+
+def shown(points: float) -> str:
+    """A number of points: two decimals at most, as Canvas shows them."""
+    return f"{points:.2f}".rstrip("0").rstrip(".")
+
+
+def replaced(text: str, cells: dict[Cell, str]) -> str:
+    """The text with other words in some cells, each quoted as it was."""
+    parts, at = [], 0
+    for cell, said in sorted(cells.items(), key=lambda each: each[0].start):
+        quote = '"' if text.startswith('"', cell.start) else ""
+        parts += [text[at : cell.start], quote, said, quote]
+        at = cell.end
+    return "".join([*parts, text[at:]])
+
+
+def read_results(folder: Path) -> list[dict]:
+    """The results that `make grade` left in a folder. Raises BookError."""
+    paths = sorted(folder.glob("results/*.json"))
+    try:
+        results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    except (OSError, ValueError) as error:
+        raise BookError(
+            f"{folder}: a result cannot be read ({error}); run 'make grade' again"
+        ) from None
+    if not results:
+        raise BookError(f"{folder}: no results; run 'make grade SUBMISSIONS=...' first")
+    return results
+
+
+def fill_export(export: Path, folder: Path, column: str | None = None, scale: bool = False) -> None:
+    """Write the filled export beside the one that was exported, which stays. Raises BookError."""
+    results = read_results(folder)
+    names = sorted({each["assignment"] for each in results if each["assignment"]})
+    if len(names) != 1:
+        raise BookError(f"{folder}: results of {len(names)} assignments; fill in one at a time")
+    try:
+        data = export.read_bytes()
+    except OSError as error:
+        raise BookError(f"{export}: cannot be read ({error.strerror}); export it again") from None
+    encoding = encoding_of(data, export)
+    book = read_gradebook(data.decode(encoding), str(export), column, names[0])
+    filled = fill(book, results, str(export), scale)
+    path = export.with_name(f"{export.stem}-filled{export.suffix}")
+    write_bytes(path, filled.text.encode(encoding), path.parent)
+    print(f"{book.system}: '{book.header[book.column]}', {shown(book.maximum)} points")
+    print("\n".join([*filled.notes, f"written: {path}"]))
+
+
+def encoding_of(data: bytes, export: Path) -> str:
+    """How the export is encoded, so that it is written as it was. Raises BookError."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise BookError(f"{export}: UTF-16, so a spreadsheet saved it; export it again, as CSV")
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "latin-1"  # which maps every byte to a character and back
+    return "utf-8"

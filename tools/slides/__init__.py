@@ -1,0 +1,1 @@
+"""Lecture slides: a deck for each chapter, made of its cells and of what they printed."""
