@@ -90,11 +90,6 @@ class Helper:
         session, self.session = self.session, None
         return session.end() if session else 0
 
-    def close(self) -> None:
-        """Take away everything."""
-        self.end()
-        remove(self.folder)
-
 
 class Session:
     """The processes, the folder and the cgroups of one session."""
@@ -328,10 +323,11 @@ def main(control: int, about: dict) -> None:
         try:
             helper = Helper(channel, about)
             channel.send(b'{"ready": true}')
-        except BaseException as error:
-            channel.send(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode())
-            raise SystemExit(1) from error
-        try:
             helper.serve()
+        except Exception as error:
+            with contextlib.suppress(OSError):  # the worker may be gone by now
+                channel.send(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode())
         finally:
-            helper.close()
+            if helper is not None:
+                helper.end()
+            remove(Path(about["folder"]))
