@@ -193,10 +193,20 @@ def _loaded(site: Path, page: str) -> dict[str, int]:
     return weights(site, asked)
 
 
+def _grading(clone: Path, root: Path) -> list[dict]:
+    """What grading costs beside the exercises themselves."""
+    from tools.grade.bench import figures
+
+    print("measuring: grading, some fifteen minutes", file=sys.stderr, flush=True)
+    how = "make bench GROUP=grading"
+    return [_figure(what, value, unit, how, aim) for what, value, unit, aim in figures()]
+
+
 GROUPS: dict[str, Callable[[Path, Path], list[dict]]] = {  # of a clone, and of the root
     "builds": _builds,
     "pages": _page_weight,
     "chapters": _slowest,
     "simulation": _simulation,
     "tests": _stages,
+    "grading": _grading,
 }
