@@ -505,3 +505,12 @@ def test_folders_are_removed_however_deep(tmp_path):
     (top / "deeper-than-a-path-may-be-long").chmod(0)
     remove(top)
     assert not top.exists() and Path("/etc/passwd").exists()
+
+
+def test_an_unusual_umask_takes_no_tier_away():
+    command = [sys.executable, "-c", "from tools.grade.sandbox import tiers; print(*tiers())"]
+    here, private = (
+        subprocess.run(command, cwd=ROOT, umask=mask, capture_output=True, text=True, check=True)
+        for mask in (0o022, 0o077)
+    )
+    assert private.stdout == here.stdout != ""

@@ -103,6 +103,12 @@ def test_check_that_its_answer_was_merged_into():
     assert spliced(notebook).cells == expected()
 
 
+def test_an_answer_that_holds_a_line_of_the_check_within_its_own_is_left_whole():
+    shows = SMALL["questions"][1]["shows"]
+    answers = RIGHT | {2: f"{RIGHT[2]}\nlater = lambda: {shows}"}
+    assert spliced(edition(answers)).cells == expected(answers)
+
+
 def test_two_answers_merged_count_for_both():
     notebook = edition(RIGHT)
     both = RIGHT[1] + "\n\n" + RIGHT[2]

@@ -196,8 +196,9 @@ def _unmerge(cells: list[Cell], pristine: Pristine) -> None:
         if cell.kind != "code" or cell.part == "given":
             continue
         for text in texts:
-            if text in cell.source and cell.source != text:
-                cell.source = _norm(cell.source.replace(text, "\n"))
+            whole = re.compile(rf"^{re.escape(text)}$", re.M)  # lines, not parts of an answer's
+            if cell.source != text and whole.search(cell.source):
+                cell.source = _norm(whole.sub("", cell.source))
 
 
 def _read_retyped(cells: list[Cell], pristine: Pristine, found: list[dict]) -> None:

@@ -73,6 +73,7 @@ class Helper:
                     stdout=self.log,
                     stderr=self.log,
                     start_new_session=True,
+                    umask=0o022,  # sessions run as another user, who must be able to read
                 )
             os.close(tells)
             self.pid = self.process.pid  # of the helper itself
