@@ -154,14 +154,14 @@ def test_where_nothing_can_be_written_nothing_is_executed(small_book):
 
 
 def test_a_full_disk_is_one_line_and_finished_recordings_stay(small_book, executed, monkeypatch):
-    write_text = Path.write_text
+    write_bytes = Path.write_bytes
 
     def full(path, *arguments, **options):
         if path.name.startswith("second"):
             raise OSError(28, "No space left on device")
-        return write_text(path, *arguments, **options)
+        return write_bytes(path, *arguments, **options)
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     book = Book(small_book)
     with refused("outputs/cpu/second.ipynb: cannot be written (No space left on device); "):
         execute(all_runs(book), book)

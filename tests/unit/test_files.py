@@ -9,10 +9,10 @@ from tools.source.files import check_writable, digest
 from tools.source.notebooks import write_notebook
 
 
-def half(path, text, **options):
-    """What `Path.write_text` does on a disk that fills up."""
-    with path.open("w") as file:
-        file.write(text[: len(text) // 2])
+def half(path, data):
+    """What `Path.write_bytes` does on a disk that fills up."""
+    with path.open("wb") as file:
+        file.write(data[: len(data) // 2])
     raise OSError(28, "No space left on device")
 
 
@@ -22,7 +22,7 @@ def never(path, target):
 
 @pytest.mark.parametrize(
     ("step", "failure", "reason"),
-    [("write_text", half, "No space left on device"), ("replace", never, "Permission denied")],
+    [("write_bytes", half, "No space left on device"), ("replace", never, "Permission denied")],
 )
 def test_failed_write_leaves_the_old_file_and_no_part(tmp_path, monkeypatch, step, failure, reason):
     path = tmp_path / "a.ipynb"
@@ -47,7 +47,7 @@ def test_a_folder_stays_empty_and_one_that_takes_no_file_is_found(tmp_path, monk
     (tmp_path / "file").touch()
     with refused("file/cpu: cannot be written (Not a directory); "):
         check_writable(tmp_path / "file" / "cpu", tmp_path)
-    monkeypatch.setattr(Path, "write_text", half)
+    monkeypatch.setattr(Path, "write_bytes", half)
     with refused("outputs: cannot be written (No space left on device)"):
         check_writable(tmp_path / "outputs", tmp_path)
     assert list((tmp_path / "outputs").iterdir()) == []

@@ -63,7 +63,7 @@ def check_writable(folder: Path, root: Path) -> None:
     probe = folder / "probe.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.write_text("?" * 4096)
+        probe.write_bytes(b"?" * 4096)
     except OSError as error:
         raise cannot_write(folder, root, error) from None
     finally:
