@@ -48,7 +48,9 @@ def setup(app: "Sphinx") -> dict[str, bool]:
     """Let a page hold the calculator, and load its script and style on that page only."""
     app.add_node(calculator, html=(visit_calculator, None))
     app.add_directive("calculator", Calculator)
-    load_where(app, '<div class="calculator"', "calculator.css", "formulas.js", "calculator.js")
+    load_where(
+        app, '<div class="calculator"', "calculator.css", "formulas.js", "calculator.js", defer=True
+    )
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 

@@ -36,7 +36,7 @@ def setup(app: "Sphinx") -> dict[str, bool]:
     """Let a page hold the search box, and load its script and style on that page only."""
     app.add_node(symptom_search, html=(visit_search, None))
     app.add_directive("symptom-search", SymptomSearch)
-    load_where(app, '<form class="symptom-search"', "symptoms.css", "symptoms.js")
+    load_where(app, '<form class="symptom-search"', "symptoms.css", "symptoms.js", defer=True)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
