@@ -197,7 +197,7 @@ def _grading(clone: Path, root: Path) -> list[dict]:
     """What grading costs beside the exercises themselves."""
     from tools.grade.bench import figures
 
-    print("measuring: grading, some fifteen minutes", file=sys.stderr, flush=True)
+    print("measuring: grading, some four minutes", file=sys.stderr, flush=True)
     how = "make bench GROUP=grading"
     return [_figure(what, value, unit, how, aim) for what, value, unit, aim in figures()]
 
