@@ -180,16 +180,16 @@ only_dejavu = pytest.mark.parametrize("browser", ["DejaVu"], indirect=True)
 
 
 class LateFonts(browsing.Handler):
-    """Serves the fonts for text late."""
+    """Serves the fonts for text late, and the logo."""
 
     def do_GET(self):
-        if "/fonts/" in self.path and self.path.endswith(".woff2"):
+        if re.search(r"/fonts/.*\.woff2$|/logo\.svg$", self.path):
             time.sleep(LATE)
         super().do_GET()
 
 
 def seen_and_moved(page):
-    """When text was first painted, when the first of its fonts came (ms), and how far it moved."""
+    """When text of the chapter was first painted, when the first of its fonts came (ms), and how far it moved."""
     return page.evaluate(
         """async () => {
           const entries = type => new Promise(resolve => {
@@ -198,7 +198,8 @@ def seen_and_moved(page):
             setTimeout(() => resolve([]), 300);
           });
           const seen = (await entries("largest-contentful-paint"))
-            .filter(entry => !entry.url).map(entry => entry.startTime);
+            .filter(entry => !entry.url && entry.element?.closest("article"))
+            .map(entry => entry.startTime);
           const fonts = performance.getEntriesByType("resource")
             .filter(entry => /\\/fonts\\/.*woff2$/.test(entry.name))
             .map(entry => entry.responseEnd);
@@ -227,6 +228,13 @@ def test_a_stand_in_of_another_size_is_noticed(browser, doctored, late):
     sheet = doctored / "_static" / "fonts" / "fonts.css"
     text = sheet.read_text(encoding="utf-8")
     sheet.write_text(STAND_IN.sub(lambda rule: OVERRIDE.sub("", rule[0]), text), encoding="utf-8")
+    with opened(browser, doctored, CHAPTER) as (page, _):
+        assert seen_and_moved(page)[2] > 2 * STILL
+
+
+@only_dejavu
+def test_a_logo_without_its_place_is_noticed(browser, doctored, late):
+    doctor(doctored, "_static/book.css", "height: 100px", "height: unset")
     with opened(browser, doctored, CHAPTER) as (page, _):
         assert seen_and_moved(page)[2] > 2 * STILL
 
