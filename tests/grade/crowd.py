@@ -18,19 +18,21 @@ from tools.source.masters import read_master
 from tools.source.root import ROOT
 
 KEY = "a class of a thousand"
-SECONDS = 1.5  # of processor time: a loop without end costs that much
-HOSTILE = {  # each in place of one answer; {name} is what it is to define
+SECONDS = 3  # of processor time: a loop without end costs that much
+# Each in place of one answer; {name} is what it is to define. All but the endless ones need far
+# less time than they have: to touch a gigabyte took from 0.5 s to 3.2 s on one virtual machine.
+HOSTILE = {
     "loop": "while True:\n    pass",
     "slow": "def {name}(*_):\n    while True:\n        pass",
     "exit": "import os\nos._exit(0)",
     "exit later": "def {name}(*_):\n    import os\n    os._exit(0)",
     "kill": "import os\nos.kill(-1, 9)",
     "fork": "import os\nwhile True:\n    os.fork()",
-    "memory": "x = [bytearray(10**8) for _ in range(300)]",
+    "memory": "x = bytearray(3 * 10**10)",
     "output": "while True:\n    print('x' * 10**6)",
     "always equal": "class {name}:\n    def __new__(cls, *_): return object.__new__(cls)\n"
     "    __eq__ = lambda *_: True\n    __hash__ = lambda *_: 1",
-    "huge": "def {name}(*_):\n    return 'x' * 10**8",
+    "huge": "def {name}(*_):\n    return 'x' * 10**7",
     "deep": "def {name}(*_):\n    x = []\n    for _ in range(10**5): x = [x]\n    return x",
     "nan": "def {name}(*_):\n    return float('nan')",
     "reads": "def {name}(*_):\n    return open('/etc/passwd').read()",
