@@ -18,7 +18,7 @@ from test_judge import ON_CPU
 from tools.errors import BookError
 from tools.grade import command
 from tools.grade.command import engine_for, grade, summary
-from tools.grade.grade import NoSandbox, grade_one, strongest
+from tools.grade.grade import grade_one, strongest
 from tools.grade.tables import read_table
 from tools.source.root import ROOT
 
@@ -216,16 +216,7 @@ def test_bad_arguments_are_one_line(tmp_path, arguments, words, monkeypatch):
         command.grade_class(**arguments)
 
 
-def has_sandbox():
-    try:
-        return bool(strongest())
-    except NoSandbox:
-        return False
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux" or not has_sandbox(), reason="this machine offers no sandbox"
-)
+@pytest.mark.usefixtures("sandbox")
 def test_in_a_sandbox_by_two_workers(folder):
     for student, answers in {
         "ann": RIGHT,
@@ -246,9 +237,7 @@ def test_in_a_sandbox_by_two_workers(folder):
     assert files(folder, "again") == before
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux" or not has_sandbox(), reason="this machine offers no sandbox"
-)
+@pytest.mark.usefixtures("sandbox")
 def test_ctrl_c_ends_all_and_leaves_nothing_half_written(folder):
     for place in range(30):
         (folder / f"more-{place}.ipynb").write_text(json.dumps(edition(RIGHT)))

@@ -259,8 +259,7 @@ def test_values_are_data_or_nothing(tier, world):
 @pytest.mark.parametrize(
     ("name", "without", "ways"),
     [
-        # Writing, too, where the session's user owns the folder, but it may be another one.
-        ("landlock", "landlock", {"reads files", "lists folders"}),
+        ("landlock", "landlock", {"reads files", "lists folders", "writes files"}),
         ("landlock", "seccomp", {"starts processes", "leaves namespaces"}),
         ("bubblewrap", "seccomp", {"starts processes"}),
         ("namespaces", "seccomp", {"starts processes", "starts programs"}),

@@ -17,7 +17,6 @@ import pytest
 from crowd import crowd, points_of
 from distributed import Client
 
-from tools.grade.grade import NoSandbox, strongest
 from tools.grade.store import LOCK
 from tools.source.root import ROOT
 
@@ -26,17 +25,7 @@ KILLS = 20 if COUNT >= 1000 else 3
 WORKERS = "2"
 
 
-def has_sandbox():
-    try:
-        return bool(strongest())
-    except NoSandbox as reason:
-        print(reason)
-        return False
-
-
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not has_sandbox(), reason="this machine offers no sandbox"
-)
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 def start(folder, out, engine=WORKERS):

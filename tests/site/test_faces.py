@@ -189,7 +189,7 @@ class LateFonts(browsing.Handler):
 
 
 def seen_and_moved(page):
-    """When text of the chapter was first painted, when the first of its fonts came (ms), and how far it moved."""
+    """When the chapter's text was painted, when the first font came (ms), how far it moved."""
     return page.evaluate(
         """async () => {
           const entries = type => new Promise(resolve => {

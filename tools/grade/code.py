@@ -5,7 +5,7 @@ A tree is None where the code cannot be read, however odd it is: nothing here ra
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 LINE = re.compile(
     r"(?P<indent>\s*)(?P<target>[A-Za-z_][\w.]*\s*=\s*)?(?P<sign>%{1,2}|!{1,2})(?P<rest>.*)"
@@ -14,6 +14,7 @@ TIMED = re.compile(r"(?:time|timeit|prun|memit)\b(?:\s+-\w+(?:\s+\d+)?)*\s*(?P<c
 WRAPS = ("time", "timeit", "capture", "prun", "memit", "python", "python3")  # cells that are Python
 BINDS = re.compile(r"^(?:async +)?(?:def|class) +(\w+)|^(\w+) *=(?!=)", re.M)
 HELP = re.compile(r"\s*(\?{1,2}[\w.]+|[\w.]+\?{1,2})\s*")
+IMPORTS = (ast.Import, ast.ImportFrom)
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
@@ -61,6 +62,13 @@ def _plain_line(line: str) -> str:
     if match["sign"] == "%" and (timed := TIMED.fullmatch(match["rest"])) and timed["code"]:
         return indent + target + timed["code"]
     return indent + (f"{target}[]" if target else "pass")
+
+
+def imports_of(sources: Iterable[str]) -> list[str]:
+    """Every import statement in these cells, in order, each once."""
+    statements = (node for source in sources for node in ast.walk(ast.parse(source)))
+    found = (ast.unparse(node) for node in statements if isinstance(node, IMPORTS))
+    return list(dict.fromkeys(found))
 
 
 def bound(source: str) -> set[str]:

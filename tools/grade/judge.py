@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from tools.errors import BookError
-from tools.grade.code import without_magics
+from tools.grade.code import imports_of, without_magics
 from tools.grade.sandbox import Ended, Limits, Raised
 from tools.grade.splice import finding, is_blank, own_cells
 
@@ -132,6 +132,7 @@ class Judge:
         self.assignment, self.cells, self.tier = task["assignment"], task["cells"], tier
         self.questions = {each["number"]: each for each in self.assignment["questions"]}
         self.own = {n: own_cells(self.cells, each) for n, each in self.questions.items()}
+        self.imports = imports_of(source for _, source in self.assignment["given"])
         self.lost: dict[int, str] = {}  # exercises whose cells ended a session, and how
         self.silent: set[int | None] = set()  # those of which no cell runs any more
         self.replies: dict[int, dict] = {}  # what each cell did when it first ran
@@ -151,7 +152,7 @@ class Judge:
         while self.session is None:
             limits = Limits(seconds=self._seconds(None), memory=memory)
             session = self.stack.enter_context(
-                self.tier.session(limits, runner=self.assignment["runner"])
+                self.tier.session(limits, self.assignment["runner"], self.imports)
             )
             if self._run_cells(session):
                 self.session = session

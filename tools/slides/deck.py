@@ -21,9 +21,9 @@ from tools.slides.printed import has_picture, printed
 from tools.slides.prose import GAP, LINE, ROOM, Block, Prose, code_height, joined, lines, program
 from tools.source import predictions, questions
 from tools.source.book import Book
+from tools.source.cells import drawn
 from tools.source.chapters import HIDING, PREDICTED, SETUP, Chapter
 from tools.source.exercises import ASKED, PART
-from tools.source.exercises import drawn as folds_of
 from tools.source.links import CELL as LINKS
 from tools.source.notebooks import tags
 from tools.source.recordings import Recording
@@ -257,7 +257,7 @@ class _Maker:
         text = FOLD.sub("", cell.source.removeprefix(opening))
         asked = [*self.prose.blocks(text, whole=True)]
         items, height, reason = [], GAP, None
-        for choice in questions.drawn(cell)("details"):
+        for choice in drawn(cell)("details"):
             said = "".join(map(str, choice.find_all(True, recursive=False)[1:]))
             html = choice.summary.decode_contents()
             right = ' class="fragment custom right" data-fragment-index="0"'
@@ -311,7 +311,7 @@ def _is_shown(cell: NotebookNode) -> bool:
 
 def _opened(cell: NotebookNode) -> Iterable[BeautifulSoup]:
     """The hints of an exercise, unfolded."""
-    for fold in folds_of(cell)("details"):
+    for fold in drawn(cell)("details"):
         fold.name, fold.summary.name = "div", "strong"
         yield fold
 

@@ -10,18 +10,16 @@ the chapter's master; see `masters.py`.
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bs4 import BeautifulSoup, Tag
-from markdown_it import MarkdownIt
+from bs4 import Tag
 from nbformat import NotebookNode
 
 from tools.errors import BookError
+from tools.source.cells import Broken, drawn
 from tools.source.chapters import Chapter
 from tools.source.code import blank_name, bound_names, has_assert, is_blank, syntax_tree
 
-MARKDOWN = MarkdownIt("commonmark")  # HTML up to a blank line, then Markdown: as Jupyter draws it
 ASKED = re.compile(  # in bold letters, or, as puzzles are, under a heading of its own
     r"(?:\*\*|### )(?P<number>\d+)\. [^*\n]+(?:\*\* |\n\n)\*(?P<level>\w+)\.\* "
 )
@@ -33,8 +31,6 @@ HINTS = (2, 3)
 LEAST_REASON = 30  # characters
 WIDTH = 76
 NO_ANSWER, HELD = "no answer yet", "it holds"  # how the value of `holds-N` ends
-
-Broken = Iterator[tuple[NotebookNode | None, str]]
 
 
 @dataclass(frozen=True)
@@ -74,11 +70,6 @@ class Exercise:
         """The code of its solution, or of its wrong answer: `kind` is the class of the details."""
         page = drawn(self.cell("solution"))
         return [block.get_text() for block in page.select(f"details.{kind} > pre > code")]
-
-
-def drawn(cell: NotebookNode | None) -> BeautifulSoup:
-    """A text cell as HTML; none is empty."""
-    return BeautifulSoup(MARKDOWN.render(cell.source if cell else ""), "html.parser")
 
 
 def exercises(chapter: Chapter) -> list[Exercise]:

@@ -14,13 +14,12 @@ from typing import Any
 
 import yaml
 from jinja2 import Environment, StrictUndefined, TemplateError
-from markdown_it import MarkdownIt
 
 from tools.errors import BookError
+from tools.source.cells import MARKDOWN
 from tools.source.code import blank_name, parsed
 from tools.source.files import read_text
 
-MARKDOWN = MarkdownIt("commonmark")
 FRONT = re.compile(r"---\n(?P<yaml>.*?)\n---\n", re.S)
 NUMBERED = re.compile(r"(?P<number>\d+)\. (?P<title>.+)")
 OPTION = re.compile(r"- (?P<name>\w+): (?P<value>.+)")

@@ -6,22 +6,17 @@ asserts what must hold.
 """
 
 import ast
-from collections.abc import Iterator
 
-from bs4 import BeautifulSoup
-from markdown_it import MarkdownIt
 from nbformat import NotebookNode
 
+from tools.source.cells import Broken, drawn
 from tools.source.chapters import PREDICTED, Chapter
 from tools.source.code import comments, has_assert, syntax_tree
 from tools.source.notebooks import tags
 
-MARKDOWN = MarkdownIt("commonmark")
 ASKS = "**Predict.** "
 PREFIX = "predict-"
 FEWEST, MOST = 2, 4  # choices of a prediction that has any
-
-Broken = Iterator[tuple[NotebookNode | None, str]]
 
 
 def predictions(chapter: Chapter) -> list[NotebookNode]:
@@ -51,7 +46,7 @@ def asked_alone(chapter: Chapter) -> Broken:
 def can_be_wrong(chapter: Chapter) -> Broken:
     """It is one paragraph that ends in a question mark, then the choices, if any, and no more."""
     for cell in predictions(chapter):
-        page = BeautifulSoup(MARKDOWN.render(cell.source), "html.parser")
+        page = drawn(cell)
         kinds = [tag.name for tag in page(True, recursive=False)]
         if not page.p.get_text().rstrip().endswith("?"):
             yield cell, "its paragraph does not end in a question mark; ask what can be wrong"

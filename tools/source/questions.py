@@ -7,15 +7,13 @@ Its opening says what is asked for: to choose, to compute, to order, or to find 
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 
-from bs4 import BeautifulSoup, Tag
-from markdown_it import MarkdownIt
+from bs4 import Tag
 from nbformat import NotebookNode
 
+from tools.source.cells import Broken, drawn
 from tools.source.chapters import Chapter
 
-MARKDOWN = MarkdownIt("commonmark")  # HTML up to a blank line, then Markdown: as Jupyter draws it
 ASKS = "**Check yourself.** "
 COMPUTE, ORDER, FIND = (
     f"**Check yourself: {kind}.** " for kind in ("compute", "order", "find the line")
@@ -37,17 +35,10 @@ ALLOWED = {
 }  # by every program's sanitizer
 LEAST, LEAST_REASON = 4, 30  # questions a chapter, characters a reason
 
-Broken = Iterator[tuple[NotebookNode | None, str]]
-
 
 def questions(chapter: Chapter) -> list[NotebookNode]:
     """The cells that hold a question."""
     return [cell for cell in chapter.notebook.cells if cell.source.startswith(OPENINGS)]
-
-
-def drawn(question: NotebookNode) -> BeautifulSoup:
-    """A question as HTML."""
-    return BeautifulSoup(MARKDOWN.render(question.source), "html.parser")
 
 
 def feedback(choice: Tag) -> str:

@@ -3,13 +3,14 @@
 import ast
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
+from tools.source.cells import Broken
 from tools.source.chapters import ABOUT, TIMES, Chapter
 from tools.source.code import has_assert, syntax_tree
 from tools.source.exercises import EXERCISE_RULES
@@ -38,8 +39,6 @@ def attempt(function):
                 print(f'  Cell, line {step.lineno}, in {step.name}')
                 print(f'    {step.line}')
         print(*traceback.format_exception_only(type(error), error), end='')"""
-
-Broken = Iterator[tuple[NotebookNode | None, str]]  # the cell, if it is one's, and the line
 
 
 def broken_rules(chapter: Chapter, recordings: list[Recording], root: Path) -> list[str]:

@@ -7,11 +7,11 @@ program has printed them.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
+from tools.source.cells import Broken
 from tools.source.chapters import Chapter
 from tools.source.recordings import Recording
 
@@ -21,8 +21,6 @@ CAUSE = re.compile(
 )
 ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Warning): ", re.M)
 PARTS = {"shown": "code", "cause": "markdown", "cured": "code"}
-
-Broken = Iterator[tuple[NotebookNode | None, str]]
 
 
 @dataclass(frozen=True)

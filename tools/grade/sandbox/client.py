@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +89,13 @@ class Helper:
         finally:
             os.close(told)
 
-    def start(self, room: dict) -> tuple[int, int, int]:
+    def start(self, room: dict, imports: Sequence[str] = ()) -> tuple[int, int, int]:
         """A session: (number of its agent's process, pipe for requests, pipe of replies)."""
         their_requests, requests = os.pipe()
         replies, their_replies = os.pipe()
         try:
-            message = json.dumps({"do": "start", "room": room}).encode()
+            asked = {"do": "start", "room": room, "imports": list(imports)}
+            message = json.dumps(asked).encode()
             socket.send_fds(self.control, [message], [their_requests, their_replies])
             answer = self._answer()
         except BaseException:

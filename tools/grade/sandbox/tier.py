@@ -12,7 +12,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,15 +69,18 @@ class Tier:
         return _about(self.name)
 
     @contextlib.contextmanager
-    def session(self, limits: Limits | None = None, runner: str = "simulated") -> Iterator[Session]:
+    def session(
+        self, limits: Limits | None = None, runner: str = "simulated", imports: Sequence[str] = ()
+    ) -> Iterator[Session]:
         """A new session; everything of it is gone afterwards.
 
-        Raises RuntimeError, in one line, if it cannot be had.
+        What `imports` says is imported once for all sessions of a worker: statements of ours, as
+        they run outside of a session. Raises RuntimeError, in one line, if none can be had.
         """
         limits = limits or Limits()
         about = runner_of(runner)
         with helper(self.name == "bubblewrap", limits.disk, runner) as place:
-            pid, requests, replies = place.start(self._room(limits, about))
+            pid, requests, replies = place.start(self._room(limits, about), imports)
             session = Session(place, requests, replies, limits)
             try:
                 session.begin(lambda: own_memory(pid))
@@ -186,7 +189,7 @@ def try_out(name: str) -> str | None:
 def ways_out(tier: Tier) -> list[str]:
     """What a session of `tier` can do that it must not; it is asked to try."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as server:
-        os.chmod(folder, 0o755)
+        os.chmod(folder, 0o777)  # so that it is not for its owner that a session fails
         secret = Path(folder, "secret")
         secret.write_text("secret")
         with socket.socket(socket.AF_UNIX) as named, tier.session() as session:

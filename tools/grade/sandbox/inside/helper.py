@@ -4,8 +4,11 @@ It is started with a clean environment and one socket, on which the worker asks 
 and ends them. It owns all that a session leaves: processes, folder, cgroup. When the worker is
 gone, however it went, the socket ends, and the helper takes all of these away and ends, too.
 
-    {"do": "start", "room": {...}}, with two pipes   -> {"pid"} of the agent, or {"failed"}
-    {"do": "end"}                                    -> {"status"}: how it ended, -9 for SIGKILL
+    {"do": "start", "room": {...}, "imports": [...]}, with two pipes
+                    -> {"pid"} of the agent, or {"failed"}
+    {"do": "end"}   -> {"status"}: how it ended, -9 for SIGKILL
+
+`imports` are import statements of the assignment's; what they name is imported here, once.
 """
 
 import base64
@@ -20,6 +23,7 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,9 +33,7 @@ from .confine import Room
 REHEARSAL = [
     "import torch\nx = torch.ones(2, device=torch.get_default_device()) * 2\nx",
     "torch.nn.Linear(2, 1)(x).sum().backward()",
-    "print(torch.cuda.is_available() and x.cuda())\n1 / 0",
-    # What notebooks import that takes seconds, where it is installed.
-    "try: import d2l.torch, sklearn.datasets\nexcept ImportError: pass",
+    "print(torch.cuda.is_available() and x.cuda(), x.tolist())\n1 / 0",
 ]
 WATCH = 1000  # ms between looks at whether the worker is still there
 THREADS = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
@@ -56,7 +58,8 @@ class Helper:
         self.session: Session | None = None
         self.folder.mkdir(exist_ok=True)
         self.start = runner.prepare(about["runner"])
-        rehearse(self)
+        self.rehearsed: set[str] = set()
+        rehearse(self, REHEARSAL)
         self.filter = base64.b64encode(seccomp.program(1)).decode()
 
     def serve(self) -> None:
@@ -75,6 +78,8 @@ class Helper:
         """Start a session, or end it."""
         try:
             if message["do"] == "start":
+                if new := [each for each in message["imports"] if each not in self.rehearsed]:
+                    rehearse(self, new)
                 self.session = Session(self, Room(**message["room"]), pipes)
                 return {"pid": self.session.agent, "cgroups": self.session.cgroups}
             return {"status": self.end()}
@@ -246,11 +251,12 @@ def ready(pipes: list[int], output: int, about: dict, start: Any) -> agent.Agent
     return made
 
 
-def rehearse(helper: Helper) -> None:
-    """Import what a session would import as it begins: a child tries it, and tells the names.
+def rehearse(helper: Helper, cells: Sequence[str]) -> None:
+    """Import what a session would import for these cells: a child runs them, and tells the names.
 
     Nothing else of that child is kept, so that each session begins from the same state.
     """
+    helper.rehearsed.update(cells)
     folder = helper.folder / "rehearsal"
     folder.mkdir()
     told, tells = os.pipe()
@@ -259,9 +265,9 @@ def rehearse(helper: Helper) -> None:
         before = set(sys.modules)
         os.chdir(folder)
         made = ready([*os.pipe()], 1 << 20, helper.about["runner"], helper.start)
-        for cell in REHEARSAL:
+        for cell in cells:
             made.run({"code": cell})
-        made.ask({"code": "x.tolist()", "inputs": {}})
+        made.ask({"code": "[1.0]", "inputs": {}})
         names = [name for name in sys.modules if name not in before]
         os.write(tells, json.dumps(names).encode())
         os._exit(0)
