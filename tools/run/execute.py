@@ -120,15 +120,17 @@ def one_at_a_time(root: Path) -> Iterator[None]:
 
 def run_in_thread(work: Coroutine) -> object:
     """Run `work` in a thread: there nbclient leaves the signals alone, and Ctrl-C is ours."""
-    with ThreadPoolExecutor(1) as thread, asyncio.Runner() as runner:
+    with asyncio.Runner() as runner, ThreadPoolExecutor(1) as thread:
         loop = runner.get_loop()
         task = loop.create_task(work)
-        running = thread.submit(loop.run_until_complete, task)
         try:
+            running = thread.submit(loop.run_until_complete, task)
+            # A signal that comes just before a wait without end would be noticed at its end.
+            while wait([running], timeout=0.2).not_done:
+                pass
             return running.result()
         except KeyboardInterrupt:
-            loop.call_soon_threadsafe(task.cancel)
-            wait([running])
+            loop.call_soon_threadsafe(task.cancel)  # leaving the block waits for its cleaning up
             raise
 
 
