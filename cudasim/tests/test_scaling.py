@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from programs import run
@@ -137,7 +138,7 @@ def test_more_gpus_and_slower_links_are_never_better():
             efficiency(training, Cluster(gpus, 8, NVLINK, links("between")[name]))
             for gpus in (1, 2, 4, 8, 16, 64, 256, 1024)
         ]
-        assert shares[0] == 1 and all(a >= b for a, b in zip(shares, shares[1:], strict=False))
+        assert shares[0] == 1 and all(a >= b for a, b in pairwise(shares))
         assert before is None or all(a >= b for a, b in zip(shares, before, strict=True))
         before = shares
 

@@ -167,6 +167,8 @@ def test_the_prose_says_how_far_it_is_off(site):
     assert f"The model is always the faster one, by {least} to {most} %." in prose
     limit = next(row for row in off if row.id == "vgg16-horovod-512")
     assert limit.published < 0.7 and 0.9 < limit.ratio < 1.1  # "within a tenth"
+    bert = [row.bare / row.published for row in off if row.id.startswith("bert")]
+    assert all(0.95 <= ratio <= 1.05 for ratio in bert)  # "within 5 %"
 
 
 def test_a_broken_file_of_links_fails_the_build_in_one_line(tmp_path):
