@@ -1,7 +1,8 @@
 """`torch.distributed` between simulated GPUs: gloo does the work of NCCL.
 
 Gloo sees the CPU tensors that the GPUs' tensors are, so collectives keep every tag. What
-NCCL refuses is refused here: a tensor on the CPU, tensors of one call on several GPUs.
+NCCL refuses is refused here, in its words (`refusals`, `errors`); what would hang or mix up data
+on real GPUs is said at once (`rollcall`, `fingerprints`).
 """
 
 import torch
@@ -9,16 +10,16 @@ import torch.distributed as dist
 
 from cudasim.backends.cuda.distributed import operators as operators  # registers their rules
 from cudasim.backends.cuda.distributed.collectives import make_all_to_all, make_collective
+from cudasim.backends.cuda.distributed.errors import NCCL_VERSION
 from cudasim.backends.cuda.distributed.groups import (
     make_barrier,
+    make_destroy,
     make_get_backend,
     make_init,
     make_new_group,
     make_object_device,
 )
 from cudasim.patching import Patches
-
-NCCL_VERSION = (2, 27, 5)  # that of PyTorch's own builds for CUDA 12
 
 # Functions between processes; those that come first take `op=`, and their first argument
 # takes the result. Some are of newer versions of torch only.
@@ -38,6 +39,7 @@ def patch_distributed(patches: Patches) -> None:
         "init_process_group": make_init(c10d.init_process_group),
         "new_group": make_new_group(c10d.new_group),
         "get_backend": make_get_backend(c10d.get_backend),
+        "destroy_process_group": make_destroy(c10d.destroy_process_group),
         "barrier": make_barrier(c10d.barrier),
     }
     for name in (*REDUCTIONS, *OTHERS):

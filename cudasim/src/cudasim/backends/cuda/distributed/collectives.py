@@ -10,6 +10,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from cudasim.backends.cuda.distributed.backends import only_nccl, requested_backend
+from cudasim.backends.cuda.distributed.refusals import refuse_reduction
+from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.tags import gpu_of
 
@@ -30,14 +32,22 @@ def make_collective(original: Callable) -> Callable:
             return original(*args, **kwargs)
         if only_nccl(group) and any(gpu_of(tensor) is None for tensor in tensors_in(bound.args)):
             raise RuntimeError("No backend type associated with device type cpu")
-        factor = factor_after(bound.arguments.get("op"), group)
+        op = bound.arguments.get("op")
+        target = bound.args[0]
+        if op is None or gpu_of_first(target) is None:
+            return original(*args, **kwargs)
+        refuse_reduction(op, target)
+        if op == dist.ReduceOp.SUM and target.dtype is torch.bool:
+            bound.arguments["op"] = dist.ReduceOp.MAX  # a logical or, as NCCL does it
+            return original(*bound.args, **bound.kwargs)
+        factor = factor_after(op, group)
         if factor is None:
             return original(*args, **kwargs)
         bound.arguments["op"] = dist.ReduceOp.SUM
         work = original(*bound.args, **bound.kwargs)
         if work is not None:
             work.wait()
-        bound.args[0].mul_(factor)
+        scale(target, factor)
         return work
 
     return collective
@@ -70,6 +80,19 @@ def make_all_to_all(original: Callable) -> Callable:
         return work
 
     return all_to_all
+
+
+def gpu_of_first(target: Any) -> GPU | None:
+    """The GPU of a tensor; None for what is none, which torch refuses itself."""
+    return gpu_of(target) if isinstance(target, Tensor) else None
+
+
+def scale(target: Tensor, factor: float | Tensor) -> None:
+    """Multiply `target` in place; an average of whole numbers is cut off, as NCCL does it."""
+    if isinstance(factor, float) and not target.is_floating_point() and not target.is_complex():
+        target.div_(round(1 / factor), rounding_mode="trunc")
+    else:
+        target.mul_(factor)
 
 
 def factor_after(op: Any, group: Any) -> float | Tensor | None:
