@@ -8,7 +8,7 @@ on real GPUs is said at once (`rollcall`, `fingerprints`).
 import torch
 import torch.distributed as dist
 
-from cudasim.backends.cuda.distributed import operators as operators  # registers their rules
+from cudasim.backends.cuda.distributed import functional as functional  # registers rules
 from cudasim.backends.cuda.distributed.collectives import make_all_to_all, make_collective
 from cudasim.backends.cuda.distributed.errors import NCCL_VERSION
 from cudasim.backends.cuda.distributed.groups import (

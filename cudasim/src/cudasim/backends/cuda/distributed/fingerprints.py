@@ -45,20 +45,29 @@ KINDS = {
 }
 
 
-def kind_of(func: Callable) -> Kind:
-    """The kind of the operator `func`."""
-    return KINDS[func._schema.name.removeprefix("c10d::")]
+class Request(NamedTuple):
+    """What one rank asks for."""
+
+    kind: Kind
+    tensors: list[Tensor]
+    compared: list[Tensor]  # those of its tensors that are of one size on every rank
+    root: int | None
 
 
-def fingerprint(func: Callable, args: tuple, number: int) -> tuple[list, str]:
-    """(what must be equal on every rank, the same in words) of collective `number` of a group."""
-    kind = kind_of(func)
-    root = None if kind.root is None else args[kind.root]
+def request_of(func: Callable, args: tuple) -> Request:
+    """The request that the operator `func` of `torch.ops.c10d` makes."""
+    kind = KINDS[func._schema.name.removeprefix("c10d::")]
     compared = [] if kind.compared is None else tensors_in((args[kind.compared],))
-    if not compared:  # sizes may differ, types may not; a barrier has no tensor of the program's
-        some = [] if kind.name == "BARRIER" else tensors_in(args)[:1]
-        key = [kind.name, root, [str(tensor.dtype) for tensor in some]]
-        return key, worded(number, kind.name, [], some, root)
+    tensors = [] if kind.name == "BARRIER" else tensors_in(args)  # its own is C++'s
+    return Request(kind, tensors, compared, None if kind.root is None else args[kind.root])
+
+
+def fingerprint(request: Request, number: int) -> tuple[list, str]:
+    """(what must be equal on every rank, the same in words) of collective `number` of a group."""
+    kind, tensors, compared, root = request
+    if not compared:  # sizes may differ, types may not
+        key = [kind.name, root, [str(tensor.dtype) for tensor in tensors[:1]]]
+        return key, worded(number, kind.name, [], tensors[:1], root)
     key = [kind.name, root, [[tensor.numel(), str(tensor.dtype)] for tensor in compared]]
     return key, worded(number, kind.name, compared, compared[:1], root)
 
@@ -81,11 +90,11 @@ def worded(
     return f"CollectiveFingerPrint({', '.join(parts)})"
 
 
-def work_of(func: Callable, args: tuple, number: int) -> str:
+def work_of(request: Request, number: int) -> str:
     """What the watchdog calls a collective, or a send or recv."""
-    tensors = tensors_in(args)
+    tensors = request.tensors
     numel = f", NumelIn={tensors[-1].numel()}, NumelOut={tensors[0].numel()}" if tensors else ""
-    return f"WorkNCCL(SeqNum={number}, OpType={kind_of(func).name}{numel})"
+    return f"WorkNCCL(SeqNum={number}, OpType={request.kind.name}{numel})"
 
 
 def scalar_type(dtype: torch.dtype) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from cudasim.backends.cuda.distributed import errors, rollcall
-from cudasim.backends.cuda.distributed.fingerprints import fingerprint, work_of
+from cudasim.backends.cuda.distributed.fingerprints import Request, fingerprint, request_of, work_of
 from cudasim.backends.cuda.distributed.refusals import FLOAT8, refuse
 from cudasim.backends.cuda.distributed.rollcall import Arrival, Roll
 from cudasim.config import physical
@@ -28,7 +28,9 @@ OPERATORS = (
 
 # Of these NCCL compares numbers of elements only; gloo requires matching shapes as well.
 FLAT = set()
+PEERS = set()
 if dist.is_available():
+    PEERS |= {torch.ops.c10d.send.default, torch.ops.c10d.recv_.default}
     FLAT |= {torch.ops.c10d._allgather_base_.default, torch.ops.c10d._reduce_scatter_base_.default}
 
 
@@ -41,8 +43,12 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     roll = session.rolls.get(group.group_name)
     if roll is not None:
         refuse(func, args, roll.size, roll.bound)
-        if roll.size > 1 and rollcall.wanted():
-            meet(roll, func, args, gpu)
+        if func in PEERS:
+            meet_peer(roll, request_of(func, args), gpu, args[2])
+        elif func is torch.ops.c10d.barrier.default:
+            meet(roll, request_of(func, args), roll.barrier_gpu or roll.bound or session.current())
+        else:
+            meet(roll, request_of(func, args), gpu)
     if gpu is not None:
         args = tree_map_only(Tensor, as_bytes, args)
     if func in FLAT and gpu and all(tensor.is_contiguous() for tensor in args[:2]):
@@ -67,29 +73,31 @@ def as_bytes(tensor: Tensor) -> Tensor:
     return tensor.view(torch.uint8) if tensor.dtype in FLOAT8 else tensor
 
 
-def meet(roll: Roll, func: Callable, args: tuple, gpu: GPU | None) -> None:
+def meet(roll: Roll, request: Request, gpu: GPU | None) -> None:
     """Wait until every rank of the group comes to the collective, and compare what they ask for.
 
-    Of a send and a recv only the first between two ranks is compared. Raises DistBackendError
-    for ranks that share a GPU, disagree, are missing or have ended.
+    Raises DistBackendError for ranks that share a GPU, disagree, are missing or have ended.
     """
-    name = func._schema.name.removeprefix("c10d::")
-    if name == "barrier":
-        gpu = roll.barrier_gpu or roll.bound or session.current()
+    if roll.size == 1 or not rollcall.wanted():
+        return
     card = None if gpu is None else physical(gpu.index)
-    work = work_of(func, args, roll.count + 1)
-    if name in ("send", "recv_"):
-        if card is not None and roll.bound is None:
-            mine = roll.arrival(card, [], "")
-            theirs = roll.introduce(mine, args[2], work)
-            if theirs is not None:
-                compare_cards(roll, {roll.rank: mine, args[2]: theirs})
-        return
-    if name == "recv_any_source_":
-        return
-    arrivals = roll.call(roll.arrival(card, *fingerprint(func, args, roll.count)), work)
+    arrival = roll.arrival(card, *fingerprint(request, roll.count))
+    arrivals = roll.call(arrival, work_of(request, roll.count + 1))
     compare_cards(roll, dict(enumerate(arrivals)))
     compare_requests(roll, arrivals)
+
+
+def meet_peer(roll: Roll, request: Request, gpu: GPU | None, peer: int) -> None:
+    """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs.
+
+    With `init_process_group(device_id=)` they have been compared. Raises as `meet` does.
+    """
+    if gpu is None or roll.bound is not None or not rollcall.wanted():
+        return
+    mine = roll.arrival(physical(gpu.index), [], "")
+    theirs = roll.introduce(mine, peer, work_of(request, 1))
+    if theirs is not None:
+        compare_cards(roll, {roll.rank: mine, peer: theirs})
 
 
 def compare_cards(roll: Roll, arrivals: dict[int, Arrival]) -> None:

@@ -48,6 +48,7 @@ REDUCING = {
 BITWISE = ("BAND", "BOR", "BXOR")
 # Arguments that are a list with a tensor for each rank of the group.
 LISTS = {"allgather_": 0, "reduce_scatter_": 1, "alltoall_": 1}
+ROOTED = {"gather_": (0, "output", "gather"), "scatter_": (1, "input", "scatter")}
 # Arguments whose tensors the operator hands to NCCL as they lie in memory.
 DIRECT = {"allgather_": [1], "reduce_scatter_": [0], "gather_": [1], "scatter_": [0]}
 
@@ -65,13 +66,19 @@ def refuse(func: Callable, args: tuple, size: int, bound: GPU | None) -> None:
         return
     if name == "recv_any_source_":
         raise NotImplementedError("ProcessGroupNCCL does not support recvAnysource")
+    refuse_devices(tensors, bound)
+    refuse_layout(name, args)
+    refuse_lists(name, args, size)
+    refuse_types(name, tensors)
+
+
+def refuse_devices(tensors: list[Tensor], bound: GPU | None) -> None:
+    """Refuse tensors that are not on one GPU, that of the group if it is bound to one."""
+    gpus = {gpu_of(tensor) for tensor in tensors}
     if None in gpus or any(tensor.is_sparse for tensor in tensors):
         raise ValueError("Tensors must be CUDA and dense")
     if len(gpus) > 1:
         raise ValueError("Expected list of tensors on the same device")
-    refuse_layout(name, args)
-    refuse_lists(name, args, size)
-    refuse_types(name, tensors)
     if bound is not None and gpus != {bound}:
         raise dist.DistBackendError(
             "Attempt to perform collective on tensor not on device passed to init_process_group"
@@ -108,6 +115,14 @@ def refuse_lists(name: str, args: tuple, size: int) -> None:
         raise ValueError(
             "Tensor list input to scatter/gather must match number of collective participants"
         )
+    if name in ROOTED:
+        place, word, function = ROOTED[name]
+        if args[place] and len(args[place][0]) != size:  # only the root has a list
+            raise ValueError(
+                f"ProcessGroupNCCL::{function}: Incorrect {word} list size {len(args[place][0])}. "
+                f"{word.capitalize()} list size should be {size}, same as size of the process "
+                "group."
+            )
     if name == "_allgather_base_":
         output, given = args[:2]
         if given.dtype != output.dtype:
@@ -143,11 +158,17 @@ def refuse_types(name: str, tensors: list[Tensor]) -> None:
 
 def refuse_reduction(op: Any, tensor: Tensor) -> None:
     """Refuse a reduction that NCCL does not know, or not for numbers of that type."""
-    for name in BITWISE:
+    for name in (*BITWISE, "AVG", "PREMUL_SUM"):
         if op == getattr(dist.ReduceOp, name):
-            raise ValueError(f"Cannot use ReduceOp.{name} with NCCL")
-    if op == dist.ReduceOp.AVG and tensor.dtype is torch.bool:
+            refuse_named(name, tensor)
+
+
+def refuse_named(name: str, tensor: Tensor) -> None:
+    """The same for the name of a reduction."""
+    if name in BITWISE:
+        raise ValueError(f"Cannot use ReduceOp.{name} with NCCL")
+    if name == "AVG" and tensor.dtype is torch.bool:
         raise TypeError("Cannot use ReduceOp.AVG with boolean inputs")
     floats = (torch.float16, torch.float32, torch.float64, torch.bfloat16)
-    if op == dist.ReduceOp.PREMUL_SUM and tensor.dtype not in floats:
+    if name == "PREMUL_SUM" and tensor.dtype not in floats:
         raise TypeError("PreMulSum Data type must be half, float, bfloat16 or double")

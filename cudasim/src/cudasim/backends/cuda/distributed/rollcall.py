@@ -50,6 +50,7 @@ class Roll:
         prefix = f"cudasim/{session.lives}/{group.group_name}"
         self.store = dist.PrefixStore(prefix, clone(store))
         self.ranks = dist.get_process_group_ranks(group)
+        self.name = group.group_name
         self.rank, self.size = group.rank(), group.size()
         self.timeout: timedelta = group._get_backend(torch.device("cpu")).options._timeout
         self.bound = bound
