@@ -20,6 +20,8 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
+from cudasim.timing.sheets import Sheet
+
 PATH = Path(__file__).resolve().parent / "links.json"
 BUCKET = 25 * 2**20  # bytes: `bucket_cap_mb` of DistributedDataParallel
 FIRST = 2**20  # bytes of the first bucket: `torch.distributed._DEFAULT_FIRST_BUCKET_BYTES`
@@ -99,6 +101,31 @@ def all_reduce_seconds(size: float, cluster: Cluster) -> float:
     depth = (servers - 1).bit_length()  # log2, rounded up
     tree += 2 * (server - 1) * inside.latency + 2 * depth * between.latency
     return min(ring, tree)
+
+
+def collective_seconds(name: str, size: float, cluster: Cluster) -> float:
+    """Seconds for another collective, of which `size` bytes are the whole on one GPU.
+
+    `name` is all_reduce, barrier, all_gather, reduce_scatter, all_to_all, gather, scatter,
+    broadcast or reduce. The bytes that pass each link are those of nccl-tests; the steps are those
+    of a ring. Raises ValueError as `all_reduce_seconds`.
+    """
+    if name in ("all_reduce", "barrier"):
+        return all_reduce_seconds(size, cluster)
+    whole = all_reduce_seconds(0, cluster)  # the steps of a ring, there and back
+    moved = all_reduce_seconds(size, cluster) - whole
+    if name in ("broadcast", "reduce") and cluster.gpus > 1:
+        moved *= cluster.gpus / (cluster.gpus - 1)  # all of it passes each link
+    return (whole + moved) / 2
+
+
+@cache
+def card_link(sheet: Sheet) -> Link:
+    """What joins GPUs of a kind in one server; of a card that no link names, its copies' link."""
+    for each in json.loads(PATH.read_text(encoding="utf-8"))["inside"]:
+        if sheet.name in each["cards"]:
+            return links("inside")[each["id"]]
+    return Link(f"{sheet.name} to {sheet.name}", sheet.peer["bandwidth"], sheet.peer["latency"])
 
 
 def step_of(training: Training, cluster: Cluster) -> Step:

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from cudasim.backends.cuda.distributed import functional as functional  # registers rules
+from cudasim.backends.cuda.distributed.clocks import awaited, patch_clocks
 from cudasim.backends.cuda.distributed.collectives import make_all_to_all, make_collective
 from cudasim.backends.cuda.distributed.errors import NCCL_VERSION
 from cudasim.backends.cuda.distributed.groups import (
@@ -20,6 +21,7 @@ from cudasim.backends.cuda.distributed.groups import (
     make_object_device,
 )
 from cudasim.patching import Patches
+from cudasim.session import session
 
 # Functions between processes; those that come first take `op=`, and their first argument
 # takes the result. Some are of newer versions of torch only.
@@ -28,6 +30,7 @@ OTHERS = (
     "all_gather all_gather_into_tensor all_gather_single all_to_all all_to_all_single broadcast "
     "gather irecv isend recv scatter send"
 ).split()
+TIMED = {*REDUCTIONS, *OTHERS, "barrier"}
 
 
 def patch_distributed(patches: Patches) -> None:
@@ -46,6 +49,9 @@ def patch_distributed(patches: Patches) -> None:
         if hasattr(c10d, name):
             functions[name] = make_collective(getattr(c10d, name))
     functions["all_to_all"] = make_all_to_all(functions["all_to_all"])
+    patch_clocks(patches)
+    if session.clock is not None:
+        functions |= {name: awaited(functions[name]) for name in (*functions,) if name in TIMED}
     for name, function in functions.items():
         for module in (dist, c10d):
             patches.replace(module, name, function)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from cudasim.backends.cuda.distributed.clocks import book_functional
 from cudasim.backends.cuda.distributed.fingerprints import KINDS, Request
 from cudasim.backends.cuda.distributed.operators import meet
 from cudasim.backends.cuda.distributed.refusals import refuse_devices, refuse_named, refuse_types
@@ -58,6 +59,7 @@ def functional(func: Callable, args: tuple, kwargs: dict) -> Any:
     kind = KINDS[name]
     compared = [] if kind.compared is None else tensors
     meet(roll, Request(kind, tensors, compared, given.get("src")), gpu_of(tensors[0]))
+    book_functional(roll, name, tensors, gpu_of(tensors[0]).index)
     if op != "avg":
         return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
     args = tuple("sum" if value is op else value for value in args)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from cudasim.backends.cuda.distributed import errors, rollcall
+from cudasim.backends.cuda.distributed.clocks import book_collective
 from cudasim.backends.cuda.distributed.fingerprints import Request, fingerprint, request_of, work_of
 from cudasim.backends.cuda.distributed.refusals import FLOAT8, refuse
 from cudasim.backends.cuda.distributed.rollcall import Arrival, Roll
@@ -46,9 +47,11 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
         if func in PEERS:
             meet_peer(roll, request_of(func, args), gpu, args[2])
         elif func is torch.ops.c10d.barrier.default:
-            meet(roll, request_of(func, args), roll.barrier_gpu or roll.bound or session.current())
+            gpu = roll.barrier_gpu or roll.bound or session.current()
+            meet(roll, request_of(func, args), gpu)
         else:
             meet(roll, request_of(func, args), gpu)
+        book_collective(roll, func, args, gpu and gpu.index)
     if gpu is not None:
         args = tree_map_only(Tensor, as_bytes, args)
     if func in FLAT and gpu and all(tensor.is_contiguous() for tensor in args[:2]):
