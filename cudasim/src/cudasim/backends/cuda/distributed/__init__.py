@@ -8,8 +8,13 @@ on real GPUs is said at once (`rollcall`, `fingerprints`).
 import torch
 import torch.distributed as dist
 
+from cudasim.backends.cuda.distributed import batch_norm as batch_norm  # registers rules
 from cudasim.backends.cuda.distributed import functional as functional  # registers rules
-from cudasim.backends.cuda.distributed.collectives import make_all_to_all, make_collective
+from cudasim.backends.cuda.distributed.collectives import (
+    make_all_to_all,
+    make_coalescing,
+    make_collective,
+)
 from cudasim.backends.cuda.distributed.errors import NCCL_VERSION
 from cudasim.backends.cuda.distributed.groups import (
     make_barrier,
@@ -49,6 +54,8 @@ def patch_distributed(patches: Patches) -> None:
     for name, function in functions.items():
         for module in (dist, c10d):
             patches.replace(module, name, function)
+    for module in (dist, c10d):
+        patches.replace(module, "_coalescing_manager", make_coalescing(c10d._coalescing_manager))
     patches.replace(c10d, "_get_object_coll_device", make_object_device(c10d))
     # Within distributed_c10d the answer stays no: yes there means a class that is not there.
     patches.replace(dist, "is_nccl_available", lambda: True)

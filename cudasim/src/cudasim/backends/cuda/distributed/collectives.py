@@ -1,8 +1,9 @@
 """Python's functions between processes: what NCCL does and gloo lacks."""
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -93,6 +94,20 @@ def scale(target: Tensor, factor: float | Tensor) -> None:
         target.div_(round(1 / factor), rounding_mode="trunc")
     else:
         target.mul_(factor)
+
+
+def make_coalescing(original: Callable) -> Callable:
+    """`_coalescing_manager`: one by one where a device is named, which gloo cannot put together."""
+
+    @contextlib.contextmanager
+    def coalescing(group: Any = None, device: Any = None, async_ops: bool = False) -> Iterator:
+        if device is not None and requested_backend(group):
+            yield dist.distributed_c10d._CoalescingManager()
+            return
+        with original(group, device, async_ops) as manager:
+            yield manager
+
+    return coalescing
 
 
 def factor_after(op: Any, group: Any) -> float | Tensor | None:
