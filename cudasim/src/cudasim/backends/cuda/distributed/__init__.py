@@ -24,6 +24,11 @@ from cudasim.backends.cuda.distributed.groups import (
     make_new_group,
     make_object_device,
 )
+from cudasim.backends.cuda.distributed.replicas import (
+    make_broadcast_coalesced,
+    make_bucket_assignment,
+    make_reducer,
+)
 from cudasim.patching import Patches
 
 # Functions between processes; those that come first take `op=`, and their first argument
@@ -56,6 +61,12 @@ def patch_distributed(patches: Patches) -> None:
             patches.replace(module, name, function)
     for module in (dist, c10d):
         patches.replace(module, "_coalescing_manager", make_coalescing(c10d._coalescing_manager))
+    patches.replace(
+        dist, "_broadcast_coalesced", make_broadcast_coalesced(dist._broadcast_coalesced)
+    )
+    assign = make_bucket_assignment(dist._compute_bucket_assignment_by_size)
+    patches.replace(dist, "_compute_bucket_assignment_by_size", assign)
+    patches.replace(dist, "Reducer", make_reducer(dist.Reducer))
     patches.replace(c10d, "_get_object_coll_device", make_object_device(c10d))
     # Within distributed_c10d the answer stays no: yes there means a class that is not there.
     patches.replace(dist, "is_nccl_available", lambda: True)
