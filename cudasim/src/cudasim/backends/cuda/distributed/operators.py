@@ -126,6 +126,7 @@ def meet_peer(roll: Roll, request: Request, gpu: GPU | None, peer: int) -> None:
     theirs = roll.introduce(mine, peer, work_of(request, 1))
     if theirs is not None:
         compare_cards(roll, {roll.rank: mine, peer: theirs})
+        roll.introduced[mine.card].add(peer)
 
 
 def compare_cards(roll: Roll, arrivals: dict[int, Arrival]) -> None:
