@@ -1,4 +1,4 @@
-"""A timeline of several ranks on a page: set apart from each other, in the colours of their GPUs."""
+"""A timeline of several ranks on a page: set apart, in the colours of their GPUs."""
 
 from bs4 import BeautifulSoup
 

@@ -8,9 +8,14 @@ on real GPUs is said at once (`rollcall`, `fingerprints`).
 import torch
 import torch.distributed as dist
 
+from cudasim.backends.cuda.distributed import batch_norm as batch_norm  # registers rules
 from cudasim.backends.cuda.distributed import functional as functional  # registers rules
 from cudasim.backends.cuda.distributed.clocks import awaited, patch_clocks
-from cudasim.backends.cuda.distributed.collectives import make_all_to_all, make_collective
+from cudasim.backends.cuda.distributed.collectives import (
+    make_all_to_all,
+    make_coalescing,
+    make_collective,
+)
 from cudasim.backends.cuda.distributed.errors import NCCL_VERSION
 from cudasim.backends.cuda.distributed.groups import (
     make_barrier,
@@ -19,6 +24,11 @@ from cudasim.backends.cuda.distributed.groups import (
     make_init,
     make_new_group,
     make_object_device,
+)
+from cudasim.backends.cuda.distributed.replicas import (
+    make_broadcast_coalesced,
+    make_bucket_assignment,
+    make_reducer,
 )
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -55,6 +65,14 @@ def patch_distributed(patches: Patches) -> None:
     for name, function in functions.items():
         for module in (dist, c10d):
             patches.replace(module, name, function)
+    for module in (dist, c10d):
+        patches.replace(module, "_coalescing_manager", make_coalescing(c10d._coalescing_manager))
+    patches.replace(
+        dist, "_broadcast_coalesced", make_broadcast_coalesced(dist._broadcast_coalesced)
+    )
+    assign = make_bucket_assignment(dist._compute_bucket_assignment_by_size)
+    patches.replace(dist, "_compute_bucket_assignment_by_size", assign)
+    patches.replace(dist, "Reducer", make_reducer(dist.Reducer))
     patches.replace(c10d, "_get_object_coll_device", make_object_device(c10d))
     # Within distributed_c10d the answer stays no: yes there means a class that is not there.
     patches.replace(dist, "is_nccl_available", lambda: True)

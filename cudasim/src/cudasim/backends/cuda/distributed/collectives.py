@@ -1,8 +1,9 @@
 """Python's functions between processes: what NCCL does and gloo lacks."""
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from cudasim.backends.cuda.distributed.backends import only_nccl, requested_backend
-from cudasim.backends.cuda.distributed.refusals import refuse_reduction
+from cudasim.backends.cuda.distributed.refusals import refuse_list, refuse_reduction
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.tags import gpu_of
@@ -54,7 +55,10 @@ def make_collective(original: Callable) -> Callable:
 
 
 def make_all_to_all(original: Callable) -> Callable:
-    """`all_to_all`, by `all_to_all_single` where gloo lacks it, as it does in torch 2.11."""
+    """`all_to_all`, by `all_to_all_single`: gloo takes no parts that differ in size.
+
+    In torch 2.11 it takes none at all.
+    """
 
     @functools.wraps(original)
     def all_to_all(
@@ -63,11 +67,10 @@ def make_all_to_all(original: Callable) -> Callable:
         group: Any = None,
         async_op: bool = False,
     ) -> Any:
-        try:
+        if not requested_backend(group):
             return original(output_tensor_list, input_tensor_list, group, async_op)
-        except RuntimeError as error:  # it is refused before anything is sent
-            if "does not support alltoall" not in str(error) or not requested_backend(group):
-                raise
+        for tensors in output_tensor_list, input_tensor_list:
+            refuse_list(tensors, dist.get_world_size(group))
         given = torch.cat([tensor.reshape(-1) for tensor in input_tensor_list])
         there = [tensor.numel() for tensor in input_tensor_list]
         here = [tensor.numel() for tensor in output_tensor_list]
@@ -93,6 +96,20 @@ def scale(target: Tensor, factor: float | Tensor) -> None:
         target.div_(round(1 / factor), rounding_mode="trunc")
     else:
         target.mul_(factor)
+
+
+def make_coalescing(original: Callable) -> Callable:
+    """`_coalescing_manager`: one by one where a device is named, which gloo cannot put together."""
+
+    @contextlib.contextmanager
+    def coalescing(group: Any = None, device: Any = None, async_ops: bool = False) -> Iterator:
+        if device is not None and requested_backend(group):
+            yield dist.distributed_c10d._CoalescingManager()
+            return
+        with original(group, device, async_ops) as manager:
+            yield manager
+
+    return coalescing
 
 
 def factor_after(op: Any, group: Any) -> float | Tensor | None:

@@ -55,10 +55,12 @@ def timed_out(
     milliseconds = round(timeout.total_seconds() * 1000)
     told = work.replace(")", f", Timeout(ms)={milliseconds})")
     verb = "have" if len(missing) > 1 else "has"
-    present = f"{ranks(there)} {'are' if len(there) > 1 else 'is'} there; " if there else ""
+    absent = f"{ranks(missing)} {verb} not arrived."
+    if there:
+        absent = f"{ranks(there)} {'are' if len(there) > 1 else 'is'} there; {absent.lower()}"
     return dist.DistBackendError(
         f"Watchdog caught collective operation timeout: {told} ran for more than {milliseconds} "
-        f"milliseconds before timing out. {present}{ranks(missing).lower()} {verb} not arrived."
+        f"milliseconds before timing out. {absent}"
     )
 
 

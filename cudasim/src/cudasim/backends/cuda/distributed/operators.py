@@ -30,7 +30,10 @@ OPERATORS = (
 # Of these NCCL compares numbers of elements only; gloo requires matching shapes as well.
 FLAT = set()
 PEERS = set()
+UNEVEN = {}  # operator -> its arguments -> a tensor for each rank
 if dist.is_available():
+    UNEVEN[torch.ops.c10d.allgather_.default] = lambda args: args[0][0]
+    UNEVEN[torch.ops.c10d.reduce_scatter_.default] = lambda args: args[1][0]
     PEERS |= {torch.ops.c10d.send.default, torch.ops.c10d.recv_.default}
     FLAT |= {torch.ops.c10d._allgather_base_.default, torch.ops.c10d._reduce_scatter_base_.default}
 
@@ -56,7 +59,32 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
         args = tree_map_only(Tensor, as_bytes, args)
     if func in FLAT and gpu and all(tensor.is_contiguous() for tensor in args[:2]):
         args = (*(tensor.view(-1) for tensor in args[:2]), *args[2:])
+    if func in UNEVEN and len({tensor.shape for tensor in UNEVEN[func](args)}) > 1:
+        return one_by_one(func, group, args)
     return func(*args, **kwargs)
+
+
+def one_by_one(func: Callable, group: dist.ProcessGroup, args: tuple) -> Any:
+    """`all_gather` and `reduce_scatter` of parts that differ in size, as PyTorch does it for NCCL.
+
+    The part of each rank is a broadcast from that rank, or a reduction to it.
+    """
+    parts = UNEVEN[func](args)
+    gathers = func is torch.ops.c10d.allgather_.default
+    mine = args[1][0] if gathers else args[0][0]
+    process_group = next(item for item in args if isinstance(item, torch.ScriptObject))
+    for root, part in enumerate(parts):
+        if gathers:
+            if root == group.rank():
+                part.copy_(mine)
+            _, work = torch.ops.c10d.broadcast_([part], process_group, root, 0, True, -1)
+        else:
+            part = part.clone()
+            work = torch.ops.c10d.reduce_([part], process_group, args[3], root, 0, True, -1)
+        dist.Work.unbox(work).wait()
+        if not gathers and root == group.rank():
+            mine.copy_(part)
+    return args[0], work
 
 
 def settle_buckets(tensors: list[Tensor]) -> GPU | None:
@@ -101,6 +129,7 @@ def meet_peer(roll: Roll, request: Request, gpu: GPU | None, peer: int) -> None:
     theirs = roll.introduce(mine, peer, work_of(request, 1))
     if theirs is not None:
         compare_cards(roll, {roll.rank: mine, peer: theirs})
+        roll.introduced[mine.card].add(peer)
 
 
 def compare_cards(roll: Roll, arrivals: dict[int, Arrival]) -> None:

@@ -111,10 +111,8 @@ def in_order(tensor: Tensor) -> bool:
 
 def refuse_lists(name: str, args: tuple, size: int) -> None:
     """Refuse lists without a tensor for each rank, and results that do not fit their inputs."""
-    if name in LISTS and len(tensors_in((args[LISTS[name]],))) != size:
-        raise ValueError(
-            "Tensor list input to scatter/gather must match number of collective participants"
-        )
+    if name in LISTS:
+        refuse_list(tensors_in((args[LISTS[name]],)), size)
     if name in ROOTED:
         place, word, function = ROOTED[name]
         if args[place] and len(args[place][0]) != size:  # only the root has a list
@@ -137,6 +135,14 @@ def refuse_lists(name: str, args: tuple, size: int) -> None:
             raise TypeError("input tensor must be the same type as the output tensor.")
         if given.numel() != output.numel() * size:
             raise ValueError("input tensor must be the same size as output size times world size")
+
+
+def refuse_list(tensors: list[Tensor], size: int) -> None:
+    """Refuse a list that has not a tensor for each rank of a group of that `size`."""
+    if len(tensors) != size:
+        raise ValueError(
+            "Tensor list input to scatter/gather must match number of collective participants"
+        )
 
 
 def refuse_types(name: str, tensors: list[Tensor]) -> None:

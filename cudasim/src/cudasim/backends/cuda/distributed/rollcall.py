@@ -89,7 +89,6 @@ class Roll:
             return None
         if not met:
             self.store.set(f"p2p/{self.rank}", json.dumps(arrival))
-        met.add(peer)
         (line,) = self.wait_for([f"p2p/{peer}"], work)
         return Arrival(*json.loads(line))
 
