@@ -138,11 +138,12 @@ class StandIn:
     name = about = "stand-in"
 
     def __init__(self):
-        self.sessions, self.asked, self.ran = 0, [], []
+        self.sessions, self.asked, self.ran, self.imports = 0, [], [], []
 
     @contextmanager
-    def session(self, limits, runner="simulated"):
+    def session(self, limits, runner="simulated", imports=()):
         self.sessions += 1
+        self.imports = imports
         yield Session(self)
 
 

@@ -55,6 +55,15 @@ def graded(answers, tier=None, assignment=SMALL, **more):
     return grade_one(task | more, tier or StandIn())
 
 
+def test_a_session_is_told_what_the_given_cells_import():
+    given = "import math, json as j\nif math:\n    from math import pi\nimport math, json as j"
+    tier = StandIn()
+    graded(RIGHT, tier, SMALL | {"given": [["imports", given]]})
+    assert tier.imports == ["import math, json as j", "from math import pi"]
+    graded({1: "import os"}, tier)
+    assert "import os" not in tier.imports
+
+
 def reasons(result, number):
     return [test["reason"] for test in result["questions"][str(number)]["tests"]]
 

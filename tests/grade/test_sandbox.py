@@ -256,6 +256,22 @@ def test_values_are_data_or_nothing(tier, world):
         ]
 
 
+IMPORTED = "import sys\n'antigravity' in sys.modules, 'this' in sys.modules, 'this' in globals()"
+
+
+def test_what_an_assignment_imports_is_imported_once(tier):
+    """In the helper, for all sessions after it; a session finds the module, and no name more."""
+    close()
+    for imports, value in (
+        ([], "(False, False, False)"),
+        (["import this"], "(False, True, False)"),
+        (["import this", "import no_such_module"], "(False, True, False)"),
+        ([], "(False, True, False)"),
+    ):
+        with tier.session(imports=imports) as session:
+            assert session.run(IMPORTED)["value"] == value
+
+
 @pytest.mark.parametrize(
     ("name", "without", "ways"),
     [
