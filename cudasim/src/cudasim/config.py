@@ -21,7 +21,7 @@ FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
 QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's own: which of the cards a program may see
 SEEN = "CUDASIM_SEEN"  # what VISIBLE said where the simulation began
-CARDS = "CUDASIM_CARDS"  # the numbers of the host's cards that a program sees
+NUMBERS = "CUDASIM_CARD_NUMBERS"  # the numbers of the host's cards that a program sees
 ALL = "all"  # SEEN where VISIBLE was not set
 
 # What an error calls the number and the type: (number, type).
@@ -163,7 +163,7 @@ def cards(gpus: int) -> list[int]:
     """
     seen, visible = os.environ.get(SEEN), os.environ.get(VISIBLE)
     changed = seen is not None and visible is not None and seen != visible
-    listed = (visible if changed else setting(CARDS)) or ""
+    listed = (visible if changed else setting(NUMBERS)) or ""
     found = [int(number) for number in listed.split(",") if number.strip().isdigit()][:gpus]
     return found if len(found) == gpus else list(range(gpus))
 
@@ -199,7 +199,7 @@ def for_children(wanted: Config) -> dict[str, str]:
     variables = {
         **to_environment(wanted),
         QUIET: "1",
-        CARDS: ",".join(map(str, cards(wanted.gpus))),
+        NUMBERS: ",".join(map(str, cards(wanted.gpus))),
         SEEN: os.environ.get(VISIBLE, ALL),
     }
     if not installed():
