@@ -1,7 +1,6 @@
 """Collectives on the virtual clock: ranks that meet, NCCL's own stream, all ranks on a timeline."""
 
 import json
-import os
 
 import pytest
 import torch
@@ -346,8 +345,8 @@ def test_other_collectives_move_what_nccl_tests_says():
 
 
 def test_a_group_of_one_rank_meets_nobody(tmp_path):
+    before = torch.distributed.Work.wait, torch.autograd._engine_run_backward
     with cudasim.simulate(clock="modelled"):
-        os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": "0"}
         store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
         torch.distributed.init_process_group("nccl", store=store, rank=0, world_size=1)
         try:
@@ -360,5 +359,5 @@ def test_a_group_of_one_rank_meets_nobody(tmp_path):
             assert all(isinstance(s, Span) for s in lanes.gather().spans)
         finally:
             torch.distributed.destroy_process_group()
-    assert torch.distributed.Work.wait.__name__ == "wait"
+    assert (torch.distributed.Work.wait, torch.autograd._engine_run_backward) == before
     assert not clocks._unwaited
