@@ -14,6 +14,7 @@ from cudasim.backends.cuda.distributed.collectives import (
     make_all_to_all,
     make_coalescing,
     make_collective,
+    make_p2p,
 )
 from cudasim.backends.cuda.distributed.errors import NCCL_VERSION
 from cudasim.backends.cuda.distributed.groups import (
@@ -56,6 +57,8 @@ def patch_distributed(patches: Patches) -> None:
         if hasattr(c10d, name):
             functions[name] = make_collective(getattr(c10d, name))
     functions["all_to_all"] = make_all_to_all(functions["all_to_all"])
+    for name in ("recv", "send"):
+        functions[name] = make_p2p(functions[name])
     for name, function in functions.items():
         for module in (dist, c10d):
             patches.replace(module, name, function)
