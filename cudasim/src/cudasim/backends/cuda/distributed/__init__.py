@@ -15,6 +15,7 @@ from cudasim.backends.cuda.distributed.collectives import (
     make_all_to_all,
     make_coalescing,
     make_collective,
+    make_p2p,
 )
 from cudasim.backends.cuda.distributed.errors import NCCL_VERSION
 from cudasim.backends.cuda.distributed.groups import (
@@ -59,6 +60,8 @@ def patch_distributed(patches: Patches) -> None:
         if hasattr(c10d, name):
             functions[name] = make_collective(getattr(c10d, name))
     functions["all_to_all"] = make_all_to_all(functions["all_to_all"])
+    for name in ("recv", "send"):
+        functions[name] = make_p2p(functions[name])
     patch_clocks(patches)
     if session.clock is not None:
         functions |= {name: awaited(functions[name]) for name in (*functions,) if name in TIMED}

@@ -10,11 +10,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from cudasim.backends.cuda.distributed import errors
 from cudasim.backends.cuda.distributed.backends import only_nccl, requested_backend
 from cudasim.backends.cuda.distributed.refusals import refuse_list, refuse_reduction
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.tags import gpu_of
+from cudasim.session import session
 
 
 def make_collective(original: Callable) -> Callable:
@@ -52,6 +54,27 @@ def make_collective(original: Callable) -> Callable:
         return work
 
     return collective
+
+
+def make_p2p(original: Callable) -> Callable:
+    """`send` and `recv`: where gloo gives up waiting, the error names the rank."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def p2p(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except RuntimeError as error:
+            given = signature.bind(*args, **kwargs).arguments
+            if not requested_backend(given.get("group")) or "Timed out" not in str(error):
+                raise
+            roll = session.rolls[(given.get("group") or dist.group.WORLD).group_name]
+            within = given.get("group_src", given.get("group_dst"))
+            peer = given.get("src", given.get("dst")) if within is None else roll.ranks[within]
+            work = f"WorkNCCL(OpType={original.__name__.upper()})"
+            raise errors.timed_out(work, roll.timeout, [peer], []) from error
+
+    return p2p
 
 
 def make_all_to_all(original: Callable) -> Callable:

@@ -59,7 +59,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
         args = tree_map_only(Tensor, as_bytes, args)
     if func in FLAT and gpu and all(tensor.is_contiguous() for tensor in args[:2]):
         args = (*(tensor.view(-1) for tensor in args[:2]), *args[2:])
-    if func in UNEVEN and len({tensor.shape for tensor in UNEVEN[func](args)}) > 1:
+    if roll and func in UNEVEN and len({tensor.shape for tensor in UNEVEN[func](args)}) > 1:
         return one_by_one(func, group, args)
     return func(*args, **kwargs)
 
