@@ -207,9 +207,7 @@ def test_the_scoreboards_of_all_chapters_are_one_chain():
 def test_the_second_gpu_of_a_step_that_is_bound_by_asking_makes_it_longer():
     """What the chapter on two GPUs finds, and why its version is the last and is not kept."""
     board = scoreboard(ORDER[-1], "simulated")
-    before, both = (
-        float(row["time a step"].strip("≈ ms")) for row in board.values()
-    )
+    before, both = (float(row["time a step"].strip("≈ ms")) for row in board.values())
     assert list(board) == ["12 a log without graphs", "13 both GPUs train"]
     assert both > 1.4 * before
     assert {row["waits a step"] for row in board.values()} == {"0.00"}
