@@ -180,8 +180,9 @@ def broken_links(boards):
     broken, so_far = [], {}
     for before, board in zip([None, *boards], boards, strict=False):
         begins = next(iter(board))
-        if before is not None and begins not in ("0 as found", list(before)[-1]):
-            broken.append(f"begins with {begins}, after {list(before)[-1]}")
+        last = max(before or [begins], key=lambda version: int(version.split()[0]))
+        if begins not in ("0 as found", last):
+            broken.append(f"begins with {begins}, after {last}")
         for version, row in board.items():
             known = so_far.setdefault(version, {})
             broken += [
