@@ -50,7 +50,7 @@ rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 gpu, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
 on_gpu = args.backend == "nccl" or (gpus > 0 and args.backend != "gloo")
 if on_gpu and gpu >= gpus:
-    raise SystemExit(f"train.py: no GPU for rank {rank}, start {gpus} at most")
+    raise SystemExit(f"train.py: rank {rank}: no GPU, start {gpus} at most")
 share, rest = divmod(args.global_batch, world)
 if rank == 0 and rest:
     raise SystemExit(f"train.py: --global-batch is no multiple of {world}")
