@@ -1,10 +1,10 @@
 """Train a network on digits, in as many processes as torchrun starts."""
 
 import os
+import time
 from argparse import SUPPRESS, ArgumentParser
 from datetime import timedelta
 from pathlib import Path
-from time import perf_counter
 
 import torch
 import torch.distributed as dist
@@ -80,7 +80,7 @@ batches = DataLoader(seen, share, sampler=sampler, drop_last=True)
 X, y = X[fifth][rank::world].to(device), y[fifth][rank::world].to(device)
 for epoch in range(state["epoch"] + 1 if state else 0, args.epochs):
     sampler.set_epoch(epoch)  # another order in each epoch
-    start = perf_counter()
+    start = time.perf_counter()
     loss = train(model, adam, batches, device)
     with torch.no_grad():
         right = (net(X).argmax(1) == y).sum() / fifth.sum()
@@ -92,7 +92,7 @@ for epoch in range(state["epoch"] + 1 if state else 0, args.epochs):
     if rank == 0 and args.checkpoint:
         state = dict(epoch=epoch, world_size=world, fingerprint=repr(net))
         state.update(model=net.state_dict(), optimizer=adam.state_dict())
-        state["seconds"] = perf_counter() - start
+        state["seconds"] = time.perf_counter() - start
         args.checkpoint.mkdir(parents=True, exist_ok=True)
         torch.save(state, part := args.checkpoint / "part")
         os.replace(part, args.checkpoint / f"epoch-{epoch:04}.pt")
