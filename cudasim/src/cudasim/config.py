@@ -155,6 +155,18 @@ def visible_of(visible: str, gpus: int) -> int:
     return len(found) if len(set(found)) == len(found) else 0
 
 
+def physical(index: int) -> int:
+    """The number of the host's card that this program sees as GPU `index`.
+
+    They differ where the program was started with a CUDA_VISIBLE_DEVICES of its own.
+    """
+    seen, visible = os.environ.get(SEEN), os.environ.get(VISIBLE)
+    if seen is None or visible is None or seen == visible:
+        return index
+    listed = visible.split(",")
+    return int(listed[index]) if index < len(listed) else index
+
+
 def to_environment(wanted: Config) -> dict[str, str]:
     """The variables with which `from_environment` finds what is `wanted`."""
     variables = {GPUS: str(wanted.gpus), CARD: str(wanted.card), TYPE: wanted.type.name}
