@@ -1,4 +1,7 @@
-"""One machine that plays several servers: NCCL_HOSTID names each, and each has GPUs of its own."""
+"""One machine that plays several servers: NCCL_HOSTID names each, and each has GPUs of its own.
+
+Source: https://rocm.docs.amd.com/projects/rccl/en/develop/api-reference/env-variables.html
+"""
 
 import pytest
 from programs import run, write
