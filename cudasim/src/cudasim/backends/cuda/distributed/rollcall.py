@@ -135,7 +135,12 @@ def clone(store: dist.Store) -> dist.Store:
 
 @functools.cache
 def host() -> str:
-    """A name for this machine, as NCCL makes one: its host name and the identity of its boot."""
+    """A name for this machine, as NCCL makes one: its host name and the identity of its boot.
+
+    NCCL_HOSTID names it instead, where one machine plays several servers.
+    """
+    if named := os.environ.get("NCCL_HOSTID"):
+        return named
     boot = Path("/proc/sys/kernel/random/boot_id")
     return f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
 
