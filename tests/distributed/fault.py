@@ -2,9 +2,9 @@
 
     torchrun ... fault.py FAULT train.py [arguments of train.py]
 
-A fault strikes rank 1, in its first life only: at its 30th step, in the midst of the second
-epoch, or, `absent`, before it begins. The hook on optimizers is PyTorch's own, so that the
-script knows nothing of it.
+A fault strikes the last rank of a server, in its first life only, unless SPARED is set there: at
+its 30th step, in the midst of the second epoch, or, `absent`, before it begins. The hook on
+optimizers is PyTorch's own, so that the script knows nothing of it.
 """
 
 import os
@@ -65,7 +65,9 @@ def main(name: str, script: str, *arguments: str) -> None:
         if steps == STEP:
             FAULTS[name]()
 
-    if os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    last = os.environ["LOCAL_RANK"] == str(int(os.environ["LOCAL_WORLD_SIZE"]) - 1)
+    first_life = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    if last and first_life and "SPARED" not in os.environ:
         if name == "absent":
             absent()
         register_optimizer_step_post_hook(after_step)
