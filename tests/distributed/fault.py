@@ -3,8 +3,8 @@
     torchrun ... fault.py FAULT train.py [arguments of train.py]
 
 A fault strikes the last rank of a server, in its first life only, unless SPARED is set there: at
-its 30th step, in the midst of the second epoch, or, `absent`, before it begins. The hook on
-optimizers is PyTorch's own, so that the script knows nothing of it.
+its 30th step, in the midst of the second epoch, or, `absent` and `shared`, before it begins. The
+hook on optimizers is PyTorch's own, so that the script knows nothing of it.
 """
 
 import os
@@ -25,6 +25,11 @@ steps = 0
 def absent() -> None:
     """Never comes to where the ranks meet: a server that hangs, a disk that does not answer."""
     time.sleep(3600)
+
+
+def shared() -> None:
+    """Takes the first GPU, which the other rank has."""
+    os.environ["LOCAL_RANK"] = "0"
 
 
 def killed() -> None:
@@ -53,7 +58,8 @@ def here() -> torch.device:
     return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
 
 
-FAULTS = {fault.__name__: fault for fault in (absent, killed, stopped, shape, order)}
+BEFORE = {fault.__name__: fault for fault in (absent, shared)}
+AT_A_STEP = {fault.__name__: fault for fault in (killed, stopped, shape, order)}
 
 
 def main(name: str, script: str, *arguments: str) -> None:
@@ -63,14 +69,15 @@ def main(name: str, script: str, *arguments: str) -> None:
         global steps
         steps += 1
         if steps == STEP:
-            FAULTS[name]()
+            AT_A_STEP[name]()
 
     last = os.environ["LOCAL_RANK"] == str(int(os.environ["LOCAL_WORLD_SIZE"]) - 1)
     first_life = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
     if last and first_life and "SPARED" not in os.environ:
-        if name == "absent":
-            absent()
-        register_optimizer_step_post_hook(after_step)
+        if name in BEFORE:
+            BEFORE[name]()
+        else:
+            register_optimizer_step_post_hook(after_step)
     sys.argv = [script, *arguments]
     runpy.run_path(script, run_name="__main__")
 

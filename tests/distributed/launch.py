@@ -120,7 +120,7 @@ class Job:
 
 
 def wait(happened: Callable[[], object], seconds: float, otherwise: Callable[[], str]) -> None:
-    """Wait until something has happened; raises AssertionError with `otherwise()` if it does not."""
+    """Wait until something has happened; raises AssertionError with `otherwise()` if not."""
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, f"not within {seconds} s:\n{otherwise()}"
