@@ -159,7 +159,7 @@ def test_kubernetes_starts_train_on_two_servers(tmp_path):
     (line,) = container["args"]
     for mount in container["volumeMounts"]:
         there = {"train": tmp_path, "checkpoints": tmp_path / "checkpoints"}.get(mount["name"])
-        line = line.replace(mount["mountPath"], str(there)) if there else line
+        line = line.replace(f" {mount['mountPath']}", f" {there}") if there else line
     run = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
     told = told_by_the_operator(free_port())
     for pod in "ab"[: worker["replicas"]]:
