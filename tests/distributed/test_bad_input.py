@@ -29,12 +29,12 @@ def test_more_processes_than_gpus(job):
     job.machine = "simulated"
     job.torchrun("--standalone", "--nproc-per-node", 3, TRAIN, "--global-batch", 63)
     (line,) = complaints(ended(job))
-    assert "no GPU for rank 2" in line and "2" in line
+    assert "no GPU" in line and "rank 2" in line
 
 
 def test_nccl_without_a_gpu(job):
     job.torchrun(*TWO, TRAIN, "--backend", "nccl")
-    assert any("no GPU for rank" in line for line in complaints(ended(job)))
+    assert any("no GPU" in line for line in complaints(ended(job)))
 
 
 def test_a_port_in_use(job):

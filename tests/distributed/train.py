@@ -1,6 +1,7 @@
 """Train a network on digits, in as many processes as torchrun starts."""
 
 import os
+import time
 from argparse import SUPPRESS, ArgumentParser
 from datetime import timedelta
 from pathlib import Path
@@ -49,11 +50,10 @@ rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 gpu, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
 on_gpu = args.backend == "nccl" or (gpus > 0 and args.backend != "gloo")
 if on_gpu and gpu >= gpus:
-    raise SystemExit(f"train.py: no GPU for rank {rank}, start {gpus} at most")
+    raise SystemExit(f"train.py: rank {rank}: no GPU, start {gpus} at most")
 share, rest = divmod(args.global_batch, world)
 if rank == 0 and rest:
     raise SystemExit(f"train.py: --global-batch is no multiple of {world}")
-
 torch.manual_seed(args.seed)  # every rank draws the same first weights
 first = [nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
 second = [nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
@@ -68,11 +68,10 @@ patience = timedelta(seconds=args.timeout)
 dist.init_process_group("nccl" if on_gpu else "gloo", timeout=patience)
 dist.broadcast_object_list(states := [state])  # what rank 0 has read
 model = nn.parallel.DistributedDataParallel(net.to(device))
-optimizer = torch.optim.Adam(net.parameters(), lr=args.lr)
+adam = torch.optim.Adam(net.parameters(), lr=args.lr)
 if state := states[0]:
     net.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-
+    adam.load_state_dict(state["optimizer"])
 X, y = (torch.tensor(part) for part in load_digits(return_X_y=True))
 X, fifth = X.float().view(-1, 1, 8, 8) / 16, torch.arange(len(y)) % 5 == 0
 seen = TensorDataset(X[~fifth], y[~fifth])
@@ -81,7 +80,8 @@ batches = DataLoader(seen, share, sampler=sampler, drop_last=True)
 X, y = X[fifth][rank::world].to(device), y[fifth][rank::world].to(device)
 for epoch in range(state["epoch"] + 1 if state else 0, args.epochs):
     sampler.set_epoch(epoch)  # another order in each epoch
-    loss = train(model, optimizer, batches, device)
+    start = time.perf_counter()
+    loss = train(model, adam, batches, device)
     with torch.no_grad():
         right = (net(X).argmax(1) == y).sum() / fifth.sum()
     totals = torch.stack([loss / world, right])
@@ -91,8 +91,8 @@ for epoch in range(state["epoch"] + 1 if state else 0, args.epochs):
         print(f"epoch {epoch}: loss {loss:.3f}, accuracy {right:.3f}")
     if rank == 0 and args.checkpoint:
         state = dict(epoch=epoch, world_size=world, fingerprint=repr(net))
-        state |= {"model": net.state_dict()}
-        state |= {"optimizer": optimizer.state_dict()}
+        state.update(model=net.state_dict(), optimizer=adam.state_dict())
+        state["seconds"] = time.perf_counter() - start
         args.checkpoint.mkdir(parents=True, exist_ok=True)
         torch.save(state, part := args.checkpoint / "part")
         os.replace(part, args.checkpoint / f"epoch-{epoch:04}.pt")
