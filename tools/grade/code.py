@@ -14,7 +14,6 @@ TIMED = re.compile(r"(?:time|timeit|prun|memit)\b(?:\s+-\w+(?:\s+\d+)?)*\s*(?P<c
 WRAPS = ("time", "timeit", "capture", "prun", "memit", "python", "python3")  # cells that are Python
 BINDS = re.compile(r"^(?:async +)?(?:def|class) +(\w+)|^(\w+) *=(?!=)", re.M)
 HELP = re.compile(r"\s*(\?{1,2}[\w.]+|[\w.]+\?{1,2})\s*")
-IMPORTS = (ast.Import, ast.ImportFrom)
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
@@ -66,9 +65,13 @@ def _plain_line(line: str) -> str:
 
 def imports_of(sources: Iterable[str]) -> list[str]:
     """Every import statement in these cells, in order, each once."""
-    statements = (node for source in sources for node in ast.walk(ast.parse(source)))
-    found = (ast.unparse(node) for node in statements if isinstance(node, IMPORTS))
+    trees = filter(None, map(tree_of, sources))
+    found = (ast.unparse(node) for tree in trees for node in ast.walk(tree) if _imports(node))
     return list(dict.fromkeys(found))
+
+
+def _imports(node: ast.AST) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
 
 
 def bound(source: str) -> set[str]:
