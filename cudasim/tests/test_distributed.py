@@ -6,7 +6,8 @@ import torch.distributed as dist
 from programs import run, write
 
 import cudasim
-from cudasim.backends.cuda.distributed import has_nccl, make_all_to_all
+from cudasim.backends.cuda.distributed.backends import has_nccl
+from cudasim.backends.cuda.distributed.collectives import make_all_to_all
 
 HEAD = """
     import os, sys

@@ -269,6 +269,25 @@ def test_many_threads_share_a_lane_and_it_is_said():
     assert len(lanes.lanes) == THREADS and lanes.notes == []
 
 
+def test_threads_without_a_name_are_counted_as_they_begin(clock):
+    for lane in ("Python, Thread-12 (run)", "Python, loader", "Python, Thread-9 (run)"):
+        clock.spend(US, "add.Tensor", lane=lane)
+    clock.spend(US, "add.Tensor", lane="Python, Thread-12 (run)")
+    shown = [span.lane for span in cudasim.timeline().spans]
+    first, second = "Python, thread 1 (run)", "Python, thread 2 (run)"
+    assert shown == [first, "Python, loader", second, first]
+
+
+def test_the_threads_of_data_parallel_do_not_depend_on_threads_before_it():
+    with cudasim.simulate(gpus=2, clock="modelled"):
+        net = torch.nn.DataParallel(torch.nn.Linear(2, 2).cuda())
+        for _ in range(2):  # Python goes on counting
+            with cudasim.timeline() as lanes:
+                net(torch.ones(4, 2, device="cuda:0"))
+            found = [lane for lane in lanes.lanes if lane.startswith("Python, ")]
+            assert found == ["Python, thread 1 (_worker)", "Python, thread 2 (_worker)"]
+
+
 @pytest.mark.parametrize("count", [400, 5000])
 def test_irregular_spans_are_bounded_too(count):
     spans, at = [], 0

@@ -1,7 +1,7 @@
 """A new chapter keeps every rule, runs, and is one of the book at once."""
 
 import pytest
-from helpers import ROOT, assert_one_line, code, contents, prose, read, run_tool, write
+from helpers import ROOT, assert_one_line, changed, code, contents, prose, read, run_tool, write
 
 from tools.release.editions import book_chapter
 from tools.source.book import Book
@@ -32,6 +32,14 @@ def test_a_new_chapter_keeps_every_rule_and_is_listed(book):
     readme = (book / "README.md").read_text(encoding="utf-8")
     assert f"[Streams and events]({path})" in readme
     assert broken_rules(chapter, [], ROOT) == []
+
+
+@pytest.mark.parametrize("kind", ["puzzles", "symptoms"])
+def test_a_new_chapter_stands_before_what_is_not_read_in_order(book, kind):
+    with changed(book / "notebooks" / "second.ipynb") as notebook:
+        notebook.metadata["kind"] = kind
+    assert run_tool(book, "chapter", "new").returncode == 0
+    assert [*Book(book).chapters] == ["first", "new", "second"]
 
 
 def test_the_exercises_of_a_new_chapter_come_from_its_master(book):

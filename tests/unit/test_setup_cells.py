@@ -86,6 +86,15 @@ def offline(tmp_path):
     return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": tmp_path}
 
 
+def test_names_with_hyphens_stay_in_one_line():
+    """A text that is broken at its hyphen is no Python."""
+    for modules in ("torch, sklearn, matplotlib", "torch, sklearn, matplotlib, requests, PIL"):
+        chapter = Chapter("first", notebook(code("a", f"import {modules}")))
+        source = setup_source(chapter, Repository("a", "b", "main"), ROOT)
+        compile(source, "setup", "exec")
+        assert "'scikit-learn'" in source
+
+
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_silent_and_without_pip_where_all_is_there(name):
     assert run(source_of(name), before=NO_PIP, times=2, PYTHONPATH=SIMULATOR) == ""

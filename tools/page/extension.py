@@ -21,6 +21,7 @@ from tools.errors import BookError
 from tools.page.calculator import cards_table
 from tools.page.fidelity import fidelity_tables
 from tools.page.merge import chapter_page
+from tools.page.scaling import check_tables, shares_table
 from tools.page.status import chapters_table, figures_table, survey_tables
 from tools.page.timings import timings_tables
 from tools.source.book import Book
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 # The extensions that come with this one.
 BROUGHT = (
     *("formulas", "tabs", "predictions", "theme", "images", "launch"),
-    *("timeline", "calculator", "front", "symptoms"),
+    *("timeline", "calculator", "scaling", "front", "symptoms"),
 )
 TABLES = {
     "status-chapters": chapters_table,
@@ -40,6 +41,8 @@ TABLES = {
     "status-timings": timings_tables,
     "status-fidelity": fidelity_tables,
     "status-cards": cards_table,
+    "status-scaling": shares_table,
+    "status-scaling-check": check_tables,
 }
 
 

@@ -9,6 +9,7 @@ reads from there what a bar is.
 import hashlib
 import json
 import math
+import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 MIME = "application/vnd.cudasim.timeline+json"
 ROW, BAR, THIN, AXIS = 36, 22, 10, 22  # pixels: a lane, a bar of work, one of waiting, the axis
 IDLE = ("wait", "sleep")
+RANK = re.compile(r"^rank \d+: ")  # what a lane of one of several processes begins with
 LETTER, COLUMN = 6.6, 560  # pixels: a letter in a bar, and the usual width of all bars
 UNITS = (("s", 10**9), ("ms", 10**6), ("µs", 10**3), ("ns", 1))  # the first that makes it 1 or more
 WIDE = 0.012  # the share of the picture from which a bar is set off from its neighbours
@@ -55,13 +57,24 @@ def paint(lane: str, kind: str) -> str:
         return "wait"
     if kind != "kernel":
         return "copy" if kind == "copy" else "host"
-    number = lane.partition(" ")[0].partition(":")[2]
+    number = _own(lane).partition(" ")[0].partition(":")[2]
     return f"gpu{int(number) % 2}" if number.isdigit() else "gpu0"
 
 
 def meaning(lane: str, kind: str) -> str:
     """What a bar's colour means, in words: its kind and, of a kernel, the GPU that it runs on."""
-    return f"kernel on {lane.partition(' ')[0]}" if kind == "kernel" else kind
+    return f"kernel on {_own(lane).partition(' ')[0]}" if kind == "kernel" else kind
+
+
+def _own(lane: str) -> str:
+    """The name of a lane without its rank."""
+    return RANK.sub("", lane)
+
+
+def _firsts(lanes: list) -> list[int]:
+    """The places of the lanes at which another rank begins."""
+    ranks = [name.removesuffix(_own(name)) for name, *_ in lanes]
+    return [place for place in range(1, len(ranks)) if ranks[place] != ranks[place - 1]]
 
 
 def _figure(timeline: dict[str, Any], alt: str, hatch: str) -> str:
@@ -106,9 +119,11 @@ def _key(timeline: dict[str, Any]) -> str:
 
 def _lanes(lanes: list, unit: str) -> str:
     """The names of the lanes, beside their bars, with the share of the time that each is busy."""
+    firsts, first = _firsts(lanes), ' class="first-of-rank"'
     rows = "".join(
-        f"<div><b>{escape(name)}</b> <span>≈ {100 * busy:.0f} % busy</span></div>"
-        for name, _, busy in lanes
+        f"<div{first if place in firsts else ''}><b>{escape(name)}</b> "
+        f"<span>≈ {100 * busy:.0f} % busy</span></div>"
+        for place, (name, _, busy) in enumerate(lanes)
     )
     return f'<div class="timeline-lanes">{rows}<div>≈ {unit}</div></div>'
 
@@ -132,6 +147,10 @@ def _view(timeline: dict[str, Any], total: int, size: int, alt: str, hatch: str)
             f'<text class="{end}" x="{place}" y="{high - 6}">{tick}</text>'
         )
     drawn.append("</g>")
+    for place in _firsts(timeline["lanes"]):
+        drawn.append(
+            f'<line class="between-ranks" x1="0" x2="100%" y1="{ROW * place}" y2="{ROW * place}"/>'
+        )
     for lane, name, start, duration, kind, count in timeline["bars"]:
         style, name_of_lane = timeline["kinds"][kind], timeline["lanes"][lane][0]
         thick = THIN if style in IDLE else BAR

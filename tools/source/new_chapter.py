@@ -12,7 +12,13 @@ from tools.source.root import ROOT
 
 TEMPLATE = ROOT / "tools" / "source" / "template.ipynb"
 MASTER = TEMPLATE.with_suffix(".md")  # the source of its exercises
-ENTRY = re.compile(r"^( *- file: )notebooks/.*\n", re.M)
+ENTRY = re.compile(r"^( *- file: )notebooks/(?P<name>.*)\n", re.M)
+
+
+def is_read_in_order(name: str, book: Book) -> bool:
+    """False for puzzles and for symptoms, which come after the chapters."""
+    chapter = book.chapters[name]
+    return not (chapter.holds_puzzles or chapter.lists_symptoms)
 
 
 def make_chapter(name: str, book: Book) -> str:
@@ -33,7 +39,8 @@ def make_chapter(name: str, book: Book) -> str:
     if master.exists():
         raise BookError(f"masters/{name}.md: there already; choose another name")
     toc = read_text(root / "_toc.yml", root)
-    *_, last = ENTRY.finditer(toc) or [None]
+    entries = ENTRY.finditer(toc)
+    *_, last = [None, *(entry for entry in entries if is_read_in_order(entry["name"], book))]
     if last is None:
         raise BookError(
             "_toc.yml: lists no chapter; add one there by hand: '- file: notebooks/...'"

@@ -190,7 +190,8 @@ def imported_modules(chapter: Chapter) -> set[str]:
 def _dictionary(items: dict[str, str]) -> str:
     """A dictionary as Python writes it, with a line break after an item where it is long."""
     text = ", ".join(f"{name!r}:\0{value!r}" for name, value in items.items())
-    return textwrap.fill(f"{{{text}}}", 90, subsequent_indent=" " * 5).replace("\0", " ")
+    lines = textwrap.wrap(f"{{{text}}}", 90, subsequent_indent=" " * 5, break_on_hyphens=False)
+    return "\n".join(lines).replace("\0", " ")
 
 
 def _find(pattern: str, name: str, root: Path) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
 QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's own: which of the cards a program may see
 SEEN = "CUDASIM_SEEN"  # what VISIBLE said where the simulation began
+NUMBERS = "CUDASIM_CARD_NUMBERS"  # the numbers of the host's cards that a program sees
 ALL = "all"  # SEEN where VISIBLE was not set
 
 # What an error calls the number and the type: (number, type).
@@ -155,6 +156,23 @@ def visible_of(visible: str, gpus: int) -> int:
     return len(found) if len(set(found)) == len(found) else 0
 
 
+def cards(gpus: int) -> list[int]:
+    """The numbers of the host's cards that this program sees as its so many GPUs.
+
+    They are not 0, 1, ... where it was started with a CUDA_VISIBLE_DEVICES of its own.
+    """
+    seen, visible = os.environ.get(SEEN), os.environ.get(VISIBLE)
+    changed = seen is not None and visible is not None and seen != visible
+    listed = (visible if changed else setting(NUMBERS)) or ""
+    found = [int(number) for number in listed.split(",") if number.strip().isdigit()][:gpus]
+    return found if len(found) == gpus else list(range(gpus))
+
+
+def physical(index: int) -> int:
+    """The number of the host's card that this program, now simulating, sees as GPU `index`."""
+    return cards(index + 1)[index]
+
+
 def to_environment(wanted: Config) -> dict[str, str]:
     """The variables with which `from_environment` finds what is `wanted`."""
     variables = {GPUS: str(wanted.gpus), CARD: str(wanted.card), TYPE: wanted.type.name}
@@ -178,7 +196,12 @@ def for_children(wanted: Config) -> dict[str, str]:
 
     Where the package is not installed, they let Python find it by a `sitecustomize`.
     """
-    variables = {**to_environment(wanted), QUIET: "1", SEEN: os.environ.get(VISIBLE, ALL)}
+    variables = {
+        **to_environment(wanted),
+        QUIET: "1",
+        NUMBERS: ",".join(map(str, cards(wanted.gpus))),
+        SEEN: os.environ.get(VISIBLE, ALL),
+    }
     if not installed():
         folder = str(_PACKAGE / "inherit")
         path = os.environ.get("PYTHONPATH", "")

@@ -8,6 +8,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch.library import Library
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -25,6 +26,7 @@ class ThreadState(threading.local):
     index = 0  # of its current GPU
     last_gpu: GPU | None = None  # of its last operation; None after one on the CPU
     making: GPU | None = None  # for which a factory makes a tensor; only under a clock
+    met = False  # whether its last operation was a collective that has been booked
     to_host = False  # while it moves a tensor to the CPU in sight of other dispatch modes
 
     def __init__(self) -> None:
@@ -65,6 +67,8 @@ class Session:
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
         self.raw: dict[int, Allocation] = {}  # address -> what caching_allocator_alloc gave
         self.groups: dict[str, str] = {}  # name -> backend, of groups where gloo stands for NCCL
+        self.rolls: dict[str, Any] = {}  # name -> the roll calls of such a group
+        self.lives = 0  # of the processes' groups: how often they began
 
     def current(self) -> GPU:
         """The GPU that plain `cuda` means in this thread."""

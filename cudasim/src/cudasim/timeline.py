@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from cudasim.clock import trace
+from cudasim.clock.clock import Span
 from cudasim.clock.timeline import Timeline
 from cudasim.dispatch.booking import forget
 from cudasim.patching import Patches
@@ -27,6 +28,7 @@ OTHER_CARD = (
     "timeline(card={card!r}): only a modelled clock knows the times of another card; begin with "
     "cudasim.enable(clock='modelled')"
 )
+UNNAMED = re.compile(r"Python, Thread-(\d+)(.*)")  # the lane of a thread that nobody named
 LOG_LEVEL = "KINETO_LOG_LEVEL"  # what the profiler writes to the standard error
 _open: "Recording | None" = None  # the one that is being recorded in this process
 _seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
@@ -123,7 +125,11 @@ class Recording(Timeline):
         notes = list(notes or [])
         if lost := upto - mark - len(spans):
             notes.append(f"the first {lost:,} spans were dropped: there are too many")
-        renamed = (replace(each, name=_operator(each.name)) for each in spans)
+        lanes = _counted(spans)
+        renamed = (
+            replace(each, name=_operator(each.name), lane=lanes.get(each.lane, each.lane))
+            for each in spans
+        )
         self.fill(renamed, f"modelled for {_with_article(clock.sheet.name)}", notes)
 
     def _begin_profiler(self) -> None:
@@ -164,6 +170,20 @@ def _operator(name: str) -> str:
     """The name of an operator without its namespace and overload: `add`, not `add.Tensor`."""
     found = re.fullmatch(r"(?:\w+\.)?(\w+)\.\w+", name)
     return found[1] if found else name
+
+
+def _counted(spans: list[Span]) -> dict[str, str]:
+    """New names for lanes of threads without a name: `Python, thread 1`, as they begin.
+
+    Python numbers all threads of a process, so its number tells what ran before, a notebook's
+    own machinery too, and differs from one machine to the next.
+    """
+    began = {span.lane: span.start for span in reversed(spans) if UNNAMED.match(span.lane)}
+    order = sorted(began, key=lambda lane: (began[lane], int(UNNAMED.match(lane)[1])))
+    return {
+        lane: f"Python, thread {number}{UNNAMED.match(lane)[2]}"
+        for number, lane in enumerate(order, start=1)
+    }
 
 
 def processor() -> str:

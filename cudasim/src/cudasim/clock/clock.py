@@ -250,6 +250,32 @@ class Clock:
             self._keep(line.lane, name, begin, end, "kernel")
         return end
 
+    def ask(self, card: int, line: Stream, name: str, after: int) -> int:
+        """Call a collective that runs on `line`; returns when it could begin.
+
+        That is not before `after`, when what it reads is done.
+        """
+        thread, where = self.thread, self.cards[card]
+        if name not in where.loaded:
+            self._load(where, name, "collective")
+        with self._lock:
+            self._enter(thread, line)
+            start = thread.now
+            thread.now = submitted = start + self.operation + self.launch
+            self._keep(thread.lane, name, start, submitted, "operation")
+            return max(submitted, line.end, after)
+
+    def together(
+        self, line: Stream, name: str, ready: int, begin: int, end: int, wait: str = "wait"
+    ) -> None:
+        """Let a line take part in a collective from `begin` to `end`, and wait from `ready`."""
+        with self._lock:
+            line.end = max(line.end, end)
+            line.queue.append(end)
+            if begin > ready:
+                self._keep(line.lane, wait, ready, begin, "wait")
+            self._keep(line.lane, name, begin, end, "kernel")
+
     def copy(self, engines: list[tuple[int, str]], stream: int, duration: int, size: int) -> int:
         """Submit a copy of `size` bytes to a stream; returns when it ends.
 

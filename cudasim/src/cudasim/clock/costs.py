@@ -23,6 +23,9 @@ WAITS = frozenset(
     "repeat_interleave _linalg_check_errors allclose _to_sparse".split()
 )
 
+# The namespace of collectives: its gather and scatter are others than those of a tensor.
+SENDS = "c10d"
+
 
 def work_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Work | None:
     """The work of `func`, from shapes, types and layouts alone; None for a view or a question."""
@@ -66,7 +69,7 @@ def _name(func: Callable) -> str:
 def _find(func: Callable) -> Rule:
     """The rule of an overload met for the first time."""
     name = _name(func)
-    if name in TABLE:
+    if name in TABLE and getattr(func, "namespace", None) != SENDS:
         return TABLE[name]
     tags = getattr(func, "tags", ())
     if getattr(func, "is_view", False) or torch.Tag.inplace_view in tags:

@@ -5,7 +5,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from cudasim.clock.timeline import IDLE, Bar, Timeline
+from cudasim.clock.timeline import IDLE, Bar, Timeline, split
 
 try:
     import matplotlib
@@ -64,6 +64,9 @@ def figure(timeline: Timeline) -> Figure:
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.set_xlabel("\n".join([f"≈ {unit}", *remarks]))
         drawn.suptitle(f"Timeline, {timeline.source}", x=0.01, ha="left", fontsize=10)
+        for row, (last, lane) in enumerate(pairwise(lanes)):  # between ranks
+            if split(last)[0] != split(lane)[0]:
+                axes.axhline(row + 0.5, color=COLOURS["host"], linewidth=1.2)
         draw_bars(axes, bars, {lane: row for row, lane in enumerate(lanes)}, size)
         names = {meaning(bar): paint(bar) for bar in bars}
         marks = [
@@ -83,13 +86,13 @@ def paint(bar: Bar) -> str:
         return "wait"
     if bar.kind != "kernel":
         return "copy" if bar.kind == "copy" else "host"
-    number = bar.lane.partition(" ")[0].partition(":")[2]
+    number = split(bar.lane)[1].partition(" ")[0].partition(":")[2]
     return f"gpu{int(number) % 2}" if number.isdigit() else "gpu0"
 
 
 def meaning(bar: Bar) -> str:
     """What a bar's colour means, in words: its kind and, of a kernel, the GPU that it runs on."""
-    return f"kernel on {bar.lane.partition(' ')[0]}" if bar.kind == "kernel" else bar.kind
+    return f"kernel on {split(bar.lane)[1].partition(' ')[0]}" if bar.kind == "kernel" else bar.kind
 
 
 def draw_bars(axes: Axes, bars: "Sequence[Bar]", rows: dict[str, int], size: float) -> None:

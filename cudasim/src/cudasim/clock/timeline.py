@@ -5,6 +5,7 @@ It is the same for modelled time, from the virtual clock, and for measured time,
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ THREADS = 16  # of Python that have a lane each: a program may start thousands
 OTHERS = "Python, other threads"
 MIME = "application/vnd.cudasim.timeline+json"
 IDLE = ("wait", "sleep")  # kinds of a span in which its lane does nothing
+RANK = re.compile(r"rank (\d+): ")  # what a lane of one of several processes begins with
 TIMES = "\N{MULTIPLICATION SIGN}"
 PLURALS = {"copy": "copies"}
 
@@ -91,6 +93,33 @@ class Timeline:
         if not self._spans:
             raise RuntimeError(f"cudasim.timeline(): {self._reason}")
         return self._spans
+
+    @property
+    def recorded(self) -> list[Span]:
+        """The same, or none where nothing was recorded."""
+        return self._spans
+
+    def gather(self) -> "Timeline":
+        """The timelines of all ranks of a run, side by side, each rank with lanes of its own.
+
+        Every rank has to call it; each gets the whole. A lane is called `rank 0: Python`. Raises
+        RuntimeError outside of a process group, and for measured times.
+        """
+        from cudasim.clock import ranks
+
+        return ranks.gather(self)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Timeline":
+        """The timeline that `save` has written to a file. Raises ValueError for another file."""
+        read = json.loads(Path(path).read_text(encoding="utf-8"))
+        try:
+            found = cls()
+            about = read["otherData"]
+            found.fill(trace.reread(read), about["source"], about["notes"])
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError(f"{path}: not a timeline that save() has written") from None
+        return found
 
     @property
     def modelled(self) -> bool:
@@ -251,12 +280,19 @@ def plural(kind: str) -> str:
     return PLURALS.get(kind, f"{kind}s")
 
 
+def split(lane: str) -> tuple[int, str]:
+    """The rank whose lane it is, and its name there; rank -1 where there is but one process."""
+    found = RANK.match(lane)
+    return (int(found[1]), lane[found.end() :]) if found else (-1, lane)
+
+
 def _rank(lane: str) -> tuple:
     """The place of a lane: Python, its other threads, then by GPU its streams and copies."""
+    process, lane = split(lane)
     device, _, rest = lane.partition(" ")
     kind, _, number = rest.partition(" ")
     stream = int(number) if kind == "stream" and number.isdigit() else 0
-    return (not lane.startswith("Python"), device, kind != "stream", stream, rest)
+    return (process, not lane.startswith("Python"), device, kind != "stream", stream, rest)
 
 
 def _folded(spans: list[Span]) -> tuple[list[Span], list[str]]:

@@ -38,6 +38,19 @@ def write(spans: Sequence[Span], lanes: Sequence[str], source: str, notes: Seque
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": about}
 
 
+def reread(trace: dict) -> list[Span]:
+    """The spans of a trace that `write` has made."""
+    events = trace["traceEvents"]
+    lanes = {each["tid"]: each["args"]["name"] for each in events if each["name"] == "thread_name"}
+    spans = []
+    for each in events:
+        if each["ph"] == "X":
+            start, size = round(each["ts"] * 1000), each.get("args", {}).get("bytes")
+            end = start + round(each["dur"] * 1000)
+            spans.append(Span(lanes[each["tid"]], each["name"], start, end, each["cat"], size))
+    return spans
+
+
 def _about(what: str, thread: int, **values: str | int) -> dict:
     return {"ph": "M", "name": what, "pid": 1, "tid": thread, "args": values}
 

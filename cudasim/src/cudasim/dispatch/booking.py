@@ -60,6 +60,9 @@ def forget() -> None:
 def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     """Book what `func` did with these arguments, and the wait for it if the host waits."""
     clock = session.clock
+    if session.thread.met:  # a collective, booked where the ranks met
+        session.thread.met = False
+        return
     operation = _operations.get(func)
     if operation is None:
         operation = _operations[func] = Operation(func)

@@ -1,0 +1,72 @@
+"""DistributedDataParallel over a module whose layers are on several GPUs.
+
+C++ puts gradients and buffers of one device into buckets, and takes all of ours to be on the
+CPU: the tensors of each GPU are handed to it apart.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch.distributed as dist
+from torch import Tensor
+
+from cudasim.dispatch.tags import gpu_of
+
+
+def by_gpu(tensors: Sequence[Tensor]) -> list[list[int]]:
+    """The positions of `tensors`, those of one GPU together."""
+    found: dict[Any, list[int]] = {}
+    for position, tensor in enumerate(tensors):
+        found.setdefault(gpu_of(tensor), []).append(position)
+    return list(found.values())
+
+
+def make_broadcast_coalesced(original: Callable) -> Callable:
+    """`_broadcast_coalesced`: one GPU's parameters and buffers after the other's."""
+
+    @functools.wraps(original)
+    def broadcast_coalesced(
+        group: Any, tensors: Sequence[Tensor], *rest: Any, **named: Any
+    ) -> None:
+        for part in by_gpu(tensors):
+            original(group, [tensors[position] for position in part], *rest, **named)
+
+    return broadcast_coalesced
+
+
+def make_bucket_assignment(original: Callable) -> Callable:
+    """`_compute_bucket_assignment_by_size`: no bucket holds tensors of two GPUs."""
+
+    @functools.wraps(original)
+    def assign(
+        tensors: Sequence[Tensor], limits: Any, sparse: Sequence[bool] = (), *rest: Any
+    ) -> tuple[list[list[int]], list[int]]:
+        buckets = []
+        for part in by_gpu(tensors):
+            wanted = [sparse[position] for position in part] if sparse else []
+            chosen = [tensors[position] for position in part]
+            for bucket, limit in zip(*original(chosen, limits, wanted, *rest), strict=True):
+                buckets.append(([part[position] for position in bucket], limit))
+        buckets.sort(key=lambda bucket: min(bucket[0]))  # as C++ does
+        return [bucket for bucket, _ in buckets], [limit for _, limit in buckets]
+
+    return assign
+
+
+def make_reducer(original: type) -> Callable:
+    """`Reducer`: one over several GPUs keeps the buckets that it was given.
+
+    Others are put together anew after the first step, in the order in which gradients came.
+    """
+
+    class Kept(original):
+        def _rebuild_buckets(self) -> bool:
+            return False
+
+    @functools.wraps(original, updated=())
+    def reducer(parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> dist.Reducer:
+        kind = Kept if len(by_gpu(parameters)) > 1 else original
+        return kind(parameters, *args, **kwargs)
+
+    return reducer

@@ -1,0 +1,151 @@
+"""How data-parallel training scales: the step of one GPU, and the all-reduce that is not hidden.
+
+The all-reduce is that of NCCL's own model (`src/graph/tuning.cc` of
+https://github.com/NVIDIA/nccl): over a ring, 2 (n - 1) / n of the bytes pass every link, in
+2 (n - 1) steps (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md); over a tree
+between servers, twice the bytes pass at 0.9 of the bandwidth, in fewer steps. NCCL takes the
+faster. Gradients go in buckets, as in DistributedDataParallel (Li et al., VLDB 2020): the
+all-reduce of one bucket runs beside the backward pass that computes the next.
+
+What the model assumes: every GPU keeps its batch and takes as long as the others; the backward
+pass takes two thirds of a step and gives the bytes of the gradients evenly; communication slows
+no computation; data come in time; the network is shared with nobody and has no bottleneck.
+Plain arithmetic throughout: the page's calculator does the same in JavaScript.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import NamedTuple
+
+from cudasim.timing.sheets import Sheet
+
+PATH = Path(__file__).resolve().parent / "links.json"
+BUCKET = 25 * 2**20  # bytes: `bucket_cap_mb` of DistributedDataParallel
+FIRST = 2**20  # bytes of the first bucket: `torch.distributed._DEFAULT_FIRST_BUCKET_BYTES`
+BACKWARD = 2 / 3  # of a step: two products for each one of the forward pass
+TREE = 0.9  # of the bandwidth that a ring reaches, in NCCL's model
+
+
+@dataclass(frozen=True)
+class Link:
+    """What joins two GPUs, or two servers: bytes/s one way, and seconds for each step."""
+
+    name: str
+    bandwidth: float
+    latency: float
+
+
+class Cluster(NamedTuple):
+    """`gpus` GPUs, `server` in each server, joined `inside` a server and `between` servers.
+
+    Each server has `cards` network cards.
+    """
+
+    gpus: int
+    server: int
+    inside: Link
+    between: Link | None = None
+    cards: int = 1
+
+
+class Training(NamedTuple):
+    """A step of training on one GPU, in seconds, and the bytes of its gradients."""
+
+    step: float
+    gradients: float
+    bucket: float = BUCKET
+
+
+class Step(NamedTuple):
+    """A step on several GPUs, in seconds: in all, on the links, and of those not hidden."""
+
+    step: float
+    communication: float
+    exposed: float
+
+
+@cache
+def links(where: str) -> dict[str, Link]:
+    """The links `inside` a server or `between` servers, by id."""
+    read = json.loads(PATH.read_text(encoding="utf-8"))[where]
+    return {
+        each["id"]: Link(each["name"], each["line"] * each["share"], each["latency"])
+        for each in read
+    }
+
+
+def all_reduce_seconds(size: float, cluster: Cluster) -> float:
+    """Seconds to add `size` bytes of each GPU up and to give each the sum.
+
+    Raises ValueError for a cluster of no GPUs, or of several servers that nothing joins.
+    """
+    gpus, server, inside, between, cards = cluster
+    if min(gpus, server, cards) < 1:
+        raise ValueError(f"{gpus} GPUs, {server} a server, {cards} network cards: one at least")
+    if gpus == 1:
+        return 0.0
+    servers = ceil(gpus / server)
+    if servers == 1:
+        return 2 * (gpus - 1) * (size / gpus / inside.bandwidth + inside.latency)
+    if between is None:
+        raise ValueError(f"{gpus} GPUs with {server} a server need a link between servers")
+    bandwidth = between.bandwidth * cards
+    if server > 1:
+        bandwidth = min(bandwidth, inside.bandwidth)
+    ring = 2 * (gpus - 1) * size / gpus / bandwidth
+    ring += 2 * (gpus - servers) * inside.latency + 2 * (servers - 1) * between.latency
+    tree = 2 * size / (TREE * bandwidth)
+    depth = (servers - 1).bit_length()  # log2, rounded up
+    tree += 2 * (server - 1) * inside.latency + 2 * depth * between.latency
+    return min(ring, tree)
+
+
+def collective_seconds(name: str, size: float, cluster: Cluster) -> float:
+    """Seconds for another collective, of which `size` bytes are the whole on one GPU.
+
+    `name` is all_reduce, barrier, all_gather, reduce_scatter, all_to_all, gather, scatter,
+    broadcast or reduce. The bytes that pass each link are those of nccl-tests; the steps are those
+    of a ring. Raises ValueError as `all_reduce_seconds`.
+    """
+    if name in ("all_reduce", "barrier"):
+        return all_reduce_seconds(size, cluster)
+    whole = all_reduce_seconds(0, cluster)  # the steps of a ring, there and back
+    moved = all_reduce_seconds(size, cluster) - whole
+    if name in ("broadcast", "reduce") and cluster.gpus > 1:
+        moved *= cluster.gpus / (cluster.gpus - 1)  # all of it passes each link
+    return (whole + moved) / 2
+
+
+@cache
+def card_link(sheet: Sheet) -> Link:
+    """What joins GPUs of a kind in one server; of a card that no link names, its copies' link."""
+    for each in json.loads(PATH.read_text(encoding="utf-8"))["inside"]:
+        if sheet.name in each["cards"]:
+            return links("inside")[each["id"]]
+    return Link(f"{sheet.name} to {sheet.name}", sheet.peer["bandwidth"], sheet.peer["latency"])
+
+
+def step_of(training: Training, cluster: Cluster) -> Step:
+    """A step of data-parallel training. Raises ValueError as `all_reduce_seconds`."""
+    step, gradients, bucket = training
+    backward = BACKWARD * step
+    sent = end = communication = 0.0
+    size = min(FIRST, bucket)
+    while sent < gradients:
+        size = min(size, gradients - sent)
+        sent += size
+        seconds = all_reduce_seconds(size, cluster)
+        ready = step - backward * (1 - sent / gradients)
+        end = max(end, ready) + seconds
+        communication += seconds
+        size = bucket
+    exposed = max(0.0, end - step)
+    return Step(step + exposed, communication, exposed)
+
+
+def efficiency(training: Training, cluster: Cluster) -> float:
+    """Samples a second of each GPU, over those of one GPU alone: 1 is perfect."""
+    return training.step / step_of(training, cluster).step

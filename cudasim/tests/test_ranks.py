@@ -1,0 +1,259 @@
+"""Ranks that share a GPU, disagree, come late or have ended: every rank is told, at once."""
+
+import subprocess
+
+import pytest
+from programs import INHERIT, run, write
+
+HEAD = """
+    import os, sys, time
+    from datetime import timedelta
+    import torch, torch.distributed as dist
+    import torch.distributed._functional_collectives as functional
+    rank = int(os.environ["RANK"])
+    def say(text):  # in one piece, whatever the other process says
+        os.write(1, f"rank {rank}: {text}\\n".encode())
+    def told(name, call):
+        try:
+            call()
+        except Exception as error:
+            say(f"{name}: {type(error).__name__}: {str(error).replace(chr(10), ' / ')}")
+        else:
+            say(f"{name}: nothing")
+"""
+
+SHARED = """
+    shared = torch.device("cuda:0")
+    torch.cuda.set_device(shared)
+    def begin():
+        dist.init_process_group("nccl", device_id=shared)
+        dist.destroy_process_group()
+    if "eager" in sys.argv:
+        told("begin", begin)
+        sys.exit()
+    dist.init_process_group("nccl")
+    x = torch.ones(4, device=shared)
+    told("send", lambda: dist.recv(x, 0) if rank else dist.send(x, 1))
+    told("barrier", dist.barrier)
+    told("reduce", lambda: dist.all_reduce(x))
+    told("apart", lambda: dist.all_reduce(torch.ones(4, device=torch.device("cuda", rank))))
+    told("alone", lambda: dist.all_reduce(x, group=[dist.new_group([n]) for n in (0, 1)][rank]))
+    dist.destroy_process_group()
+"""
+
+DISAGREEING = """
+    here = torch.device("cuda", rank)
+    torch.cuda.set_device(here)
+    dist.init_process_group("nccl")
+    ones = lambda *shape, **kwargs: torch.ones(*shape, device=here, **kwargs)
+    world = dist.group.WORLD
+    told("shape", lambda: dist.all_reduce(ones(4 + rank)))
+    told("type", lambda: dist.all_reduce(ones(4, dtype=(torch.float32, torch.int32)[rank])))
+    told("order", lambda: dist.all_reduce(ones(4)) if rank else dist.broadcast(ones(4), 0))
+    told("root", lambda: dist.broadcast(ones(4), rank))
+    told("barrier", lambda: dist.barrier() if rank else dist.all_reduce(ones(4)))
+    told("functional", lambda: functional.all_reduce(ones(4 + rank), "sum", world))
+    told("rows", lambda: functional.all_gather_tensor(ones(4 + rank, 2), 0, world))
+    told("same", lambda: dist.all_reduce(ones((2, 3)[rank], (3, 2)[rank])))  # six numbers each
+    told("list", lambda: dist.all_gather([ones(1), ones(2)], ones(1 + rank)))  # as they should be
+    told("apart", lambda: dist.all_gather([ones(1), ones(2 + rank)], ones(1 + rank)))
+    for number in range(200):  # more than are kept in the store
+        dist.all_reduce(x := ones(1))
+    told("after", lambda: dist.all_reduce(ones(4)))
+    dist.destroy_process_group()
+"""
+
+MISSING = """
+    here = torch.device("cuda", rank)
+    torch.cuda.set_device(here)
+    late = sys.argv[1] == "late"
+    dist.init_process_group("nccl", timeout=timedelta(seconds=8 if late else 100))
+    x = torch.ones(4, device=here)
+    dist.all_reduce(x)
+    if rank == 1 and late:
+        while not os.path.exists("told"):
+            time.sleep(0.1)
+    elif rank == 1:
+        os._exit(0)
+    else:
+        told("waits", lambda: dist.recv(x, 1) if "recv" in sys.argv else dist.all_reduce(x))
+        open("told", "w").close()
+        sys.exit(3)
+"""
+
+
+def launch(tmp_path, text, *arguments, gpus="2", **variables):
+    """What `torchrun` with two processes says, by rank: what it said, in order."""
+    script = write(tmp_path / "ranks.py", HEAD + text)
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    started = ["-m", "cudasim", "--gpus", gpus, *launcher, script, *arguments]
+    got = run(*started, cwd=tmp_path, **variables)
+    assert not processes_of(script)
+    return got, said_by(got.stdout)
+
+
+def said_by(text):
+    """{(rank, name): what it was told} of what both ranks said."""
+    said = {}
+    for line in text.splitlines():
+        who, name, *rest = line.split(": ", 2)
+        said[int(who.removeprefix("rank ")), name] = rest[0] if rest else ""
+    return said
+
+
+def processes_of(script):
+    """The processes that still run a script."""
+    listed = subprocess.run(["ps", "-Ao", "pid,args"], capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if str(script) in line]
+
+
+def duplicate(rank):
+    return (
+        "DistBackendError: NCCL error in: torch/csrc/distributed/c10d/NCCLUtils.cpp, invalid usage "
+        "(run with NCCL_DEBUG=WARN for details), NCCL version 2.27.5 / ncclInvalidUsage: This "
+        "usually reflects invalid usage of NCCL library. / Last error: / Duplicate GPU detected : "
+        f"rank {rank} and rank {1 - rank} both on CUDA device 1000"
+    )
+
+
+def test_two_ranks_on_one_gpu(tmp_path):
+    _, said = launch(tmp_path, SHARED)
+    for rank in (0, 1):
+        for name in ("send", "barrier", "reduce"):
+            assert said[rank, name].startswith(duplicate(rank)), said[rank, name]
+        assert 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))' in said[rank, "reduce"]
+        assert said[rank, "apart"] == said[rank, "alone"] == "nothing"
+
+
+def test_two_ranks_on_one_gpu_are_told_when_they_begin(tmp_path):
+    _, said = launch(tmp_path, SHARED, "eager")
+    for rank in (0, 1):
+        assert said[rank, "begin"].startswith(duplicate(rank))
+
+
+def test_without_the_roll_call_they_would_pass(tmp_path):
+    _, said = launch(tmp_path, SHARED, CUDASIM_DISTRIBUTED_CHECKS="0")
+    assert set(said.values()) == {"nothing"}
+
+
+@pytest.mark.parametrize("cards", [("0", "1"), ("1", "1")])
+def test_gpus_that_each_process_sees_as_its_first(tmp_path, cards):
+    script = write(
+        tmp_path / "ranks.py",
+        HEAD
+        + """
+    dist.init_process_group("nccl")
+    told("reduce", lambda: dist.all_reduce(torch.ones(2, device="cuda:0")))
+    dist.destroy_process_group()
+    """,
+    )
+    started = write(
+        tmp_path / "start.py",
+        """
+        import os, socket, subprocess, sys
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        both = [
+            subprocess.Popen([sys.executable, *sys.argv[1:2]], env=os.environ | {
+                "CUDA_VISIBLE_DEVICES": card, "RANK": str(rank), "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+            for rank, card in enumerate(sys.argv[2:])
+        ]
+        sys.exit(max(each.wait() for each in both))
+        """,
+    )
+    got = run("-m", "cudasim", started, script, *cards, cwd=tmp_path)
+    said = said_by(got.stdout)
+    assert got.returncode == 0, got.stderr
+    if cards[0] == cards[1]:
+        assert said[0, "reduce"].startswith(duplicate(0).replace("1000", "2000"))
+    else:
+        assert set(said.values()) == {"nothing"}
+
+
+def test_ranks_that_ask_for_different_collectives(tmp_path):
+    got, said = launch(tmp_path, DISAGREEING)
+    assert got.returncode == 0, got.stderr
+    begins = "DistBackendError: Detected mismatch between collectives on ranks. Rank 0 is running "
+    asked = {
+        "shape": ("ALLREDUCE, TensorShape=[4]", "ALLREDUCE, TensorShape=[5]"),
+        "type": ("TensorDtypes=Float", "TensorDtypes=Int"),
+        "order": ("OpType=BROADCAST", "OpType=ALLREDUCE"),
+        "root": ("Root=0", "Root=1"),
+        "barrier": ("OpType=ALLREDUCE", "OpType=BARRIER)"),
+        "functional": ("TensorShape=[4]", "TensorShape=[5]"),
+        "rows": ("_ALLGATHER_BASE, TensorShape=[4, 2]", "_ALLGATHER_BASE, TensorShape=[5, 2]"),
+        "apart": ("TensorShape=[1], [2]", "TensorShape=[1], [3]"),
+    }
+    for name, (by_0, by_1) in asked.items():
+        assert said[0, name] == said[1, name]
+        assert said[0, name].startswith(begins)
+        first, second = said[0, name].split(", but Rank 1 is running collective: ")
+        assert by_0 in first and by_1 in second, said[0, name]
+        assert "NCCL would hang until its timeout of 600 seconds" in second
+    for name in ("same", "list", "after"):
+        assert said[0, name] == said[1, name] == "nothing"
+
+
+@pytest.mark.parametrize("recv", [(), ("recv",)], ids=["collective", "receive"])
+def test_a_rank_that_never_arrives(tmp_path, recv):
+    got, said = launch(tmp_path, MISSING, "late", *recv)
+    work = "RECV" if recv else "ALLREDUCE"
+    number = 1 if recv else 2
+    assert said[0, "waits"] == (
+        f"DistBackendError: Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number},"
+        f" OpType={work}, NumelIn=4, NumelOut=4, Timeout(ms)=8000) ran for more than 8000 "
+        "milliseconds before timing out. "
+        + ("" if recv else "Rank 0 is there; ")
+        + ("Rank" if recv else "rank")
+        + " 1 has not arrived."
+    )
+    assert got.returncode == 1
+
+
+@pytest.mark.parametrize("recv", [(), ("recv",)], ids=["collective", "receive"])
+def test_a_rank_that_has_ended(tmp_path, recv):
+    got, said = launch(tmp_path, MISSING, "ended", *recv)
+    assert got.returncode == 1
+    assert "ncclRemoteError: A call failed possibly due to a network error" in said[0, "waits"]
+    assert "/ Last error: / Rank 1 (process " in said[0, "waits"]
+    assert "has ended" in said[0, "waits"]
+
+
+def test_processes_of_torch_multiprocessing(tmp_path):
+    script = write(
+        tmp_path / "spawned.py",
+        """
+        import os, socket, sys
+        import torch, torch.distributed as dist, torch.multiprocessing as mp
+
+        def work(rank, port, shared):
+            dist.init_process_group(
+                "nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+            x = torch.ones(2, device=torch.device("cuda", 0 if shared else rank))
+            dist.all_reduce(x)
+            assert x.tolist() == [2, 2] and x.is_cuda
+            dist.destroy_process_group()
+
+        if __name__ == "__main__":
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            mp.spawn(work, (port, "shared" in sys.argv), nprocs=2)
+            print("both are done")
+        """,
+    )
+    got = run("-m", "cudasim", script, cwd=tmp_path)
+    assert got.returncode == 0 and got.stdout.splitlines()[-1] == "both are done", got.stderr
+    got = run("-m", "cudasim", script, "shared", cwd=tmp_path)
+    assert got.returncode == 1 and "Duplicate GPU detected : rank" in got.stderr
+    assert not processes_of(script)
+
+
+def test_workers_that_a_notebook_starts(tmp_path):
+    """As in a kernel with simulated GPUs: the variables of the kernel are all that workers get."""
+    script = write(tmp_path / "ranks.py", HEAD + SHARED)
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    got = run(*launcher, script, cwd=tmp_path, PYTHONPATH=INHERIT, CUDASIM_GPUS="2")
+    assert said_by(got.stdout)[1, "reduce"].startswith(duplicate(1)), got.stderr

@@ -1,0 +1,241 @@
+"""The scaling model: its formulas by hand, its links, and the published figures it is held to."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from programs import run
+
+from cudasim import published_scaling
+from cudasim.published_scaling import read, row_of, table
+from cudasim.timing import scaling
+from cudasim.timing.scaling import (
+    BUCKET,
+    FIRST,
+    PATH,
+    Cluster,
+    Link,
+    Training,
+    all_reduce_seconds,
+    efficiency,
+    links,
+    step_of,
+)
+from cudasim.timing.sheets import sheet_names
+
+FAST, SLOW = Link("fast", 100e9, 2e-6), Link("slow", 1e9, 50e-6)
+NVLINK, NETWORK = links("inside")["nvlink3"], links("between")["ib200"]
+READ = read()
+
+
+# The all-reduce.
+
+
+def by_turns(size, gpus, link):
+    """A ring, one step after the other: each GPU sends a share of its tensor to the next."""
+    seconds, have = 0.0, [{rank} for rank in range(gpus)]  # of share 0: whose terms are in it
+    for _ in range(2 * (gpus - 1)):
+        have = [have[rank] | have[rank - 1] for rank in range(gpus)]
+        seconds += size / gpus / link.bandwidth + link.latency
+    assert have == [set(range(gpus))] * gpus
+    return seconds
+
+
+@pytest.mark.parametrize("gpus", [2, 3, 4, 8, 16])
+def test_a_ring_takes_what_its_turns_take(gpus):
+    for size in (8, 2**20, 2**30):
+        assert all_reduce_seconds(size, Cluster(gpus, gpus, FAST)) == pytest.approx(
+            by_turns(size, gpus, FAST)
+        )
+
+
+def test_one_gpu_adds_up_nothing():
+    assert all_reduce_seconds(2**30, Cluster(1, 8, FAST)) == 0
+
+
+@pytest.mark.parametrize(("link", "microseconds"), [("nvlink4", 26), ("nvlink3", 45)])
+def test_the_smallest_all_reduce_takes_what_was_published(link, microseconds):
+    seconds = all_reduce_seconds(4, Cluster(8, 8, links("inside")[link]))
+    assert seconds == pytest.approx(microseconds * 1e-6, rel=0.01)
+
+
+def test_between_servers_the_slower_link_counts():
+    many = Cluster(16, 8, FAST, SLOW)
+    huge = 2**33
+    bytes_alone = 2 * 15 / 16 * huge / SLOW.bandwidth
+    assert all_reduce_seconds(huge, many) == pytest.approx(bytes_alone, rel=0.01)
+    for cards in (2, 4):
+        share = bytes_alone / cards
+        assert all_reduce_seconds(huge, many._replace(cards=cards)) == pytest.approx(
+            share, rel=0.01
+        )
+    enough = many._replace(cards=1000)  # then NVLink is the slower one
+    assert all_reduce_seconds(huge, enough) == pytest.approx(
+        2 * 15 / 16 * huge / FAST.bandwidth, rel=0.01
+    )
+
+
+def test_small_sums_take_a_tree_and_large_ones_a_ring():
+    cluster = Cluster(1024, 8, FAST, SLOW)
+    tree = 2 * 7 * FAST.latency + 2 * 7 * SLOW.latency  # 128 servers: 7 steps up, 7 down
+    assert all_reduce_seconds(4, cluster) == pytest.approx(tree, rel=0.01)
+    ring = 2 * 1023 / 1024 * 2**40 / SLOW.bandwidth
+    assert all_reduce_seconds(2**40, cluster) == pytest.approx(ring, rel=0.01)
+
+
+def test_servers_that_are_not_full_or_not_two_to_a_power_count_too():
+    for gpus, depth in ((9, 1), (17, 2), (33, 3), (40, 3)):
+        seconds = all_reduce_seconds(4, Cluster(gpus, 8, FAST, SLOW))
+        assert seconds <= 2 * 7 * FAST.latency + 2 * depth * SLOW.latency + 1e-7
+
+
+@pytest.mark.parametrize(
+    ("cluster", "message"),
+    [
+        (Cluster(0, 8, FAST), "0 GPUs, 8 a server, 1 network cards: one at least"),
+        (Cluster(2, 0, FAST), "2 GPUs, 0 a server, 1 network cards: one at least"),
+        (Cluster(16, 8, FAST), "16 GPUs with 8 a server need a link between servers"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused(cluster, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        all_reduce_seconds(4, cluster)
+
+
+# What is hidden.
+
+
+def test_one_bucket_hides_nothing():
+    cluster, gradients = Cluster(8, 8, FAST), 2**19
+    found = step_of(Training(1.0, gradients), cluster)
+    assert found.exposed == pytest.approx(all_reduce_seconds(gradients, cluster))
+    assert found.communication == pytest.approx(found.exposed)
+
+
+def test_only_the_last_bucket_shows_where_links_keep_up():
+    cluster, gradients = Cluster(8, 8, FAST), FIRST + 4 * BUCKET
+    found = step_of(Training(1.0, gradients), cluster)
+    last = all_reduce_seconds(BUCKET, cluster)
+    assert found.exposed == pytest.approx(last)
+    assert found.communication == pytest.approx(4 * last + all_reduce_seconds(FIRST, cluster))
+
+
+def test_all_but_the_backward_pass_shows_where_links_are_slow():
+    cluster, gradients = Cluster(2, 1, FAST, SLOW), FIRST + 4 * BUCKET
+    found = step_of(Training(1e-3, gradients), cluster)
+    begun = 1e-3 - 2e-3 / 3 * (1 - FIRST / gradients)  # when the first bucket is ready
+    assert found.step == pytest.approx(begun + found.communication)
+
+
+def test_more_gpus_and_slower_links_are_never_better():
+    training = Training(0.144, 440e6)
+    names = ["eth10", "eth25", "eth50", "eth100"]
+    before = None
+    for name in names:
+        shares = [
+            efficiency(training, Cluster(gpus, 8, NVLINK, links("between")[name]))
+            for gpus in (1, 2, 4, 8, 16, 64, 256, 1024)
+        ]
+        assert shares[0] == 1 and all(a >= b for a, b in pairwise(shares))
+        assert before is None or all(a >= b for a, b in zip(shares, before, strict=True))
+        before = shares
+
+
+# Links and published figures.
+
+
+def test_links_are_sourced_and_every_card_has_one():
+    listed = json.loads(PATH.read_text(encoding="utf-8"))
+    ids = [each["id"] for where in listed.values() for each in where]
+    assert len(ids) == len(set(ids))
+    for where in listed.values():
+        for each in where:
+            assert all(each["sources"][figure] for figure in ("line", "share", "latency"))
+            assert each["share"] < 1 and each["latency"] < 1e-4 < each["line"]
+    cards = [card for each in listed["inside"] for card in each["cards"]]
+    assert sorted(cards) == sorted(sheet_names())
+
+
+def test_rows_are_sourced_and_enough():
+    assert len({each["id"] for each in READ}) == len(READ)
+    training = [each for each in READ if each["kind"] == "training"]
+    assert len({each["source"] for each in training}) >= 5
+    assert len({each["hardware"] for each in training}) >= 5
+    for each in READ:
+        assert each["source"].startswith("https://") and each["figure"] > 0
+        assert each["what"] and each["hardware"] and each["unit"] in ("samples/s", "s")
+        assert (each["kind"] == "training") == ("use" not in each)  # a constant is fit to none
+
+
+# The ratios, as they are. A change of the model moves them: look at each before it is put here.
+RATIOS = {
+    "rn50-a100-tf32-8": 1.03,
+    "rn50-a100-amp-8": 1.19,
+    "rn50-v100-fp32-8": 1.03,
+    "rn50-v100-amp-8": 1.15,
+    "vgg16-p100-8": 1.14,
+    "vgg16-p100-b32-8": 1.40,
+    "alexnet-p100-8": 1.34,
+    "rn50-v100-dali-8": 1.04,
+    "rn50-v100-dali-16": 1.07,
+    "rn50-v100-dali-32": 1.11,
+    "bert-v100-fp32-8": 1.04,
+    "bert-v100-fp32-16": 1.26,
+    "bert-v100-fp32-32": 1.31,
+    "bert-v100-amp-32": 1.41,
+    "inception-horovod-512": 1.08,
+    "vgg16-horovod-512": 1.08,
+    "rn50-goyal-256": 1.06,
+    "ar-a100-1M": 0.96,
+    "ar-a100-1G": 1.03,
+    "ar-a100-1G-16": 0.84,
+    "ar-a100-1G-24": 1.50,
+    "ar-a100-1G-32": 1.61,
+    "ar-a100-133M-24": 0.94,
+    "ar-h100-8G": 0.75,
+    "ar-h100-1M": 1.35,
+    "ar-h100-ring": 0.98,
+}
+
+
+def test_ratios_are_as_seen():
+    assert {each["id"]: round(row_of(each).ratio, 2) for each in READ} == RATIOS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("BACKWARD", 0.4), ("TREE", 0.5), ("BUCKET", 2**30), ("FIRST", 2**28)]
+)
+def test_another_constant_would_be_noticed(monkeypatch, name, value):
+    monkeypatch.setattr(scaling, name, value)
+    if name == "BUCKET":
+        monkeypatch.setattr(
+            published_scaling, "Training", lambda *given: Training(*given, bucket=value)
+        )
+    assert {each["id"]: round(row_of(each).ratio, 2) for each in READ} != RATIOS
+
+
+def test_another_latency_or_bandwidth_would_be_noticed(monkeypatch):
+    inside = dict(links("inside"))
+    for change in ({"latency": 1e-5}, {"bandwidth": 1e11}):
+        changed = {name: replace(link, **change) for name, link in inside.items()}
+        monkeypatch.setattr(
+            published_scaling, "links", lambda where, now=changed: now if where == "inside" else
+            links(where),
+        )  # fmt: skip
+        assert {each["id"]: round(row_of(each).ratio, 2) for each in READ} != RATIOS
+
+
+def test_the_command_prints_rows_and_needs_no_torch(tmp_path):
+    without = (
+        "import runpy, sys; sys.modules['torch'] = None; sys.argv = ['scaling', *sys.argv[1:]]"
+    )
+    program = f"{without}; runpy.run_module('cudasim.published_scaling', run_name='__main__')"
+    got = run("-c", program, "--json", cwd=tmp_path)
+    assert got.returncode == 0, got.stderr
+    rows = json.loads(got.stdout)
+    assert [each["id"] for each in rows] == [each["id"] for each in READ]
+    for each in rows:
+        assert math.isclose(each["row"]["modelled"], row_of(each).modelled)
+    assert "rn50-goyal-256" in table(READ) and "1.06" in table(READ)

@@ -1,0 +1,233 @@
+"""Training with a process for each simulated GPU: values, gradients and devices as on one."""
+
+from programs import run
+from test_ranks import launch
+
+BEGIN = """
+    import copy
+    from contextlib import nullcontext
+    from torch import nn
+    from torch.nn.parallel import DistributedDataParallel
+    here = torch.device("cuda", rank)
+    torch.cuda.set_device(here)
+    dist.init_process_group("nccl")
+    def same_everywhere(tensors):
+        for tensor in tensors:
+            both = [torch.empty_like(tensor) for _ in range(2)]
+            dist.all_gather(both, tensor.detach())
+            assert torch.equal(*both)
+    close = torch.testing.assert_close
+"""
+
+BATCH_NORM = """
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)
+    whole = nn.Sequential(*layers).to(here)
+    parts = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(whole))
+    net = DistributedDataParallel(parts, device_ids=[rank])
+    for step in range(2):
+        data = torch.randn(6, 3, 6, 6, device=here)
+        expected, out = whole(data), net(data.chunk(2)[rank])
+        close(out, expected.chunk(2)[rank])
+        whole.zero_grad(), net.zero_grad()
+        expected.pow(2).mean().backward(), out.pow(2).mean().backward()
+        for one, other in zip(whole.parameters(), parts.parameters()):
+            assert other.grad.device == here
+            close(other.grad, one.grad, rtol=1e-4, atol=1e-5)
+    for name in "running_mean", "running_var", "num_batches_tracked":
+        assert getattr(parts[1], name).device == here
+        close(getattr(parts[1], name), getattr(whole[1], name))
+    whole.eval(), parts.eval()
+    close(parts(data), whole(data))
+
+    one = nn.BatchNorm1d(4).to(here)  # parts of the batch of different sizes
+    other = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(one))
+    data, weights = torch.randn(2, 7, 4, device=here)
+    mine = slice(0, 5) if rank == 0 else slice(5, 7)
+    given, part = data.clone().requires_grad_(), data[mine].clone().requires_grad_()
+    expected, out = one(given), other(part)
+    close(out, expected[mine])
+    (expected * weights).sum().backward(), (out * weights[mine]).sum().backward()
+    close(part.grad, given.grad[mine])
+    close(other.running_var, one.running_var)
+    told("done", lambda: None)
+    dist.destroy_process_group()
+"""
+
+REPLICAS = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(4, 8), nn.Linear(4, 8), nn.Linear(8, 1)
+        def forward(self, x, other=False):
+            return self.c(torch.relu((self.b if other else self.a)(x)))
+    torch.manual_seed(rank)
+    net = DistributedDataParallel(Net().to(here), device_ids=[rank], find_unused_parameters=True,
+                                  bucket_cap_mb=0.0001, gradient_as_bucket_view=True)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(4):
+        with nullcontext() if step % 2 else net.no_sync():
+            net(torch.randn(3, 4, device=here), other=rank == 1 and step > 1).sum().backward()
+        if step % 2:
+            optimizer.step(), optimizer.zero_grad()
+    same_everywhere(net.parameters())
+    assert all(parameter.device == here for parameter in net.parameters())
+
+    net = DistributedDataParallel(nn.Linear(4, 1).to(here), device_ids=[rank])
+    with net.join():
+        for _ in range(3 + 2 * rank):
+            net(torch.ones(2, 4, device=here)).sum().backward()
+    told("done", lambda: None)
+    dist.destroy_process_group()
+"""
+
+TWO_GPUS = """
+    first, second = torch.device("cuda", 2 * rank), torch.device("cuda", 2 * rank + 1)
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8)).to(first)
+            self.b = nn.Sequential(nn.Linear(8, 1), nn.BatchNorm1d(1)).to(second)
+        def forward(self, x):
+            return self.b(self.a(x.to(first)).relu().to(second))
+    torch.manual_seed(rank)
+    net = DistributedDataParallel(Net())
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    begun = net.module.a[0].weight.detach().clone()
+    for _ in range(3):
+        optimizer.zero_grad()
+        net(torch.randn(5, 4)).pow(2).mean().backward()
+        optimizer.step()
+    for parameter, gpu in zip(net.parameters(), [first] * 4 + [second] * 4):
+        assert parameter.device == parameter.grad.device == gpu
+    same_everywhere(net.parameters())
+    assert not torch.equal(net.module.a[0].weight, begun)
+    told("done", lambda: None)
+    dist.destroy_process_group()
+"""
+
+TENSORS = """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel, RowwiseParallel, parallelize_module)
+    mesh = init_device_mesh("cuda", (2,))
+    x = torch.arange(12.0, device=here).view(6, 2)
+    shards = distribute_tensor(x, mesh, [Shard(0)])
+    assert shards.to_local().device == here and shards.to_local().shape == (3, 2)
+    assert torch.equal(shards.full_tensor(), x) and shards.full_tensor().device == here
+    assert torch.equal(shards.redistribute(mesh, [Shard(1)]).full_tensor(), x)
+    assert shards.mean().full_tensor().item() == 5.5
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).to(here)
+    whole = copy.deepcopy(net)
+    parallelize_module(net, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    data = torch.randn(3, 4, device=here)
+    out, expected = net(data), whole(data)
+    close(out, expected)
+    out.sum().backward(), expected.sum().backward()
+    assert out.device == here and net[0].weight.to_local().shape == (4, 4)
+    close(net[0].weight.grad.full_tensor(), whole[0].weight.grad)
+
+    flat = init_device_mesh("cuda", (2, 1), mesh_dim_names=("data", "tensor"))
+    assert (flat["data"].size(), flat["tensor"].size()) == (2, 1)
+    alone = dist.new_group([0]), dist.new_group([1])
+    x = torch.ones(2, device=here)
+    dist.all_reduce(x, group=alone[rank])
+    assert x.tolist() == [1, 1] and x.device == here
+    dist.all_reduce(x, group=flat["data"].get_group())
+    assert x.tolist() == [2, 2]
+
+    other, mine = torch.empty(3, device=here), torch.full((3,), float(rank), device=here)
+    both = dist.P2POp(dist.isend, mine, 1 - rank), dist.P2POp(dist.irecv, other, 1 - rank)
+    for work in dist.batch_isend_irecv(list(both)):
+        work.wait()
+    assert other.device == here and other.tolist() == [1 - rank] * 3
+    parts = [torch.empty(rank + 1, device=here) for _ in range(2)]
+    dist.all_to_all(parts, [torch.full((to + 1,), float(rank), device=here) for to in range(2)])
+    assert [part.tolist() for part in parts] == [[0.0] * (rank + 1), [1.0] * (rank + 1)]
+    part = torch.empty(rank + 1, device=here)
+    dist.reduce_scatter(part, [torch.ones(1, device=here), torch.ones(2, device=here)])
+    assert part.tolist() == [2.0] * (rank + 1) and part.device == here
+    truth = torch.tensor([rank == 1, False], device=here)
+    dist.all_reduce(truth)
+    assert truth.tolist() == [True, False]
+    whole = torch.tensor([3, -4 * rank], device=here)
+    dist.all_reduce(whole, op=dist.ReduceOp.AVG)
+    assert whole.tolist() == [3, -2]
+    told("done", lambda: None)
+    dist.destroy_process_group()
+"""
+
+CHECKPOINT = """
+    import torch.distributed.checkpoint as checkpoint
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.fsdp import fully_shard
+    def sharded(seed):
+        torch.manual_seed(seed)
+        net = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)).to(here)
+        for layer in net:
+            fully_shard(layer)
+        return fully_shard(net), torch.optim.AdamW(net.parameters())
+    net, optimizer = sharded(0)
+    net(torch.ones(2, 5, device=here)).sum().backward()
+    optimizer.step()
+    model, state = get_state_dict(net, optimizer)
+    checkpoint.save({"model": model, "optimizer": state}, checkpoint_id="saved")
+
+    again, other = sharded(1)
+    model, state = get_state_dict(again, other)
+    found = {"model": model, "optimizer": state}
+    checkpoint.load(found, checkpoint_id="saved")
+    set_state_dict(again, other, model_state_dict=found["model"],
+                   optim_state_dict=found["optimizer"])
+    for one, two in zip(net.parameters(), again.parameters()):
+        assert two.to_local().device == here
+        assert torch.equal(one.full_tensor(), two.full_tensor())
+    expected = [one.full_tensor().cpu() for one in net.parameters()]
+    if rank == 0:
+        torch.save(expected, "expected.pt")
+    told("done", lambda: None)
+    dist.destroy_process_group()
+"""
+
+ALONE = """
+    import torch, torch.distributed.checkpoint as checkpoint
+    from torch import nn
+    net = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)).cuda(1)
+    found = {"model": net.state_dict()}
+    checkpoint.load(found, checkpoint_id="saved", no_dist=True)
+    for parameter, expected in zip(net.parameters(), torch.load("expected.pt")):
+        assert parameter.device == torch.device("cuda:1")
+        assert torch.equal(parameter.cpu(), expected)
+    print("resharded")
+"""
+
+
+def train(tmp_path, text, gpus="2"):
+    got, said = launch(tmp_path, BEGIN + text, gpus=gpus)
+    assert got.returncode == 0, got.stderr
+    assert said == {(0, "done"): "nothing", (1, "done"): "nothing"}
+
+
+def test_batch_norm_over_the_whole_batch(tmp_path):
+    train(tmp_path, BATCH_NORM)
+
+
+def test_replicas(tmp_path):
+    train(tmp_path, REPLICAS)
+
+
+def test_a_replica_on_two_gpus(tmp_path):
+    train(tmp_path, TWO_GPUS, gpus="4")
+
+
+def test_parts_of_tensors_and_groups(tmp_path):
+    train(tmp_path, TENSORS)
+
+
+def test_a_checkpoint_read_by_one_process(tmp_path):
+    train(tmp_path, CHECKPOINT)
+    (tmp_path / "alone.py").write_text("\n".join(line[4:] for line in ALONE.splitlines()))
+    got = run("-m", "cudasim", "alone.py", cwd=tmp_path)
+    assert got.returncode == 0 and got.stdout == "resharded\n", got.stderr

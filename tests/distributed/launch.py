@@ -1,0 +1,132 @@
+"""Start `torchrun` as a reader would, and count the processes that it leaves behind.
+
+What is started carries a mark in its environment, which its children inherit: a process of a
+run is found by the mark, whoever its parent is by now.
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+HERE = Path(__file__).resolve().parent
+TRAIN = HERE / "train.py"
+FAULT = HERE / "fault.py"
+CUDASIM = HERE.parents[1] / "cudasim" / "src"
+MARK = "WHOSE_TEST"
+PATIENCE = 30  # seconds in which every process of a run that failed is gone
+LONGEST = 180  # seconds that a run may take on a busy machine before the test gives it up
+# Workers that are started again must not meet at the addresses of those before them, which the
+# store that torchrun keeps still holds: https://github.com/pytorch/pytorch/issues/135712.
+AGAIN = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+MACHINES = {  # what the processes of a run see
+    "cpu": {},
+    "simulated": {"CUDASIM_GPUS": "2", "CUDASIM_QUIET": "1"},
+}
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@dataclass
+class Job:
+    """The processes of one test, on one server or several."""
+
+    folder: Path  # working directory, and where outputs are written
+    machine: str = "cpu"
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    agents: dict[str, subprocess.Popen] = field(default_factory=dict)
+    outputs: dict[str, Path] = field(default_factory=dict)
+
+    def start(self, *command: object, server: str = "a", **variables: object) -> subprocess.Popen:
+        """Start `python *command` as the agent of a server; variables go to its environment."""
+        hidden = {"CUDA_VISIBLE_DEVICES": "-1"} if self.machine == "cpu" else {}
+        environ = {name: os.environ[name] for name in os.environ if name[:7] != "CUDASIM"}
+        environ |= {
+            "PYTHONPATH": os.pathsep.join([str(CUDASIM / "cudasim" / "inherit"), str(CUDASIM)]),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+            **hidden,
+            **MACHINES[self.machine],
+            **{name: str(value) for name, value in variables.items()},
+            MARK: f"{self.mark}-{server}",
+        }
+        self.outputs[server] = self.folder / f"{server}-{len(self.agents)}.log"
+        with self.outputs[server].open("w") as output:
+            self.agents[server] = subprocess.Popen(
+                [sys.executable, *map(str, command)],
+                cwd=self.folder,
+                env=environ,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self.agents[server]
+
+    def torchrun(self, *options: object, server: str = "a", **variables: object) -> None:
+        """Start `torchrun *options` on a server."""
+        self.start("-m", "torch.distributed.run", *options, server=server, **variables)
+
+    def alive(self, server: str = "") -> list[psutil.Process]:
+        """The processes of this job, or of one of its servers, that run now."""
+        return [process for process in psutil.process_iter() if self._is_ours(process, server)]
+
+    def _is_ours(self, process: psutil.Process, server: str) -> bool:
+        try:
+            mark = process.environ().get(MARK, "")
+            dead = process.status() == psutil.STATUS_ZOMBIE
+        except psutil.Error:  # another user's, or gone by now
+            return False
+        return not dead and mark.startswith(f"{self.mark}-{server}")
+
+    def kill(self, server: str = "") -> int:
+        """End a server as a power cut does, or all that is left; returns how many it ran."""
+        processes = self.alive(server)
+        for process in processes:
+            try:
+                process.send_signal(signal.SIGKILL)
+            except psutil.NoSuchProcess:
+                pass
+        return len(processes)
+
+    def said(self, server: str = "a") -> str:
+        """What the processes of a server have printed, without colours."""
+        return re.sub(r"\x1b\[[0-9;]*m", "", self.outputs[server].read_text(errors="replace"))
+
+    def end(self, server: str = "a") -> tuple[int, str]:
+        """Wait until a server's agent has ended; its exit code, and what was printed.
+
+        Raises AssertionError, with the output, where it does not end.
+        """
+        wait(lambda: self.agents[server].poll() is not None, LONGEST, lambda: self.said(server))
+        return self.agents[server].returncode, self.said(server)
+
+    def assert_gone(self) -> None:
+        """No process of this job is left, at the latest `PATIENCE` seconds from now."""
+        wait(lambda: not self.alive(), PATIENCE, lambda: f"left: {self.alive()}")
+
+
+def wait(happened: Callable[[], object], seconds: float, otherwise: Callable[[], str]) -> None:
+    """Wait until something has happened; raises AssertionError with `otherwise()` if not."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, f"not within {seconds} s:\n{otherwise()}"
+        time.sleep(0.1)
+
+
+def epochs(output: str) -> dict[int, str]:
+    """The last line that was printed of each epoch: `{0: "loss 1.2, accuracy 0.8"}`."""
+    return {int(n): rest for n, rest in re.findall(r"^epoch (\d+): (.*)$", output, re.MULTILINE)}

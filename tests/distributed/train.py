@@ -1,0 +1,99 @@
+"""Train a network on digits, in as many processes as torchrun starts."""
+
+import os
+import time
+from argparse import SUPPRESS, ArgumentParser
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+parser = ArgumentParser("train.py", usage=SUPPRESS)
+parser.add_argument("--epochs", type=int, default=4)
+parser.add_argument("--global-batch", type=int, default=64)
+parser.add_argument("--lr", type=float, default=0.01)
+parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--checkpoint", type=Path)  # a folder
+parser.add_argument("--resume", action="store_true")
+parser.add_argument("--backend", choices=["auto", "nccl", "gloo"])
+parser.add_argument("--timeout", type=int, default=60)  # seconds
+args = parser.parse_args()
+
+
+def newest(folder):
+    """The newest checkpoint that is whole; None if there is none."""
+    for file in sorted(folder.glob("epoch-*.pt"), reverse=True):
+        try:
+            return torch.load(file, map_location="cpu")
+        except Exception:  # which one depends on where the file was cut
+            print(f"{file.name} is cut short: passed over")
+
+
+def train(model, optimizer, batches, device):
+    """One pass over this rank's images; returns their mean loss."""
+    losses = []
+    for X, y in batches:
+        X, y = X.to(device), y.to(device)
+        loss = nn.functional.cross_entropy(model(X), y)
+        optimizer.zero_grad()
+        loss.backward()  # gradients become their mean over all ranks
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses).mean()
+
+
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+gpu, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+on_gpu = args.backend == "nccl" or (gpus > 0 and args.backend != "gloo")
+if on_gpu and gpu >= gpus:
+    raise SystemExit(f"train.py: rank {rank}: no GPU, start {gpus} at most")
+share, rest = divmod(args.global_batch, world)
+if rank == 0 and rest:
+    raise SystemExit(f"train.py: --global-batch is no multiple of {world}")
+torch.manual_seed(args.seed)  # every rank draws the same first weights
+first = [nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+second = [nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+net = nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(128, 10))
+state = newest(args.checkpoint) if args.resume and rank == 0 else None
+if state and state["fingerprint"] != repr(net):
+    raise SystemExit(f"train.py: {args.checkpoint} holds another model")
+device = torch.device("cuda", gpu) if on_gpu else torch.device("cpu")
+if on_gpu:
+    torch.cuda.set_device(device)
+patience = timedelta(seconds=args.timeout)
+dist.init_process_group("nccl" if on_gpu else "gloo", timeout=patience)
+dist.broadcast_object_list(states := [state])  # what rank 0 has read
+model = nn.parallel.DistributedDataParallel(net.to(device))
+adam = torch.optim.Adam(net.parameters(), lr=args.lr)
+if state := states[0]:
+    net.load_state_dict(state["model"])
+    adam.load_state_dict(state["optimizer"])
+X, y = (torch.tensor(part) for part in load_digits(return_X_y=True))
+X, fifth = X.float().view(-1, 1, 8, 8) / 16, torch.arange(len(y)) % 5 == 0
+seen = TensorDataset(X[~fifth], y[~fifth])
+sampler = DistributedSampler(seen, seed=args.seed)
+batches = DataLoader(seen, share, sampler=sampler, drop_last=True)
+X, y = X[fifth][rank::world].to(device), y[fifth][rank::world].to(device)
+for epoch in range(state["epoch"] + 1 if state else 0, args.epochs):
+    sampler.set_epoch(epoch)  # another order in each epoch
+    start = time.perf_counter()
+    loss = train(model, adam, batches, device)
+    with torch.no_grad():
+        right = (net(X).argmax(1) == y).sum() / fifth.sum()
+    totals = torch.stack([loss / world, right])
+    dist.all_reduce(totals)  # their sums over all ranks
+    if rank == 0:
+        loss, right = totals.tolist()
+        print(f"epoch {epoch}: loss {loss:.3f}, accuracy {right:.3f}")
+    if rank == 0 and args.checkpoint:
+        state = dict(epoch=epoch, world_size=world, fingerprint=repr(net))
+        state.update(model=net.state_dict(), optimizer=adam.state_dict())
+        state["seconds"] = time.perf_counter() - start
+        args.checkpoint.mkdir(parents=True, exist_ok=True)
+        torch.save(state, part := args.checkpoint / "part")
+        os.replace(part, args.checkpoint / f"epoch-{epoch:04}.pt")
+dist.destroy_process_group()
