@@ -194,11 +194,11 @@ def test_every_name_in_the_table_is_an_operator():
 
 
 @pytest.mark.parametrize("name", ["gather_", "scatter_"])
-def test_a_collective_is_not_the_operator_of_its_name(name, unknown):
+def test_a_collective_counts_its_bytes_and_is_not_the_operator_of_its_name(name, unknown):
     collective = getattr(torch.ops.c10d, name).default
     parts = [torch.ones(4)]
     assert work_of(collective, ([parts], parts, None, 0, -1), {}, [parts]).kind == "other"
-    assert str(collective) in without_rule()
+    assert without_rule() == []
 
 
 def test_an_operator_without_a_rule_counts_its_bytes_and_is_told(unknown):

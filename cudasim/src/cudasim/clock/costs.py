@@ -23,7 +23,8 @@ WAITS = frozenset(
     "repeat_interleave _linalg_check_errors allclose _to_sparse".split()
 )
 
-# The namespace of collectives: its gather and scatter are others than those of a tensor.
+# The namespace of collectives: the links' time is booked where ranks meet, so that here only
+# the bytes count; its gather and scatter are others than those of a tensor.
 SENDS = "c10d"
 
 
@@ -68,8 +69,10 @@ def _name(func: Callable) -> str:
 
 def _find(func: Callable) -> Rule:
     """The rule of an overload met for the first time."""
+    if getattr(func, "namespace", None) == SENDS:
+        return rules.bytes_alone
     name = _name(func)
-    if name in TABLE and getattr(func, "namespace", None) != SENDS:
+    if name in TABLE:
         return TABLE[name]
     tags = getattr(func, "tags", ())
     if getattr(func, "is_view", False) or torch.Tag.inplace_view in tags:
