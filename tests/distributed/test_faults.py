@@ -81,13 +81,18 @@ def two_servers(job, *command, nodes="1:2"):
     port = free_port()
     for server in "ab":
         spared = {"SPARED": 1} if server == "a" else {}
-        job.torchrun(*join(port, nodes), *command, server=server, **AGAIN, **spared)
+        options = join(port, nodes, host=server == "a")
+        job.torchrun(*options, *command, server=server, **AGAIN, **spared)
     return port
 
 
-def join(port, nodes):
-    """The options of an agent with one process that meets the others at a port."""
+def join(port, nodes, host=False):
+    """The options of an agent with one process that meets the others at a port.
+
+    The store is at the `host`: else the first to come would open it, be it the one that is lost.
+    """
     conf = "last_call_timeout=3,keep_alive_interval=2,keep_alive_max_attempt=4"
+    conf += f",is_host={int(host)}"
     meet = "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-conf", conf
     return "--nnodes", nodes, *meet, "--nproc-per-node", 1, "--max-restarts", 2
 
