@@ -91,7 +91,7 @@ def join(port, nodes, host=False):
 
     The store is at the `host`: else the first to come would open it, be it the one that is lost.
     """
-    conf = "last_call_timeout=3,keep_alive_interval=2,keep_alive_max_attempt=4"
+    conf = "last_call_timeout=10,keep_alive_interval=2,keep_alive_max_attempt=4"
     conf += f",is_host={int(host)}"
     meet = "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-conf", conf
     return "--nnodes", nodes, *meet, "--nproc-per-node", 1, "--max-restarts", 2
