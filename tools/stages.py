@@ -60,7 +60,8 @@ def all_stages(root: Path = ROOT) -> list[Stage]:
         Stage("content", side_by_side, ("tests/content",), {"OMP_NUM_THREADS": "1"}),
         Stage("site", side_by_side, ("tests/site",)),
         Stage("grade", side_by_side, ("tests/grade",)),
-        Stage("distributed", ("pytest",), ("tests/distributed",)),
+        # Each of these tests is up to six processes: two at a time are enough on any machine.
+        Stage("distributed", ("pytest", "-n", "2", "--dist", "worksteal"), ("tests/distributed",)),
         Stage("simulator", side_by_side, (SIMULATOR,)),
         Stage("gpu", ("tools", "compare", "--if-any")),
     ]

@@ -1,7 +1,38 @@
 """Each test has a job of its own, whose processes are counted when it has ended."""
 
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
 import pytest
-from launch import MACHINES, Job
+from launch import MACHINES, TRAIN, TWO, Job, epochs
+
+
+class Undisturbed(NamedTuple):
+    """What a run of two processes prints of each epoch, and the folder of its checkpoints."""
+
+    epochs: dict[int, str]
+    checkpoints: Path
+
+    def give(self, job: Job, count: int) -> Path:
+        """Let a job begin after `count` epochs of this run; returns its newest checkpoint."""
+        folder = job.folder / "checkpoints"
+        folder.mkdir()
+        for file in sorted(self.checkpoints.iterdir())[:count]:
+            newest = shutil.copy(file, folder)
+        return Path(newest)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory):
+    """One run without a fault, which many tests compare with or go on from."""
+    job = Job(tmp_path_factory.mktemp("undisturbed"))
+    job.torchrun(*TWO, TRAIN, "--checkpoint", "checkpoints")
+    code, said = job.end()
+    job.assert_gone()
+    assert code == 0, said
+    assert sorted(epochs(said)) == [0, 1, 2, 3]
+    return Undisturbed(epochs(said), job.folder / "checkpoints")
 
 
 @pytest.fixture(params=sorted(MACHINES))

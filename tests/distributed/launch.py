@@ -22,9 +22,10 @@ HERE = Path(__file__).resolve().parent
 TRAIN = HERE / "train.py"
 FAULT = HERE / "fault.py"
 CUDASIM = HERE.parents[1] / "cudasim" / "src"
+TWO = "--standalone", "--nproc-per-node", 2
 MARK = "WHOSE_TEST"
 PATIENCE = 30  # seconds in which every process of a run that failed is gone
-LONGEST = 180  # seconds that a run may take on a busy machine before the test gives it up
+LONGEST = 300  # seconds that a run may take on a busy machine before the test gives it up
 # Workers that are started again must not meet at the addresses of those before them, which the
 # store that torchrun keeps still holds: https://github.com/pytorch/pytorch/issues/135712.
 AGAIN = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}

@@ -3,23 +3,11 @@
 import re
 
 import pytest
-from launch import AGAIN, FAULT, HERE, LONGEST, TRAIN, Job, epochs, free_port, wait
+from launch import AGAIN, FAULT, HERE, LONGEST, TRAIN, TWO, epochs, free_port, wait
 
-TWO = "--standalone", "--nproc-per-node", 2
 MISMATCH = HERE / "mismatch.py"
+SOON = 10  # seconds; on a busy machine a rank that is well may come that late
 TRAINING = TRAIN, "--checkpoint", "checkpoints", "--resume"
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """What an undisturbed run of two processes prints of each epoch."""
-    job = Job(tmp_path_factory.mktemp("undisturbed"))
-    job.torchrun(*TWO, TRAIN)
-    code, said = job.end()
-    job.assert_gone()
-    assert code == 0, said
-    assert sorted(epochs(said)) == [0, 1, 2, 3]
-    return epochs(said)
 
 
 def test_a_killed_worker_is_started_again_and_nothing_is_lost(job, undisturbed):
@@ -27,50 +15,40 @@ def test_a_killed_worker_is_started_again_and_nothing_is_lost(job, undisturbed):
     code, said = job.end()
     assert code == 0, said
     assert "exitcode: -9" in said and "local_rank: 1" in said
-    assert epochs(said) == undisturbed
+    assert epochs(said) == undisturbed.epochs
     assert said.count("epoch 0:") == 1, "the first epoch was in a checkpoint"
     job.assert_gone()
 
 
 def test_without_a_restart_a_killed_worker_ends_them_all(job):
-    job.torchrun(*TWO, FAULT, "killed", *TRAINING)
+    job.torchrun(*TWO, FAULT, "killed", *TRAINING, PYTHONUNBUFFERED="")  # it flushes by itself
     code, said = job.end()
     assert code != 0
     assert "Signal 9 (SIGKILL) received" in said and sorted(epochs(said)) == [0]
     job.assert_gone()
 
 
-def test_a_rank_that_never_arrives_is_named(job):
-    job.torchrun(*TWO, FAULT, "absent", TRAIN, "--timeout", 5)
-    code, said = job.end()
-    assert code != 0
-    assert re.search(r"wait timeout after 5000ms, keys: \S+/1$", said, re.MULTILINE), said
-    job.assert_gone()
-
-
 def test_a_rank_that_stops_ends_in_a_timeout(job):
-    job.torchrun(*TWO, FAULT, "stopped", TRAIN, "--timeout", 5)
+    job.torchrun(*TWO, FAULT, "stopped", TRAIN, "--timeout", SOON)
     code, said = job.end()
     assert code != 0 and (job.folder / "stopped").exists()
-    assert "Timed out waiting 5000ms for recv operation to complete" in said
+    assert f"Timed out waiting {SOON}000ms for recv operation to complete" in said
     job.assert_gone()
 
 
 def test_a_checkpoint_cut_short_is_passed_over(job, undisturbed):
-    job.torchrun(*TWO, *TRAINING, "--epochs", 3)
-    assert job.end()[0] == 0
-    newest = job.folder / "checkpoints" / "epoch-0002.pt"
+    newest = undisturbed.give(job, 3)
     newest.write_bytes(newest.read_bytes()[:1000])
     job.torchrun(*TWO, *TRAINING)
     code, said = job.end()
     assert code == 0, said
     assert "epoch-0002.pt is cut short" in said
-    assert sorted(epochs(said)) == [2, 3] and epochs(said).items() <= undisturbed.items()
+    assert sorted(epochs(said)) == [2, 3] and epochs(said).items() <= undisturbed.epochs.items()
     job.assert_gone()
 
 
 def test_ranks_that_disagree_in_shape_are_told(job):
-    job.torchrun(*TWO, FAULT, "shape", TRAIN, "--timeout", 5)
+    job.torchrun(*TWO, FAULT, "shape", TRAIN)
     code, said = job.end()
     assert code != 0
     assert "Is there a distributed collective mismatch in your code?" in said
@@ -78,10 +56,10 @@ def test_ranks_that_disagree_in_shape_are_told(job):
 
 
 def test_ranks_that_disagree_in_order_end_in_a_timeout(job):
-    job.torchrun(*TWO, FAULT, "order", TRAIN, "--timeout", 5)
+    job.torchrun(*TWO, FAULT, "order", TRAIN, "--timeout", SOON)
     code, said = job.end()
     assert code != 0
-    assert "Timed out waiting 5000ms for recv operation to complete" in said
+    assert f"Timed out waiting {SOON}000ms for recv operation to complete" in said
     assert ", in order\n" in said, "the traceback leads to the other collective"
     job.assert_gone()
 
@@ -103,13 +81,18 @@ def two_servers(job, *command, nodes="1:2"):
     port = free_port()
     for server in "ab":
         spared = {"SPARED": 1} if server == "a" else {}
-        job.torchrun(*join(port, nodes), *command, server=server, **AGAIN, **spared)
+        options = join(port, nodes, host=server == "a")
+        job.torchrun(*options, *command, server=server, **AGAIN, **spared)
     return port
 
 
-def join(port, nodes):
-    """The options of an agent with one process that meets the others at a port."""
-    conf = "last_call_timeout=3,keep_alive_interval=1,keep_alive_max_attempt=3"
+def join(port, nodes, host=False):
+    """The options of an agent with one process that meets the others at a port.
+
+    The store is at the `host`: else the first to come would open it, be it the one that is lost.
+    """
+    conf = "last_call_timeout=10,keep_alive_interval=2,keep_alive_max_attempt=4"
+    conf += f",is_host={int(host)}"
     meet = "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-conf", conf
     return "--nnodes", nodes, *meet, "--nproc-per-node", 1, "--max-restarts", 2
 
@@ -129,7 +112,7 @@ def lose(job, server):
 def test_two_servers_agree_with_one(job, undisturbed):
     two_servers(job, TRAIN, nodes=2)
     assert [job.end(server)[0] for server in "ab"] == [0, 0], all_said(job)
-    assert epochs(all_said(job)) == undisturbed
+    assert epochs(all_said(job)) == undisturbed.epochs
     job.assert_gone()
 
 
@@ -139,7 +122,7 @@ def test_training_goes_on_without_a_server_that_is_lost(job, undisturbed):
     code, said = job.end("a")
     assert code == 0, said
     assert sorted(epochs(said)) == [0, 1, 2, 3] and said.count("epoch 0:") == 1
-    assert accuracy(epochs(said)[3]) == pytest.approx(accuracy(undisturbed[3]), abs=0.01)
+    assert accuracy(epochs(said)[3]) == pytest.approx(accuracy(undisturbed.epochs[3]), abs=0.01)
     job.assert_gone()
 
 
@@ -154,7 +137,7 @@ def test_a_server_that_was_lost_is_waited_for_and_taken_in(job, undisturbed):
     job.torchrun(*join(port, 2), *TRAINING, server="c", **AGAIN)
     ends = {server: job.end(server)[0] for server in "ac"}
     assert ends == {"a": 0, "c": 0}, all_said(job)
-    assert epochs(all_said(job)) == undisturbed
+    assert epochs(all_said(job)) == undisturbed.epochs
     job.assert_gone()
 
 

@@ -29,19 +29,16 @@ def why_not():
     return f"no network namespaces or no TUN here: {lines[-1]}" if tried.returncode else ""
 
 
-def test_two_servers_with_a_slow_link_that_loses_packets(job):
+def test_two_servers_with_a_slow_link_that_loses_packets(job, undisturbed):
     if reason := why_not():
         pytest.skip(reason)
-    job.torchrun("--standalone", "--nproc-per-node", 2, TRAIN)
-    code, alone = job.end()
-    assert code == 0, alone
     run = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
     link = "python3", LINK, DELAY, RATE, LOSS
     command = *OWN, *link, "sh", "-c", AGENT, "agent", TRAIN
     job.start("-c", run, *command, server="b", GLOO_SOCKET_IFNAME="slow0", PYTHON=sys.executable)
     code, said = job.end("b")
     assert code == 0, said
-    assert epochs(said) == epochs(alone)
+    assert epochs(said) == undisturbed.epochs
     arrived, lost = map(int, re.search(r"carried (\d+) packets and lost (\d+)", said).groups())
     assert lost > 0 and arrived > 1000, "all that they said to each other went over the link"
     job.assert_gone()

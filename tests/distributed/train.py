@@ -12,20 +12,10 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-parser = ArgumentParser("train.py", usage=SUPPRESS)
-parser.add_argument("--epochs", type=int, default=4)
-parser.add_argument("--global-batch", type=int, default=64)
-parser.add_argument("--lr", type=float, default=0.01)
-parser.add_argument("--seed", type=int, default=0)
-parser.add_argument("--checkpoint", type=Path)  # a folder
-parser.add_argument("--resume", action="store_true")
-parser.add_argument("--backend", choices=["auto", "nccl", "gloo"])
-parser.add_argument("--timeout", type=int, default=60)  # seconds
-args = parser.parse_args()
-
 
 def newest(folder):
     """The newest checkpoint that is whole; None if there is none."""
+    assert folder, "--resume needs --checkpoint"
     for file in sorted(folder.glob("epoch-*.pt"), reverse=True):
         try:
             return torch.load(file, map_location="cpu")
@@ -46,29 +36,40 @@ def train(model, optimizer, batches, device):
     return torch.stack(losses).mean()
 
 
+parser = ArgumentParser("train.py", usage=SUPPRESS)
+parser.add_argument("--epochs", type=int, default=4)
+parser.add_argument("--global-batch", type=int, default=64)
+parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--checkpoint", type=Path)  # a folder
+parser.add_argument("--resume", action="store_true")
+parser.add_argument("--backend", default="auto")  # or nccl, or gloo
+parser.add_argument("--timeout", type=int, default=60)  # seconds
+args = parser.parse_args()
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 gpu, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-on_gpu = args.backend == "nccl" or (gpus > 0 and args.backend != "gloo")
-if on_gpu and gpu >= gpus:
-    raise SystemExit(f"train.py: rank {rank}: no GPU, start {gpus} at most")
-share, rest = divmod(args.global_batch, world)
-if rank == 0 and rest:
-    raise SystemExit(f"train.py: --global-batch is no multiple of {world}")
+on_gpu = {"auto": gpus > 0, "nccl": True, "gloo": False}.get(args.backend)
+device = torch.device("cuda", gpu) if on_gpu else torch.device("cpu")
 torch.manual_seed(args.seed)  # every rank draws the same first weights
 first = [nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
 second = [nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
 net = nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(128, 10))
-state = newest(args.checkpoint) if args.resume and rank == 0 else None
-if state and state["fingerprint"] != repr(net):
-    raise SystemExit(f"train.py: {args.checkpoint} holds another model")
-device = torch.device("cuda", gpu) if on_gpu else torch.device("cpu")
-if on_gpu:
-    torch.cuda.set_device(device)
-patience = timedelta(seconds=args.timeout)
-dist.init_process_group("nccl" if on_gpu else "gloo", timeout=patience)
-dist.broadcast_object_list(states := [state])  # what rank 0 has read
+try:
+    assert 0 <= rank < world, f"RANK is not below WORLD_SIZE, {world}"
+    assert gpu or on_gpu is not None, "--backend is auto, nccl or gloo"
+    assert not on_gpu or gpu < gpus, f"no GPU, start {gpus} at most"
+    share, rest = divmod(args.global_batch, world)
+    assert rank or not rest, f"--global-batch is no multiple of {world}"
+    state = newest(args.checkpoint) if args.resume and rank == 0 else None
+    other = state and state["fingerprint"] != repr(net)
+    assert not other, f"{args.checkpoint} holds another model"
+    patience = timedelta(seconds=args.timeout)
+    torch.cuda.set_device(gpu if on_gpu else -1)
+    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=patience)
+    dist.broadcast_object_list(states := [state])  # what rank 0 has read
+except (AssertionError, dist.DistError) as error:
+    raise SystemExit(f"train.py: rank {rank}: {error}") from None
 model = nn.parallel.DistributedDataParallel(net.to(device))
-adam = torch.optim.Adam(net.parameters(), lr=args.lr)
+adam = torch.optim.Adam(net.parameters(), lr=0.01)
 if state := states[0]:
     net.load_state_dict(state["model"])
     adam.load_state_dict(state["optimizer"])
@@ -84,11 +85,10 @@ for epoch in range(state["epoch"] + 1 if state else 0, args.epochs):
     loss = train(model, adam, batches, device)
     with torch.no_grad():
         right = (net(X).argmax(1) == y).sum() / fifth.sum()
-    totals = torch.stack([loss / world, right])
-    dist.all_reduce(totals)  # their sums over all ranks
+    dist.all_reduce(totals := torch.stack([loss / world, right]))  # sums
     if rank == 0:
-        loss, right = totals.tolist()
-        print(f"epoch {epoch}: loss {loss:.3f}, accuracy {right:.3f}")
+        line = "epoch {}: loss {:.3f}, accuracy {:.3f}"
+        print(line.format(epoch, *totals.tolist()), flush=True)
     if rank == 0 and args.checkpoint:
         state = dict(epoch=epoch, world_size=world, fingerprint=repr(net))
         state.update(model=net.state_dict(), optimizer=adam.state_dict())
