@@ -23,7 +23,7 @@ from tools.errors import BookError
 from tools.page.status import read_bench
 from tools.stages import TIMES, Stage, all_stages, chosen_stages, run_stages, uncovered
 
-OTHERS = ["lint", "format", "rules", "unit", "content", "site", "grade", "simulator", "gpu"]
+OTHERS = "lint format rules unit content site grade distributed simulator gpu".split()
 STAGES = all_stages()
 PLAIN = {"ATEN_CPU_CAPABILITY": "default"}  # what the slowest of processors can
 NBVAL = [stage for stage in STAGES if "--nbval" in stage.module]
