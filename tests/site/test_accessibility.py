@@ -301,6 +301,7 @@ WHOLE = f"""<!doctype html><html lang="en"><head><title>A page</title>
 <script>
   document.fonts.load("1em 'Book Text'").then(() => {{ document.body.hidden = false }});
 </script></body></html>"""
+SHOWN = "body:not([hidden])"  # its font is there
 ICON = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><path d="M0 0h9v9"/></svg>'
 # A button would have a font of the system, and there may be none.
 BUTTON = '<button aria-label="Do" style="font: inherit">Go</button>'
@@ -345,6 +346,7 @@ def test_a_fault_is_noticed(browser, tmp_path, check, part, instead, fault):
     assert part in WHOLE
     (tmp_path / "icon.svg").write_text(ICON)
     with opened_text(browser, tmp_path, WHOLE.replace(part, instead, 1)) as (page, _):
+        page.wait_for_selector(SHOWN)
         assert any(found.startswith(fault) for found in check(page))
 
 
@@ -352,6 +354,7 @@ def test_a_page_without_a_fault_passes(browser, tmp_path):
     (tmp_path / "icon.svg").write_text(ICON)
     checks = violations, overflows, head_faults, favicon_faults, image_faults, font_faults
     with opened_text(browser, tmp_path, WHOLE) as (page, faults):
+        page.wait_for_selector(SHOWN)
         for check in (*checks, formula_faults, shift_faults):
             faults += check(page)
         assert faults == []
