@@ -8,7 +8,7 @@ from tools.source.book import Book
 
 
 def test_the_index_leads_to_the_first_page(browser, site):
-    with opened(browser, site, "index.html") as (page, faults):
+    with opened(browser, site, "index.html", until="networkidle") as (page, faults):
         page.wait_for_url(f"**/{Book(ROOT).documents[0]}.html", wait_until="networkidle")
         assert faults == []
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from browsing import opened
+from browsing import opened, violations
 from bs4 import BeautifulSoup
 from helpers import ROOT
-from test_accessibility import STILL, overflows, shift_faults, violations
+from test_accessibility import STILL, overflows, shift_faults
 
 from cudasim.clock.costs import work_of
 from cudasim.timing import formulas

@@ -3,6 +3,7 @@
 A browser finds only the fonts that a test gives it: none, or matplotlib's, which are DejaVu.
 """
 
+import functools
 import re
 import time
 import unicodedata
@@ -43,6 +44,7 @@ def browser(request, tmp_path_factory):
 # Every character.
 
 
+@functools.cache
 def drawn(kind):
     """The characters that all faces of a kind draw: "text" has two, upright and italic."""
     faces = [face.file for face in FACES if face.file.startswith(kind)]
@@ -217,7 +219,7 @@ def late(monkeypatch):
 @only_dejavu
 @pytest.mark.parametrize("width", [1280, 360])
 def test_text_is_readable_before_the_fonts_come_and_does_not_jump(browser, site, late, width):
-    with opened(browser, site, CHAPTER, width=width) as (page, _):
+    with opened(browser, site, CHAPTER, width=width, until="networkidle") as (page, _):
         seen, came, moved = seen_and_moved(page)
         assert seen < came and moved < STILL
         assert width_faults(page) == []  # they did come
@@ -228,21 +230,21 @@ def test_a_stand_in_of_another_size_is_noticed(browser, doctored, late):
     sheet = doctored / "_static" / "fonts" / "fonts.css"
     text = sheet.read_text(encoding="utf-8")
     sheet.write_text(STAND_IN.sub(lambda rule: OVERRIDE.sub("", rule[0]), text), encoding="utf-8")
-    with opened(browser, doctored, CHAPTER) as (page, _):
+    with opened(browser, doctored, CHAPTER, until="networkidle") as (page, _):
         assert seen_and_moved(page)[2] > 2 * STILL
 
 
 @only_dejavu
 def test_a_logo_without_its_place_is_noticed(browser, doctored, late):
     doctor(doctored, "_static/book.css", "height: 100px", "height: unset")
-    with opened(browser, doctored, CHAPTER) as (page, _):
+    with opened(browser, doctored, CHAPTER, until="networkidle") as (page, _):
         assert seen_and_moved(page)[2] > 2 * STILL
 
 
 @only_dejavu
 def test_text_that_waits_for_its_fonts_is_noticed(browser, doctored, late):
     doctor(doctored, "_static/fonts/fonts.css", "swap", "block")
-    with opened(browser, doctored, CHAPTER) as (page, _):
+    with opened(browser, doctored, CHAPTER, until="networkidle") as (page, _):
         seen, came, _ = seen_and_moved(page)
         assert seen >= came
 

@@ -4,8 +4,7 @@ import shutil
 from inspect import signature
 
 import pytest
-from axe_playwright_python.base import AXE_SCRIPT
-from browsing import doctor, opened
+from browsing import doctor, opened, violations
 from bs4 import BeautifulSoup
 from helpers import (
     build_site,
@@ -253,14 +252,6 @@ def test_without_scripts_a_native_disclosure_covers_and_nothing_does_nothing(bro
             cover.locator("summary").click()
             assert printed.is_visible() and below.is_visible()
         assert faults == []
-
-
-def violations(page):
-    page.evaluate(f"window.axe || (() => {{ {AXE_SCRIPT} }})()")
-    found = page.evaluate("() => axe.run({resultTypes: ['violations'], preload: false})")[
-        "violations"
-    ]
-    return [f"{rule['id']}: {node['html'][:120]}" for rule in found for node in rule["nodes"]]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -6,10 +6,10 @@ import re
 import shutil
 
 import pytest
-from browsing import opened
+from browsing import opened, violations
 from bs4 import BeautifulSoup
 from helpers import ROOT
-from test_accessibility import STILL, overflows, shift_faults, violations
+from test_accessibility import STILL, overflows, shift_faults
 
 from cudasim.published_scaling import read, row_of
 from cudasim.timing import scaling

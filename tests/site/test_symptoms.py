@@ -1,9 +1,9 @@
 """Symptom, cause, cure in a browser: found by words, by a whole message, by keyboard, or not."""
 
 import pytest
-from browsing import doctor, opened
+from browsing import doctor, opened, violations
 from helpers import ROOT
-from test_accessibility import NARROW, STILL, overflows, violations
+from test_accessibility import NARROW, STILL, overflows
 
 from tools.source.book import Book
 from tools.source.symptoms import symptoms_of

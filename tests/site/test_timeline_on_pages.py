@@ -6,10 +6,10 @@ The page is that of a tiny book: one runner's times are modelled, the other's me
 import shutil
 
 import pytest
-from browsing import doctor, opened
+from browsing import doctor, opened, violations
 from helpers import build_site, copy_kernel, dress, keep, text
 from nbformat.v4 import new_output
-from test_accessibility import font_faults, looks, overflows, shift_faults, unmarked, violations
+from test_accessibility import font_faults, looks, overflows, shift_faults, unmarked
 
 from cudasim.clock.clock import Span
 from cudasim.clock.timeline import Timeline
