@@ -20,7 +20,7 @@ def newest(folder):
         try:
             return torch.load(file, map_location="cpu")
         except Exception:  # which one depends on where the file was cut
-            print(f"{file.name} is cut short: passed over")
+            print(f"{file.name} is cut short: passed over\n", end="")
 
 
 def train(model, optimizer, batches, device):
@@ -87,8 +87,8 @@ for epoch in range(state["epoch"] + 1 if state else 0, args.epochs):
         right = (net(X).argmax(1) == y).sum() / fifth.sum()
     dist.all_reduce(totals := torch.stack([loss / world, right]))  # sums
     if rank == 0:
-        line = "epoch {}: loss {:.3f}, accuracy {:.3f}"
-        print(line.format(epoch, *totals.tolist()), flush=True)
+        line = "epoch {}: loss {:.3f}, accuracy {:.3f}\n"
+        print(line.format(epoch, *totals.tolist()), end="", flush=True)
     if rank == 0 and args.checkpoint:
         state = dict(epoch=epoch, world_size=world, fingerprint=repr(net))
         state.update(model=net.state_dict(), optimizer=adam.state_dict())
