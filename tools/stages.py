@@ -21,6 +21,7 @@ import psutil
 
 from tools.errors import BookError
 from tools.run.provenance import made_here
+from tools.source.chapters import LAUNCHER
 from tools.source.files import write_json
 from tools.source.root import ROOT
 from tools.source.runners import GPU, Runner, read_runners
@@ -28,7 +29,6 @@ from tools.source.runners import GPU, Runner, read_runners
 SIMULATOR = "cudasim/tests"
 TIMES = "_build/test-times.json"  # how long each stage took in the last whole run that passed
 ELSEWHERE = "tests/cleanroom"  # run by `make cleanroom`
-LAUNCHER = "torch.distributed.run"
 WORKERS = str(min(os.cpu_count() or 1, 4))  # each may need a GB of memory
 PATIENCE = 2  # seconds that an interrupted stage has for its cleaning up
 

@@ -1,23 +1,18 @@
-"""Modelled time knows every operator that the chapters call."""
+"""Modelled time knows every operator that the pages without exercises call.
+
+Those with exercises are executed once for this and for the exercises: `test_solutions.py`.
+"""
 
 import ast
 
 import pytest
-from helpers import CHAPTERS, ROOT, code, notebook, read
+from helpers import CHAPTERS, ROOT, WITH_EXERCISES, code, notebook, read
 from nbclient import NotebookClient
+from operators import LISTEN, TELL
 
 from tools.source.chapters import SETUP, TIMES, Chapter
 from tools.source.notebooks import tags
 from tools.source.symptoms import symptoms_of
-
-LISTEN = """
-from cudasim.clock.costs import without_rule
-from cudasim.clock.estimate import Estimate
-from cudasim.timing.sheets import find_sheet, host_sheet
-listening = Estimate(find_sheet('T4'), host_sheet())
-listening.__enter__()
-"""
-TELL = "listening.__exit__(None, None, None)\nlen(listening.works), without_rule()"
 
 
 def told(*cells, folder):
@@ -32,7 +27,7 @@ def told(*cells, folder):
     return ast.literal_eval(answer.data["text/plain"])
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", sorted({*CHAPTERS} - {*WITH_EXERCISES}))
 def test_every_operator_of_a_chapter_has_a_rule(name, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PATH", str(ROOT))
     chapter = Chapter(name, read(ROOT / "notebooks" / f"{name}.ipynb"))

@@ -1,12 +1,16 @@
 """Exercises: after its chapter, each is checked without an answer, with a wrong one, and solved.
 
-What is answered, and what must hold then, is in the chapter itself, where readers find it.
+What is answered, and what must hold then, is in the chapter itself, where readers find it. On
+simulated GPUs the same run tells of operators that modelled time does not know.
 """
+
+import ast
 
 import pytest
 from bs4 import BeautifulSoup
 from helpers import ROOT, WITH_EXERCISES, code, notebook, prose, read
 from nbclient import NotebookClient
+from operators import LISTEN, TELL
 
 from tools.source.chapters import SETUP, Chapter
 from tools.source.exercises import EXERCISE_RULES, HELD, NO_ANSWER, exercises
@@ -27,6 +31,8 @@ def stages(exercise):
 def execute(chapter, runner, folder):
     """The cells of a chapter, then every stage of its exercises, executed on a runner."""
     cells = [each for each in code_cells(chapter.notebook) if SETUP not in tags(each)]
+    if runner == "simulated":
+        cells = [code("listen", LISTEN), *cells, code("tell", TELL)]
     for each in exercises(chapter):
         for stage, answer, _ in stages(each):
             cells.append(code(f"{stage}-{each.number}", answer))
@@ -52,6 +58,10 @@ def faults(chapter, runner, folder):
     }
     found = {id for each in exercises(chapter) for id in ids_of(each)}
     lines = [f"{id}: {raised[id]}" for id in raised if id not in found]  # of the chapter itself
+    if "tell" in printed and "tell" not in raised:
+        kernels, unknown = ast.literal_eval(last_value(printed["tell"]))
+        lines += [f"{operator}: no rule of modelled time" for operator in unknown]
+        lines += [] if kernels else ["no kernel of a simulated GPU was heard"]
     for each in exercises(chapter):
         for stage, _, shown in stages(each):
             answer = f"{stage}-{each.number}"
@@ -174,6 +184,13 @@ def on_cpu(tmp_path, monkeypatch):
     """The faults of a chapter on `cpu`."""
     monkeypatch.setenv("JUPYTER_PATH", str(ROOT))
     return lambda chapter: faults(chapter, "cpu", tmp_path)
+
+
+def test_an_operator_without_a_rule_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_PATH", str(ROOT))
+    rare = small(start="import torch\ntorch.linalg.cholesky(torch.eye(2)); x = 3")
+    rule = "aten.linalg_cholesky_ex.default: no rule of modelled time"
+    assert faults(rare, "simulated", tmp_path) == [rule]
 
 
 def test_a_sound_exercise_has_no_fault(on_cpu):
