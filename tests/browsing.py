@@ -126,11 +126,15 @@ ALIKE = """() => {
 }"""
 
 
-def violations(page):
-    """What axe-core finds: its default rules and one more, that labels hold the text in sight."""
+def violations(page, contrast=True):
+    """What axe-core finds: its default rules and one more, that labels hold the text in sight.
+
+    Without `contrast` it does not weigh colours, which takes most of its time.
+    """
     page.evaluate(f"window.axe || (() => {{ {AXE_SCRIPT} }})()")
     page.evaluate(ALIKE)
     more = {"label-content-name-mismatch": {"enabled": True}}
+    more["color-contrast"] = {"enabled": contrast}
     options = {"resultTypes": ["violations"], "rules": more, "preload": False}
     found = page.evaluate("options => axe.run(options)", options)["violations"]
     return [f"{rule['id']}: {node['html'][:120]}" for rule in found for node in rule["nodes"]]
