@@ -6,9 +6,9 @@ import pytest
 from programs import PACKAGE
 
 ORDER = (
-    "device timing clock patching session dispatch patches backends config simulation "
-    "timeline startup ipython kernel resnet published survey bench workloads calibration validate "
-    "calibrate __main__"
+    "device timing config clock patching session dispatch patches backends simulation "
+    "timeline startup ipython kernel resnet published published_scaling survey bench workloads "
+    "calibration validate calibrate __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
 TYPES = {"cuda", "mps", "xpu"}
