@@ -21,6 +21,7 @@ def told(*cells, folder):
         notebook(code("listen", LISTEN), *cells, code("tell", TELL)),
         kernel_name="simulated",
         shutdown_kernel="immediate",
+        iopub_timeout=60,
         resources={"metadata": {"path": str(folder)}},
     )
     (answer,) = client.execute().cells[-1].outputs

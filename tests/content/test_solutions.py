@@ -42,6 +42,7 @@ def execute(chapter, runner, folder):
         kernel_name=runner,
         allow_errors=True,
         shutdown_kernel="immediate",  # else it waits five seconds for each kernel
+        iopub_timeout=60,  # outputs that come later than that are lost without a word
         resources={"metadata": {"path": str(folder)}},
     )
     return {each.id: each.outputs for each in client.execute().cells}

@@ -153,6 +153,7 @@ async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) ->
             deepcopy(chapter.notebook),
             km=manager,
             timeout=None,
+            iopub_timeout=60,  # outputs of a busy machine that come later are lost without a word
             record_timing=False,
             on_cell_start=show,
             on_cell_executed=count,
