@@ -3,6 +3,7 @@
 import functools
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 from axe_playwright_python.base import AXE_SCRIPT
@@ -79,7 +80,9 @@ def opened(
         page.goto(host + name, wait_until=until)
         if until == "load":  # the half second of "networkidle" is most of what an opening takes
             page.evaluate("document.fonts.ready.then(() => null)")
+            deadline = time.monotonic() + 30  # seconds, as Playwright waits for anything else
             while waiting:
+                assert time.monotonic() < deadline, [request.url for request in waiting]
                 page.wait_for_timeout(10)
         try:
             yield page, faults
