@@ -16,6 +16,8 @@ from tools.source.chapters import SETUP, Chapter
 from tools.source.exercises import EXERCISE_RULES, HELD, NO_ANSWER, exercises
 from tools.source.notebooks import code_cells, tags
 
+OPERATORS = "operators-heard"  # the cell that shows them
+
 
 def chapter_named(name):
     return Chapter(name, read(ROOT / "notebooks" / f"{name}.ipynb"))
@@ -32,11 +34,13 @@ def execute(chapter, runner, folder):
     """The cells of a chapter, then every stage of its exercises, executed on a runner."""
     cells = [each for each in code_cells(chapter.notebook) if SETUP not in tags(each)]
     if runner == "simulated":
-        cells = [code("listen", LISTEN), *cells, code("tell", TELL)]
+        cells = [code("listen-to-operators", LISTEN), *cells, code(OPERATORS, TELL)]
     for each in exercises(chapter):
         for stage, answer, _ in stages(each):
             cells.append(code(f"{stage}-{each.number}", answer))
             cells += [code(f"{stage}-{cell.id}", cell.source) for cell in each.tried]
+    ids = [each.id for each in cells]
+    assert len(set(ids)) == len(ids)  # else one cell's outputs would be taken for another's
     client = NotebookClient(
         notebook(*cells),
         kernel_name=runner,
@@ -59,8 +63,8 @@ def faults(chapter, runner, folder):
     }
     found = {id for each in exercises(chapter) for id in ids_of(each)}
     lines = [f"{id}: {raised[id]}" for id in raised if id not in found]  # of the chapter itself
-    if "tell" in printed and "tell" not in raised:
-        kernels, unknown = ast.literal_eval(last_value(printed["tell"]))
+    if OPERATORS in printed and OPERATORS not in raised:
+        kernels, unknown = ast.literal_eval(last_value(printed[OPERATORS]))
         lines += [f"{operator}: no rule of modelled time" for operator in unknown]
         lines += [] if kernels else ["no kernel of a simulated GPU was heard"]
     for each in exercises(chapter):
