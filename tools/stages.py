@@ -50,7 +50,9 @@ def all_stages(root: Path = ROOT) -> list[Stage]:
     in `kernels/`.
     """
     runners = read_runners(root)
-    side_by_side = ("pytest", "-n", WORKERS, "--dist", "worksteal")
+    slowest = ("--durations", "5")  # so that each run says where its time went
+    side_by_side = ("pytest", "-n", WORKERS, "--dist", "worksteal", *slowest)
+    two_at_a_time = ("pytest", "-n", "2", "--dist", "worksteal", *slowest)
     return [
         *(stage for name in compared_runners(root) for stage in _nbval_stages(runners[name], root)),
         Stage("lint", ("ruff", "check", ".")),
@@ -62,7 +64,7 @@ def all_stages(root: Path = ROOT) -> list[Stage]:
         Stage("site", side_by_side, ("tests/site",)),
         Stage("grade", side_by_side, ("tests/grade",)),
         # Each of these tests is up to six processes: two at a time are enough on any machine.
-        Stage("distributed", ("pytest", "-n", "2", "--dist", "worksteal"), ("tests/distributed",)),
+        Stage("distributed", two_at_a_time, ("tests/distributed",)),
         Stage("simulator", side_by_side, (SIMULATOR,)),
         Stage("gpu", ("tools", "compare", "--if-any")),
     ]
