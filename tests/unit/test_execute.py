@@ -29,7 +29,7 @@ from jupyter_client.channels import HBChannel
 
 from tools.errors import BookError
 from tools.run import execute as module
-from tools.run.execute import Run, execute, one_at_a_time
+from tools.run.execute import Run, execute, one_at_a_time, run_in_thread
 from tools.run.record import record
 from tools.source.book import Book
 
@@ -69,6 +69,16 @@ def test_no_heartbeat_is_started(small_book, monkeypatch):
     book = Book(small_book)
     executed = module.execute_one(book.chapters["first"], book.runner("cpu"))
     assert executed.cells[-1].outputs
+
+
+def test_a_thread_that_runs_a_loop_of_its_own_can_execute():
+    async def work():
+        return await asyncio.sleep(0, "done")
+
+    async def ours():
+        return run_in_thread(work())
+
+    assert asyncio.run(ours()) == "done"
 
 
 @pytest.mark.parametrize(

@@ -119,10 +119,14 @@ def one_at_a_time(root: Path) -> Iterator[None]:
 
 
 def run_in_thread(work: Coroutine) -> object:
-    """Run `work` in a thread: there nbclient leaves the signals alone, and Ctrl-C is ours."""
-    with asyncio.Runner() as runner, ThreadPoolExecutor(1) as thread:
-        loop = runner.get_loop()
-        task = loop.create_task(work)
+    """Run `work` in a thread: there nbclient leaves the signals alone, and Ctrl-C is ours.
+
+    The thread that calls may be running a loop of its own.
+    """
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    loop = runner.get_loop()
+    task = loop.create_task(work)
+    with ThreadPoolExecutor(1) as thread:
         try:
             running = thread.submit(loop.run_until_complete, task)
             # A signal that comes just before a wait without end would be noticed at its end.
@@ -130,8 +134,10 @@ def run_in_thread(work: Coroutine) -> object:
                 pass
             return running.result()
         except KeyboardInterrupt:
-            loop.call_soon_threadsafe(task.cancel)  # leaving the block waits for its cleaning up
+            loop.call_soon_threadsafe(task.cancel)
             raise
+        finally:
+            thread.submit(runner.close).result()  # after the work's own cleaning up
 
 
 async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) -> NotebookNode:
