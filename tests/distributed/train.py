@@ -14,13 +14,13 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 
 def newest(folder):
-    """The newest checkpoint that is whole; None if there is none."""
+    """The newest checkpoint that can be read; None if there is none."""
     assert folder, "--resume needs --checkpoint"
     for file in sorted(folder.glob("epoch-*.pt"), reverse=True):
         try:
             return torch.load(file, map_location="cpu")
-        except Exception:  # which one depends on where the file was cut
-            print(f"{file.name} is cut short: passed over\n", end="")
+        except Exception as error:  # which one depends on the cut
+            print(f"cannot read {file.name}: {error}\n", end="")
 
 
 def train(model, optimizer, batches, device):
