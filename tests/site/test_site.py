@@ -375,10 +375,13 @@ def missing_outputs(page, name, runner):
         return [("page", f"{len(shown)} code cells instead of {len(cells)}")]
     missing = []
     for cell, part in zip(cells, shown, strict=True):
-        if cell.id in printed:  # else it waits to be recorded, on a card
-            box = output_box(part, runner)
-            missing += [(cell.id, what) for what in missing_in_cell(printed[cell.id], box)]
+        missing += [(cell.id, what) for what in missing_on(part, printed.get(cell.id), runner)]
     return missing
+
+
+def missing_on(part, cell, runner):
+    """What `runner` printed in `cell` and is not in its `part` of the page."""
+    return missing_in_cell(cell, output_box(part, runner)) if cell else []  # not yet on a card
 
 
 def output_box(part, runner):
@@ -447,22 +450,23 @@ def test_every_output_is_on_the_page(site, runner, name):
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_an_output_that_is_taken_off_or_altered_is_noticed(site, name):
-    runners = [runner for runner, recorded in RECORDED if recorded == name]
+    cells = {runner: recorded(name, runner)[1] for runner, chapter in RECORDED if chapter == name}
+    page, code = read_page(site, name), Book(ROOT).chapters[name].code_cells
+    parts = page.select("div.cell")
+    assert 0 < len(page.select("div.cell_output")) == len(page.select("div.cell div.cell_output"))
 
-    def noticed(page):
-        return any(missing_outputs(page, name, runner) for runner in runners)
+    def noticed(id, part):
+        return any(missing_on(part, cells[runner].get(id), runner) for runner in cells)
 
-    page = read_page(site, name)
-    boxes = page.select("div.cell_output")
-    assert boxes and not noticed(page)
-    for box in boxes:
-        for stand_in in ("<p></p>", '<div class="cell_output">something else</div>'):
-            other = BeautifulSoup(stand_in, "html.parser").contents[0]
-            box.replace_with(other)
-            assert noticed(page), box
-            other.replace_with(box)
-    assert not noticed(page)
-    assert noticed(BeautifulSoup("", "html.parser"))
+    for cell, part in zip(code, parts, strict=True):
+        for box in part.select("div.cell_output"):
+            for stand_in in ("<p></p>", '<div class="cell_output">something else</div>'):
+                other = BeautifulSoup(stand_in, "html.parser").contents[0]
+                box.replace_with(other)
+                assert noticed(cell.id, part), box
+                other.replace_with(box)
+        assert not noticed(cell.id, part)
+    assert missing_outputs(BeautifulSoup("", "html.parser"), name, next(iter(cells)))
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
