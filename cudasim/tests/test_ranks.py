@@ -41,19 +41,20 @@ SHARED = """
     dist.destroy_process_group()
 """
 
+# No name holds the group: it ends in `destroy_process_group`, and its thread with it. A group that
+# outlives that lets gloo's thread drop a tensor while the interpreter ends, and PyTorch aborts.
 DISAGREEING = """
     here = torch.device("cuda", rank)
     torch.cuda.set_device(here)
     dist.init_process_group("nccl")
     ones = lambda *shape, **kwargs: torch.ones(*shape, device=here, **kwargs)
-    world = dist.group.WORLD
     told("shape", lambda: dist.all_reduce(ones(4 + rank)))
     told("type", lambda: dist.all_reduce(ones(4, dtype=(torch.float32, torch.int32)[rank])))
     told("order", lambda: dist.all_reduce(ones(4)) if rank else dist.broadcast(ones(4), 0))
     told("root", lambda: dist.broadcast(ones(4), rank))
     told("barrier", lambda: dist.barrier() if rank else dist.all_reduce(ones(4)))
-    told("functional", lambda: functional.all_reduce(ones(4 + rank), "sum", world))
-    told("rows", lambda: functional.all_gather_tensor(ones(4 + rank, 2), 0, world))
+    told("functional", lambda: functional.all_reduce(ones(4 + rank), "sum", dist.group.WORLD))
+    told("rows", lambda: functional.all_gather_tensor(ones(4 + rank, 2), 0, dist.group.WORLD))
     told("same", lambda: dist.all_reduce(ones((2, 3)[rank], (3, 2)[rank])))  # six numbers each
     told("list", lambda: dist.all_gather([ones(1), ones(2)], ones(1 + rank)))  # as they should be
     told("apart", lambda: dist.all_gather([ones(1), ones(2 + rank)], ones(1 + rank)))
