@@ -21,6 +21,7 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.autocast import patch_autocast
 from cudasim.dispatch.booking import forget
 from cudasim.dispatch.mode import mode_for
+from cudasim.patches.attention import patch_attention
 from cudasim.patches.autograd import patch_autograd
 from cudasim.patches.classes import patch_classes
 from cudasim.patches.compiler import patch_compile, patch_torchscript
@@ -57,6 +58,7 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     patch_streams,
     patch_classes,
     patch_autocast,
+    patch_attention,
     patch_optim,
     patch_pinning,
     patch_compile,

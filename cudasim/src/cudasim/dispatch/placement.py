@@ -14,6 +14,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
 from cudasim.dispatch.checks import disagreement, name_kernel, refuses
 from cudasim.dispatch.devices import fakes
+from cudasim.dispatch.dtypes import widened
 from cudasim.dispatch.tags import CPU, SCRATCH, TAG, gpu_of, put, storage_of
 from cudasim.session import session
 
@@ -48,10 +49,13 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
             _expect_gradient(tensor)
     session.thread.last_gpu = gpu
     try:
-        return settle(random.draw(func, args, kwargs, gpu), gpu)
-    except NotImplementedError as error:
-        name_kernel(error)
-        raise
+        out = random.draw(func, args, kwargs, gpu)
+    except RuntimeError as error:
+        out = widened(func, args, kwargs, gpu)
+        if out is NotImplemented:
+            name_kernel(error)
+            raise
+    return settle(out, gpu)
 
 
 def _expect_gradient(number: Tensor) -> None:

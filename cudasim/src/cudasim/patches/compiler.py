@@ -2,7 +2,12 @@
 
 The compiler makes code for a GPU's processors, of which there are none. Compiled functions
 and modules keep their type, their `state_dict` and their arguments; what they compute, and on
-which device, is what PyTorch without a compiler computes. A warning says so, once.
+which device, is what PyTorch without a compiler computes. A warning says so, once. Nothing is
+traced: so a program's own backend, which would never be called, is refused, and a warning says
+that `fullgraph=True` finds no graph break.
+
+`torch.export` traces, with tensors that C++ asks for their GPU's streams where they need a
+gradient; it finds none, and ends the process. So while a program is exported, none does.
 """
 
 import sys
@@ -12,8 +17,13 @@ from functools import wraps
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from cudasim.patching import Patches
+
+UNCOMPILED = "torch.compile generates no code for simulated GPUs; what it is given runs uncompiled"
+UNTRACED = "fullgraph=True is not checked for simulated GPUs: a graph break is not found"
 
 
 class AllocatorState:
@@ -29,6 +39,7 @@ def patch_compile(patches: Patches) -> None:
         if not hasattr(torch._C, name):
             patches.replace(torch._C, name, value)
     patches.replace(torch, "compile", _make_compile(torch.compile, patches))
+    patches.replace(torch.export, "export", make_export(torch.export.export))
     if "torch._dynamo" in sys.modules:  # something may have been compiled before
         _run_uncompiled(patches)
 
@@ -40,21 +51,59 @@ def _run_uncompiled(patches: Patches) -> None:
 
 
 def _make_compile(original: Callable, patches: Patches) -> Callable:
-    warned = []
+    warned = set()
+    uncompiled = []
+
+    def say(words: str) -> None:
+        if words not in warned:
+            warned.add(words)
+            warnings.warn(f"cudasim: {words}", stacklevel=3)
 
     @wraps(original)
     def compile(*args: Any, **kwargs: Any) -> Any:
-        if not warned:
-            warned.append(True)
-            warnings.warn(
-                "cudasim: torch.compile generates no code for simulated GPUs; "
-                "what it is given runs uncompiled",
-                stacklevel=2,
-            )
+        compiled = original(*args, **kwargs)  # refuses what it does not understand
+        inside = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "torch"
+        if not inside:
+            _refuse_own(kwargs.get("backend", "inductor"))
+            say(UNCOMPILED)
+            if kwargs.get("fullgraph"):
+                say(UNTRACED)
+        if not uncompiled:
+            uncompiled.append(True)
             _run_uncompiled(patches)
-        return original(*args, **kwargs)
+        return compiled
 
     return compile
+
+
+def _refuse_own(backend: Any) -> None:
+    """Raise NotImplementedError for a `backend` of torch.compile that is not PyTorch's own."""
+    if isinstance(backend, str):
+        backend = torch._dynamo.lookup_backend(backend)
+    if getattr(backend, "__module__", "torch").partition(".")[0] != "torch":
+        name = getattr(backend, "__name__", type(backend).__name__)
+        raise NotImplementedError(
+            f"cudasim: torch.compile traces nothing for simulated GPUs, so the backend {name!r} "
+            "would never be called; compile before cudasim.enable(), or with backend='eager'"
+        )
+
+
+def make_export(original: Callable) -> Callable:
+    """`torch.export.export`, in which nothing requires a gradient."""
+
+    @wraps(original)
+    def export(mod: nn.Module, args: tuple, kwargs: dict | None = None, **options: Any) -> Any:
+        given = (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor))
+        leaves = [tensor for tensor in (*mod.parameters(), *given) if tensor.requires_grad]
+        for tensor in leaves:
+            tensor.requires_grad_(False)
+        try:
+            return original(mod, args, kwargs, **options)
+        finally:
+            for tensor in leaves:
+                tensor.requires_grad_(True)
+
+    return export
 
 
 def patch_torchscript(patches: Patches) -> None:

@@ -10,9 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cudasim.dispatch.dtypes import check_signal
 from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
+
+REAL = ("rfft", "ihfft")  # transforms of real numbers
+SIGNALS = "fft fft2 fftn ifft ifft2 ifftn hfft hfft2 hfftn irfft irfft2 irfftn".split()
+SIGNALS += [f"{name}{dimensions}" for name in REAL for dimensions in ("", "2", "n")]
 
 
 def patch_functional(patches: Patches) -> None:
@@ -23,6 +28,9 @@ def patch_functional(patches: Patches) -> None:
     one_hot = make_one_hot(nn.functional.one_hot)
     for owner in (nn.functional, torch._C._nn):
         patches.replace(owner, "one_hot", one_hot)
+    if session.type.lists_kernels:
+        for name in SIGNALS:
+            patches.replace(torch.fft, name, make_signal(getattr(torch.fft, name)))
     patches.replace(nn.RNNBase, "flatten_parameters", flatten_parameters)
     if session.type.decomposes_recurrent_layers:
         for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
@@ -61,6 +69,31 @@ def make_one_hot(original: Callable) -> Callable:
         return found.scatter_(-1, tensor.unsqueeze(-1), 1)
 
     return one_hot
+
+
+def make_signal(original: Callable) -> Callable:
+    """A Fourier transform, which CUDA computes in half precision too.
+
+    C++ refuses that on the CPU before any operation. What is real stays so, in `rfft` and its kin.
+    """
+    real = original.__name__.startswith(REAL)
+
+    @functools.wraps(original)
+    def transform(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        half = isinstance(input, Tensor) and input.dtype is torch.float16
+        if not half or gpu_of(input) is None:
+            return original(input, *args, **kwargs)
+        if not real:
+            return original(input.to(torch.complex32), *args, **kwargs)
+        check_signal(input, range(-1, -1 - _dimensions(original.__name__, input), -1))
+        return original(input.float(), *args, **kwargs).to(torch.complex32)
+
+    return transform
+
+
+def _dimensions(name: str, input: Tensor) -> int:
+    """Over how many dimensions, the last, the transform of that `name` goes unless told."""
+    return 2 if name.endswith("2") else input.dim() if name.endswith("n") else 1
 
 
 def make_recurrent(original: Callable) -> Callable:
