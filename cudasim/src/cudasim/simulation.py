@@ -27,6 +27,7 @@ from cudasim.patches.classes import patch_classes
 from cudasim.patches.compiler import patch_compile, patch_torchscript
 from cudasim.patches.factories import patch_factories
 from cudasim.patches.functional import patch_functional
+from cudasim.patches.guards import patch_guards
 from cudasim.patches.optim import patch_optim
 from cudasim.patches.pinning import patch_pinning
 from cudasim.patches.profiling import patch_profiler
@@ -61,6 +62,7 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     patch_attention,
     patch_optim,
     patch_pinning,
+    patch_guards,
     patch_compile,
     patch_profiler,
     patch_storage,

@@ -172,19 +172,18 @@ def _reduction(args: tuple, kwargs: dict) -> str:
 def _check_shapes(func: Callable, args: tuple, kwargs: dict) -> None:
     """Raise what PyTorch says of the shapes of these arguments, if they do not fit."""
     try:
-        func(*_without_numbers(args), **_without_numbers(kwargs))
+        func(*_copied(args), **_copied(kwargs))
     except NotImplementedError:
-        return  # nothing computes its shapes apart
+        return  # of the CPU's kernel for that type
 
 
-def _without_numbers(value: Any) -> Any:
+def _copied(value: Any) -> Any:
+    """`value` with copies of its tensors, some of which may be written to."""
     if isinstance(value, Tensor):
-        return torch.ops.aten.empty_strided.default(
-            value.shape, value.stride(), dtype=value.dtype, device=torch.device("meta")
-        )
+        return torch.ops.aten.clone.default(value)
     if isinstance(value, dict):
-        return {name: _without_numbers(item) for name, item in value.items()}
-    return type(value)(map(_without_numbers, value)) if _is_list(value) else value
+        return {name: _copied(item) for name, item in value.items()}
+    return type(value)(map(_copied, value)) if _is_list(value) else value
 
 
 # Computed in a wider type: CUDA takes them, the CPU does not
@@ -229,7 +228,8 @@ def _nansum(args: tuple, kwargs: dict) -> Tensor:
     given = args[0]
     wide = torch.complex64 if given.dtype is torch.complex32 else given.dtype
     known = torch.where(given.isnan(), 0, given.to(wide))
-    found = torch.ops.aten.sum.dim_IntList(known, *args[1:], **kwargs)
+    dims = args[1:] if len(args) > 1 or "dim" in kwargs else (None,)
+    found = torch.ops.aten.sum.dim_IntList(known, *dims, **kwargs)
     return found if "dtype" in kwargs else found.to(given.dtype)
 
 

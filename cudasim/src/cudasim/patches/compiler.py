@@ -5,9 +5,6 @@ and modules keep their type, their `state_dict` and their arguments; what they c
 which device, is what PyTorch without a compiler computes. A warning says so, once. Nothing is
 traced: so a program's own backend, which would never be called, is refused, and a warning says
 that `fullgraph=True` finds no graph break.
-
-`torch.export` traces, with tensors that C++ asks for their GPU's streams where they need a
-gradient; it finds none, and ends the process. So while a program is exported, none does.
 """
 
 import sys
@@ -17,9 +14,8 @@ from functools import wraps
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
+from cudasim.patches.guards import registry
 from cudasim.patching import Patches
 
 UNCOMPILED = "torch.compile generates no code for simulated GPUs; what it is given runs uncompiled"
@@ -89,19 +85,21 @@ def _refuse_own(backend: Any) -> None:
 
 
 def make_export(original: Callable) -> Callable:
-    """`torch.export.export`, in which nothing requires a gradient."""
+    """`torch.export.export`. Raises NotImplementedError for `strict=True`, which compiles."""
 
     @wraps(original)
-    def export(mod: nn.Module, args: tuple, kwargs: dict | None = None, **options: Any) -> Any:
-        given = (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor))
-        leaves = [tensor for tensor in (*mod.parameters(), *given) if tensor.requires_grad]
-        for tensor in leaves:
-            tensor.requires_grad_(False)
-        try:
-            return original(mod, args, kwargs, **options)
-        finally:
-            for tensor in leaves:
-                tensor.requires_grad_(True)
+    def export(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("strict"):
+            raise NotImplementedError(
+                "cudasim: torch.export with strict=True does not run with simulated GPUs; "
+                "leave it out, as strict=False is the default"
+            )
+        if registry() is None:
+            raise NotImplementedError(
+                "cudasim: torch.export does not run with simulated GPUs on this platform; "
+                "export before cudasim.enable()"
+            )
+        return original(*args, **kwargs)
 
     return export
 

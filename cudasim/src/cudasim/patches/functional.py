@@ -30,7 +30,7 @@ def patch_functional(patches: Patches) -> None:
         patches.replace(owner, "one_hot", one_hot)
     if session.type.lists_kernels:
         for name in SIGNALS:
-            patches.replace(torch.fft, name, make_signal(getattr(torch.fft, name)))
+            patches.replace(torch.fft, name, make_signal(getattr(torch.fft, name), name))
     patches.replace(nn.RNNBase, "flatten_parameters", flatten_parameters)
     if session.type.decomposes_recurrent_layers:
         for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
@@ -71,12 +71,12 @@ def make_one_hot(original: Callable) -> Callable:
     return one_hot
 
 
-def make_signal(original: Callable) -> Callable:
+def make_signal(original: Callable, name: str) -> Callable:
     """A Fourier transform, which CUDA computes in half precision too.
 
     C++ refuses that on the CPU before any operation. What is real stays so, in `rfft` and its kin.
     """
-    real = original.__name__.startswith(REAL)
+    real = name.startswith(REAL)
 
     @functools.wraps(original)
     def transform(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -85,7 +85,7 @@ def make_signal(original: Callable) -> Callable:
             return original(input, *args, **kwargs)
         if not real:
             return original(input.to(torch.complex32), *args, **kwargs)
-        check_signal(input, range(-1, -1 - _dimensions(original.__name__, input), -1))
+        check_signal(input, range(-1, -1 - _dimensions(name, input), -1))
         return original(input.float(), *args, **kwargs).to(torch.complex32)
 
     return transform
