@@ -205,7 +205,8 @@ def installed() -> bool:
 def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
     """The variables with which a program that is started gets the same GPUs.
 
-    `inherited`: this one was itself started so. Where the package is not installed, they let Python find it by a `sitecustomize`.
+    `inherited`: this one was itself started so. Where the package is not installed, they let
+    Python find it by a `sitecustomize`.
     """
     variables = {
         **to_environment(wanted),

@@ -69,7 +69,7 @@ class Machine(NamedTuple):
         return name_of(self.card, self.modelled)
 
     def uuids(self) -> list[str]:
-        """The identities of the cards as `nvidia-smi` prints them, in the order of their numbers."""
+        """The identities of the cards, as `nvidia-smi` prints them, by their numbers."""
         return [f"GPU-{identity(self.card, number)}" for number in range(self.number)]
 
     def gpus(self, numbers: Sequence[int]) -> list[GPU]:
