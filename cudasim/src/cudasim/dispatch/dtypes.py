@@ -6,7 +6,7 @@ Which kernel refuses, and in which words, is from PyTorch's sources: AT_DISPATCH
 
 import functools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +205,8 @@ def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     if name == "nansum":
         return _nansum(args, kwargs)
     if name.startswith("_fft"):
-        check_signal(args[0], args[1])
+        sizes = [args[0].shape[dim] for dim in args[1]]
+        check_signal([*sizes[:-1], args[3]] if name == "_fft_c2r" else sizes)
     wide = {dtype: WIDER[dtype] for dtype in narrow}
     written = [
         tensor
@@ -233,9 +234,8 @@ def _nansum(args: tuple, kwargs: dict) -> Tensor:
     return found if "dtype" in kwargs else found.to(given.dtype)
 
 
-def check_signal(tensor: Tensor, dims: Iterable[int]) -> None:
+def check_signal(sizes: list[int]) -> None:
     """Raise cuFFT's error for signals in half precision of sizes that are no powers of two."""
-    sizes = [tensor.shape[dim] for dim in dims]
     if any(size & (size - 1) for size in sizes):
         raise RuntimeError(
             "cuFFT only supports dimensions whose sizes are powers of two when computing in half "

@@ -6,6 +6,7 @@ has other kernels with others, so it computes with all of them allowed.
 """
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,9 +14,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.flex_attention import FlexAttentionHOP
 from torch.nn.attention import SDPBackend
 
 from cudasim.device.gpu import GPU
+from cudasim.dispatch.devices import fakes
 from cudasim.dispatch.dtypes import NAMES
 from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patching import Patches
@@ -49,6 +52,9 @@ def patch_attention(patches: Patches) -> None:
     for name, reasons in (("flash", flash), ("efficient", efficient), ("cudnn", cudnn)):
         patches.replace(torch.backends.cuda, f"can_use_{name}_attention", make_can_use(reasons))
     patches.replace(torch.backends.cuda, "is_flash_attention_available", lambda: True)
+    flexible = sys.modules[FlexAttentionHOP.__module__]  # whose package has an operator by its name
+    trace = make_gradient(flexible.create_fw_bw_graph)
+    patches.replace(flexible, "create_fw_bw_graph", trace)
 
 
 def make_attend(original: Callable) -> Callable:
@@ -75,6 +81,27 @@ def make_attend(original: Callable) -> Callable:
             return original(query, key, value, attn_mask, dropout_p, is_causal, **more)
 
     return scaled_dot_product_attention
+
+
+def make_gradient(original: Callable) -> Callable:
+    """What traces the gradient of the `score_mod` of `flex_attention`; on GPUs it is computed.
+
+    C++'s engine has no queue for the tensors of a GPU that a trace is made with.
+    """
+
+    @functools.wraps(original)
+    def create_fw_bw_graph(score_mod: Callable, index_values: tuple, buffers: tuple) -> tuple:
+        if fakes() or gpu_of(index_values[0]) is None:
+            return original(score_mod, index_values, buffers)
+
+        def gradient(score: Tensor, *place_and_gradient: Tensor) -> list:
+            *place, incoming = place_and_gradient
+            _, back = torch.func.vjp(lambda score: score_mod(score, *place), score)
+            return [*back(incoming), None, None, None, None]
+
+        return score_mod, gradient
+
+    return create_fw_bw_graph
 
 
 def choose(asked: Asked) -> SDPBackend:

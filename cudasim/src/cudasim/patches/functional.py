@@ -85,15 +85,22 @@ def make_signal(original: Callable, name: str) -> Callable:
             return original(input, *args, **kwargs)
         if not real:
             return original(input.to(torch.complex32), *args, **kwargs)
-        check_signal(input, range(-1, -1 - _dimensions(name, input), -1))
+        check_signal(_signal(name, input, *args, **kwargs))
         return original(input.float(), *args, **kwargs).to(torch.complex32)
 
     return transform
 
 
-def _dimensions(name: str, input: Tensor) -> int:
-    """Over how many dimensions, the last, the transform of that `name` goes unless told."""
-    return 2 if name.endswith("2") else input.dim() if name.endswith("n") else 1
+def _signal(
+    name: str, input: Tensor, sizes: Any = None, dims: Any = None, norm: Any = None, **given: Any
+) -> list[int]:
+    """The sizes of the signal in a transform called `name`: those given, or those of its input."""
+    sizes, dims = given.get("n", given.get("s", sizes)), given.get("dim", dims)
+    if sizes is not None:
+        return [sizes] if isinstance(sizes, int) else [size for size in sizes if size != -1]
+    if dims is None:
+        dims = range(input.dim()) if name.endswith("n") else (-2, -1) if name[-1] == "2" else -1
+    return [input.shape[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
 
 
 def make_recurrent(original: Callable) -> Callable:
