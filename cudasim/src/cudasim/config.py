@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
+from cudasim import startup_file
 from cudasim.device.specs import CARDS, Card, find_card
 from cudasim.device.types import DEFAULT, TYPES, DeviceType, find_type
 from cudasim.timing.sheets import Sheet, find_sheet
@@ -186,15 +187,10 @@ def quiet() -> bool:
     return os.environ.get(QUIET) == "1"
 
 
-def installed() -> bool:
-    """True if the package came by a wheel, so that every Python here reads CUDASIM_GPUS."""
-    return (_PACKAGE.parent / "cudasim.pth").is_file()
-
-
 def for_children(wanted: Config) -> dict[str, str]:
     """The variables with which a program that is started gets the same GPUs.
 
-    Where the package is not installed, they let Python find it by a `sitecustomize`.
+    Where `cudasim install-startup` was not run, Python finds it by a `sitecustomize`.
     """
     variables = {
         **to_environment(wanted),
@@ -202,7 +198,7 @@ def for_children(wanted: Config) -> dict[str, str]:
         NUMBERS: ",".join(map(str, cards(wanted.gpus))),
         SEEN: os.environ.get(VISIBLE, ALL),
     }
-    if not installed():
+    if not startup_file.is_installed():
         folder = str(_PACKAGE / "inherit")
         path = os.environ.get("PYTHONPATH", "")
         if folder not in path.split(os.pathsep):
