@@ -39,7 +39,7 @@ def test_a_card(gpus):
     got = pytest_on(tmp_path, text, *options)
     assert outcomes(got) == {"passed": 1}, got.stdout
     assert "cudasim: 3 simulated GPUs (H100); real values, computed on the CPU\n" in got.stdout
-    assert "\ncudasim: 1 tests on 3 simulated GPUs (H100)\n" in got.stdout
+    assert "\ncudasim: 1 test on 3 simulated GPUs (H100)\n" in got.stdout
     assert 'name="gpus" value="3 simulated GPUs (H100)"' in (tmp_path / "report.xml").read_text()
 
 
@@ -174,22 +174,12 @@ def test_no_sync(gpus):
     with pytest.raises(RuntimeError, match="called a synchronizing CUDA operation"):
         with gpus.no_sync():
             y.sum().item()
-    waits = [
-        torch.cuda.synchronize,
-        torch.accelerator.synchronize,
-        torch.cuda.Stream().synchronize,
-        torch.cuda.Event().synchronize,
-    ]
-    for wait in waits[:2]:
-        before = wait
-        with pytest.raises(AssertionError, match="synchronize makes the host wait"):
-            with gpus.no_sync():
-                getattr(torch, wait.__module__.split(".")[1]).synchronize()
-        assert getattr(torch, wait.__module__.split(".")[1]).synchronize is before
-    for thing in (torch.cuda.Stream(), torch.cuda.Event()):
+    for thing in (torch.cuda, torch.accelerator, torch.cuda.Stream(), torch.cuda.Event()):
+        before = thing.synchronize
         with pytest.raises(AssertionError, match="synchronize makes the host wait"):
             with gpus.no_sync():
                 thing.synchronize()
+        assert thing.synchronize == before
     assert y.sum().item() == 6 and torch.cuda.get_sync_debug_mode() == 0
 
 
@@ -330,7 +320,7 @@ def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
         "===== rank 1: ended after its 20 seconds =====",
     ):
         assert words in got.stdout, words + got.stdout
-    assert re.search(r'test_it.py", line 36 in test_hangs', got.stdout), got.stdout
+    assert re.search(r'test_it.py", line \d+ in test_hangs', got.stdout), got.stdout
 
 
 def test_a_world_without_a_size_is_one_line(tmp_path):
@@ -364,10 +354,11 @@ def test_the_example_finds_six_bugs_without_a_gpu(form, options, expected):
     if form == "before":
         for words in (
             "found at least two devices, cuda:0 and cpu!",
-            "found at least two devices, cuda:1 and cuda:0!",
             "can't convert cuda:0 device type tensor to numpy",
             "bytes more than before",
             "called a synchronizing CUDA operation",
             "assert all(gpu.peak == 0",
         ):
             assert words in got.stdout, words
+        cat = r"torch\.cat\(\[old, zeros\]\)\)(\n.*)*?\nE +RuntimeError: Expected all tensors"
+        assert re.search(cat, got.stdout), got.stdout

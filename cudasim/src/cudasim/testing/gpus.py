@@ -5,6 +5,7 @@ it holds for real GPUs as for simulated ones, and for `mps` and `xpu` as for `cu
 """
 
 import gc
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
@@ -16,7 +17,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 SEED = 0  # of every GPU's generator when a test begins
+ALL = {"mps": 1.7}  # PyTorch's own limit, where it is not the whole memory of a GPU
 NAMED = 5  # so many tensors an error names
+HOST = torch.device("cpu")
 aten = torch.ops.aten
 
 
@@ -72,11 +75,14 @@ class Gpus(Sequence[Gpu]):
         """Make them as a process finds them, but for the tensors that are still held.
 
         Current GPU and stream, generators, peaks, cached memory and the mode that tells of
-        waits. `memory` is how many bytes PyTorch may take of each, None for all.
+        waits. `memory` is how many bytes PyTorch may take of each, None for all. GPUs that were
+        not used yet stay so: a process may fork until then.
         """
         module = torch.get_device_module(_type())
-        torch.accelerator.set_device_index(0)
         getattr(module, "manual_seed_all", module.manual_seed)(SEED)
+        if memory is None and not getattr(module, "is_initialized", lambda: True)():
+            return
+        torch.accelerator.set_device_index(0)
         torch.accelerator.empty_cache()
         if hasattr(module, "set_sync_debug_mode"):
             module.set_sync_debug_mode(0)
@@ -85,15 +91,10 @@ class Gpus(Sequence[Gpu]):
                 module.set_stream(module.default_stream(gpu.index))
             torch.accelerator.reset_peak_memory_stats(gpu.index)
             torch.accelerator.reset_accumulated_memory_stats(gpu.index)
-            self._limit(module, gpu, memory)
+            part = ALL.get(_type(), 1.0) if memory is None else memory / gpu.memory
+            where = {} if module is torch.mps else {"device": gpu.index}
+            module.set_per_process_memory_fraction(part, **where)
         torch.accelerator.set_device_index(0)  # choosing a stream has chosen its GPU
-
-    def _limit(self, module: Any, gpu: Gpu, memory: int | None) -> None:
-        part = 1.0 if memory is None else memory / gpu.memory
-        if module is torch.mps:
-            module.set_per_process_memory_fraction(part)
-        else:
-            module.set_per_process_memory_fraction(part, gpu.index)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -113,7 +114,8 @@ class Gpus(Sequence[Gpu]):
             for owner in owners:
                 name = f"{owner.__name__}.synchronize"
                 stack.enter_context(patch.object(owner, "synchronize", _refuse_to_wait(name)))
-            module.set_sync_debug_mode("error")
+            with warnings.catch_warnings(action="ignore"):  # that it does not see every wait
+                module.set_sync_debug_mode("error")
             stack.callback(module.set_sync_debug_mode, before)
             yield
 
@@ -123,7 +125,7 @@ class Gpus(Sequence[Gpu]):
 
         Raises AssertionError at the line of the copy.
         """
-        with _NoCopies():
+        with _NoCopies(), patch.object(Tensor, "tolist", _refuse_to_list(Tensor.tolist)):
             yield
 
     @contextmanager
@@ -155,6 +157,22 @@ def _refuse_to_wait(name: str) -> Callable[..., NoReturn]:
         raise AssertionError(f"{name} makes the host wait for a GPU")
 
     return synchronize
+
+
+def _refuse_to_list(original: Callable) -> Callable:
+    """`Tensor.tolist`, which reads a simulated GPU's numbers without an operation."""
+
+    def tolist(self: Tensor) -> Any:
+        _compare("Tensor.tolist", self, HOST)
+        return original(self)
+
+    return tolist
+
+
+def _compare(name: Any, source: Tensor, target: torch.device) -> None:
+    if source.device != target:
+        size = source.numel() * source.element_size()
+        raise AssertionError(f"{name} copies {size:,} bytes from {source.device} to {target}")
 
 
 def _settled() -> tuple[dict[int, Tensor], list[int]]:
@@ -198,18 +216,13 @@ class _NoCopies(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         operands = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
         if func is aten._local_scalar_dense.default:
-            self._compare(func, operands[0], torch.device("cpu"))
+            _compare(func, operands[0], HOST)
         elif func is aten._to_copy.default:
-            self._compare(func, operands[0], out.device)
+            _compare(func, operands[0], out.device)
         elif func is aten.copy_.default:
-            self._compare(func, operands[1], operands[0].device)
+            _compare(func, operands[1], operands[0].device)
         else:  # an index of the CPU's, for instance; a single number needs no copy
             for each in operands:
                 if each.dim():
-                    self._compare(func, each, operands[0].device)
+                    _compare(func, each, operands[0].device)
         return out
-
-    def _compare(self, func: Any, source: Tensor, target: torch.device) -> None:
-        if source.device != target:
-            size = source.numel() * source.element_size()
-            raise AssertionError(f"{func} copies {size:,} bytes from {source.device} to {target}")

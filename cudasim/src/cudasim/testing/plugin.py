@@ -5,6 +5,7 @@ Without an option and a marker it does nothing and imports no torch.
 
 import os
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,13 +52,13 @@ def pytest_configure(config: pytest.Config) -> None:
         "each with the environment that torchrun gives it; it needs as many GPUs, or `gpus`, and "
         "may take `timeout` seconds.",
     )
-    config.stash[wanted] = _asked(config)
-    if config.stash[wanted] is None or _leads_workers(config):
+    asked = config.stash[wanted] = _asked(config)
+    if asked is None or _leads_workers(config):
         return
     from cudasim import simulation
 
     try:
-        line = simulation.begin(config.stash[wanted])
+        line = simulation.begin(asked)
     except (ValueError, RuntimeError) as error:
         raise pytest.UsageError(f"{GPUS}: {error}") from None
     config.stash[said] = line or "cudasim: simulated by the environment"
@@ -95,21 +96,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if world.IN_RANK in os.environ:
         return
     for item in items:
-        size = _world(item)
-        if size is not None:
-            timeout = item.get_closest_marker("world").kwargs.get("timeout", world.PATIENCE)
-            world.spread(item, size, timeout)
+        if (asked := _world(item)) is not None:
+            world.spread(item, asked.size, asked.timeout)
 
 
-def _world(item: pytest.Item) -> int | None:
-    """How many ranks a test has; None for an ordinary one."""
+@dataclass(frozen=True)
+class World:
+    """What the marker `world` says: how many ranks, on how many GPUs, for how many seconds."""
+
+    size: int
+    gpus: int
+    timeout: float
+
+
+def _world(item: pytest.Item) -> World | None:
+    """The world of a test; None for an ordinary one."""
     marker = item.get_closest_marker("world")
     if marker is None:
         return None
     size = marker.args[0] if marker.args else None
     if not isinstance(size, int) or size < 1:
         raise pytest.UsageError(f"{item.nodeid}: write @pytest.mark.world(2), for two ranks")
-    return size
+    said = {"gpus": size, "timeout": world.PATIENCE, **marker.kwargs}
+    return World(size, said["gpus"], said["timeout"])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -124,7 +133,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     here = count()
     if here < number:
-        pytest.skip(f"{NEEDS} {_counted(number)}, {here} here: {GPUS}={number} simulates them")
+        pytest.skip(
+            f"{NEEDS} {_counted(number, 'GPU')}, {here} here: {GPUS}={number} simulates them"
+        )
     gpus = Gpus()
     if memory is not None and memory > min(gpu.memory for gpu in gpus):
         pytest.skip(f"{NEEDS} {memory:,} bytes on each GPU, and there are fewer")
@@ -136,8 +147,8 @@ def _needs(item: pytest.Item) -> tuple[int, int | None]:
     """How many GPUs a test needs, and how many bytes of each it may take; None for all."""
     number = int("gpus" in getattr(item, "fixturenames", ()))
     memory = None
-    if (size := _world(item)) is not None:
-        number = item.get_closest_marker("world").kwargs.get("gpus", size)
+    if (asked := _world(item)) is not None:
+        number = asked.gpus
     if (marker := item.get_closest_marker("gpus")) is not None:
         number = max(number, *marker.args, 1)
         memory = marker.kwargs.get("memory")
@@ -172,8 +183,8 @@ def describe() -> str:
     return f"{count()} real GPUs ({name})"
 
 
-def _counted(number: int) -> str:
-    return f"{number} GPU" if number == 1 else f"{number} GPUs"
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 @pytest.fixture
@@ -201,7 +212,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                 for name, value in report.user_properties:
                     if name == PROPERTY:
                         ran[value] = ran.get(value, 0) + 1
-    parts = [f"{number} tests on {what}" for what, number in sorted(ran.items())]
+    parts = [f"{_counted(number, 'test')} on {what}" for what, number in sorted(ran.items())]
     lacking = sum(
         isinstance(report.longrepr, tuple) and f"Skipped: {NEEDS} " in report.longrepr[2]
         for report in terminalreporter.stats.get("skipped", ())

@@ -87,7 +87,6 @@ def run(item: pytest.Item, size: int, timeout: float) -> None:
 
     After `timeout` seconds, or soon after a rank has failed, those that still run are ended.
     """
-    __tracebackhide__ = True
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         home, port = Path(folder), _free_port()
         ranks = [_start(item, number, size, home, port) for number in range(size)]
