@@ -197,7 +197,7 @@ def test_no_copies(gpus):
         (lambda: host.cuda(), "12 bytes from cpu to cuda:0"),
         (lambda: host.copy_(x.detach()), "from cuda:1 to cpu"),
         (lambda: x.sum().item(), "4 bytes from cuda:1 to cpu"),
-        (lambda: float(x.sum()), "from cuda:1 to cpu"),
+        (lambda: float(x.detach().sum()), "from cuda:1 to cpu"),
         (lambda: x.tolist(), "from cuda:1 to cpu"),
         (lambda: x[torch.tensor([0, 2])], "from cpu to cuda:1"),
     ]
