@@ -21,6 +21,7 @@ class GPU:
         self.device = torch.device(card.type.name, index)
         self.uuid = uuid.uuid5(_NAMESPACE, f"{card.name} {index}")  # the same on every run
         self.alive = True  # until its simulation ends; tensors on it may live longer
+        self.lost = False  # its context, to an assertion in a kernel
         self.memory = Memory(index, card.memory, card.type)
         self.generator = Generator(self.device)
         self.generator.manual_seed(torch.initial_seed())

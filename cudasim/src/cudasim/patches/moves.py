@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.device.gpu import GPU
+from cudasim.dispatch.asserts import refuse
 from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import CPU, PINNED, gpu_of, put, storage_of
@@ -67,6 +68,8 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     ):
         return _duplicate_in_sight(source, gpu, options)
     here, non_blocking = gpu_of(source), options.get("non_blocking", False)
+    if here is not None:
+        refuse(here)
     watch_copy(here, gpu, non_blocking)
     with torch._C._DisableTorchDispatch():
         copy = torch.ops.aten._to_copy.default(source.detach(), **options)

@@ -2,7 +2,7 @@
 
 from cudasim.device.types.base import DeviceType
 
-SUCCESS, INVALID_DEVICE, INVALID_HANDLE = 0, 101, 400
+SUCCESS, INVALID_DEVICE, INVALID_HANDLE, ASSERT = 0, 101, 400, 710
 
 # What cudaGetErrorString says of the results that programs meet (libcudart 12.9 and 13).
 WORDS = {
@@ -16,7 +16,7 @@ WORDS = {
     INVALID_HANDLE: "invalid resource handle",
     700: "an illegal memory access was encountered",
     701: "too many resources requested for launch",
-    710: "device-side assert triggered",
+    ASSERT: "device-side assert triggered",
     716: "misaligned address",
     719: "unspecified launch failure",
     801: "operation not supported",
@@ -28,6 +28,8 @@ _HELP = {
     INVALID_DEVICE: "GPU device may be out of range, do you have enough GPUs?",
     INVALID_HANDLE: "Search for `cudaErrorInvalidResourceHandle' in https://docs.nvidia.com/cuda/"
     "cuda-runtime-api/group__CUDART__TYPES.html for more information.",
+    ASSERT: "Search for `cudaErrorAssert' in https://docs.nvidia.com/cuda/cuda-runtime-api/"
+    "group__CUDART__TYPES.html for more information.",
 }
 _SUFFIX = (
     "CUDA kernel errors might be asynchronously reported at some other API call, so the "
@@ -70,6 +72,10 @@ class CUDA(DeviceType):
     def no_such_device(self, index: int, count: int) -> RuntimeError:
         """That of the runtime."""
         return runtime_error(INVALID_DEVICE)
+
+    def assertion(self) -> RuntimeError | None:
+        """That of the runtime."""
+        return runtime_error(ASSERT)
 
     def elapsed_between_devices(self) -> RuntimeError | None:
         """That of the runtime."""
