@@ -17,7 +17,6 @@ from torch.cuda._utils import _get_device_index
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.mode import DeviceMode
 from cudasim.dispatch.placement import run
 from cudasim.dispatch.rules import RULES
 from cudasim.dispatch.tags import gpu_of
@@ -67,31 +66,14 @@ def draws_in_kernel(
 
 def lose(gpu: GPU) -> None:
     """Refuse what needs `gpu` from now on, until the simulation ends."""
-    if not any(each.lost for each in session.gpus):
+    if all(each.lost is None for each in session.gpus):
         guard()
-    gpu.lost = True
-    gpu.memory.take = functools.partial(refuse, gpu)
-
-
-def refuse(gpu: GPU, *args: Any) -> None:
-    """Raise the error of a context that an assertion has ended, if `gpu` has lost its own."""
-    if gpu.lost:
-        raise session.type.assertion()
+    gpu.lose(session.type.assertion)
+    gpu.memory.take = lambda size: gpu.check()
 
 
 def guard() -> None:
-    """Look at the GPU of each operand, and of what waits, as long as the simulation lasts."""
-    inner = DeviceMode.__torch_dispatch__
-
-    def __torch_dispatch__(
-        self: DeviceMode, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
-        for tensor in tensors_in((*args, *(kwargs or {}).values())):
-            if gpu := gpu_of(tensor):
-                refuse(gpu)
-        return inner(self, func, types, args, kwargs)
-
-    session.patches.replace(DeviceMode, "__torch_dispatch__", __torch_dispatch__)
+    """Have what waits for a GPU look first whether its context is lost."""
     for module in (torch.cuda, torch.accelerator):
         session.patches.replace(module, "synchronize", make_synchronize(module.synchronize))
     for kind in (torch.cuda.Stream, torch.cuda.Event):
@@ -103,7 +85,7 @@ def make_synchronize(original: Callable) -> Callable:
 
     @functools.wraps(original)
     def synchronize(device: Any = None) -> None:
-        refuse(session.gpu(_get_device_index(device, optional=True)))
+        session.gpu(_get_device_index(device, optional=True)).check()
         original(device)
 
     return synchronize
@@ -114,8 +96,8 @@ def make_wait(original: Callable) -> Callable:
 
     @functools.wraps(original)
     def synchronize(self: Any) -> None:
-        if self.device is not None:
-            refuse(session.gpu(self.device.index))
+        if self.device is not None:  # an event has one when it is recorded
+            session.gpu(self.device.index).check()
         original(self)
 
     return synchronize

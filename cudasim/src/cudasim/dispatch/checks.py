@@ -25,6 +25,9 @@ INSIDE = {
     "mv": ("addmv_", {"vec": "self", "self": "mat"}),
 }
 
+# Structured kernels that are given their result once its shape is known, and compare it then.
+REDUCTIONS = "all amax amin any argmax argmin mean norm prod sum".split()
+
 # Kernels that know whole numbers alone, on the CPU (`gcd_cpu`) and on CUDA (`gcd_cuda`).
 WHOLE_NUMBERS = "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift rshift".split()
 
@@ -99,6 +102,9 @@ def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
         for argument, tensor in checked:
             if device_of(tensor) != home:
                 return _argument(argument, tensor, home, kernel)
+    if name in REDUCTIONS and named[-1][0] == "out":
+        home, result = device_of(named[0][1]), device_of(named[-1][1])
+        return RuntimeError(f"Expected out tensor to have device {home}, but got {result} instead")
     return _iterator(named)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cudasim.dispatch import asserts as asserts  # registers rules
 from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -90,7 +91,7 @@ def make_stft(original: Callable, name: str) -> Callable:
 
 
 def make_lstsq(original: Callable) -> Callable:
-    """`linalg.lstsq`, of whose drivers CUDA has one (aten/src/ATen/native/BatchLinearAlgebra.cpp)."""
+    """`linalg.lstsq`, of whose drivers CUDA has one (aten/.../BatchLinearAlgebra.cpp)."""
 
     @functools.wraps(original)
     def lstsq(A: Tensor, *args: Any, driver: str | None = None, **kwargs: Any) -> Any:
