@@ -1,5 +1,6 @@
 """Operations with a rule of their own, which the general one of `placement` does not fit."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,15 @@ from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.placement import make_on, run, settle
-from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, recount, storage_of
+from cudasim.dispatch.tags import (
+    device_of,
+    foretell,
+    gpu_of,
+    is_scratch,
+    put,
+    recount,
+    storage_of,
+)
 from cudasim.dispatch.waiting import WAITS, complain, waits, watch_copy
 from cudasim.session import session
 
@@ -126,10 +135,14 @@ def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @rule(aten.resize_.default, aten.resize_as_.default)
 def resize(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A storage that grows or shrinks is counted again."""
-    out = run(func, args, kwargs, args[:1])
-    recount(storage_of(out))
-    return out
+    """A storage that grows is charged before, one that grows or shrinks is counted again."""
+    tensor, shape = args[0], args[1].shape if isinstance(args[1], Tensor) else args[1]
+    storage = storage_of(tensor)
+    foretell(storage, (tensor.storage_offset() + math.prod(shape)) * tensor.element_size())
+    try:
+        return run(func, args, kwargs, args[:1])
+    finally:
+        recount(storage)
 
 
 @rule(
@@ -142,7 +155,7 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     """`Tensor.set_`: the tensor takes another storage, on its own device.
 
     Raises RuntimeError, with torch's text, if the storage is on another device. That of a
-    scratch tensor (`SCRATCH`) is not compared: C++ wraps storages in such tensors to copy them.
+    scratch tensor is not compared: C++ wraps storages in such tensors to copy them.
     """
     target, source = args[:2]
     theirs = storage_of(source) if isinstance(source, Tensor) else source
