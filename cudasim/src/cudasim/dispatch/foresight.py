@@ -21,18 +21,11 @@ META = torch.device("meta")
 Bound = Callable[[tuple, Sequence[Tensor]], int]  # (arguments, tensors among them) -> numbers
 
 
-def reserve(
-    gpu: GPU, func: Callable, args: tuple, kwargs: dict, operands: Sequence[Tensor]
-) -> list[Allocation]:
-    """Memory of `gpu` for what `func` will return, in its order; none if that is little.
+def reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> list[Allocation]:
+    """Memory of `gpu` for what `func` will return, in its order, where that is known.
 
     Raises PyTorch's error if the card has not so much left.
     """
-    bound = _bounds.get(func)
-    if bound is None:
-        bound = _bounds[func] = _bound_of(func)
-    if bound(args, operands) < COUNT:
-        return []
     return [Allocation(gpu, size) for size in _sizes(func, args, kwargs)]
 
 
@@ -44,9 +37,11 @@ def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
     """
     if func is aten._to_dense.default:  # from sparse, of which `meta` knows little
         return [args[0].numel() * (kwargs.get("dtype") or args[0].dtype).itemsize]
-    named = {name: value for name, value in kwargs.items() if name != "generator"}
+    named = dict(kwargs)
     if "device" in named:
         named.update(device=META, pin_memory=None)
+    if "generator" in named:
+        named.update(generator=None)
     try:
         named = {name: _without_numbers(value) for name, value in named.items()}
         out = func(*_without_numbers(args), **named)
@@ -69,12 +64,9 @@ def _without_numbers(value: Any) -> Any:
 # Bounds: at most so many numbers are in the results.
 
 
-def _nothing(args: tuple, operands: Sequence[Tensor]) -> int:
+def nothing(args: tuple, operands: Sequence[Tensor]) -> int:
+    """Of what makes no tensor."""
     return 0
-
-
-def _any(args: tuple, operands: Sequence[Tensor]) -> int:
-    return COUNT
 
 
 def _no_more(args: tuple, operands: Sequence[Tensor]) -> int:
@@ -84,12 +76,13 @@ def _no_more(args: tuple, operands: Sequence[Tensor]) -> int:
 
 def _broadcast(args: tuple, operands: Sequence[Tensor]) -> int:
     """As many as there are when the operands are spread over each other's dimensions."""
-    if len(operands) == 1:
+    bound = 1
+    for tensor in operands:
+        bound *= tensor.numel()
+    if bound < COUNT:
+        return bound
+    if all(operands[0].shape == tensor.shape for tensor in operands):
         return operands[0].numel()
-    counts = [tensor.numel() for tensor in operands]
-    bound = math.prod(counts)
-    if bound < COUNT or all(operands[0].shape == tensor.shape for tensor in operands):
-        return min(bound, max(counts))
     dims = max(tensor.dim() for tensor in operands)
     sizes = [1] * dims
     for tensor in operands:
@@ -129,6 +122,30 @@ def _of_sizes(args: tuple, operands: Sequence[Tensor]) -> int:
     return COUNT
 
 
+def _arange(args: tuple, operands: Sequence[Tensor]) -> int:
+    """(end), (start, end) or (start, end, step)."""
+    start, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    steps = abs((end - start) / step) if step else 0
+    return int(steps) + 1 if math.isfinite(steps) else 0
+
+
+def _eye(args: tuple, operands: Sequence[Tensor]) -> int:
+    """(rows) or (rows, columns)."""
+    return args[0] * args[-1]
+
+
+def _index(args: tuple, operands: Sequence[Tensor]) -> int:
+    """A slice for each index; a mask chooses from what is there."""
+    tensor, indices = args[0], args[1]
+    bound = tensor.numel()
+    for size, index in zip(tensor.shape, indices, strict=False):
+        if index is not None:
+            if index.dtype in (torch.bool, torch.uint8):
+                return 0
+            bound = bound // max(size, 1) * (index.numel() if index.dim() else 1)
+    return bound
+
+
 def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
     """Of what may return more than it was given: the operands' counts and numbers multiplied."""
     bound = math.prod([max(tensor.numel(), 1) for tensor in operands])
@@ -145,10 +162,10 @@ def _bounds_of_names() -> dict[str, Bound]:
     found |= dict.fromkeys(sized.split(), _of_sizes)
     sized = "new_empty new_empty_strided new_full new_ones new_zeros"
     found |= dict.fromkeys(sized.split(), _of_sizes)
-    found |= {"convolution": _convolution, "embedding": _embedding}
+    found |= {"convolution": _convolution, "embedding": _embedding, "index": _index}
+    found |= {"arange": _arange, "range": _arange, "eye": _eye}
     grow = (
-        "repeat repeat_interleave index index_select gather constant_pad_nd im2col col2im "
-        "_cdist_forward "
+        "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im _cdist_forward "
         "reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
         "replication_pad3d upsample_nearest1d upsample_nearest2d upsample_nearest3d "
         "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
@@ -158,21 +175,20 @@ def _bounds_of_names() -> dict[str, Bound]:
     return found | dict.fromkeys(grow.split(), _spread)
 
 
-def _bound_of(func: Callable) -> Bound:
+def bound_of(func: Callable) -> Bound:
     """The bound that holds for `func`, by its name and its schema."""
     schema = func._schema
     results = [result for result in schema.returns if "Tensor" in str(result.type)]
     if not results or any(result.alias_info is not None for result in results):
-        return _nothing  # no tensors, or those that it was given
+        return nothing  # no tensors, or those that it was given
     if func.namespace != "aten":
         return _no_more
     name = func.overloadpacket.__name__
     if name in _names:
         return _names[name]
     if not any("Tensor" in str(argument.type) for argument in schema.arguments):
-        return _any  # another factory
+        return _spread  # another factory
     return _broadcast if torch.Tag.pointwise in func.tags else _no_more
 
 
 _names = _bounds_of_names()
-_bounds: dict[Callable, Bound] = {}

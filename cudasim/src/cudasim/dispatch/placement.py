@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import has_torch_function_unary
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import calls, random
@@ -16,8 +17,9 @@ from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.calls import Scratch
 from cudasim.dispatch.checks import disagreement, name_kernel, refuses
 from cudasim.dispatch.devices import fakes
-from cudasim.dispatch.foresight import reserve
-from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, storage_of
+from cudasim.dispatch.foresight import COUNT, reserve
+from cudasim.dispatch.plans import plan_of
+from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
 
@@ -28,7 +30,12 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
     """
     gpu, hosts, scratch = None, [], []
     for tensor in operands:
-        tag = getattr(storage_of(tensor), TAG, None)
+        try:
+            plain = not has_torch_function_unary(tensor)
+            storage = tensor.untyped_storage() if plain else storage_of(tensor)
+        except (NotImplementedError, RuntimeError):  # sparse, or it wraps others
+            storage = storage_of(tensor)
+        tag = getattr(storage, TAG, None)
         if tag is None:
             hosts.append(tensor)
         elif tag.gpu is None:
@@ -51,9 +58,15 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
         if tensor.requires_grad and torch.is_grad_enabled():
             _expect_gradient(tensor)
     session.thread.last_gpu = gpu
-    reserved = reserve(gpu, func, args, kwargs, operands)
+    plan = plan_of(func)
+    reserved = reserve(gpu, func, args, kwargs) if plan.bound(args, operands) >= COUNT else None
     try:
-        return settle(random.draw(func, args, kwargs, gpu), gpu, reserved)
+        out = func(*args, **kwargs) if plan.plain else random.draw(func, args, kwargs, gpu)
+        if plan.makes:
+            return settle(out, gpu, reserved)
+        if plan.writes:
+            _recount(out)
+        return out
     except NotImplementedError as error:
         name_kernel(error)
         raise
@@ -81,7 +94,8 @@ def _run_without_gpu(
     making = session.thread.making
     if making is not None and not scratch:
         session.thread.last_gpu = making
-        reserved = reserve(making, func, args, kwargs, hosts)
+        large = plan_of(func).bound(args, hosts) >= COUNT
+        reserved = reserve(making, func, args, kwargs) if large else None
         return settle(func(*args, **kwargs), making, reserved)
     if "generator" in kwargs:
         random.check_host(kwargs["generator"])
@@ -111,7 +125,8 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
     kwargs = {**kwargs, "device": CPU}
     kwargs.pop("pin_memory", None)
     session.thread.last_gpu = gpu
-    reserved = reserve(gpu, func, args, kwargs, tensors_in(args))
+    large = plan_of(func).bound(args, tensors_in(args)) >= COUNT
+    reserved = reserve(gpu, func, args, kwargs) if large else None
     out = random.draw(func, args, kwargs, gpu)
     return put(out, gpu, reserved[0] if reserved else None)
 
@@ -137,6 +152,12 @@ def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) 
         for item in out:
             settle(item, gpu, reserved)
     return out
+
+
+def _recount(out: Any) -> None:
+    """Count again what an operation wrote its result to, which it may have made larger."""
+    for tensor in tensors_in((out,)):
+        recount(storage_of(tensor))
 
 
 def _allocation(
