@@ -165,7 +165,8 @@ def _bounds_of_names() -> dict[str, Bound]:
     found |= {"convolution": _convolution, "embedding": _embedding, "index": _index}
     found |= {"arange": _arange, "range": _arange, "eye": _eye}
     grow = (
-        "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im _cdist_forward "
+        "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im take addr "
+        "_cdist_forward _euclidean_dist multinomial histc bincount "
         "reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
         "replication_pad3d upsample_nearest1d upsample_nearest2d upsample_nearest3d "
         "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "

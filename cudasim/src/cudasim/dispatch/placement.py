@@ -96,7 +96,11 @@ def _run_without_gpu(
         session.thread.last_gpu = making
         large = plan_of(func).bound(args, hosts) >= COUNT
         reserved = reserve(making, func, args, kwargs) if large else None
-        return settle(func(*args, **kwargs), making, reserved)
+        out = func(*args, **kwargs)
+        if making.type.missing:
+            for tensor in tensors_in((out,)):
+                making.type.check_dtype(tensor)
+        return settle(out, making, reserved)
     if "generator" in kwargs:
         random.check_host(kwargs["generator"])
     if hosts:
