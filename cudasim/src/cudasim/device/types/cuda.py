@@ -2,7 +2,7 @@
 
 from cudasim.device.types.base import DeviceType
 
-SUCCESS, NOT_INITIALIZED, INVALID_DEVICE, INVALID_HANDLE = 0, 3, 101, 400
+SUCCESS, NOT_INITIALIZED, INVALID_DEVICE, INVALID_HANDLE, ASSERT = 0, 3, 101, 400, 710
 
 # What cudaGetErrorString says of the results that programs meet (libcudart 12.9 and 13).
 WORDS = {
@@ -16,7 +16,7 @@ WORDS = {
     INVALID_HANDLE: "invalid resource handle",
     700: "an illegal memory access was encountered",
     701: "too many resources requested for launch",
-    710: "device-side assert triggered",
+    ASSERT: "device-side assert triggered",
     716: "misaligned address",
     719: "unspecified launch failure",
     801: "operation not supported",
@@ -27,6 +27,7 @@ WORDS = {
 _NAMES = {
     NOT_INITIALIZED: "cudaErrorInitializationError",
     INVALID_HANDLE: "cudaErrorInvalidResourceHandle",
+    ASSERT: "cudaErrorAssert",
 }
 
 # What c10/cuda/CUDAMiscFunctions.cpp adds for a result, and for all.
@@ -76,6 +77,10 @@ class CUDA(DeviceType):
     def no_such_device(self, index: int, count: int) -> RuntimeError:
         """That of the runtime."""
         return runtime_error(INVALID_DEVICE)
+
+    def assertion(self) -> RuntimeError | None:
+        """That of the runtime."""
+        return runtime_error(ASSERT)
 
     def lost_by_fork(self) -> RuntimeError:
         """That of the runtime, which cannot begin there."""
