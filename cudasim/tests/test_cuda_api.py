@@ -38,7 +38,7 @@ ARGUMENTS = {
     "device_of": (torch.ones(1),),
     "get_stream_from_external": (64,),
     "graph": (None,),
-    "make_graphed_callables": (None, ()),
+    "make_graphed_callables": ((), ()),
     "manual_seed": (1,),
     "manual_seed_all": (1,),
     "set_device": (0,),
@@ -55,12 +55,7 @@ WITHOUT_PYNVML = {
     "clock_rate", "device_memory_used", "memory_usage", "power_draw", "temperature", "utilization",
 }  # fmt: skip
 REFUSED = {
-    "CUDAGraph": NotImplementedError,
     "Graph": NotImplementedError,
-    "MemPool": NotImplementedError,
-    "graph": NotImplementedError,
-    "graph_pool_handle": NotImplementedError,
-    "make_graphed_callables": NotImplementedError,
     "change_current_allocator": NotImplementedError,
     "CUDAPluggableAllocator": OSError,  # from loading a library that is not there
     "caching_allocator_delete": RuntimeError,  # of an address that was never given

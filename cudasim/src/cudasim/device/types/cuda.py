@@ -2,14 +2,15 @@
 
 from cudasim.device.types.base import DeviceType
 
-SUCCESS, INVALID_DEVICE, INVALID_HANDLE = 0, 101, 400
+SUCCESS, NOT_INITIALIZED, INVALID_DEVICE, INVALID_HANDLE = 0, 3, 101, 400
+NOT_WHILE_CAPTURING, CAPTURE_FAILED, UNJOINED, UNCAPTURED_WORK = 900, 901, 904, 905
 
 # What cudaGetErrorString says of the results that programs meet (libcudart 12.9 and 13).
 WORDS = {
     SUCCESS: "no error",
     1: "invalid argument",
     2: "out of memory",
-    3: "initialization error",
+    NOT_INITIALIZED: "initialization error",
     100: "no CUDA-capable device is detected",
     INVALID_DEVICE: "invalid device ordinal",
     209: "no kernel image is available for execution on the device",
@@ -20,15 +21,29 @@ WORDS = {
     716: "misaligned address",
     719: "unspecified launch failure",
     801: "operation not supported",
+    NOT_WHILE_CAPTURING: "operation not permitted when stream is capturing",
+    CAPTURE_FAILED: "operation failed due to a previous error during capture",
+    UNJOINED: "capturing stream has unjoined work",
+    UNCAPTURED_WORK: "dependency created on uncaptured work in another stream",
     999: "unknown error",
 }
 
-# What c10/cuda/CUDAMiscFunctions.cpp adds for a result, and for all.
-_HELP = {
-    INVALID_DEVICE: "GPU device may be out of range, do you have enough GPUs?",
-    INVALID_HANDLE: "Search for `cudaErrorInvalidResourceHandle' in https://docs.nvidia.com/cuda/"
-    "cuda-runtime-api/group__CUDART__TYPES.html for more information.",
+# What CUDA calls those that PyTorch raises here (driver_types.h).
+_NAMES = {
+    NOT_INITIALIZED: "cudaErrorInitializationError",
+    INVALID_HANDLE: "cudaErrorInvalidResourceHandle",
+    NOT_WHILE_CAPTURING: "cudaErrorStreamCaptureUnsupported",
+    CAPTURE_FAILED: "cudaErrorStreamCaptureInvalidated",
+    UNJOINED: "cudaErrorStreamCaptureUnjoined",
+    UNCAPTURED_WORK: "cudaErrorStreamCaptureIsolation",
 }
+
+# What c10/cuda/CUDAMiscFunctions.cpp adds for a result, and for all.
+_OUT_OF_RANGE = "GPU device may be out of range, do you have enough GPUs?"
+_SEARCH = (
+    "Search for `{}' in https://docs.nvidia.com/cuda/"
+    "cuda-runtime-api/group__CUDART__TYPES.html for more information."
+)
 _SUFFIX = (
     "CUDA kernel errors might be asynchronously reported at some other API call, so the "
     "stacktrace below might be incorrect.\n"
@@ -71,6 +86,10 @@ class CUDA(DeviceType):
         """That of the runtime."""
         return runtime_error(INVALID_DEVICE)
 
+    def lost_by_fork(self) -> RuntimeError:
+        """That of the runtime, which cannot begin there."""
+        return runtime_error(NOT_INITIALIZED)
+
     def elapsed_between_devices(self) -> RuntimeError | None:
         """That of the runtime."""
         return runtime_error(INVALID_HANDLE)
@@ -85,6 +104,7 @@ def runtime_error(result: int) -> RuntimeError:
     """What PyTorch raises for that result of a call of its own (c10/cuda/CUDAException.cpp)."""
     import torch
 
-    raised = torch.AcceleratorError(f"CUDA error: {words(result)}\n{_HELP[result]}\n{_SUFFIX}")
+    help = _OUT_OF_RANGE if result == INVALID_DEVICE else _SEARCH.format(_NAMES[result])
+    raised = torch.AcceleratorError(f"CUDA error: {words(result)}\n{help}\n{_SUFFIX}")
     raised.error_code = result
     return raised
