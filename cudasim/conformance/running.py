@@ -46,8 +46,8 @@ def find(source: Path, names: list[str]) -> list[Path]:
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         raise BadSource(
-            f"{tests} has no {', '.join(missing)}: give the folder of PyTorch's sources, the tag of "
-            "the torch in use or what 'apt-get source pytorch' unpacks"
+            f"{tests} has no {', '.join(missing)}: give the folder of PyTorch's sources, the tag "
+            "of the torch in use or what 'apt-get source pytorch' unpacks"
         )
     return paths
 

@@ -215,7 +215,8 @@ def test_figures_of_a_process_that_died_are_not_counted():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_leaves_the_figures_alone():
+def test_a_forked_child_leaves_the_figures_alone(monkeypatch):
+    monkeypatch.setenv("CUDASIM_FORK", "allow")
     child = os.fork()
     if child == 0:
         block = torch.empty(64, 2**18, device="cuda")  # no kernel: its threads are not here

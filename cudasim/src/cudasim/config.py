@@ -5,8 +5,9 @@ Nothing here imports torch: it is read before torch is.
 
 import argparse
 import os
-from dataclasses import dataclass, replace
-from itertools import takewhile
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from cudasim.device.specs import CARDS, Card, find_card
@@ -20,9 +21,9 @@ CLOCK = "CUDASIM_CLOCK"  # modelled, or not set: times are the machine's own
 FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
 QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's own: which of the cards a program may see
-SEEN = "CUDASIM_SEEN"  # what VISIBLE said where the simulation began
-NUMBERS = "CUDASIM_CARD_NUMBERS"  # the numbers of the host's cards that a program sees
-ALL = "all"  # SEEN where VISIBLE was not set
+IGNORED = "CUDASIM_IGNORED"  # the value of VISIBLE that a forced simulation found: it hides nothing
+FORK = "CUDASIM_FORK"  # allow: forked processes may go on using the GPUs, which CUDA refuses
+ALLOW = "allow"
 
 # What an error calls the number and the type: (number, type).
 ARGUMENTS, VARIABLES = ("gpus", "device_type"), (GPUS, TYPE)
@@ -126,51 +127,61 @@ def allocator_settings() -> str:
 
 
 def from_environment() -> Config | None:
-    """What the environment asks for; None if nothing. Raises ValueError as `parse` does.
-
-    A program that a simulation started with another CUDA_VISIBLE_DEVICES than its own gets as
-    many GPUs as that leaves; where it leaves none, nothing is asked for.
-    """
+    """What the environment asks for; None if nothing. Raises ValueError as `parse` does."""
     number = setting(GPUS)
     if number is None:
         return None
     forced = os.environ.get(FORCE) == "1"
-    wanted = parse(number, setting(CARD), setting(TYPE), forced, VARIABLES, setting(CLOCK))
-    seen, visible = os.environ.get(SEEN), os.environ.get(VISIBLE)
-    if seen is None or wanted.type is not DEFAULT or seen == (ALL if visible is None else visible):
-        return wanted
-    gpus = wanted.gpus if visible is None else visible_of(visible, wanted.gpus)
-    return replace(wanted, gpus=gpus) if gpus else None
+    return parse(number, setting(CARD), setting(TYPE), forced, VARIABLES, setting(CLOCK))
 
 
-def visible_of(visible: str, gpus: int) -> int:
-    """How many of so many GPUs a value of CUDA_VISIBLE_DEVICES leaves, counted as CUDA does.
+def shown(uuids: Callable[[], list[str]], number: int) -> list[int]:
+    """The numbers of a machine's so many cards that CUDA_VISIBLE_DEVICES shows, in its order.
 
-    The list ends at the first entry that is no index of a GPU, and one that names a GPU twice
-    leaves none. Identities (`GPU-...`) are not read. Sources: PyTorch's own count
-    (`_parse_visible_devices` of torch/cuda/__init__.py), and
+    `uuids` returns the cards' identities (`GPU-...`), in the order of their numbers. All cards
+    where the variable is not set, or has the value that a forced simulation found and ignored.
+    """
+    text = os.environ.get(VISIBLE)
+    if text is None or text == os.environ.get(IGNORED):
+        return list(range(number))
+    return visible_of(text, uuids())
+
+
+def visible_of(visible: str, uuids: list[str]) -> list[int]:
+    """The numbers of cards with these `uuids` that a value of CUDA_VISIBLE_DEVICES leaves.
+
+    An entry is an index, or the beginning of one card's identity. The list ends at the first
+    entry that is neither, and one that names a card twice leaves none. Sources: PyTorch's own
+    reading (`_parse_visible_devices` of torch/cuda/__init__.py), and
     https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html
     """
-    indices = [str(index) for index in range(gpus)]
-    found = list(takewhile(indices.__contains__, map(str.strip, visible.split(","))))
-    return len(found) if len(set(found)) == len(found) else 0
+    found: list[int] = []
+    by_name = visible.lstrip().startswith("GPU-")
+    for entry in map(str.strip, visible.split(",")):
+        if by_name:
+            named = [number for number, uuid in enumerate(uuids) if uuid.startswith(entry)]
+        else:
+            digits = re.match(
+                r"\+?\d+", entry, re.ASCII
+            )  # as C's strtoul, what follows is not read
+            named = [int(digits[0])] if digits and int(digits[0]) < len(uuids) else []
+        if len(named) != 1:
+            break
+        if named[0] in found:
+            return []
+        found += named
+    return found
 
 
-def cards(gpus: int) -> list[int]:
-    """The numbers of the host's cards that this program sees as its so many GPUs.
+def forks() -> bool:
+    """True if a forked process may use GPUs that its parent has used.
 
-    They are not 0, 1, ... where it was started with a CUDA_VISIBLE_DEVICES of its own.
+    Raises ValueError for a value of CUDASIM_FORK that says nothing.
     """
-    seen, visible = os.environ.get(SEEN), os.environ.get(VISIBLE)
-    changed = seen is not None and visible is not None and seen != visible
-    listed = (visible if changed else setting(NUMBERS)) or ""
-    found = [int(number) for number in listed.split(",") if number.strip().isdigit()][:gpus]
-    return found if len(found) == gpus else list(range(gpus))
-
-
-def physical(index: int) -> int:
-    """The number of the host's card that this program, now simulating, sees as GPU `index`."""
-    return cards(index + 1)[index]
+    value = setting(FORK)
+    if value not in (None, ALLOW):
+        raise ValueError(f"{FORK}={value!r}: unknown; set it to {ALLOW!r}, or not at all")
+    return value == ALLOW
 
 
 def to_environment(wanted: Config) -> dict[str, str]:
@@ -191,17 +202,18 @@ def installed() -> bool:
     return (_PACKAGE.parent / "cudasim.pth").is_file()
 
 
-def for_children(wanted: Config) -> dict[str, str]:
+def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
     """The variables with which a program that is started gets the same GPUs.
 
-    Where the package is not installed, they let Python find it by a `sitecustomize`.
+    `inherited`: this one was itself started so. Where the package is not installed, they let
+    Python find it by a `sitecustomize`.
     """
     variables = {
         **to_environment(wanted),
         QUIET: "1",
-        NUMBERS: ",".join(map(str, cards(wanted.gpus))),
-        SEEN: os.environ.get(VISIBLE, ALL),
     }
+    if wanted.force and not inherited and VISIBLE in os.environ:
+        variables[IGNORED] = os.environ[VISIBLE]
     if not installed():
         folder = str(_PACKAGE / "inherit")
         path = os.environ.get("PYTHONPATH", "")

@@ -13,9 +13,10 @@ from typing import Any
 from torch.library import Library
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cudasim import config
 from cudasim.clock.clock import Clock
 from cudasim.device.allocator import Settings
-from cudasim.device.gpu import GPU, Allocation
+from cudasim.device.gpu import GPU, Allocation, Machine
 from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
 
@@ -39,23 +40,28 @@ class Session:
 
     def __init__(self) -> None:
         """No simulation."""
-        self.reset(DEFAULT, ())
+        self.reset(DEFAULT)
 
-    def reset(self, type: DeviceType, gpus: Sequence[GPU], clock: Clock | None = None) -> None:
-        """Forget the simulation so far; from now on there are `gpus` of that `type`.
+    def reset(
+        self, type: DeviceType, machine: Machine | None = None, clock: Clock | None = None
+    ) -> None:
+        """Forget the simulation so far; from now on this is a `machine` with GPUs of that `type`.
 
-        `clock` models their time; None, and there is none but the machine's.
+        Without a machine there are none. `clock` models their time; None, and there is none but
+        the machine's own.
         """
         for gpu in getattr(self, "gpus", ()):
             gpu.alive = False
         self.type = type
         self.clock = clock
-        self.gpus = list(gpus)
         self.thread = ThreadState()
         self.settings = Settings()  # of the allocators
-        for gpu in self.gpus:
-            gpu.memory.settings = self.settings
-            gpu.memory.stream = functools.partial(self.current_stream, gpu.index)
+        self.used = False  # whether the program has used one of the GPUs
+        self.forked = False  # whether this process was forked from one that had
+        self.machine = machine
+        self.when_placed: list[Callable[[], None]] = []  # what to do when other GPUs are there
+        self.gpus: list[GPU] = []
+        self.look()
         self.patches = Patches()
         self.mode: TorchDispatchMode | None = None  # of the thread that began
         self.home: int | None = None  # the thread that began
@@ -72,8 +78,43 @@ class Session:
         self.rolls: dict[str, Any] = {}  # name -> the roll calls of such a group
         self.lives = 0  # of the processes' groups: how often they began
 
+    def look(self) -> None:
+        """See which of the machine's cards CUDA_VISIBLE_DEVICES shows."""
+        if self.machine is None:
+            return
+        numbers: Sequence[int] = range(self.machine.number)
+        if self.type is DEFAULT:
+            numbers = config.shown(self.machine.uuids, self.machine.number)
+        if [gpu.number for gpu in self.gpus] == [*numbers]:
+            return
+        self.gpus = self.machine.gpus(numbers)
+        for gpu in self.gpus:
+            gpu.memory.settings = self.settings
+            gpu.memory.stream = functools.partial(self.current_stream, gpu.index)
+        for action in self.when_placed:
+            action()
+
+    def count(self) -> int:
+        """How many GPUs there are. To ask is no use of them: the variable may yet change."""
+        if not self.used:
+            self.look()
+        return len(self.gpus)
+
+    def use(self) -> None:
+        """Begin to use the GPUs: the environment is read for the last time.
+
+        Raises RuntimeError, with PyTorch's text, if there are none and in a forked process.
+        """
+        if self.forked:
+            raise self.type.cannot_fork()
+        if not self.count():
+            raise RuntimeError(f"No {self.type.key} GPUs are available")
+        self.used = True
+
     def current(self) -> GPU:
         """The GPU that plain `cuda` means in this thread."""
+        if not self.used:
+            self.use()
         index = self.thread.index
         return self.gpus[index if index < len(self.gpus) else 0]
 
@@ -90,6 +131,8 @@ class Session:
 
         MPS never looks at the index: it has one device (aten/src/ATen/mps/MPSGuardImpl.h).
         """
+        if not self.used:
+            self.use()
         if index is None:
             return self.current()
         if 0 <= index < len(self.gpus):

@@ -17,7 +17,7 @@ from cudasim.backends.streams import patch_streams
 from cudasim.backends.xpu import patch_xpu
 from cudasim.clock.clock import Clock
 from cudasim.config import Config
-from cudasim.device.gpu import GPU
+from cudasim.device.gpu import Machine
 from cudasim.dispatch.autocast import patch_autocast
 from cudasim.dispatch.booking import forget
 from cudasim.dispatch.mode import mode_for
@@ -126,14 +126,16 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
             "in a new process"
         )
     _warn_if_untested()
-    gpus = [GPU(index, card, modelled=wanted.clock is not None) for index in range(number)]
-    session.reset(type, gpus, _clock(wanted, gpus))
-    _read_allocator_settings()
+    config.forks()  # raises for what cannot be
+    session.reset(type, None, _clock(wanted))
     try:
+        for name, value in config.for_children(wanted, inherited).items():
+            session.patches.replace_item(os.environ, name, value)
+        session.machine = Machine(card, number, modelled=wanted.clock is not None)
+        session.look()
+        _read_allocator_settings()
         for patch in PATCHES:
             patch(session.patches)
-        for name, value in config.for_children(wanted).items():
-            session.patches.replace_item(os.environ, name, value)
         mode = mode_for(type, session.clock)()
         mode.__enter__()
     except BaseException:
@@ -143,6 +145,9 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
     session.inherited = (number, card.name, wanted.clock) if inherited else None
     said = f"{number} simulated {type.word(number)} ({card.name})"
     said += ", times modelled" if wanted.clock else ""
+    if len(session.gpus) != number:
+        said += f", of which {config.VISIBLE}={os.environ[config.VISIBLE]!r} shows "
+        said += str(len(session.gpus) or "none")
     return f"cudasim: {said}; real values, computed on the CPU"
 
 
@@ -154,13 +159,14 @@ def _read_allocator_settings() -> None:
         warnings.warn(f"{error}; it is left out", stacklevel=5)
 
 
-def _clock(wanted: Config, gpus: list[GPU]) -> Clock | None:
-    """The virtual clock of a simulation of `gpus`, if one is wanted."""
+def _clock(wanted: Config) -> Clock | None:
+    """The virtual clock of a simulation, if one is wanted."""
     if wanted.clock is None:
         return None
     forget()
     sheet = wanted.find_sheet()
-    return Clock(sheet, host_sheet(), [str(gpu.device) for gpu in gpus])
+    names = [f"{wanted.type.name}:{index}" for index in range(wanted.gpus)]
+    return Clock(sheet, host_sheet(), names)
 
 
 def _warn_if_untested() -> None:
@@ -195,7 +201,7 @@ def disable() -> None:
 
 def _end() -> None:
     session.patches.restore()
-    session.reset(session.type, ())
+    session.reset(session.type)
 
 
 @contextmanager

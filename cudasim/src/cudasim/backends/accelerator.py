@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from cudasim.backends.first_use import begin, patch_first_use
 from cudasim.backends.memory import change_settings, empty_cache, free_and_total, memory, snapshot
 from cudasim.backends.streams import address, current_id, select, stream_data
 from cudasim.device.gpu import GPU
@@ -62,7 +63,7 @@ def dtypes() -> set[torch.dtype]:
 BINDINGS = {
     "_accelerator_getAccelerator": lambda: torch.device(session.type.name),
     "_get_accelerator": lambda check=None: torch.device(session.type.name),
-    "_accelerator_hooks_device_count": lambda: len(session.gpus),
+    "_accelerator_hooks_device_count": session.count,
     "_accelerator_hooks_get_current_device": lambda: session.current().index,
     "_accelerator_hooks_set_current_device": set_device,
     "_accelerator_hooks_exchange_device": exchange_device,
@@ -97,8 +98,8 @@ def patch_accelerator(patches: Patches) -> None:
 def module_bindings() -> dict[str, Callable]:
     """Replacements for the functions of `torch._C` that both `torch.cuda` and `torch.xpu` call."""
     functions = {
-        "init": lambda: None,
-        "getDeviceCount": lambda: len(session.gpus),
+        "init": begin,
+        "getDeviceCount": session.count,
         "getDevice": lambda: session.current().index,
         "setDevice": set_device,
         "exchangeDevice": exchange_device,
@@ -127,13 +128,13 @@ def patch_module(patches: Patches, properties: Callable[[GPU], Any]) -> None:
         patches.replace(torch._C, name, function)
     module = getattr(torch, session.type.name)
     patches.replace(torch._C, f"_has_{session.type.name}", True)
-    patches.replace(module, "_initialized", True)
-    patches.replace(module, "_cached_device_count", len(session.gpus))
+    patches.replace(module, "_cached_device_count", None)
+    if hasattr(module, "_device_count_nvml"):
+        patches.replace(module, "_device_count_nvml", lambda: -1)  # then `getDeviceCount` is asked
     patches.replace(module, "_exchange_device", exchange_device)
     patches.replace(module, "_maybe_exchange_device", exchange_device)
     patches.replace(module, "_get_device_properties", lambda index: properties(session.gpu(index)))
-    for owner in (module, module.memory, module.random):
-        patches.replace(owner, "_lazy_init", lambda: None)
+    patch_first_use(patches)
     patches.forget(module)
 
 

@@ -1,6 +1,8 @@
 """A simulated GPU: a card, its memory and its random numbers; and a share of that memory."""
 
 import uuid
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -11,19 +13,68 @@ from cudasim.device.specs import Card
 _NAMESPACE = uuid.UUID("b6f5c1a0-0000-4000-8000-c0da51000000")  # of the cards' identities
 
 
+def identity(card: Card, number: int) -> uuid.UUID:
+    """The identity of a machine's `card` with that `number`: the same on every run."""
+    return uuid.uuid5(_NAMESPACE, f"{card.name} {number}")
+
+
+def name_of(card: Card, modelled: bool) -> str:
+    """What a program sees as the name of such a GPU."""
+    return f"Simulated GPU ({card.name}{', modelled time' if modelled else ''})"
+
+
 class GPU:
     """One simulated GPU: a card, an index, its memory and its random numbers."""
 
-    def __init__(self, index: int, card: Card, modelled: bool = False) -> None:
-        """GPU number `index`, a `card`, with nothing in its memory; its times may be modelled."""
+    def __init__(
+        self, index: int, card: Card, modelled: bool = False, number: int | None = None
+    ) -> None:
+        """GPU number `index` of the program, a `card`, with nothing in its memory.
+
+        Its times may be `modelled`. `number` is that of the card in the machine, another where
+        CUDA_VISIBLE_DEVICES shows some only.
+        """
         self.index, self.card, self.type = index, card, card.type
-        self.name = f"Simulated GPU ({card.name}{', modelled time' if modelled else ''})"
+        self.number = index if number is None else number
+        self.name = name_of(card, modelled)
         self.device = torch.device(card.type.name, index)
-        self.uuid = uuid.uuid5(_NAMESPACE, f"{card.name} {index}")  # the same on every run
+        self.uuid = identity(card, self.number)
         self.alive = True  # until its simulation ends; tensors on it may live longer
+        # What whoever uses it raises, where its context is lost though the simulation goes on.
+        self.lost: Callable[[], Exception] | None = None
         self.memory = Memory(index, card.memory, card.type)
         self.generator = Generator(self.device)
         self.generator.manual_seed(torch.initial_seed())
+
+    def lose(self, error: Callable[[], Exception]) -> None:
+        """Lose the context: from now on who uses the GPU gets the error that `error` makes."""
+        self.alive, self.lost = False, error
+
+    def check(self) -> None:
+        """Raise the error of a lost context."""
+        if self.lost is not None:
+            raise self.lost()
+
+
+class Machine(NamedTuple):
+    """A machine with a `number` of equal cards; their times may be `modelled`."""
+
+    card: Card
+    number: int
+    modelled: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its GPUs."""
+        return name_of(self.card, self.modelled)
+
+    def uuids(self) -> list[str]:
+        """The identities of the cards, as `nvidia-smi` prints them, by their numbers."""
+        return [f"GPU-{identity(self.card, number)}" for number in range(self.number)]
+
+    def gpus(self, numbers: Sequence[int]) -> list[GPU]:
+        """The cards with these numbers, as GPUs 0, 1, ... of a program."""
+        return [GPU(index, self.card, self.modelled, each) for index, each in enumerate(numbers)]
 
 
 class Allocation:

@@ -37,6 +37,7 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
     if gpu is None:
         return _run_without_gpu(func, args, kwargs, hosts, scratch)
     if not gpu.alive:
+        gpu.check()
         for tensor in operands:
             gpu_of(tensor)  # raises
     if hosts and refuses(func, args, kwargs, hosts):

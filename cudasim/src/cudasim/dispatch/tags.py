@@ -62,12 +62,20 @@ def gpu_of(tensor: Tensor) -> GPU | None:
     return gpu_of_storage(storage_of(tensor))
 
 
+def gpu_read(tensor: Tensor) -> GPU | None:
+    """As `gpu_of`, for who reads the numbers. Raises the error of a context that is lost."""
+    gpu = gpu_of(tensor)
+    if gpu is not None:
+        gpu.check()
+    return gpu
+
+
 def gpu_of_storage(storage: torch.UntypedStorage | None) -> GPU | None:
     """The simulated GPU on which `storage` lives; None for the CPU. Raises as `gpu_of` does."""
     tag = getattr(storage, TAG, None)
     if tag is None or tag.gpu is None:
         return None
-    if not tag.gpu.alive:
+    if not tag.gpu.alive and tag.gpu.lost is None:
         raise RuntimeError(
             f"this tensor lived on {tag.gpu.device} of a simulation that has ended; "
             "make it again, or move it to the CPU before cudasim.disable()"

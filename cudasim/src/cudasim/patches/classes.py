@@ -115,8 +115,9 @@ def patch_classes(patches: Patches) -> None:
     patches.replace(torch, "Generator", generator)
     module = getattr(torch, session.type.name)
     if hasattr(module, "default_generators"):
-        generators = tuple(gpu.generator for gpu in session.gpus)
-        patches.replace(module, "default_generators", generators)
+        patches.replace(module, "default_generators", None)
+        session.when_placed.append(_set_generators)
+        _set_generators()
     kind = type(torch.FloatTensor)
     for name, original in list(vars(torch).items()):
         if isinstance(original, kind):
@@ -127,6 +128,11 @@ def patch_classes(patches: Patches) -> None:
         set_default(chosen._original if isinstance(chosen, HostType) else chosen)
 
     patches.replace(torch._C, "_set_default_tensor_type", _set_default_tensor_type)
+
+
+def _set_generators() -> None:
+    module = getattr(torch, session.type.name)
+    module.default_generators = tuple(gpu.generator for gpu in session.gpus)
 
 
 def make_parse_to(original: Any) -> Any:

@@ -9,7 +9,7 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, resolve
-from cudasim.dispatch.tags import CPU, PINNED, gpu_of, put, storage_of
+from cudasim.dispatch.tags import CPU, PINNED, gpu_of, gpu_read, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
 from cudasim.session import session
 
@@ -66,7 +66,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
         or type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
     ):
         return _duplicate_in_sight(source, gpu, options)
-    here, non_blocking = gpu_of(source), options.get("non_blocking", False)
+    here, non_blocking = gpu_read(source), options.get("non_blocking", False)
     watch_copy(here, gpu, non_blocking)
     with torch._C._DisableTorchDispatch():
         copy = torch.ops.aten._to_copy.default(source.detach(), **options)

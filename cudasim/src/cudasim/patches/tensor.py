@@ -10,7 +10,7 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.booking import read_back
-from cudasim.dispatch.tags import gpu_of, is_scratch
+from cudasim.dispatch.tags import gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import complain
 from cudasim.patches import moves
 from cudasim.patching import Patches
@@ -124,10 +124,9 @@ def make_told(original: Any, name: str) -> Any:
 
     @wraps(original)  # function modes know it by its name
     def told(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if session.sync_debug or session.clock is not None:
-            gpu = gpu_of(self)
-            if gpu is not None:
-                _wait_for(self, gpu, name)
+        gpu = gpu_read(self)
+        if gpu is not None and (session.sync_debug or session.clock is not None):
+            _wait_for(self, gpu, name)
         return original(self, *args, **kwargs)
 
     return told

@@ -29,7 +29,7 @@ class CudaProperties:
         self.shared_memory_per_block_optin = shared * 2**10
         self.shared_memory_per_multiprocessor = (shared + (self.major >= 8)) * 2**10
         self.is_integrated = self.is_multi_gpu_board = 0
-        self.pci_bus_id, self.pci_device_id, self.pci_domain_id = gpu.index + 1, 0, 0
+        self.pci_bus_id, self.pci_device_id, self.pci_domain_id = gpu.number + 1, 0, 0
         self.L2_cache_size = card.cache
         self.gcnArchName = ""
 

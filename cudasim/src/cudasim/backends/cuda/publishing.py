@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cudasim.device.gpu import GPU
+from cudasim.device.gpu import GPU, Machine
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -34,12 +34,12 @@ PROGRAMS = _PACKAGE / "bin"  # holds the command `nvidia-smi`
 class Board:
     """The files in which this process publishes its figures."""
 
-    def __init__(self, folder: Path, cards: list[GPU]) -> None:
-        """Files in `folder`: nothing is used of any of the `cards`."""
+    def __init__(self, folder: Path, machine: Machine) -> None:
+        """Files in `folder`: nothing is used of any card of the `machine`."""
         self._pid = os.getpid()
         self._about = folder / f"{self._pid}.json"
         self._path = folder / f"{self._pid}.used"
-        self._path.write_bytes(bytes(USED.size * len(cards)))
+        self._path.write_bytes(bytes(USED.size * machine.number))
         with self._path.open("r+b") as file:
             self._used = mmap.mmap(file.fileno(), 0)
         about = {
@@ -47,14 +47,14 @@ class Board:
             "program": sys.executable or "python",
             "gpus": [
                 {
-                    "index": gpu.index,
-                    "name": gpu.name,
-                    "uuid": f"GPU-{gpu.uuid}",
-                    "capability": "{}.{}".format(*gpu.card.capability),
-                    "total": gpu.memory.size,
-                    "context": gpu.type.context,
+                    "index": number,
+                    "name": machine.name,
+                    "uuid": uuid,
+                    "capability": "{}.{}".format(*machine.card.capability),
+                    "total": machine.card.memory,
+                    "context": machine.card.type.context,
                 }
-                for gpu in cards
+                for number, uuid in enumerate(machine.uuids())
             ],
         }
         draft = self._about.with_suffix(".draft")
@@ -65,7 +65,7 @@ class Board:
         """Publish what is used of `gpu`. A forked child, whose map this is too, does not."""
         if os.getpid() == self._pid:
             used = gpu.memory.context + gpu.memory.counts.reserved
-            USED.pack_into(self._used, USED.size * gpu.index, used)
+            USED.pack_into(self._used, USED.size * gpu.number, used)
 
     def remove(self) -> None:
         """Take the files away, in the process that published them."""
@@ -82,17 +82,22 @@ def publish(patches: Patches) -> None:
         folder = tempfile.mkdtemp(prefix="cudasim-")
         owner = os.getpid()
         patches.finally_do(_at_exit(lambda: os.getpid() == owner and shutil.rmtree(folder, True)))
-    board = Board(Path(folder), session.gpus)
+    board = Board(Path(folder), session.machine)
     patches.finally_do(_at_exit(board.remove))
     patches.finally_do(_forget)
-    for gpu in session.gpus:
-        gpu.memory.watch = functools.partial(board.write, gpu)
+    session.when_placed.append(functools.partial(_watch, board))
+    _watch(board)
     _set_variable(patches, FOLDER, folder)
     _set_variable(patches, PYTHON, sys.executable)
     before = os.environ.get("PATH", os.defpath)
     _set_variable(patches, "PATH", f"{PROGRAMS}{os.pathsep}{before}")
     if os.name == "nt":
         patches.replace(subprocess.Popen, "__init__", _naming(subprocess.Popen.__init__))
+
+
+def _watch(board: Board) -> None:
+    for gpu in session.gpus:
+        gpu.memory.watch = functools.partial(board.write, gpu)
 
 
 def _forget() -> None:

@@ -26,6 +26,7 @@ class DeviceType:
     context = 0  # bytes that a process takes of a card by using it, beside its tensors
     memory_in_use = memory_advice = ""  # sentences in the error of a card that is full
     kernel_suffix: str | None = None  # what replaces `cpu` in names of kernels, where it is known
+    survives_fork = False  # a forked process may go on using it
     has_cudnn = False
     pins_copies = False  # what goes to the CPU with `non_blocking` goes to pinned memory
     has_slow_convolution = True  # a kernel of that name, which errors name
@@ -77,6 +78,20 @@ class DeviceType:
             f"{in_units(used)} is allocated by PyTorch, and {in_units(reserved - used)} is "
             f"reserved by PyTorch but unallocated. {self.memory_advice}"
         )
+
+    def cannot_fork(self) -> RuntimeError:
+        """The error in a process that was forked from one that had used a GPU.
+
+        As in torch/cuda/__init__.py and torch/xpu/__init__.py (`_lazy_init`).
+        """
+        return RuntimeError(
+            f"Cannot re-initialize {self.key} in forked subprocess. To use {self.key} with "
+            "multiprocessing, you must use the 'spawn' start method"
+        )
+
+    def lost_by_fork(self) -> RuntimeError:
+        """The error of a tensor that a forked process has from the one that it comes from."""
+        return self.cannot_fork()
 
     def no_such_device(self, index: int, count: int) -> RuntimeError:
         """The error for device `index` of `count`, as in c10/xpu/XPUFunctions.h."""

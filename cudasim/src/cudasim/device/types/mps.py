@@ -35,6 +35,7 @@ class MPS(DeviceType):
         "torch.complex128": "Trying to convert ComplexDouble to the MPS backend but it does not "
         "have support for that dtype.",
     }
+    survives_fork = True  # PyTorch does not look
     has_slow_convolution = decomposes_recurrent_layers = False
     casts_sums = True
 

@@ -15,7 +15,6 @@ from cudasim.backends.cuda.distributed.backends import (
 )
 from cudasim.backends.cuda.distributed.operators import compare_cards, compare_requests
 from cudasim.backends.cuda.distributed.rollcall import Roll, wanted
-from cudasim.config import physical
 from cudasim.device.gpu import GPU
 from cudasim.session import session
 
@@ -133,7 +132,7 @@ def connect(roll: Roll, gpu: GPU) -> None:
     """What NCCL checks when a communicator is made: no two ranks on one GPU."""
     if roll.size == 1 or not wanted():
         return
-    arrival = roll.arrival(physical(gpu.index), ["INIT"], "init_process_group(device_id=)")
+    arrival = roll.arrival(gpu.number, ["INIT"], "init_process_group(device_id=)")
     arrivals = roll.call(arrival, "WorkNCCL(SeqNum=0, OpType=INIT)")
     compare_cards(roll, dict(enumerate(arrivals)))
     compare_requests(roll, arrivals)

@@ -13,7 +13,6 @@ from cudasim.backends.cuda.distributed.clocks import book_collective
 from cudasim.backends.cuda.distributed.fingerprints import Request, fingerprint, request_of, work_of
 from cudasim.backends.cuda.distributed.refusals import FLOAT8, refuse
 from cudasim.backends.cuda.distributed.rollcall import Arrival, Roll
-from cudasim.config import physical
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.rules import rule
@@ -111,7 +110,7 @@ def meet(roll: Roll, request: Request, gpu: GPU | None) -> None:
     """
     if roll.size == 1 or not rollcall.wanted():
         return
-    card = None if gpu is None else physical(gpu.index)
+    card = None if gpu is None else gpu.number
     arrival = roll.arrival(card, *fingerprint(request, roll.count))
     arrivals = roll.call(arrival, work_of(request, roll.count + 1))
     compare_cards(roll, dict(enumerate(arrivals)))
@@ -125,7 +124,7 @@ def meet_peer(roll: Roll, request: Request, gpu: GPU | None, peer: int) -> None:
     """
     if gpu is None or roll.bound is not None or not rollcall.wanted():
         return
-    mine = roll.arrival(physical(gpu.index), [], "")
+    mine = roll.arrival(gpu.number, [], "")
     theirs = roll.introduce(mine, peer, work_of(request, 1))
     if theirs is not None:
         compare_cards(roll, {roll.rank: mine, peer: theirs})

@@ -1,0 +1,257 @@
+"""What begins when a program first uses a GPU: which cards it sees, and what no fork survives."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from calls import raised
+from programs import run, write
+from torch.utils.data import DataLoader, Dataset
+
+import cudasim
+from cudasim import config
+from cudasim.device.gpu import Machine
+from cudasim.device.specs import CARDS
+
+UUIDS = Machine(CARDS["T4"], 2).uuids()
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+REFUSED = (
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must "
+    "use the 'spawn' start method"
+)
+NOT_INITIALIZED = "CUDA error: initialization error"
+
+
+def buses():
+    """The numbers of the cards that the program sees, in its order."""
+    return [
+        torch.cuda.get_device_properties(index).pci_bus_id - 1
+        for index in range(torch.cuda.device_count())
+    ]
+
+
+# Which cards a program sees.
+
+
+@pytest.mark.parametrize(
+    ("visible", "left"),
+    [
+        *[("", []), ("-1", []), ("0", [0]), ("1", [1]), ("1,0", [1, 0]), (" 1 , 0 ", [1, 0])],
+        *[("0,2,1", [0]), ("1,1", []), ("1,x,0", [1]), ("1x,0", [1, 0]), ("+1", [1])],
+        *[("NoDevFiles", []), (UUIDS[1], [1]), (f"{UUIDS[1]},{UUIDS[0]}", [1, 0])],
+        *[(UUIDS[1][:10], [1]), ("GPU-", []), (f"{UUIDS[1]},{UUIDS[1]}", []), ("GPU-no", [])],
+        *[(f"{UUIDS[1]},0", [1]), (f"0,{UUIDS[1]}", [0])],
+    ],
+)
+def test_cards_are_shown_in_the_order_of_the_variable(visible, left, monkeypatch):
+    monkeypatch.setenv(config.VISIBLE, visible)
+    named = torch.cuda._parse_visible_devices()  # PyTorch's reading, whatever is there
+    if named and isinstance(named[0], str):
+        named = torch.cuda._transform_uuid_to_ordinals(named, UUIDS)
+    assert [number for number in named if number < 2][: len(left)] == left
+    with cudasim.simulate(gpus=2):
+        assert torch.cuda.device_count() == len(left)
+        assert torch.cuda.is_available() is bool(left)
+        assert (buses() if left else []) == left
+        for index in range(len(left)):
+            assert torch.ones(2, device=index).device == torch.device("cuda", index)
+        with pytest.raises(RuntimeError, match="invalid device ordinal" if left else "No CUDA"):
+            torch.ones(2, device=f"cuda:{len(left)}")
+
+
+def test_a_program_that_sees_no_card_is_told_so(monkeypatch, capsys):
+    monkeypatch.setenv(config.VISIBLE, "")
+    with cudasim.simulate(gpus=2):
+        said = "of which CUDA_VISIBLE_DEVICES='' shows none"
+        assert said in capsys.readouterr().out
+        for use in (
+            lambda: torch.ones(1, device="cuda"),
+            lambda: torch.ones(1).cuda(),
+            lambda: torch.nn.Linear(1, 1).to("cuda:0"),
+            lambda: torch.cuda.current_device(),
+            lambda: torch.cuda.get_device_properties(0),
+            lambda: torch.cuda.Stream(),
+        ):
+            assert raised(use) == "No CUDA GPUs are available"
+        assert not torch.accelerator.is_available()
+        assert torch.cuda.memory_allocated() == 0
+        torch.manual_seed(1)
+        assert (torch.ones(1) + 1).tolist() == [2]
+
+
+def test_the_variable_counts_until_the_first_use(monkeypatch):
+    with cudasim.simulate(gpus=2):
+        assert torch.cuda.device_count() == 2 and not torch.cuda.is_initialized()
+        monkeypatch.setenv(config.VISIBLE, "1")
+        assert torch.cuda.device_count() == len(torch.cuda.default_generators) == 1
+        torch.cuda.manual_seed_all(3)
+        assert not torch.cuda.is_initialized()
+        x = torch.ones(1, device="cuda")
+        assert torch.cuda.is_initialized() and buses() == [1]
+        monkeypatch.setenv(config.VISIBLE, "0,1")
+        assert torch.cuda.device_count() == 1 and str(x.device) == "cuda:0"
+        assert "invalid device ordinal" in raised(
+            lambda: torch.ones(1, device="cuda:1"), torch.AcceleratorError
+        )
+
+
+def test_nvidia_smi_shows_every_card_and_what_is_used_of_it(monkeypatch):
+    monkeypatch.setenv(config.VISIBLE, "1")
+    with cudasim.simulate(gpus=2):
+        x = torch.ones(2, device="cuda")
+        query = ["nvidia-smi", "--query-gpu=index,memory.used", "--format=csv,noheader,nounits"]
+        told = subprocess.run(query, capture_output=True, text=True).stdout
+        assert told == "0, 0\n1, 919\n" and x.numel()
+
+
+def seen_by_a_started_program(folder, **variables):
+    """The numbers of the cards that a program sees which this one starts."""
+    ask = "import torch; p = torch.cuda.get_device_properties"
+    ask += "; print([p(i).pci_bus_id - 1 for i in range(torch.cuda.device_count())])"
+    environment = os.environ | variables
+    got = subprocess.run(
+        [sys.executable, "-c", ask], env=environment, cwd=folder, capture_output=True, text=True
+    )
+    assert got.stderr == ""
+    return got.stdout.strip()
+
+
+def test_a_started_program_sees_the_cards_that_its_variable_shows(tmp_path):
+    with cudasim.simulate(gpus=2):
+        assert seen_by_a_started_program(tmp_path, **{config.VISIBLE: "1"}) == "[1]"
+        assert seen_by_a_started_program(tmp_path, **{config.VISIBLE: ""}) == "[]"
+
+
+def test_a_forced_simulation_ignores_what_hides_the_cards_of_the_machine(monkeypatch, tmp_path):
+    monkeypatch.setenv(config.VISIBLE, "-1")  # as a runner hides real cards
+    with cudasim.simulate(gpus=2, force=True):
+        assert torch.cuda.device_count() == 2
+        assert seen_by_a_started_program(tmp_path) == "[0, 1]"
+        assert seen_by_a_started_program(tmp_path, **{config.VISIBLE: "1,0"}) == "[1, 0]"
+
+
+# Forks.
+
+
+def in_fork(call):
+    """What `call` says in a forked process: its result, or the first line of its error."""
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            said = str(call())
+        except Exception as error:
+            said = str(error).splitlines()[0]
+        os.write(sender, said.encode())
+        os._exit(0)
+    os.close(sender)
+    with os.fdopen(receiver) as answer:
+        ended = select.select([answer], [], [], 60)[0]
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        said = answer.read()
+    os.waitpid(child, 0)
+    return said if ended else "it did not end"
+
+
+FRESH = {
+    "make": lambda: torch.ones(2, device="cuda"),
+    "move": lambda: torch.ones(2).cuda(),
+    "wait": lambda: torch.cuda.synchronize(),
+    "module": lambda: torch.nn.Linear(2, 2).to("cuda"),
+    "stream": lambda: torch.cuda.Stream(),
+    "current": lambda: torch.cuda.current_device(),
+    "select": lambda: torch.cuda.set_device(1),
+}
+
+
+@forks
+@pytest.mark.parametrize("use", FRESH.values(), ids=FRESH)
+def test_a_fork_of_a_process_that_has_used_a_gpu_cannot(use, two_gpus):
+    torch.ones(1, device="cuda")
+    assert in_fork(use) == REFUSED
+
+
+@forks
+def test_tensors_do_not_survive_a_fork(two_gpus):
+    x = torch.ones(2, device="cuda:1")
+    uses = [lambda: x + 1, x.cpu, x.tolist, x.sum, lambda: repr(x), lambda: x[0].item(), x.add_]
+    uses[-1] = lambda: x.add_(1)
+    assert [in_fork(use) for use in uses] == [NOT_INITIALIZED] * len(uses)
+    assert in_fork(lambda: (x.device, x.shape)) == "(device(type='cuda', index=1), torch.Size([2]))"
+    assert in_fork(lambda: torch.cuda._is_in_bad_fork()) == "True"
+    assert in_fork(lambda: torch.cuda.is_initialized()) == "False"
+    assert in_fork(lambda: (torch.manual_seed(1), torch.ones(1) + 1)[1]) == "tensor([2.])"
+    assert (x + 1).tolist() == [2, 2]  # the parent goes on
+
+
+@forks
+def test_before_the_first_use_a_process_may_fork(two_gpus):
+    torch.cuda.is_available(), torch.cuda.device_count(), torch.manual_seed(1)
+    assert in_fork(lambda: torch.ones(1, device="cuda:1")) == "tensor([1.], device='cuda:1')"
+    assert torch.ones(1, device="cuda:1").item() == 1
+
+
+@forks
+def test_a_fork_is_allowed_on_request(monkeypatch, two_gpus):
+    monkeypatch.setenv(config.FORK, "allow")
+    x = torch.ones(1, device="cuda")
+    assert in_fork(lambda: (x + torch.ones(1, device="cuda")).tolist()) == "[2.0]"
+
+
+def test_another_value_of_the_switch_gets_one_line(monkeypatch):
+    monkeypatch.setenv(config.FORK, "yes")
+    with pytest.raises(ValueError, match=r"^CUDASIM_FORK='yes': unknown; set it to 'allow', or"):
+        cudasim.enable()
+    assert not cudasim.is_enabled()
+
+
+@forks
+def test_xpu_says_the_same_of_itself():
+    with cudasim.simulate(device_type="xpu"):
+        torch.ones(1, device="xpu")
+        said = in_fork(lambda: torch.ones(1, device="xpu"))
+    assert said == REFUSED.replace("CUDA", "XPU")
+
+
+class OnGpu(Dataset):
+    """Rows that a worker makes on a GPU."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return torch.ones(1, device="cuda")
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_workers_that_touch_a_gpu(two_gpus):
+    def load(data):
+        loader = DataLoader(data, num_workers=1, multiprocessing_context="fork")
+        return [row.tolist() for row in loader]
+
+    weights = torch.ones(1, device="cuda")
+    assert REFUSED in raised(lambda: load(OnGpu()))
+    assert REFUSED in raised(lambda: load([weights]))  # which workers copy into batches
+    assert load([1, 2]) == [[1], [2]]
+
+
+def test_a_program_may_choose_its_cards_before_it_imports_torch(tmp_path):
+    script = write(
+        tmp_path / "choose.py",
+        """
+        import os
+        os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+        import torch
+        torch.manual_seed(0)
+        os.environ["CUDA_VISIBLE_DEVICES"] = "1,0"
+        print(torch.cuda.device_count(), torch.cuda.get_device_properties(0).pci_bus_id)
+        """,
+    )
+    got = run("-m", "cudasim", script, cwd=tmp_path)
+    assert (got.stdout, got.returncode) == ("2 2\n", 0), got.stderr
