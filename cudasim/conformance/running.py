@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SOURCE = HERE.parents[0] / "src"  # where `cudasim` is
+SOURCE = HERE.parent / "src"  # where `cudasim` is
 FILES = (
     *("test_cuda", "test_cuda_multigpu", "test_cuda_trace", "test_cuda_primary_ctx"),
     *("test_autocast", "test_indexing", "test_view_ops", "test_serialization", "test_torch"),
@@ -64,6 +64,7 @@ def run(path: Path, records: Path, limit: float, told: Callable[[str], None]) ->
     A process that dies is started again for the tests that are left. `told` gets a line of
     progress at each death.
     """
+    _forget_interrupted(records)
     while True:
         before = len(_lines(records))
         code, tail = _work(path, records, limit)
@@ -113,6 +114,14 @@ def _lines(records: Path) -> list[dict]:
     if not records.exists():
         return []
     return [json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()]
+
+
+def _forget_interrupted(records: Path) -> None:
+    """Take out the test in which an earlier run was stopped, so that it runs again."""
+    lines = _lines(records)
+    if lines and lines[-1]["outcome"] == "running":
+        kept = "".join(json.dumps(line) + "\n" for line in lines[:-1])
+        records.write_text(kept, encoding="utf-8")
 
 
 def _append(records: Path, line: dict) -> None:
