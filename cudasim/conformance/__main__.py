@@ -70,6 +70,7 @@ def _words(counts: Counter) -> str:
 def _summary(found: dict, listed: list, version: str) -> dict:
     """Versions, counts for each file, and every reason with how many tests it explains."""
     import torch
+
     from conformance import reasons, running
 
     files, explained = [], Counter()

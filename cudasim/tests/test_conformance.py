@@ -4,9 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from programs import PROJECT
+
 from conformance import reasons, running
 from conformance.running import LOADING, Verdict
-from programs import PROJECT
 
 TESTS = """
 import os

@@ -93,6 +93,7 @@ def test_every_public_function_answers_or_says_why_not(module, name):
 
 
 def test_gpus_are_there():
+    torch.cuda.init()
     assert torch.cuda.is_available() and torch.cuda.is_initialized()
     assert torch.cuda.device_count() == 2
     assert torch.backends.cuda.is_built() and torch.backends.cudnn.is_available()
@@ -178,6 +179,7 @@ def test_a_gpu_that_is_not_there_is_refused_in_cudas_words(call):
     ],
 )
 def test_wrong_devices_are_refused_in_torchs_words(call, error, words):
+    torch.cuda.init()  # before it nothing is allocated anywhere
     assert raised(call, error) == words
 
 
