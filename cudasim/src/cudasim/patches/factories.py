@@ -12,7 +12,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
 from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
-from cudasim.dispatch.tags import TAG, gpu_of, put, storage_of
+from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
 from cudasim.patches.pinning import pinned
 from cudasim.patching import Patches
@@ -108,6 +108,8 @@ def _maker(original: Callable, name: str) -> Callable:
         gpu = resolve(device)
         if gpu and fakes():
             return original(*args, **kwargs)
+        if kwargs.get("copy") is False:
+            _refuse_alias(args[0], gpu)
         if gpu is None or gpu is ELSEWHERE:
             if name in SHARING and args and isinstance(args[0], Tensor) and gpu_of(args[0]):
                 return args[0].to(**_only(kwargs, "device", "dtype"))
@@ -122,6 +124,14 @@ def _maker(original: Callable, name: str) -> Callable:
         return _sent(made.clone() if name in SHARING else made, gpu, name)
 
     return make
+
+
+def _refuse_alias(source: Any, gpu: Any) -> None:
+    """Raise ValueError, with torch's text, if memory of `source` is to be seen from elsewhere."""
+    if not isinstance(source, Tensor) or gpu is ELSEWHERE or gpu_of(source) is gpu:
+        return
+    there = gpu.device if gpu else "cpu"
+    raise ValueError(f"can't alias tensor from device '{device_of(source)}' to '{there}'.")
 
 
 def _like(original: Callable) -> Callable:

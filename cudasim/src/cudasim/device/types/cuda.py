@@ -2,7 +2,7 @@
 
 from cudasim.device.types.base import DeviceType
 
-SUCCESS, NOT_INITIALIZED, INVALID_DEVICE, INVALID_HANDLE = 0, 3, 101, 400
+SUCCESS, NOT_INITIALIZED, INVALID_DEVICE, INVALID_HANDLE, ASSERT = 0, 3, 101, 400, 710
 NOT_WHILE_CAPTURING, CAPTURE_FAILED, UNJOINED, UNCAPTURED_WORK = 900, 901, 904, 905
 
 # What cudaGetErrorString says of the results that programs meet (libcudart 12.9 and 13).
@@ -17,7 +17,7 @@ WORDS = {
     INVALID_HANDLE: "invalid resource handle",
     700: "an illegal memory access was encountered",
     701: "too many resources requested for launch",
-    710: "device-side assert triggered",
+    ASSERT: "device-side assert triggered",
     716: "misaligned address",
     719: "unspecified launch failure",
     801: "operation not supported",
@@ -36,6 +36,7 @@ _NAMES = {
     CAPTURE_FAILED: "cudaErrorStreamCaptureInvalidated",
     UNJOINED: "cudaErrorStreamCaptureUnjoined",
     UNCAPTURED_WORK: "cudaErrorStreamCaptureIsolation",
+    ASSERT: "cudaErrorAssert",
 }
 
 # What c10/cuda/CUDAMiscFunctions.cpp adds for a result, and for all.
@@ -85,6 +86,10 @@ class CUDA(DeviceType):
     def no_such_device(self, index: int, count: int) -> RuntimeError:
         """That of the runtime."""
         return runtime_error(INVALID_DEVICE)
+
+    def assertion(self) -> RuntimeError | None:
+        """That of the runtime."""
+        return runtime_error(ASSERT)
 
     def lost_by_fork(self) -> RuntimeError:
         """That of the runtime, which cannot begin there."""
