@@ -73,6 +73,8 @@ class Session:
         self.host_autocast: Library | None = None  # those that it has needed on the CPU
         self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> taken
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
+        self.capturing: dict[tuple[int, int], Any] = {}  # (GPU, stream) -> what it is captured by
+        self.states: Any = None  # the generators that graphs draw from
         self.raw: dict[int, Allocation] = {}  # address -> what caching_allocator_alloc gave
         self.groups: dict[str, str] = {}  # name -> backend, of groups where gloo stands for NCCL
         self.rolls: dict[str, Any] = {}  # name -> the roll calls of such a group
