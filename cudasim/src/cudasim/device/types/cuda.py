@@ -3,6 +3,7 @@
 from cudasim.device.types.base import DeviceType
 
 SUCCESS, NOT_INITIALIZED, INVALID_DEVICE, INVALID_HANDLE, ASSERT = 0, 3, 101, 400, 710
+NOT_WHILE_CAPTURING, CAPTURE_FAILED, UNJOINED, UNCAPTURED_WORK = 900, 901, 904, 905
 
 # What cudaGetErrorString says of the results that programs meet (libcudart 12.9 and 13).
 WORDS = {
@@ -20,6 +21,10 @@ WORDS = {
     716: "misaligned address",
     719: "unspecified launch failure",
     801: "operation not supported",
+    NOT_WHILE_CAPTURING: "operation not permitted when stream is capturing",
+    CAPTURE_FAILED: "operation failed due to a previous error during capture",
+    UNJOINED: "capturing stream has unjoined work",
+    UNCAPTURED_WORK: "dependency created on uncaptured work in another stream",
     999: "unknown error",
 }
 
@@ -27,6 +32,10 @@ WORDS = {
 _NAMES = {
     NOT_INITIALIZED: "cudaErrorInitializationError",
     INVALID_HANDLE: "cudaErrorInvalidResourceHandle",
+    NOT_WHILE_CAPTURING: "cudaErrorStreamCaptureUnsupported",
+    CAPTURE_FAILED: "cudaErrorStreamCaptureInvalidated",
+    UNJOINED: "cudaErrorStreamCaptureUnjoined",
+    UNCAPTURED_WORK: "cudaErrorStreamCaptureIsolation",
     ASSERT: "cudaErrorAssert",
 }
 
