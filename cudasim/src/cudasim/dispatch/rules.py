@@ -1,5 +1,6 @@
 """Operations with a rule of their own, which the general one of `placement` does not fit."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from cudasim.dispatch.placement import make_on, run, settle
 from cudasim.dispatch.tags import (
     CPU,
     device_of,
+    foretell,
     gpu_of,
     gpu_read,
     is_scratch,
@@ -135,10 +137,14 @@ def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @rule(aten.resize_.default, aten.resize_as_.default)
 def resize(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A storage that grows or shrinks is counted again."""
-    out = run(func, args, kwargs, args[:1])
-    recount(storage_of(out))
-    return out
+    """A storage that grows is charged before, one that grows or shrinks is counted again."""
+    tensor, shape = args[0], args[1].shape if isinstance(args[1], Tensor) else args[1]
+    storage = storage_of(tensor)
+    foretell(storage, (tensor.storage_offset() + math.prod(shape)) * tensor.element_size())
+    try:
+        return run(func, args, kwargs, args[:1])
+    finally:
+        recount(storage)
 
 
 @rule(
@@ -151,7 +157,7 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     """`Tensor.set_`: the tensor takes another storage, on its own device.
 
     Raises RuntimeError, with torch's text, if the storage is on another device. That of a
-    scratch tensor (`SCRATCH`) is not compared: C++ wraps storages in such tensors to copy them.
+    scratch tensor is not compared: C++ wraps storages in such tensors to copy them.
     """
     target, source = args[:2]
     theirs = storage_of(source) if isinstance(source, Tensor) else source

@@ -121,7 +121,10 @@ def _maker(original: Callable, name: str) -> Callable:
         if name in RANDOM:
             kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
         made = _allocating(original, gpu, args, kwargs)
-        return _sent(made.clone() if name in SHARING else made, gpu, name)
+        if name in SHARING:  # Python's or NumPy's memory is not the GPU's
+            memory = Allocation(gpu, made.numel() * made.element_size())
+            made = put(made.clone(), gpu, memory)
+        return _sent(made, gpu, name)
 
     return make
 
@@ -169,14 +172,13 @@ def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
         watch_copy(None, gpu, non_blocking=False)
         if session.clock is not None:
             book_copy(made, made, None, gpu, non_blocking=False)
-    return put(made, gpu)
+    return made if gpu is not None and gpu_of(made) is gpu else put(made, gpu)
 
 
 def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) -> Tensor:
     """Call `original`; a refusal of the host's memory is one of the simulated GPU's."""
     thread = session.thread
-    if session.clock is not None:
-        thread.making = None if original.__name__ in CONVERTERS else gpu
+    thread.making = None if original.__name__ in CONVERTERS else gpu
     try:
         return original(*args, **kwargs)
     except RuntimeError as error:
@@ -185,8 +187,7 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
             raise
         size = int(words[words.index("bytes.") - 1])
     finally:
-        if session.clock is not None:
-            thread.making = None
+        thread.making = None
     Allocation(gpu, size)  # raises, with CUDA's text, if it is more than the card has
     raise MemoryError(f"the host cannot hold the {size} bytes that the simulated {gpu.device} can")
 
