@@ -19,6 +19,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from tools.errors import BookError
 from tools.page.calculator import cards_table
+from tools.page.conformance import conformance_tables
 from tools.page.fidelity import fidelity_tables
 from tools.page.merge import chapter_page
 from tools.page.scaling import check_tables, shares_table
@@ -39,6 +40,7 @@ TABLES = {
     "status-chapters": chapters_table,
     "status-figures": figures_table,
     "status-survey": survey_tables,
+    "status-conformance": conformance_tables,
     "status-support": support_table,
     "status-timings": timings_tables,
     "status-fidelity": fidelity_tables,
