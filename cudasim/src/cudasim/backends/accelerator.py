@@ -5,6 +5,7 @@
 programs call is torch's own code. Where C++ would raise, its own errors are raised.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ from cudasim.backends.first_use import begin, patch_first_use
 from cudasim.backends.memory import change_settings, empty_cache, free_and_total, memory, snapshot
 from cudasim.backends.streams import address, current_id, select, stream_data
 from cudasim.device.gpu import GPU
+from cudasim.dispatch.waiting import CAPTURING, complain
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -35,8 +37,16 @@ def exchange_device(index: int) -> int:
 def wait(index: int | None = None) -> None:
     """Wait for a GPU, which is never busy but on a virtual clock."""
     gpu = session.gpu(index)
+    if session.sync_debug & CAPTURING:
+        complain()
     if session.clock is not None:
         session.clock.wait_until(session.clock.cards[gpu.index].end, "synchronize")
+
+
+def is_capturing() -> bool:
+    """True while the work of the current stream is captured by a graph."""
+    index = session.current().index
+    return (index, current_id(index)) in session.capturing
 
 
 def can_access_peer(index: int, peer: int) -> bool:
@@ -97,7 +107,7 @@ def module_bindings() -> dict[str, Callable]:
         "maybeExchangeDevice": exchange_device,
         "synchronize": wait,
         "canDeviceAccessPeer": can_access_peer,
-        "isCurrentStreamCapturing": lambda: False,
+        "isCurrentStreamCapturing": is_capturing,
         "getCurrentStream": lambda index: stream_data(index, current_id(index)),
         "getCurrentRawStream": lambda index: address(current_id(index), index),
         "getStreamFromExternal": lambda pointer, index: stream_data(index, pointer),
@@ -124,7 +134,8 @@ def patch_module(patches: Patches, properties: Callable[[GPU], Any]) -> None:
         patches.replace(module, "_device_count_nvml", lambda: -1)  # then `getDeviceCount` is asked
     patches.replace(module, "_exchange_device", exchange_device)
     patches.replace(module, "_maybe_exchange_device", exchange_device)
-    patches.replace(module, "_get_device_properties", lambda index: properties(session.gpu(index)))
+    once = functools.cache(properties)  # the same object for each call
+    patches.replace(module, "_get_device_properties", lambda index: once(session.gpu(index)))
     patch_first_use(patches)
     patches.forget(module)
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cudasim.clock.clock import Stream as Line
 from cudasim.device.gpu import GPU
+from cudasim.dispatch.capture import Mark, mark, wait
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
 from cudasim.dispatch.waiting import complain
@@ -102,8 +103,8 @@ class Stream(_Stream):
         return session.clock.cards[self.device_index].stream(self.stream_id)
 
     def is_capturing(self) -> bool:
-        """False: there are no CUDA graphs here."""
-        return False
+        """True while the stream's work is captured by a graph."""
+        return (self.device_index, self.stream_id) in session.capturing
 
     def wait_event(self, event: "Event") -> None:
         """Make later work wait for `event`, which has happened."""
@@ -197,6 +198,7 @@ class Event(_Event):
         self = super().__new__(cls, "cpu")
         self._gpu = gpu
         self._timed, self._when, self._handle = enable_timing, None, 0
+        self._mark: Mark | None = None  # what it stands for, if it was captured
         self._clock = session.clock
         return self
 
@@ -224,21 +226,26 @@ class Event(_Event):
             )
         self._gpu = gpu
         self._handle = self._handle or next(_handles)
+        stream_id = current_id(gpu.index) if stream is None else stream.stream_id
+        self._mark = mark((gpu.index, stream_id)) if session.capturing else None
         clock = session.clock
         if clock is None:
             self._when = time.perf_counter_ns()
             return
-        stream_id = current_id(gpu.index) if stream is None else stream.stream_id
         clock.spend(clock.operation, "record")
         self._when = max(clock.now, clock.cards[gpu.index].stream(stream_id).end)
 
     def wait(self, stream: _Stream | None = None) -> None:
         """Make later work in `stream` wait for the event, which has happened but on a clock."""
         self._check()
+        if self._when is None:
+            return
+        index = session.current().index if stream is None else stream.device_index
+        stream_id = current_id(index) if stream is None else stream.stream_id
+        if session.capturing:
+            wait((index, stream_id), self._mark)
         clock = session.clock
-        if clock is not None and self._when is not None:
-            index = session.current().index if stream is None else stream.device_index
-            stream_id = current_id(index) if stream is None else stream.stream_id
+        if clock is not None:
             clock.spend(clock.operation, "wait")
             clock.hold(index, stream_id, self._when)
 

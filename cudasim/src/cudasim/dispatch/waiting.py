@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU
+from cudasim.device.types import cuda as runtime
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
 WARN, ERROR = 1, 2  # modes; 0 is silent
+CAPTURING = 4  # added to the mode while a CUDA graph is captured
 WORDS = "called a synchronizing CUDA operation"
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
@@ -102,9 +104,16 @@ def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> No
 def complain() -> None:
     """Warn of an operation that waits, or refuse it, as `set_sync_debug_mode` says.
 
-    Raises RuntimeError with PyTorch's words.
+    Raises RuntimeError with PyTorch's words, and CUDA's error within a capture.
     """
-    if session.sync_debug == ERROR:
+    if session.sync_debug & CAPTURING:
+        place = session.current().index, session.current_stream(session.current().index)
+        if place in session.capturing:
+            session.capturing[place].failed = True
+            raise runtime.runtime_error(runtime.NOT_WHILE_CAPTURING)
+        if session.sync_debug == CAPTURING:
+            return
+    if session.sync_debug & ERROR:
         raise RuntimeError(WORDS)
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

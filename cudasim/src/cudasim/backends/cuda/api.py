@@ -1,5 +1,7 @@
 """`torch.cuda`: what it has and other types of GPU have not."""
 
+import ctypes
+import itertools
 import time
 import uuid
 import warnings
@@ -8,20 +10,29 @@ from typing import Any
 
 import torch
 
-from cudasim.backends.accelerator import patch_module, refuse, refuse_graphs
+from cudasim.backends.accelerator import patch_module, refuse
+from cudasim.backends.cuda.graphs import patch_graphs
 from cudasim.backends.cuda.legacy import LegacyType, Markers
 from cudasim.backends.cuda.properties import CudaProperties
 from cudasim.backends.cuda.streams import patch_cuda_streams
-from cudasim.backends.memory import free_and_total
+from cudasim.backends.memory import (
+    free_and_total,
+    observe_refusals,
+    record_history,
+    record_history_legacy,
+)
 from cudasim.backends.streams import current_id
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import cuda as runtime
-from cudasim.dispatch.waiting import ERROR, WARN
+from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN
 from cudasim.patching import Patches
 from cudasim.session import session
 
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
 NOTHING = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
+
+
+_streams = itertools.count(0x5C0DB0001000, 0x40)  # what stands for addresses of new streams
 
 
 class Status(int):
@@ -50,8 +61,25 @@ class Runtime:
     def _succeed(*args: Any) -> Status:
         return Status.success
 
-    cudaProfilerStart = cudaProfilerStop = cudaHostRegister = cudaHostUnregister = _succeed
-    cudaStreamCreate = cudaStreamDestroy = _succeed
+    @staticmethod
+    def cudaHostRegister(pointer: int, size: int, flags: int) -> Status:
+        """Pin `size` bytes of the host's memory, from `pointer` on."""
+        session.registered[pointer] = size
+        return Status.success
+
+    @staticmethod
+    def cudaHostUnregister(pointer: int) -> Status:
+        """They are pinned no more."""
+        known = session.registered.pop(pointer, None)
+        return Status.success if known else Status(runtime.NOT_REGISTERED)
+
+    @staticmethod
+    def cudaStreamCreate(pointer: int) -> Status:
+        """Write what stands for the address of a new stream to the eight bytes at `pointer`."""
+        ctypes.c_uint64.from_address(pointer).value = next(_streams)
+        return Status.success
+
+    cudaProfilerStart = cudaProfilerStop = cudaStreamDestroy = _succeed
 
 
 def host_stats() -> dict[str, Any]:
@@ -112,7 +140,7 @@ def set_sync_debug_mode(mode: int) -> None:
         warnings.warn(PROTOTYPE, stacklevel=3)
     if mode not in (0, WARN, ERROR):
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
-    session.sync_debug = mode
+    session.sync_debug = mode | session.sync_debug & CAPTURING
 
 
 class Switches:
@@ -133,14 +161,15 @@ def bindings(switches: Switches) -> dict[str, Callable]:
         "_cuda_sleep": sleep,
         "_cuda_getCurrentBlasHandle": lambda: 0,
         "_cuda_getCurrentSolverHandle": lambda: 0,
-        "_cuda_get_sync_debug_mode": lambda: session.sync_debug,
+        "_cuda_get_sync_debug_mode": lambda: session.sync_debug & ~CAPTURING,
         "_cuda_set_sync_debug_mode": set_sync_debug_mode,
         "_cuda_get_cudnn_benchmark_limit": lambda: switches.benchmark_limit,
         "_cuda_set_cudnn_benchmark_limit": lambda limit: setattr(
             switches, "benchmark_limit", limit
         ),
-        "_cuda_record_memory_history": lambda *args, **kwargs: None,
-        "_cuda_record_memory_history_legacy": lambda *args, **kwargs: None,
+        "_cuda_record_memory_history": record_history,
+        "_cuda_record_memory_history_legacy": record_history_legacy,
+        "_cuda_attach_out_of_memory_observer": observe_refusals,
         "_cuda_hostMemoryStats": host_stats,
         "_cuda_resetPeakHostMemoryStats": lambda: None,
         "_cuda_resetAccumulatedHostMemoryStats": lambda: None,
@@ -161,7 +190,7 @@ def patch_api(patches: Patches) -> None:
     """Make `torch.cuda` report the simulated GPUs."""
     patch_module(patches, CudaProperties)
     patch_cuda_streams(patches)
-    refuse_graphs(patches, "CUDAGraph")
+    patch_graphs(patches)
     for name, function in bindings(Switches()).items():
         patches.replace(torch._C, name, function)
     cuda = torch.cuda
