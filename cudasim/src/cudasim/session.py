@@ -71,6 +71,9 @@ class Session:
         self.autocast: Library | None = None  # the kernels that autocast has needed so far
         self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> taken
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
+        self.traced = False  # whether callbacks of torch.cuda._gpu_trace are called
+        self.asleep: dict[tuple[int, int], int] = {}  # (GPU, stream) -> when `_sleep` ends, in ns
+        self.watching = False  # whether what waits for a GPU matters: one of these three is set
         self.raw: dict[int, Allocation] = {}  # address -> what caching_allocator_alloc gave
         self.groups: dict[str, str] = {}  # name -> backend, of groups where gloo stands for NCCL
         self.rolls: dict[str, Any] = {}  # name -> the roll calls of such a group
@@ -108,6 +111,10 @@ class Session:
         if not self.count():
             raise RuntimeError(f"No {self.type.key} GPUs are available")
         self.used = True
+
+    def watch(self) -> None:
+        """Look again whether what waits for a GPU matters."""
+        self.watching = bool(self.sync_debug or self.traced or self.asleep)
 
     def current(self) -> GPU:
         """The GPU that plain `cuda` means in this thread."""

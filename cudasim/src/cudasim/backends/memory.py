@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from cudasim.backends.streams import address
 from cudasim.device.allocator import Block
+from cudasim.dispatch.waiting import address
 from cudasim.session import session
 
 
