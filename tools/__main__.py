@@ -173,6 +173,13 @@ def survey(arguments: argparse.Namespace) -> None:
     record_survey(ROOT)
 
 
+def conformance(arguments: argparse.Namespace) -> None:
+    """Run PyTorch's own tests of CUDA on the simulator, for the page on it."""
+    from tools.conformance import record_conformance
+
+    record_conformance(Path(arguments.source), arguments.resume, ROOT)
+
+
 def timings(arguments: argparse.Namespace) -> None:
     """Compare modelled times with published ones, for the page on the simulator."""
     from tools.timings import record_timings
@@ -264,7 +271,7 @@ def key() -> str | None:
 
 COMMANDS = (
     *(book, test, record, compare, chapter, lab, clear),
-    *(figures, fonts, rules, links, pins, bench, survey, timings),
+    *(figures, fonts, rules, links, pins, bench, survey, conformance, timings),
     *(release, handout, example, grade, fill, gradescope, slides, reveal),
 )
 
@@ -282,6 +289,9 @@ def read_arguments() -> argparse.Namespace:
         if function is record:
             command.add_argument("runners", nargs="*", metavar="RUNNER")
             command.add_argument("--chapters", nargs="*", default=[], metavar="NAME")
+        if function is conformance:
+            command.add_argument("source", help="the folder of PyTorch's sources")
+            command.add_argument("--resume", action="store_true", help="where it was stopped")
         if function is pins:
             command.add_argument("upgrade", nargs="*", metavar="PACKAGE", help="to its newest")
         if function is bench:

@@ -446,3 +446,17 @@ def test_a_scaler_is_saved_and_loaded():
     other = torch.amp.GradScaler()
     other.load_state_dict(scaler.state_dict())
     assert other.get_scale() == 4.0
+
+
+def test_autocast_of_the_cpu_spares_tensors_on_a_gpu():
+    """On the CPU's key C++ would cast them, as it believes them to be there."""
+    here, there = torch.ones(2, 2), torch.ones(2, 2, device="cuda")
+    with torch.autocast("cpu"):
+        assert (there @ there).dtype == F.linear(there, there).dtype == torch.float32
+        assert F.mse_loss(there.half(), there.half()).dtype == torch.float16
+        assert (here @ here).dtype == F.linear(here, here).dtype == torch.bfloat16
+        with torch.autocast("cuda"):
+            assert (there @ there).dtype == torch.float16
+    cudasim.disable()
+    with torch.autocast("cpu"):  # PyTorch's own kernels again
+        assert (here @ here).dtype == torch.bfloat16

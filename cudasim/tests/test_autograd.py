@@ -114,6 +114,37 @@ def test_functions_of_ones_own():
     assert x.grad.tolist() == [2, 2, 2] and x.grad.device == G1
 
 
+def function_with(backward):
+    """A function of the program's own that doubles, and goes back as `backward` does."""
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, number, x):
+            return x * number
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return None, backward(gradient)
+
+    return Doubled
+
+
+@pytest.mark.parametrize("elsewhere", [CPU, G1])
+def test_a_function_of_ones_own_returns_its_gradient_where_its_input_is(elsewhere):
+    wrong = function_with(lambda gradient: gradient.to(elsewhere))
+    for x in (leaf(G0), leaf(G0) * 1):
+        with pytest.raises(RuntimeError) as error:
+            wrong.apply(2, x).sum().backward()
+        assert str(error.value) == (
+            "Function DoubledBackward returned an invalid gradient at index 0 - expected device "
+            f"cuda:0 but got {elsewhere}"
+        )
+    x = torch.ones((), device=G0, requires_grad=True)
+    wrong.apply(2, x).backward()  # a single number is moved
+    assert x.grad.device == G0
+    function_with(lambda gradient: gradient.to(G0)).apply(2, leaf(G0)).sum().backward()
+
+
 def test_gradcheck():
     x = torch.rand(3, device=G1, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda each: each.to(G0).sin(), [x])

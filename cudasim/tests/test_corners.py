@@ -428,7 +428,7 @@ def test_sparse_constructors(two_gpus):
     indices, values = torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 2.0])
     made = [
         torch.sparse_coo_tensor(indices, values, (2, 2), device=ONE),
-        torch.sparse_coo_tensor(indices, values.cuda(1), (2, 2)),  # indices follow the values
+        torch.sparse_coo_tensor([[0, 1], [1, 0]], values.cuda(1), (2, 2)),  # indices follow
         torch.sparse_coo_tensor(indices.cuda(1), values.cuda(1)),
         torch.sparse_coo_tensor(indices=indices, values=values, size=(2, 2), device=ONE),
         torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], (2, 2), device=ONE),

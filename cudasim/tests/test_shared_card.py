@@ -49,7 +49,7 @@ def test_what_another_process_holds_is_not_free(start):
     torch.cuda.set_per_process_memory_fraction(1.0, 1)
     wanted = (before - 900 * MIB) // 4
     said = raised(lambda: torch.empty(wanted, device="cuda:1"), torch.OutOfMemoryError)
-    mine = f"Including non-PyTorch memory, this process has 917.00 MiB memory in use. "
+    mine = "Including non-PyTorch memory, this process has 917.00 MiB memory in use. "
     theirs = f"Process {other.pid} has 981.00 MiB memory in use. "
     assert ("".join([mine, theirs]) if os.getpid() < other.pid else theirs + mine) in said
     assert f"total capacity of {total / 2**30:.2f} GiB of which" in said

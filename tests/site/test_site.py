@@ -37,6 +37,7 @@ from sphinx.errors import ExtensionError
 
 from tools.errors import BookError
 from tools.page import extension, status
+from tools.page.conformance import conformance_tables
 from tools.page.formulas import draw
 from tools.page.site import INPUTS, SITE, input_digests, is_current
 from tools.page.timeline import MIME as TIMELINE
@@ -326,6 +327,14 @@ SURVEY = MEASURED | {
     "exceptions": [{"name": "lu", "reason": "why"}],
 }
 BENCH_LINES = "| Build | 2 s | < 9 s | `make book` |", "Measured on 2026-01-31, on a processor."
+CONFORMANCE = MEASURED | {
+    "torch": "2.0",
+    "tests": "1.9",
+    "python": "3.11.0",
+    "files": [{"file": "test_cuda", "total": 9, "passed": 6, "failed": 1, "skipped": 2}],
+    "reasons": [{"file": "test_cuda", "kind": "hardware", "reason": "why", "tests": 1}],
+}
+CONFORMANCE_LINES = "| `test_cuda` | 9 | 6 | 1 | 2 |", "| `test_cuda` | 1 | hardware | why |"
 SURVEY_LINES = "| operators | 4 | 3 | 75.0 % | 1 |", "| `lu` | why |"
 
 
@@ -334,6 +343,7 @@ SURVEY_LINES = "| operators | 4 | 3 | 75.0 % | 1 |", "| `lu` | why |"
     [
         (status.figures_table, "figures", "bench", {"builds": BENCH}, BENCH_LINES),
         (status.survey_tables, "survey", "survey", SURVEY, SURVEY_LINES),
+        (conformance_tables, *["conformance"] * 2, CONFORMANCE, CONFORMANCE_LINES),
     ],
 )
 def test_the_status_lists_figures_and_survey(root, table, kind, name, content, lines):

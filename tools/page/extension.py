@@ -19,6 +19,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from tools.errors import BookError
 from tools.page.calculator import cards_table
+from tools.page.conformance import conformance_tables
 from tools.page.fidelity import fidelity_tables
 from tools.page.merge import chapter_page
 from tools.page.scaling import check_tables, shares_table
@@ -38,6 +39,7 @@ TABLES = {
     "status-chapters": chapters_table,
     "status-figures": figures_table,
     "status-survey": survey_tables,
+    "status-conformance": conformance_tables,
     "status-timings": timings_tables,
     "status-fidelity": fidelity_tables,
     "status-cards": cards_table,

@@ -1,7 +1,9 @@
 """What the simulation costs: `python -m cudasim.bench [--json]`.
 
 Each figure compares the same work on the plain CPU and on a simulated GPU, in turn, in one
-process and on one thread; the median of the pairs is reported.
+process and on one thread; the median of the pairs is reported. Microseconds differ by two between
+machines. So what is added is also told as a multiple of what a dispatch mode adds that does
+nothing, the floor of any engine in Python, in the same run.
 """
 
 import io
@@ -12,9 +14,11 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import cudasim
 
@@ -44,6 +48,54 @@ def in_simulation(work: Callable[[], object], clock: str | None = None) -> float
     """Wall time of one call of `work` under simulation, on the machine's clock in any case."""
     with redirect_stdout(io.StringIO()), cudasim.simulate(force=True, clock=clock):
         return seconds(work)
+
+
+class Empty(TorchDispatchMode):
+    """A dispatch mode that does nothing."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as that of the simulation
+
+    def __torch_dispatch__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Run `func`."""
+        return func(*args, **(kwargs or {}))
+
+
+def multiple(plain: Callable[[], object], simulated: Callable[[], object]) -> float:
+    """What the simulation adds to some work, over what an empty dispatch mode adds to it."""
+    found = []
+    for _ in range(PAIRS + 1):
+        before = seconds(plain)
+        with Empty():
+            empty = seconds(plain)
+        found.append((in_simulation(simulated) - before) / (empty - before))
+    return statistics.median(found[1:])
+
+
+OPERATIONS: dict[str, Callable[[Tensor], object]] = {
+    "a 2 x 3 addition": lambda x: x + x,
+    "a view": lambda x: x.view(-1),
+    "an operation in place": lambda x: x.add_(1),
+}
+
+
+def repeated(operation: Callable[[Tensor], object], device: str, count: int = 10_000) -> Callable:
+    """A function that does an `operation` on 2 x 3 numbers on `device` so many times."""
+
+    def work() -> None:
+        x = torch.ones(2, 3, device=device)
+        for _ in range(count):
+            operation(x)
+
+    return work
+
+
+def added(operation: Callable[[Tensor], object], device: str) -> float:
+    """What the simulation adds to an `operation`, as `multiple` tells it."""
+    return multiple(repeated(operation, "cpu"), repeated(operation, device))
 
 
 def addition(device: str, count: int = 20_000) -> float:
@@ -81,6 +133,11 @@ def training(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> float:
     """How many times longer `steps` training steps take on a simulated GPU."""
     times = pairs(*(trainer(make, batch, steps, device) for device in ("cpu", "cuda")))
     return statistics.median(after / before for before, after in times)
+
+
+def training_added(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> float:
+    """What the simulation adds to `steps` training steps, as `multiple` tells it."""
+    return multiple(*(trainer(make, batch, steps, device) for device in ("cpu", "cuda")))
 
 
 def clocked(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> float:
@@ -127,7 +184,29 @@ def measure() -> list[dict]:
     with_mlp = training(mlp, torch.rand(256, 784), 200)
     with_lenet = training(lenet, torch.rand(64, 1, 28, 28), 20)
     with_clock = clocked(mlp, torch.rand(256, 784), 200)
+    floor = "times the empty mode"
+    multiples = [
+        (f"added to {name} on a GPU", added(operation, "cuda"), floor, aim)
+        for (name, operation), aim in zip(OPERATIONS.items(), ("1.4", "1.3", "1.3"), strict=True)
+    ]
+    on_cpu = added(OPERATIONS["a 2 x 3 addition"], "cpu")
+    multiples += [
+        ("added to an operation of CPU tensors", on_cpu, floor, "1.2"),
+        (
+            "added to the MLP",
+            training_added(mlp, torch.rand(256, 784), 200),
+            floor,
+            "1.4",
+        ),
+        (
+            "added to LeNet",
+            training_added(lenet, torch.rand(64, 1, 28, 28), 20),
+            floor,
+            "1.3",
+        ),
+    ]
     figures = [
+        *multiples,
         ("added to a 2 x 3 addition on a GPU", addition("cuda"), "us", "under 5 us"),
         ("added to a 2 x 3 addition on the CPU", addition("cpu"), "us", "under 2 us"),
         ("MLP 784-256-10, batch 256, 200 steps, to plain CPU", with_mlp, "times", "1.25"),

@@ -26,8 +26,9 @@ class ThreadState(threading.local):
 
     index = 0  # of its current GPU
     last_gpu: GPU | None = None  # of its last operation; None after one on the CPU
-    making: GPU | None = None  # for which a factory makes a tensor; only under a clock
+    making: GPU | None = None  # for which a factory makes a tensor
     met = False  # whether its last operation was a collective that has been booked
+    lasting = False  # whether C++ now makes what an object of its own keeps
     to_host = False  # while it moves a tensor to the CPU in sight of other dispatch modes
 
     def __init__(self) -> None:
@@ -69,11 +70,14 @@ class Session:
         self.inherited: tuple[int, str, str | None] | None = None
         self.factories: dict[Callable, Callable] = {}  # torch's own -> the one that replaces it
         self.autocast: Library | None = None  # the kernels that autocast has needed so far
+        self.host_autocast: Library | None = None  # those that it has needed on the CPU
         self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> taken
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
         self.traced = False  # whether callbacks of torch.cuda._gpu_trace are called
         self.asleep: dict[tuple[int, int], int] = {}  # (GPU, stream) -> when `_sleep` ends, in ns
         self.watching = False  # whether what waits for a GPU matters: one of these three is set
+        self.capturing: dict[tuple[int, int], Any] = {}  # (GPU, stream) -> what it is captured by
+        self.states: Any = None  # the generators that graphs draw from
         self.raw: dict[int, Allocation] = {}  # address -> what caching_allocator_alloc gave
         self.groups: dict[str, str] = {}  # name -> backend, of groups where gloo stands for NCCL
         self.rolls: dict[str, Any] = {}  # name -> the roll calls of such a group

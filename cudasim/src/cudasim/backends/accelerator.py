@@ -15,7 +15,7 @@ from cudasim.backends.memory import change_settings, empty_cache, free_and_total
 from cudasim.backends.streams import current_id, select, stream_data
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import traces
-from cudasim.dispatch.waiting import address, sleep_until
+from cudasim.dispatch.waiting import CAPTURING, address, complain, sleep_until
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -37,11 +37,19 @@ def exchange_device(index: int) -> int:
 def wait(index: int | None = None) -> None:
     """Wait for all streams of a GPU."""
     gpu = session.gpu(index)
+    if session.sync_debug & CAPTURING:
+        complain()
     traces.fire(traces.DEVICE_SYNCHRONIZATION)
     ends = [end for (index, _), end in session.asleep.items() if index == gpu.index]
     sleep_until(max(ends, default=0))
     if session.clock is not None:
         session.clock.wait_until(session.clock.cards[gpu.index].end, "synchronize")
+
+
+def is_capturing() -> bool:
+    """True while the work of the current stream is captured by a graph."""
+    index = session.current().index
+    return (index, current_id(index)) in session.capturing
 
 
 def can_access_peer(index: int, peer: int) -> bool:
@@ -102,7 +110,7 @@ def module_bindings() -> dict[str, Callable]:
         "maybeExchangeDevice": exchange_device,
         "synchronize": wait,
         "canDeviceAccessPeer": can_access_peer,
-        "isCurrentStreamCapturing": lambda: False,
+        "isCurrentStreamCapturing": is_capturing,
         "getCurrentStream": lambda index: stream_data(index, current_id(index)),
         "getCurrentRawStream": lambda index: address(current_id(index), index),
         "getStreamFromExternal": lambda pointer, index: stream_data(index, pointer),

@@ -17,9 +17,10 @@ from torch import Tensor
 from cudasim.clock.clock import Stream as Line
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import traces
+from cudasim.dispatch.capture import Mark, mark, wait
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
-from cudasim.dispatch.waiting import address, end_of_sleep, sleep_until, wait
+from cudasim.dispatch.waiting import address, end_of_sleep, sleep_until, wait_for
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -95,7 +96,7 @@ class Stream(_Stream):
     def synchronize(self) -> None:
         """Wait for all submitted work."""
         if session.watching:
-            wait(session.gpu(self.device_index), self.stream_id)
+            wait_for(session.gpu(self.device_index), self.stream_id)
         if session.clock is not None:
             session.clock.wait_until(self._line().end, "synchronize")
 
@@ -104,8 +105,8 @@ class Stream(_Stream):
         return session.clock.cards[self.device_index].stream(self.stream_id)
 
     def is_capturing(self) -> bool:
-        """False: there are no CUDA graphs here."""
-        return False
+        """True while the stream's work is captured by a graph."""
+        return (self.device_index, self.stream_id) in session.capturing
 
     def wait_event(self, event: "Event") -> None:
         """Make later work wait for `event`."""
@@ -192,6 +193,7 @@ class Event(_Event):
         self = super().__new__(cls, "cpu")
         self._gpu = gpu
         self._timed, self._when, self._handle = enable_timing, None, 0
+        self._mark: Mark | None = None  # what it stands for, if it was captured
         self._clock = session.clock
         return self
 
@@ -223,6 +225,7 @@ class Event(_Event):
             self._handle = next(_handles)
             traces.fire(traces.EVENT_CREATION, self._handle)
         traces.fire(traces.EVENT_RECORD, self._handle, address(stream_id, gpu.index))
+        self._mark = mark((gpu.index, stream_id)) if session.capturing else None
         clock = session.clock
         if clock is None:
             self._when = max(time.perf_counter_ns(), end_of_sleep(gpu.index, stream_id))
@@ -238,6 +241,8 @@ class Event(_Event):
         index = session.current().index if stream is None else stream.device_index
         stream_id = current_id(index) if stream is None else stream.stream_id
         traces.fire(traces.EVENT_WAIT, self._handle, address(stream_id, index))
+        if session.capturing:
+            wait((index, stream_id), self._mark)
         clock = session.clock
         if clock is not None:
             clock.spend(clock.operation, "wait")

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from cudasim.device.history import ALL, STATE, Frames, History
 from cudasim.device.types import DeviceType
 
 MIB = 2**20
@@ -28,6 +29,10 @@ LARGE_SEGMENT = 20 * MIB  # taken for larger ones, below the next (kLargeBuffer)
 HUGE = 10 * MIB  # from here on a request has a segment of its own (kMinLargeAlloc)
 GRAIN = 2 * MIB  # such a segment has a multiple of this (kRoundLarge)
 FIRST = 0x7F0000000000  # the lowest address of the first GPU; each has a tebibyte of them
+
+
+PoolId = tuple[int, int]  # (of a graph, of a program): one of them is 0
+PUBLIC: PoolId = (0, 0)  # the pools that are nobody's own
 
 
 class Settings:
@@ -87,7 +92,7 @@ class Block:
     """A piece of a segment: `used`, or free; `mapped` unless it is mere addresses of a range."""
 
     __slots__ = ("address", "mapped", "next", "pool", "previous", "range", "requested", "size")
-    __slots__ += ("stream", "used")
+    __slots__ += ("frames", "origin", "stream", "used")
 
     def __init__(
         self, pool: "Pool", stream: int, address: int, size: int, range: Range | None = None
@@ -95,6 +100,8 @@ class Block:
         """A free piece without neighbours."""
         self.pool, self.stream, self.address, self.size = pool, stream, address, size
         self.range, self.requested, self.used, self.mapped = range, 0, False, True
+        self.frames: Frames = ()  # of the code that took it, where a history is kept
+        self.origin: Frames = ()  # of the code for which its segment was taken
         self.previous: Block | None = None
         self.next: Block | None = None
 
@@ -113,7 +120,7 @@ class Block:
     def cut(self, size: int) -> "Block":
         """Keep the first `size` bytes; returns the rest, as a block like this one."""
         rest = Block(self.pool, self.stream, self.address + size, self.size - size, self.range)
-        rest.mapped = self.mapped
+        rest.mapped, rest.origin = self.mapped, self.origin
         rest.insert_after(self)
         self.size = size
         return rest
@@ -203,14 +210,14 @@ class Counts:
 class Pool:
     """The free blocks of one kind, small or large, by stream and size, then by address."""
 
-    def __init__(self, small: bool) -> None:
-        """A pool without a block."""
-        self.small = small
+    def __init__(self, small: bool, counts: Counts | None = None, id: PoolId = PUBLIC) -> None:
+        """A pool without a block; a private one has an `id`, and the `counts` of its kind."""
+        self.small, self.id = small, id
         self.grain = SMALL_SEGMENT if small else LARGE_SEGMENT  # of its expandable segments
         self.free: list[tuple[int, int, int]] = []  # (stream, size, address), sorted
         self.unmapped: list[tuple[int, int]] = []  # (stream, address), sorted
         self.blocks: dict[int, Block] = {}  # those in `free` and `unmapped`, by address
-        self.counts = Counts()
+        self.counts = Counts() if counts is None else counts
 
     def insert(self, block: Block) -> None:
         """`block` is free, or without memory."""
@@ -279,6 +286,24 @@ def _growable(block: Block) -> int:
     return block.size + (behind.size if behind is not None and not behind.mapped else 0)
 
 
+class Private:
+    """Pools of their own, for a CUDA graph or a `torch.cuda.MemPool` (PrivatePool).
+
+    They keep their segments while they have users: who allocates in them, and whose graphs do.
+    """
+
+    def __init__(self, id: PoolId, memory: "Memory") -> None:
+        """Pools without a block and without a user."""
+        self.id, self.users = id, 0
+        self.small = Pool(True, memory.small.counts, id)
+        self.large = Pool(False, memory.large.counts, id)
+
+    @property
+    def pools(self) -> tuple[Pool, Pool]:
+        """That of large blocks and that of small ones."""
+        return self.large, self.small
+
+
 class Memory:
     """What a card's memory holds; `limit` is what PyTorch may take of its `size` bytes."""
 
@@ -288,6 +313,11 @@ class Memory:
         self.fraction = 1.0
         self.settings = Settings()
         self.small, self.large = Pool(small=True), Pool(small=False)
+        self.private: dict[PoolId, Private] = {}
+        self.routes: list[tuple[PoolId, Callable[[], bool]]] = []  # what goes to which of them
+        self.suspended = 0  # the thread that takes nothing: it replays what has its memory
+        self.history: History | None = None
+        self.observers: list[Callable[[int, int, int, int], None]] = []  # of refusals
         self.used: dict[int, Block] = {}  # by address
         self.counts = Counts()
         self.context = 0  # bytes of the context, once this process has used the card
@@ -305,12 +335,14 @@ class Memory:
         self._busy = False
         self._freed: deque[Block] = deque()
 
-    def take(self, requested: int) -> Block:
-        """Cut a block for `requested` bytes (malloc).
+    def take(self, requested: int) -> Block | None:
+        """Cut a block for `requested` bytes (malloc); None in a thread that is suspended.
 
         Raises PyTorch's error if the card has not so much left; the counts are then
         as they were.
         """
+        if self.suspended and self.suspended == threading.get_ident():
+            return None
         size = -(-requested // BLOCK) * BLOCK or BLOCK
         with self._lock:
             self._settle()
@@ -340,10 +372,12 @@ class Memory:
             self._busy = False
 
     def _take(self, size: int, requested: int) -> Block:
-        pool, stream = self.small if size <= SMALL else self.large, self.stream()
+        home, stream = self._home() if self.routes else self, self.stream()
+        pool = home.small if size <= SMALL else home.large
+        frames = self.history.here(STATE) if self.history else ()
         block = pool.find(size, stream, self.settings)
         if block is None:
-            block = self._grow(pool, size, stream)
+            block = self._grow(pool, size, stream, frames)
         else:
             pool.remove(block)
         counts = (self.counts, pool.counts)
@@ -359,8 +393,10 @@ class Memory:
         elif was_split and block.range is None:
             for each in counts:
                 each.split(-1, -was)
-        block.used, block.requested = True, requested
+        block.used, block.requested, block.frames = True, requested, frames
         self.used[block.address] = block
+        if self.history:
+            self.history.add("alloc", block.address, requested, stream, frames)
         for each in counts:
             each.add(block.size, requested)
         return block
@@ -377,6 +413,11 @@ class Memory:
         pool, size, requested = block.pool, block.size, block.requested
         del self.used[block.address]
         block.used = False
+        if self.history:
+            frames = self.history.here(ALL) or block.frames
+            for action in ("free_requested", "free_completed"):
+                self.history.add(action, block.address, requested, block.stream, frames)
+            block.frames = ()
         blocks = joined = 0
         for neighbour in (block.previous, block.next):
             taken_in = pool.join(block, neighbour)
@@ -404,7 +445,7 @@ class Memory:
         taken = self.context + self.counts.reserved + sum(size for _, size in self.others())
         return max(self.size - taken, 0)
 
-    def _grow(self, pool: Pool, size: int, stream: int) -> Block:
+    def _grow(self, pool: Pool, size: int, stream: int, frames: Frames) -> Block:
         """A new block with room for `size` bytes, from the driver, not in the pool."""
         self.touch()
         if pool.small:
@@ -422,7 +463,14 @@ class Memory:
             block = self._from_driver(pool, size, wanted, stream)
         if block is None:
             self.refusals += 1
+            if self.history:
+                self.history.add("oom", 0, wanted, stream, frames, device_free=self.free)
+            for observe in self.observers:
+                observe(self.index, wanted, self.size, self.free)
             raise self.type.out_of_memory(self, wanted)
+        block.origin = frames
+        if self.history and block.range is None:
+            self.history.add("segment_alloc", block.address, block.size, stream, frames)
         return block
 
     def _from_driver(self, pool: Pool, size: int, wanted: int, stream: int) -> Block | None:
@@ -480,11 +528,14 @@ class Memory:
         block.pool.remove(block)
         self._segments.remove((block.address, block.size))
         self.given += 1
+        if self.history:
+            frames = self.history.here(ALL) or block.origin
+            self.history.add("segment_free", block.address, block.size, block.stream, frames)
         self._reserve(block.pool, -block.size, -1)
 
     def _release_all(self) -> None:
         """Give back all that is reserved and holds no block (release_cached_blocks)."""
-        for pool in (self.large, self.small):
+        for pool in self._open():
             free = [pool.blocks[address] for _, _, address in pool.free]
             for block in free:
                 if block.range is None and not block.is_split:
@@ -495,6 +546,10 @@ class Memory:
                     if not block.is_split and not block.mapped:
                         pool.remove(block)
                         self._segments.remove((block.range.address, block.range.size))
+
+        for each in [each for each in self.private.values() if not each.users]:
+            if not any(pool.blocks for pool in each.pools) and not self._uses(each):
+                del self.private[each.id]
 
     def empty_cache(self) -> None:
         """Give the driver back every segment that no block is in."""
@@ -557,6 +612,9 @@ class Memory:
         pool.join(block, block.next)
         pool.insert(block)
         self.taken += 1
+        if self.history:
+            frames = self.history.here(STATE)
+            self.history.add("segment_map", block.address, mapped, block.stream, frames)
         self._reserve(pool, mapped, 0)
         return True
 
@@ -582,7 +640,56 @@ class Memory:
         pool.join(block, block.next)
         pool.insert(block)
         self.given += 1
+        if self.history:
+            frames = self.history.here(ALL)
+            self.history.add("segment_unmap", begin, end - begin, block.stream, frames)
         self._reserve(pool, begin - end, 0)
+
+    # Private pools
+
+    def begin_pool(self, id: PoolId, mine: Callable[[], bool]) -> None:
+        """Let what is taken while `mine()` go to the private pools `id`, until `end_pool`.
+
+        Who begins is a user of the pools until `release_pool` (beginAllocateToPool).
+        """
+        if id not in self.private:
+            self.private[id] = Private(id, self)
+        self.private[id].users += 1
+        self.routes.append((id, mine))
+
+    def end_pool(self, id: PoolId) -> None:
+        """Let nothing go there any more, of what began last (endAllocateToPool)."""
+        for place in reversed(range(len(self.routes))):
+            if self.routes[place][0] == id:
+                del self.routes[place]
+                return
+
+    def release_pool(self, id: PoolId) -> None:
+        """One user is gone: without any, `empty_cache` gives the segments back (releasePool)."""
+        if id in self.private:
+            self.private[id].users -= 1
+
+    def _home(self) -> "Memory | Private":
+        """Whose pools serve this request."""
+        for id, mine in self.routes:
+            if mine():
+                return self.private[id]
+        return self
+
+    def _pools(self) -> Iterator[Pool]:
+        """Every pool."""
+        yield from (self.large, self.small)
+        for each in self.private.values():
+            yield from each.pools
+
+    def _open(self) -> list[Pool]:
+        """The pools whose free segments may be given back."""
+        kept = [id for id, each in self.private.items() if each.users]
+        return [pool for pool in self._pools() if pool.id not in kept]
+
+    def _uses(self, private: Private) -> bool:
+        """Whether a tensor lives in those pools."""
+        return any(block.pool in private.pools for block in self.used.values())
 
     # What is told
 
@@ -605,7 +712,9 @@ class Memory:
         """The blocks of each segment, in the order of their addresses (snapshot)."""
         with self._lock:
             self._settle()
-            every = [*self.used.values(), *self.small.blocks.values(), *self.large.blocks.values()]
+            every = [*self.used.values()]
+            for pool in self._pools():
+                every += pool.blocks.values()
             heads = [
                 block
                 for block in every

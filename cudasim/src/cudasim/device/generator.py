@@ -7,6 +7,8 @@ draws makes no difference. The numbers are not those of a real GPU.
 
 import struct
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -28,6 +30,7 @@ class Generator(torch._C.Generator):
         self._state = [self.initial_seed_of_cpu(), 0]  # shared by graphsafe_get_state
         self._draws = torch._C.Generator()  # what operations are given
         _known[self._cdata] = self
+        _drawing[self._draws._cdata] = self
         return self
 
     def initial_seed_of_cpu(self) -> int:
@@ -105,6 +108,15 @@ class Generator(torch._C.Generator):
         self._state = other._state
         return self
 
+    @contextmanager
+    def sharing(self, state: list[int]) -> Iterator[None]:
+        """Draw from another `state`, for the length of a `with` block."""
+        mine, self._state = self._state, state
+        try:
+            yield
+        finally:
+            self._state = mine
+
     def __reduce__(self) -> tuple:
         """Pickle the device, the seed and the offset."""
         return torch.Generator, (str(self._home),), tuple(self._state)
@@ -115,11 +127,17 @@ class Generator(torch._C.Generator):
 
 
 _known: weakref.WeakValueDictionary[int, Generator] = weakref.WeakValueDictionary()
+_drawing: weakref.WeakValueDictionary[int, Generator] = weakref.WeakValueDictionary()
 
 
 def find(generator: torch._C.Generator) -> Generator | None:
     """The GPU's generator that C++ handed on as `generator`; None for one of the CPU."""
     return _known.get(generator._cdata)
+
+
+def find_drawing(generator: torch._C.Generator | None) -> Generator | None:
+    """The GPU's generator whose `draw` returned `generator`; None for any other."""
+    return None if generator is None else _drawing.get(generator._cdata)
 
 
 def mix(seed: int, offset: int) -> int:

@@ -60,6 +60,7 @@ WIDEST = """
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
 """.split()
 BANNED = ["binary_cross_entropy"]
+HOST = "AutocastCPU"  # the place in the dispatcher of autocast on the CPU
 
 
 def patch_autocast(patches: Patches) -> None:
@@ -72,6 +73,8 @@ def patch_autocast(patches: Patches) -> None:
         values = [*args, *kwargs.values()]
         enabled = next(value for value in values if isinstance(value, bool))
         named = values if len(values) > 1 else ["cuda"]
+        if "cpu" in named and enabled and session.host_autocast is None:
+            session.host_autocast = _sparing()
         if session.type.name not in named:
             return  # without a device it means CUDA
         if enabled and session.autocast is None:
@@ -123,8 +126,36 @@ def _stand_in() -> torch.library.Library:
 def _stand_back() -> None:
     """Restore PyTorch's own kernels."""
     torch._C._dispatch_tls_set_dispatch_key_included(_key(), False)
-    if session.autocast is not None:
-        session.autocast._destroy()
+    for library in (session.autocast, session.host_autocast):
+        if library is not None:
+            library._destroy()
+
+
+def _sparing() -> torch.library.Library:
+    """Register kernels over those of autocast on the CPU, which spare tensors on GPUs."""
+    library = torch.library.Library("aten", "IMPL", HOST)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # as above
+        for name in torch._C._dispatch_get_registrations_for_dispatch_key(HOST):
+            namespace, _, operator = name.partition("::")
+            found = _overload(operator) if namespace == "aten" else None
+            if found is not None:
+                kernel = _sparing_kernel(found, torch.library.get_kernel(found, HOST))
+                library.impl(found, kernel, with_keyset=True, allow_override=True)
+    return library
+
+
+def _sparing_kernel(func: Any, original: Any) -> Callable:
+    """The kernel `original` of `func`, but for tensors on GPUs, which it leaves as they are."""
+    only = DispatchKeySet(getattr(DispatchKey, HOST))
+
+    def kernel(keys: DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+        if any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
+            with torch._C._ExcludeDispatchKeyGuard(only), torch._C.DisableTorchFunction():
+                return func(*args, **kwargs)
+        return original.call_boxed(keys, *args, **kwargs)
+
+    return kernel
 
 
 def _overload(name: str) -> Any:

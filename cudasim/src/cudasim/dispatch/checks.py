@@ -25,6 +25,9 @@ INSIDE = {
     "mv": ("addmv_", {"vec": "self", "self": "mat"}),
 }
 
+# Structured kernels that are given their result once its shape is known, and compare it then.
+REDUCTIONS = "all amax amin any argmax argmin mean norm prod sum".split()
+
 # Kernels that know whole numbers alone, on the CPU (`gcd_cpu`) and on CUDA (`gcd_cuda`).
 WHOLE_NUMBERS = "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift rshift".split()
 
@@ -87,6 +90,8 @@ def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
             f"Expected b and A to be on the same device, but found b on {device_of(b)} "
             f"and A on {device_of(a)} instead."
         )
+    if name in ("add", "add_") and (error := _dense_and_sparse(named)):
+        return error
     kernel, checked = kernel_and_arguments(func, named)
     if kernel is not None:
         devices = [(argument, device_of(tensor)) for argument, tensor in named]
@@ -97,6 +102,9 @@ def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
         for argument, tensor in checked:
             if device_of(tensor) != home:
                 return _argument(argument, tensor, home, kernel)
+    if name in REDUCTIONS and named[-1][0] == "out":
+        home, result = device_of(named[0][1]), device_of(named[-1][1])
+        return RuntimeError(f"Expected out tensor to have device {home}, but got {result} instead")
     return _iterator(named)
 
 
@@ -131,6 +139,20 @@ def checks_arguments(func: Callable) -> bool:
     if name in INSIDE:
         return True
     return checking_kernel(name if overload == "default" else f"{name}.{overload}") is not None
+
+
+def _dense_and_sparse(named: list[tuple[str, Tensor]]) -> RuntimeError | None:
+    """A sum of a dense and a sparse tensor compares types of devices itself."""
+    if len({tensor.is_sparse for _, tensor in named}) == 1:
+        return None
+    for tensor in sorted((tensor for _, tensor in named), key=lambda tensor: tensor.is_sparse):
+        if device_of(tensor) == CPU:
+            operand = "other" if tensor.is_sparse else "self"
+            key = session.type.key
+            return RuntimeError(
+                f"add: expected '{operand}' to be a {key} tensor, but got a CPU tensor"
+            )
+    return None
 
 
 def _with_meta(named: list[tuple[str, Tensor]]) -> RuntimeError:

@@ -34,7 +34,7 @@ class DeviceMode(TorchDispatchMode):
         if types:
             if any(issubclass(kind, FakeTensor) for kind in types):
                 return func(*args, **kwargs)  # it records its own device and holds no data
-            if any(_is_wrapper(tensor) for tensor in tensors_in(values)):
+            if any(is_wrapper(tensor) for tensor in tensors_in(values)):
                 return NotImplemented  # the subclass takes it apart; what it calls comes here
         rule = RULES.get(func)
         if rule is not None:
@@ -82,7 +82,7 @@ def mode_for(type: DeviceType, clock: Clock | None = None) -> type[DeviceMode]:
     return CheckedMode if type.missing else DeviceMode
 
 
-def _is_wrapper(tensor: Tensor) -> bool:
+def is_wrapper(tensor: Tensor) -> bool:
     """True for a tensor whose numbers are in others that it wraps, or that has none."""
     if type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__:
         return False

@@ -9,12 +9,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import has_torch_function_unary
 
 from cudasim.device.gpu import GPU, Allocation
-from cudasim.dispatch import random
+from cudasim.dispatch import calls, random
+from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.calls import Scratch
 from cudasim.dispatch.checks import disagreement, name_kernel, refuses
 from cudasim.dispatch.devices import fakes
-from cudasim.dispatch.tags import CPU, SCRATCH, TAG, gpu_of, put, storage_of
+from cudasim.dispatch.foresight import COUNT, reserve
+from cudasim.dispatch.plans import plan_of
+from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
 
@@ -25,11 +30,16 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
     """
     gpu, hosts, scratch = None, [], []
     for tensor in operands:
-        tag = getattr(storage_of(tensor), TAG, None)
+        try:
+            plain = not has_torch_function_unary(tensor)
+            storage = tensor.untyped_storage() if plain else storage_of(tensor)
+        except (NotImplementedError, RuntimeError):  # sparse, or it wraps others
+            storage = storage_of(tensor)
+        tag = getattr(storage, TAG, None)
         if tag is None:
             hosts.append(tensor)
-        elif tag is SCRATCH:
-            scratch.append(tensor)
+        elif tag.gpu is None:
+            (scratch if tag.runs() else hosts).append(tensor)
         elif gpu is None:
             gpu = tag.gpu
         elif tag.gpu is not gpu:
@@ -48,8 +58,15 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
         if tensor.requires_grad and torch.is_grad_enabled():
             _expect_gradient(tensor)
     session.thread.last_gpu = gpu
+    plan = plan_of(func)
+    reserved = reserve(gpu, func, args, kwargs) if plan.bound(args, operands) >= COUNT else None
     try:
-        return settle(random.draw(func, args, kwargs, gpu), gpu)
+        out = func(*args, **kwargs) if plan.plain else random.draw(func, args, kwargs, gpu)
+        if plan.makes:
+            return settle(out, gpu, reserved)
+        if plan.writes:
+            _recount(out)
+        return out
     except NotImplementedError as error:
         name_kernel(error)
         raise
@@ -74,6 +91,16 @@ _send_home.__torch_unserializable__ = True  # else torch.save warns that it is l
 def _run_without_gpu(
     func: Callable, args: tuple, kwargs: dict, hosts: list[Tensor], scratch: list[Tensor]
 ) -> Any:
+    making = session.thread.making
+    if making is not None and not scratch:
+        session.thread.last_gpu = making
+        large = plan_of(func).bound(args, hosts) >= COUNT
+        reserved = reserve(making, func, args, kwargs) if large else None
+        out = func(*args, **kwargs)
+        if making.type.missing:
+            for tensor in tensors_in((out,)):
+                making.type.check_dtype(tensor)
+        return settle(out, making, reserved)
     if "generator" in kwargs:
         random.check_host(kwargs["generator"])
     if hosts:
@@ -84,11 +111,10 @@ def _run_without_gpu(
     out = func(*args, **kwargs)
     if scratch:
         return settle(out, None)
-    if "pin_memory" not in kwargs:
+    if "pin_memory" not in kwargs and not calls.is_asked_for(func):
         # Python's bindings always name pin_memory. So this call comes from C++, within
         # an operation whose device it takes from tensors that it believes to be on the CPU.
-        in_backward = torch._C._current_graph_task_id() != -1
-        return settle(out, session.thread.last_gpu if in_backward else None)
+        return settle(out, session.thread.last_gpu if calls.is_engine() else None)
     return out
 
 
@@ -103,23 +129,48 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
     kwargs = {**kwargs, "device": CPU}
     kwargs.pop("pin_memory", None)
     session.thread.last_gpu = gpu
-    return put(random.draw(func, args, kwargs, gpu), gpu)
+    large = plan_of(func).bound(args, tensors_in(args)) >= COUNT
+    reserved = reserve(gpu, func, args, kwargs) if large else None
+    out = random.draw(func, args, kwargs, gpu)
+    return put(out, gpu, reserved[0] if reserved else None)
 
 
-def settle(out: Any, gpu: GPU | None) -> Any:
-    """Tag what an operation returned: new storages live on `gpu`, or are scratch if it is None."""
+def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) -> Any:
+    """Tag what an operation returned: new storages live on `gpu`, or are scratch if it is None.
+
+    `reserved` is memory that was taken for them before the operation ran.
+    """
     if isinstance(out, Tensor):
         storage = None if out.is_meta else storage_of(out)
         if storage is not None:
             tag = getattr(storage, TAG, None)
-            if tag is None and gpu is None:
-                setattr(storage, TAG, SCRATCH)
-            elif gpu is not None and (tag is None or tag is SCRATCH):
-                if out.layout is torch.strided:
-                    setattr(storage, TAG, Allocation(gpu, storage.nbytes()))  # as `put` does
+            if gpu is None:
+                if tag is None:
+                    setattr(storage, TAG, Scratch())
+            elif tag is None or tag.gpu is None:
+                if out.layout is torch.strided:  # as `put` does
+                    setattr(storage, TAG, _allocation(gpu, storage, reserved))
                 else:
                     put(out, gpu)
     elif isinstance(out, list | tuple):
         for item in out:
-            settle(item, gpu)
+            settle(item, gpu, reserved)
     return out
+
+
+def _recount(out: Any) -> None:
+    """Count again what an operation wrote its result to, which it may have made larger."""
+    for tensor in tensors_in((out,)):
+        recount(storage_of(tensor))
+
+
+def _allocation(
+    gpu: GPU, storage: torch.UntypedStorage, reserved: list[Allocation] | None
+) -> Allocation:
+    """The memory of a result: what was `reserved` for it, or else what it turns out to need."""
+    size = storage.nbytes()
+    if reserved:
+        if reserved[0].requested == size:
+            return reserved.pop(0)
+        reserved.clear()  # CUDA would not hold both
+    return Allocation(gpu, size)

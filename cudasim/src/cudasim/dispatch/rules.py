@@ -1,5 +1,6 @@
 """Operations with a rule of their own, which the general one of `placement` does not fit."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,18 @@ from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.placement import make_on, run, settle
-from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, recount, storage_of
-from cudasim.dispatch.waiting import WAITS, wait, waits, watch_copy
+from cudasim.dispatch.tags import (
+    CPU,
+    device_of,
+    foretell,
+    gpu_of,
+    gpu_read,
+    is_scratch,
+    put,
+    recount,
+    storage_of,
+)
+from cudasim.dispatch.waiting import WAITS, wait_for, waits, watch_copy
 from cudasim.session import session
 
 aten = torch.ops.aten
@@ -65,7 +76,7 @@ def to_mkldnn(func: Callable, args: tuple, kwargs: dict) -> Any:
 def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
     """`copy_` crosses devices: the target keeps its own, unless it is scratch."""
     target, source = args[0], args[1]
-    gpu = gpu_of(target)
+    gpu = gpu_read(target)
     if gpu is None and is_scratch(target):
         gpu = gpu_of(source)
         put(target, gpu)
@@ -127,10 +138,14 @@ def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @rule(aten.resize_.default, aten.resize_as_.default)
 def resize(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A storage that grows or shrinks is counted again."""
-    out = run(func, args, kwargs, args[:1])
-    recount(storage_of(out))
-    return out
+    """A storage that grows is charged before, one that grows or shrinks is counted again."""
+    tensor, shape = args[0], args[1].shape if isinstance(args[1], Tensor) else args[1]
+    storage = storage_of(tensor)
+    foretell(storage, (tensor.storage_offset() + math.prod(shape)) * tensor.element_size())
+    try:
+        return run(func, args, kwargs, args[:1])
+    finally:
+        recount(storage)
 
 
 @rule(
@@ -143,7 +158,7 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     """`Tensor.set_`: the tensor takes another storage, on its own device.
 
     Raises RuntimeError, with torch's text, if the storage is on another device. That of a
-    scratch tensor (`SCRATCH`) is not compared: C++ wraps storages in such tensors to copy them.
+    scratch tensor is not compared: C++ wraps storages in such tensors to copy them.
     """
     target, source = args[:2]
     theirs = storage_of(source) if isinstance(source, Tensor) else source
@@ -161,6 +176,9 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     return out
 
 
+ADDS = {aten._foreach_add.Tensor, aten._foreach_add_.Tensor}  # in one kernel, with the number
+
+
 def _foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Lists of tensors: each position is an operation of its own, on a device of its own."""
     lists = [value for value in (*args, *kwargs.values()) if isinstance(value, list | tuple)]
@@ -173,6 +191,9 @@ def _foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
         if len(places) > 1:
             raise disagreement(func, args, kwargs)
         homes.append(places.pop() if places else None)
+    if func in ADDS and alone and homes[0] is not None and gpu_of(alone[0]) is None:
+        if alone[0].dtype == lists[0][0].dtype:  # else one is added to each, by a kernel of its own
+            raise RuntimeError(f"scalar tensor expected to be on {homes[0].device} but is on {CPU}")
     out = func(*args, **kwargs)
     for results in out if isinstance(out, tuple) else (out,):
         for result, home in zip(results or (), homes, strict=False):
@@ -201,7 +222,7 @@ def _watched(inner: Callable) -> Callable:
 
     def watched(func: Callable, args: tuple, kwargs: dict) -> Any:
         if session.watching and waits(func, args, kwargs):
-            wait(gpu_of(args[0]))
+            wait_for(gpu_of(args[0]))
         return inner(func, args, kwargs)
 
     return watched

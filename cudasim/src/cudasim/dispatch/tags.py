@@ -9,23 +9,11 @@ from torch import Tensor
 from torch.overrides import has_torch_function_unary
 
 from cudasim.device.gpu import GPU, Allocation
+from cudasim.dispatch.calls import Scratch
 
 TAG = "_cudasim"
 PINNED = "_cudasim_pinned"  # the mark of a storage in pinned memory of the host
 CPU = torch.device("cpu")
-
-
-class Scratch:
-    """The tag of a scratch tensor that C++ made on what it believes is the CPU.
-
-    It adopts the GPU of the first tensor that it meets on one.
-    """
-
-    gpu = None
-    size = 0
-
-
-SCRATCH = Scratch()
 
 
 def storage_of(tensor: Tensor) -> torch.UntypedStorage | None:
@@ -48,7 +36,8 @@ def storage_of(tensor: Tensor) -> torch.UntypedStorage | None:
 
 def is_scratch(tensor: Tensor) -> bool:
     """True for a scratch tensor of C++ that has met no GPU."""
-    return getattr(storage_of(tensor), TAG, None) is SCRATCH
+    tag = getattr(storage_of(tensor), TAG, None)
+    return type(tag) is Scratch and tag.runs()
 
 
 def gpu_of(tensor: Tensor) -> GPU | None:
@@ -105,9 +94,10 @@ def index_storages_of(tensor: Tensor) -> list[torch.UntypedStorage]:
         return [part.untyped_storage() for part in indices]
 
 
-def put(tensor: Tensor, gpu: GPU | None) -> Tensor:
+def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -> Tensor:
     """Tag `tensor`, whose storage is new, as living on `gpu`, or on the CPU; returns it.
 
+    `allocation` is memory that was taken for it before.
     Raises TypeError for a dtype that `gpu` lacks.
     """
     storage = storage_of(tensor)
@@ -117,20 +107,34 @@ def put(tensor: Tensor, gpu: GPU | None) -> Tensor:
         if hasattr(storage, TAG):
             delattr(storage, TAG)
     else:
-        if gpu.type.missing and getattr(storage, TAG, None) is not SCRATCH:
+        if gpu.type.missing and not is_scratch(tensor):
             gpu.type.check_dtype(tensor)  # C++'s scratch may be of any type
-        setattr(storage, TAG, Allocation(gpu, storage.nbytes()))
+        if allocation is None:
+            allocation = Allocation(gpu, storage.nbytes())
+        else:
+            allocation.resize(storage.nbytes())
+        setattr(storage, TAG, allocation)
     if tensor.layout is not torch.strided:
         for part in index_storages_of(tensor):
             if gpu is None and hasattr(part, TAG):
                 delattr(part, TAG)
-            elif gpu is not None and getattr(part, TAG, SCRATCH) is SCRATCH:  # else they are shared
+            elif gpu is not None and gpu_of_storage(part) is None:  # else they are shared
                 setattr(part, TAG, Allocation(gpu, part.nbytes()))
     return tensor
+
+
+def foretell(storage: torch.UntypedStorage, size: int) -> None:
+    """Take the memory for a storage that will grow to `size` bytes; `recount` it afterwards.
+
+    Raises PyTorch's error if the card has not so much left.
+    """
+    tag = getattr(storage, TAG, None)
+    if tag is not None and tag.gpu is not None and size > storage.nbytes():
+        tag.resize(size)
 
 
 def recount(storage: torch.UntypedStorage) -> None:
     """Count again a storage whose size may have changed."""
     tag = getattr(storage, TAG, None)
-    if tag is not None and tag is not SCRATCH:
+    if tag is not None and tag.gpu is not None:
         tag.resize(storage.nbytes())

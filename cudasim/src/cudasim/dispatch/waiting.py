@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU
+from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
 WARN, ERROR = 1, 2  # modes; 0 is silent
+CAPTURING = 4  # added to the mode while a CUDA graph is captured
 WORDS = "called a synchronizing CUDA operation"
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
@@ -98,7 +100,7 @@ def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
 def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> None:
     """Tell of a copy between host and GPU for which the host waits, if that is wanted."""
     if session.watching and not non_blocking and (source is None) is not (target is None):
-        wait(source or target)
+        wait_for(source or target)
 
 
 def address(stream_id: int, index: int) -> int:
@@ -108,7 +110,7 @@ def address(stream_id: int, index: int) -> int:
     return stream_id and 0x5C0DA0000000 + (index << 20) + (stream_id << 4)
 
 
-def wait(gpu: GPU, stream_id: int | None = None) -> None:
+def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
     """The host waits for a stream of `gpu`, the current one unless another is named.
 
     Raises RuntimeError, with PyTorch's words, where `set_sync_debug_mode` refuses that.
@@ -139,9 +141,16 @@ def sleep_until(when: int) -> None:
 def complain() -> None:
     """Warn of an operation that waits, or refuse it, as `set_sync_debug_mode` says.
 
-    Raises RuntimeError with PyTorch's words.
+    Raises RuntimeError with PyTorch's words, and CUDA's error within a capture.
     """
-    if session.sync_debug == ERROR:
+    if session.sync_debug & CAPTURING:
+        place = session.current().index, session.current_stream(session.current().index)
+        if place in session.capturing:
+            session.capturing[place].failed = True
+            raise runtime.runtime_error(runtime.NOT_WHILE_CAPTURING)
+        if session.sync_debug == CAPTURING:
+            return
+    if session.sync_debug & ERROR:
         raise RuntimeError(WORDS)
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

@@ -9,11 +9,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import BackwardCFunction, Function
 
-from cudasim.dispatch.tags import device_of, gpu_of
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.tags import CPU, device_of, gpu_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import Patches
 
+HOMES = "_cudasim_homes"  # of a step of a graph: the GPU of each argument that it was given
+NOWHERE = object()  # that of an argument that is no tensor
 CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of a graph that may change the device
 
 
@@ -24,6 +28,12 @@ def patch_autograd(patches: Patches) -> None:
     patches.replace(torch.autograd, "_make_grads", make_grads(torch.autograd._make_grads))
     run = torch.autograd._engine_run_backward
     patches.replace(torch.autograd, "_engine_run_backward", make_run(run))
+    apply = vars(Function)["apply"].__func__
+    patches.replace(Function, "apply", classmethod(make_apply(apply)))
+    for name in ("apply", "apply_boxed"):
+        if hasattr(BackwardCFunction, name):  # 2.11 has one of them
+            checked = make_checked(getattr(BackwardCFunction, name))
+            patches.replace(BackwardCFunction, name, checked)
 
 
 def _sent(source: Any, target: Tensor) -> Any:
@@ -81,17 +91,65 @@ def make_grads(original: Callable) -> Callable:
         for index, (output, gradient) in enumerate(zip(outputs, made, strict=True)):
             if not isinstance(output, Tensor) or not isinstance(gradient, Tensor):
                 continue
-            home, found = device_of(output), device_of(gradient)
-            if home == found:
-                continue
-            if gradient.dim():
-                raise RuntimeError(
-                    f"invalid gradient at index {index} - expected device {home} but got {found}"
-                )
-            made[index] = copy_to(gradient, gpu_of(output), {})
+            made[index] = _at_home(gradient, gpu_of(output), index, "invalid gradient")
         return tuple(made)
 
     return _make_grads
+
+
+def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tensor:
+    """`gradient` where it has to be: on `home`; a single number is moved there.
+
+    Raises RuntimeError, which begins with `words`, for any other that is elsewhere.
+    """
+    if gpu_of(gradient) is home or gradient.is_meta:
+        return gradient
+    if gradient.dim():
+        expected = home.device if home else CPU
+        raise RuntimeError(
+            f"{words} at index {index} - expected device {expected} but got {device_of(gradient)}"
+        )
+    return copy_to(gradient, home, {})
+
+
+def make_apply(original: Callable) -> Callable:
+    """`Function.apply`, which notes on which devices its gradients have to be."""
+
+    def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
+        out = original(cls, *args, **kwargs)
+        for made in out if isinstance(out, tuple) else (out,):
+            node = made.grad_fn if isinstance(made, Tensor) else None
+            if isinstance(node, cls._backward_cls):
+                homes = [gpu_of(each) if isinstance(each, Tensor) else NOWHERE for each in args]
+                setattr(node, HOMES, homes)
+                break
+        return out
+
+    return apply
+
+
+def make_checked(original: Callable) -> Callable:
+    """The backward of a function of the program's own, whose gradients the engine checks.
+
+    Raises RuntimeError, in the engine's words, for one that is on another device than what it
+    is the gradient of. That of a single number is moved.
+    """
+
+    def apply(self: Any, *args: Any) -> Any:
+        found = original(self, *args)
+        homes = getattr(self, HOMES, None)
+        if homes is None:
+            return found
+        gradients = list(found) if isinstance(found, tuple) else [found]
+        index = -1  # among the tensors, as the engine counts
+        for place, (home, needed) in enumerate(zip(homes, self.needs_input_grad, strict=False)):
+            index += home is not NOWHERE
+            if needed and place < len(gradients) and isinstance(gradients[place], Tensor):
+                words = f"Function {self.name()} returned an invalid gradient"
+                gradients[place] = _at_home(gradients[place], home, index, words)
+        return tuple(gradients)
+
+    return apply
 
 
 def make_run(original: Callable) -> Callable:

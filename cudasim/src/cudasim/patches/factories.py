@@ -12,7 +12,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
 from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
-from cudasim.dispatch.tags import TAG, gpu_of, put, storage_of
+from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
 from cudasim.patches.pinning import pinned
 from cudasim.patching import Patches
@@ -108,6 +108,8 @@ def _maker(original: Callable, name: str) -> Callable:
         gpu = resolve(device)
         if gpu and fakes():
             return original(*args, **kwargs)
+        if kwargs.get("copy") is False:
+            _refuse_alias(args[0], gpu)
         if gpu is None or gpu is ELSEWHERE:
             if name in SHARING and args and isinstance(args[0], Tensor) and gpu_of(args[0]):
                 return args[0].to(**_only(kwargs, "device", "dtype"))
@@ -119,9 +121,20 @@ def _maker(original: Callable, name: str) -> Callable:
         if name in RANDOM:
             kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
         made = _allocating(original, gpu, args, kwargs)
-        return _sent(made.clone() if name in SHARING else made, gpu, name)
+        if name in SHARING:  # Python's or NumPy's memory is not the GPU's
+            memory = Allocation(gpu, made.numel() * made.element_size())
+            made = put(made.clone(), gpu, memory)
+        return _sent(made, gpu, name)
 
     return make
+
+
+def _refuse_alias(source: Any, gpu: Any) -> None:
+    """Raise ValueError, with torch's text, if memory of `source` is to be seen from elsewhere."""
+    if not isinstance(source, Tensor) or gpu is ELSEWHERE or gpu_of(source) is gpu:
+        return
+    there = gpu.device if gpu else "cpu"
+    raise ValueError(f"can't alias tensor from device '{device_of(source)}' to '{there}'.")
 
 
 def _like(original: Callable) -> Callable:
@@ -159,14 +172,13 @@ def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
         watch_copy(None, gpu, non_blocking=False)
         if session.clock is not None:
             book_copy(made, made, None, gpu, non_blocking=False)
-    return put(made, gpu)
+    return made if gpu is not None and gpu_of(made) is gpu else put(made, gpu)
 
 
 def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) -> Tensor:
     """Call `original`; a refusal of the host's memory is one of the simulated GPU's."""
     thread = session.thread
-    if session.clock is not None:
-        thread.making = None if original.__name__ in CONVERTERS else gpu
+    thread.making = None if original.__name__ in CONVERTERS else gpu
     try:
         return original(*args, **kwargs)
     except RuntimeError as error:
@@ -175,8 +187,7 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
             raise
         size = int(words[words.index("bytes.") - 1])
     finally:
-        if session.clock is not None:
-            thread.making = None
+        thread.making = None
     Allocation(gpu, size)  # raises, with CUDA's text, if it is more than the card has
     raise MemoryError(f"the host cannot hold the {size} bytes that the simulated {gpu.device} can")
 

@@ -10,16 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cudasim.dispatch import asserts as asserts  # registers rules
 from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
 
 
 def patch_functional(patches: Patches) -> None:
-    """Make quantiles and recurrent layers refuse operands on several devices in their own words."""
+    """Make composites refuse operands on several devices in their own words."""
     for owner in (torch, Tensor):
         for name in ("quantile", "nanquantile"):
             patches.replace(owner, name, make_quantile(getattr(owner, name)))
+        patches.replace(owner, "take_along_dim", make_take_along_dim(owner.take_along_dim))
+    patches.replace(torch._VF, "stft", make_stft(torch._VF.stft, "stft"))  # Python's calls it
+    patches.replace(torch, "istft", make_stft(torch.istft, "istft"))
+    patches.replace(torch.linalg, "lstsq", make_lstsq(torch.linalg.lstsq))
     one_hot = make_one_hot(nn.functional.one_hot)
     for owner in (nn.functional, torch._C._nn):
         patches.replace(owner, "one_hot", one_hot)
@@ -42,22 +47,79 @@ def make_quantile(original: Callable) -> Callable:
                 raise RuntimeError(
                     "quantile() q tensor must be on the same device as the input tensor"
                 )
+        out = kwargs.get("out")
+        if out is not None and device_of(out) != device_of(input):
+            raise RuntimeError(
+                "quantile() out tensor must be on the same device as the input tensor"
+            )
         return original(input, q, *args, **kwargs)
 
     return quantile
 
 
+def make_take_along_dim(original: Callable) -> Callable:
+    """`take_along_dim` (aten/src/ATen/native/TensorAdvancedIndexing.cpp)."""
+
+    @functools.wraps(original)
+    def take_along_dim(input: Tensor, indices: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        for tensor in (indices, kwargs.get("out")):
+            if isinstance(tensor, Tensor) and device_of(tensor) != device_of(input):
+                raise RuntimeError(
+                    f"Expected tensor to have {device_of(input)} Device, but got tensor with "
+                    f"{device_of(tensor)} Device (while checking arguments for "
+                    "torch.take_along_dim():)"
+                )
+        return original(input, indices, *args, **kwargs)
+
+    return take_along_dim
+
+
+def make_stft(original: Callable, name: str) -> Callable:
+    """`stft` and `istft` (aten/src/ATen/native/SpectralOps.cpp)."""
+    signature = ("n_fft", "hop_length", "win_length", "window")
+
+    @functools.wraps(original)
+    def transform(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        window = {**dict(zip(signature, args, strict=False)), **kwargs}.get("window")
+        if isinstance(window, Tensor) and device_of(window) != device_of(input):
+            raise RuntimeError(
+                f"{name} input and window must be on the same device but got self on "
+                f"{device_of(input)} and window on {device_of(window)}"
+            )
+        return original(input, *args, **kwargs)
+
+    return transform
+
+
+def make_lstsq(original: Callable) -> Callable:
+    """`linalg.lstsq`, of whose drivers CUDA has one (aten/.../BatchLinearAlgebra.cpp)."""
+
+    @functools.wraps(original)
+    def lstsq(A: Tensor, *args: Any, driver: str | None = None, **kwargs: Any) -> Any:
+        if session.type.has_cudnn and driver not in (None, "gels") and gpu_of(A) is not None:
+            raise RuntimeError(
+                "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA"
+            )
+        return original(A, *args, driver=driver, **kwargs)
+
+    return lstsq
+
+
 def make_one_hot(original: Callable) -> Callable:
     """`one_hot`, which on a CPU reads back the least and the greatest class, and on a GPU neither.
 
-    As in aten/src/ATen/native/Onehot.cpp, where it matters: to who asks what waits, and to a clock.
+    There the kernel stops at a class that is too large (aten/src/ATen/native/Onehot.cpp).
     """
 
     @functools.wraps(original)
     def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-        told = session.clock is not None or session.watching
-        if not told or num_classes < 0 or not tensor.numel() or gpu_of(tensor) is None:
+        plain = tensor.dtype is not torch.int64 or torch._C._are_functorch_transforms_active()
+        if plain or not tensor.numel() or gpu_of(tensor) is None:
             return original(tensor, num_classes)
+        if num_classes == -1:
+            num_classes = int(tensor.max()) + 1
+        elif num_classes < 1:
+            raise RuntimeError("num_classes should be positive")
         found = torch.zeros(*tensor.shape, num_classes, dtype=torch.int64, device=tensor.device)
         return found.scatter_(-1, tensor.unsqueeze(-1), 1)
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from cudasim.device.gpu import GPU
+from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import CPU, PINNED, gpu_of, gpu_read, put, storage_of
@@ -68,9 +68,13 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
         return _duplicate_in_sight(source, gpu, options)
     here, non_blocking = gpu_read(source), options.get("non_blocking", False)
     watch_copy(here, gpu, non_blocking)
+    memory = None
+    if gpu is not None and source.layout is torch.strided:
+        dtype = options.get("dtype", source.dtype)
+        memory = Allocation(gpu, source.numel() * dtype.itemsize)
     with torch._C._DisableTorchDispatch():
         copy = torch.ops.aten._to_copy.default(source.detach(), **options)
-    put(copy, gpu)
+    put(copy, gpu, memory)
     if non_blocking and gpu is None and session.type.pins_copies:
         if copy.layout is torch.strided:
             setattr(storage_of(copy), PINNED, True)  # as TensorConversions.cpp has it

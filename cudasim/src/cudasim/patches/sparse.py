@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
-from cudasim.dispatch.tags import gpu_of
+from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patching import Patches
 
 # Of each constructor, its parts; the last are the values, whose device is that of the whole.
@@ -46,6 +46,7 @@ def make_sparse(original: Callable, parts: tuple[str, ...]) -> Callable:
         if device is not None:
             home = resolve(device)
         else:
+            _refuse_several(parts, given)
             home = gpu_of(values) if isinstance(values, Tensor) else None
         on_gpu = any(isinstance(part, Tensor) and gpu_of(part) for part in given.values())
         if not isinstance(home, GPU) and not (home is None and on_gpu):
@@ -56,6 +57,26 @@ def make_sparse(original: Callable, parts: tuple[str, ...]) -> Callable:
         return original(*moved.values(), *args[len(parts) :], **others)
 
     return make
+
+
+def _refuse_several(parts: tuple[str, ...], given: dict[str, Any]) -> None:
+    """Raise RuntimeError for parts that are tensors on several devices: none is moved.
+
+    In the words of the dispatcher for COO, of aten/src/ATen/native/sparse/SparseCsrTensor.cpp else.
+    """
+    tensors = {name: given[name] for name in parts if isinstance(given[name], Tensor)}
+    home = tensors.get("values", next(iter(tensors.values()), None))
+    for name, tensor in tensors.items():
+        here, there = device_of(tensor), device_of(home)
+        if here == there:
+            continue
+        if parts[0] == "indices":
+            first, second = sorted((here, there), key=lambda device: device.type == "cpu")
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{first} and {second}!"
+            )
+        raise RuntimeError(f"device of {name} (={here}) must match device of values (={there})")
 
 
 def make_nested(original: Callable, detached: bool) -> Callable:

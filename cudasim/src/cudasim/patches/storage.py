@@ -13,7 +13,7 @@ from torch import UntypedStorage
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.devices import ELSEWHERE, resolve
-from cudasim.dispatch.tags import TAG, gpu_of_storage, recount
+from cudasim.dispatch.tags import TAG, foretell, gpu_of_storage, recount
 from cudasim.patching import Patches
 
 
@@ -50,7 +50,13 @@ def make_new(original: Callable) -> Callable:
         gpu = None if device is None else resolve(device)
         if not isinstance(gpu, GPU):
             return original(cls, *args, **kwargs)
-        return place_storage(original(cls, *args, **{**kwargs, "device": "cpu"}), gpu)
+        size = args[0] if args else kwargs.get("size")
+        memory = Allocation(gpu, size) if type(size) is int and size > 0 else None
+        made = original(cls, *args, **{**kwargs, "device": "cpu"})
+        if memory is None:
+            return place_storage(made, gpu)
+        setattr(made, TAG, memory)
+        return made
 
     return new
 
@@ -88,8 +94,10 @@ def make_resize(original: Callable) -> Callable:
     """`UntypedStorage.resize_`: the bytes on the GPU are counted again."""
 
     def resize(self: UntypedStorage, size: int) -> UntypedStorage:
-        out = original(self, size)
-        recount(self)
-        return out
+        foretell(self, size)
+        try:
+            return original(self, size)
+        finally:
+            recount(self)
 
     return resize

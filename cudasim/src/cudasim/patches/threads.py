@@ -5,11 +5,14 @@ started it, or submitted its work to a pool, and who joins it or takes its resul
 later of both times. To wait takes no modelled time else.
 """
 
+import _thread
 import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.thread import _WorkItem
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from functools import wraps
 from typing import Any
 
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
@@ -27,6 +30,8 @@ def patch_threads(patches: Patches) -> None:
     """
     for owner, name in ((threading.Thread, "_bootstrap_inner"), (_WorkItem, "run")):
         patches.replace(owner, name, make_run(getattr(owner, name)))
+    for name in ("start_new_thread", "start_new"):  # two names of one function
+        patches.replace(_thread, name, make_start(getattr(_thread, name)))
     if session.clock is None:
         return
     for owner, name in ((threading.Thread, "start"), (_WorkItem, "__init__")):
@@ -42,12 +47,8 @@ def make_run(original: Any) -> Any:
     """Run a thread, or an item of a pool, in the mode of the simulation."""
 
     def run(self: Any, *args: Any) -> None:
-        mode = type(session.mode)
-        entered = any(isinstance(each, mode) for each in _get_current_dispatch_mode_stack())
         clock = session.clock
-        if clock is not None:
-            clock.reach(getattr(self, BEGAN, 0))
-        with nullcontext() if session.mode is None or entered else mode():
+        with _simulated(getattr(self, BEGAN, 0)):
             try:
                 return original(self, *args)
             finally:
@@ -55,6 +56,36 @@ def make_run(original: Any) -> Any:
                     setattr(self, ENDED, clock.now)
 
     return run
+
+
+@contextmanager
+def _simulated(began: int) -> Iterator[None]:
+    """In the mode of the simulation, and not before the host time `began`."""
+    mode = type(session.mode)
+    entered = any(isinstance(each, mode) for each in _get_current_dispatch_mode_stack())
+    if session.clock is not None:
+        session.clock.reach(began)
+    with nullcontext() if session.mode is None or entered else mode():
+        yield
+
+
+def make_start(original: Any) -> Any:
+    """`_thread.start_new_thread`, which threads of `threading` do not come through."""
+
+    @wraps(original)
+    def start_new_thread(function: Any, *args: Any) -> int:
+        if not callable(function):
+            return original(function, *args)  # refuses it in Python's words
+        began = 0 if session.clock is None else session.clock.now
+
+        @wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with _simulated(began):
+                return function(*args, **kwargs)
+
+        return original(run, *args)
+
+    return start_new_thread
 
 
 def make_begin(original: Any) -> Any:

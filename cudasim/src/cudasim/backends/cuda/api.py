@@ -9,16 +9,23 @@ from typing import Any
 
 import torch
 
-from cudasim.backends.accelerator import patch_module, refuse, refuse_graphs
+from cudasim.backends.accelerator import patch_module, refuse
+from cudasim.backends.cuda.graphs import patch_graphs
 from cudasim.backends.cuda.legacy import LegacyType, Markers, patch_default_type
 from cudasim.backends.cuda.properties import CudaProperties
 from cudasim.backends.cuda.streams import patch_cuda_streams
-from cudasim.backends.memory import free_and_total, memory
+from cudasim.backends.memory import (
+    free_and_total,
+    memory,
+    observe_refusals,
+    record_history,
+    record_history_legacy,
+)
 from cudasim.backends.streams import current_id
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
-from cudasim.dispatch.waiting import ERROR, WARN, end_of_sleep
+from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, end_of_sleep
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -117,7 +124,7 @@ def set_sync_debug_mode(mode: int) -> None:
         warnings.warn(PROTOTYPE, stacklevel=3)
     if mode not in (0, WARN, ERROR):
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
-    session.sync_debug = mode
+    session.sync_debug = mode | session.sync_debug & CAPTURING
     session.watch()
 
 
@@ -200,14 +207,15 @@ def bindings(switches: Switches) -> dict[str, Callable]:
         "_cuda_sleep": sleep,
         "_cuda_getCurrentBlasHandle": lambda: 0,
         "_cuda_getCurrentSolverHandle": lambda: 0,
-        "_cuda_get_sync_debug_mode": lambda: session.sync_debug,
+        "_cuda_get_sync_debug_mode": lambda: session.sync_debug & ~CAPTURING,
         "_cuda_set_sync_debug_mode": set_sync_debug_mode,
         "_cuda_get_cudnn_benchmark_limit": lambda: switches.benchmark_limit,
         "_cuda_set_cudnn_benchmark_limit": lambda limit: setattr(
             switches, "benchmark_limit", limit
         ),
-        "_cuda_record_memory_history": lambda *args, **kwargs: None,
-        "_cuda_record_memory_history_legacy": lambda *args, **kwargs: None,
+        "_cuda_record_memory_history": record_history,
+        "_cuda_record_memory_history_legacy": record_history_legacy,
+        "_cuda_attach_out_of_memory_observer": observe_refusals,
         "_cuda_hostMemoryStats": host_stats,
         "_cuda_resetPeakHostMemoryStats": lambda: None,
         "_cuda_resetAccumulatedHostMemoryStats": lambda: None,
@@ -228,7 +236,7 @@ def patch_api(patches: Patches) -> None:
     """Make `torch.cuda` report the simulated GPUs."""
     patch_module(patches, CudaProperties)
     patch_cuda_streams(patches)
-    refuse_graphs(patches, "CUDAGraph")
+    patch_graphs(patches)
     for name, function in bindings(Switches()).items():
         patches.replace(torch._C, name, function)
     cuda = torch.cuda

@@ -162,7 +162,25 @@ def _joined(tensors: Sequence[Tensor], gpu: GPU | None, dim: int) -> Tensor:
     if not tensors:
         raise RuntimeError("Expected at least one tensor to gather from")
     _check_on_gpus(tensors, "input")
+    _check_shapes(tensors, dim)
     return torch.cat([_moved(tensor, gpu) for tensor in tensors], dim)
+
+
+def _check_shapes(tensors: Sequence[Tensor], dim: int) -> None:
+    """Raise RuntimeError for tensors that differ in more than `dim` (torch/csrc/cuda/comm.cpp)."""
+    like = list(tensors[0].shape)
+    for position, tensor in enumerate(tensors):
+        if tensor.dim() != len(like):
+            raise RuntimeError(
+                "Expected all input tensors to have the same number of dimensions, but tensor at "
+                f"index {position}has {tensor.dim()} dimensions, (expected {len(like)})"
+            )
+        like[dim] = tensor.size(dim)
+        if list(tensor.shape) != like:
+            raise RuntimeError(
+                f"Input tensor at index {position} has invalid shape {_shape(tensor)}, but "
+                f"expected {like}"
+            )
 
 
 def _broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:

@@ -69,6 +69,10 @@ class DeviceType:
         """
         import torch
 
+        if size >= 2**60:
+            return torch.OutOfMemoryError(
+                f"{self.key} out of memory. Tried to allocate more than 1EB memory."
+            )
         used, reserved = memory.counts.used, memory.counts.reserved
         limit = f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""
         in_use = self._in_use(memory)
@@ -120,6 +124,10 @@ class DeviceType:
 
         None if it is CUDA's. Not for element-wise operations, whose error is the same everywhere.
         """
+        return None
+
+    def assertion(self) -> RuntimeError | None:
+        """The error of a kernel that an assertion has stopped; None if it is the CPU's own."""
         return None
 
     def elapsed_between_devices(self) -> RuntimeError | None:

@@ -2,7 +2,8 @@
 
 from cudasim.device.types.base import DeviceType
 
-SUCCESS, NOT_INITIALIZED, INVALID_DEVICE, INVALID_HANDLE = 0, 3, 101, 400
+SUCCESS, NOT_INITIALIZED, INVALID_DEVICE, INVALID_HANDLE, ASSERT = 0, 3, 101, 400, 710
+NOT_WHILE_CAPTURING, CAPTURE_FAILED, UNJOINED, UNCAPTURED_WORK = 900, 901, 904, 905
 
 # What cudaGetErrorString says of the results that programs meet (libcudart 12.9 and 13).
 WORDS = {
@@ -16,10 +17,14 @@ WORDS = {
     INVALID_HANDLE: "invalid resource handle",
     700: "an illegal memory access was encountered",
     701: "too many resources requested for launch",
-    710: "device-side assert triggered",
+    ASSERT: "device-side assert triggered",
     716: "misaligned address",
     719: "unspecified launch failure",
     801: "operation not supported",
+    NOT_WHILE_CAPTURING: "operation not permitted when stream is capturing",
+    CAPTURE_FAILED: "operation failed due to a previous error during capture",
+    UNJOINED: "capturing stream has unjoined work",
+    UNCAPTURED_WORK: "dependency created on uncaptured work in another stream",
     999: "unknown error",
 }
 
@@ -27,6 +32,11 @@ WORDS = {
 _NAMES = {
     NOT_INITIALIZED: "cudaErrorInitializationError",
     INVALID_HANDLE: "cudaErrorInvalidResourceHandle",
+    NOT_WHILE_CAPTURING: "cudaErrorStreamCaptureUnsupported",
+    CAPTURE_FAILED: "cudaErrorStreamCaptureInvalidated",
+    UNJOINED: "cudaErrorStreamCaptureUnjoined",
+    UNCAPTURED_WORK: "cudaErrorStreamCaptureIsolation",
+    ASSERT: "cudaErrorAssert",
 }
 
 # What c10/cuda/CUDAMiscFunctions.cpp adds for a result, and for all.
@@ -76,6 +86,10 @@ class CUDA(DeviceType):
     def no_such_device(self, index: int, count: int) -> RuntimeError:
         """That of the runtime."""
         return runtime_error(INVALID_DEVICE)
+
+    def assertion(self) -> RuntimeError | None:
+        """That of the runtime."""
+        return runtime_error(ASSERT)
 
     def lost_by_fork(self) -> RuntimeError:
         """That of the runtime, which cannot begin there."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor
 
+from cudasim.dispatch.calls import lasting
 from cudasim.dispatch.tags import gpu_of
 
 
@@ -60,13 +61,19 @@ def make_reducer(original: type) -> Callable:
     Others are put together anew after the first step, in the order in which gradients came.
     """
 
+    class Rebuilt(original):
+        def _rebuild_buckets(self) -> bool:
+            with lasting():
+                return super()._rebuild_buckets()
+
     class Kept(original):
         def _rebuild_buckets(self) -> bool:
             return False
 
     @functools.wraps(original, updated=())
     def reducer(parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> dist.Reducer:
-        kind = Kept if len(by_gpu(parameters)) > 1 else original
-        return kind(parameters, *args, **kwargs)
+        kind = Kept if len(by_gpu(parameters)) > 1 else Rebuilt
+        with lasting():  # the buckets
+            return kind(parameters, *args, **kwargs)
 
     return reducer

@@ -1,0 +1,1 @@
+"""PyTorch's own tests of CUDA, unmodified, run under `cudasim`."""

@@ -1,0 +1,315 @@
+"""CUDA graphs and private pools of memory: `torch.cuda.CUDAGraph` and `torch.cuda.MemPool`.
+
+What `torch.cuda.graph` and `make_graphed_callables` do with them is PyTorch's own code. The
+errors are those of aten/src/ATen/cuda/CUDAGraph.cpp.
+"""
+
+import itertools
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cudasim.backends.streams import current_id
+from cudasim.device.allocator import PoolId
+from cudasim.device.generator import Generator
+from cudasim.device.gpu import GPU, Allocation
+from cudasim.device.types import cuda as runtime
+from cudasim.dispatch.capture import Capture
+from cudasim.dispatch.waiting import CAPTURING
+from cudasim.patching import Patches
+from cudasim.session import session
+
+HOLDER = 8  # bytes of the seed, and of the offset, that a generator keeps on the GPU for graphs
+
+_graphs, _pools = itertools.count(1), itertools.count(1)  # what ids are made of
+
+
+class States:
+    """The generators that graphs draw from: each has a seed and an offset on its GPU."""
+
+    def __init__(self) -> None:
+        """No graph draws from any."""
+        self._known: dict[int, tuple[list, set[int], tuple[Allocation, ...]]] = {}
+
+    def register(self, state: list, graph: int, gpu: GPU) -> None:
+        """A `graph` draws from a generator with that `state`."""
+        if id(state) not in self._known:
+            holders = Allocation(gpu, HOLDER), Allocation(gpu, HOLDER)
+            self._known[id(state)] = state, set(), holders
+        self._known[id(state)][1].add(graph)
+
+    def of(self, graph: int) -> list[list]:
+        """The states that a graph draws from."""
+        return [state for state, graphs, _ in self._known.values() if graph in graphs]
+
+    def unregister(self, graph: int) -> None:
+        """A graph is gone, and with it what only it needed."""
+        for key, (_, graphs, _) in list(self._known.items()):
+            graphs.discard(graph)
+            if not graphs:
+                del self._known[key]
+
+
+class CUDAGraph:
+    """`torch.cuda.CUDAGraph` on a simulated GPU."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        """A graph without work."""
+        self._number, self._keep = next(_graphs), keep_graph
+        self._capture: Capture | None = None
+        self._pool: PoolId = (0, 0)
+        self._gpu: GPU | None = None
+        self._captured = self._instantiated = self._dumps = False
+
+    def register_generator_state(self, generator: Generator) -> None:
+        """Let the graph draw from `generator`, which then goes on with each replay."""
+        gpu = session.gpu(generator.device.index)
+        session.states.register(generator._state, self._number, gpu)
+
+    def capture_begin(
+        self,
+        pool: PoolId | None = None,
+        capture_error_mode: str = "global",
+        check_input_liveness: bool = False,
+    ) -> None:
+        """Capture the work of the current stream from now on.
+
+        Its memory comes from `pool`, or from one of its own. Raises RuntimeError, with PyTorch's
+        words, on the default stream and if the graph holds work.
+        """
+        if check_input_liveness:
+            raise NotImplementedError("cudasim: check_input_liveness is not known here")
+        if self._captured:
+            raise RuntimeError(
+                "This CUDAGraph instance already owns a captured graph. To capture a new graph, "
+                "create a new instance."
+            )
+        if capture_error_mode not in ("global", "thread_local", "relaxed"):
+            raise RuntimeError(
+                "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got "
+                f"{capture_error_mode}"
+            )
+        gpu = session.current()
+        place = gpu.index, current_id(gpu.index)
+        if place[1] == 0:
+            raise RuntimeError(
+                "CUDA graphs must be captured on a non-default stream. (However, after capture, "
+                "it's ok to replay them on the default stream.)"
+            )
+        self.register_generator_state(gpu.generator)
+        self._gpu, self._pool = gpu, pool or (self._number, 0)
+        self._capture = capture = Capture(place)
+        for state in session.states.of(self._number):
+            capture.keep_state(state)
+        gpu.memory.begin_pool(self._pool, lambda: _captures(gpu, capture))
+        session.capturing[place] = capture
+        session.sync_debug |= CAPTURING
+        session.watch()
+        capture.begin()
+
+    def capture_end(self) -> None:
+        """The graph is whole. Raises CUDA's error if the capture failed on the way."""
+        capture, gpu = self._capture, session.current()
+        place = gpu.index, current_id(gpu.index)
+        if capture is None or capture.origin != place or session.capturing.get(place) != capture:
+            raise RuntimeError("Capture must end on the same stream it began on.")
+        capture.end()
+        for place in [each for each, mine in session.capturing.items() if mine is capture]:
+            del session.capturing[place]
+        if not session.capturing:
+            session.sync_debug &= ~CAPTURING
+            session.watch()
+        self._gpu.memory.end_pool(self._pool)
+        self._captured = True
+        if capture.failed or capture.unjoined:
+            failed = runtime.CAPTURE_FAILED if capture.failed else runtime.UNJOINED
+            self.reset()
+            raise runtime.runtime_error(failed)
+        if not capture.steps:
+            warnings.warn(
+                "The CUDA Graph is empty. This usually means that the graph was attempted to be "
+                "captured on wrong device or stream.",
+                stacklevel=2,
+            )
+        if not self._keep:
+            self.instantiate()
+
+    def instantiate(self) -> None:
+        """Make the graph ready to be replayed."""
+        if not self._captured:
+            raise RuntimeError("capture_end() must have been called before calling instantiate")
+        self._instantiated = True
+
+    def replay(self) -> None:
+        """Do the captured work."""
+        if not self._captured:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        self._instantiated = True
+        self._capture.replay()
+
+    def reset(self) -> None:
+        """Forget the work, and let the pool go."""
+        if self._captured:
+            self._capture.release()
+            self._gpu.memory.release_pool(self._pool)
+            session.states.unregister(self._number)
+        self._capture, self._captured, self._instantiated = None, False, False
+
+    def __del__(self) -> None:
+        """Let go of what it holds."""
+        if self._captured and self._gpu.alive:
+            self.reset()
+
+    def pool(self) -> PoolId:
+        """The id of the pool of memory that it uses."""
+        if not self._captured:
+            raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
+        return self._pool
+
+    def enable_debug_mode(self) -> None:
+        """Let `debug_dump` write the graph."""
+        self._dumps = True
+
+    def debug_dump(self, debug_path: str) -> None:
+        """Write the operations of the graph to a file, in Graphviz' language."""
+        if not self._dumps:
+            warnings.warn(
+                "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()", stacklevel=2
+            )
+            return
+        if not self._captured:
+            warnings.warn("CUDA Graphs debug dump not generated", stacklevel=2)
+            return
+        names = [str(step.func) for step in self._capture.steps]
+        nodes = [f'  {number} [label="{name}"];' for number, name in enumerate(names)]
+        edges = [f"  {number} -> {number + 1};" for number in range(len(names) - 1)]
+        text = "\n".join(["digraph {", *nodes, *edges, "}", ""])
+        Path(debug_path).write_text(text, encoding="utf-8")
+
+    def raw_cuda_graph(self) -> int:
+        """Refused: there is no such object of CUDA here."""
+        raise NotImplementedError("cudasim: a simulated GPU's graphs are no objects of CUDA")
+
+    raw_cuda_graph_exec = raw_cuda_graph
+
+
+def _captures(gpu: GPU, capture: Capture) -> bool:
+    """Whether the stream that is current on `gpu` is captured by `capture`."""
+    return session.capturing.get((gpu.index, current_id(gpu.index))) is capture
+
+
+class MemPool:
+    """`torch.cuda.MemPool`: a pool of memory of the program's own."""
+
+    def __init__(
+        self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False
+    ) -> None:
+        """A pool without memory. Raises NotImplementedError for settings that are not known."""
+        if allocator is not None or use_on_oom or no_split:
+            raise NotImplementedError(
+                "cudasim: a pool has no allocator, use_on_oom or no_split of its own; make it "
+                "without arguments"
+            )
+        self._id = new_pool()
+        self.allocator = None
+        self._gpu = session.current()
+        self._gpu.memory.begin_pool(self._id, lambda: False)
+        self._gpu.memory.end_pool(self._id)
+
+    @property
+    def id(self) -> PoolId:
+        """What names the pool in snapshots."""
+        return self._id
+
+    def use_count(self) -> int:
+        """How many hold the pool: this object, and who allocates there."""
+        return self._gpu.memory.private[self._id].users
+
+    def snapshot(self, include_traces: bool = True) -> list:
+        """The segments of the pool."""
+        return torch.cuda.memory_snapshot(self._id)
+
+    def __del__(self) -> None:
+        """Let the pool go, with what is free in it."""
+        gpu = getattr(self, "_gpu", None)
+        if gpu is not None and gpu.alive:
+            gpu.memory.release_pool(self._id)
+            gpu.memory.empty_cache()
+
+
+def new_pool() -> PoolId:
+    """The id of private pools that nobody has yet."""
+    return 0, next(_pools)
+
+
+def begin_pool(mine: Callable[[GPU], Callable[[], bool]]) -> Callable[[int, PoolId], None]:
+    """A function that lets what is taken while `mine(gpu)()` go to private pools."""
+
+    def begin(index: int, pool: PoolId) -> None:
+        gpu = session.gpu(index)
+        gpu.memory.begin_pool(pool, mine(gpu))
+
+    return begin
+
+
+def _of_thread(gpu: GPU) -> Callable[[], bool]:
+    thread = threading.get_ident()
+    return lambda: threading.get_ident() == thread
+
+
+def _of_stream(gpu: GPU) -> Callable[[], bool]:
+    stream = current_id(gpu.index)
+    return lambda: current_id(gpu.index) == stream
+
+
+def _refused(*args: Any, **kwargs: Any) -> None:
+    raise NotImplementedError(
+        "cudasim: torch.accelerator.Graph is not known here; use torch.cuda.CUDAGraph"
+    )
+
+
+def patch_graphs(patches: Patches) -> None:
+    """Make graphs and pools of `torch.cuda` those of the simulated GPUs."""
+    cuda = torch.cuda
+    session.states = States()
+    ended = {
+        "endAllocateToPool": lambda index, pool: session.gpu(index).memory.end_pool(pool),
+        "releasePool": lambda index, pool: session.gpu(index).memory.release_pool(pool),
+    }
+    functions = {
+        **ended,
+        "beginAllocateToPool": begin_pool(lambda gpu: lambda: True),
+        "beginAllocateCurrentThreadToPool": begin_pool(_of_thread),
+        "beginAllocateCurrentStreamToPool": begin_pool(_of_stream),
+        "endAllocateCurrentStreamToPool": ended["endAllocateToPool"],
+    }
+    for name, function in functions.items():
+        patches.replace(torch._C, f"_cuda_{name}", function)
+        if hasattr(cuda.memory, f"_cuda_{name}"):
+            patches.replace(cuda.memory, f"_cuda_{name}", function)
+    for owner in (torch._C, cuda.graphs):
+        patches.replace(owner, "_graph_pool_handle", new_pool)
+    capturing = torch._C._cuda_isCurrentStreamCapturing
+    patches.replace(cuda.graphs, "_cuda_isCurrentStreamCapturing", capturing)
+    patches.replace(torch._C, "_host_emptyCache", lambda: None)
+    patches.replace(cuda.graphs.graph, "default_capture_stream", None)  # of another simulation
+    for theirs, mine, owners in (
+        (cuda.graphs.CUDAGraph, CUDAGraph, (cuda, cuda.graphs)),
+        (cuda.memory.MemPool, MemPool, (cuda, cuda.memory)),
+    ):
+        mine.__module__ = theirs.__module__
+        patches.replace(theirs, "__new__", staticmethod(_instead(mine)))
+        for owner in owners:
+            patches.replace(owner, mine.__name__, mine)
+    other = getattr(torch.accelerator, "Graph", None)  # from 2.12
+    if other is not None:
+        patches.replace(other, "__new__", staticmethod(_refused))
+
+
+def _instead(kind: type) -> Callable:
+    """A `__new__` for PyTorch's class that makes an object of `kind`."""
+    return lambda cls, *args, **kwargs: kind(*args, **kwargs)

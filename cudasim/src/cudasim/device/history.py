@@ -1,0 +1,59 @@
+"""The history of a GPU's memory: what was taken and given back, when, and by which code.
+
+As `torch.cuda.memory._record_memory_history` asks for it: names of events and fields are those
+of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot) and c10/cuda/CUDACachingAllocator.cpp.
+Frames are those of Python; there are no others here.
+"""
+
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+Frames = tuple[dict[str, Any], ...]
+
+STATE, ALLOC, ALL = 1, 2, 3  # for which events the code is kept: what is held, taken, given back
+LEVELS = {None: 0, "state": STATE, "alloc": ALLOC, "all": ALL}
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+class History:
+    """The events of one GPU's memory since recording began, the latest `entries` of them."""
+
+    def __init__(self, level: int, entries: int, skipped: frozenset[str] = frozenset()) -> None:
+        """Keep the code of events up to `level`; leave out the events that are `skipped`."""
+        self.level, self.skipped = level, skipped
+        self.events: deque[dict[str, Any]] = deque(maxlen=min(entries, sys.maxsize))
+
+    def here(self, level: int) -> Frames:
+        """The code that runs now, innermost first; nothing if it is not kept for that `level`."""
+        if self.level < level:
+            return ()
+        found, frame = [], sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            if not code.co_filename.startswith(_PACKAGE):
+                line = {"filename": code.co_filename, "name": code.co_name, "line": frame.f_lineno}
+                found.append(line)
+            frame = frame.f_back
+        return tuple(found)
+
+    def add(
+        self, action: str, address: int, size: int, stream: int, frames: Frames, **more: int
+    ) -> None:
+        """Note an event; `more` is what only this kind of event has."""
+        if action in self.skipped:
+            return
+        self.events.append(
+            {
+                "action": action,
+                "addr": address,
+                "size": size,
+                "stream": stream,
+                "time_us": time.time_ns() // 1000,
+                "frames": list(frames) if self.level >= ALLOC else [],
+                **more,
+            }
+        )

@@ -1,0 +1,118 @@
+"""Assertions in kernels: what the CPU refuses at once, CUDA finds in the middle of a kernel.
+
+The kernel stops, and the context of that GPU with it: whatever needs the GPU afterwards fails with
+the same error, until the process ends; here, the simulation. CUDA tells of it at a later call, or
+with CUDA_LAUNCH_BLOCKING=1 at the one that was wrong; here it is always that one, and the CPU's
+error, which names the index, is the cause. The kernels are those with a `CUDA_KERNEL_ASSERT` in
+aten/src/ATen/native/cuda of PyTorch 2.6.
+"""
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.cuda._utils import _get_device_index
+
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.placement import run
+from cudasim.dispatch.rules import RULES
+from cudasim.dispatch.tags import gpu_of
+from cudasim.session import session
+
+OPERATORS = (
+    "_assert_async _embedding_bag _embedding_bag_forward_only _index_put_impl_ _unsafe_index "
+    "_unsafe_index_put bernoulli bernoulli_ binary_cross_entropy embedding gather index index_add "
+    "index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ index_select "
+    "max_unpool2d max_unpool3d multinomial nll_loss2d_forward nll_loss_forward poisson put put_ "
+    "scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ take"
+).split()
+# What the CPU says where CUDA's kernel stops.
+WORDS = re.compile(
+    r"index (-?\d+ is )?out of bounds|index -?\d+ is out of bounds|index out of range in self"
+    r"|tried to access index|Target -?\d+ is out of bounds|found idx to be|element < 0"
+    r"|should be between 0 and 1|p_in >= 0|p >= 0|invalid max index|single nonzero value"
+    r"|invalid Poisson rate|not in the valid range|invalid multinomial distribution"
+)
+
+
+def asserting(inner: Callable) -> Callable:
+    """The rule `inner` of an operator whose kernel for CUDA stops the GPU."""
+
+    def rule(func: Callable, args: tuple, kwargs: dict) -> Any:
+        try:
+            return inner(func, args, kwargs)
+        except (IndexError, RuntimeError) as error:
+            words = session.type.assertion()
+            gpus = {gpu_of(tensor) for tensor in tensors_in((*args, *kwargs.values()))} - {None}
+            if words is None or not gpus or not WORDS.search(str(error)):
+                raise
+            if func in DRAWS and not draws_in_kernel(*args, **kwargs):
+                raise
+            lose(gpus.pop())
+            raise words from error
+
+    return rule
+
+
+def draws_in_kernel(
+    input: torch.Tensor, num_samples: int, replacement: bool = False, **kwargs: Any
+) -> bool:
+    """Whether CUDA's `multinomial` leaves the look at the probabilities to its kernel."""
+    return replacement and num_samples > 1
+
+
+def lose(gpu: GPU) -> None:
+    """Refuse what needs `gpu` from now on, until the simulation ends."""
+    if all(each.lost is None for each in session.gpus):
+        guard()
+    gpu.lose(session.type.assertion)
+    gpu.memory.take = lambda size: gpu.check()
+
+
+def guard() -> None:
+    """Have what waits for a GPU look first whether its context is lost."""
+    for module in (torch.cuda, torch.accelerator):
+        session.patches.replace(module, "synchronize", make_synchronize(module.synchronize))
+    for kind in (torch.cuda.Stream, torch.cuda.Event):
+        session.patches.replace(kind, "synchronize", make_wait(kind.synchronize))
+
+
+def make_synchronize(original: Callable) -> Callable:
+    """`synchronize`, of a GPU that may be lost."""
+
+    @functools.wraps(original)
+    def synchronize(device: Any = None) -> None:
+        session.gpu(_get_device_index(device, optional=True)).check()
+        original(device)
+
+    return synchronize
+
+
+def make_wait(original: Callable) -> Callable:
+    """`synchronize` of a stream or an event, whose GPU may be lost."""
+
+    @functools.wraps(original)
+    def synchronize(self: Any) -> None:
+        if self.device is not None:  # an event has one when it is recorded
+            session.gpu(self.device.index).check()
+        original(self)
+
+    return synchronize
+
+
+def _general(func: Callable, args: tuple, kwargs: dict) -> Any:
+    return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
+
+
+def _overloads(name: str) -> list[Callable]:
+    packet = getattr(torch.ops.aten, name, None)
+    return [] if packet is None else [getattr(packet, each) for each in packet.overloads()]
+
+
+DRAWS = set(_overloads("multinomial"))
+for _name in OPERATORS:
+    for _func in _overloads(_name):
+        RULES[_func] = asserting(RULES.get(_func, _general))

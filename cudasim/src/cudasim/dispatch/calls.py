@@ -1,0 +1,88 @@
+"""Scratch: what C++ makes for itself while one call of the program runs.
+
+C++ believes every tensor to be on the CPU. So what it makes within an operation, or within
+backward, has no device yet, and adopts that of the first tensor on a GPU that it meets. What the
+program itself makes is on the CPU and stays there.
+
+A tensor is scratch as long as the call in which it was made runs. Calls are told apart by the
+place in the program that they come from: two calls do not run at the same place at one time.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from torch._ops import OpOverload, OpOverloadPacket
+from torch.autograd import graph
+
+from cudasim.session import session
+
+# What answers a call in the program's place, and is no place of the program.
+_ANSWERING = tuple(
+    str(Path(__file__).resolve().parents[1] / name) for name in ("dispatch", "patches", "backends")
+)
+_OPERATORS = (OpOverload.__call__.__code__, OpOverloadPacket.__call__.__code__)
+_ENGINE = graph._engine_run_backward.__code__
+DEPTH = 3  # frames that tell a place: a function that others pass through is called from several
+
+
+class Scratch:
+    """The tag of a scratch tensor, which tells the call that it belongs to."""
+
+    __slots__ = ("place",)
+    gpu = None
+    size = 0
+
+    def __init__(self) -> None:
+        """Of the call that runs now."""
+        self.place = None if session.thread.lasting else _place()
+
+    def runs(self) -> bool:
+        """Whether the call in which it was made still runs."""
+        return self.place is None or self.place == _place()
+
+
+def is_asked_for(func: Callable) -> bool:
+    """Whether the program itself called the operator `func`, as `torch.ops.aten.zeros`."""
+    frame = _caller()
+    if frame.f_code not in _OPERATORS:
+        return False
+    return frame.f_locals["self"] in (func, func.overloadpacket)
+
+
+def is_engine() -> bool:
+    """Whether backward makes what is made now, not Python that it calls: a hook, a function."""
+    return _caller().f_code is _ENGINE
+
+
+@contextmanager
+def lasting() -> Iterator[None]:
+    """What C++ makes within is scratch until it meets a GPU: an object of C++ keeps it."""
+    thread = session.thread
+    before, thread.lasting = thread.lasting, True
+    try:
+        yield
+    finally:
+        thread.lasting = before
+
+
+def _caller() -> FrameType:
+    """The innermost frame of the program."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ANSWERING):
+        frame = frame.f_back
+    return frame
+
+
+def _place() -> tuple[int, ...]:
+    """Where the program is: its innermost frames, and the instruction that each has come to."""
+    frame: FrameType | None = _caller()
+    place = []
+    for _ in range(DEPTH):
+        if frame is None:
+            break
+        place += (id(frame), frame.f_lasti)
+        frame = frame.f_back
+    return tuple(place)

@@ -1,0 +1,195 @@
+"""How many bytes an operation's results take, known from shapes before it runs.
+
+So a simulated GPU refuses what it cannot hold before the host has made it. A result that is
+surely small is counted when it is there, which costs less.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cudasim.device.gpu import GPU, Allocation
+from cudasim.dispatch.arguments import tensors_in
+
+aten = torch.ops.aten
+COUNT = 2**22  # numbers: results of fewer are made first
+META = torch.device("meta")
+
+Bound = Callable[[tuple, Sequence[Tensor]], int]  # (arguments, tensors among them) -> numbers
+
+
+def reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> list[Allocation]:
+    """Memory of `gpu` for what `func` will return, in its order, where that is known.
+
+    Raises PyTorch's error if the card has not so much left.
+    """
+    return [Allocation(gpu, size) for size in _sizes(func, args, kwargs)]
+
+
+def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
+    """Bytes of each result of `func`, by its kernel for tensors without numbers.
+
+    Where that has no answer, as the shape depends on numbers or the arguments make no sense,
+    there is none, and the operation itself tells.
+    """
+    if func is aten._to_dense.default:  # from sparse, of which `meta` knows little
+        return [args[0].numel() * (kwargs.get("dtype") or args[0].dtype).itemsize]
+    named = dict(kwargs)
+    if "device" in named:
+        named.update(device=META, pin_memory=None)
+    if "generator" in named:
+        named.update(generator=None)
+    try:
+        named = {name: _without_numbers(value) for name, value in named.items()}
+        out = func(*_without_numbers(args), **named)
+    except Exception:
+        return []
+    return [tensor.untyped_storage().nbytes() for tensor in tensors_in((out,))]
+
+
+def _without_numbers(value: Any) -> Any:
+    """`value` with every tensor in it replaced by one of the same shape on `meta`."""
+    if isinstance(value, Tensor):
+        return aten.empty_strided.default(
+            value.shape, value.stride(), dtype=value.dtype, device=META
+        )
+    if isinstance(value, list | tuple):
+        return [_without_numbers(each) for each in value]
+    return value
+
+
+# Bounds: at most so many numbers are in the results.
+
+
+def nothing(args: tuple, operands: Sequence[Tensor]) -> int:
+    """Of what makes no tensor."""
+    return 0
+
+
+def _no_more(args: tuple, operands: Sequence[Tensor]) -> int:
+    """As in the operands together: of most operations."""
+    return sum([tensor.numel() for tensor in operands])
+
+
+def _broadcast(args: tuple, operands: Sequence[Tensor]) -> int:
+    """As many as there are when the operands are spread over each other's dimensions."""
+    bound = 1
+    for tensor in operands:
+        bound *= tensor.numel()
+    if bound < COUNT:
+        return bound
+    if all(operands[0].shape == tensor.shape for tensor in operands):
+        return operands[0].numel()
+    dims = max(tensor.dim() for tensor in operands)
+    sizes = [1] * dims
+    for tensor in operands:
+        for place, size in enumerate(tensor.shape, dims - tensor.dim()):
+            sizes[place] = max(sizes[place], size)
+    return math.prod(sizes)
+
+
+def _product(args: tuple, operands: Sequence[Tensor]) -> int:
+    """Of a matrix product, the last two of whose operands are its factors."""
+    left, right = operands[-2:]
+    if left.dim() < 2 or right.dim() < 2:
+        return _no_more(args, operands)
+    return left.numel() // max(left.shape[-1], 1) * right.shape[-1]
+
+
+def _convolution(args: tuple, operands: Sequence[Tensor]) -> int:
+    """Twice what would be there without padding, which seldom makes an image so much larger."""
+    image, weight = operands[:2]
+    _, _, _, stride, _, _, transposed, _, groups = args
+    channels = weight.shape[1] * groups if transposed else weight.shape[0]
+    larger = math.prod(stride) if transposed else 1
+    return 2 * image.numel() // max(image.shape[1], 1) * channels * larger
+
+
+def _embedding(args: tuple, operands: Sequence[Tensor]) -> int:
+    """A row for each index."""
+    table, indices = operands
+    return indices.numel() * table.shape[-1]
+
+
+def _of_sizes(args: tuple, operands: Sequence[Tensor]) -> int:
+    """Of a factory: its sizes are the first list that it is given."""
+    for value in args:
+        if isinstance(value, list | tuple):
+            return math.prod(value)
+    return COUNT
+
+
+def _arange(args: tuple, operands: Sequence[Tensor]) -> int:
+    """(end), (start, end) or (start, end, step)."""
+    start, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    steps = abs((end - start) / step) if step else 0
+    return int(steps) + 1 if math.isfinite(steps) else 0
+
+
+def _eye(args: tuple, operands: Sequence[Tensor]) -> int:
+    """(rows) or (rows, columns)."""
+    return args[0] * args[-1]
+
+
+def _index(args: tuple, operands: Sequence[Tensor]) -> int:
+    """A slice for each index; a mask chooses from what is there."""
+    tensor, indices = args[0], args[1]
+    bound = tensor.numel()
+    for size, index in zip(tensor.shape, indices, strict=False):
+        if index is not None:
+            if index.dtype in (torch.bool, torch.uint8):
+                return 0
+            bound = bound // max(size, 1) * (index.numel() if index.dim() else 1)
+    return bound
+
+
+def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
+    """Of what may return more than it was given: the operands' counts and numbers multiplied."""
+    bound = math.prod([max(tensor.numel(), 1) for tensor in operands])
+    for value in args:
+        for number in value if isinstance(value, list | tuple) else (value,):
+            if type(number) is int:
+                bound *= max(abs(number), 1)
+    return bound
+
+
+def _bounds_of_names() -> dict[str, Bound]:
+    found: dict[str, Bound] = dict.fromkeys("mm addmm bmm baddbmm".split(), _product)
+    sized = "empty zeros ones full rand randn randint empty_strided empty_permuted"
+    found |= dict.fromkeys(sized.split(), _of_sizes)
+    sized = "new_empty new_empty_strided new_full new_ones new_zeros"
+    found |= dict.fromkeys(sized.split(), _of_sizes)
+    found |= {"convolution": _convolution, "embedding": _embedding, "index": _index}
+    found |= {"arange": _arange, "range": _arange, "eye": _eye}
+    grow = (
+        "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im take addr "
+        "_cdist_forward _euclidean_dist multinomial histc bincount "
+        "reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
+        "replication_pad3d upsample_nearest1d upsample_nearest2d upsample_nearest3d "
+        "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
+        "upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d "
+        "grid_sampler_2d grid_sampler_3d diag_embed max_unpool2d max_unpool3d"
+    )
+    return found | dict.fromkeys(grow.split(), _spread)
+
+
+def bound_of(func: Callable) -> Bound:
+    """The bound that holds for `func`, by its name and its schema."""
+    schema = func._schema
+    results = [result for result in schema.returns if "Tensor" in str(result.type)]
+    if not results or any(result.alias_info is not None for result in results):
+        return nothing  # no tensors, or those that it was given
+    if func.namespace != "aten":
+        return _no_more
+    name = func.overloadpacket.__name__
+    if name in _names:
+        return _names[name]
+    if not any("Tensor" in str(argument.type) for argument in schema.arguments):
+        return _spread  # another factory
+    return _broadcast if torch.Tag.pointwise in func.tags else _no_more
+
+
+_names = _bounds_of_names()

@@ -1,0 +1,42 @@
+"""What is known of an operation before it runs, found once for each from its schema."""
+
+from collections.abc import Callable
+
+from cudasim.dispatch import foresight, random
+from cudasim.dispatch.foresight import Bound
+
+
+class Plan:
+    """How an operation is run on a GPU."""
+
+    __slots__ = ("bound", "func", "makes", "plain", "writes")
+
+    def __init__(self, func: Callable) -> None:
+        """Of `func`, met for the first time."""
+        self.func = func  # so that no other has its identity
+        self.makes = _makes(func)  # whether a result may be a new tensor
+        # Whether it is given `out=`, which it may make larger.
+        self.writes = any(argument.is_out for argument in func._schema.arguments)
+        self.bound: Bound = foresight.bound_of(func) if self.makes else foresight.nothing
+        self.plain = random.kind(func) == random.PLAIN  # whether it draws no random numbers
+
+
+_plans: dict[int, Plan] = {}  # by identity: to compare operators takes a call of Python
+
+
+def plan_of(func: Callable) -> Plan:
+    """The plan of `func`."""
+    plan = _plans.get(id(func))
+    if plan is None:
+        plan = _plans[id(func)] = Plan(func)
+    return plan
+
+
+def _makes(func: Callable) -> bool:
+    """False for a view, and for what is written to an argument: their storage has its place.
+
+    What is made of other operations (`reshape`) may copy where its schema speaks of a view.
+    """
+    returns = func._schema.returns
+    aliases = returns and all(result.alias_info is not None for result in returns)
+    return not aliases or func.has_kernel_for_dispatch_key("CompositeImplicitAutograd")

@@ -1,0 +1,91 @@
+"""The history of memory: events, the code that caused them, and the plots that PyTorch draws."""
+
+import json
+
+import pytest
+import torch
+from torch.cuda._memory_viz import segment_plot, trace_plot
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+record = torch.cuda.memory._record_memory_history
+
+
+def take():
+    return torch.ones(300, device="cuda")
+
+
+def give_back(tensors):
+    tensors.clear()
+
+
+def events(index=0):
+    return torch.cuda.memory._snapshot()["device_traces"][index]
+
+
+def test_events_come_in_their_order_with_the_code_that_caused_them():
+    record()
+    give_back([take()])
+    torch.cuda.empty_cache()
+    actions = [each["action"] for each in events()]
+    taken = ["segment_alloc", "alloc", "free_requested", "free_completed", "segment_free"]
+    assert actions == taken
+    _, alloc, freed, *_ = events()
+    assert alloc["size"] == 1200 and alloc["addr"] == freed["addr"]
+    assert alloc["frames"][0]["name"] == "take" and "test_history" in alloc["frames"][0]["filename"]
+    assert freed["frames"][0]["name"] == "give_back"
+    assert events(1) == []
+
+
+@pytest.mark.parametrize("context", [None, "state", "alloc", "all"])
+def test_the_code_is_kept_for_what_was_asked(context):
+    record(context=context)
+    held = take()
+    give_back([take()])
+    text = json.dumps(torch.cuda.memory._snapshot())
+    assert ("give_back" in text) == (context == "all")
+    assert ("take" in text) == (context is not None)
+    assert ('"take"' in json.dumps(events())) == (context in ("alloc", "all"))
+    del held
+
+
+def test_only_so_many_events_are_kept_and_none_that_are_skipped():
+    record(max_entries=3, skip_actions=["free_requested"])
+    for _ in range(5):
+        give_back([take()])
+    actions = [each["action"] for each in events()]
+    assert actions == ["free_completed", "alloc", "free_completed"]
+
+
+def test_recording_ends_and_begins_again():
+    record()
+    give_back([take()])
+    before = len(events())
+    record(context=None)
+    assert len(events()) == before
+    record(clear_history=True)
+    assert events() == []
+    record(None)
+    give_back([take()])
+    assert events() == []
+    with pytest.raises(RuntimeError, match="expected state to be"):
+        record("some")
+
+
+def test_a_card_that_is_full_is_noted_and_observers_are_told():
+    told = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *facts: told.append(facts))
+    record()
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(2**40, device="cuda")
+    assert events()[-1]["action"] == "oom" and events()[-1]["device_free"] > 0
+    assert told[0][:2] == (0, 2**42)
+
+
+def test_pytorch_draws_the_history():
+    record()
+    held = take()
+    snapshot = torch.cuda.memory._snapshot()
+    assert "take" in trace_plot(snapshot) or len(trace_plot(snapshot)) > 1000
+    assert len(segment_plot(snapshot)) > 1000
+    del held

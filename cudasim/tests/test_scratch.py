@@ -1,0 +1,70 @@
+"""What a program made on the CPU stays there; what C++ makes for itself goes where it computes."""
+
+import numpy
+import pytest
+import torch
+from calls import raised
+from torch import nn
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+CPU, G0 = torch.device("cpu"), torch.device("cuda:0")
+
+MADE_BY_THE_PROGRAM = {
+    "torch.Tensor": lambda: torch.Tensor(3),
+    "FloatTensor": lambda: torch.FloatTensor(3),
+    "LongTensor": lambda: torch.LongTensor(3),
+    "Tensor.new": lambda: torch.ones(1).new(3),
+    "an operator": lambda: torch.ops.aten.zeros([3]),
+    "its overload": lambda: torch.ops.aten.zeros.default([3]),
+    "full": lambda: torch.ops.aten.full.default([3], 1.0),
+}
+
+
+@pytest.mark.parametrize("name", MADE_BY_THE_PROGRAM)
+def test_what_the_program_made_is_refused_and_stays(name):
+    """Each of them passed, and was on the GPU from then on, when all that C++ made was scratch."""
+    x = torch.ones(3, device=G0)
+    own = MADE_BY_THE_PROGRAM[name]()
+    for operation in (lambda: x + own, lambda: x.add_(own), lambda: torch.stack([x, own])):
+        assert "cuda:0" in raised(operation) or "cpu" in raised(operation)
+        assert own.device == CPU and isinstance(own.numpy(), numpy.ndarray)
+
+
+def test_a_layer_on_a_gpu_refuses_the_tensor_of_a_legacy_constructor():
+    layer = nn.Linear(3, 2).cuda()
+    for made in (torch.FloatTensor(4, 3), torch.Tensor(4, 3)):
+        assert "different from other tensors on cuda:0" in raised(lambda made=made: layer(made))
+
+
+def test_one_place_of_a_program_may_make_and_use_in_turn():
+    """Operators that are called at one place are told apart from what C++ makes within one."""
+    x, made = torch.ones(3, device=G0), []
+    for operator, args in (
+        (torch.ops.aten.zeros.default, ([3],)),
+        (torch.FloatTensor, (3,)),
+    ):
+        made.append(operator(*args))
+    for own in made:
+        assert "two devices, cuda:0 and cpu" in raised(lambda own=own: torch.add(x, own))
+
+
+def test_what_c_plus_plus_makes_within_an_operation_goes_along():
+    scores = torch.randn(8, 2, 5, device=G0).log_softmax(2).requires_grad_()
+    targets = torch.randint(1, 5, (2, 3), device=G0)
+    loss = nn.functional.ctc_loss(scores, targets, [8, 8], [3, 3])
+    (gradient,) = torch.autograd.grad(loss, scores)
+    assert loss.device == gradient.device == G0
+    sparse = torch.eye(3, device=G0).to_sparse()
+    assert (sparse + sparse).coalesce().indices().device == G0
+    assert torch.linalg.matrix_rank(torch.empty(2, 0, 0, device=G0)).device == G0
+    assert nn.functional.one_hot(torch.tensor([1], device=G0)).device == G0
+
+
+def test_what_a_hook_makes_within_backward_is_on_the_cpu():
+    x, seen = torch.ones(3, device=G0, requires_grad=True), []
+    y = (x * 2).sgn()
+    y.grad_fn.register_hook(lambda inputs, outputs: seen.append(torch.Tensor(3)))
+    y.sum().backward()
+    assert x.grad.device == G0 and seen[0].device == CPU
+    assert "two devices, cuda:0 and cpu" in raised(lambda: x + seen[0])

@@ -1,0 +1,44 @@
+"""What came of PyTorch's own tests of CUDA, as tables for the page on the simulation."""
+
+import json
+
+from tools.errors import BookError
+from tools.page.table import table
+from tools.source.book import Book
+from tools.source.files import read_text
+
+CONFORMANCE = "book/conformance.json"  # what 'make conformance' writes
+
+
+def conformance_tables(book: Book) -> list[str]:
+    """The lines of two Markdown tables: a row for each file, and the reasons for what fails.
+
+    Raises BookError if book/conformance.json is there but is not what `make conformance` writes.
+    """
+    path = book.root / CONFORMANCE
+    if not path.is_file():
+        return ["No conformance recorded yet: run `make conformance`."]
+    try:
+        found = json.loads(read_text(path, book.root))
+        rows = [
+            [f"`{each['file']}`", each["total"], each["passed"], each["failed"], each["skipped"]]
+            for each in found["files"]
+        ]
+        reasons = [
+            [f"`{each['file']}`", each["tests"], each["kind"], each["reason"]]
+            for each in found["reasons"]
+        ]
+        measured = (
+            f"`make conformance`, {found['date']}, the tests of PyTorch {found['tests']} on "
+            f"PyTorch {found['torch']}, Python {found['python']}, on {found['hardware']}."
+        )
+    except (ValueError, KeyError, TypeError):
+        raise BookError(
+            f"{CONFORMANCE}: not what 'make conformance' writes; run it again"
+        ) from None
+    heads = ["File", "Tests", "Pass", "Fail", "Left out by the file"]
+    lines = [*table(heads, rows, numbers=(1, 2, 3, 4)), "", measured]
+    if reasons:
+        lines += ["", "Why the others do not pass:", ""]
+        lines += table(["File", "Tests", "Kind", "Reason"], reasons, numbers=(1,))
+    return lines
