@@ -6,6 +6,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 import torch.cuda._gpu_trace as gpu_trace
+from programs import run, write
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
@@ -71,6 +72,63 @@ def test_streams_and_waits_are_followed(told):
     stream.reset_mock()
     x + 1
     stream.assert_not_called()
+
+
+MADE = {
+    "factory": lambda x: torch.empty(2, 3, device="cuda"),
+    "move": lambda x: torch.ones(3).cuda(),
+    "operation": lambda x: x + 1,
+    "like": lambda x: torch.zeros_like(x),
+    "to the other": lambda x: x.to("cuda:1"),
+}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_memory_is_followed(told, make):
+    x = torch.ones(3, device="cuda")
+    taken, freed = told("memory_allocation"), told("memory_deallocation")
+    made = make(x)
+    address = made.data_ptr()
+    taken.assert_called_once_with(address)
+    view = made[1:]
+    del made
+    freed.assert_not_called()
+    del view
+    freed.assert_called_once_with(address)
+    torch.ones(3) + 1
+    taken.assert_called_once()
+
+
+RACE = """
+    import torch
+    import torch.cuda._sanitizer as sanitizer
+    sanitizer.enable_cuda_sanitizer()
+    x = torch.rand(4, 2, device="cuda")
+    side = torch.cuda.Stream()
+    WAIT
+    with torch.cuda.stream(side):
+        torch.mul(x, 5, out=x)
+    torch.cuda.synchronize()
+    y = x + 1
+    for _ in range(20):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            z = torch.ones(4, 2, device="cuda") + 1
+    print("no race")
+"""
+
+
+@pytest.mark.parametrize(
+    "wait", ["", "side.wait_stream(torch.cuda.current_stream())", "torch.cuda.synchronize()"]
+)
+def test_the_sanitizer_finds_a_race(wait, tmp_path):
+    script = write(tmp_path / "race.py", RACE.replace("WAIT", wait))
+    got = run("-m", "cudasim", script, cwd=tmp_path)
+    if wait:
+        assert got.stdout == "no race\n", got.stderr
+        return
+    assert "CSAN detected a possible data race on tensor with data pointer" in got.stderr
+    assert "writing to argument(s) self, out, and to the output" in got.stderr
+    assert got.stderr.splitlines()[-1].endswith("CUDASanitizerErrors: detected 1 errors")
 
 
 def test_nothing_is_followed_unless_wanted(two_gpus):

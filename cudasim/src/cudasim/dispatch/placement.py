@@ -150,6 +150,8 @@ def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) 
             elif tag is None or tag.gpu is None:
                 if out.layout is torch.strided:  # as `put` does
                     setattr(storage, TAG, _allocation(gpu, storage, reserved))
+                    if session.traced:
+                        traces.follow(storage)
                 else:
                     put(out, gpu)
     elif isinstance(out, list | tuple):

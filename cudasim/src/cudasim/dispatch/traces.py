@@ -5,6 +5,7 @@ PyTorch's C++ calls them from its allocator, streams and events; here those of t
 
 from typing import Any
 
+import torch
 import torch.cuda._gpu_trace as gpu_trace
 from torch._utils import CallbackRegistry
 
@@ -32,3 +33,24 @@ def fire(callbacks: CallbackRegistry, *args: Any) -> None:
     """Call those that are registered, if they are wanted."""
     if session.traced:
         callbacks.fire_callbacks(*args)
+
+
+class Followed:
+    """What a storage carries whose memory is followed: it tells when that is free again."""
+
+    __slots__ = ("_address",)
+
+    def __init__(self, address: int) -> None:
+        """Tell that there is memory at this address."""
+        self._address = address
+        fire(MEMORY_ALLOCATION, address)
+
+    def __del__(self) -> None:
+        """Tell that it is gone."""
+        fire(MEMORY_DEALLOCATION, self._address)
+
+
+def follow(storage: torch.UntypedStorage) -> None:
+    """Tell of the memory of a new `storage` on a GPU, and of its end."""
+    if session.traced and storage.data_ptr():
+        storage._cudasim_followed = Followed(storage.data_ptr())

@@ -72,6 +72,9 @@ def patch_default_type(patches: Patches) -> None:
         chosen = True
 
     patches.replace(torch._C, "_set_default_tensor_type", _set_default_tensor_type)
+    plain = torch._C._get_default_device  # which printing asks
+    said = lambda: session.type.name if chosen else plain()  # noqa: E731
+    patches.replace(torch._C, "_get_default_device", said)
     patches.finally_do(leave)
 
 
