@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.overrides import has_torch_function_unary
 
 from cudasim.device.gpu import GPU, Allocation
-from cudasim.dispatch import calls, random
+from cudasim.dispatch import calls, random, traces
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.calls import Scratch
 from cudasim.dispatch.checks import disagreement, name_kernel, refuses
