@@ -36,6 +36,7 @@ def patch_functional(patches: Patches) -> None:
     if session.type.lists_kernels:
         for name in SIGNALS:
             patches.replace(torch.fft, name, make_signal(getattr(torch.fft, name), name))
+    patches.replace(torch, "ctc_loss", make_ctc_loss(torch.ctc_loss))
     patches.replace(nn.RNNBase, "flatten_parameters", flatten_parameters)
     if session.type.decomposes_recurrent_layers:
         for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
@@ -163,6 +164,30 @@ def _signal(
     if dims is None:
         dims = range(input.dim()) if name.endswith("n") else (-2, -1) if name[-1] == "2" else -1
     return [input.shape[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
+
+
+def make_ctc_loss(original: Callable) -> Callable:
+    """`ctc_loss`, whose lengths C++ reads as numbers, whatever device they are on.
+
+    As in aten/src/ATen/native/LossCTC.cpp; where a dispatch mode is at work it does not.
+    """
+
+    @functools.wraps(original)
+    def ctc_loss(
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Any,
+        target_lengths: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Tensor:
+        if gpu_of(log_probs) is not None:
+            lengths = input_lengths, target_lengths
+            given = (each.tolist() if isinstance(each, Tensor) else each for each in lengths)
+            input_lengths, target_lengths = given
+        return original(log_probs, targets, input_lengths, target_lengths, *args, **kwargs)
+
+    return ctc_loss
 
 
 def make_recurrent(original: Callable) -> Callable:
