@@ -49,6 +49,9 @@ survey: environment    ## survey cudasim against PyTorch's own databases
 conformance: environment ## run PyTorch's own CUDA tests on cudasim: PYTORCH_SOURCE=folder [RESUME=1]
 	@$(VENV) -m tools conformance '$(PYTORCH_SOURCE)' $(if $(RESUME),--resume)
 
+support: environment   ## gather RECORDS=folder of CUDASIM_SUPPORT=file for the page on testing
+	@$(VENV) -m tools support '$(RECORDS)'
+
 timings: environment   ## compare modelled times with published ones, for the page on cudasim
 	@$(VENV) -m tools timings
 
@@ -120,4 +123,4 @@ clear: environment     ## take outputs out of the chapters
 clean:           ## remove what was built and installed; outputs stay
 	rm -rf _build .venv .venv.*
 
-.PHONY: reveal slides release handout example grade fill gradescope slides help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey conformance timings colab cold figures fonts links cleanroom colab-room clear clean
+.PHONY: reveal slides release handout example grade fill gradescope slides help environment pins chapter lab rules book test record gpu-test fidelity calibrate serve bench survey conformance support timings colab cold figures fonts links cleanroom colab-room clear clean

@@ -180,6 +180,13 @@ def conformance(arguments: argparse.Namespace) -> None:
     record_conformance(Path(arguments.source), arguments.resume, ROOT)
 
 
+def support(arguments: argparse.Namespace) -> None:
+    """Gather what runs of the simulator's tests wrote, for the page on testing."""
+    from tools.support import record_support
+
+    print(f"support: {record_support(arguments.records, ROOT)} rows")
+
+
 def timings(arguments: argparse.Namespace) -> None:
     """Compare modelled times with published ones, for the page on the simulator."""
     from tools.timings import record_timings
@@ -271,7 +278,7 @@ def key() -> str | None:
 
 COMMANDS = (
     *(book, test, record, compare, chapter, lab, clear),
-    *(figures, fonts, rules, links, pins, bench, survey, conformance, timings),
+    *(figures, fonts, rules, links, pins, bench, survey, conformance, support, timings),
     *(release, handout, example, grade, fill, gradescope, slides, reveal),
 )
 
@@ -318,6 +325,8 @@ def read_arguments() -> argparse.Namespace:
             command.add_argument("--scale", action="store_true", help="to the export's maximum")
         if function in (example, gradescope):
             command.add_argument("chapter")
+        if function is support:
+            command.add_argument("records", type=Path, help="a folder of such files")
         if function is compare:
             help = "without a GPU, say so and succeed"
             command.add_argument("--if-any", action="store_true", help=help)

@@ -28,7 +28,8 @@ from tools.source.runners import GPU, Runner, read_runners
 
 SIMULATOR = "cudasim/tests"
 TIMES = "_build/test-times.json"  # how long each stage took in the last whole run that passed
-ELSEWHERE = "tests/cleanroom"  # run by `make cleanroom`
+# Run by `make cleanroom`, and by a test of the simulator.
+ELSEWHERE = ("tests/cleanroom", "cudasim/example")
 WORKERS = str(min(os.cpu_count() or 1, 4))  # each may need a GB of memory
 PATIENCE = 2  # seconds that an interrupted stage has for its cleaning up
 
@@ -135,7 +136,8 @@ def uncovered(stages: list[Stage], root: Path = ROOT) -> list[str]:
     ours = [path for path in tops if not (path / "pyvenv.cfg").exists()]
     tests = {file.parent for top in ours for file in top.rglob("test_*.py")}
     outputs = {file.parent for file in _recorded_files(root)}
-    lost = [path for path in tests if not {path, *path.parents} & {*tested, root / ELSEWHERE}]
+    elsewhere = {root / path for path in ELSEWHERE}
+    lost = [path for path in tests if not {path, *path.parents} & {*tested, *elsewhere}]
     lost += [path for path in outputs if path.relative_to(root).as_posix() not in compared]
     return sorted(path.relative_to(root).as_posix() for path in lost)
 

@@ -1,9 +1,12 @@
 """Fixtures of the simulator's tests, and where they find what they test."""
 
+import importlib.metadata
+import os
 import sys
 from pathlib import Path
 
 import pytest
+import support
 
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(PROJECT / "src"), str(PROJECT)]  # `cudasim`, not installed, and `fidelity`
@@ -16,3 +19,16 @@ def two_gpus():
 
     with cudasim.simulate(gpus=2):
         yield
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Where CUDASIM_SUPPORT names a file, write there on what these tests ran, and how it went.
+
+    Only for a run of the whole folder: a row of less would say too much.
+    """
+    path, config = os.environ.get("CUDASIM_SUPPORT"), terminalreporter.config
+    if not path:
+        return
+    if {Path(name).resolve() for name in config.args} != {PROJECT / "tests"}:
+        raise pytest.UsageError("CUDASIM_SUPPORT: only a run of all of cudasim/tests is a row")
+    support.write(path, terminalreporter.stats, importlib.metadata.version("torch"))

@@ -1,5 +1,6 @@
 """`torch.cuda` and `torch.accelerator`, function by function."""
 
+import ctypes
 import importlib.util
 import types
 import uuid
@@ -273,3 +274,40 @@ def test_results_of_the_runtime_have_words_and_numbers():
     with pytest.raises(torch.AcceleratorError) as error:
         torch.ones(1, device="cuda:9")
     assert error.value.error_code == 101
+
+
+def test_the_runtime_pins_memory_and_makes_streams():
+    cudart, tensor = torch.cuda.cudart(), torch.ones(20)
+    assert cudart.cudaHostRegister(tensor.data_ptr(), 80, 0) == 0 and tensor.is_pinned()
+    assert cudart.cudaHostUnregister(tensor.data_ptr()) == 0 and not tensor.is_pinned()
+    assert cudart.cudaHostUnregister(tensor.data_ptr()) == 713
+    address = ctypes.c_uint64(0)
+    assert cudart.cudaStreamCreate(ctypes.addressof(address)) == 0
+    assert torch.cuda.ExternalStream(address.value).cuda_stream == address.value != 0
+    assert cudart.cudaStreamDestroy(address.value) == 0
+
+
+def test_properties_are_the_same_object_each_time():
+    assert torch.cuda.get_device_properties() is torch.cuda.get_device_properties(0)
+
+
+def test_an_event_has_no_device_before_it_is_recorded():
+    event = torch.cuda.Event()
+    assert event.device is None
+    event.record(torch.cuda.Stream(1))
+    assert event.device == torch.device("cuda:1")
+
+
+def test_emptying_the_cache_waits_for_all_streams():
+    torch.ones(1, device="cuda")
+    before = torch.cuda.memory_stats()["num_sync_all_streams"]
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_stats()["num_sync_all_streams"] == before + 1
+
+
+def test_statistics_of_alike_ranks_are_gathered():
+    means, scales = torch.ones(2, 3, device="cuda"), torch.ones(2, 3, device="cuda")
+    input = torch.randn(1, 3, 3, 3, device="cuda")
+    mean, scale = torch.batch_norm_gather_stats(input, means, scales, None, None, 0.1, 1e-5, 2)
+    assert mean.device.type == "cuda" and mean.tolist() == [1, 1, 1]
+    assert scale.tolist() == pytest.approx([1, 1, 1])

@@ -251,3 +251,14 @@ def test_an_event_outside_of_a_capture_is_as_before():
     event.record()
     torch.cuda.Stream().wait_event(event)
     assert event.query()
+
+
+def test_a_pool_is_at_its_checkpoint_until_something_is_taken_there():
+    graph, _ = captured(lambda: torch.ones(4, device="cuda"))
+    state = torch._C._cuda_getCheckpointState(0, graph.pool())
+    torch._C._cuda_setCheckpointPoolState(0, state, [], [])
+    _, _ = captured(lambda: torch.ones(4, device="cuda"), pool=graph.pool())
+    held = captured(lambda: torch.ones(4, device="cuda"), pool=graph.pool())
+    with pytest.raises(NotImplementedError, match="not set back"):
+        torch._C._cuda_setCheckpointPoolState(0, state, [], [])
+    del held

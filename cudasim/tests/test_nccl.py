@@ -1,12 +1,14 @@
 """What NCCL refuses on one rank: the same is refused on simulated GPUs, in the same words."""
 
+import time
+
 import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from calls import raised
 
-from cudasim.backends.cuda.distributed import errors, operators
+from cudasim.backends.cuda.distributed import collectives, errors, operators
 from cudasim.backends.cuda.distributed.batch_norm import normalize, stats
 from cudasim.backends.cuda.distributed.replicas import by_gpu
 
@@ -218,3 +220,41 @@ def test_statistics_of_16_bits_are_in_32(two_gpus):
 def test_tensors_by_their_gpus(two_gpus):
     devices = ["cuda:1", "cuda:0", "cuda:1", "cpu"]
     assert by_gpu([torch.ones(1, device=device) for device in devices]) == [[0, 2], [1], [3]]
+
+
+class Held:
+    """A tensor that a thread holds for so many looks."""
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    def _use_count(self):
+        self.looks -= 1
+        return 2 if self.looks > 0 else 1
+
+
+def test_when_a_collective_returns_no_thread_holds_its_tensors(x, monkeypatch):
+    outs = [torch.empty(4, device="cuda:0")]
+    monkeypatch.setattr(collectives, "LETTING_GO", 30)
+    for call in (
+        lambda: dist.all_reduce(x),
+        lambda: dist.all_reduce(x, op=ReduceOp.AVG),
+        lambda: dist.broadcast(x, 0),
+        lambda: dist.all_gather(outs, x),
+        lambda: dist.reduce_scatter(outs[0], [x]),
+        lambda: dist.all_to_all(outs, [x]),
+    ):
+        begun = time.monotonic()
+        for _ in range(20):
+            call()
+            assert x._use_count() == outs[0]._use_count() == 1
+        assert time.monotonic() - begun < 20  # nothing else holds them
+
+
+def test_tensors_that_something_else_holds_are_not_waited_for_in_vain(monkeypatch):
+    late, kept = Held(50), Held(10**9)
+    collectives.let_go([late], [1])
+    assert late.looks == 0
+    monkeypatch.setattr(collectives, "LETTING_GO", 0.01)
+    collectives.let_go([kept], [1])
+    assert kept.looks > 0

@@ -4,13 +4,14 @@ import os
 import re
 import subprocess
 import sys
+import venv
 
 import pytest
 import torch
-from programs import INHERIT, LEAVING, PROJECT, run, write
+from programs import INHERIT, LEAVING, run, write
 
 import cudasim
-from cudasim import config, startup
+from cudasim import config, startup, startup_file
 
 LINE = "cudasim: 2 simulated GPUs (T4); real values, computed on the CPU\n"
 MODELLED = LINE.replace(";", ", times modelled;")
@@ -154,11 +155,19 @@ def test_another_sitecustomize_still_runs(tmp_path):
 
 
 def test_the_line_of_the_pth_costs_nothing_without_the_variable(tmp_path):
-    line = (PROJECT / "cudasim.pth").read_text()
+    line = startup_file.LINE
     program = f"{line}\nimport sys; print([n for n in ('cudasim', 'torch') if n in sys.modules])"
     assert run("-c", program, cwd=tmp_path).stdout == "[]\n"
     got = run("-c", program, cwd=tmp_path, CUDASIM_GPUS="2")
     assert (got.stdout, got.stderr) == ("['cudasim']\n", "")
+
+
+def test_no_startup_where_python_does_not_find_the_package(tmp_path):
+    venv.create(tmp_path, with_pip=False, symlinks=True)
+    python = tmp_path / "bin" / "python"
+    got = run("-m", "cudasim", "install-startup", cwd=tmp_path, python=python)
+    words = "cudasim: this Python finds no cudasim by itself: 'pip install' it first\n"
+    assert (got.returncode, got.stdout, got.stderr) == (1, "", words)
 
 
 def test_a_missing_torch_stays_missing(monkeypatch):

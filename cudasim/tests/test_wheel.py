@@ -1,6 +1,7 @@
 """The package as pip installs it: a wheel, in an environment of its own."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 import tarfile
@@ -57,29 +58,35 @@ def python(wheel, tmp_path_factory):
 
 def test_what_the_source_distribution_holds(sdist):
     names = {name.partition("/")[2] for name in tarfile.open(sdist).getnames()}
-    assert {"cudasim.pth", "LICENSE", "README.md", "pyproject.toml"} <= names
+    assert {"LICENSE", "README.md", "pyproject.toml", "example/README.md"} <= names
     paths = [path for path in PROJECT.rglob("*") if "__pycache__" not in path.parts]
     assert {path.relative_to(PROJECT).as_posix() for path in paths if path.suffix == ".py"} <= names
     assert "timings/published.json" in names
 
 
+def test_a_package_index_would_take_it(sdist, wheel):
+    if importlib.util.find_spec("twine") is None:
+        pytest.skip("twine is not installed: no package index is imitated")
+    check = [sys.executable, "-m", "twine", "--no-color", "check", "--strict", sdist, wheel]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.count("PASSED")) == (0, 2), done.stdout + done.stderr
+
+
 def test_what_the_wheel_holds(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert "cudasim.pth" in names  # at the root of site-packages, where Python reads it
-    src, inherit = PACKAGE.parent, PACKAGE / "inherit"  # the latter is for checkouts
-    paths = (path for path in PACKAGE.rglob("*.[pj]*") if path.parent != inherit)
-    paths = (path for path in paths if path.suffix in (".py", ".json"))  # and the cards' sheets
-    modules = {path.relative_to(src).as_posix() for path in paths}
+    src = PACKAGE.parent
+    paths = (path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".json"))  # and sheets
+    modules = {path.relative_to(src).as_posix() for path in paths} | {"cudasim/py.typed"}
     assert modules | {f"cudasim/backends/cuda/bin/nvidia-smi{end}" for end in ("", ".cmd")} <= names
     assert {name.split("/")[0] for name in names} == {
         "cudasim",
-        "cudasim.pth",
         f"cudasim-{cudasim.__version__}.dist-info",
     }
     metadata = zipfile.ZipFile(wheel).read(f"cudasim-{cudasim.__version__}.dist-info/METADATA")
     lines = metadata.decode().splitlines()
     assert [line for line in lines if line.startswith("Requires-Dist")] == [
-        "Requires-Dist: torch>=2.11"
+        "Requires-Dist: torch>=2.11",
+        "Requires-Dist: pytest>=8; extra == 'test'",
     ]
     assert f"Version: {cudasim.__version__}" in lines
 
@@ -87,16 +94,19 @@ def test_what_the_wheel_holds(wheel):
 COUNT = "import torch; print(torch.cuda.device_count(), torch.ones(1, device='cuda:1'))"
 
 
-def test_the_variable_is_enough(python, tmp_path):
+def test_the_variable_is_enough_once_it_was_requested(python, tmp_path):
+    command = python.with_name("cudasim")
+    got = run("-c", COUNT, cwd=tmp_path, python=python, CUDASIM_GPUS="2", PYTHONPATH=None)
+    assert LINE not in got.stderr and got.returncode  # no program is touched unasked
+    got = run("install-startup", cwd=tmp_path, python=command, PYTHONPATH=None)
+    file = re.fullmatch(r"cudasim: (.*cudasim\.pth): written; .*\n", got.stdout)
+    assert file and not got.stderr
     got = run("-c", COUNT, cwd=tmp_path, python=python, CUDASIM_GPUS="2", PYTHONPATH=None)
     assert (got.returncode, got.stdout, got.stderr) == (
         0,
         "2 tensor([1.], device='cuda:1')\n",
         LINE,
     )
-
-
-def test_without_the_variable_nothing_happens(python, tmp_path):
     loaded = "import sys; print([name for name in ('cudasim', 'torch') if name in sys.modules])"
     got = run("-c", loaded, cwd=tmp_path, python=python, PYTHONPATH=None)
     assert (got.stdout, got.stderr) == ("[]\n", "")
@@ -104,14 +114,30 @@ def test_without_the_variable_nothing_happens(python, tmp_path):
     assert (got.stdout, got.stderr) == ("['cudasim']\n", "")  # torch is awaited, not imported
     got = run("-c", COUNT, cwd=tmp_path, python=python, PYTHONPATH=None)
     assert "Torch not compiled with CUDA enabled" in got.stderr or "NVIDIA" in got.stderr
+    for _ in range(2):
+        got = run("remove-startup", cwd=tmp_path, python=command, PYTHONPATH=None)
+        assert not Path(file[1]).exists()
+    assert got.stdout == f"cudasim: {file[1]}: was not there\n"
 
 
-def test_what_it_starts_needs_no_search_path(python, tmp_path):
+def test_the_command_and_the_plugin_come_with_it(python, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import sys, torch; print(torch.cuda.device_count(), sys.argv[1:])")
+    command = python.with_name("cudasim")
+    for how in ([script], ["-m", "script"]):  # a module of the current folder
+        got = run("--gpus", "3", *how, "-x", cwd=tmp_path, python=command, PYTHONPATH=None)
+        assert (got.returncode, got.stdout) == (0, "3 ['-x']\n")
+        assert got.stderr == LINE.replace("2", "3")
+    got = run("-m", "pytest", "--help", cwd=tmp_path, python=python, PYTHONPATH=None)
+    assert "--simulated-gpus=N" in got.stdout
+
+
+def test_what_it_starts_sees_the_gpus(python, tmp_path):
     code = (
-        "import os, subprocess, sys, torch; print(os.environ.get('PYTHONPATH'), flush=True); "
+        "import subprocess, sys, torch; "
         f"subprocess.run([sys.executable, '-c', {COUNT!r}], check=True)"
     )
     script = tmp_path / "script.py"
     script.write_text(code)
     got = run("-m", "cudasim", script, cwd=tmp_path, python=python, PYTHONPATH=None)
-    assert (got.stdout, got.stderr) == ("None\n2 tensor([1.], device='cuda:1')\n", LINE)
+    assert (got.stdout, got.stderr) == ("2 tensor([1.], device='cuda:1')\n", LINE)

@@ -113,6 +113,13 @@ def test_every_system_runs_the_same_command_and_keeps_what_a_failure_left():
         assert last["if"] == "failure()" and last["with"]["path"] == "_build"
 
 
+def test_each_system_hands_over_its_row_of_the_support_matrix():
+    *_, test, hand, _ = JOBS["linux"]["steps"]
+    assert test["run"].startswith("make PYTHON=python test")
+    assert test["env"]["CUDASIM_SUPPORT"] == hand["with"]["path"]
+    assert hand["if"] == "github.event_name == 'push'"  # and nothing has failed
+
+
 def test_downloads_of_packages_are_kept_from_run_to_run():
     for step in steps(*WORKFLOWS):
         if "actions/setup-python@" not in step.get("uses", ""):

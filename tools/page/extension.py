@@ -24,6 +24,7 @@ from tools.page.fidelity import fidelity_tables
 from tools.page.merge import chapter_page
 from tools.page.scaling import check_tables, shares_table
 from tools.page.status import chapters_table, figures_table, survey_tables
+from tools.page.support import support_table
 from tools.page.timings import timings_tables
 from tools.source.book import Book
 
@@ -40,6 +41,7 @@ TABLES = {
     "status-figures": figures_table,
     "status-survey": survey_tables,
     "status-conformance": conformance_tables,
+    "status-support": support_table,
     "status-timings": timings_tables,
     "status-fidelity": fidelity_tables,
     "status-cards": cards_table,

@@ -1,6 +1,6 @@
-"""`python -m cudasim [--gpus N] [--card NAME] [--device-type TYPE] [--clock CLOCK] script.py`.
+"""`cudasim [--gpus N] [--card NAME] [--device-type TYPE] [--clock CLOCK] script.py`.
 
-Run a program on simulated GPUs.
+Run a program on simulated GPUs; `python -m cudasim` is the same.
 
 The program runs as `python script.py ...` or `python -m module ...` would run it: its own
 arguments, folder, `__main__` module, traceback and exit code.
@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
-from cudasim import config, startup
+from cudasim import config, startup, startup_file
 from cudasim.config import Config
 from cudasim.device.types import DEFAULT
 
@@ -36,7 +36,9 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, C
         usage="%(prog)s [--gpus N] [--card NAME] [--device-type TYPE] [--clock CLOCK] "
         "[--force] (script.py | -m module) [argument ...]",
         description="Run a Python program on simulated GPUs.",
-        epilog="'python -m cudasim.kernel' installs a Jupyter kernel that does the same.",
+        epilog="'python -m cudasim.kernel' installs a Jupyter kernel that does the same. 'cudasim "
+        "install-startup' lets every program of this Python heed CUDASIM_GPUS, 'cudasim "
+        "remove-startup' takes that back.",
         allow_abbrev=False,
     )
     parser.add_argument("--gpus", metavar="N", help="how many GPUs (2)")
@@ -140,8 +142,26 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
+def change_startup(name: str) -> None:
+    """Run a command of `startup_file`, and end the program."""
+    try:
+        print(f"cudasim: {startup_file.COMMANDS[name]()}")
+    except startup_file.CannotInstall as error:
+        sys.exit(f"cudasim: {error}")
+    sys.exit()
+
+
+def command() -> None:
+    """The console script. Modules are looked up in the current folder, as `python -m` has it."""
+    if not sys.flags.safe_path:
+        sys.path[0] = os.getcwd()
+    main()
+
+
 def main() -> None:
     """Simulate, then run the program."""
+    if sys.argv[1:] and sys.argv[1] in startup_file.COMMANDS:
+        change_startup(sys.argv[1])
     options, wanted = parse()
     os.environ.update(config.to_environment(wanted))
     startup.simulate_as_asked()

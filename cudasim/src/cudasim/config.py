@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cudasim import startup_file
 from cudasim.device.specs import CARDS, Card, find_card
 from cudasim.device.types import DEFAULT, TYPES, DeviceType, find_type
 from cudasim.timing.sheets import Sheet, find_sheet
@@ -197,16 +198,11 @@ def quiet() -> bool:
     return os.environ.get(QUIET) == "1"
 
 
-def installed() -> bool:
-    """True if the package came by a wheel, so that every Python here reads CUDASIM_GPUS."""
-    return (_PACKAGE.parent / "cudasim.pth").is_file()
-
-
 def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
     """The variables with which a program that is started gets the same GPUs.
 
-    `inherited`: this one was itself started so. Where the package is not installed, they let
-    Python find it by a `sitecustomize`.
+    `inherited`: this one was itself started so. Where `cudasim install-startup` was not run,
+    they let Python find the package by a `sitecustomize`.
     """
     variables = {
         **to_environment(wanted),
@@ -214,7 +210,7 @@ def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
     }
     if wanted.force and not inherited and VISIBLE in os.environ:
         variables[IGNORED] = os.environ[VISIBLE]
-    if not installed():
+    if not startup_file.is_installed():
         folder = str(_PACKAGE / "inherit")
         path = os.environ.get("PYTHONPATH", "")
         if folder not in path.split(os.pathsep):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cudasim import config
+from cudasim import config, startup_file
 from cudasim.config import Config
 from cudasim.device.types import DEFAULT
 
@@ -30,7 +30,7 @@ def spec(wanted: Config) -> dict:
         "language": "python",
         "metadata": {"debugger": True},
     }
-    if not config.installed():  # let that Python find the package where it is
+    if not startup_file.in_site_packages():  # let that Python find the package where it is
         made["env"] = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     return made
 

@@ -75,6 +75,7 @@ class Session:
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
         self.capturing: dict[tuple[int, int], Any] = {}  # (GPU, stream) -> what it is captured by
         self.states: Any = None  # the generators that graphs draw from
+        self.registered: dict[int, int] = {}  # address -> size, of memory that a program pinned
         self.raw: dict[int, Allocation] = {}  # address -> what caching_allocator_alloc gave
         self.groups: dict[str, str] = {}  # name -> backend, of groups where gloo stands for NCCL
         self.rolls: dict[str, Any] = {}  # name -> the roll calls of such a group

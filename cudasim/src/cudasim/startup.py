@@ -1,6 +1,7 @@
 """Simulate as the environment asks, as soon as torch has been imported.
 
-`cudasim.pth` calls `begin` when Python starts, if CUDASIM_GPUS is set. Torch takes a second
+`begin` is called when Python starts, by the `sitecustomize` that a simulation hands to what it
+starts, or by the file of `startup_file`, if CUDASIM_GPUS is set. Torch takes a second
 to import and most programs never do, so it is awaited, not imported.
 """
 

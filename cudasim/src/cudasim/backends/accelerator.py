@@ -5,6 +5,7 @@
 programs call is torch's own code. Where C++ would raise, its own errors are raised.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -133,7 +134,8 @@ def patch_module(patches: Patches, properties: Callable[[GPU], Any]) -> None:
         patches.replace(module, "_device_count_nvml", lambda: -1)  # then `getDeviceCount` is asked
     patches.replace(module, "_exchange_device", exchange_device)
     patches.replace(module, "_maybe_exchange_device", exchange_device)
-    patches.replace(module, "_get_device_properties", lambda index: properties(session.gpu(index)))
+    once = functools.cache(properties)  # the same object for each call
+    patches.replace(module, "_get_device_properties", lambda index: once(session.gpu(index)))
     patch_first_use(patches)
     patches.forget(module)
 

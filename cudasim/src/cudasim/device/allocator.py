@@ -321,6 +321,7 @@ class Memory:
         self.counts = Counts()
         self.context = 0  # bytes of the context, once this process has used the card
         self.retries = self.refusals = 0
+        self.waits = 0  # for all streams, before free segments are given back
         self.taken = self.given = 0  # calls of the driver, for memory and to give it back
         self.stream: Callable[[], int] = int  # which stream is current: 0, the default one
         self.watch: Callable[[], None] | None = None  # called when segments come or go
@@ -533,6 +534,7 @@ class Memory:
 
     def _release_all(self) -> None:
         """Give back all that is reserved and holds no block (release_cached_blocks)."""
+        self.waits += 1
         for pool in self._open():
             free = [pool.blocks[address] for _, _, address in pool.free]
             for block in free:
@@ -704,7 +706,7 @@ class Memory:
         """Restart every count of what was taken and freed."""
         for counts in (self.counts, self.small.counts, self.large.counts):
             counts.reset_totals()
-        self.retries = self.refusals = self.taken = self.given = 0
+        self.retries = self.refusals = self.taken = self.given = self.waits = 0
 
     def segments(self) -> list[list[Block]]:
         """The blocks of each segment, in the order of their addresses (snapshot)."""
@@ -739,7 +741,7 @@ class Memory:
             "num_alloc_retries": self.retries,
             "num_ooms": self.refusals,
             "max_split_size": self.settings.max_split_size,
-            "num_sync_all_streams": 0,
+            "num_sync_all_streams": self.waits,
             "num_device_alloc": self.taken,
             "num_device_free": self.given,
             "num_oom_rejections": 0,

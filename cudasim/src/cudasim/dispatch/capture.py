@@ -45,6 +45,7 @@ class Step(NamedTuple):
     kwargs: dict
     results: list[Tensor]
     source: tuple[Generator, list] | None
+    grad: bool  # whether gradients were recorded then: some kernels keep more for them
 
 
 class Memory(NamedTuple):
@@ -115,6 +116,7 @@ class Capture:
             self.unjoined.add(place)
         self._let_go()
         self._save(func, args, kwargs)
+        grad = torch.is_grad_enabled()
         source = self._source(func, kwargs, session.gpus[place[0]])
         known = {storage_of(each)._cdata for each in tensors_in((*args, *kwargs.values()))}
         out = func(*args, **kwargs)
@@ -124,7 +126,7 @@ class Capture:
                 raise NotImplementedError("cudasim: a CUDA graph here holds no sparse tensors")
             if storage_of(each)._cdata not in known:
                 results.append(self._name(each, self._made))
-        self.steps.append(Step(func, self._names(args), self._names(kwargs), results, source))
+        self.steps.append(Step(func, self._names(args), self._names(kwargs), results, source, grad))
         return out
 
     def replay(self) -> None:
@@ -137,8 +139,13 @@ class Capture:
         for each in memories:
             each.suspended = threading.get_ident()
         try:
-            with torch.no_grad(), torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
+            with (
+                torch.no_grad(),  # restores what the steps set
+                torch._C._AutoDispatchBelowAutograd(),
+                torch._C._ExcludeDispatchKeyGuard(AUTOCAST),
+            ):
                 for step in self.steps:
+                    torch._C._set_grad_enabled(step.grad)
                     self._do(step)
         finally:
             for each in memories:

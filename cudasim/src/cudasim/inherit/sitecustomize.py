@@ -1,6 +1,6 @@
-"""Stands on PYTHONPATH of programs started by a simulation whose package is not installed.
+"""Stands on PYTHONPATH of what a simulation starts, unless `startup_file` has put a file there.
 
-Does what `cudasim.pth` does where it is, then gives way to the next `sitecustomize`, if any.
+Simulates what the environment requests, then gives way to the next `sitecustomize`, if any.
 """
 
 import os

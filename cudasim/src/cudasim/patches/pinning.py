@@ -12,6 +12,7 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.dispatch.tags import PINNED, gpu_of, storage_of
 from cudasim.patching import Patches
+from cudasim.session import session
 
 
 def patch_pinning(patches: Patches) -> None:
@@ -49,4 +50,9 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
     """`Tensor.is_pinned`: True for a tensor in pinned memory."""
     if has_torch_function_unary(self):
         return handle_torch_function(is_pinned, (self,), self, device)
-    return self.layout is torch.strided and getattr(storage_of(self), PINNED, False)
+    if self.layout is not torch.strided:
+        return False
+    storage = storage_of(self)
+    return getattr(storage, PINNED, False) or (
+        bool(session.registered) and storage.data_ptr() in session.registered
+    )

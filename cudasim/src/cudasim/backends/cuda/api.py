@@ -1,5 +1,7 @@
 """`torch.cuda`: what it has and other types of GPU have not."""
 
+import ctypes
+import itertools
 import time
 import uuid
 import warnings
@@ -30,6 +32,9 @@ CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
 NOTHING = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
 
 
+_streams = itertools.count(0x5C0DB0001000, 0x40)  # what stands for addresses of new streams
+
+
 class Status(int):
     """A result of CUDA's runtime, by its number."""
 
@@ -56,8 +61,25 @@ class Runtime:
     def _succeed(*args: Any) -> Status:
         return Status.success
 
-    cudaProfilerStart = cudaProfilerStop = cudaHostRegister = cudaHostUnregister = _succeed
-    cudaStreamCreate = cudaStreamDestroy = _succeed
+    @staticmethod
+    def cudaHostRegister(pointer: int, size: int, flags: int) -> Status:
+        """Pin `size` bytes of the host's memory, from `pointer` on."""
+        session.registered[pointer] = size
+        return Status.success
+
+    @staticmethod
+    def cudaHostUnregister(pointer: int) -> Status:
+        """They are pinned no more."""
+        known = session.registered.pop(pointer, None)
+        return Status.success if known else Status(runtime.NOT_REGISTERED)
+
+    @staticmethod
+    def cudaStreamCreate(pointer: int) -> Status:
+        """Write what stands for the address of a new stream to the eight bytes at `pointer`."""
+        ctypes.c_uint64.from_address(pointer).value = next(_streams)
+        return Status.success
+
+    cudaProfilerStart = cudaProfilerStop = cudaStreamDestroy = _succeed
 
 
 def host_stats() -> dict[str, Any]:

@@ -239,6 +239,23 @@ class MemPool:
             gpu.memory.empty_cache()
 
 
+def checkpoint(index: int, pool: PoolId) -> tuple[PoolId, frozenset]:
+    """The blocks of private pools, as `torch._C._cuda_getCheckpointState` keeps them."""
+    blocks = (block for each in session.gpu(index).memory.segments() for block in each)
+    return pool, frozenset(
+        (block.address, block.size, block.used) for block in blocks if block.pool.id == pool
+    )
+
+
+def set_checkpoint(index: int, state: tuple, stale: list[int], owners: list[int]) -> None:
+    """Set private pools back to a checkpoint.
+
+    Raises NotImplementedError where something was taken or freed since.
+    """
+    if checkpoint(index, state[0]) != state:
+        raise NotImplementedError("cudasim: a pool of memory is not set back to what it was")
+
+
 def new_pool() -> PoolId:
     """The id of private pools that nobody has yet."""
     return 0, next(_pools)
@@ -284,6 +301,8 @@ def patch_graphs(patches: Patches) -> None:
         "beginAllocateCurrentThreadToPool": begin_pool(_of_thread),
         "beginAllocateCurrentStreamToPool": begin_pool(_of_stream),
         "endAllocateCurrentStreamToPool": ended["endAllocateToPool"],
+        "getCheckpointState": checkpoint,
+        "setCheckpointPoolState": set_checkpoint,
     }
     for name, function in functions.items():
         patches.replace(torch._C, f"_cuda_{name}", function)

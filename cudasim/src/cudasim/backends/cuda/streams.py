@@ -65,6 +65,11 @@ class CudaEvent(ModuleEvent):
         return super().__new__(cls, enable_timing)
 
     @property
+    def device(self) -> torch.device | None:
+        """The GPU of the stream on which it was recorded; None before."""
+        return super().device if self.cuda_event else None
+
+    @property
     def cuda_event(self) -> int:
         """What stands for the address of the event: 0 until it is recorded."""
         return self.event_id

@@ -3,6 +3,7 @@
 from cudasim.device.types.base import DeviceType
 
 SUCCESS, NOT_INITIALIZED, INVALID_DEVICE, INVALID_HANDLE, ASSERT = 0, 3, 101, 400, 710
+NOT_REGISTERED = 713
 NOT_WHILE_CAPTURING, CAPTURE_FAILED, UNJOINED, UNCAPTURED_WORK = 900, 901, 904, 905
 
 # What cudaGetErrorString says of the results that programs meet (libcudart 12.9 and 13).
@@ -14,6 +15,7 @@ WORDS = {
     100: "no CUDA-capable device is detected",
     INVALID_DEVICE: "invalid device ordinal",
     209: "no kernel image is available for execution on the device",
+    NOT_REGISTERED: "pointer does not correspond to a registered memory region",
     INVALID_HANDLE: "invalid resource handle",
     700: "an illegal memory access was encountered",
     701: "too many resources requested for launch",

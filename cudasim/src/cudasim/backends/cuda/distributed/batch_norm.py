@@ -46,6 +46,12 @@ def gather_stats(
     return whole, torch.rsqrt(squares / count + eps)
 
 
+def gather_stats_alike(input: Tensor, mean: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    """`batch_norm_gather_stats`: the same, where each rank has as many; the last is how many."""
+    *before, count = others
+    return gather_stats(input, mean, *before, mean.new_full(mean.shape[:1], count))
+
+
 def normalize(
     input: Tensor,
     weight: Tensor | None,
@@ -134,6 +140,7 @@ def computed_by(function: Callable) -> Callable:
 for _func, _function in {
     aten.batch_norm_stats.default: stats,
     aten.batch_norm_gather_stats_with_counts.default: gather_stats,
+    aten.batch_norm_gather_stats.default: gather_stats_alike,
     aten.batch_norm_elemt.default: normalize,
     aten.batch_norm_backward_reduce.default: backward_sums,
     aten.batch_norm_backward_elemt.default: backward,

@@ -3,6 +3,8 @@
 import contextlib
 import functools
 import inspect
+import operator
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +19,8 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
+
+LETTING_GO = 0.2  # seconds at most that gloo's thread is waited for
 
 
 def make_collective(original: Callable) -> Callable:
@@ -33,19 +37,27 @@ def make_collective(original: Callable) -> Callable:
         group = bound.arguments.get("group")
         if not requested_backend(group):
             return original(*args, **kwargs)
-        if only_nccl(group) and any(gpu_of(tensor) is None for tensor in tensors_in(bound.args)):
+        tensors = tensors_in(bound.args)
+        if only_nccl(group) and any(gpu_of(tensor) is None for tensor in tensors):
             raise RuntimeError("No backend type associated with device type cpu")
+        counts = [tensor._use_count() for tensor in tensors]
+        work = begin(bound, group)
+        if work is None:
+            let_go(tensors, counts)
+        return work
+
+    def begin(bound: inspect.BoundArguments, group: Any) -> Any:
         op = bound.arguments.get("op")
         target = bound.args[0]
         if op is None or gpu_of_first(target) is None:
-            return original(*args, **kwargs)
+            return original(*bound.args, **bound.kwargs)
         refuse_reduction(op, target)
         if op == dist.ReduceOp.SUM and target.dtype is torch.bool:
             bound.arguments["op"] = dist.ReduceOp.MAX  # a logical or, as NCCL does it
             return original(*bound.args, **bound.kwargs)
         factor = factor_after(op, group)
         if factor is None:
-            return original(*args, **kwargs)
+            return original(*bound.args, **bound.kwargs)
         bound.arguments["op"] = dist.ReduceOp.SUM
         work = original(*bound.args, **bound.kwargs)
         if work is not None:
@@ -54,6 +66,19 @@ def make_collective(original: Callable) -> Callable:
         return work
 
     return collective
+
+
+def let_go(tensors: list[Tensor], counts: list[int]) -> None:
+    """Wait until gloo's thread holds none of the `tensors`, which had so many owners before.
+
+    It drops them a moment after the collective is done. If it is the last owner, and that moment
+    comes when the interpreter ends, while a variable holds the group, PyTorch aborts the process.
+    """
+    until = time.monotonic() + LETTING_GO
+    while any(map(operator.gt, (tensor._use_count() for tensor in tensors), counts)):
+        if time.monotonic() > until:  # something else keeps them
+            return
+        time.sleep(0)
 
 
 def make_p2p(original: Callable) -> Callable:

@@ -1,0 +1,90 @@
+"""The library with its bugs. Each was reported of a public project; each passes on a CPU."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
+
+
+class Distances(nn.Module):
+    """Adds the distance from the first position to each of `length` scores."""
+
+    def __init__(self, length: int) -> None:
+        """https://github.com/ChaoningZhang/MobileSAM/pull/47"""
+        super().__init__()
+        self.table = torch.arange(length, dtype=torch.float32)  # `to` does not move it
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """`scores`, (batch, length), less the distances."""
+        return scores - self.table
+
+
+def widen(classifier: nn.Linear, more: int) -> nn.Linear:
+    """A classifier that knows `more` classes, beside those that `classifier` knows.
+
+    https://github.com/LAMDA-CL/PyCIL/issues/60
+    """
+    old = classifier.weight.detach()
+    zeros = torch.zeros(more, old.shape[1]).cuda()  # on the current GPU, not on the classifier's
+    wider = nn.Linear(old.shape[1], old.shape[0] + more, bias=False)
+    wider.weight = nn.Parameter(torch.cat([old, zeros]))
+    return wider
+
+
+def accuracy(scores: Tensor, targets: Tensor) -> float:
+    """The share of rows whose greatest score is that of their target.
+
+    https://github.com/argilla-io/biome-text/issues/145
+    """
+    return float(np.mean(scores.detach().numpy().argmax(1) == targets.numpy()))
+
+
+class Meter:
+    """The mean of losses."""
+
+    def __init__(self) -> None:
+        """https://github.com/BatsResearch/labelmodels/issues/4"""
+        self.total, self.number = 0.0, 0
+
+    def add(self, loss: Tensor) -> None:
+        """Count `loss`, a single number."""
+        self.total, self.number = self.total + loss, self.number + 1  # keeps the graph of each
+
+    def mean(self) -> float:
+        """The mean so far."""
+        return float(self.total) / self.number
+
+
+def step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor, number: int
+) -> str | None:
+    """Step `number` of training; a line for every tenth.
+
+    https://github.com/meta-pytorch/torchtune/pull/522
+    """
+    loss = mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    value = loss.item()  # waits for the GPU at every step, though one in ten is told
+    return f"step {number}: loss {value:.3f}" if number % 10 == 0 else None
+
+
+def restore(model: nn.Module, path: Path) -> None:
+    """Load what `path` holds into `model`, on each rank.
+
+    https://github.com/huggingface/accelerate/pull/299
+    """
+    model.load_state_dict(torch.load(path))  # a copy on the GPU that saved it, from every rank
+
+
+def epoch(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], meter: Meter) -> None:
+    """Gradients of all batches, and their losses in `meter`; no step."""
+    for x, y in batches:
+        loss = mse_loss(model(x), y)
+        loss.backward()
+        meter.add(loss)
+    model.zero_grad()

@@ -1,0 +1,72 @@
+"""`cudasim install-startup`: let every program of an environment heed CUDASIM_GPUS.
+
+Python runs the lines of the `.pth` files in its site-packages whenever it starts. Only who asks
+for it has one: it is the one part of this package that programs meet which never import it.
+"""
+
+import os
+import site
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+NAME = "cudasim.pth"
+LINE = (
+    'import os; os.environ.get("CUDASIM_GPUS") and __import__("cudasim.startup").startup.begin()\n'
+)
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+class CannotInstall(Exception):
+    """Why the file cannot be written or removed, and what to do."""
+
+
+def in_site_packages() -> bool:
+    """True if pip copied the package here, so that this Python finds it by itself."""
+    folders = [*site.getsitepackages(), site.getusersitepackages()]
+    return _PACKAGE.parent in [Path(folder).resolve() for folder in folders]
+
+
+def path() -> Path:
+    """Where the file is, or would be: beside the package, or in this Python's site-packages."""
+    beside = _PACKAGE.parent if in_site_packages() else Path(sysconfig.get_path("purelib"))
+    return beside / NAME
+
+
+def is_installed() -> bool:
+    """True if each program of this Python heeds CUDASIM_GPUS."""
+    return path().is_file()
+
+
+def install() -> str:
+    """Write the file; returns a line that says so.
+
+    Raises CannotInstall where this Python would not find the package, or the folder is not ours.
+    """
+    outside = [sys.executable, "-E", "-c", "import cudasim"]
+    found = subprocess.run(outside, cwd=os.path.dirname(sys.executable), capture_output=True)
+    if found.returncode:
+        raise CannotInstall("this Python finds no cudasim by itself: 'pip install' it first")
+    try:
+        path().write_text(LINE, encoding="utf-8")
+    except OSError as error:
+        raise CannotInstall(f"{path()}: {error.strerror}; use an environment of your own") from None
+    return (
+        f"{path()}: written; every program of this Python heeds CUDASIM_GPUS. "
+        "Run 'cudasim remove-startup' before you uninstall cudasim"
+    )
+
+
+def remove() -> str:
+    """Remove the file, if it is there; returns a line that says so. Raises CannotInstall."""
+    there = is_installed()
+    try:
+        path().unlink(missing_ok=True)
+    except OSError as error:
+        raise CannotInstall(f"{path()}: {error.strerror}; remove it by hand") from None
+    return f"{path()}: {'removed' if there else 'was not there'}"
+
+
+COMMANDS = {"install-startup": install, "remove-startup": remove}

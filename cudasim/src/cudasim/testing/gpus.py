@@ -1,0 +1,228 @@
+"""The GPUs of a test, real or simulated, and what a test claims of a block of code.
+
+Everything is requested of `torch.accelerator` and of the module of the type of device, so that
+it holds for real GPUs as for simulated ones, and for `mps` and `xpu` as for `cuda`.
+"""
+
+import gc
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, NoReturn
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+SEED = 0  # of every GPU's generator when a test begins
+ALL = {"mps": 1.7}  # PyTorch's own limit, where it is not the whole memory of a GPU
+NAMED = 5  # so many tensors an error names
+HOST = torch.device("cpu")
+aten = torch.ops.aten
+
+
+def count() -> int:
+    """How many GPUs this process sees."""
+    return torch.accelerator.device_count() if torch.accelerator.is_available() else 0
+
+
+class Gpu:
+    """One GPU of a test."""
+
+    def __init__(self, index: int) -> None:
+        """GPU number `index`."""
+        self.index = index
+        self.device = torch.device(_type(), index)
+
+    def __repr__(self) -> str:
+        """`<cuda:0>`."""
+        return f"<{self.device}>"
+
+    @property
+    def allocated(self) -> int:
+        """Bytes that tensors hold on it now."""
+        return torch.accelerator.memory_allocated(self.index)
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that tensors have held on it at once since the test began."""
+        return torch.accelerator.max_memory_allocated(self.index)
+
+    @property
+    def memory(self) -> int:
+        """The bytes of its memory."""
+        return torch.accelerator.get_memory_info(self.index)[1]
+
+
+class Gpus(Sequence[Gpu]):
+    """The GPUs that this process sees: `gpus[1].peak`, `with gpus.no_sync():`, and so on."""
+
+    def __init__(self) -> None:
+        """All of them."""
+        self._all = [Gpu(index) for index in range(count())]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._all)
+
+    def __getitem__(self, index: Any) -> Any:
+        """One of them, or a list for a slice."""
+        return self._all[index]
+
+    def renew(self, memory: int | None = None) -> None:
+        """Make them as a process finds them, but for the tensors that are still held.
+
+        Current GPU and stream, generators, peaks, cached memory and the mode that tells of
+        waits. `memory` is how many bytes PyTorch may take of each, None for all. GPUs that were
+        not used yet stay so: a process may fork until then.
+        """
+        module = torch.get_device_module(_type())
+        getattr(module, "manual_seed_all", module.manual_seed)(SEED)
+        if memory is None and not getattr(module, "is_initialized", lambda: True)():
+            return
+        torch.accelerator.set_device_index(0)
+        torch.accelerator.empty_cache()
+        if hasattr(module, "set_sync_debug_mode"):
+            module.set_sync_debug_mode(0)
+        for gpu in self:
+            if hasattr(module, "default_stream"):
+                module.set_stream(module.default_stream(gpu.index))
+            torch.accelerator.reset_peak_memory_stats(gpu.index)
+            torch.accelerator.reset_accumulated_memory_stats(gpu.index)
+            part = ALL.get(_type(), 1.0) if memory is None else memory / gpu.memory
+            where = {} if module is torch.mps else {"device": gpu.index}
+            module.set_per_process_memory_fraction(part, **where)
+        torch.accelerator.set_device_index(0)  # choosing a stream has chosen its GPU
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """In the block nothing makes the host wait for a GPU.
+
+        What waits unasked (`.item()`, a mask, a pageable copy) raises RuntimeError at its line,
+        as PyTorch's `set_sync_debug_mode("error")` has it; what is called `synchronize` raises
+        AssertionError. Raises NotImplementedError on devices that do not tell of waits: all but
+        `cuda`.
+        """
+        module = torch.get_device_module(_type())
+        if not hasattr(module, "set_sync_debug_mode"):
+            raise NotImplementedError(f"gpus.no_sync(): PyTorch tells of no waits on {_type()}")
+        owners = (module, torch.accelerator, module.Stream, module.Event)
+        before = module.get_sync_debug_mode()
+        with ExitStack() as stack:
+            for owner in owners:
+                name = f"{owner.__name__}.synchronize"
+                stack.enter_context(patch.object(owner, "synchronize", _refuse_to_wait(name)))
+            with warnings.catch_warnings(action="ignore"):  # that it does not see every wait
+                module.set_sync_debug_mode("error")
+            stack.callback(module.set_sync_debug_mode, before)
+            yield
+
+    @contextmanager
+    def no_copies(self) -> Iterator[None]:
+        """In the block no numbers travel from one device to another, not even by `.item()`.
+
+        Raises AssertionError at the line of the copy.
+        """
+        with _NoCopies(), patch.object(Tensor, "tolist", _refuse_to_list(Tensor.tolist)):
+            yield
+
+    @contextmanager
+    def no_leak(self) -> Iterator[None]:
+        """After the block, tensors hold no more memory of any GPU than before it.
+
+        What only a cycle of references holds is collected first. Raises AssertionError that
+        names some of the tensors that were made in the block and are still held.
+        """
+        known, before = _settled()
+        yield
+        tensors, after = _settled()
+        for gpu, held, kept in zip(self, before, after, strict=True):
+            if kept > held:
+                new = [tensors[key] for key in tensors.keys() - known.keys()]
+                raise AssertionError(
+                    f"{gpu.device} holds {kept - held:,} bytes more than before{_named(new, gpu)}"
+                )
+
+
+def _type() -> str:
+    """What PyTorch calls the GPUs of this process."""
+    device = torch.accelerator.current_accelerator()
+    return "cpu" if device is None else device.type
+
+
+def _refuse_to_wait(name: str) -> Callable[..., NoReturn]:
+    def synchronize(*args: Any, **kwargs: Any) -> NoReturn:
+        raise AssertionError(f"{name} makes the host wait for a GPU")
+
+    return synchronize
+
+
+def _refuse_to_list(original: Callable) -> Callable:
+    """`Tensor.tolist`, which reads a simulated GPU's numbers without an operation."""
+
+    def tolist(self: Tensor) -> Any:
+        _compare("Tensor.tolist", self, HOST)
+        return original(self)
+
+    return tolist
+
+
+def _compare(name: Any, source: Tensor, target: torch.device) -> None:
+    if source.device != target:
+        size = source.numel() * source.element_size()
+        raise AssertionError(f"{name} copies {size:,} bytes from {source.device} to {target}")
+
+
+def _settled() -> tuple[dict[int, Tensor], list[int]]:
+    """The tensors on GPUs that Python knows, by address; and the bytes held on each GPU."""
+    gc.collect()
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is not None and torch.cuda.is_available():
+        clear()  # a real GPU's first product of matrices takes one, and keeps it
+    found = [each for each in gc.get_objects() if issubclass(type(each), Tensor)]
+    tensors = {_address(each): each for each in found if each.device.type == _type()}
+    return tensors, [gpu.allocated for gpu in Gpus()]
+
+
+def _address(tensor: Tensor) -> int:
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (NotImplementedError, RuntimeError):  # sparse, or a wrapper: it has no storage
+        return id(tensor)
+
+
+def _named(tensors: list[Tensor], gpu: Gpu) -> str:
+    here = [each for each in tensors if each.device == gpu.device]
+    if not here:
+        return "; no Python object is a tensor of them, so a graph or C++ holds them"
+    names = [f"{tuple(each.shape)} {str(each.dtype).removeprefix('torch.')}" for each in here]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"; still held: {', '.join(names[:NAMED])}{more}"
+
+
+class _NoCopies(TorchDispatchMode):
+    """Refuses each operation that brings numbers from one device to another."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first operation imports torch._dynamo, which takes a second
+
+    def __torch_dispatch__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Run `func`; raise AssertionError if it was a copy."""
+        out = func(*args, **(kwargs or {}))
+        operands = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        if func is aten._local_scalar_dense.default:
+            _compare(func, operands[0], HOST)
+        elif func is aten._to_copy.default:
+            _compare(func, operands[0], out.device)
+        elif func is aten.copy_.default:
+            _compare(func, operands[1], operands[0].device)
+        else:  # an index of the CPU's, for instance; a single number needs no copy
+            for each in operands:
+                if each.dim():
+                    _compare(func, each, operands[0].device)
+        return out

@@ -1,0 +1,163 @@
+"""A test in a world: one process a rank, as `torchrun` starts them, and one report of all."""
+
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PATIENCE = 300  # seconds that a test has, if its marker says no other `timeout`
+GRACE = 20  # seconds that the others have once a rank has failed
+IN_RANK = "CUDASIM_TEST_RANK"  # set in the process of a rank
+LINES = 60  # so many last lines of what a rank printed are shown
+
+
+@dataclass
+class Rank:
+    """A process of a world, and the files in which it says what it found and what it prints."""
+
+    number: int
+    process: subprocess.Popen
+    found: Path
+    printed: Path
+    ended: str = ""  # why it was ended from outside
+
+    def reports(self) -> list[dict]:
+        """What the process said of its test: set-up, call and tear-down."""
+        if not self.found.is_file():
+            return []
+        return [json.loads(line) for line in self.found.read_text(encoding="utf-8").splitlines()]
+
+    def failed(self) -> bool:
+        """True if it has ended, and not well."""
+        return bool(self.process.poll()) or any(
+            report["outcome"] == "failed" for report in self.reports()
+        )
+
+    def end(self, why: str) -> None:
+        """End it; where signals are, it prints first where each of its threads is."""
+        self.ended = why
+        if hasattr(signal, "SIGABRT") and os.name == "posix":
+            self.process.send_signal(signal.SIGABRT)
+            try:
+                self.process.wait(timeout=5)
+                return
+            except subprocess.TimeoutExpired:
+                pass
+        self.process.kill()
+        self.process.wait()
+
+    def said(self) -> str:
+        """How it went, with its traceback and what it printed."""
+        reports, code = self.reports(), self.process.returncode
+        texts = [report["text"] for report in reports if report["outcome"] == "failed"]
+        if self.ended:
+            end = self.ended
+        elif texts:
+            end = "failed"
+        elif code:
+            end = f"ended with exit code {code}"
+        else:
+            end = "passed"
+        head = f"===== rank {self.number}: {end} ====="
+        if end == "passed":
+            return head
+        if not texts:  # it had no time to tell: its last words
+            words = self.printed.read_text(encoding="utf-8", errors="replace").splitlines()
+            texts = ["\n".join(words[-LINES:])]
+        return "\n".join([head, *texts])
+
+
+def spread(item: pytest.Item, size: int, timeout: float) -> None:
+    """Let `item` run in `size` processes, instead of in this one; its fixtures are theirs."""
+    item.setup = lambda: None  # type: ignore[method-assign]
+    item.runtest = functools.partial(run, item, size, timeout)  # type: ignore[method-assign]
+
+
+def run(item: pytest.Item, size: int, timeout: float) -> None:
+    """Run `item` on `size` ranks; fails if one does, is skipped if one is.
+
+    After `timeout` seconds, or soon after a rank has failed, those that still run are ended.
+    """
+    with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
+        home, port = Path(folder), _free_port()
+        ranks = [_start(item, number, size, home, port) for number in range(size)]
+        try:
+            _wait(ranks, timeout)
+        finally:
+            for rank in ranks:
+                if rank.process.poll() is None:
+                    rank.process.kill()
+                    rank.process.wait()
+        if any(rank.ended or rank.failed() for rank in ranks):
+            pytest.fail("\n".join(rank.said() for rank in ranks), pytrace=False)
+        reports = [report for rank in ranks for report in rank.reports()]
+        if skipped := [each for each in reports if each["outcome"] == "skipped"]:
+            pytest.skip(skipped[0]["text"])
+        if not all(rank.reports() for rank in ranks):
+            pytest.fail(f"{item.nodeid}: a rank did not find its test", pytrace=False)
+
+
+def _start(item: pytest.Item, number: int, size: int, folder: Path, port: int) -> Rank:
+    config = item.config
+    found, printed = folder / f"found-{number}", folder / f"printed-{number}"
+    options = [item.nodeid, "--rootdir", str(config.rootpath), "-o", "addopts=", "-p"]
+    options += ["no:cacheprovider", "--runxfail", "--import-mode", config.option.importmode]
+    if config.inipath is not None:
+        options += ["-c", str(config.inipath)]
+    options += [word for name in config.option.plugins for word in ("-p", name)]
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; "
+        f"from cudasim.testing.rank import main; sys.exit(main({str(found)!r}, {options!r}))"
+    )
+    variables = {
+        IN_RANK: 1,
+        "RANK": number,
+        "LOCAL_RANK": number,
+        "WORLD_SIZE": size,
+        "LOCAL_WORLD_SIZE": size,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+    }
+    environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
+    environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
+    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        environment.pop(name, None)
+    with printed.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-c", program],
+            cwd=config.rootpath,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    return Rank(number, process, found, printed)
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def _wait(ranks: list[Rank], timeout: float) -> None:
+    """Until all have ended; those that take too long are ended."""
+    deadline, why = time.monotonic() + timeout, f"ended after its {timeout:g} seconds"
+    while running := [rank for rank in ranks if rank.process.poll() is None]:
+        if not why.startswith("waited") and any(rank.failed() for rank in ranks):
+            soon = time.monotonic() + GRACE
+            if soon < deadline:
+                deadline, why = soon, f"waited {GRACE} seconds longer than a rank that failed"
+        if time.monotonic() > deadline:
+            for rank in running:
+                rank.end(why)
+        time.sleep(0.05)

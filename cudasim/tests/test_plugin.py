@@ -1,0 +1,364 @@
+"""The plugin of pytest: each test of it is a run of pytest on a small file of tests."""
+
+import re
+
+import pytest
+from programs import PROJECT, run, write
+
+from cudasim.testing.gpus import Gpus
+from cudasim.testing.sizes import parse_bytes
+
+PLUGIN = ("-m", "pytest", "-p", "cudasim.testing.plugin", "-p", "no:cacheprovider")
+TWO = "--simulated-gpus=2"
+PATH = {"PYTHONPATH": f"{PROJECT / 'src'}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
+def pytest_on(folder, text, *options, **variables):
+    """Run pytest with the plugin on a file of tests."""
+    write(folder / "test_it.py", "import pytest, torch\n" + text)
+    return run(*PLUGIN, *options, cwd=folder, **(PATH | variables))
+
+
+def outcomes(got):
+    """{what: how many} of pytest's last line."""
+    last = got.stdout.strip().splitlines()[-1]
+    found = re.findall(r"(\d+) (passed|failed|error|skipped|xfailed)", last)
+    assert found, got.stdout + got.stderr
+    return {what: int(number) for number, what in found}
+
+
+def test_the_options_simulate_and_the_report_says_so(tmp_path):
+    text = """
+assert torch.cuda.device_count() == 3  # when tests are collected, too
+
+def test_a_card(gpus):
+    assert len(gpus) == 3 and torch.cuda.get_device_properties(2).name == "Simulated GPU (H100)"
+    assert gpus[2].device == torch.device("cuda:2")
+"""
+    options = "--simulated-gpus=3", "--simulated-card=H100", "--junitxml=report.xml"
+    got = pytest_on(tmp_path, text, *options)
+    assert outcomes(got) == {"passed": 1}, got.stdout
+    assert "cudasim: 3 simulated GPUs (H100); real values, computed on the CPU\n" in got.stdout
+    assert "\ncudasim: 1 test on 3 simulated GPUs (H100)\n" in got.stdout
+    assert 'name="gpus" value="3 simulated GPUs (H100)"' in (tmp_path / "report.xml").read_text()
+
+
+def test_without_options_nothing_is_simulated_and_torch_is_not_imported(tmp_path):
+    text = "import sys\ndef test_none():\n    assert 'torch' not in sys.modules\n"
+    write(tmp_path / "test_it.py", text)
+    got = run(*PLUGIN, cwd=tmp_path, **PATH)
+    assert outcomes(got) == {"passed": 1} and "cudasim" not in got.stdout.replace(str(PATH), "")
+
+
+NEEDS_TWO = """
+@pytest.mark.gpus(2)
+def test_two(gpus):
+    assert len(gpus) >= 2
+
+def test_any(gpus):
+    assert len(gpus) >= 1
+
+@pytest.mark.world(2)
+def test_ranks(rank):
+    assert rank in (0, 1)
+"""
+
+
+def test_what_needs_more_gpus_than_there_are_is_skipped_with_the_mend(tmp_path):
+    got = pytest_on(tmp_path, NEEDS_TWO, "-rs", CUDA_VISIBLE_DEVICES="-1")
+    assert outcomes(got) == {"skipped": 3}
+    assert "needs 2 GPUs, 0 here: --simulated-gpus=2 simulates them" in got.stdout
+    assert "needs 1 GPU, 0 here: --simulated-gpus=1 simulates them" in got.stdout
+    assert "cudasim: 3 skipped for want of GPUs" in got.stdout
+    got = pytest_on(tmp_path, NEEDS_TWO, "--simulated-gpus=1", "-rs")
+    assert outcomes(got) == {"skipped": 2, "passed": 1}
+    assert "needs 2 GPUs, 1 here" in got.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--simulated-gpus=two"], "--simulated-gpus='two'"),
+        (["--simulated-card=X1"], "X1"),
+        (["--simulated-device-type=tpu"], "--simulated-device-type='tpu': unknown; choose one of"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path, options, words):
+    got = pytest_on(tmp_path, "", *options)
+    assert got.returncode == 4 and not got.stdout
+    (line,) = filter(None, got.stderr.splitlines())
+    assert line.startswith("ERROR: ") and words in line
+
+
+def test_each_test_gets_fresh_gpus(tmp_path):
+    text = """
+drawn = []
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_fresh(time, gpus):
+    assert gpus[1].peak == gpus[1].allocated == 0 and torch.cuda.memory_reserved(1) == 0
+    assert torch.cuda.current_device() == 0 and torch.cuda.get_sync_debug_mode() == 0
+    assert torch.cuda.current_stream(1) == torch.cuda.default_stream(1)
+    assert torch.cuda.memory_stats(1)["allocated_bytes.all.allocated"] == 0
+    torch.cuda.set_device(1)
+    torch.cuda.set_stream(torch.cuda.Stream())
+    torch.cuda.set_sync_debug_mode("warn")
+    drawn.append(torch.rand(2, device="cuda").tolist())
+    torch.ones(2**20, device="cuda")
+    assert gpus[1].peak == 2**22 and drawn[0] == drawn[-1]
+
+@pytest.fixture(scope="module")
+def wide():
+    return torch.ones(2**20, device="cuda:1")
+
+def test_a_wider_fixture(wide):
+    assert wide.sum() == 2**20
+
+def test_is_still_there_and_counted(wide, gpus):
+    assert gpus[1].allocated == gpus[1].peak == 2**22
+    assert (wide + 1).sum() == 2**21
+"""
+    got = pytest_on(tmp_path, text, TWO)
+    assert outcomes(got) == {"passed": 4}, got.stdout
+
+
+def test_memory_is_what_a_test_may_take(tmp_path):
+    text = """
+@pytest.mark.gpus(2, memory="64MiB")
+def test_small(gpus):
+    torch.ones(2**23, dtype=torch.uint8, device="cuda:1")
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.ones(2**27, dtype=torch.uint8, device="cuda:1")
+
+def test_all(gpus):
+    assert torch.ones(2**27, dtype=torch.uint8, device="cuda:1").device.index == 1
+
+@pytest.mark.gpus(1, memory="1TiB")
+def test_too_much(gpus):
+    pass
+
+@pytest.mark.gpus(1, memory="much")
+def test_no_number(gpus):
+    pass
+"""
+    got = pytest_on(tmp_path, text, TWO, "-rs")
+    assert outcomes(got) == {"passed": 2, "skipped": 1, "error": 1}, got.stdout
+    assert "needs 1,099,511,627,776 bytes on each GPU, and there are fewer" in got.stdout
+    assert "memory='much': write a number of bytes, or a text such as '512MiB'" in got.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [(512, 512), ("512B", 512), ("1.5KiB", 1536), ("2 GiB", 2**31)]
+)
+def test_sizes(text, size):
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", [0, -1, True, "1GB", "GiB", None, 1.5])
+def test_what_is_no_size(text):
+    with pytest.raises(ValueError, match="512MiB"):
+        parse_bytes(text)
+
+
+@pytest.fixture
+def gpus(two_gpus):
+    return Gpus()
+
+
+def test_no_sync(gpus):
+    import torch
+
+    x = torch.ones(3, device="cuda:1")
+    with gpus.no_sync():
+        y = x + 1
+    with pytest.raises(RuntimeError, match="called a synchronizing CUDA operation"):
+        with gpus.no_sync():
+            y.sum().item()
+    for thing in (torch.cuda, torch.accelerator, torch.cuda.Stream(), torch.cuda.Event()):
+        before = thing.synchronize
+        with pytest.raises(AssertionError, match="synchronize makes the host wait"):
+            with gpus.no_sync():
+                thing.synchronize()
+        assert thing.synchronize == before
+    assert y.sum().item() == 6 and torch.cuda.get_sync_debug_mode() == 0
+
+
+def test_no_copies(gpus):
+    import torch
+
+    x, host = torch.ones(3, device="cuda:1", requires_grad=True), torch.ones(3)
+    with gpus.no_copies():
+        y = (x.double() * 2 + torch.tensor(1.0)).sum()
+        y.backward()
+        x.clone(), x.to("cuda:1"), x.detach()[1:].zero_()
+    copies = [
+        (lambda: x.cpu(), "from cuda:1 to cpu"),
+        (lambda: x.to("cuda:0"), "from cuda:1 to cuda:0"),
+        (lambda: host.cuda(), "12 bytes from cpu to cuda:0"),
+        (lambda: host.copy_(x.detach()), "from cuda:1 to cpu"),
+        (lambda: x.sum().item(), "4 bytes from cuda:1 to cpu"),
+        (lambda: float(x.detach().sum()), "from cuda:1 to cpu"),
+        (lambda: x.tolist(), "from cuda:1 to cpu"),
+        (lambda: x[torch.tensor([0, 2])], "from cpu to cuda:1"),
+    ]
+    for copy, words in copies:
+        copy()
+        with pytest.raises(AssertionError, match=f"copies .*{words}"):
+            with gpus.no_copies():
+                copy()
+
+
+def test_no_leak(gpus):
+    import torch
+
+    kept = []
+    with gpus.no_leak():
+        x = torch.ones(4, 4, device="cuda:1")
+        cycle = [x]
+        cycle.append(cycle)  # collected, so no leak
+        del x, cycle
+    with pytest.raises(AssertionError, match=r"cuda:1 holds 512 bytes more .*\(4, 4\) float32$"):
+        with gpus.no_leak():
+            kept.append(torch.ones(4, 4, device="cuda:1"))
+    weight = torch.ones(2**10, device="cuda:0", requires_grad=True)
+    with pytest.raises(AssertionError, match=r"cuda:0 holds .* bytes more than before; still held"):
+        with gpus.no_leak():
+            kept.append((weight * 2).exp().sum())
+    with gpus.no_leak():
+        kept.append((weight * 2).exp().sum().item())
+
+
+@pytest.mark.parametrize("kind", ["xpu", "mps"])
+def test_other_types_of_device(tmp_path, kind):
+    text = f"""
+@pytest.mark.gpus(1, memory="1GiB")
+def test_other(gpus):
+    assert gpus[0].device == torch.device("{kind}:0") and gpus[0].peak == 0
+    with gpus.no_leak(), gpus.no_copies():
+        torch.ones(2, device="{kind}") + 1
+    assert gpus[0].peak > 0
+    with pytest.raises(NotImplementedError, match="PyTorch tells of no waits on {kind}"):
+        with gpus.no_sync():
+            pass
+"""
+    got = pytest_on(tmp_path, text, f"--simulated-device-type={kind}")
+    assert outcomes(got) == {"passed": 1}, got.stdout
+    assert f"simulated {kind}" in got.stdout.lower() or kind in got.stdout.lower()
+
+
+WORLD = """
+import os, time
+from torch import distributed
+
+@pytest.mark.world(2)
+def test_sum(rank, gpus):
+    assert (os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"]) == ("2", str(rank))
+    torch.cuda.set_device(rank)
+    distributed.init_process_group("nccl")
+    x = torch.ones(1, device="cuda") * (rank + 1)
+    distributed.all_reduce(x)
+    assert x.item() == 3 and x.device == gpus[rank].device
+
+def test_no_world(rank):
+    pass
+"""
+
+
+FAILURES = """
+import os, pytest, time
+
+@pytest.mark.world(2)
+def test_fails(rank):
+    print("this is rank", rank)
+    if rank == 0:
+        raise ValueError(f"error of rank {rank}")
+    assert rank == 0, "rank one says why"
+
+@pytest.mark.world(2)
+def test_one_fails(rank):
+    assert rank
+
+@pytest.mark.world(2)
+def test_skipped(rank):
+    pytest.skip("not here")
+
+@pytest.mark.world(2)
+def test_dies(rank):
+    if rank:
+        os._exit(7)
+
+@pytest.mark.xfail(reason="known")
+@pytest.mark.world(2)
+def test_known(rank):
+    assert False
+
+@pytest.mark.world(2, timeout=20)
+def test_hangs(rank):
+    if rank:
+        time.sleep(1000)
+"""
+
+
+def test_a_world(tmp_path):
+    got = pytest_on(tmp_path, WORLD, TWO)
+    assert outcomes(got) == {"passed": 1, "error": 1}, got.stdout
+    assert "the fixture 'rank' needs @pytest.mark.world(n)" in got.stdout
+
+
+def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
+    write(tmp_path / "test_it.py", FAILURES)
+    got = run(*PLUGIN, TWO, "-rs", cwd=tmp_path, **PATH)
+    assert outcomes(got) == {"failed": 4, "skipped": 1, "xfailed": 1}, got.stdout
+    for words in (
+        "===== rank 0: failed =====",
+        "ValueError: error of rank 0",
+        "rank one says why",
+        "this is rank 1",
+        "===== rank 1: passed =====",
+        "===== rank 1: ended with exit code 7 =====",
+        "not here",
+        "===== rank 1: ended after its 20 seconds =====",
+    ):
+        assert words in got.stdout, words + got.stdout
+    assert re.search(r'test_it.py", line \d+ in test_hangs', got.stdout), got.stdout
+
+
+def test_a_world_without_a_size_is_one_line(tmp_path):
+    got = pytest_on(tmp_path, "@pytest.mark.world\ndef test_it(rank): pass\n", TWO)
+    assert "test_it.py::test_it: write @pytest.mark.world(2), for two ranks" in got.stderr
+
+
+def test_with_xdist_each_worker_simulates(tmp_path):
+    text = """
+@pytest.mark.parametrize("number", range(4))
+def test_it(number, gpus):
+    assert len(gpus) == 2 and torch.ones(1, device="cuda:1").device.index == 1
+"""
+    got = pytest_on(tmp_path, text, TWO, "-p", "xdist", "-n", "2")
+    assert outcomes(got) == {"passed": 4}, got.stdout + got.stderr
+    assert "cudasim: each worker has 2 GPUs; T4, simulated, where none are" in got.stdout
+    assert "cudasim: 4 tests on 2 simulated GPUs (T4)" in got.stdout
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "expected"),
+    [
+        ("after", [], {"skipped": 6}),
+        ("before", [TWO], {"failed": 6}),
+        ("after", [TWO], {"passed": 6}),
+    ],
+)
+def test_the_example_finds_six_bugs_without_a_gpu(form, options, expected):
+    got = run(*PLUGIN, *options, cwd=PROJECT / "example", TRAINKIT=form, **PATH)
+    assert outcomes(got) == expected, got.stdout
+    if form == "before":
+        for words in (
+            "found at least two devices, cuda:0 and cpu!",
+            "can't convert cuda:0 device type tensor to numpy",
+            "bytes more than before",
+            "called a synchronizing CUDA operation",
+            "assert all(gpu.peak == 0",
+        ):
+            assert words in got.stdout, words
+        cat = r"torch\.cat\(\[old, zeros\]\)\)(\n.*)*?\nE +RuntimeError: Expected all tensors"
+        assert re.search(cat, got.stdout), got.stdout

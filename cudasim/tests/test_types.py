@@ -1,0 +1,49 @@
+"""The types of what programs are offered, as mypy sees them."""
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+from programs import PACKAGE, PROJECT, write
+
+PROGRAM = """
+    import cudasim
+
+    cudasim.enable(gpus=2, card="T4", clock="modelled")
+    with cudasim.simulate(gpus=1):
+        enabled: bool = cudasim.is_enabled()
+    cudasim.disable()
+    names: list[str] = list(cudasim.CARDS)
+"""
+
+
+def mypy(*arguments, cwd):
+    """Run mypy; returns (exit code, what it says)."""
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("mypy is not installed: no types are checked")
+    command = [sys.executable, "-m", "mypy", "--config-file", PROJECT / "pyproject.toml"]
+    cache = ["--cache-dir", str(PROJECT.parent / "_build" / "mypy")]
+    done = subprocess.run([*command, *cache, *arguments], cwd=cwd, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_public_face_is_clean():
+    code, said = mypy(cwd=PROJECT)
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("", "Success"),
+        ("cudasim.enable(gpus='two')", 'incompatible type "str"; expected "int | None"'),
+        ("cudasim.nothing()", 'Module has no attribute "nothing"'),
+    ],
+)
+def test_a_program_is_checked_against_it(tmp_path, monkeypatch, more, words):
+    monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
+    program = write(tmp_path / "program.py", PROGRAM)
+    program.write_text(program.read_text() + more + "\n")
+    code, said = mypy(str(program), cwd=tmp_path)
+    assert words in said and code == (words != "Success"), said

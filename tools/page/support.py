@@ -1,0 +1,35 @@
+"""On which Python, PyTorch and system the simulator's tests ran, as a table."""
+
+import json
+
+from tools.errors import BookError
+from tools.page.table import table
+from tools.source.book import Book
+from tools.source.files import read_text
+
+SUPPORT = "book/support.json"  # what 'make support' writes
+COLUMNS = {  # of the table -> of a row of the file
+    "Python": "python",
+    "PyTorch": "torch",
+    "System": "system",
+    "Passed": "passed",
+    "Failed": "failed",
+    "Skipped": "skipped",
+    "Date": "date",
+}
+
+
+def support_table(book: Book) -> list[str]:
+    """The lines of a Markdown table: a row for each place where the tests ran.
+
+    Raises BookError if book/support.json is there but is not what `make support` writes.
+    """
+    path = book.root / SUPPORT
+    if not path.is_file():
+        return ["No run recorded yet: `make support` gathers them."]
+    try:
+        rows = json.loads(read_text(path, book.root))["rows"]
+        cells = [[row[name] for name in COLUMNS.values()] for row in rows]
+    except (ValueError, KeyError, TypeError):
+        raise BookError(f"{SUPPORT}: not what 'make support' writes; run it again") from None
+    return table(list(COLUMNS), cells, numbers=(3, 4, 5))
