@@ -22,7 +22,6 @@ from cudasim.dispatch.plans import plan_of
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
-
 _register_hook = Tensor.register_hook  # PyTorch's own
 
 
