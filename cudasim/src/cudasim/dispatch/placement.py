@@ -23,6 +23,8 @@ from cudasim.dispatch.plans import plan_of
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
+_register_hook = Tensor.register_hook  # PyTorch's own
+
 
 def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -> Any:
     """Run `func`, whose devices are decided by `operands` alone.
@@ -81,7 +83,7 @@ def _expect_gradient(number: Tensor) -> None:
     C++'s engine does the same with gradients that have no dimensions.
     """
     if not any(hook is _send_home for hook in (number._backward_hooks or {}).values()):
-        number.register_hook(_send_home)
+        _register_hook(number, _send_home)
 
 
 def _send_home(gradient: Tensor) -> Tensor:
