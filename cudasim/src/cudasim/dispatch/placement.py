@@ -70,7 +70,7 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
         if out is NotImplemented:
             name_kernel(error)
             raise
-    if plan.makes:
+    if plan.makes or sparse:
         return settle(out, gpu, reserved)
     if plan.writes:
         _recount(out)
