@@ -270,11 +270,8 @@ def test_the_trace_that_is_saved_has_each_call_once(tmp_path):
     seen.export_chrome_trace(str(tmp_path / "trace.json"))
     trace = json.loads((tmp_path / "trace.json").read_text())
     names = [each["name"] for each in trace["traceEvents"] if each.get("cat") == "cpu_op"]
-    assert [names.count(name) for name in ("aten::mm", "aten::relu", "aten::clamp_min")] == [
-        3,
-        3,
-        0,
-    ]
+    assert (names.count("aten::mm"), names.count("aten::relu")) == (3, 3)
+    assert "aten::clamp_min" not in names
     assert "PythonDispatchMode" not in names
 
 
