@@ -85,9 +85,9 @@ def main() -> None:
     if ours.hide_accelerators:
         hide_accelerators()
     find_cudasim()
+    complete_torchvision()  # first, as simulated GPUs name a version of CUDA
     if ours.simulate:
         simulate(ours.simulate, ours.device_type, ours.card, ours.clock)
-    complete_torchvision()
 
     from ipykernel.kernelapp import IPKernelApp
 

@@ -73,6 +73,9 @@ class Session:
         self.host_autocast: Library | None = None  # those that it has needed on the CPU
         self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> taken
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
+        self.traced = False  # whether callbacks of torch.cuda._gpu_trace are called
+        self.asleep: dict[tuple[int, int], int] = {}  # (GPU, stream) -> when `_sleep` ends, in ns
+        self.watching = False  # whether what waits for a GPU matters: one of these three is set
         self.capturing: dict[tuple[int, int], Any] = {}  # (GPU, stream) -> what it is captured by
         self.states: Any = None  # the generators that graphs draw from
         self.registered: dict[int, int] = {}  # address -> size, of memory that a program pinned
@@ -113,6 +116,10 @@ class Session:
         if not self.count():
             raise RuntimeError(f"No {self.type.key} GPUs are available")
         self.used = True
+
+    def watch(self) -> None:
+        """Look again whether what waits for a GPU matters."""
+        self.watching = bool(self.sync_debug or self.traced or self.asleep)
 
     def current(self) -> GPU:
         """The GPU that plain `cuda` means in this thread."""

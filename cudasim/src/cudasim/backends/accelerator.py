@@ -13,9 +13,10 @@ import torch
 
 from cudasim.backends.first_use import begin, patch_first_use
 from cudasim.backends.memory import change_settings, empty_cache, free_and_total, memory, snapshot
-from cudasim.backends.streams import address, current_id, select, stream_data
+from cudasim.backends.streams import current_id, select, stream_data
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.waiting import CAPTURING, complain
+from cudasim.dispatch import traces
+from cudasim.dispatch.waiting import CAPTURING, address, complain, sleep_until
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -35,10 +36,13 @@ def exchange_device(index: int) -> int:
 
 
 def wait(index: int | None = None) -> None:
-    """Wait for a GPU, which is never busy but on a virtual clock."""
+    """Wait for all streams of a GPU."""
     gpu = session.gpu(index)
     if session.sync_debug & CAPTURING:
         complain()
+    traces.fire(traces.DEVICE_SYNCHRONIZATION)
+    ends = [end for (index, _), end in session.asleep.items() if index == gpu.index]
+    sleep_until(max(ends, default=0))
     if session.clock is not None:
         session.clock.wait_until(session.clock.cards[gpu.index].end, "synchronize")
 

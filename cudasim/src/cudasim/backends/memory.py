@@ -4,10 +4,10 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cudasim.backends.streams import address
 from cudasim.device.allocator import PUBLIC, Block
 from cudasim.device.gpu import GPU
 from cudasim.device.history import LEVELS, History
+from cudasim.dispatch.waiting import address
 from cudasim.session import session
 
 

@@ -1,9 +1,9 @@
 """Streams and events of simulated GPUs.
 
-The CPU has computed every result by the time that an operation returns. So a stream is never
-busy, waiting takes no time, and an event is a reading of the host's clock; but where a virtual
-clock runs, they obey it. The rules, numbers and errors are those of c10/cuda/CUDAStream.cpp and
-ATen/cuda/CUDAEvent.h.
+The CPU has computed every result by the time that an operation returns. So a stream is busy only
+while it sleeps (`torch.cuda._sleep`), and an event is a reading of the host's clock; but where a
+virtual clock runs, they obey it. The rules, numbers and errors are those of
+c10/cuda/CUDAStream.cpp and ATen/cuda/CUDAEvent.h.
 """
 
 import ctypes
@@ -16,10 +16,11 @@ from torch import Tensor
 
 from cudasim.clock.clock import Stream as Line
 from cudasim.device.gpu import GPU
+from cudasim.dispatch import traces
 from cudasim.dispatch.capture import Mark, mark, wait
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
-from cudasim.dispatch.waiting import complain
+from cudasim.dispatch.waiting import address, end_of_sleep, sleep_until, wait_for
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -83,18 +84,19 @@ class Stream(_Stream):
             device_type=ids.get("device_type", session.type.number),
         )
         self._outer = []
+        traces.fire(traces.STREAM_CREATION, self.native_handle)
         return self
 
     def query(self) -> bool:
-        """True if all submitted work is done: always, but on a virtual clock."""
+        """True if all submitted work is done."""
         if session.clock is None:
-            return True
+            return end_of_sleep(self.device_index, self.stream_id) <= time.perf_counter_ns()
         return timed_query(self._line().end)
 
     def synchronize(self) -> None:
-        """Wait for all submitted work, which is done but on a virtual clock."""
-        if session.sync_debug:
-            complain()
+        """Wait for all submitted work."""
+        if session.watching:
+            wait_for(session.gpu(self.device_index), self.stream_id)
         if session.clock is not None:
             session.clock.wait_until(self._line().end, "synchronize")
 
@@ -107,11 +109,11 @@ class Stream(_Stream):
         return (self.device_index, self.stream_id) in session.capturing
 
     def wait_event(self, event: "Event") -> None:
-        """Make later work wait for `event`, which has happened."""
+        """Make later work wait for `event`."""
         event.wait(self)
 
     def wait_stream(self, stream: "Stream") -> None:
-        """Make later work wait for `stream`, which is not busy."""
+        """Make later work wait for `stream`."""
         self.wait_event(stream.record_event())
 
     def record_event(self, event: "Event | None" = None) -> "Event":
@@ -138,13 +140,6 @@ class Stream(_Stream):
         index, mine, stream_id = self._outer.pop()
         set_current(stream_id, mine)
         session.set_current(index)
-
-
-def address(stream_id: int, index: int) -> int:
-    """A number that stands for the address of a stream; CUDA's default stream is at 0."""
-    if stream_id and not stream_id & 1:
-        return stream_id  # an external stream: its id is its address
-    return stream_id and 0x5C0DA0000000 + (index << 20) + (stream_id << 4)
 
 
 class ModuleStream(Stream):
@@ -225,39 +220,53 @@ class Event(_Event):
                 f"{gpu.index}."
             )
         self._gpu = gpu
-        self._handle = self._handle or next(_handles)
         stream_id = current_id(gpu.index) if stream is None else stream.stream_id
+        if not self._handle:
+            self._handle = next(_handles)
+            traces.fire(traces.EVENT_CREATION, self._handle)
+        traces.fire(traces.EVENT_RECORD, self._handle, address(stream_id, gpu.index))
         self._mark = mark((gpu.index, stream_id)) if session.capturing else None
         clock = session.clock
         if clock is None:
-            self._when = time.perf_counter_ns()
+            self._when = max(time.perf_counter_ns(), end_of_sleep(gpu.index, stream_id))
             return
         clock.spend(clock.operation, "record")
         self._when = max(clock.now, clock.cards[gpu.index].stream(stream_id).end)
 
     def wait(self, stream: _Stream | None = None) -> None:
-        """Make later work in `stream` wait for the event, which has happened but on a clock."""
+        """Make later work in `stream`, or the current one, wait for the event."""
         self._check()
         if self._when is None:
             return
         index = session.current().index if stream is None else stream.device_index
         stream_id = current_id(index) if stream is None else stream.stream_id
+        traces.fire(traces.EVENT_WAIT, self._handle, address(stream_id, index))
         if session.capturing:
             wait((index, stream_id), self._mark)
         clock = session.clock
         if clock is not None:
             clock.spend(clock.operation, "wait")
             clock.hold(index, stream_id, self._when)
+        elif self._when > time.perf_counter_ns():
+            session.asleep[index, stream_id] = max(self._when, end_of_sleep(index, stream_id))
+            session.watch()
 
     def query(self) -> bool:
-        """True if what was recorded has happened: always, but on a virtual clock."""
+        """True if what was recorded has happened."""
         self._check()
-        return session.clock is None or timed_query(self._when or 0)
+        if session.clock is None:
+            return (self._when or 0) <= time.perf_counter_ns()
+        return timed_query(self._when or 0)
 
     def synchronize(self) -> None:
-        """Wait for the event, which has happened but on a virtual clock."""
+        """Wait for the event."""
         self._check()
-        if session.clock is not None and self._when is not None:
+        if self._when is None:
+            return
+        traces.fire(traces.EVENT_SYNCHRONIZATION, self._handle)
+        if session.clock is None:
+            sleep_until(self._when)
+        else:
             session.clock.wait_until(self._when, "synchronize")
 
     def _check(self) -> None:
@@ -285,10 +294,15 @@ class Event(_Event):
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         if end_event._gpu is not self._gpu and (error := session.type.elapsed_between_devices()):
             raise error
-        clock = session.clock
-        if clock is not None and max(self._when, end_event._when) > clock.now:
+        now = time.perf_counter_ns() if session.clock is None else session.clock.now
+        if max(self._when, end_event._when) > now:
             raise RuntimeError("Both events must be completed before calculating elapsed time.")
         return (end_event._when - self._when) / 1e6
+
+    def __del__(self) -> None:
+        """Tell who follows events that this one is gone."""
+        if self._handle:
+            traces.fire(traces.EVENT_DELETION, self._handle)
 
     def ipc_handle(self) -> bytes:
         """Refused: no other process has this GPU."""

@@ -15,6 +15,7 @@ import threading
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from cudasim.device.history import ALL, STATE, Frames, History
@@ -325,6 +326,9 @@ class Memory:
         self.taken = self.given = 0  # calls of the driver, for memory and to give it back
         self.stream: Callable[[], int] = int  # which stream is current: 0, the default one
         self.watch: Callable[[], None] | None = None  # called when segments come or go
+        # (process, bytes) of each other process that takes some of the card.
+        self.others: Callable[[], list[tuple[int, int]]] = list
+        self.driver: AbstractContextManager = nullcontext()  # held while it is asked for memory
         self._segments: list[tuple[int, int]] = []  # (address, size), sorted
         # Re-entrant: a garbage collection inside can free blocks of this very memory, which
         # then wait in `_freed` until what goes on is done.
@@ -438,8 +442,9 @@ class Memory:
 
     @property
     def free(self) -> int:
-        """Bytes that are in neither a segment nor the context."""
-        return self.size - self.context - self.counts.reserved
+        """Bytes that are in no segment and no context, of this process or another."""
+        taken = self.context + self.counts.reserved + sum(size for _, size in self.others())
+        return max(self.size - taken, 0)
 
     def _grow(self, pool: Pool, size: int, stream: int, frames: Frames) -> Block:
         """A new block with room for `size` bytes, from the driver, not in the pool."""
@@ -473,14 +478,15 @@ class Memory:
         """A block from the driver, if there is room for it (alloc_block)."""
         if self.counts.reserved + wanted > self.limit:
             return None
-        if self.settings.expandable:
-            return self._expand(pool, size, stream)
-        if wanted > self.free:
-            return None
-        self.taken += 1
-        block = Block(pool, stream, self._find_addresses(wanted), wanted)
-        self._reserve(pool, wanted, 1)
-        return block
+        with self.driver:
+            if self.settings.expandable:
+                return self._expand(pool, size, stream)
+            if wanted > self.free:
+                return None
+            self.taken += 1
+            block = Block(pool, stream, self._find_addresses(wanted), wanted)
+            self._reserve(pool, wanted, 1)
+            return block
 
     def _find_addresses(self, size: int) -> int:
         """The lowest `size` addresses that are free, as taken."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.overrides import has_torch_function_unary
 
 from cudasim.device.gpu import GPU, Allocation
-from cudasim.dispatch import calls, random
+from cudasim.dispatch import calls, random, traces
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.calls import Scratch
 from cudasim.dispatch.checks import disagreement, name_kernel, refuses
@@ -150,6 +150,8 @@ def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) 
             elif tag is None or tag.gpu is None:
                 if out.layout is torch.strided:  # as `put` does
                     setattr(storage, TAG, _allocation(gpu, storage, reserved))
+                    if session.traced:
+                        traces.follow(storage)
                 else:
                     put(out, gpu)
     elif isinstance(out, list | tuple):

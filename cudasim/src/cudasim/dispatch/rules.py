@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cudasim.dispatch import determinism
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
@@ -22,7 +23,7 @@ from cudasim.dispatch.tags import (
     recount,
     storage_of,
 )
-from cudasim.dispatch.waiting import WAITS, complain, waits, watch_copy
+from cudasim.dispatch.waiting import WAITS, wait_for, waits, watch_copy
 from cudasim.session import session
 
 aten = torch.ops.aten
@@ -79,7 +80,7 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
     if gpu is None and is_scratch(target):
         gpu = gpu_of(source)
         put(target, gpu)
-    if session.sync_debug:
+    if session.watching:
         watch_copy(gpu_of(source), gpu, args[2] if len(args) > 2 else kwargs.get("non_blocking"))
     session.thread.last_gpu = gpu
     return func(*args, **kwargs)
@@ -220,8 +221,8 @@ def _watched(inner: Callable) -> Callable:
     """The rule `inner`, which tells of a wait for the GPU before it begins, if that is wanted."""
 
     def watched(func: Callable, args: tuple, kwargs: dict) -> Any:
-        if session.sync_debug and waits(func, args, kwargs):
-            complain()
+        if session.watching and waits(func, args, kwargs):
+            wait_for(gpu_of(args[0]))
         return inner(func, args, kwargs)
 
     return watched
@@ -229,3 +230,17 @@ def _watched(inner: Callable) -> Callable:
 
 for _func in WAITS:
     RULES[_func] = _watched(RULES.get(_func, _general))
+
+
+def _deterministic(inner: Callable) -> Callable:
+    """The rule `inner`, if the program does not ask for what no GPU can do the same twice."""
+
+    def checked(func: Callable, args: tuple, kwargs: dict) -> Any:
+        determinism.check(func, args, kwargs)
+        return inner(func, args, kwargs)
+
+    return checked
+
+
+for _func in determinism.KERNELS:
+    RULES[_func] = _deterministic(RULES.get(_func, _general))

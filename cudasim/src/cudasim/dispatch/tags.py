@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.overrides import has_torch_function_unary
 
 from cudasim.device.gpu import GPU, Allocation
+from cudasim.dispatch import traces
 from cudasim.dispatch.calls import Scratch
 
 TAG = "_cudasim"
@@ -114,6 +115,7 @@ def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -
         else:
             allocation.resize(storage.nbytes())
         setattr(storage, TAG, allocation)
+        traces.follow(storage)
     if tensor.layout is not torch.strided:
         for part in index_storages_of(tensor):
             if gpu is None and hasattr(part, TAG):

@@ -5,6 +5,7 @@ without `non_blocking` (`warn_or_error_on_sync` in c10/cuda/CUDAFunctions.h and 
 """
 
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.device.types import cuda as runtime
+from cudasim.dispatch import traces
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
@@ -97,8 +99,43 @@ def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
 
 def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> None:
     """Tell of a copy between host and GPU for which the host waits, if that is wanted."""
-    if session.sync_debug and not non_blocking and (source is None) is not (target is None):
+    if session.watching and not non_blocking and (source is None) is not (target is None):
+        wait_for(source or target)
+
+
+def address(stream_id: int, index: int) -> int:
+    """A number that stands for the address of a stream; CUDA's default stream is at 0."""
+    if stream_id and not stream_id & 1:
+        return stream_id  # an external stream: its id is its address
+    return stream_id and 0x5C0DA0000000 + (index << 20) + (stream_id << 4)
+
+
+def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
+    """The host waits for a stream of `gpu`, the current one unless another is named.
+
+    Raises RuntimeError, with PyTorch's words, where `set_sync_debug_mode` refuses that.
+    """
+    if session.sync_debug:
         complain()
+    if stream_id is None:
+        stream_id = session.current_stream(gpu.index)
+    traces.fire(traces.STREAM_SYNCHRONIZATION, address(stream_id, gpu.index))
+    sleep_until(end_of_sleep(gpu.index, stream_id))
+
+
+def end_of_sleep(index: int, stream_id: int) -> int:
+    """When what a stream was told to sleep (`torch.cuda._sleep`) ends; 0 if nothing was.
+
+    In nanoseconds of the machine's clock. A virtual clock knows itself when streams are busy.
+    """
+    return session.asleep.get((index, stream_id), 0)
+
+
+def sleep_until(when: int) -> None:
+    """Wait until that time of the machine's clock, in nanoseconds."""
+    left = when - time.perf_counter_ns()
+    if left > 0:
+        time.sleep(left / 1e9)
 
 
 def complain() -> None:

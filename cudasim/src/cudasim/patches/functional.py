@@ -53,6 +53,7 @@ def patch_functional(patches: Patches) -> None:
     one_hot = make_one_hot(nn.functional.one_hot)
     for owner in (nn.functional, torch._C._nn):
         patches.replace(owner, "one_hot", one_hot)
+    patches.replace(torch, "ctc_loss", make_ctc_loss(torch.ctc_loss))
     patches.replace(nn.RNNBase, "flatten_parameters", flatten_parameters)
     if session.type.decomposes_recurrent_layers:
         for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
@@ -196,6 +197,30 @@ def make_one_hot(original: Callable) -> Callable:
         return found.scatter_(-1, tensor.unsqueeze(-1), 1)
 
     return one_hot
+
+
+def make_ctc_loss(original: Callable) -> Callable:
+    """`ctc_loss`, whose lengths C++ reads as numbers, whatever device they are on.
+
+    As in aten/src/ATen/native/LossCTC.cpp; where a dispatch mode is at work it does not.
+    """
+
+    @functools.wraps(original)
+    def ctc_loss(
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Any,
+        target_lengths: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Tensor:
+        if gpu_of(log_probs) is not None:
+            lengths = input_lengths, target_lengths
+            given = (each.tolist() if isinstance(each, Tensor) else each for each in lengths)
+            input_lengths, target_lengths = given
+        return original(log_probs, targets, input_lengths, target_lengths, *args, **kwargs)
+
+    return ctc_loss
 
 
 def make_recurrent(original: Callable) -> Callable:

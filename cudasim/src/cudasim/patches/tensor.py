@@ -11,7 +11,7 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.booking import read_back
 from cudasim.dispatch.tags import gpu_of, gpu_read, is_scratch
-from cudasim.dispatch.waiting import complain
+from cudasim.dispatch.waiting import wait_for
 from cudasim.patches import moves
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -125,7 +125,7 @@ def make_told(original: Any, name: str) -> Any:
     @wraps(original)  # function modes know it by its name
     def told(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         gpu = gpu_read(self)
-        if gpu is not None and (session.sync_debug or session.clock is not None):
+        if gpu is not None and (session.watching or session.clock is not None):
             _wait_for(self, gpu, name)
         return original(self, *args, **kwargs)
 
@@ -133,8 +133,8 @@ def make_told(original: Any, name: str) -> Any:
 
 
 def _wait_for(tensor: Tensor, gpu: GPU, name: str) -> None:
-    if session.sync_debug:
-        complain()
+    if session.watching:
+        wait_for(gpu)
     if session.clock is not None:
         shown = min(tensor.numel(), torch._tensor_str.PRINT_OPTS.threshold)
         number = shown if name == "print" else tensor.numel()

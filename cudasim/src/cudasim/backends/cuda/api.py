@@ -1,6 +1,7 @@
 """`torch.cuda`: what it has and other types of GPU have not."""
 
 import ctypes
+import functools
 import itertools
 import time
 import uuid
@@ -12,11 +13,12 @@ import torch
 
 from cudasim.backends.accelerator import patch_module, refuse
 from cudasim.backends.cuda.graphs import patch_graphs
-from cudasim.backends.cuda.legacy import LegacyType, Markers
+from cudasim.backends.cuda.legacy import LegacyType, Markers, patch_default_type
 from cudasim.backends.cuda.properties import CudaProperties
 from cudasim.backends.cuda.streams import patch_cuda_streams
 from cudasim.backends.memory import (
     free_and_total,
+    memory,
     observe_refusals,
     record_history,
     record_history_legacy,
@@ -24,10 +26,12 @@ from cudasim.backends.memory import (
 from cudasim.backends.streams import current_id
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import cuda as runtime
-from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN
+from cudasim.dispatch import traces
+from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, end_of_sleep
 from cudasim.patching import Patches
 from cudasim.session import session
 
+CUDA_VERSION = "13.0"  # of the CUDA builds that PyTorch publishes of 2.11 and later
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
 NOTHING = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
 
@@ -96,17 +100,19 @@ def host_stats() -> dict[str, Any]:
 
 
 def sleep(cycles: int) -> None:
-    """Be busy for `cycles` of a clock of 1 GHz; the host waits, as nothing runs aside.
+    """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on.
 
-    On a virtual clock the current stream is busy, and the host goes on. As CUDA's kernel does,
-    it ends at once where they are less than none.
+    As CUDA's kernel does, it ends at once where they are less than none. Without a virtual clock
+    it is the machine's time that passes.
     """
-    cycles = max(int(cycles), 0)
-    if session.clock is None:
-        time.sleep(cycles / 1e9)
+    cycles, gpu = max(int(cycles), 0), session.current()
+    gpu.memory.touch()
+    stream = gpu.index, current_id(gpu.index)
+    if session.clock is not None:
+        session.clock.kernel(*stream, "sleep", cycles, fills=False)
         return
-    gpu = session.current()
-    session.clock.kernel(gpu.index, current_id(gpu.index), "sleep", cycles, fills=False)
+    session.asleep[stream] = max(time.perf_counter_ns(), end_of_sleep(*stream)) + cycles
+    session.watch()
 
 
 def raw_allocate(size: int, stream: int) -> int:
@@ -141,6 +147,7 @@ def set_sync_debug_mode(mode: int) -> None:
     if mode not in (0, WARN, ERROR):
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
     session.sync_debug = mode | session.sync_debug & CAPTURING
+    session.watch()
 
 
 class Switches:
@@ -150,11 +157,72 @@ class Switches:
     benchmark_limit = 10
 
 
+def setting(name: str, value: Any, get: str = "get_", set: str = "set_") -> dict[str, Callable]:
+    """The two functions of `torch._C` that read and change a setting, which changes nothing."""
+    held = [value]
+    before, _, after = name.rpartition("*")
+    return {
+        f"{before}{get}{after}": lambda: held[0],
+        f"{before}{set}{after}": lambda *given: held.__setitem__(0, given[0]),
+    }
+
+
+WORKSPACE = (
+    4096 * 2 + 16 * 8
+) * 2**10  # bytes of cuBLAS's (aten/src/ATen/cuda/CublasHandlePool.cpp)
+
+
+def library_settings() -> dict[str, Callable]:
+    """What reads and changes settings of cuBLAS and TunableOp, none of which runs here.
+
+    The values at first are those of aten/src/ATen/cuda (CublasHandlePool.cpp, tunable/Tunable.h).
+    """
+    tunable = "_cuda_tunableop_"
+    switched = {"get": "is_enabled", "set": "enable"}
+    made = {
+        **setting("_cuda_*CublasWorkspaceSize", WORKSPACE, "get", "set"),
+        **setting("_cuda_*CublasLtWorkspaceSize", WORKSPACE, "get", "set"),
+        **setting("_cuda_*conv_benchmark_empty_cache", True),
+        **setting(f"{tunable}*", False, **switched),
+        **setting(f"{tunable}tuning_*", True, **switched),
+        **setting("_cuda_record_untuned_*", False, **switched),
+        **setting(f"{tunable}*max_tuning_duration", 30),
+        **setting(f"{tunable}*max_tuning_iterations", 100),
+        **setting(f"{tunable}*rotating_buffer_size", -1),
+        **setting(f"{tunable}*filename", ""),
+        f"{tunable}get_results": tuple,
+        f"{tunable}get_validators": tuple,
+        f"{tunable}read_file": lambda filename: False,
+        f"{tunable}set_numerical_check_tolerances": lambda *given: None,
+    }
+    for name in ("CublasWorkspaceSize", "CublasLtWorkspaceSize"):
+        change = made[f"_cuda_set{name}"]
+        made[f"_cuda_reset{name}"] = functools.partial(change, WORKSPACE)
+    return made
+
+
+def set_device(index: int) -> None:
+    """Make GPU `index` the current one; as with CUDA 12 and later, that makes its context."""
+    session.set_current(index)
+    session.current().memory.touch()
+
+
+def has_context(index: int) -> bool:
+    """Whether this process has a context on GPU `index`."""
+    return memory(index).context != 0
+
+
 def bindings(switches: Switches) -> dict[str, Callable]:
     """What stands for the functions of `torch._C`, by name."""
     custom = "cudasim: a simulated GPU has no allocators but its own"
     return {
+        **library_settings(),
         "_cuda_ipc_collect": lambda: None,
+        "_cuda_setDevice": set_device,
+        "_cuda_hasPrimaryContext": has_context,
+        "_cuda_clearCublasWorkspaces": lambda: None,
+        "_cuda_getCompiledVersion": lambda: 13000,
+        "_activate_gpu_trace": traces.activate,
         "_cuda_getArchFlags": lambda: " ".join(
             sorted({"sm_{}{}".format(*gpu.card.capability) for gpu in session.gpus})
         ),
@@ -194,13 +262,17 @@ def patch_api(patches: Patches) -> None:
     for name, function in bindings(Switches()).items():
         patches.replace(torch._C, name, function)
     cuda = torch.cuda
+    patches.replace(torch.version, "cuda", CUDA_VERSION)
     patches.replace(cuda, "_cudart", Runtime)
+    patches.replace(torch._C, "_CudaDeviceProperties", CudaProperties)
     patches.replace(cuda.nvtx, "_nvtx", Markers())
     parts = refuse("cudasim: a simulated GPU's processors cannot be shared out")
     patches.replace(cuda.GreenContext, "create", staticmethod(parts))
     for name in cuda.__all__:
         if name.endswith("Tensor"):
-            patches.replace(cuda, name, LegacyType(name, (), {}))
+            own = {"__module__": "torch.cuda"}
+            patches.replace(cuda, name, LegacyType(name, (), own))
+    patch_default_type(patches)
     cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it
     patches.replace(cudnn, "is_available", lambda: True)
     patches.replace(cudnn, "version", lambda: CUDNN_VERSION)

@@ -108,6 +108,7 @@ class CUDAGraph:
         gpu.memory.begin_pool(self._pool, lambda: _captures(gpu, capture))
         session.capturing[place] = capture
         session.sync_debug |= CAPTURING
+        session.watch()
         capture.begin()
 
     def capture_end(self) -> None:
@@ -121,6 +122,7 @@ class CUDAGraph:
             del session.capturing[place]
         if not session.capturing:
             session.sync_debug &= ~CAPTURING
+            session.watch()
         self._gpu.memory.end_pool(self._pool)
         self._captured = True
         if capture.failed or capture.unjoined:

@@ -1,17 +1,39 @@
-"""Two old parts of `torch.cuda`: types such as `torch.cuda.FloatTensor`, and marks of NVTX."""
+"""Two old parts of `torch.cuda`: types such as `torch.cuda.FloatTensor`, and marks of NVTX.
+
+Such a type may be the default one. Factories then make tensors on the current GPU. What is given
+no device by C++, `torch.Tensor(2)`, stays on the CPU: use a factory.
+"""
 
 import itertools
 from typing import Any
 
 import torch
 
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.devices import resolve
+from cudasim.patching import Patches
+from cudasim.session import session
+
 
 class LegacyType(type):
     """The class of `torch.cuda.FloatTensor` and similar types: a dtype on a GPU."""
 
-    def __call__(cls, *args: Any) -> torch.Tensor:
-        """A tensor on the current GPU, from sizes or from data."""
-        return getattr(torch, cls.__name__)(*args).cuda()
+    def __call__(cls, *args: Any, device: Any = None) -> torch.Tensor:
+        """A tensor on `device`, or the current GPU, from sizes or from data.
+
+        Raises RuntimeError, with PyTorch's text, for a device of another type.
+        """
+        if device is not None and not isinstance(resolve(device), GPU):
+            raise RuntimeError(
+                "legacy constructor expects device type: cuda but device type: "
+                f"{torch.device(device).type} was passed"
+            )
+        return getattr(torch, cls.__name__)(*args).cuda(device)
+
+    @property
+    def dtype(cls) -> torch.dtype:
+        """The type of its numbers."""
+        return getattr(torch, cls.__name__).dtype
 
     def __instancecheck__(cls, instance: Any) -> bool:
         """True for a tensor of that type on a GPU."""
@@ -24,6 +46,36 @@ class LegacyType(type):
     def __str__(cls) -> str:
         """The name by which `Tensor.type` knows it."""
         return f"torch.cuda.{cls.__name__}"
+
+
+def patch_default_type(patches: Patches) -> None:
+    """Let `torch.set_default_tensor_type` take the types of `torch.cuda`."""
+    chosen = False  # whether one of them is the default
+    original = torch._C._set_default_tensor_type
+
+    def leave() -> None:
+        nonlocal chosen
+        if chosen:
+            torch.set_default_device(None)
+        chosen = False
+
+    def _set_default_tensor_type(kind: Any) -> None:
+        nonlocal chosen
+        if not isinstance(kind, LegacyType):
+            leave()
+            original(kind)
+            return
+        if not kind.dtype.is_floating_point:
+            raise TypeError("only floating-point types are supported as the default type")
+        torch.set_default_dtype(kind.dtype)
+        torch.set_default_device(session.type.name)
+        chosen = True
+
+    patches.replace(torch._C, "_set_default_tensor_type", _set_default_tensor_type)
+    plain = torch._C._get_default_device  # which printing asks
+    said = lambda: session.type.name if chosen else plain()  # noqa: E731
+    patches.replace(torch._C, "_get_default_device", said)
+    patches.finally_do(leave)
 
 
 class Markers:

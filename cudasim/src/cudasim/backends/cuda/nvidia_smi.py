@@ -101,16 +101,20 @@ def published(folder: str | None) -> tuple[list[dict], list[dict]]:
 
 
 def is_alive(pid: int) -> bool:
-    """True if process `pid` runs. On Windows, where asking is not safe, always."""
+    """True if process `pid` runs. On Windows, where asking is not safe, always.
+
+    One that has ended and that nobody has waited for holds nothing any more; Linux tells.
+    """
     if os.name == "nt":
         return True
     try:
         os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except OSError:  # it is another's, or this is not Linux
         return True
-    return True
+    return state not in ("Z", "X")
 
 
 def chosen(cards: list[dict], wanted: str | None) -> list[dict]:

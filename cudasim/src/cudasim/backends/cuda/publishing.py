@@ -4,6 +4,9 @@ Each simulating process keeps two small files in a temporary folder, which the p
 starts know by an environment variable. One names the process and its cards; the other is
 memory that both sides map, 8 bytes for each card, so that keeping it up to date costs nothing:
 it changes when the allocator takes or returns segments, and when the process first uses the card.
+
+The processes share the cards: what one takes, the others cannot. A program that was not started
+by a simulating one has a machine of its own, unless CUDASIM_FIGURES names the same folder.
 """
 
 import atexit
@@ -17,9 +20,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows: there two processes may ask the driver at one time
+    fcntl = None
+
+from cudasim.backends.cuda import nvidia_smi
 from cudasim.device.gpu import GPU, Machine
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -36,7 +46,8 @@ class Board:
 
     def __init__(self, folder: Path, machine: Machine) -> None:
         """Files in `folder`: nothing is used of any card of the `machine`."""
-        self._pid = os.getpid()
+        self._pid, self._folder = os.getpid(), folder
+        self._lock = (folder / "lock").open("ab")
         self._about = folder / f"{self._pid}.json"
         self._path = folder / f"{self._pid}.used"
         self._path.write_bytes(bytes(USED.size * machine.number))
@@ -67,10 +78,36 @@ class Board:
             used = gpu.memory.context + gpu.memory.counts.reserved
             USED.pack_into(self._used, USED.size * gpu.number, used)
 
+    def others(self, gpu: GPU) -> list[tuple[int, int]]:
+        """(process, bytes) of every other process that takes some of the card of `gpu`."""
+        if len(list(self._folder.glob("*.json"))) == 1:
+            return []
+        try:
+            processes = nvidia_smi.published(str(self._folder))[1]
+        except nvidia_smi.Refusal:  # nobody publishes any more
+            return []
+        identity = f"GPU-{gpu.uuid}"
+        return [
+            (each["pid"], each["used"])
+            for each in processes
+            if each["uuid"] == identity and each["pid"] != os.getpid()
+        ]
+
+    def __enter__(self) -> None:
+        """Keep the other processes from the driver: two cannot take the same memory."""
+        if fcntl is not None and not self._lock.closed:
+            fcntl.lockf(self._lock, fcntl.LOCK_EX)
+
+    def __exit__(self, *error: object) -> None:
+        """Let them at it again."""
+        if fcntl is not None and not self._lock.closed:
+            fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
     def remove(self) -> None:
         """Take the files away, in the process that published them."""
         if os.getpid() == self._pid and not self._used.closed:
             self._used.close()
+            self._lock.close()
             self._about.unlink(missing_ok=True)
             self._path.unlink(missing_ok=True)
 
@@ -98,11 +135,14 @@ def publish(patches: Patches) -> None:
 def _watch(board: Board) -> None:
     for gpu in session.gpus:
         gpu.memory.watch = functools.partial(board.write, gpu)
+        gpu.memory.others = functools.partial(board.others, gpu)
+        gpu.memory.driver = board
 
 
 def _forget() -> None:
     for gpu in session.gpus:
-        gpu.memory.watch = None
+        gpu.memory.watch, gpu.memory.others = None, list
+        gpu.memory.driver = nullcontext()
 
 
 def _at_exit(action: Callable[[], Any]) -> Callable[[], None]:

@@ -4,6 +4,7 @@ All in which the types differ is an attribute or a method here, so that no other
 names of types. What only one of them has, such as `torch.mps`, is in `backends`.
 """
 
+import os
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class DeviceType:
             )
         used, reserved = memory.counts.used, memory.counts.reserved
         limit = f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""
-        in_use = self.memory_in_use.format(in_units(reserved + memory.context))
+        in_use = self._in_use(memory)
         return torch.OutOfMemoryError(
             f"{self.key} out of memory. Tried to allocate {in_units(size)}. GPU {memory.index} has "
             f"a total capacity of {in_units(memory.size)} of which "
@@ -82,6 +83,19 @@ class DeviceType:
             f"{in_units(used)} is allocated by PyTorch, and {in_units(reserved - used)} is "
             f"reserved by PyTorch but unallocated. {self.memory_advice}"
         )
+
+    def _in_use(self, memory: "Memory") -> str:
+        """What each process takes of the card, where PyTorch says so."""
+        if not self.memory_in_use:
+            return ""
+        mine = os.getpid(), memory.context + memory.counts.reserved
+        said = (
+            self.memory_in_use.format(in_units(size))
+            if process == mine[0]
+            else f"Process {process} has {in_units(size)} memory in use. "
+            for process, size in sorted([mine, *memory.others()])
+        )
+        return "".join(said)
 
     def cannot_fork(self) -> RuntimeError:
         """The error in a process that was forked from one that had used a GPU.

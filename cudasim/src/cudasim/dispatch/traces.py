@@ -1,0 +1,56 @@
+"""Callbacks of `torch.cuda._gpu_trace`, by which tools such as its sanitizer follow a GPU.
+
+PyTorch's C++ calls them from its allocator, streams and events; here those of the simulation do.
+"""
+
+from typing import Any
+
+import torch
+import torch.cuda._gpu_trace as gpu_trace
+from torch._utils import CallbackRegistry
+
+from cudasim.session import session
+
+EVENT_CREATION = gpu_trace.EventCreationCallbacks
+EVENT_DELETION = gpu_trace.EventDeletionCallbacks
+EVENT_RECORD = gpu_trace.EventRecordCallbacks
+EVENT_WAIT = gpu_trace.EventWaitCallbacks
+EVENT_SYNCHRONIZATION = gpu_trace.EventSynchronizationCallbacks
+MEMORY_ALLOCATION = gpu_trace.MemoryAllocationCallbacks
+MEMORY_DEALLOCATION = gpu_trace.MemoryDeallocationCallbacks
+STREAM_CREATION = gpu_trace.StreamCreationCallbacks
+STREAM_SYNCHRONIZATION = gpu_trace.StreamSynchronizationCallbacks
+DEVICE_SYNCHRONIZATION = gpu_trace.DeviceSynchronizationCallbacks
+
+
+def activate() -> None:
+    """`torch._C._activate_gpu_trace`: call the callbacks from now on."""
+    session.traced = True
+    session.watch()
+
+
+def fire(callbacks: CallbackRegistry, *args: Any) -> None:
+    """Call those that are registered, if they are wanted."""
+    if session.traced:
+        callbacks.fire_callbacks(*args)
+
+
+class Followed:
+    """What a storage carries whose memory is followed: it tells when that is free again."""
+
+    __slots__ = ("_address",)
+
+    def __init__(self, address: int) -> None:
+        """Tell that there is memory at this address."""
+        self._address = address
+        fire(MEMORY_ALLOCATION, address)
+
+    def __del__(self) -> None:
+        """Tell that it is gone."""
+        fire(MEMORY_DEALLOCATION, self._address)
+
+
+def follow(storage: torch.UntypedStorage) -> None:
+    """Tell of the memory of a new `storage` on a GPU, and of its end."""
+    if session.traced and storage.data_ptr():
+        storage._cudasim_followed = Followed(storage.data_ptr())

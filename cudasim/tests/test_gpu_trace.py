@@ -1,0 +1,195 @@
+"""What follows a GPU: callbacks of `torch.cuda._gpu_trace`, streams and events that are busy."""
+
+import time
+from unittest.mock import Mock
+
+import pytest
+import torch
+import torch.cuda._gpu_trace as gpu_trace
+from programs import run, write
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+REGISTRIES = {
+    name.removeprefix("register_callback_for_"): register
+    for name, register in vars(gpu_trace).items()
+    if name.startswith("register_callback_for_")
+}
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """A function that registers a mock for a kind of event, until the test ends."""
+    for value in vars(gpu_trace).values():
+        if isinstance(value, torch._utils.CallbackRegistry):
+            monkeypatch.setattr(value, "callback_list", [])
+    torch._C._activate_gpu_trace()
+
+    def register(kind):
+        mock = Mock()
+        REGISTRIES[kind](mock)
+        return mock
+
+    return register
+
+
+def test_events_are_followed(told):
+    kinds = ("event_creation", "event_record", "event_wait", "event_synchronization")
+    created, recorded, waited, synchronized = map(told, kinds)
+    deleted = told("event_deletion")
+    side = torch.cuda.Stream()
+    event = torch.cuda.Event()
+    created.assert_not_called()
+    event.record(side)
+    handle = event.cuda_event
+    created.assert_called_once_with(handle)
+    recorded.assert_called_once_with(handle, side.cuda_stream)
+    event.wait()
+    waited.assert_called_once_with(handle, 0)
+    event.synchronize()
+    synchronized.assert_called_once_with(handle)
+    deleted.assert_not_called()
+    del event
+    deleted.assert_called_once_with(handle)
+
+
+def test_streams_and_waits_are_followed(told):
+    created, stream, device = map(
+        told, ("stream_creation", "stream_synchronization", "device_synchronization")
+    )
+    side = torch.cuda.Stream()
+    created.assert_called_once_with(side.cuda_stream)
+    torch.cuda.synchronize()
+    device.assert_called_once_with()
+    side.synchronize()
+    stream.assert_called_once_with(side.cuda_stream)
+    x = torch.ones(3, device="cuda")
+    for work in (x.nonzero, x.cpu, x.sum().item, x.tolist, lambda: repr(x)):
+        stream.reset_mock()
+        with torch.cuda.stream(side):
+            work()
+        stream.assert_called_with(side.cuda_stream)
+    stream.reset_mock()
+    x + 1
+    stream.assert_not_called()
+
+
+MADE = {
+    "factory": lambda x: torch.empty(2, 3, device="cuda"),
+    "move": lambda x: torch.ones(3).cuda(),
+    "operation": lambda x: x + 1,
+    "like": lambda x: torch.zeros_like(x),
+    "to the other": lambda x: x.to("cuda:1"),
+}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_memory_is_followed(told, make):
+    x = torch.ones(3, device="cuda")
+    taken, freed = told("memory_allocation"), told("memory_deallocation")
+    made = make(x)
+    address = made.data_ptr()
+    taken.assert_called_once_with(address)
+    view = made[1:]
+    del made
+    freed.assert_not_called()
+    del view
+    freed.assert_called_once_with(address)
+    torch.ones(3) + 1
+    taken.assert_called_once()
+
+
+RACE = """
+    import torch
+    import torch.cuda._sanitizer as sanitizer
+    sanitizer.enable_cuda_sanitizer()
+    x = torch.rand(4, 2, device="cuda")
+    side = torch.cuda.Stream()
+    WAIT
+    with torch.cuda.stream(side):
+        torch.mul(x, 5, out=x)
+    torch.cuda.synchronize()
+    y = x + 1
+    for _ in range(20):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            z = torch.ones(4, 2, device="cuda") + 1
+    print("no race")
+"""
+
+
+@pytest.mark.parametrize(
+    "wait", ["", "side.wait_stream(torch.cuda.current_stream())", "torch.cuda.synchronize()"]
+)
+def test_the_sanitizer_finds_a_race(wait, tmp_path):
+    script = write(tmp_path / "race.py", RACE.replace("WAIT", wait))
+    got = run("-m", "cudasim", script, cwd=tmp_path)
+    if wait:
+        assert got.stdout == "no race\n", got.stderr
+        return
+    assert "CSAN detected a possible data race on tensor with data pointer" in got.stderr
+    assert "writing to argument(s) self, out, and to the output" in got.stderr
+    assert got.stderr.splitlines()[-1].endswith("CUDASanitizerErrors: detected 1 errors")
+
+
+def test_nothing_is_followed_unless_wanted(two_gpus):
+    mock = Mock()
+    gpu_trace.EventRecordCallbacks.callback_list.append(mock)
+    try:
+        torch.cuda.Event().record()
+    finally:
+        gpu_trace.EventRecordCallbacks.callback_list.remove(mock)
+    mock.assert_not_called()
+
+
+# Busy streams.
+
+LONG = 300_000_000  # cycles: a third of a second
+
+
+def test_a_stream_that_sleeps_is_busy_and_the_host_goes_on():
+    side, begin = torch.cuda.Stream(), time.perf_counter()
+    with torch.cuda.stream(side):
+        first, second = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        torch.cuda._sleep(LONG)
+        second.record()
+    assert time.perf_counter() - begin < 0.2
+    assert first.query() and torch.cuda.default_stream().query()
+    assert not second.query() and not side.query()
+    with pytest.raises(RuntimeError, match="must be completed"):
+        first.elapsed_time(second)
+    second.synchronize()
+    assert second.query() and side.query()
+    assert 300 <= first.elapsed_time(second) < 600
+
+
+WAITS = {
+    "device": lambda x, side: torch.cuda.synchronize(),
+    "stream": lambda x, side: side.synchronize(),
+    "item": lambda x, side: x.sum().item(),
+    "copy": lambda x, side: x.cpu(),
+    "print": lambda x, side: repr(x),
+    "mask": lambda x, side: x[x > 0],
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_what_waits_waits_for_it(wait):
+    x, side = torch.ones(2, device="cuda"), torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(LONG // 3)
+        wait(x, side)
+        assert side.query()
+
+
+def test_a_stream_that_waits_for_an_event_is_as_busy():
+    side, other = torch.cuda.Stream(), torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(LONG)
+    assert other.query()
+    other.wait_stream(side)
+    assert not other.query()
+    torch.cuda.current_stream().synchronize()
+    assert not other.query()
+    other.synchronize()
+    assert side.query()
