@@ -145,6 +145,21 @@ def test_a_function_of_ones_own_returns_its_gradient_where_its_input_is(elsewher
     function_with(lambda gradient: gradient.to(G0)).apply(2, leaf(G0)).sum().backward()
 
 
+def test_a_hook_leaves_the_gradient_on_its_type_of_device():
+    x = leaf(G0)
+    x.register_hook(lambda gradient: gradient.cpu())
+    with pytest.raises(RuntimeError) as error:
+        (x * 2).sum().backward()
+    assert str(error.value) == (
+        "hook '<lambda>' has changed the type of value "
+        "(was torch.cuda.FloatTensor got torch.FloatTensor)"
+    )
+    y = leaf(G0)
+    y.register_hook(lambda gradient: gradient * 2)
+    (y * 2).sum().backward()
+    assert y.grad.tolist() == [4, 4, 4]
+
+
 def test_gradcheck():
     x = torch.rand(3, device=G1, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda each: each.to(G0).sin(), [x])

@@ -54,6 +54,13 @@ def test_views_share_and_the_last_reference_frees():
     assert allocated() == 0
 
 
+def test_a_result_that_grows_is_counted():
+    x, out = torch.ones(1000, device="cuda"), torch.empty(0, device="cuda")
+    held = allocated()
+    torch.add(x, x, out=out)
+    assert allocated() == held + 4096
+
+
 def test_in_place_operations_take_nothing():
     tensor = torch.zeros(300, device="cuda")
     held, peak = allocated(), torch.cuda.max_memory_allocated()

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import cudasim
+from cudasim.testing.gpus import Gpus
 
 PAIRS = 7
 
@@ -177,6 +178,17 @@ def loading() -> tuple[float, float]:
     return tuple(statistics.median(column) for column in zip(*times, strict=True))
 
 
+def renewing(tests: int = 100) -> float:
+    """Milliseconds in which the plugin of pytest makes two GPUs fresh for the next test."""
+
+    def work() -> None:
+        for _ in range(tests):
+            torch.ones(1000, device="cuda:1")
+            Gpus().renew()
+
+    return statistics.median(in_simulation(work) / tests * 1e3 for _ in range(PAIRS))
+
+
 def measure() -> list[dict]:
     """All figures, as rows of what, value, unit, aim."""
     torch.set_num_threads(1)
@@ -214,6 +226,7 @@ def measure() -> list[dict]:
         ("the same MLP with modelled time, to without", with_clock, "times", "1.15"),
         ("import cudasim, after torch", imported, "ms", "20 ms with enable"),
         ("cudasim.enable()", enabled, "ms", "20 ms with import"),
+        ("two fresh GPUs for a test", renewing(), "ms", "at most 5 ms"),
     ]
     return [
         {"what": f"cudasim: {what}", "value": round(value, 2), "unit": unit, "aim": aim}

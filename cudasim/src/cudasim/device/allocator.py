@@ -346,7 +346,8 @@ class Memory:
             return None
         size = -(-requested // BLOCK) * BLOCK or BLOCK
         with self._lock:
-            self._settle()
+            if self._freed:
+                self._settle()
             self._busy = True
             try:
                 return self._take(size, requested)
@@ -357,9 +358,10 @@ class Memory:
 
     def give_back(self, block: Block) -> None:
         """`block` is free again; its segment stays reserved."""
-        self._freed.append(block)
         with self._lock:
-            self._settle()
+            self._freed.append(block)
+            if not self._busy:
+                self._settle()
 
     def _settle(self) -> None:
         """Free what waits to be freed; where another call is in hand, that does it at its end."""
@@ -381,25 +383,25 @@ class Memory:
             block = self._grow(pool, size, stream, frames)
         else:
             pool.remove(block)
-        counts = (self.counts, pool.counts)
-        was_split, was = block.is_split, block.size
+        was_split = block.previous is not None or block.next is not None
+        blocks = bytes = 0  # more of them in free pieces
         if self._is_to_split(block, size):
             rest = block.cut(size)
             # C++ keeps the block for the rest and makes a new one for the request.
             rest.requested, block.requested = block.requested, 0
             pool.insert(rest)
             if block.range is None:
-                for each in counts:
-                    each.split(0 if was_split else 1, -size if was_split else rest.size)
+                blocks, bytes = (0, -size) if was_split else (1, rest.size)
         elif was_split and block.range is None:
-            for each in counts:
-                each.split(-1, -was)
+            blocks, bytes = -1, -block.size
         block.used, block.requested, block.frames = True, requested, frames
         self.used[block.address] = block
         if self.history:
             self.history.add("alloc", block.address, requested, stream, frames)
-        for each in counts:
-            each.add(block.size, requested)
+        for counts in (self.counts, pool.counts):
+            counts.add(block.size, requested)
+            if bytes:
+                counts.split(blocks, bytes)
         return block
 
     def _is_to_split(self, block: Block, size: int) -> bool:
@@ -421,15 +423,17 @@ class Memory:
             block.frames = ()
         blocks = joined = 0
         for neighbour in (block.previous, block.next):
-            taken_in = pool.join(block, neighbour)
-            blocks -= taken_in > 0
-            joined += taken_in
+            if neighbour is not None and not neighbour.used:
+                taken_in = pool.join(block, neighbour)
+                blocks -= taken_in > 0
+                joined += taken_in
         pool.insert(block)
-        split = block.is_split
+        split = block.previous is not None or block.next is not None
+        bytes = (block.size if split else 0) - joined if block.range is None else 0
         for counts in (self.counts, pool.counts):
             counts.remove(size, requested)
-            if block.range is None:
-                counts.split(blocks + split, (block.size if split else 0) - joined)
+            if bytes:
+                counts.split(blocks + split, bytes)
 
     # The driver
 

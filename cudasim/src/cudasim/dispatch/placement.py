@@ -17,10 +17,13 @@ from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.calls import Scratch
 from cudasim.dispatch.checks import disagreement, name_kernel, refuses
 from cudasim.dispatch.devices import fakes
+from cudasim.dispatch.dtypes import widened
 from cudasim.dispatch.foresight import COUNT, reserve
 from cudasim.dispatch.plans import plan_of
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
+
+_register_hook = Tensor.register_hook  # PyTorch's own
 
 
 def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -> Any:
@@ -62,14 +65,16 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
     reserved = reserve(gpu, func, args, kwargs) if plan.bound(args, operands) >= COUNT else None
     try:
         out = func(*args, **kwargs) if plan.plain else random.draw(func, args, kwargs, gpu)
-        if plan.makes:
-            return settle(out, gpu, reserved)
-        if plan.writes:
-            _recount(out)
-        return out
-    except NotImplementedError as error:
-        name_kernel(error)
-        raise
+    except RuntimeError as error:
+        out = widened(func, args, kwargs, gpu)
+        if out is NotImplemented:
+            name_kernel(error)
+            raise
+    if plan.makes:
+        return settle(out, gpu, reserved)
+    if plan.writes:
+        _recount(out)
+    return out
 
 
 def _expect_gradient(number: Tensor) -> None:
@@ -78,7 +83,7 @@ def _expect_gradient(number: Tensor) -> None:
     C++'s engine does the same with gradients that have no dimensions.
     """
     if not any(hook is _send_home for hook in (number._backward_hooks or {}).values()):
-        number.register_hook(_send_home)
+        _register_hook(number, _send_home)
 
 
 def _send_home(gradient: Tensor) -> Tensor:

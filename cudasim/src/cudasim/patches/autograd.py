@@ -5,11 +5,13 @@ moves a gradient from one to another, is done here (torch/csrc/autograd/engine.c
 """
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction, Function
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import CPU, device_of, gpu_of
@@ -28,6 +30,7 @@ def patch_autograd(patches: Patches) -> None:
     patches.replace(torch.autograd, "_make_grads", make_grads(torch.autograd._make_grads))
     run = torch.autograd._engine_run_backward
     patches.replace(torch.autograd, "_engine_run_backward", make_run(run))
+    patches.replace(Tensor, "register_hook", make_register_hook(Tensor.register_hook))
     apply = vars(Function)["apply"].__func__
     patches.replace(Function, "apply", classmethod(make_apply(apply)))
     for name in ("apply", "apply_boxed"):
@@ -110,6 +113,32 @@ def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tens
             f"{words} at index {index} - expected device {expected} but got {device_of(gradient)}"
         )
     return copy_to(gradient, home, {})
+
+
+def make_register_hook(original: Callable) -> Callable:
+    """`Tensor.register_hook`: what a hook returns is of its gradient's type.
+
+    Raises RuntimeError in backward, with PyTorch's text (check_variable_result), if one is on the
+    CPU and the other on a GPU.
+    """
+
+    def register_hook(self: Tensor, hook: Callable) -> Any:
+        if has_torch_function_unary(self):
+            return handle_torch_function(register_hook, (self,), self, hook)
+
+        @wraps(hook)
+        def checked(gradient: Tensor) -> Tensor | None:
+            found = hook(gradient)
+            if isinstance(found, Tensor) and found.is_cpu is not gradient.is_cpu:
+                raise RuntimeError(
+                    f"hook '{getattr(hook, '__name__', '<unknown>')}' has changed the type of "
+                    f"value (was {gradient.type()} got {found.type()})"
+                )
+            return found
+
+        return original(self, checked)
+
+    return register_hook
 
 
 def make_apply(original: Callable) -> Callable:

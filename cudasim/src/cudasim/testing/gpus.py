@@ -85,7 +85,7 @@ class Gpus(Sequence[Gpu]):
         torch.accelerator.set_device_index(0)
         torch.accelerator.empty_cache()
         if hasattr(module, "set_sync_debug_mode"):
-            module.set_sync_debug_mode(0)
+            _tell_of_waits(module, 0)
         for gpu in self:
             if hasattr(module, "default_stream"):
                 module.set_stream(module.default_stream(gpu.index))
@@ -114,9 +114,8 @@ class Gpus(Sequence[Gpu]):
             for owner in owners:
                 name = f"{owner.__name__}.synchronize"
                 stack.enter_context(patch.object(owner, "synchronize", _refuse_to_wait(name)))
-            with warnings.catch_warnings(action="ignore"):  # that it does not see every wait
-                module.set_sync_debug_mode("error")
-            stack.callback(module.set_sync_debug_mode, before)
+            stack.callback(_tell_of_waits, module, before)
+            _tell_of_waits(module, "error")
             yield
 
     @contextmanager
@@ -150,6 +149,11 @@ def _type() -> str:
     """What PyTorch calls the GPUs of this process."""
     device = torch.accelerator.current_accelerator()
     return "cpu" if device is None else device.type
+
+
+def _tell_of_waits(module: Any, mode: int | str) -> None:
+    with warnings.catch_warnings(action="ignore"):  # that PyTorch does not see every wait
+        module.set_sync_debug_mode(mode)
 
 
 def _refuse_to_wait(name: str) -> Callable[..., NoReturn]:
