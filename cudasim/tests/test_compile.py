@@ -1,5 +1,6 @@
 """What transforms or watches code: `torch.compile`, `torch.func`, counters, the profiler."""
 
+import json
 import subprocess
 import sys
 import warnings
@@ -258,6 +259,20 @@ def test_the_profiler_counts_what_the_program_calls():
     NAMES = "aten::addmm", "aten::mm", "aten::relu", "aten::item", "aten::_local_scalar_dense"
     assert counts("cuda:1") == counts("cpu")
     assert counts("cpu")["aten::addmm"] == 4 and counts("cpu")["aten::item"] == 1
+
+
+def test_the_trace_that_is_saved_has_each_call_once(tmp_path):
+    x = torch.rand(8, 8, device="cuda")
+    with torch.profiler.profile() as seen:
+        for _ in range(3):
+            x @ x
+            torch.relu(x)
+    seen.export_chrome_trace(str(tmp_path / "trace.json"))
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    names = [each["name"] for each in trace["traceEvents"] if each.get("cat") == "cpu_op"]
+    assert (names.count("aten::mm"), names.count("aten::relu")) == (3, 3)
+    assert "aten::clamp_min" not in names
+    assert "PythonDispatchMode" not in names
 
 
 def test_the_profiler_asked_for_cuda_traces_the_cpu_and_says_so(capfd):
