@@ -248,3 +248,16 @@ def test_nothing_is_lost_or_overlaps_in_a_long_random_run(text):
     gc.collect()
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() == 0 and torch.cuda.memory_snapshot() == []
+
+
+def test_what_is_too_large_to_split_is_given_back_unless_it_can_grow():
+    memory = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(120 * MIB / memory)
+    held = []  # release_available_cached_blocks
+    for expandable in (False, True, False):
+        settings(f"expandable_segments:{expandable},max_split_size_mb:40")
+        held.append(block(40))
+    with pytest.raises(torch.OutOfMemoryError):
+        block(40)
+    held.clear()
+    assert block(120).numel() == 120 * MIB

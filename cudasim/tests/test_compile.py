@@ -1,5 +1,6 @@
 """What transforms or watches code: `torch.compile`, `torch.func`, counters, the profiler."""
 
+import json
 import subprocess
 import sys
 import warnings
@@ -10,6 +11,9 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import cudasim
+from cudasim.patches import guards
+from cudasim.patches.guards import registry
+from cudasim.session import session
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
@@ -106,6 +110,86 @@ def test_the_compiler_is_not_imported_unless_it_is_used():
     assert done.stdout.splitlines()[-1] == "False", done.stderr
 
 
+def test_a_backend_that_would_never_be_called_is_refused(said):
+    def backend(graph, inputs):
+        return graph.forward
+
+    torch._dynamo.register_backend(backend, "cudasim_test_backend")
+    for chosen, name in ((backend, "backend"), ("cudasim_test_backend", "backend")):
+        with pytest.raises(NotImplementedError, match=f"the backend '{name}' would never be call"):
+            torch.compile(net(), backend=chosen)
+
+
+def test_that_graph_breaks_are_not_found_is_said_once(said):
+    with pytest.warns(UserWarning, match="^cudasim: fullgraph=True is not checked"):
+        torch.compile(lambda x: x, fullgraph=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.compile(lambda x: x, fullgraph=True)
+
+
+# --- torch.export ---
+
+
+class Block(nn.Module):
+    """A convolution, a running mean, and a number made on the device of its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU())
+
+    def forward(self, x):
+        with torch.enable_grad():
+            means = self.layers(x).mean((2, 3))
+        return means + torch.arange(2, device=x.device)
+
+
+def test_an_exported_module_computes_on_its_gpu():
+    torch.manual_seed(0)
+    module, x = Block().cuda(1), torch.rand(2, 1, 8, 8, device="cuda:1")
+    program = torch.export.export(module, (x,))
+    assert module.layers[0].weight.requires_grad
+    (made,) = [node for node in program.graph.nodes if node.target is torch.ops.aten.arange.default]
+    assert made.kwargs["device"] == GPU1
+    out = program.module()(x)
+    assert out.device == GPU1 and torch.equal(out, module(x))
+
+
+def test_an_exported_module_is_saved_and_loaded(tmp_path):
+    module, x = net().cuda(1), torch.ones(1, 4, device="cuda:1")
+    torch.export.save(torch.export.export(module, (x,)), tmp_path / "net.pt2")
+    assert torch.equal(torch.export.load(tmp_path / "net.pt2").module()(x), module(x))
+
+
+def test_an_export_refuses_operands_on_several_devices():
+    class Mixing(nn.Module):
+        def forward(self, x):
+            return x + torch.ones(2)
+
+    with pytest.raises(RuntimeError, match="at least two devices, cuda:1 and cpu!"):
+        torch.export.export(Mixing(), (torch.ones(2, device="cuda:1"),))
+
+
+def test_a_strict_export_is_refused():
+    with pytest.raises(NotImplementedError, match="strict=True does not run with simulated GPUs"):
+        torch.export.export(net().cuda(), (torch.ones(1, 4, device="cuda"),), strict=True)
+
+
+def test_fake_tensors_of_a_gpu_may_require_gradients():
+    """Without what C++ finds of the CPU, this would end the process."""
+    with torch._subclasses.FakeTensorMode():
+        x = torch.ones(2, device="cuda:1", requires_grad=True)
+        assert (x * 2).sum().grad_fn is not None and x.device == GPU1
+    cudasim.disable()
+    assert registry()[session.type.number] is None
+
+
+def test_without_what_c_knows_of_devices_an_export_is_refused(monkeypatch):
+    monkeypatch.setattr(guards, "REGISTRY", "nowhere")
+    with pytest.raises(NotImplementedError, match="on this platform; export before"):
+        torch.export.export(net().cuda(), (torch.ones(1, 4, device="cuda"),))
+
+
 # --- torch.func ---
 
 
@@ -175,6 +259,20 @@ def test_the_profiler_counts_what_the_program_calls():
     NAMES = "aten::addmm", "aten::mm", "aten::relu", "aten::item", "aten::_local_scalar_dense"
     assert counts("cuda:1") == counts("cpu")
     assert counts("cpu")["aten::addmm"] == 4 and counts("cpu")["aten::item"] == 1
+
+
+def test_the_trace_that_is_saved_has_each_call_once(tmp_path):
+    x = torch.rand(8, 8, device="cuda")
+    with torch.profiler.profile() as seen:
+        for _ in range(3):
+            x @ x
+            torch.relu(x)
+    seen.export_chrome_trace(str(tmp_path / "trace.json"))
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    names = [each["name"] for each in trace["traceEvents"] if each.get("cat") == "cpu_op"]
+    assert (names.count("aten::mm"), names.count("aten::relu")) == (3, 3)
+    assert "aten::clamp_min" not in names
+    assert "PythonDispatchMode" not in names
 
 
 def test_the_profiler_asked_for_cuda_traces_the_cpu_and_says_so(capfd):

@@ -7,8 +7,8 @@ from programs import PACKAGE
 
 ORDER = (
     "device timing startup_file config clock patching session dispatch patches backends simulation "
-    "timeline testing startup ipython kernel resnet published published_scaling survey bench "
-    "workloads calibration validate calibrate __main__"
+    "timeline testing startup ipython kernel resnet published published_scaling survey type_table "
+    "bench workloads calibration validate calibrate __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
 TYPES = {"cuda", "mps", "xpu"}
@@ -37,6 +37,7 @@ def test_a_module_imports_only_what_comes_before_it(path):
     before = ORDER[: ORDER.index(mine) + 1]
     if mine in (
         "survey",
+        "type_table",
         "bench",
         "calibration",
     ):  # programs that use the package as any other does

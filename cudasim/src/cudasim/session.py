@@ -27,7 +27,7 @@ class ThreadState(threading.local):
     index = 0  # of its current GPU
     last_gpu: GPU | None = None  # of its last operation; None after one on the CPU
     making: GPU | None = None  # for which a factory makes a tensor
-    met = False  # whether its last operation was a collective that has been booked
+    met = False  # whether its last operation has been booked: a collective, one made of others
     lasting = False  # whether C++ now makes what an object of its own keeps
     to_host = False  # while it moves a tensor to the CPU in sight of other dispatch modes
 

@@ -21,11 +21,13 @@ from cudasim.device.gpu import Machine
 from cudasim.dispatch.autocast import patch_autocast
 from cudasim.dispatch.booking import forget
 from cudasim.dispatch.mode import mode_for
+from cudasim.patches.attention import patch_attention
 from cudasim.patches.autograd import patch_autograd
 from cudasim.patches.classes import patch_classes
 from cudasim.patches.compiler import patch_compile, patch_torchscript
 from cudasim.patches.factories import patch_factories
 from cudasim.patches.functional import patch_functional
+from cudasim.patches.guards import patch_guards
 from cudasim.patches.optim import patch_optim
 from cudasim.patches.pinning import patch_pinning
 from cudasim.patches.profiling import patch_profiler
@@ -57,8 +59,10 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     patch_streams,
     patch_classes,
     patch_autocast,
+    patch_attention,
     patch_optim,
     patch_pinning,
+    patch_guards,
     patch_compile,
     patch_profiler,
     patch_storage,

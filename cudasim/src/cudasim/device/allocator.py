@@ -518,14 +518,17 @@ class Memory:
         least, released = max(size, least), 0
         place = bisect_left(pool.free, (stream, least, 0))
         if place < len(pool.free) and pool.free[place][0] == stream:
-            self._release(pool.blocks[pool.free[place][2]])
-            return True
+            block = pool.blocks[pool.free[place][2]]
+            if block.range is None:
+                self._release(block)
+                return True
         large = [each for each in pool.free[:place] if each[0] == stream]
         for _, length, address in reversed(large):
             if released >= least or length < self.settings.max_split:
                 break
-            self._release(pool.blocks[address])
-            released += length
+            if pool.blocks[address].range is None:
+                self._release(pool.blocks[address])
+                released += length
         return released >= least
 
     def _release(self, block: Block) -> None:

@@ -21,6 +21,8 @@ from cudasim.session import session
 class DeviceMode(TorchDispatchMode):
     """The dispatch mode that sees every operation. Modes are per thread."""
 
+    supports_higher_order_operators = True
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False  # else the first operation imports torch._dynamo, which takes a second
@@ -36,7 +38,7 @@ class DeviceMode(TorchDispatchMode):
                 return func(*args, **kwargs)  # it records its own device and holds no data
             if any(is_wrapper(tensor) for tensor in tensors_in(values)):
                 return NotImplemented  # the subclass takes it apart; what it calls comes here
-        rule = RULES.get(func)
+        rule = RULES[func]
         if rule is not None:
             return rule(func, args, kwargs)
         device = kwargs.get("device") if kwargs else None

@@ -17,6 +17,7 @@ from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.calls import Scratch
 from cudasim.dispatch.checks import disagreement, name_kernel, refuses
 from cudasim.dispatch.devices import fakes
+from cudasim.dispatch.dtypes import widened
 from cudasim.dispatch.foresight import COUNT, reserve
 from cudasim.dispatch.plans import plan_of
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
@@ -64,14 +65,16 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
     reserved = reserve(gpu, func, args, kwargs) if plan.bound(args, operands) >= COUNT else None
     try:
         out = func(*args, **kwargs) if plan.plain else random.draw(func, args, kwargs, gpu)
-        if plan.makes:
-            return settle(out, gpu, reserved)
-        if plan.writes:
-            _recount(out)
-        return out
-    except NotImplementedError as error:
-        name_kernel(error)
-        raise
+    except RuntimeError as error:
+        out = widened(func, args, kwargs, gpu)
+        if out is NotImplemented:
+            name_kernel(error)
+            raise
+    if plan.makes:
+        return settle(out, gpu, reserved)
+    if plan.writes:
+        _recount(out)
+    return out
 
 
 def _expect_gradient(number: Tensor) -> None:

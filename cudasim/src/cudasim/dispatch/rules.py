@@ -1,13 +1,13 @@
 """Operations with a rule of their own, which the general one of `placement` does not fit."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cudasim.dispatch import determinism
+from cudasim.dispatch import custom, determinism, dtypes
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
@@ -28,8 +28,17 @@ from cudasim.session import session
 
 aten = torch.ops.aten
 
-# Operations with a rule of their own: function(func, args, kwargs) -> result.
-RULES: dict[Callable, Callable] = {}
+
+class Rules(dict):
+    """Operation -> its own rule, function(func, args, kwargs) -> result, or None."""
+
+    def __missing__(self, func: Callable) -> Callable | None:
+        """The rule of an operation met for the first time."""
+        found = self[func] = custom.rule_of(func)
+        return found
+
+
+RULES = Rules()
 
 
 def rule(*funcs: Callable) -> Callable:
@@ -66,9 +75,7 @@ def to_copy(func: Callable, args: tuple, kwargs: dict) -> Any:
 def to_mkldnn(func: Callable, args: tuple, kwargs: dict) -> Any:
     """MKL-DNN is the CPU's: refused on a GPU as the dispatcher refuses it."""
     if gpu_of(args[0]):
-        raise NotImplementedError(
-            f"Could not run 'aten::to_mkldnn' with arguments from the '{session.type.key}' backend."
-        )
+        return custom.on_gpu(func, args, kwargs)
     return func(*args, **kwargs)
 
 
@@ -244,3 +251,55 @@ def _deterministic(inner: Callable) -> Callable:
 
 for _func in determinism.KERNELS:
     RULES[_func] = _deterministic(RULES.get(_func, _general))
+
+
+# Types and kernels that CUDA lacks
+
+
+def _checked(inner: Callable) -> Callable:
+    """The rule `inner`, before which the type of the operands is compared with CUDA's kernel's."""
+
+    def checked(func: Callable, args: tuple, kwargs: dict) -> Any:
+        tensors = () if args and _is_common(args[0]) else tensors_in((*args, *kwargs.values()))
+        gpu = gpu_of(tensors[0]) if tensors and session.type.lists_kernels else None
+        if gpu is not None:
+            dtypes.check(func, args, kwargs, gpu)
+        return inner(func, args, kwargs)
+
+    return checked
+
+
+def _is_common(value: Any) -> bool:
+    """Whether it is a tensor of a type that each of CUDA's kernels takes."""
+    return isinstance(value, Tensor) and value.dtype in (torch.float32, torch.float64)
+
+
+def _absent(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """The CPU's alone: CUDA's dispatcher has no kernel, and says so."""
+    operands = tensors_in((*args, *kwargs.values()))
+    if session.type.lists_kernels and any(gpu_of(tensor) for tensor in operands):
+        return custom.on_gpu(func, args, kwargs)
+    return run(func, args, kwargs, operands)
+
+
+def _overloads(names: Iterable[str]) -> Iterator[Callable]:
+    """The overloads of these operators of PyTorch, and of their forms in place."""
+    for name in names:
+        for form in (name, f"{name}_"):
+            packet = getattr(aten, form, None)
+            yield from (getattr(packet, each) for each in packet.overloads()) if packet else ()
+
+
+for _func in _overloads(dtypes.KERNELS):
+    RULES[_func] = _checked(RULES.get(_func) or _general)
+for _func in _overloads(dtypes.ABSENT):
+    RULES[_func] = _absent
+
+
+@rule(aten._scaled_mm.default, aten._scaled_mm.out)
+def scaled_mm(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Products of 8-bit floats (aten/src/ATen/native/cuda/ScaledBlas.cpp)."""
+    gpu = gpu_of(args[0])
+    if gpu is not None and session.type.lists_kernels:
+        dtypes.check_scaled(args[0], args[1], gpu)
+    return _general(func, args, kwargs)

@@ -2,7 +2,9 @@
 
 The compiler makes code for a GPU's processors, of which there are none. Compiled functions
 and modules keep their type, their `state_dict` and their arguments; what they compute, and on
-which device, is what PyTorch without a compiler computes. A warning says so, once.
+which device, is what PyTorch without a compiler computes. A warning says so, once. Nothing is
+traced: so a program's own backend, which would never be called, is refused, and a warning says
+that `fullgraph=True` finds no graph break.
 """
 
 import sys
@@ -13,7 +15,11 @@ from typing import Any
 
 import torch
 
+from cudasim.patches.guards import registry
 from cudasim.patching import Patches
+
+UNCOMPILED = "torch.compile generates no code for simulated GPUs; what it is given runs uncompiled"
+UNTRACED = "fullgraph=True is not checked for simulated GPUs: a graph break is not found"
 
 
 class AllocatorState:
@@ -29,6 +35,7 @@ def patch_compile(patches: Patches) -> None:
         if not hasattr(torch._C, name):
             patches.replace(torch._C, name, value)
     patches.replace(torch, "compile", _make_compile(torch.compile, patches))
+    patches.replace(torch.export, "export", make_export(torch.export.export))
     if "torch._dynamo" in sys.modules:  # something may have been compiled before
         _run_uncompiled(patches)
 
@@ -40,21 +47,61 @@ def _run_uncompiled(patches: Patches) -> None:
 
 
 def _make_compile(original: Callable, patches: Patches) -> Callable:
-    warned = []
+    warned = set()
+    uncompiled = []
+
+    def say(words: str) -> None:
+        if words not in warned:
+            warned.add(words)
+            warnings.warn(f"cudasim: {words}", stacklevel=3)
 
     @wraps(original)
     def compile(*args: Any, **kwargs: Any) -> Any:
-        if not warned:
-            warned.append(True)
-            warnings.warn(
-                "cudasim: torch.compile generates no code for simulated GPUs; "
-                "what it is given runs uncompiled",
-                stacklevel=2,
-            )
+        compiled = original(*args, **kwargs)  # refuses what it does not understand
+        inside = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "torch"
+        if not inside:
+            _refuse_own(kwargs.get("backend", "inductor"))
+            say(UNCOMPILED)
+            if kwargs.get("fullgraph"):
+                say(UNTRACED)
+        if not uncompiled:
+            uncompiled.append(True)
             _run_uncompiled(patches)
-        return original(*args, **kwargs)
+        return compiled
 
     return compile
+
+
+def _refuse_own(backend: Any) -> None:
+    """Raise NotImplementedError for a `backend` of torch.compile that is not PyTorch's own."""
+    if isinstance(backend, str):
+        backend = torch._dynamo.lookup_backend(backend)
+    if getattr(backend, "__module__", "torch").partition(".")[0] != "torch":
+        name = getattr(backend, "__name__", type(backend).__name__)
+        raise NotImplementedError(
+            f"cudasim: torch.compile traces nothing for simulated GPUs, so the backend {name!r} "
+            "would never be called; compile before cudasim.enable(), or with backend='eager'"
+        )
+
+
+def make_export(original: Callable) -> Callable:
+    """`torch.export.export`. Raises NotImplementedError for `strict=True`, which compiles."""
+
+    @wraps(original)
+    def export(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("strict"):
+            raise NotImplementedError(
+                "cudasim: torch.export with strict=True does not run with simulated GPUs; "
+                "leave it out, as strict=False is the default"
+            )
+        if registry() is None:
+            raise NotImplementedError(
+                "cudasim: torch.export does not run with simulated GPUs on this platform; "
+                "export before cudasim.enable()"
+            )
+        return original(*args, **kwargs)
+
+    return export
 
 
 def patch_torchscript(patches: Patches) -> None:

@@ -11,9 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from cudasim.dispatch import asserts as asserts  # registers rules
+from cudasim.dispatch.dtypes import check_signal
 from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
+
+REAL = ("rfft", "ihfft")  # transforms of real numbers
+SIGNALS = "fft fft2 fftn ifft ifft2 ifftn hfft hfft2 hfftn irfft irfft2 irfftn".split()
+SIGNALS += [f"{name}{dimensions}" for name in REAL for dimensions in ("", "2", "n")]
 
 
 def patch_functional(patches: Patches) -> None:
@@ -28,6 +33,9 @@ def patch_functional(patches: Patches) -> None:
     one_hot = make_one_hot(nn.functional.one_hot)
     for owner in (nn.functional, torch._C._nn):
         patches.replace(owner, "one_hot", one_hot)
+    if session.type.lists_kernels:
+        for name in SIGNALS:
+            patches.replace(torch.fft, name, make_signal(getattr(torch.fft, name), name))
     patches.replace(torch, "ctc_loss", make_ctc_loss(torch.ctc_loss))
     patches.replace(nn.RNNBase, "flatten_parameters", flatten_parameters)
     if session.type.decomposes_recurrent_layers:
@@ -124,6 +132,38 @@ def make_one_hot(original: Callable) -> Callable:
         return found.scatter_(-1, tensor.unsqueeze(-1), 1)
 
     return one_hot
+
+
+def make_signal(original: Callable, name: str) -> Callable:
+    """A Fourier transform, which CUDA computes in half precision too.
+
+    C++ refuses that on the CPU before any operation. What is real stays so, in `rfft` and its kin.
+    """
+    real = name.startswith(REAL)
+
+    @functools.wraps(original)
+    def transform(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        half = isinstance(input, Tensor) and input.dtype is torch.float16
+        if not half or gpu_of(input) is None:
+            return original(input, *args, **kwargs)
+        if not real:
+            return original(input.to(torch.complex32), *args, **kwargs)
+        check_signal(_signal(name, input, *args, **kwargs))
+        return original(input.float(), *args, **kwargs).to(torch.complex32)
+
+    return transform
+
+
+def _signal(
+    name: str, input: Tensor, sizes: Any = None, dims: Any = None, norm: Any = None, **given: Any
+) -> list[int]:
+    """The sizes of the signal in a transform called `name`: those given, or those of its input."""
+    sizes, dims = given.get("n", given.get("s", sizes)), given.get("dim", dims)
+    if sizes is not None:
+        return [sizes] if isinstance(sizes, int) else [size for size in sizes if size != -1]
+    if dims is None:
+        dims = range(input.dim()) if name.endswith("n") else (-2, -1) if name[-1] == "2" else -1
+    return [input.shape[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
 
 
 def make_ctc_loss(original: Callable) -> Callable:

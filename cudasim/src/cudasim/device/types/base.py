@@ -32,6 +32,7 @@ class DeviceType:
     pins_copies = False  # what goes to the CPU with `non_blocking` goes to pinned memory
     has_slow_convolution = True  # a kernel of that name, which errors name
     decomposes_recurrent_layers = True  # into operators, after it has compared devices itself
+    lists_kernels = False  # `dispatch/kernels.json` tells which types its kernels take
     casts_sums = False  # autocast casts what others compute with `dtype=torch.float32`
 
     def word(self, number: int) -> str:

@@ -75,7 +75,7 @@ class CUDA(DeviceType):
         "for Memory Management  "
         "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
     )
-    has_cudnn = pins_copies = True
+    has_cudnn = pins_copies = lists_kernels = True
 
     def word(self, number: int) -> str:
         """What `number` of them are called: `GPUs`."""

@@ -1,0 +1,97 @@
+"""Operators of others than PyTorch, and operators that take functions: what computes them.
+
+For PyTorch's own operators the CPU's kernels stand for CUDA's. Those of a program have the kernels
+that were registered for them: the dispatcher chooses one, or refuses, as on a machine with GPUs.
+Within it, and within functions that an operator such as `cond` calls, operations have devices.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch._C import DispatchKey, DispatchKeySet
+from torch._ops import HigherOrderOperator, OpOverload
+
+from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.placement import make_on, run
+from cudasim.dispatch.tags import gpu_of
+from cudasim.session import session
+
+# Namespaces of PyTorch's own operators.
+OWN = frozenset(
+    """
+    _c10d_functional _c10d_functional_autograd _dtensor _native _quantized _test aten c10d
+    debug_mode_ops debugprims export fsdp inductor inductor_prims mkl mkldnn mkldnn_prepacked
+    onednn prim prims profiler quantization quantized quantized_decomposed rngprims sparse
+    static_runtime streams symm_mem
+    """.split()
+)
+# Libraries in C++ that have kernels for CUDA, which their builds for the CPU leave out.
+PARTLY_BUILT = frozenset(
+    "fbgemm pyg torch_cluster torch_scatter torch_sparse torch_spline_conv torchaudio "
+    "torchvision".split()
+)
+# Operators whose kernel computes with tensors itself; others leave that to functions they take.
+COMPUTING = ("flex_attention", "flex_attention_backward")
+
+
+def rule_of(func: Callable) -> Callable | None:
+    """How `func` runs, if it is a program's own operator or takes functions; else None."""
+    if isinstance(func, HigherOrderOperator):
+        return run_with_functions
+    if isinstance(func, OpOverload) and func.namespace not in OWN | PARTLY_BUILT:
+        return run_custom
+    return None
+
+
+def run_custom(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Run a program's own operator: on GPUs the kernel registered for them.
+
+    Raises NotImplementedError, with the dispatcher's text, if there is none.
+    """
+    operands = tensors_in((*args, *kwargs.values()))
+    if any(gpu_of(tensor) for tensor in operands):
+        return on_gpu(func, args, kwargs)
+    device = kwargs.get("device")
+    if device is not None and device.type == session.type.name:
+        return make_on(resolve(device), func, args, kwargs)
+    return run(func, args, kwargs, operands)
+
+
+def on_gpu(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Run the kernel of `func` that is registered for GPUs, or for all devices."""
+    keys = DispatchKeySet(getattr(DispatchKey, session.type.key))
+    return _booked(_seen(func.redispatch)(keys, *args, **kwargs))
+
+
+def run_with_functions(func: HigherOrderOperator, args: tuple, kwargs: dict) -> Any:
+    """Run an operator that takes functions, such as `cond`."""
+    if func.name() in COMPUTING:
+        kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
+        return _booked(_seen(kernel)(*args, **kwargs))
+    given = {name: _made_seen(value) for name, value in kwargs.items()}
+    return _booked(func(*map(_made_seen, args), **given))
+
+
+def _made_seen(value: Any) -> Any:
+    """A function that is an argument, so that its operations have devices."""
+    return _seen(value) if callable(value) and not isinstance(value, Tensor) else value
+
+
+def _seen(function: Callable) -> Callable:
+    """`function`, whose operations go through the simulation's mode."""
+
+    @functools.wraps(function, updated=())
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        with type(session.mode)():
+            return function(*args, **kwargs)
+
+    return seen
+
+
+def _booked(out: Any) -> Any:
+    """The result of an operator whose cost is that of the operations within it."""
+    session.thread.met = session.clock is not None
+    return out
