@@ -31,13 +31,13 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
 
     Raises RuntimeError, with CUDA's text, if the operands live on several devices.
     """
-    gpu, hosts, scratch = None, [], []
+    gpu, hosts, scratch, sparse = None, [], [], False
     for tensor in operands:
         try:
             plain = not has_torch_function_unary(tensor)
             storage = tensor.untyped_storage() if plain else storage_of(tensor)
         except (NotImplementedError, RuntimeError):  # sparse, or it wraps others
-            storage = storage_of(tensor)
+            storage, sparse = storage_of(tensor), True  # whose views may be new tensors
         tag = getattr(storage, TAG, None)
         if tag is None:
             hosts.append(tensor)
@@ -70,7 +70,7 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
         if out is NotImplemented:
             name_kernel(error)
             raise
-    if plan.makes:
+    if plan.makes or sparse:
         return settle(out, gpu, reserved)
     if plan.writes:
         _recount(out)
