@@ -39,7 +39,7 @@ class Meter(before.Meter):
 
     def add(self, loss: Tensor) -> None:
         """Count `loss`, a single number."""
-        self.total, self.number = self.total + float(loss), self.number + 1
+        self.total, self.number = self.total + loss.item(), self.number + 1
 
 
 def step(

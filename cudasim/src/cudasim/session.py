@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch.library import Library
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -116,6 +117,9 @@ class Session:
         if not self.count():
             raise RuntimeError(f"No {self.type.key} GPUs are available")
         self.used = True
+        module = getattr(torch, self.type.name)
+        if hasattr(module, "_initialized"):  # which `torch.utils.checkpoint` reads
+            module._initialized = True
 
     def watch(self) -> None:
         """Look again whether what waits for a GPU matters."""

@@ -27,6 +27,7 @@ def patch_first_use(patches: Patches) -> None:
     for owner in (module, module.memory, module.random):
         for name in instead.keys() & vars(owner).keys():
             patches.replace(owner, name, instead[name])
+    patches.replace(module, "_initialized", session.used)
     patches.replace(torch._C, f"_{session.type.name}_isInBadFork", lambda: session.forked)
 
 

@@ -11,10 +11,29 @@ import torch
 from torch import Tensor, nn
 
 from cudasim.dispatch import asserts as asserts  # registers rules
+from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.dtypes import check_signal
 from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
+
+# Composites, and what they say of tensors on several devices (aten/src/ATen/native/TensorShape.cpp
+# and LinearAlgebra.cpp).
+ALIKE = (
+    (torch, "meshgrid", "meshgrid expects all tensors to have the same device"),
+    (
+        torch,
+        "block_diag",
+        "torch.block_diag: input tensors must all be on the same device. Input 0 is on device "
+        "{here} and input {position} is on device {there}",
+    ),
+    (
+        torch.linalg,
+        "multi_dot",
+        "multi_dot(): all tensors must be on the same device but tensor 0 is on {here} and tensor "
+        "{position} on {there}",
+    ),
+)
 
 REAL = ("rfft", "ihfft")  # transforms of real numbers
 SIGNALS = "fft fft2 fftn ifft ifft2 ifftn hfft hfft2 hfftn irfft irfft2 irfftn".split()
@@ -30,6 +49,12 @@ def patch_functional(patches: Patches) -> None:
     patches.replace(torch._VF, "stft", make_stft(torch._VF.stft, "stft"))  # Python's calls it
     patches.replace(torch, "istft", make_stft(torch.istft, "istft"))
     patches.replace(torch.linalg, "lstsq", make_lstsq(torch.linalg.lstsq))
+    for owner, name, words in ALIKE:
+        patches.replace(owner, name, make_alike(getattr(owner, name), words))
+    for name in ("inner", "tensordot"):
+        patches.replace(torch, name, make_product(getattr(torch, name)))
+    for owner in (torch, Tensor):
+        patches.replace(owner, "tensor_split", make_tensor_split(owner.tensor_split))
     one_hot = make_one_hot(nn.functional.one_hot)
     for owner in (nn.functional, torch._C._nn):
         patches.replace(owner, "one_hot", one_hot)
@@ -43,6 +68,54 @@ def patch_functional(patches: Patches) -> None:
             recurrent = make_recurrent(getattr(torch, name))
             for owner in (torch, torch._VF):  # modules look in the latter
                 patches.replace(owner, name, recurrent)
+
+
+def make_alike(original: Callable, words: str) -> Callable:
+    """A composite of tensors that are on one device, or it says `words`."""
+
+    @functools.wraps(original)
+    def composite(*args: Any, **kwargs: Any) -> Any:
+        tensors = tensors_in(args)
+        for position, tensor in enumerate(tensors):
+            here, there = device_of(tensors[0]), device_of(tensor)
+            if here != there:
+                raise RuntimeError(words.format(here=here, there=there, position=position))
+        return original(*args, **kwargs)
+
+    return composite
+
+
+def make_product(original: Callable) -> Callable:
+    """`inner` and `tensordot`, whose result is copied (aten/src/ATen/native/Linear.cpp)."""
+
+    @functools.wraps(original)
+    def product(a: Tensor, b: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        out = kwargs.get("out")
+        if out is not None and not device_of(a) == device_of(b) == device_of(out):
+            raise RuntimeError(
+                "tensordot: Expected the output and input tensors to be on the same device, but "
+                f"got the output tensor on {device_of(out)}, input tensor a on {device_of(a)}, "
+                f"and input tensor b on {device_of(b)}"
+            )
+        return original(a, b, *args, **kwargs)
+
+    return product
+
+
+def make_tensor_split(original: Callable) -> Callable:
+    """`tensor_split`, which reads where to split (aten/src/ATen/native/TensorShape.cpp)."""
+
+    @functools.wraps(original)
+    def tensor_split(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        for where in (*args[:1], *kwargs.values()):
+            if isinstance(where, Tensor) and gpu_of(where) is not None:
+                raise RuntimeError(
+                    "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on "
+                    f"{device_of(where)}"
+                )
+        return original(input, *args, **kwargs)
+
+    return tensor_split
 
 
 def make_quantile(original: Callable) -> Callable:

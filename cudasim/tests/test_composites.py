@@ -1,0 +1,104 @@
+"""Composites that look at devices themselves, which no operation of theirs would refuse."""
+
+import pytest
+import torch
+from calls import raised
+from torch.cuda import comm
+
+HOST = torch.ones(2, 2)
+
+
+@pytest.fixture
+def x(two_gpus):
+    return torch.eye(2, device="cuda:0")
+
+
+COMPOSITES = {
+    "meshgrid": (
+        lambda x: torch.meshgrid(x[0], HOST[0], indexing="ij"),
+        "meshgrid expects all tensors to have the same device",
+    ),
+    "block_diag": (
+        lambda x: torch.block_diag(x, x, HOST),
+        "torch.block_diag: input tensors must all be on the same device. Input 0 is on device "
+        "cuda:0 and input 2 is on device cpu",
+    ),
+    "multi_dot": (
+        lambda x: torch.linalg.multi_dot([x, HOST, x]),
+        "multi_dot(): all tensors must be on the same device but tensor 0 is on cuda:0 and tensor "
+        "1 on cpu",
+    ),
+    "tensordot": (
+        lambda x: torch.tensordot(x, x, 1, out=torch.empty(0)),
+        "tensordot: Expected the output and input tensors to be on the same device, but got the "
+        "output tensor on cpu, input tensor a on cuda:0, and input tensor b on cuda:0",
+    ),
+    "tensor_split": (
+        lambda x: x.tensor_split(torch.tensor([1], device="cuda:0")),
+        "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on cuda:0",
+    ),
+    "take_along_dim": (
+        lambda x: x.take_along_dim(torch.zeros(2, 2, dtype=torch.int64), 0),
+        "Expected tensor to have cuda:0 Device, but got tensor with cpu Device (while checking "
+        "arguments for torch.take_along_dim():)",
+    ),
+    "stft": (
+        lambda x: torch.stft(x.view(-1), 2, window=HOST[0], return_complex=True),
+        "stft input and window must be on the same device but got self on cuda:0 and window on cpu",
+    ),
+    "istft": (
+        lambda x: torch.istft(torch.ones(2, 4, dtype=torch.cfloat), 2, 1, 2, x[0]),
+        "istft input and window must be on the same device but got self on cpu and window on "
+        "cuda:0",
+    ),
+    "quantile": (
+        lambda x: torch.quantile(x, 0.5, out=torch.empty(())),
+        "quantile() out tensor must be on the same device as the input tensor",
+    ),
+    "lstsq": (
+        lambda x: torch.linalg.lstsq(x, x, driver="gelsy"),
+        "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA",
+    ),
+    "sparse_csr_tensor": (
+        lambda x: torch.sparse_csr_tensor(torch.tensor([0, 1, 2]), torch.tensor([0, 1]), x[0]),
+        "device of crow_indices (=cpu) must match device of values (=cuda:0)",
+    ),
+    "gather": (
+        lambda x: comm.gather((x, x[0])),
+        "Expected all input tensors to have the same number of dimensions, but tensor at index "
+        "1has 1 dimensions, (expected 2)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "said"), COMPOSITES.values(), ids=COMPOSITES)
+def test_several_devices_are_refused_in_the_words_of_the_composite(x, call, said):
+    assert raised(lambda: call(x)) == said
+
+
+def test_an_alias_across_devices_is_refused(x):
+    said = raised(lambda: torch.asarray(x, device="cuda:1", copy=False), ValueError)
+    assert said == "can't alias tensor from device 'cuda:0' to 'cuda:1'."
+    assert torch.asarray(x, device="cuda:0", copy=False) is x
+
+
+def test_one_device_is_enough(x):
+    one, two = torch.meshgrid(x[0], x[1], indexing="ij")
+    window = torch.ones(2, device="cuda:0")
+    results = [
+        one,
+        two,
+        torch.block_diag(x, x),
+        torch.linalg.multi_dot([x, x, x]),
+        torch.tensordot(x, x, 1, out=torch.empty(0, device="cuda:0")),
+        torch.inner(x, x, out=torch.empty(0, device="cuda:0")),
+        *x.tensor_split(torch.tensor([1])),
+        *torch.tensor_split(x, 2),
+        torch.stft(x.view(-1), 2, 1, window=window, return_complex=True),
+        torch.quantile(x, 0.5, out=torch.empty((), device="cuda:0")),
+        torch.linalg.lstsq(x, x, driver="gels").solution,
+        torch.linalg.lstsq(x, x).solution,
+        x.take_along_dim(torch.zeros(2, 2, dtype=torch.int64, device="cuda:0"), 0),
+    ]
+    assert {str(result.device) for result in results} == {"cuda:0"}
+    assert torch.linalg.lstsq(HOST, HOST, driver="gelsd").solution.device.type == "cpu"
