@@ -17,6 +17,7 @@ FILES = (
     *("test_autocast", "test_indexing", "test_view_ops", "test_serialization", "test_torch"),
     *("test_segment_reductions", "test_scatter_gather_ops", "test_sort_and_select"),
 )
+ALONE = ("test_cuda_primary_ctx",)  # each test in a process of its own, as PyTorch does it
 LOADING = "(loading)"  # what stands for a test where a file cannot even be loaded
 TAIL = 300  # characters of an error that are kept
 
@@ -79,7 +80,7 @@ def run(path: Path, records: Path, limit: float, told: Callable[[str], None]) ->
             if len(lines) == before:  # it died outside of a test, and would again
                 _append(records, {"test": LOADING, "outcome": "failed", "reason": tail[-TAIL:]})
                 break
-        else:
+        elif path.stem not in ALONE or len(lines) == before:
             break
     lines = [line for line in _lines(records) if line["outcome"] != "running"]
     return [Verdict(**each) for each in {line["test"]: line for line in lines}.values()]
@@ -88,6 +89,7 @@ def run(path: Path, records: Path, limit: float, told: Callable[[str], None]) ->
 def _work(path: Path, records: Path, limit: float) -> tuple[int, str]:
     """The exit status of one worker, and the last that it said."""
     command = [sys.executable, str(HERE / "worker.py"), str(path), str(records), str(limit)]
+    command.append("1" if path.stem in ALONE else "0")
     before = os.environ.get("PYTHONPATH")
     paths = os.pathsep.join([str(SOURCE), *([before] if before else [])])
     worker = subprocess.Popen(

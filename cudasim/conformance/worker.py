@@ -1,9 +1,9 @@
 """Run one of PyTorch's test files on simulated GPUs, and note each test's outcome at once.
 
-`python worker.py FILE RECORDS LIMIT [TEST ...]`: appends two lines of JSON to RECORDS for each
+`python worker.py FILE RECORDS LIMIT NUMBER`: appends two lines of JSON to RECORDS for each
 test, before and after it. Tests that RECORDS names are not run again; so whoever sees this
 process die starts it again, and loses the one test in which it died. A test that takes more
-than LIMIT seconds ends the process.
+than LIMIT seconds ends the process. NUMBER is how many tests are run at most; 0 is all.
 """
 
 import faulthandler
@@ -14,6 +14,7 @@ import sys
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TextIO
 
 GPUS = 2
@@ -103,8 +104,17 @@ def known(records: Path) -> set[str]:
     return {json.loads(line)["test"] for line in records.read_text(encoding="utf-8").splitlines()}
 
 
-def main(file: str, records: str, limit: str, *wanted: str) -> None:
-    """Run the tests of `file` that `records` does not name, or only those that are `wanted`."""
+def load(path: Path) -> ModuleType:
+    """The test file as the main module, which PyTorch's tests expect to be."""
+    spec = importlib.util.spec_from_file_location("__main__", path)
+    module = sys.modules["__main__"] = importlib.util.module_from_spec(spec)
+    module.__spec__ = None  # so that processes it spawns find it by its path
+    spec.loader.exec_module(module)
+    return module
+
+
+def main(file: str, records: str, limit: str, number: str) -> None:
+    """Run the tests of `file` that `records` does not name."""
     path, notes = Path(file).resolve(), Path(records).resolve()
     os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = "cuda"
     os.environ.setdefault("PYTORCH_TEST_WITH_SLOW", "0")
@@ -114,15 +124,13 @@ def main(file: str, records: str, limit: str, *wanted: str) -> None:
     import cudasim
 
     cudasim.enable(gpus=GPUS, force=True)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    suite = unittest.TestSuite()
+    from torch.testing._internal import common_utils
+
+    common_utils.run_tests = lambda: None  # what ends each file
+    tests = every(unittest.defaultTestLoader.loadTestsFromModule(load(path)))
     done = known(notes)
-    for test in every(unittest.defaultTestLoader.loadTestsFromModule(module)):
-        name = name_of(test)
-        if name not in done and (not wanted or name in wanted):
-            suite.addTest(test)
+    left = [test for test in tests if name_of(test) not in done]
+    suite = unittest.TestSuite(left[: int(number) or None])
     with notes.open("a", encoding="utf-8") as lines:
         suite.run(Outcomes(lines, float(limit)))
 

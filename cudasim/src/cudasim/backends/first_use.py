@@ -29,6 +29,8 @@ def patch_first_use(patches: Patches) -> None:
             patches.replace(owner, name, instead[name])
     patches.replace(module, "_initialized", session.used)
     patches.replace(torch._C, f"_{session.type.name}_isInBadFork", lambda: session.forked)
+    patches.replace(module, "_initialized", False)  # as checkpointing reads it
+    session.when_used.append(lambda: setattr(module, "_initialized", True))
 
 
 def begin() -> None:
@@ -47,6 +49,7 @@ def _after_fork() -> None:
     if not session.used or session.type.survives_fork or config.forks():
         return
     session.used, session.forked = False, True
+    getattr(torch, session.type.name)._initialized = False
     for gpu in session.gpus:
         gpu.lose(session.type.lost_by_fork)
 

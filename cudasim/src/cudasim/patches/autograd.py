@@ -14,7 +14,7 @@ from torch.autograd.function import BackwardCFunction, Function
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.tags import CPU, device_of, gpu_of
+from cudasim.dispatch.tags import CPU, device_of, gpu_of, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import Patches
 
@@ -106,6 +106,8 @@ def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tens
     Raises RuntimeError, which begins with `words`, for any other that is elsewhere.
     """
     if gpu_of(gradient) is home or gradient.is_meta:
+        return gradient
+    if storage_of(gradient) is None:  # batched by `is_grads_batched`: it does not say where it is
         return gradient
     if gradient.dim():
         expected = home.device if home else CPU
