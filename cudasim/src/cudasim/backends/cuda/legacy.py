@@ -72,9 +72,12 @@ def patch_default_type(patches: Patches) -> None:
         chosen = True
 
     patches.replace(torch._C, "_set_default_tensor_type", _set_default_tensor_type)
-    plain = torch._C._get_default_device  # which printing asks
-    said = lambda: session.type.name if chosen else plain()  # noqa: E731
-    patches.replace(torch._C, "_get_default_device", said)
+    plain = torch._C._get_default_device
+
+    def _get_default_device() -> str:
+        return session.type.name if chosen else plain()
+
+    patches.replace(torch._C, "_get_default_device", _get_default_device)  # printing asks it
     patches.finally_do(leave)
 
 
