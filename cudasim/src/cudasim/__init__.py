@@ -3,6 +3,7 @@
 They are CUDA's unless Apple's `mps` or Intel's `xpu` are requested.
 """
 
+import gc
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,13 @@ if not TYPE_CHECKING:  # which would take every name for one of ours
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
             raise AttributeError(f"module 'cudasim' has no attribute '{name}'")
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+        collects = gc.isenabled()
+        gc.disable()  # loading makes no garbage, and torch's objects are many to look through
+        try:
+            value = getattr(importlib.import_module(_HOMES[name]), name)
+        finally:
+            if collects:
+                gc.enable()
         globals()[name] = value
         return value
 
