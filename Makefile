@@ -46,8 +46,8 @@ bench: environment     ## measure what the status page reports: [GROUP="builds g
 survey: environment    ## survey cudasim against PyTorch's own databases
 	@$(VENV) -m tools survey
 
-conformance: environment ## run PyTorch's own CUDA tests on cudasim: PYTORCH_SOURCE=folder [RESUME=1]
-	@$(VENV) -m tools conformance '$(PYTORCH_SOURCE)' $(if $(RESUME),--resume)
+conformance: environment ## run PyTorch's own CUDA tests on cudasim: PYTORCH_SOURCE=folder [RESUME=1] [LIMIT=seconds]
+	@$(VENV) -m tools conformance '$(PYTORCH_SOURCE)' $(if $(RESUME),--resume) $(if $(LIMIT),--limit $(LIMIT))
 
 support: environment   ## gather RECORDS=folder of CUDASIM_SUPPORT=file for the page on testing
 	@$(VENV) -m tools support '$(RECORDS)'

@@ -177,7 +177,7 @@ def conformance(arguments: argparse.Namespace) -> None:
     """Run PyTorch's own tests of CUDA on the simulator, for the page on it."""
     from tools.conformance import record_conformance
 
-    record_conformance(Path(arguments.source), arguments.resume, ROOT)
+    record_conformance(Path(arguments.source), arguments.resume, arguments.limit, ROOT)
 
 
 def support(arguments: argparse.Namespace) -> None:
@@ -299,6 +299,7 @@ def read_arguments() -> argparse.Namespace:
         if function is conformance:
             command.add_argument("source", help="the folder of PyTorch's sources")
             command.add_argument("--resume", action="store_true", help="where it was stopped")
+            command.add_argument("--limit", type=float, metavar="SECONDS", help="of one test")
         if function is pins:
             command.add_argument("upgrade", nargs="*", metavar="PACKAGE", help="to its newest")
         if function is bench:

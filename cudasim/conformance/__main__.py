@@ -8,6 +8,7 @@ distribution has: Debian's source package of PyTorch holds an older, whole `test
 import argparse
 import json
 import platform
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,12 +16,22 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(PROJECT)  # where the package `conformance` is
 
-LIMIT = 300  # seconds for one test
+LIMIT = 600  # seconds for one test: those that end take a tenth of it on two slow cores
 RECORDS = Path("_build/conformance")
+ENDINGS = (signal.SIGINT, signal.SIGTERM)
+
+
+def stop(number: int, _: object) -> None:
+    """Leave, once, at Ctrl-C or `kill`; on the way out the worker is ended."""
+    for each in ENDINGS:
+        signal.signal(each, signal.SIG_IGN)  # a second one would leave the worker behind
+    sys.exit(128 + number)
 
 
 def main() -> str | None:
     """Run the files, and write what came of them; returns what is wrong, in one text."""
+    for each in ENDINGS:
+        signal.signal(each, stop)
     parser = argparse.ArgumentParser(
         prog="python cudasim/conformance",
         description=__doc__,

@@ -16,6 +16,7 @@ FILES = (
     *("test_cuda", "test_cuda_multigpu", "test_cuda_trace", "test_cuda_primary_ctx"),
     *("test_autocast", "test_indexing", "test_view_ops", "test_serialization", "test_torch"),
     *("test_segment_reductions", "test_scatter_gather_ops", "test_sort_and_select"),
+    *("test_type_promotion", "test_shape_ops", "test_tensor_creation_ops", "test_reductions"),
 )
 ALONE = ("test_cuda_primary_ctx",)  # each test in a process of its own, as PyTorch does it
 LOADING = "(loading)"  # what stands for a test where a file cannot even be loaded

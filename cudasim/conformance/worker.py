@@ -124,6 +124,7 @@ def main(file: str, records: str, limit: str, number: str) -> None:
     if importlib.util.find_spec("expecttest") is None:
         stand_in = sys.modules["expecttest"] = ModuleType("expecttest")
         stand_in.TestCase = unittest.TestCase  # all that PyTorch's tests of CUDA need of it
+    sys.modules["torchvision"] = None  # one beside another build of torch fails as it is loaded
     import cudasim
 
     cudasim.enable(gpus=GPUS, force=True)

@@ -1,7 +1,10 @@
 """The command that runs PyTorch's own tests: outcomes, deaths of processes, and reasons."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from programs import PROJECT
@@ -72,6 +75,75 @@ def test_a_file_that_cannot_be_loaded_is_one_failure(tmp_path):
     (verdict,) = running.run(path, tmp_path / "none.jsonl", 60, print)
     assert (verdict.test, verdict.outcome) == (LOADING, "failed")
     assert "what_is_not_there" in verdict.reason
+
+
+SLEEPS = """
+import os
+import time
+import unittest
+
+
+class TestSome(unittest.TestCase):
+    def test_sleeps(self):
+        with open("worker", "w") as file:
+            file.write(str(os.getpid()))
+        time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_ends_its_worker(tmp_path, number):
+    tests, records = tmp_path / "test", tmp_path / "records"
+    tests.mkdir()
+    (tests / "test_cuda_trace.py").write_text(SLEEPS)
+    command = [sys.executable, str(PROJECT / "conformance"), str(tmp_path), "test_cuda_trace"]
+    run = subprocess.Popen([*command, "--records", str(records)], stdout=subprocess.DEVNULL)
+    worker = tests / "worker"
+    wait_until(lambda: worker.exists() and worker.read_text())
+    run.send_signal(number)
+    assert run.wait(timeout=60) == 128 + number
+    wait_until(lambda: not runs(int(worker.read_text())))
+
+
+def runs(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_until(happened, limit=60):
+    deadline = time.monotonic() + limit
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.1)
+
+
+def test_torchvision_of_another_build_does_not_keep_a_file_from_loading(tmp_path):
+    broken = tmp_path / "torchvision"
+    broken.mkdir()
+    (broken / "__init__.py").write_text("raise RuntimeError('nms does not exist')")
+    path = tmp_path / "test_seen.py"
+    path.write_text(SEES)
+    (verdict,) = running.run(path, tmp_path / "seen.jsonl", 60, print)
+    assert (verdict.test, verdict.outcome) == ("TestSome.test_without", "passed")
+
+
+SEES = """
+import unittest
+
+try:
+    import torchvision
+except ImportError:
+    torchvision = None
+
+
+class TestSome(unittest.TestCase):
+    def test_without(self):
+        self.assertIsNone(torchvision)
+"""
 
 
 def listed(tmp_path, text):
