@@ -58,7 +58,9 @@ def main() -> str | None:
         notes = options.records / f"{path.stem}.jsonl"
         if not options.resume:
             notes.unlink(missing_ok=True)
-        found[path.stem] = running.run(path, notes, options.limit, print)
+        found[path.stem] = running.run(
+            path, notes, options.limit, print, reasons.left_out(path.stem, listed)
+        )
         print(f"{path.stem}: {_words(running.counts(found[path.stem]))}", flush=True)
     if options.json:
         summary = _summary(found, listed, running.version(options.source))
@@ -87,12 +89,10 @@ def _summary(found: dict, listed: list, version: str) -> dict:
     files, explained = [], Counter()
     for file, verdicts in found.items():
         counts = running.counts(verdicts)
-        passed, skipped = counts["passed"], counts["skipped"]
+        kept = {name: counts[name] for name in ("passed", "skipped", "not run")}
         total = len(verdicts)
-        files.append(
-            {"file": file, "total": total, "passed": passed, "skipped": skipped}
-            | {"failed": total - passed - skipped}
-        )
+        failed = total - sum(kept.values())
+        files.append({"file": file, "total": total, **kept, "failed": failed})
         for each in verdicts:
             reason = reasons.find(f"{file}::{each.test}", listed)
             if each.outcome not in reasons.PASSED and reason is not None:

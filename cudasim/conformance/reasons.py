@@ -19,11 +19,15 @@ class BadReasons(Exception):
 
 @dataclass(frozen=True)
 class Reason:
-    """Why some tests do not pass; each is named as `file::Class.test`, `*` for any letters."""
+    """Why some tests do not pass; each is named as `file::Class.test`, `*` for any letters.
+
+    Those with `run` False, named in full, are not even started: they would use up their time.
+    """
 
     kind: str
     reason: str
     tests: tuple[str, ...]
+    run: bool = True
 
     def covers(self, name: str) -> bool:
         """Whether the test with that name is one of them."""
@@ -38,19 +42,29 @@ def read(path: Path = LISTED) -> list[Reason]:
         raise BadReasons(f"{path.name}: no TOML: {error}") from None
     found = []
     for number, each in enumerate(entries, 1):
-        if not isinstance(each, dict) or set(each) != {"kind", "reason", "tests"}:
+        if not isinstance(each, dict) or set(each) - {"run"} != {"kind", "reason", "tests"}:
             raise BadReasons(f"{path.name}: entry {number}: say kind, reason and tests, no more")
+        if not isinstance(each.get("run", True), bool) or (
+            not each.get("run", True) and any("*" in name for name in each["tests"])
+        ):
+            raise BadReasons(f"{path.name}: entry {number}: run is true, or false for full names")
         if each["kind"] not in KINDS:
             raise BadReasons(f"{path.name}: entry {number}: kind is one of {', '.join(KINDS)}")
         if not str(each["reason"]).strip() or not each["tests"]:
             raise BadReasons(f"{path.name}: entry {number}: give the reason, and the tests")
-        found.append(Reason(each["kind"], each["reason"], tuple(each["tests"])))
+        found.append(Reason(**each | {"tests": tuple(each["tests"])}))
     return found
 
 
 def find(name: str, listed: Iterable[Reason]) -> Reason | None:
     """The reason for the test `file::Class.test`, if there is one."""
     return next((each for each in listed if each.covers(name)), None)
+
+
+def left_out(file: str, listed: Iterable[Reason]) -> list[str]:
+    """The tests of `file` that are not run."""
+    names = [name.split("::") for each in listed if not each.run for name in each.tests]
+    return [test for where, test in names if where == file]
 
 
 def unexplained(file: str, verdicts: Iterable[Verdict], listed: list[Reason]) -> list[Verdict]:

@@ -69,6 +69,22 @@ def test_each_outcome_is_noted_and_one_death_loses_one_test(tmp_path):
     assert len(told) == 2
 
 
+def test_a_test_that_would_use_up_its_time_is_not_run(tmp_path):
+    path = tmp_path / "test_some.py"
+    path.write_text(SLEEPS)
+    text = (
+        '[[reason]]\nkind = "hardware"\nreason = "why"\nrun = false\n'
+        'tests = ["test_some::TestSome.test_sleeps", "test_other::TestSome.test_sleeps"]'
+    )
+    known = reasons.read(listed(tmp_path, text))
+    out = reasons.left_out("test_some", known)
+    (verdict,) = running.run(path, tmp_path / "some.jsonl", 60, print, out)
+    assert (verdict.test, verdict.outcome) == ("TestSome.test_sleeps", "not run")
+    assert not (tmp_path / "worker").exists()
+    assert not reasons.unexplained("test_some", [verdict], known)
+    assert not reasons.outdated({"test_some": [verdict]}, known)
+
+
 def test_a_file_that_cannot_be_loaded_is_one_failure(tmp_path):
     path = tmp_path / "test_none.py"
     path.write_text("from torch import what_is_not_there")
@@ -172,6 +188,10 @@ def test_a_failure_without_a_reason_and_a_reason_without_a_failure_are_named(tmp
         ("[[reason", "no TOML"),
         ('[[reason]]\nkind = "hardware"', "say kind, reason and tests"),
         ('[[reason]]\nkind = "other"\nreason = "why"\ntests = ["a"]', "kind is one of"),
+        (
+            '[[reason]]\nkind = "hardware"\nreason = "why"\nrun = false\ntests = ["a::*"]',
+            "false for full names",
+        ),
         ('[[reason]]\nkind = "hardware"\nreason = " "\ntests = ["a"]', "give the reason"),
     ],
 )

@@ -29,7 +29,7 @@ LIKES = "empty_like full_like ones_like rand_like randint_like randn_like zeros_
 NEWS = "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
 UNSEEN = ("new", "new_tensor")  # C++ makes them where no dispatch mode sees it
 HOMELESS = ((torch.linalg, "matrix_rank"),)
-RANDOM = ("rand", "randint", "randn", "randperm")
+RANDOM = ("normal", "rand", "randint", "randn", "randperm")
 SHARING = ("asarray", "as_tensor")  # may return their argument, or share its memory
 CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has
 
@@ -42,6 +42,8 @@ def patch_factories(patches: Patches) -> None:
         original = getattr(torch, name)
         session.factories[original] = _maker(original, name)
         patches.replace(torch, name, session.factories[original])
+    # With tensors it takes their device, so `with torch.device(...)` gives it none.
+    patches.replace(torch, "normal", _maker(torch.normal, "normal"))
     for name in ("fftfreq", "rfftfreq"):
         original = getattr(torch.fft, name)
         session.factories[original] = _maker(original, name)
@@ -110,13 +112,14 @@ def _maker(original: Callable, name: str) -> Callable:
             return original(*args, **kwargs)
         if kwargs.get("copy") is False:
             _refuse_alias(args[0], gpu)
+        if (out := kwargs.get("out")) is not None and gpu is not ELSEWHERE:
+            _check_out(out, gpu)
+            return original(*args, **{**kwargs, "device": "cpu"})
+        if name in SHARING and args and isinstance(args[0], Tensor) and gpu is not ELSEWHERE:
+            return _shared(original, gpu, *args, **kwargs)
         if gpu is None or gpu is ELSEWHERE:
-            if name in SHARING and args and isinstance(args[0], Tensor) and gpu_of(args[0]):
-                return args[0].to(**_only(kwargs, "device", "dtype"))
             made = original(*args, **kwargs)
             return put(made, None) if name == "tensor" and gpu is None else made
-        if name in SHARING and args and isinstance(args[0], Tensor):
-            return args[0].to(**_only(kwargs, "device", "dtype"))
         kwargs["device"] = "cpu"
         if name in RANDOM:
             kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
@@ -135,6 +138,25 @@ def _refuse_alias(source: Any, gpu: Any) -> None:
         return
     there = gpu.device if gpu else "cpu"
     raise ValueError(f"can't alias tensor from device '{device_of(source)}' to '{there}'.")
+
+
+def _check_out(out: Tensor, gpu: GPU | None) -> None:
+    """Raise RuntimeError, with torch's text, if `out` is on another type of device than `gpu`."""
+    wanted, given = (session.type.name if each else "cpu" for each in (gpu, gpu_of(out)))
+    if wanted != given:
+        raise RuntimeError(
+            f"device type {wanted} does not match device type of out parameter ({given})"
+        )
+
+
+def _shared(
+    original: Callable, gpu: GPU | None, source: Tensor, *, device: Any, **kwargs: Any
+) -> Tensor:
+    """A tensor as one on `gpu`: itself or what it becomes there, and a copy once at most."""
+    if gpu_of(source) is not gpu:
+        kwargs.pop("copy", None)
+        source = source.to(device, **_only(kwargs, "dtype"))
+    return original(source, device="cpu", **kwargs)
 
 
 def _like(original: Callable) -> Callable:
