@@ -20,8 +20,9 @@ SUITE = "cudasim/conformance"
 def record_conformance(source: Path, resume: bool, limit: float | None, root: Path) -> None:
     """Run the tests in the folder `source` of PyTorch and write `book/conformance.json`.
 
-    `resume` goes on where an earlier run was stopped; a test has `limit` seconds. Raises BookError where there are no
-    tests, and if a test fails that has no reason, or passes though it has one.
+    `resume` goes on where an earlier run was stopped; a test has `limit` seconds. Raises
+    BookError where there are no tests, and if a test fails that has no reason, or passes though
+    it has one.
     """
     if not (source / "test").is_dir():
         raise BookError(
