@@ -1,80 +1,54 @@
-"""Factories that are given `out=`, or a tensor to see as another: what PyTorch's own tests ask."""
+"""`torch.device` stays PyTorch's own class, and takes the index of a simulated GPU."""
+
+import pickle
 
 import pytest
 import torch
+from calls import in_thread, raised
 
-from cudasim.dispatch.tags import gpu_of
-
-pytestmark = pytest.mark.usefixtures("two_gpus")
-
-MAKERS = {
-    "arange": lambda **options: torch.arange(4, **options),
-    "normal": lambda **options: torch.normal(2.0, 3.0, (4,), **options),
-    "ones": lambda **options: torch.ones(4, **options),
-    "rand": lambda **options: torch.rand(4, **options),
-    "randint": lambda **options: torch.randint(9, (4,), **options),
-    "randn": lambda **options: torch.randn(4, **options),
-    "randperm": lambda **options: torch.randperm(4, **options),
-}
+import cudasim
+from cudasim.patches import making
+from cudasim.patching import Patches
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_a_factory_writes_to_out_where_it_is(name):
-    out = torch.empty(0, device="cuda:1")
-    torch.manual_seed(3)
-    assert MAKERS[name](out=out, device="cuda") is out
-    torch.manual_seed(3)
-    made = MAKERS[name](device="cuda:1", dtype=torch.float32)
-    assert out.device == made.device == torch.device("cuda:1")
-    assert torch.equal(out, made)
+def test_the_type_of_a_device_is_torch_device(two_gpus):
+    for place in ("cpu", "meta", "cuda:1"):
+        assert type(torch.ones(1, device=place).device) is torch.device
+    assert type(torch.device("cuda")) is type(torch.device(1)) is torch.device
+    assert pickle.loads(pickle.dumps(torch.device(1))) == torch.device("cuda:1")
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_a_factory_refuses_out_on_another_type_of_device(name):
-    mine, there = torch.zeros(4), torch.zeros(4, device="cuda")
-    text = "device type cuda does not match device type of out parameter \\(cpu\\)"
-    with pytest.raises(RuntimeError, match=text):
-        MAKERS[name](out=mine, device="cuda")
-    assert gpu_of(mine) is None and not mine.any()
-    text = "device type cpu does not match device type of out parameter \\(cuda\\)"
-    with pytest.raises(RuntimeError, match=text):
-        MAKERS[name](out=there, device="cpu")
+def test_an_index_alone_is_a_gpu(two_gpus):
+    assert torch.device(1) == torch.device("cuda", 1) == torch.device(type="cuda", index=1)
+    assert in_thread(lambda: torch.device(0)) == torch.device("cuda:0")
+    with torch.device(1):
+        assert torch.ones(1).device == torch.device("cuda:1")
 
 
-def test_a_default_device_does_not_change_where_out_is():
-    out = torch.empty(0, device="cuda")
-    with torch.device("cpu"):
-        assert torch.randperm(4, out=out, device="cuda").device.type == "cuda"
-    mine = torch.zeros(3)
-    with torch.device("cuda"):
-        assert torch.asarray(mine, device="cpu") is mine
-        assert torch.as_tensor(mine, device="cpu") is mine
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        *(("nope", RuntimeError), ("cuda:x", RuntimeError), (-1, RuntimeError)),
+        *((None, TypeError), (1.5, TypeError), (True, TypeError), (("cuda", 0), TypeError)),
+    ],
+)
+def test_what_names_no_device_is_refused_as_before(value, kind):
+    before = raised(lambda: torch.device(value), kind)
+    with cudasim.simulate(gpus=2):
+        assert raised(lambda: torch.device(value), kind) == before
 
 
-@pytest.mark.parametrize("there", [{"device": "cuda"}, {}])
-def test_asarray_copies_where_it_is_told_to(there):
-    source = torch.arange(3.0, device="cuda")
-    assert torch.asarray(source, **there) is source
-    copy = torch.asarray(source, copy=True, **there)
-    assert copy.device == source.device and copy.data_ptr() != source.data_ptr()
-    with pytest.raises(ValueError, match="can't alias tensor with dtype 'Float' into dtype 'Int'"):
-        torch.asarray(source, copy=False, dtype=torch.int32, **there)
+def test_the_class_is_left_as_it_was():
+    before = dict(vars(torch.device)), torch.device, raised(lambda: torch.device(0))
+    with cudasim.simulate(gpus=2):
+        assert vars(torch.device)["__new__"] is not before[0]["__new__"]
+    assert (dict(vars(torch.device)), torch.device) == before[:2]
+    assert raised(lambda: torch.device(0)) == before[2]
+    assert torch.device.__new__(torch.device, "cpu") == torch.device("cpu")
 
 
-@pytest.mark.parametrize("there", ["cuda:0", "cuda:1", "cpu"])
-def test_asarray_keeps_or_drops_the_history(there):
-    history = torch.ones(2, device="cuda:0", requires_grad=True).clone()
-    kept = torch.asarray(history, device=there, requires_grad=True)
-    dropped = torch.asarray(history, device=there, requires_grad=False)
-    assert kept.grad_fn is not None and kept.device == torch.device(there)
-    assert dropped.grad_fn is None and not dropped.requires_grad
-    assert torch.asarray(torch.ones(2, device="cuda:0"), device=there, requires_grad=True).is_leaf
-
-
-def test_asarray_of_another_device_is_copied_once():
-    source = torch.ones(1 << 20)
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    moved = torch.asarray(source, device="cuda", copy=True)
-    assert moved.device.type == "cuda"
-    assert torch.cuda.max_memory_allocated() - before == 4 << 20
+def test_a_python_that_keeps_its_slots_elsewhere_is_told(monkeypatch):
+    monkeypatch.setattr(making, "_slot", lambda cls, number: 1)
+    with pytest.raises(RuntimeError, match="no way to make objects of"):
+        making.patch_making(Patches(), torch.device, lambda original: original)
+    assert torch.device("cpu").type == "cpu"

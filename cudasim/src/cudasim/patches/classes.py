@@ -1,6 +1,7 @@
-"""Stand-ins for classes of torch: `torch.device`, `torch.Generator`, `torch.FloatTensor` ...
+"""Classes of torch that know simulated GPUs: `torch.device`, `torch.Generator`, types of tensors.
 
-Each makes and recognises what the class that it stands for does, and supports simulated GPUs:
+Devices are made by PyTorch's own class. For the others a class stands in, which makes and
+recognises what the class that it stands for does.
 
 - A bare integer as a device, as in `torch.device(1)` and `module.to(rank)`: PyTorch reads it as a
   device of the machine's accelerator, and C++ finds none.
@@ -8,6 +9,7 @@ Each makes and recognises what the class that it stands for does, and supports s
 - No tensor on a GPU has a type of the CPU, such as `torch.FloatTensor`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
+from cudasim.patches.making import patch_making
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -44,15 +47,6 @@ class StandIn(type):
     def __hash__(cls) -> int:
         """The hash of PyTorch's class, so that tables of types find it."""
         return hash(cls._original)
-
-
-class _Devices(StandIn):
-    """The class of the stand-in for `torch.device`."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> torch.device:
-        """A real `torch.device`: of the simulated type, if all that is given is an index."""
-        (value,) = [*args, *kwargs.values()] if len(args) + len(kwargs) == 1 else [None]
-        return to_device(value) if is_index(value) else cls._original(*args, **kwargs)
 
 
 class _Generators(StandIn):
@@ -91,8 +85,6 @@ def stand_in(kind: type[StandIn], original: type, name: str) -> type:
     return kind(name, (), {"__doc__": original.__doc__, **own})
 
 
-_Device = torch.device  # PyTorch's own class
-device = stand_in(_Devices, _Device, "device")
 generator = stand_in(_Generators, torch._C.Generator, "Generator")
 
 
@@ -105,12 +97,22 @@ def to_device(index: int) -> torch.device:
     """The simulated device `index`. Raises RuntimeError, with torch's words, if it is negative."""
     if index < 0:
         raise RuntimeError("Device index must not be negative")
-    return _Device(session.type.name, index)
+    return torch.device(session.type.name, index)
+
+
+def make_device(original: Callable) -> Callable:
+    """A `torch.device`: of the simulated type, if all that is given is an index."""
+
+    def device(*args: Any, **kwargs: Any) -> torch.device:
+        (value,) = [*args, *kwargs.values()] if len(args) + len(kwargs) == 1 else [None]
+        return to_device(value) if is_index(value) else original(*args, **kwargs)
+
+    return device
 
 
 def patch_classes(patches: Patches) -> None:
-    """Put the stand-ins in place of torch's classes."""
-    patches.replace(torch, "device", device)
+    """Let torch's classes make what belongs to simulated GPUs."""
+    patch_making(patches, torch.device, make_device)
     patches.replace(torch._C._nn, "_parse_to", make_parse_to(torch._C._nn._parse_to))
     patches.replace(torch, "Generator", generator)
     module = getattr(torch, session.type.name)
