@@ -7,6 +7,7 @@ than LIMIT seconds ends the process. NUMBER is how many tests are run at most; 0
 """
 
 import faulthandler
+import gc
 import importlib.util
 import json
 import os
@@ -39,6 +40,8 @@ class Outcomes(unittest.TestResult):
     def stopTest(self, test: unittest.TestCase) -> None:
         """Note what came of it."""
         faulthandler.cancel_dump_traceback_later()
+        gc.set_debug(0)  # one that failed may have left the collector as it set it
+        gc.garbage.clear()
         super().stopTest(test)
         self._write(name_of(test), *self._outcome)
 

@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -218,6 +219,29 @@ def test_backward_begins_with_a_gradient_of_the_same_device():
             torch.autograd.grad(x * 2, x, torch.ones(3, device=other))
     (x * 2).sum().backward(torch.tensor(3.0))  # a single number is moved
     assert x.grad.device == G0 and x.grad.tolist() == [6, 6, 6]
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean", "max", "min", "prod"])
+def test_gradients_in_a_batch_are_on_the_tensors_gpu(reduction):
+    numbers, lengths = torch.tensor([1.0, 4.0, 2.0, 3.0]), torch.tensor([1, 3])
+    batch = torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]])
+
+    def gradients(device):
+        x = numbers.to(device).requires_grad_()
+        y = torch.segment_reduce(x, reduction, lengths=lengths.to(device))
+        (found,) = torch.autograd.grad(y, x, batch.to(device), is_grads_batched=True)
+        return found
+
+    found = gradients(G1)
+    assert found.device == G1 and torch.equal(found.cpu(), gradients(CPU))
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean", "max", "min", "prod"])
+def test_gradients_are_checked_in_a_batch(reduction):
+    x = torch.tensor([1.0, 4.0, 2.0, 3.0], dtype=torch.float64, device=G1, requires_grad=True)
+    lengths = torch.tensor([1, 3], device=G1)
+    reduce = partial(torch.segment_reduce, reduce=reduction, lengths=lengths)
+    assert torch.autograd.gradcheck(reduce, (x,), check_batched_grad=True)
 
 
 def test_a_changed_value_is_named_by_its_type_on_the_gpu_where_that_is_certain():

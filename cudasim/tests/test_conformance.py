@@ -85,6 +85,32 @@ def test_a_test_that_would_use_up_its_time_is_not_run(tmp_path):
     assert not reasons.outdated({"test_some": [verdict]}, known)
 
 
+LEAVES = """
+import gc
+import unittest
+
+
+class TestSome(unittest.TestCase):
+    def test_a_fails_with_garbage_kept(self):
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        loop = []
+        loop.append(loop)
+        del loop
+        gc.collect()
+        self.fail()
+
+    def test_b_begins_anew(self):
+        self.assertEqual((gc.get_debug(), gc.garbage), (0, []))
+"""
+
+
+def test_what_a_test_did_to_the_collector_of_garbage_does_not_reach_the_next(tmp_path):
+    path = tmp_path / "test_some.py"
+    path.write_text(LEAVES)
+    verdicts = running.run(path, tmp_path / "some.jsonl", 60, print)
+    assert [each.outcome for each in verdicts] == ["failed", "passed"]
+
+
 def test_a_file_that_cannot_be_loaded_is_one_failure(tmp_path):
     path = tmp_path / "test_none.py"
     path.write_text("from torch import what_is_not_there")
