@@ -11,6 +11,9 @@ import random
 import pytest
 import torch
 
+from cudasim.device.allocator import Memory
+from cudasim.session import session
+
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 MIB = 2**20
@@ -261,3 +264,40 @@ def test_what_is_too_large_to_split_is_given_back_unless_it_can_grow():
         block(40)
     held.clear()
     assert block(120).numel() == 120 * MIB
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_blocks_that_wait_to_be_freed_change_nothing(seed):
+    """A memory that is asked after every step frees each block when it is given back."""
+    choice = random.Random(seed)
+    waiting, asked = (Memory(0, 2048 * MIB, session.type) for _ in range(2))
+    stream = [0]
+    for memory in (waiting, asked):
+        memory.stream = lambda: stream[0]
+    held = []
+    for _ in range(600):
+        what = choice.random()
+        if held and what < 0.45:
+            place = -1 if choice.random() < 0.7 else choice.randrange(len(held))
+            for memory, each in zip((waiting, asked), held.pop(place), strict=True):
+                memory.give_back(each)
+        elif what < 0.48:
+            stream[0] = choice.randrange(2)
+        elif what < 0.5:
+            ask = choice.choice((Memory.empty_cache, Memory.reset_peaks, Memory.reset_totals))
+            for memory in (waiting, asked):
+                ask(memory)
+        else:
+            size = choice.choice((24, 24, 24, 600, 2**19, MIB, 3 * MIB, 8 * MIB, 12 * MIB))
+            held.append((waiting.take(size), asked.take(size)))
+        assert asked.counts.blocks == len(held)
+    assert waiting.stats() == asked.stats()
+    assert seen(waiting) == seen(asked)
+
+
+def seen(memory):
+    """What a snapshot tells of each block."""
+    return [
+        [(each.address, each.size, each.requested, each.used, each.stream) for each in blocks]
+        for blocks in memory.segments()
+    ]

@@ -123,7 +123,7 @@ def record_history(
             history = History(LEVELS[context], entries, frozenset(skip_actions))
             if memory.history is not None and not clear_history:
                 history.events.extend(memory.history.events)
-        memory.history = history
+        memory.record(history)
 
 
 def record_history_legacy(

@@ -71,7 +71,7 @@ def bindings(events: Events) -> dict:
         "_mps_emptyCache": empty_cache,
         "_mps_setMemoryFraction": gpu.memory.set_fraction,
         "_mps_currentAllocatedMemory": lambda: gpu.memory.counts.used,
-        "_mps_driverAllocatedMemory": lambda: gpu.memory.counts.reserved,
+        "_mps_driverAllocatedMemory": lambda: gpu.memory.reserved,
         "_mps_recommendedMaxMemory": lambda: gpu.memory.size,
         "_mps_acquireEvent": events.acquire,
         "_mps_releaseEvent": events.release,

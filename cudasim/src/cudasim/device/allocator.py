@@ -141,8 +141,8 @@ class Counts:
             setattr(self, name, 0)
         self.before: dict[str, tuple[int, int]] = {}  # (taken, current) when totals were reset
 
-    def add(self, used: int, requested: int) -> None:
-        """A block of `used` bytes, for a request of `requested`."""
+    def add(self, used: int, requested: int, splits: int, split_bytes: int) -> None:
+        """A block of `used` bytes, for a request of `requested`; `split` tells of the others."""
         self.blocks += 1
         self.blocks_taken += 1
         self.used += used
@@ -155,12 +155,16 @@ class Counts:
             self.requested_peak = self.requested
         if self.blocks > self.blocks_peak:
             self.blocks_peak = self.blocks
+        if split_bytes:
+            self.split(splits, split_bytes)
 
-    def remove(self, used: int, requested: int) -> None:
+    def remove(self, used: int, requested: int, splits: int, split_bytes: int) -> None:
         """Such a block is free again."""
         self.blocks -= 1
         self.used -= used
         self.requested -= requested
+        if split_bytes:
+            self.split(splits, split_bytes)
 
     def split(self, blocks: int, size: int) -> None:
         """There are so many more `blocks` and bytes in free pieces; fewer, if below 0."""
@@ -174,6 +178,14 @@ class Counts:
             self.split_bytes_taken += size
             if self.split_bytes > self.split_bytes_peak:
                 self.split_bytes_peak = self.split_bytes
+
+    def repeat(self, times: int, used: int, requested: int, splits: int, split_bytes: int) -> None:
+        """A block was removed and added again so many `times`, each as `add` and `remove` say."""
+        self.blocks_taken += times
+        self.used_taken += times * used
+        self.requested_taken += times * requested
+        self.splits_taken += times * abs(splits)
+        self.split_bytes_taken += times * abs(split_bytes)
 
     def reserve(self, size: int, segments: int) -> None:
         """So many bytes and `segments` were taken from the driver; given back, if below 0."""
@@ -319,7 +331,7 @@ class Memory:
         self.history: History | None = None
         self.observers: list[Callable[[int, int, int, int], None]] = []  # of refusals
         self.used: dict[int, Block] = {}  # by address
-        self.counts = Counts()
+        self._counts = Counts()
         self.context = 0  # bytes of the context, once this process has used the card
         self.retries = self.refusals = 0
         self.waits = 0  # for all streams, before free segments are given back
@@ -330,11 +342,16 @@ class Memory:
         self.others: Callable[[], list[tuple[int, int]]] = list
         self.driver: AbstractContextManager = nullcontext()  # held while it is asked for memory
         self._segments: list[tuple[int, int]] = []  # (address, size), sorted
-        # Re-entrant: a garbage collection inside can free blocks of this very memory, which
-        # then wait in `_freed` until what goes on is done.
+        # Re-entrant: a garbage collection inside can free blocks of this very memory.
         self._lock = threading.RLock()
         self._busy = False
+        # Blocks that are given back, and wait there until memory is taken or somebody asks.
         self._freed: deque[Block] = deque()
+        # The block taken last, while all else is as it was then; how it was cut; how often it was
+        # given back since and taken again at once.
+        self._last: Block | None = None
+        self._cut = (0, 0)
+        self._again = 0
 
     def take(self, requested: int) -> Block | None:
         """Cut a block for `requested` bytes (malloc); None in a thread that is suspended.
@@ -344,35 +361,71 @@ class Memory:
         """
         if self.suspended and self.suspended == threading.get_ident():
             return None
-        size = -(-requested // BLOCK) * BLOCK or BLOCK
         with self._lock:
             if self._freed:
+                last = self._last
+                if last is not None and self._is_wanted_again(last, requested):
+                    self._freed.popleft()
+                    self._again += 1
+                    return last
                 self._settle()
+            elif self._again:
+                self._count_again()
             self._busy = True
             try:
-                return self._take(size, requested)
+                return self._take(-(-requested // BLOCK) * BLOCK or BLOCK, requested)
             finally:
                 self._busy = False
-                if self._freed:
+                if self.history is not None:
                     self._settle()
 
     def give_back(self, block: Block) -> None:
         """`block` is free again; its segment stays reserved."""
-        with self._lock:
-            self._freed.append(block)
-            if not self._busy:
+        self._freed.append(block)
+        if self.history is not None:  # which tells when
+            with self._lock:
                 self._settle()
 
+    def _is_wanted_again(self, last: Block, requested: int) -> bool:
+        """Whether the `last` block is all that was given back, and such a one is wanted again.
+
+        The free blocks would be those among which it was chosen: it would be chosen again.
+        """
+        return (
+            last.requested == requested
+            and self._freed[0] is last
+            and len(self._freed) == 1
+            and last.stream == self.stream()
+            and self._is_plain()
+        )
+
+    def _is_plain(self) -> bool:
+        """Whether a block is chosen by its stream and size alone, and nobody follows it."""
+        plain = self.settings.max_split == sys.maxsize and not self.settings.expandable
+        return plain and not self.routes and self.history is None
+
     def _settle(self) -> None:
-        """Free what waits to be freed; where another call is in hand, that does it at its end."""
+        """Free what waits to be freed; where another call is in hand, the next one does it."""
         if self._busy:
             return
         self._busy = True
         try:
+            self._count_again()
+            self._last = None
             while self._freed:
                 self._free(self._freed.popleft())
         finally:
             self._busy = False
+
+    def _count_again(self) -> None:
+        """Count what was given back and taken again at once, as often as it was."""
+        again, self._again = self._again, 0
+        if again:
+            block = self._last
+            for counts in (self._counts, block.pool.counts):
+                counts.repeat(again, block.size, block.requested, *self._cut)
+            if block.next is not None and not block.next.used:  # the rest, as in `_take`
+                block.next.requested = block.requested
 
     def _take(self, size: int, requested: int) -> Block:
         home, stream = self._home() if self.routes else self, self.stream()
@@ -398,10 +451,10 @@ class Memory:
         self.used[block.address] = block
         if self.history:
             self.history.add("alloc", block.address, requested, stream, frames)
-        for counts in (self.counts, pool.counts):
-            counts.add(block.size, requested)
-            if bytes:
-                counts.split(blocks, bytes)
+        self._counts.add(block.size, requested, blocks, bytes)
+        pool.counts.add(block.size, requested, blocks, bytes)
+        self._last = block if self._is_plain() else None
+        self._cut = blocks, bytes
         return block
 
     def _is_to_split(self, block: Block, size: int) -> bool:
@@ -430,10 +483,8 @@ class Memory:
         pool.insert(block)
         split = block.previous is not None or block.next is not None
         bytes = (block.size if split else 0) - joined if block.range is None else 0
-        for counts in (self.counts, pool.counts):
-            counts.remove(size, requested)
-            if bytes:
-                counts.split(blocks + split, bytes)
+        self._counts.remove(size, requested, blocks + split, bytes)
+        pool.counts.remove(size, requested, blocks + split, bytes)
 
     # The driver
 
@@ -447,7 +498,7 @@ class Memory:
     @property
     def free(self) -> int:
         """Bytes that are in no segment and no context, of this process or another."""
-        taken = self.context + self.counts.reserved + sum(size for _, size in self.others())
+        taken = self.context + self.reserved + sum(size for _, size in self.others())
         return max(self.size - taken, 0)
 
     def _grow(self, pool: Pool, size: int, stream: int, frames: Frames) -> Block:
@@ -480,7 +531,7 @@ class Memory:
 
     def _from_driver(self, pool: Pool, size: int, wanted: int, stream: int) -> Block | None:
         """A block from the driver, if there is room for it (alloc_block)."""
-        if self.counts.reserved + wanted > self.limit:
+        if self.reserved + wanted > self.limit:
             return None
         with self.driver:
             if self.settings.expandable:
@@ -505,7 +556,7 @@ class Memory:
 
     def _reserve(self, pool: Pool, size: int, segments: int) -> None:
         """Count `size` bytes in so many `segments` as taken from the driver; less, as given."""
-        for counts in (self.counts, pool.counts):
+        for counts in (self._counts, pool.counts):
             counts.reserve(size, segments)
         if self.watch is not None:
             self.watch()
@@ -569,7 +620,6 @@ class Memory:
                 self._release_all()
             finally:
                 self._busy = False
-                self._settle()
 
     # Expandable segments
 
@@ -701,6 +751,24 @@ class Memory:
         return any(block.pool in private.pools for block in self.used.values())
 
     # What is told
+
+    @property
+    def reserved(self) -> int:
+        """Bytes in segments."""
+        return self._counts.reserved
+
+    @property
+    def counts(self) -> Counts:
+        """What there is, was at most and has ever been."""
+        with self._lock:
+            self._settle()
+        return self._counts
+
+    def record(self, history: History | None) -> None:
+        """Keep a `history` from now on, or none."""
+        with self._lock:
+            self._settle()
+            self.history = history
 
     def set_fraction(self, fraction: float) -> None:
         """Limit PyTorch to this part of the card; 0 is no limit, on MPS."""

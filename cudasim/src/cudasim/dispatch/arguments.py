@@ -5,6 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
+LISTS = (list, tuple)
+
 
 def tensors_in(values: Iterable[Any]) -> list[Tensor]:
     """The tensors among `values`, those in lists included, in their order."""
@@ -12,7 +14,7 @@ def tensors_in(values: Iterable[Any]) -> list[Tensor]:
     for value in values:
         if isinstance(value, Tensor):
             found.append(value)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, LISTS):
             found += tensors_in(value)
     return found
 

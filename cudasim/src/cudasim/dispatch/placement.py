@@ -19,7 +19,7 @@ from cudasim.dispatch.checks import disagreement, name_kernel, refuses
 from cudasim.dispatch.devices import fakes
 from cudasim.dispatch.dtypes import widened
 from cudasim.dispatch.foresight import COUNT, reserve
-from cudasim.dispatch.plans import plan_of
+from cudasim.dispatch.plans import PLANS, plan_of
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
@@ -49,6 +49,7 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
             raise disagreement(func, args, kwargs)
     if gpu is None:
         return _run_without_gpu(func, args, kwargs, hosts, scratch)
+    plan = PLANS.get(id(func)) or plan_of(func)
     if not gpu.alive:
         gpu.check()
         for tensor in operands:
@@ -61,10 +62,11 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
         if tensor.requires_grad and torch.is_grad_enabled():
             _expect_gradient(tensor)
     session.thread.last_gpu = gpu
-    plan = plan_of(func)
-    reserved = reserve(gpu, func, args, kwargs) if plan.bound(args, operands) >= COUNT else None
+    reserved = None
+    if plan.makes and plan.bound(args, operands) >= COUNT:
+        reserved = reserve(gpu, func, args, kwargs)
     try:
-        out = func(*args, **kwargs) if plan.plain else random.draw(func, args, kwargs, gpu)
+        out = plan.call(*args, **kwargs) if plan.plain else random.draw(func, args, kwargs, gpu)
     except RuntimeError as error:
         out = widened(func, args, kwargs, gpu)
         if out is NotImplemented:
@@ -96,9 +98,10 @@ _send_home.__torch_unserializable__ = True  # else torch.save warns that it is l
 def _run_without_gpu(
     func: Callable, args: tuple, kwargs: dict, hosts: list[Tensor], scratch: list[Tensor]
 ) -> Any:
-    making = session.thread.making
+    thread = session.thread
+    making = thread.making
     if making is not None and not scratch:
-        session.thread.last_gpu = making
+        thread.last_gpu = making
         large = plan_of(func).bound(args, hosts) >= COUNT
         reserved = reserve(making, func, args, kwargs) if large else None
         out = func(*args, **kwargs)
@@ -109,17 +112,17 @@ def _run_without_gpu(
     if "generator" in kwargs:
         random.check_host(kwargs["generator"])
     if hosts:
-        session.thread.last_gpu = None
+        thread.last_gpu = None
         for tensor in scratch:
             put(tensor, None)
-        return func(*args, **kwargs)
+        return (PLANS.get(id(func)) or plan_of(func)).call(*args, **kwargs)
     out = func(*args, **kwargs)
     if scratch:
         return settle(out, None)
     if "pin_memory" not in kwargs and not calls.is_asked_for(func):
         # Python's bindings always name pin_memory. So this call comes from C++, within
         # an operation whose device it takes from tensors that it believes to be on the CPU.
-        return settle(out, session.thread.last_gpu if calls.is_engine() else None)
+        return settle(out, thread.last_gpu if calls.is_engine() else None)
     return out
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from torch._ops import OpOverload
+
 from cudasim.dispatch import foresight, random
 from cudasim.dispatch.foresight import Bound
 
@@ -9,11 +11,13 @@ from cudasim.dispatch.foresight import Bound
 class Plan:
     """How an operation is run on a GPU."""
 
-    __slots__ = ("bound", "func", "makes", "plain", "writes")
+    __slots__ = ("bound", "call", "func", "makes", "plain", "writes")
 
     def __init__(self, func: Callable) -> None:
         """Of `func`, met for the first time."""
         self.func = func  # so that no other has its identity
+        # What an operator of PyTorch calls in turn, without the call of Python before it.
+        self.call = func._op if type(func) is OpOverload else func
         self.makes = _makes(func)  # whether a result may be a new tensor
         # Whether it is given `out=`, which it may make larger.
         self.writes = any(argument.is_out for argument in func._schema.arguments)
@@ -21,14 +25,14 @@ class Plan:
         self.plain = random.kind(func) == random.PLAIN  # whether it draws no random numbers
 
 
-_plans: dict[int, Plan] = {}  # by identity: to compare operators takes a call of Python
+PLANS: dict[int, Plan] = {}  # by identity: to hash an operator takes a call of Python
 
 
 def plan_of(func: Callable) -> Plan:
     """The plan of `func`."""
-    plan = _plans.get(id(func))
+    plan = PLANS.get(id(func))
     if plan is None:
-        plan = _plans[id(func)] = Plan(func)
+        plan = PLANS[id(func)] = Plan(func)
     return plan
 
 

@@ -29,12 +29,27 @@ from cudasim.session import session
 aten = torch.ops.aten
 
 
-class Rules(dict):
+class Rules:
     """Operation -> its own rule, function(func, args, kwargs) -> result, or None."""
 
-    def __missing__(self, func: Callable) -> Callable | None:
+    def __init__(self) -> None:
+        """None yet."""
+        # By identity: to hash an operation takes a call of Python.
+        self.found: dict[int, Callable | None] = {}
+        self._funcs: list[Callable] = []  # so that no other has the identity of one of them
+
+    def __setitem__(self, func: Callable, rule: Callable | None) -> None:
+        """Give an operation its rule."""
+        self._funcs.append(func)
+        self.found[id(func)] = rule
+
+    def get(self, func: Callable, default: Callable | None = None) -> Callable | None:
+        """The rule of an operation if it has one, or the default."""
+        return self.found.get(id(func)) or default
+
+    def learn(self, func: Callable) -> Callable | None:
         """The rule of an operation met for the first time."""
-        found = self[func] = custom.rule_of(func)
+        self[func] = found = custom.rule_of(func)
         return found
 
 
@@ -45,7 +60,8 @@ def rule(*funcs: Callable) -> Callable:
     """Give the operations `funcs` the decorated rule instead of the general one."""
 
     def register(function: Callable) -> Callable:
-        RULES.update(dict.fromkeys(funcs, function))
+        for func in funcs:
+            RULES[func] = function
         return function
 
     return register

@@ -75,7 +75,7 @@ class Board:
     def write(self, gpu: GPU) -> None:
         """Publish what is used of `gpu`. A forked child, whose map this is too, does not."""
         if os.getpid() == self._pid:
-            used = gpu.memory.context + gpu.memory.counts.reserved
+            used = gpu.memory.context + gpu.memory.reserved
             USED.pack_into(self._used, USED.size * gpu.number, used)
 
     def others(self, gpu: GPU) -> list[tuple[int, int]]:

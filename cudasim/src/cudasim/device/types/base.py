@@ -74,7 +74,7 @@ class DeviceType:
             return torch.OutOfMemoryError(
                 f"{self.key} out of memory. Tried to allocate more than 1EB memory."
             )
-        used, reserved = memory.counts.used, memory.counts.reserved
+        used, reserved = memory.counts.used, memory.reserved
         limit = f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""
         in_use = self._in_use(memory)
         return torch.OutOfMemoryError(
@@ -89,7 +89,7 @@ class DeviceType:
         """What each process takes of the card, where PyTorch says so."""
         if not self.memory_in_use:
             return ""
-        mine = os.getpid(), memory.context + memory.counts.reserved
+        mine = os.getpid(), memory.context + memory.reserved
         said = (
             self.memory_in_use.format(in_units(size))
             if process == mine[0]

@@ -46,7 +46,7 @@ class MPS(DeviceType):
     def out_of_memory(self, memory: "Memory", size: int) -> RuntimeError:
         """As in MPSAllocator.mm."""
         return RuntimeError(
-            f"MPS backend out of memory (MPS allocated: {in_units(memory.counts.reserved)}, other "
+            f"MPS backend out of memory (MPS allocated: {in_units(memory.reserved)}, other "
             f"allocations: 0 bytes, max allowed: {in_units(memory.limit)}). Tried to allocate "
             f"{in_units(size)} on shared pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable "
             "upper limit for memory allocations (may cause system failure)."
