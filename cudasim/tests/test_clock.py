@@ -1,5 +1,6 @@
 """Modelled time: what an operation, a copy and a wait cost, and what overlaps."""
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -464,3 +465,56 @@ def test_the_same_nanoseconds_with_one_thread_and_with_two(tmp_path):
     assert (one.returncode, one.stderr) == (0, "")
     assert one.stdout == two.stdout
     assert one.stdout.count("\n") == 5
+
+
+def test_a_graph_is_launched_once_and_its_kernels_follow_each_other(clock):
+    x = torch.zeros(1000, device="cuda")
+
+    def chain():
+        result = x
+        for _ in range(40):
+            result = result + 1
+        return result
+
+    asked = took(clock, chain)
+    torch.cuda.synchronize()
+    graph, mark = torch.cuda.CUDAGraph(), clock.mark()
+    with torch.cuda.graph(graph):
+        chain()
+    assert {span.lane for span in clock.since(mark)} == {"Python"}  # the card has done nothing
+    assert asked == 40 * (clock.operation + clock.launch)
+    assert took(clock, graph.replay) == clock.operation + clock.launch
+    torch.cuda.synchronize()
+    mark = clock.mark()
+    graph.replay()
+    kernels = [span for span in clock.since(mark) if span.kind == "kernel"]
+    assert len(kernels) == 40 and kernels[0].start == clock.now
+    assert all(one.end == two.start for one, two in itertools.pairwise(kernels))
+    assert asked == took(clock, chain)  # who comes after a graph pays as before
+
+
+def test_graphs_fill_the_queue_with_one_place_each(clock):
+    x = torch.zeros(1, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x.add_(1)
+        x.add_(1)
+    torch.cuda._sleep(10**9)
+    mark = clock.mark()
+    for _ in range(QUEUE - 1):
+        graph.replay()
+    assert not any(span.kind == "wait" for span in clock.since(mark))
+    graph.replay()
+    assert [span.name for span in clock.since(mark) if span.kind == "wait"] == ["a full queue"]
+
+
+def test_copies_within_a_graph_are_the_cards_alone(clock):
+    host, there = torch.ones(1000).pin_memory(), torch.zeros(1000, device="cuda")
+    graph, mark = torch.cuda.CUDAGraph(), clock.mark()
+    with torch.cuda.graph(graph):
+        there.copy_(host, non_blocking=True)
+    assert all(span.kind != "copy" for span in clock.since(mark))
+    mark = clock.mark()
+    graph.replay()
+    assert [span.kind for span in clock.since(mark)] == ["operation", "copy"]
+    assert there.tolist() == [1] * 1000

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from calls import raised
+from programs import run, write
 from torch.nn import functional as F
 
 import cudasim
@@ -98,3 +99,13 @@ def test_lengths_of_ctc_loss_may_be_anywhere(home):
     assert loss.is_cuda and loss.item() == pytest.approx(expected.item())
     loss.backward(), expected.backward()
     assert torch.allclose(there.grad.cpu(), x.grad)
+
+
+def test_nothing_is_said_of_triton_which_comes_with_builds_for_cuda(tmp_path):
+    code = """
+        import cudasim
+        with cudasim.simulate(gpus=2, force=True):
+            import torch.utils.flop_counter
+    """
+    said = run(write(tmp_path / "program.py", code), cwd=tmp_path)
+    assert (said.returncode, said.stderr) == (0, "")

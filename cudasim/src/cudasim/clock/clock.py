@@ -6,6 +6,8 @@ a card works, until it asks for something that the card has yet to finish.
 
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -139,6 +141,7 @@ class ThreadTime(threading.local):
     """The host time of one thread."""
 
     now = 0  # until somebody tells when it began
+    in_graph = False  # whether a graph asks for the work, which the host has paid for at once
 
     @cached_property
     def lane(self) -> str:
@@ -196,6 +199,8 @@ class Clock:
     def spend(self, duration: int, name: str, kind: str = "operation") -> None:
         """Let the host of this thread be busy for `duration`."""
         thread = self.thread
+        if thread.in_graph:
+            return
         start = thread.now
         thread.now = end = start + duration
         with self._lock:
@@ -235,20 +240,41 @@ class Clock:
             self._load(where, name, kind)
         with self._lock:
             line = where.stream(stream)
-            self._enter(thread, line)
             start = thread.now
-            thread.now = submitted = start + self.operation + self.launch * kernels
-            self._keep(thread.lane, name, start, submitted, "operation")
-            ready = max(start + self.operation + self.launch, line.end)
-            ready = max(ready, submitted - duration)  # the last is launched before it ends
+            if thread.in_graph:
+                ready = max(start, line.end)
+            else:
+                start = self._enter(thread, line)
+                submitted = self._submit(thread, name, kernels)
+                ready = max(start + self.operation + self.launch, line.end)
+                ready = max(ready, submitted - duration)  # the last is launched before it ends
             if fills:
                 begin, end = where.compute.book(ready, duration)
             else:
                 begin, end = ready, ready + duration
             line.end = end
-            line.queue.append(end)
+            if not thread.in_graph:
+                line.queue.append(end)
             self._keep(line.lane, name, begin, end, "kernel")
         return end
+
+    @contextmanager
+    def graph(self, card: int, stream: int) -> Iterator[None]:
+        """Launch a graph on a stream: the host pays one launch for all that is asked for within.
+
+        Each kernel begins when the one before it has ended.
+        """
+        thread, line = self.thread, self.cards[card].stream(stream)
+        with self._lock:
+            self._enter(thread, line)
+            self._submit(thread, "graph", 1)
+        thread.in_graph = True
+        try:
+            yield
+        finally:
+            thread.in_graph = False
+            with self._lock:
+                line.queue.append(line.end)
 
     def ask(self, card: int, line: Stream, name: str, after: int) -> int:
         """Call a collective that runs on `line`; returns when it could begin.
@@ -260,10 +286,7 @@ class Clock:
             self._load(where, name, "collective")
         with self._lock:
             self._enter(thread, line)
-            start = thread.now
-            thread.now = submitted = start + self.operation + self.launch
-            self._keep(thread.lane, name, start, submitted, "operation")
-            return max(submitted, line.end, after)
+            return max(self._submit(thread, name), line.end, after)
 
     def together(
         self, line: Stream, name: str, ready: int, begin: int, end: int, wait: str = "wait"
@@ -288,10 +311,10 @@ class Clock:
                 self._load(self.cards[index], None, "copy")
         with self._lock:
             line = self.cards[card].stream(stream)
-            self._enter(thread, line)
-            start = thread.now
-            thread.now = submitted = start + self.operation + self.launch
-            self._keep(thread.lane, "copy", start, submitted, "operation")
+            submitted = thread.now
+            if not thread.in_graph:
+                self._enter(thread, line)
+                submitted = self._submit(thread, "copy")
             used = [self.cards[index].copies[way] for index, way in engines]
             begin = max(submitted, line.end)
             if len(used) > 1:  # both are free at once
@@ -299,16 +322,25 @@ class Clock:
             booked = [each.book(begin, duration) for each in used]
             begin, end = booked[0][0], max(each[1] for each in booked)
             line.end = end
-            line.queue.append(end)
+            if not thread.in_graph:
+                line.queue.append(end)
             for each in used:
                 self._keep(each.name, "copy", begin, end, "copy", size)
         return end
 
-    def _enter(self, thread: ThreadTime, line: Stream) -> None:
-        """Wait, with the lock held, for a place in the queue of a stream."""
+    def _enter(self, thread: ThreadTime, line: Stream) -> int:
+        """Wait, with the lock held, for a place in the queue of a stream; returns the time then."""
         if len(line.queue) == QUEUE and line.queue[0] > thread.now:
             self._keep(thread.lane, "a full queue", thread.now, line.queue[0], "wait")
             thread.now = line.queue[0]
+        return thread.now
+
+    def _submit(self, thread: ThreadTime, name: str, launches: int = 1) -> int:
+        """Let the host, with the lock held, make a call and its launches; returns when it has."""
+        start = thread.now
+        thread.now = start + self.operation + self.launch * launches
+        self._keep(thread.lane, name, start, thread.now, "operation")
+        return thread.now
 
     def hold(self, card: int, stream: int, until: int) -> None:
         """Let later work of a stream begin at `until`, at the earliest."""

@@ -80,6 +80,9 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         clock.spend(clock.operation, operation.name)
     else:
         stream = thread.streams.get(gpu.index, 0)
+        if (gpu.index, stream) in session.capturing:
+            clock.spend(clock.operation + clock.launch * plan.kernels, operation.name)
+            return
         clock.kernel(gpu.index, stream, operation.name, *plan[1:])
         if operation.may_wait and waits(func, args, kwargs):
             read_back(gpu, operation.name)
@@ -141,6 +144,9 @@ def book_copy(
     Numbers of another type or layout are first made such where they are.
     """
     clock = session.clock
+    if any(gpu and (gpu.index, stream_on(gpu)) in session.capturing for gpu in (here, there)):
+        clock.spend(clock.operation + clock.launch, "copy")
+        return
     size = target.numel() * target.element_size()
     if source.dtype is not target.dtype or not _same_layout(source, target):
         _convert(clock, source, size, here)

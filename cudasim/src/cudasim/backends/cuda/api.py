@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import itertools
+import logging
 import time
 import uuid
 import warnings
@@ -254,6 +255,17 @@ def bindings(switches: Switches) -> dict[str, Callable]:
     }
 
 
+def _miss_no_triton(patches: Patches) -> None:
+    """Keep PyTorch from warning that Triton, which comes with builds for CUDA, is not there."""
+    counting = logging.getLogger("torch.utils.flop_counter")
+
+    def has(record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith("triton not found")
+
+    counting.addFilter(has)
+    patches.finally_do(lambda: counting.removeFilter(has))
+
+
 def patch_api(patches: Patches) -> None:
     """Make `torch.cuda` report the simulated GPUs."""
     patch_module(patches, CudaProperties)
@@ -263,6 +275,7 @@ def patch_api(patches: Patches) -> None:
         patches.replace(torch._C, name, function)
     cuda = torch.cuda
     patches.replace(torch.version, "cuda", CUDA_VERSION)
+    _miss_no_triton(patches)
     patches.replace(cuda, "_cudart", Runtime)
     patches.replace(torch._C, "_CudaDeviceProperties", CudaProperties)
     patches.replace(cuda.nvtx, "_nvtx", Markers())

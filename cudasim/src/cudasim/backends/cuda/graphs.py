@@ -8,6 +8,7 @@ import itertools
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,9 @@ class CUDAGraph:
         if not self._captured:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         self._instantiated = True
-        self._capture.replay()
+        gpu, clock = session.current(), session.clock
+        with clock.graph(gpu.index, current_id(gpu.index)) if clock else nullcontext():
+            self._capture.replay()
 
     def reset(self) -> None:
         """Forget the work, and let the pool go."""
