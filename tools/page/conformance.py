@@ -20,10 +20,8 @@ def conformance_tables(book: Book) -> list[str]:
         return ["No conformance recorded yet: run `make conformance`."]
     try:
         found = json.loads(read_text(path, book.root))
-        rows = [
-            [f"`{each['file']}`", each["total"], each["passed"], each["failed"], each["skipped"]]
-            for each in found["files"]
-        ]
+        kept = ("total", "passed", "failed", "not run", "skipped")
+        rows = [[f"`{each['file']}`", *(each[name] for name in kept)] for each in found["files"]]
         reasons = [
             [f"`{each['file']}`", each["tests"], each["kind"], each["reason"]]
             for each in found["reasons"]
@@ -36,8 +34,8 @@ def conformance_tables(book: Book) -> list[str]:
         raise BookError(
             f"{CONFORMANCE}: not what 'make conformance' writes; run it again"
         ) from None
-    heads = ["File", "Tests", "Pass", "Fail", "Left out by the file"]
-    lines = [*table(heads, rows, numbers=(1, 2, 3, 4)), "", measured]
+    heads = ["File", "Tests", "Pass", "Fail", "Not run", "Left out by the file"]
+    lines = [*table(heads, rows, numbers=(1, 2, 3, 4, 5)), "", measured]
     if reasons:
         lines += ["", "Why the others do not pass:", ""]
         lines += table(["File", "Tests", "Kind", "Reason"], reasons, numbers=(1,))
