@@ -27,9 +27,8 @@ def patch_first_use(patches: Patches) -> None:
     for owner in (module, module.memory, module.random):
         for name in instead.keys() & vars(owner).keys():
             patches.replace(owner, name, instead[name])
-    patches.replace(module, "_initialized", session.used)
+    patches.replace(module, "_initialized", session.used)  # as checkpointing reads it
     patches.replace(torch._C, f"_{session.type.name}_isInBadFork", lambda: session.forked)
-    patches.replace(module, "_initialized", False)  # as checkpointing reads it
     session.when_used.append(lambda: setattr(module, "_initialized", True))
 
 
