@@ -41,7 +41,9 @@ class Outcomes(unittest.TestResult):
         """Note what came of it."""
         faulthandler.cancel_dump_traceback_later()
         gc.set_debug(0)  # one that failed may have left the collector as it set it
-        gc.garbage.clear()
+        if gc.garbage:
+            gc.garbage.clear()
+            gc.collect()
         super().stopTest(test)
         self._write(name_of(test), *self._outcome)
 
