@@ -208,9 +208,10 @@ def _foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     lists = [values for values in lists if values and isinstance(values[0], Tensor)]
     alone = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
     homes = []
+    places_of_all = {gpu_of(tensor) for tensor in alone if tensor.dim()}
     for position in zip(*lists, strict=False):
-        places = {gpu_of(tensor) for tensor in (*position, *alone) if tensor.dim()}
-        places |= {gpu_of(tensor) for tensor in position if gpu_of(tensor)}
+        found = [(gpu_of(tensor), tensor) for tensor in position]
+        places = places_of_all | {gpu for gpu, tensor in found if gpu is not None or tensor.dim()}
         if len(places) > 1:
             raise disagreement(func, args, kwargs)
         homes.append(places.pop() if places else None)
