@@ -235,6 +235,9 @@ for _name in dir(torch):  # torch.ops.aten lists only what has been used
         for _overload in getattr(aten, _name).overloads():
             RULES[getattr(getattr(aten, _name), _overload)] = _foreach
 RULES[aten._foreach_copy_.default] = _plain  # crosses devices, as `copy_` does
+for _name in ("_record_function_enter", "_record_function_enter_new", "_record_function_exit"):
+    for _overload in getattr(torch.ops.profiler, _name).overloads():  # of every optimizer's step
+        RULES[getattr(getattr(torch.ops.profiler, _name), _overload)] = _plain
 
 
 def _general(func: Callable, args: tuple, kwargs: dict) -> Any:
@@ -277,7 +280,9 @@ def _checked(inner: Callable) -> Callable:
     """The rule `inner`, before which the type of the operands is compared with CUDA's kernel's."""
 
     def checked(func: Callable, args: tuple, kwargs: dict) -> Any:
-        tensors = () if args and _is_common(args[0]) else tensors_in((*args, *kwargs.values()))
+        if args and _is_common(args[0]):
+            return inner(func, args, kwargs)
+        tensors = tensors_in((*args, *kwargs.values()))
         gpu = gpu_of(tensors[0]) if tensors and session.type.lists_kernels else None
         if gpu is not None:
             dtypes.check(func, args, kwargs, gpu)
