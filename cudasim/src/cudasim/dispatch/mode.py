@@ -17,7 +17,6 @@ from cudasim.dispatch.rules import RULES
 from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.session import session
 
-
 PLAIN = (Tensor,)  # the types that an operation names when C++ keeps a tensor for backward
 
 
