@@ -41,6 +41,9 @@ class Settings:
     def __init__(self, text: str = "") -> None:
         """As `change` reads it."""
         self.expandable = False
+        # Whether size alone chooses a block: each is split, and no segment has ever grown.
+        self.plain = False
+        self._has_grown = False
         self.max_split = sys.maxsize  # blocks of so many bytes or more are not split
         self.text = ""  # what was said last
         self.change(text)
@@ -57,7 +60,7 @@ class Settings:
         not name it. Raises ValueError for what PyTorch refuses, NotImplementedError for its other
         settings.
         """
-        self.text, self.max_split = text, sys.maxsize
+        self.text, self.max_split, self.plain = text, sys.maxsize, False
         for entry in filter(None, (part.strip() for part in text.split(","))):
             key, _, value = (part.strip() for part in entry.partition(":"))
             if key == "expandable_segments":
@@ -67,6 +70,7 @@ class Settings:
                         f"'{value}'"
                     )
                 self.expandable = value == "True"
+                self._has_grown |= self.expandable
             elif key == "max_split_size_mb":
                 if not value.isdigit() or int(value) * MIB <= LARGE_SEGMENT:
                     raise ValueError(
@@ -76,6 +80,7 @@ class Settings:
                 self.max_split = int(value) * MIB
             elif key != "backend" or value != "native":
                 raise NotImplementedError(f"cudasim: the allocator has no setting '{entry}'")
+        self.plain = not self._has_grown and self.max_split == sys.maxsize
 
 
 class Range:
@@ -263,11 +268,24 @@ class Pool:
         block.size += neighbour.size
         return neighbour.size
 
-    def find(self, size: int, stream: int, settings: Settings) -> Block | None:
-        """The smallest free block of `stream` with `size` bytes, or None (get_free_block)."""
-        place = bisect_left(self.free, (stream, size, 0))
-        if place == len(self.free) or self.free[place][0] != stream:
+    def pop(self, size: int, stream: int, settings: Settings) -> Block | None:
+        """The smallest free block of `stream` with `size` bytes, or None (get_free_block).
+
+        It is not in the pool any more.
+        """
+        free = self.free
+        place = bisect_left(free, (stream, size, 0))
+        if place == len(free) or free[place][0] != stream:
             return None
+        if settings.plain:
+            return self.blocks.pop(free.pop(place)[2])
+        block = self._choose(place, size, stream, settings)
+        if block is not None:
+            self.remove(block)
+        return block
+
+    def _choose(self, place: int, size: int, stream: int, settings: Settings) -> Block | None:
+        """The same from that `place` on, where blocks can grow or are not split at any size."""
         block = self.blocks[self.free[place][2]]
         if block.range is not None:
             fitting = (self.blocks[each[2]] for each in self._of_stream(place + 1, stream))
@@ -396,13 +414,10 @@ class Memory:
             and self._freed[0] is last
             and len(self._freed) == 1
             and last.stream == self.stream()
-            and self._is_plain()
+            and self.settings.plain
+            and not self.routes
+            and self.history is None
         )
-
-    def _is_plain(self) -> bool:
-        """Whether a block is chosen by its stream and size alone, and nobody follows it."""
-        plain = self.settings.max_split == sys.maxsize and not self.settings.expandable
-        return plain and not self.routes and self.history is None
 
     def _settle(self) -> None:
         """Free what waits to be freed; where another call is in hand, the next one does it."""
@@ -431,14 +446,12 @@ class Memory:
         home, stream = self._home() if self.routes else self, self.stream()
         pool = home.small if size <= SMALL else home.large
         frames = self.history.here(STATE) if self.history else ()
-        block = pool.find(size, stream, self.settings)
+        block = pool.pop(size, stream, self.settings)
         if block is None:
             block = self._grow(pool, size, stream, frames)
-        else:
-            pool.remove(block)
         was_split = block.previous is not None or block.next is not None
         blocks = bytes = 0  # more of them in free pieces
-        if self._is_to_split(block, size):
+        if block.size != size and self._is_to_split(block, size):
             rest = block.cut(size)
             # C++ keeps the block for the rest and makes a new one for the request.
             rest.requested, block.requested = block.requested, 0
@@ -453,7 +466,7 @@ class Memory:
             self.history.add("alloc", block.address, requested, stream, frames)
         self._counts.add(block.size, requested, blocks, bytes)
         pool.counts.add(block.size, requested, blocks, bytes)
-        self._last = block if self._is_plain() else None
+        self._last = block if self.settings.plain and not self.routes else None
         self._cut = blocks, bytes
         return block
 

@@ -14,7 +14,7 @@ def tensors_in(values: Iterable[Any]) -> list[Tensor]:
     for value in values:
         if isinstance(value, Tensor):
             found.append(value)
-        elif isinstance(value, LISTS):
+        elif isinstance(value, LISTS) and value and type(value[0]) is not int:
             found += tensors_in(value)
     return found
 

@@ -17,6 +17,8 @@ from cudasim.dispatch.rules import RULES
 from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.session import session
 
+PLAIN = (Tensor,)  # the types that an operation names when C++ keeps a tensor for backward
+
 
 class DeviceMode(TorchDispatchMode):
     """The dispatch mode that sees every operation. Modes are per thread."""
@@ -33,7 +35,7 @@ class DeviceMode(TorchDispatchMode):
         """Run `func` on the CPU, with the devices that CUDA would see."""
         kwargs = kwargs or {}
         values = (*args, *kwargs.values()) if kwargs else args
-        if types:
+        if types and types != PLAIN:
             if any(issubclass(kind, FakeTensor) for kind in types):
                 return func(*args, **kwargs)  # it records its own device and holds no data
             if any(is_wrapper(tensor) for tensor in tensors_in(values)):

@@ -208,9 +208,10 @@ def _foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     lists = [values for values in lists if values and isinstance(values[0], Tensor)]
     alone = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
     homes = []
+    places_of_all = {gpu_of(tensor) for tensor in alone if tensor.dim()}
     for position in zip(*lists, strict=False):
-        places = {gpu_of(tensor) for tensor in (*position, *alone) if tensor.dim()}
-        places |= {gpu_of(tensor) for tensor in position if gpu_of(tensor)}
+        found = [(gpu_of(tensor), tensor) for tensor in position]
+        places = places_of_all | {gpu for gpu, tensor in found if gpu is not None or tensor.dim()}
         if len(places) > 1:
             raise disagreement(func, args, kwargs)
         homes.append(places.pop() if places else None)
@@ -234,6 +235,9 @@ for _name in dir(torch):  # torch.ops.aten lists only what has been used
         for _overload in getattr(aten, _name).overloads():
             RULES[getattr(getattr(aten, _name), _overload)] = _foreach
 RULES[aten._foreach_copy_.default] = _plain  # crosses devices, as `copy_` does
+for _name in ("_record_function_enter", "_record_function_enter_new", "_record_function_exit"):
+    for _overload in getattr(torch.ops.profiler, _name).overloads():  # of every optimizer's step
+        RULES[getattr(getattr(torch.ops.profiler, _name), _overload)] = _plain
 
 
 def _general(func: Callable, args: tuple, kwargs: dict) -> Any:
@@ -276,7 +280,9 @@ def _checked(inner: Callable) -> Callable:
     """The rule `inner`, before which the type of the operands is compared with CUDA's kernel's."""
 
     def checked(func: Callable, args: tuple, kwargs: dict) -> Any:
-        tensors = () if args and _is_common(args[0]) else tensors_in((*args, *kwargs.values()))
+        if args and _is_common(args[0]):
+            return inner(func, args, kwargs)
+        tensors = tensors_in((*args, *kwargs.values()))
         gpu = gpu_of(tensors[0]) if tensors and session.type.lists_kernels else None
         if gpu is not None:
             dtypes.check(func, args, kwargs, gpu)

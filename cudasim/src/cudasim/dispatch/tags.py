@@ -6,6 +6,7 @@ view, parameter and tensor saved by autograd, and dies when the last of them is 
 
 import torch
 from torch import Tensor
+from torch._C import _are_functorch_transforms_active
 from torch.overrides import has_torch_function_unary
 
 from cudasim.device.gpu import GPU, Allocation
@@ -46,7 +47,7 @@ def gpu_of(tensor: Tensor) -> GPU | None:
 
     Raises RuntimeError if the simulation in which it was made has ended.
     """
-    if torch._C._are_functorch_transforms_active():
+    if _are_functorch_transforms_active():
         while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             tensor = torch._C._functorch.get_unwrapped(tensor)
     return gpu_of_storage(storage_of(tensor))
@@ -63,14 +64,13 @@ def gpu_read(tensor: Tensor) -> GPU | None:
 def gpu_of_storage(storage: torch.UntypedStorage | None) -> GPU | None:
     """The simulated GPU on which `storage` lives; None for the CPU. Raises as `gpu_of` does."""
     tag = getattr(storage, TAG, None)
-    if tag is None or tag.gpu is None:
-        return None
-    if not tag.gpu.alive and tag.gpu.lost is None:
+    gpu = None if tag is None else tag.gpu
+    if gpu is not None and not gpu.alive and gpu.lost is None:
         raise RuntimeError(
-            f"this tensor lived on {tag.gpu.device} of a simulation that has ended; "
+            f"this tensor lived on {gpu.device} of a simulation that has ended; "
             "make it again, or move it to the CPU before cudasim.disable()"
         )
-    return tag.gpu
+    return gpu
 
 
 def device_of(tensor: Tensor) -> torch.device:

@@ -33,7 +33,7 @@ def group(
     for position, first in enumerate(lists[0]):
         key = first.device, first.dtype
         row = [tensors[position] if tensors else None for tensors in lists]
-        for tensor in row:
+        for tensor in row[1:]:
             if tensor is not None and not _belongs(original, tensor, *key):
                 raise RuntimeError(refusal(original, torch.float32, torch.int64))
         columns, indices = groups.setdefault(key, ([[] for _ in lists], []))
