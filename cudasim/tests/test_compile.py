@@ -1,5 +1,6 @@
 """What transforms or watches code: `torch.compile`, `torch.func`, counters, the profiler."""
 
+import io
 import json
 import subprocess
 import sys
@@ -297,3 +298,14 @@ def test_scripted_functions_may_use_factories():
     assert table[id(torch.zeros)] == "aten::zeros"
     cudasim.disable()
     assert table[id(torch.zeros)] == "aten::zeros"
+
+
+@pytest.mark.parametrize("place", ["cuda", "cuda:1", torch.device("cuda"), "cpu"])
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+def test_torchscript_is_loaded_where_map_location_says(place):
+    net = torch.jit.trace(nn.Linear(3, 2), torch.ones(1, 3))
+    file = io.BytesIO()
+    torch.jit.save(net, file)
+    file.seek(0)
+    loaded = torch.jit.load(file, map_location=place)
+    assert loaded(torch.ones(1, 3, device=place)).device == torch.ones(1, device=place).device
