@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudasim import config
 from cudasim.clock.clock import Clock
-from cudasim.device.allocator import Settings
 from cudasim.device.gpu import GPU, Allocation, Machine
+from cudasim.device.settings import Settings
 from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
 
