@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cudasim.dispatch import asserts as asserts  # registers rules
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.dtypes import check_signal
 from cudasim.dispatch.tags import device_of, gpu_of
