@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudasim import config
 from cudasim.clock.clock import Clock
-from cudasim.device.allocator import Settings
 from cudasim.device.gpu import GPU, Allocation, Machine
+from cudasim.device.settings import Settings
 from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
 
@@ -61,7 +61,6 @@ class Session:
         self.used = False  # whether the program has used one of the GPUs
         self.forked = False  # whether this process was forked from one that had
         self.machine = machine
-        self.when_used: list[Callable[[], None]] = []  # what to do at the first use
         self.when_placed: list[Callable[[], None]] = []  # what to do when other GPUs are there
         self.gpus: list[GPU] = []
         self.look()

@@ -304,7 +304,7 @@ def _absent(func: Callable, args: tuple, kwargs: dict) -> Any:
     return run(func, args, kwargs, operands)
 
 
-def _overloads(names: Iterable[str]) -> Iterator[Callable]:
+def overloads(names: Iterable[str]) -> Iterator[Callable]:
     """The overloads of these operators of PyTorch, and of their forms in place."""
     for name in names:
         for form in (name, f"{name}_"):
@@ -312,9 +312,9 @@ def _overloads(names: Iterable[str]) -> Iterator[Callable]:
             yield from (getattr(packet, each) for each in packet.overloads()) if packet else ()
 
 
-for _func in _overloads(dtypes.KERNELS):
+for _func in overloads(dtypes.KERNELS):
     RULES[_func] = _checked(RULES.get(_func) or _general)
-for _func in _overloads(dtypes.ABSENT):
+for _func in overloads(dtypes.ABSENT):
     RULES[_func] = _absent
 
 
