@@ -155,6 +155,21 @@ def test_an_empty_graph_gives_a_warning_and_one_that_is_none_an_error():
         torch.cuda.CUDAGraph().replay()
 
 
+def test_only_a_graph_that_keeps_what_it_captured_is_instantiated_again():
+    graph, _ = captured(lambda: torch.ones(1, device="cuda"))
+    with pytest.raises(RuntimeError, match="only when keep_graph=true"):
+        graph.instantiate()
+    kept = torch.cuda.CUDAGraph(keep_graph=True)
+    with pytest.raises(RuntimeError, match="before calling instantiate"):
+        kept.instantiate()
+    with torch.cuda.graph(kept):
+        result = torch.ones(1, device="cuda")
+    for _ in range(2):
+        kept.instantiate()
+    kept.replay()
+    assert result.item() == 1
+
+
 def test_the_memory_of_a_graph_is_its_own_and_is_used_again():
     x = torch.ones(2**20, device="cuda")  # 4 MiB
 

@@ -98,7 +98,7 @@ def test_what_is_not_so_is_found():
 
 
 def test_what_the_chapter_says_of_a_first_tensor_is_what_the_model_takes():
-    from cudasim.device.allocator import SMALL_SEGMENT
+    from cudasim.device.sizes import SMALL_SEGMENT
     from cudasim.device.types.cuda import CUDA
 
     before, after = re.search(

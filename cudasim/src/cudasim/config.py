@@ -162,9 +162,8 @@ def visible_of(visible: str, uuids: list[str]) -> list[int]:
         if by_name:
             named = [number for number, uuid in enumerate(uuids) if uuid.startswith(entry)]
         else:
-            digits = re.match(
-                r"\+?\d+", entry, re.ASCII
-            )  # as C's strtoul, what follows is not read
+            # As C's strtoul has it: what follows the digits is not read.
+            digits = re.match(r"\+?\d+", entry, re.ASCII)
             named = [int(digits[0])] if digits and int(digits[0]) < len(uuids) else []
         if len(named) != 1:
             break

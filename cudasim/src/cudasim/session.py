@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudasim import config
 from cudasim.clock.clock import Clock
-from cudasim.device.allocator import Settings
 from cudasim.device.gpu import GPU, Allocation, Machine
+from cudasim.device.settings import Settings
 from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
 
@@ -61,7 +61,6 @@ class Session:
         self.used = False  # whether the program has used one of the GPUs
         self.forked = False  # whether this process was forked from one that had
         self.machine = machine
-        self.when_used: list[Callable[[], None]] = []  # what to do at the first use
         self.when_placed: list[Callable[[], None]] = []  # what to do when other GPUs are there
         self.gpus: list[GPU] = []
         self.look()
@@ -98,7 +97,6 @@ class Session:
         self.gpus = self.machine.gpus(numbers)
         for gpu in self.gpus:
             gpu.memory.settings = self.settings
-            gpu.memory.stream = functools.partial(self.current_stream, gpu.index)
         for action in self.when_placed:
             action()
 
@@ -136,6 +134,12 @@ class Session:
     def current_stream(self, index: int) -> int:
         """The id of the stream that is current on GPU `index` in this thread."""
         return self.thread.streams.get(index, 0)
+
+    def set_stream(self, index: int, stream: int) -> None:
+        """Make the stream with this id the one that is current on GPU `index` in this thread."""
+        self.thread.streams[index] = stream
+        # Until now each thread was on the default one, and memory had no need to ask.
+        self.gpu(index).memory.stream = functools.partial(self.current_stream, index)
 
     def set_current(self, index: int) -> None:
         """Make GPU `index` the one that plain `cuda` means in this thread."""

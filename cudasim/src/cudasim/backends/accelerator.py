@@ -12,7 +12,14 @@ from typing import Any, NoReturn
 import torch
 
 from cudasim.backends.first_use import begin, patch_first_use
-from cudasim.backends.memory import change_settings, empty_cache, free_and_total, memory, snapshot
+from cudasim.backends.memory import (
+    change_settings,
+    empty_cache,
+    free_and_total,
+    memory,
+    snapshot,
+    stats,
+)
 from cudasim.backends.streams import current_id, select, stream_data
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import traces
@@ -82,7 +89,7 @@ BINDINGS = {
     "_accelerator_isAllocatorInitialized": lambda: True,
     "_accelerator_emptyCache": empty_cache,
     "_accelerator_emptyHostCache": lambda: None,
-    "_accelerator_getDeviceStats": lambda index: memory(index).stats(),
+    "_accelerator_getDeviceStats": lambda index: stats(memory(index)),
     "_accelerator_resetPeakStats": lambda index: memory(index).reset_peaks(),
     "_accelerator_resetAccumulatedStats": lambda index: memory(index).reset_totals(),
     "_accelerator_getMemoryInfo": free_and_total,
@@ -117,7 +124,7 @@ def module_bindings() -> dict[str, Callable]:
         "getStreamFromExternal": lambda pointer, index: stream_data(index, pointer),
         "setStream": select,
         "emptyCache": empty_cache,
-        "memoryStats": lambda index: memory(index).stats(),
+        "memoryStats": lambda index: stats(memory(index)),
         "resetPeakMemoryStats": lambda index: memory(index).reset_peaks(),
         "resetAccumulatedMemoryStats": lambda index: memory(index).reset_totals(),
         "setMemoryFraction": lambda part, index: memory(index).set_fraction(part),

@@ -29,7 +29,6 @@ def patch_first_use(patches: Patches) -> None:
             patches.replace(owner, name, instead[name])
     patches.replace(module, "_initialized", session.used)  # as checkpointing reads it
     patches.replace(torch._C, f"_{session.type.name}_isInBadFork", lambda: session.forked)
-    session.when_used.append(lambda: setattr(module, "_initialized", True))
 
 
 def begin() -> None:

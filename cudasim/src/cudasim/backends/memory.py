@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cudasim.device.allocator import PUBLIC, Block
+from cudasim.device.allocator import PUBLIC, Block, Memory
 from cudasim.device.gpu import GPU
 from cudasim.device.history import LEVELS, History
 from cudasim.dispatch.waiting import address
@@ -32,6 +32,40 @@ def free_and_total(index: int) -> tuple[int, int]:
     memory = session.gpu(index).memory
     memory.touch()
     return memory.free, memory.size
+
+
+# The names of `torch.cuda.memory_stats`, and of the counts that are told under them.
+FIGURES = {
+    "allocation": "blocks",
+    "segment": "segments",
+    "active": "blocks",
+    "inactive_split": "splits",
+    "allocated_bytes": "used",
+    "reserved_bytes": "reserved",
+    "active_bytes": "used",
+    "inactive_split_bytes": "split_bytes",
+    "requested_bytes": "requested",
+}
+
+
+def stats(memory: Memory) -> dict[str, Any]:
+    """The figures, named and nested as `torch.cuda.memory_stats_as_nested_dict` has them."""
+    kinds = {"all": memory.counts, "small_pool": memory.small.counts}
+    kinds["large_pool"] = memory.large.counts
+    result: dict[str, Any] = {
+        "num_alloc_retries": memory.retries,
+        "num_ooms": memory.refusals,
+        "max_split_size": memory.settings.max_split_size,
+        "num_sync_all_streams": memory.waits,
+        "num_device_alloc": memory.taken,
+        "num_device_free": memory.given,
+        "num_oom_rejections": 0,
+    }
+    for public, name in FIGURES.items():
+        result[public] = {kind: counts.stat(name) for kind, counts in kinds.items()}
+    nothing = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
+    result["oversize_allocations"], result["oversize_segments"] = nothing, dict(nothing)
+    return result
 
 
 def snapshot(which: tuple | None = None) -> dict[str, list]:

@@ -16,71 +16,22 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 from cudasim.device.history import ALL, STATE, Frames, History
+from cudasim.device.settings import Settings
+from cudasim.device.sizes import (
+    BLOCK,
+    FIRST,
+    GRAIN,
+    HUGE,
+    LARGE_SEGMENT,
+    SMALL,
+    SMALL_SEGMENT,
+)
 from cudasim.device.types import DeviceType
-
-MIB = 2**20
-BLOCK = 512  # every request is rounded up to a multiple of this (kMinBlockSize)
-SMALL = MIB  # the largest request that the pool of small blocks serves (kSmallSize)
-SMALL_SEGMENT = 2 * MIB  # taken from the driver for small requests (kSmallBuffer)
-LARGE_SEGMENT = 20 * MIB  # taken for larger ones, below the next (kLargeBuffer)
-HUGE = 10 * MIB  # from here on a request has a segment of its own (kMinLargeAlloc)
-GRAIN = 2 * MIB  # such a segment has a multiple of this (kRoundLarge)
-FIRST = 0x7F0000000000  # the lowest address of the first GPU; each has a tebibyte of them
-
 
 PoolId = tuple[int, int]  # (of a graph, of a program): one of them is 0
 PUBLIC: PoolId = (0, 0)  # the pools that are nobody's own
-
-
-class Settings:
-    """What PYTORCH_ALLOC_CONF says; the simulated GPUs have one among them."""
-
-    def __init__(self, text: str = "") -> None:
-        """As `change` reads it."""
-        self.expandable = False
-        # Whether size alone chooses a block: each is split, and no segment has ever grown.
-        self.plain = False
-        self._has_grown = False
-        self.max_split = sys.maxsize  # blocks of so many bytes or more are not split
-        self.text = ""  # what was said last
-        self.change(text)
-
-    @property
-    def max_split_size(self) -> int:
-        """As PyTorch tells it: -1 is no limit."""
-        return -1 if self.max_split == sys.maxsize else self.max_split
-
-    def change(self, text: str) -> None:
-        """Follow a `text` such as `expandable_segments:True,max_split_size_mb:200`.
-
-        As in c10/core/AllocatorConfig.cpp, the limit of splitting is forgotten if the text does
-        not name it. Raises ValueError for what PyTorch refuses, NotImplementedError for its other
-        settings.
-        """
-        self.text, self.max_split, self.plain = text, sys.maxsize, False
-        for entry in filter(None, (part.strip() for part in text.split(","))):
-            key, _, value = (part.strip() for part in entry.partition(":"))
-            if key == "expandable_segments":
-                if value not in ("True", "False"):
-                    raise ValueError(
-                        "Expected 'True' or 'False' at index 2 in ConfigTokenizer but got "
-                        f"'{value}'"
-                    )
-                self.expandable = value == "True"
-                self._has_grown |= self.expandable
-            elif key == "max_split_size_mb":
-                if not value.isdigit() or int(value) * MIB <= LARGE_SEGMENT:
-                    raise ValueError(
-                        "CachingAllocator option max_split_size_mb too small, must be "
-                        f"> {LARGE_SEGMENT // MIB}"
-                    )
-                self.max_split = int(value) * MIB
-            elif key != "backend" or value != "native":
-                raise NotImplementedError(f"cudasim: the allocator has no setting '{entry}'")
-        self.plain = not self._has_grown and self.max_split == sys.maxsize
 
 
 class Range:
@@ -380,10 +331,19 @@ class Memory:
         if self.suspended and self.suspended == threading.get_ident():
             return None
         with self._lock:
-            if self._freed:
-                last = self._last
-                if last is not None and self._is_wanted_again(last, requested):
-                    self._freed.popleft()
+            freed, last = self._freed, self._last
+            if freed:
+                # If the last block is all that was given back, the free blocks would be those
+                # among which it was chosen: for a request like its own it would be chosen again.
+                if (
+                    last is freed[0]
+                    and last.requested == requested
+                    and len(freed) == 1
+                    and last.stream == self.stream()
+                    and self.settings.plain
+                    and not self.routes
+                ):
+                    freed.popleft()
                     self._again += 1
                     return last
                 self._settle()
@@ -403,21 +363,6 @@ class Memory:
         if self.history is not None:  # which tells when
             with self._lock:
                 self._settle()
-
-    def _is_wanted_again(self, last: Block, requested: int) -> bool:
-        """Whether the `last` block is all that was given back, and such a one is wanted again.
-
-        The free blocks would be those among which it was chosen: it would be chosen again.
-        """
-        return (
-            last.requested == requested
-            and self._freed[0] is last
-            and len(self._freed) == 1
-            and last.stream == self.stream()
-            and self.settings.plain
-            and not self.routes
-            and self.history is None
-        )
 
     def _settle(self) -> None:
         """Free what waits to be freed; where another call is in hand, the next one does it."""
@@ -811,36 +756,6 @@ class Memory:
                 if block.mapped and (block.previous is None or not block.previous.mapped)
             ]
             return [list(_run(head)) for head in sorted(heads, key=lambda each: each.address)]
-
-    def stats(self) -> dict[str, Any]:
-        """The figures, named and nested as `torch.cuda.memory_stats_as_nested_dict` has them."""
-        kinds = {"all": self.counts, "small_pool": self.small.counts}
-        kinds["large_pool"] = self.large.counts
-        names = {
-            "allocation": "blocks",
-            "segment": "segments",
-            "active": "blocks",
-            "inactive_split": "splits",
-            "allocated_bytes": "used",
-            "reserved_bytes": "reserved",
-            "active_bytes": "used",
-            "inactive_split_bytes": "split_bytes",
-            "requested_bytes": "requested",
-        }
-        result: dict[str, Any] = {
-            "num_alloc_retries": self.retries,
-            "num_ooms": self.refusals,
-            "max_split_size": self.settings.max_split_size,
-            "num_sync_all_streams": self.waits,
-            "num_device_alloc": self.taken,
-            "num_device_free": self.given,
-            "num_oom_rejections": 0,
-        }
-        for public, name in names.items():
-            result[public] = {kind: counts.stat(name) for kind, counts in kinds.items()}
-        nothing = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
-        result["oversize_allocations"], result["oversize_segments"] = nothing, dict(nothing)
-        return result
 
 
 def _run(block: Block | None) -> Iterator[Block]:

@@ -18,16 +18,16 @@ from torch.cuda._utils import _get_device_index
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.placement import run
-from cudasim.dispatch.rules import RULES
+from cudasim.dispatch.rules import RULES, overloads
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
+# Each stands for its form in place, too.
 OPERATORS = (
-    "_assert_async _embedding_bag _embedding_bag_forward_only _index_put_impl_ _unsafe_index "
-    "_unsafe_index_put bernoulli bernoulli_ binary_cross_entropy embedding gather index index_add "
-    "index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ index_select "
-    "max_unpool2d max_unpool3d multinomial nll_loss2d_forward nll_loss_forward poisson put put_ "
-    "scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ take"
+    "_assert_async _embedding_bag _embedding_bag_forward_only _index_put_impl _unsafe_index "
+    "_unsafe_index_put bernoulli binary_cross_entropy embedding gather index index_add index_copy "
+    "index_fill index_put index_select max_unpool2d max_unpool3d multinomial nll_loss2d_forward "
+    "nll_loss_forward poisson put scatter scatter_add scatter_reduce take"
 ).split()
 # What the CPU says where CUDA's kernel stops.
 WORDS = re.compile(
@@ -107,12 +107,6 @@ def _general(func: Callable, args: tuple, kwargs: dict) -> Any:
     return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
 
 
-def _overloads(name: str) -> list[Callable]:
-    packet = getattr(torch.ops.aten, name, None)
-    return [] if packet is None else [getattr(packet, each) for each in packet.overloads()]
-
-
-DRAWS = set(_overloads("multinomial"))
-for _name in OPERATORS:
-    for _func in _overloads(_name):
-        RULES[_func] = asserting(RULES.get(_func, _general))
+DRAWS = set(overloads(["multinomial"]))
+for _func in overloads(OPERATORS):
+    RULES[_func] = asserting(RULES.get(_func, _general))

@@ -9,6 +9,7 @@ https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs.
 import threading
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -48,11 +49,12 @@ class Step(NamedTuple):
     grad: bool  # whether gradients were recorded then: some kernels keep more for them
 
 
-class Memory(NamedTuple):
+@dataclass
+class Known:
     """A storage that the graph knows: one of its tensors, and how many the graph holds itself."""
 
     tensor: Tensor
-    held: list[int]
+    held: int = 0
 
 
 class Capture:
@@ -65,8 +67,8 @@ class Capture:
         self.failed = False  # by something that a capture does not permit
         self.unjoined: set[Place] = set()  # streams that it took in and that have not come back
         self._behind: dict[Place, set[Place]] = {}  # stream -> those whose work it waits for
-        self._made: dict[int, Memory] = {}  # storages of results, by address
-        self._read: dict[int, Memory] = {}  # those that were there before
+        self._made: dict[int, Known] = {}  # storages of results, by address
+        self._read: dict[int, Known] = {}  # those that were there before
         self._before: dict[int, tuple[Tensor, Tensor]] = {}  # what they held, where it was changed
         self._states: dict[int, tuple[list, list]] = {}  # of generators, and what they were
         self._recorder = Recorder(self)
@@ -214,12 +216,12 @@ class Capture:
             return {key: self._names(each) for key, each in value.items()}
         return value
 
-    def _name(self, tensor: Tensor, memories: dict[int, Memory]) -> Tensor:
+    def _name(self, tensor: Tensor, memories: dict[int, Known]) -> Tensor:
         """Another tensor on the same memory: the program's own may go, and its memory with it."""
         with torch._C._DisableTorchDispatch(), torch.no_grad():
             name = torch.ops.aten.detach.default(tensor)
-        memory = memories.setdefault(storage_of(tensor)._cdata, Memory(name, [0]))
-        memory.held[0] += 1
+        memory = memories.setdefault(storage_of(tensor)._cdata, Known(name))
+        memory.held += 1
         return name
 
     def _let_go(self) -> None:
@@ -273,12 +275,12 @@ class Recorder(TorchDispatchMode):
         return self._capture.note(func, args, kwargs, place)
 
 
-def _holders(memory: Memory) -> int:
+def _holders(memory: Known) -> int:
     """How many tensors beside the graph's own use that memory.
 
     One more use is that of the Python object which carries the storage's tag.
     """
-    return torch._C._storage_Use_Count(storage_of(memory.tensor)._cdata) - memory.held[0] - 1
+    return torch._C._storage_Use_Count(storage_of(memory.tensor)._cdata) - memory.held - 1
 
 
 def _written(func: Callable) -> list[tuple[int, str]]:

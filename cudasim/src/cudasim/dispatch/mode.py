@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudasim.clock.clock import Clock
 from cudasim.device.types import DeviceType
+from cudasim.dispatch import asserts as asserts  # registers rules
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book
 from cudasim.dispatch.devices import resolve

@@ -168,9 +168,8 @@ def setting(name: str, value: Any, get: str = "get_", set: str = "set_") -> dict
     }
 
 
-WORKSPACE = (
-    4096 * 2 + 16 * 8
-) * 2**10  # bytes of cuBLAS's (aten/src/ATen/cuda/CublasHandlePool.cpp)
+# Bytes of cuBLAS's (aten/src/ATen/cuda/CublasHandlePool.cpp).
+WORKSPACE = (4096 * 2 + 16 * 8) * 2**10
 
 
 def library_settings() -> dict[str, Callable]:

@@ -140,9 +140,16 @@ class CUDAGraph:
             self.instantiate()
 
     def instantiate(self) -> None:
-        """Make the graph ready to be replayed."""
+        """Make the graph ready to be replayed; again only for one that keeps what it captured.
+
+        Raises RuntimeError, with PyTorch's words, without a capture, and for another graph.
+        """
         if not self._captured:
             raise RuntimeError("capture_end() must have been called before calling instantiate")
+        if self._instantiated and not self._keep:
+            raise RuntimeError(
+                "instantiate() is intended to be called by the user only when keep_graph=true"
+            )
         self._instantiated = True
 
     def replay(self) -> None:

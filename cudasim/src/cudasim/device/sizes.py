@@ -1,0 +1,14 @@
+"""The sizes by which CUDA's caching allocator decides, in bytes.
+
+From c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11 to 2.13, whose names are in brackets.
+Addresses are the simulation's own.
+"""
+
+MIB = 2**20
+BLOCK = 512  # every request is rounded up to a multiple of this (kMinBlockSize)
+SMALL = MIB  # the largest request that the pool of small blocks serves (kSmallSize)
+SMALL_SEGMENT = 2 * MIB  # taken from the driver for small requests (kSmallBuffer)
+LARGE_SEGMENT = 20 * MIB  # taken for larger ones, below the next (kLargeBuffer)
+HUGE = 10 * MIB  # from here on a request has a segment of its own (kMinLargeAlloc)
+GRAIN = 2 * MIB  # such a segment has a multiple of this (kRoundLarge)
+FIRST = 0x7F0000000000  # the lowest address of the first GPU; each has a tebibyte of them
