@@ -92,12 +92,15 @@ def test_one_device_is_enough(x):
         torch.linalg.multi_dot([x, x, x]),
         torch.tensordot(x, x, 1, out=torch.empty(0, device="cuda:0")),
         torch.inner(x, x, out=torch.empty(0, device="cuda:0")),
+        torch.inner(input=x, other=x),
+        torch.inner(x, other=x, out=torch.empty(0, device="cuda:0")),
         *x.tensor_split(torch.tensor([1])),
         *torch.tensor_split(x, 2),
         torch.stft(x.view(-1), 2, 1, window=window, return_complex=True),
         torch.quantile(x, 0.5, out=torch.empty((), device="cuda:0")),
         torch.linalg.lstsq(x, x, driver="gels").solution,
         torch.linalg.lstsq(x, x).solution,
+        torch.linalg.lstsq(input=x, b=x).solution,
         x.take_along_dim(torch.zeros(2, 2, dtype=torch.int64, device="cuda:0"), 0),
     ]
     assert {str(result.device) for result in results} == {"cuda:0"}

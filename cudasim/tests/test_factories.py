@@ -1,5 +1,6 @@
 """Factories that are given `out=`, or a tensor to see as another: what PyTorch's own tests ask."""
 
+import numpy
 import pytest
 import torch
 
@@ -59,6 +60,25 @@ def test_asarray_copies_where_it_is_told_to(there):
     assert copy.device == source.device and copy.data_ptr() != source.data_ptr()
     with pytest.raises(ValueError, match="can't alias tensor with dtype 'Float' into dtype 'Int'"):
         torch.asarray(source, copy=False, dtype=torch.int32, **there)
+
+
+@pytest.mark.parametrize("make", [torch.asarray, torch.as_tensor])
+def test_what_is_seen_as_a_tensor_may_be_named(make):
+    name = {"asarray": "obj", "as_tensor": "data"}[make.__name__]
+    make = getattr(torch, make.__name__)  # that of the simulation
+    source = torch.ones(2, device="cuda:0")
+    assert make(**{name: source}, device="cuda:0") is source
+    assert gpu_of(make(**{name: source}, device="cpu")) is None
+    assert make(**{name: [1, 2]}, device="cuda:1").device == torch.device("cuda:1")
+
+
+def test_memory_of_the_host_is_not_seen_from_a_gpu():
+    for source in (torch.ones(2), numpy.ones(2)):
+        with pytest.raises(ValueError, match="can't alias tensor from device 'cpu' to 'cuda:0'"):
+            torch.asarray(obj=source, device="cuda", copy=False)
+        assert torch.asarray(source, device="cpu", copy=False).device.type == "cpu"
+    with pytest.raises(ValueError, match="can't alias arbitrary sequence into a tensor"):
+        torch.asarray([1.0], device="cuda", copy=False)
 
 
 @pytest.mark.parametrize("there", ["cuda:0", "cuda:1", "cpu"])

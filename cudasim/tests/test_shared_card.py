@@ -51,7 +51,7 @@ def test_what_another_process_holds_is_not_free(start):
     said = raised(lambda: torch.empty(wanted, device="cuda:1"), torch.OutOfMemoryError)
     mine = "Including non-PyTorch memory, this process has 917.00 MiB memory in use. "
     theirs = f"Process {other.pid} has 981.00 MiB memory in use. "
-    assert ("".join([mine, theirs]) if os.getpid() < other.pid else theirs + mine) in said
+    assert (mine + theirs if os.getpid() < other.pid else theirs + mine) in said
     assert f"total capacity of {total / 2**30:.2f} GiB of which" in said
     torch.empty(MIB, device="cuda:0")  # the other card is free
     other.kill()  # nobody has waited for it yet: its memory is free all the same

@@ -97,7 +97,6 @@ class Session:
         self.gpus = self.machine.gpus(numbers)
         for gpu in self.gpus:
             gpu.memory.settings = self.settings
-            gpu.memory.stream = functools.partial(self.current_stream, gpu.index)
         for action in self.when_placed:
             action()
 
@@ -135,6 +134,12 @@ class Session:
     def current_stream(self, index: int) -> int:
         """The id of the stream that is current on GPU `index` in this thread."""
         return self.thread.streams.get(index, 0)
+
+    def set_stream(self, index: int, stream: int) -> None:
+        """Make the stream with this id the one that is current on GPU `index` in this thread."""
+        self.thread.streams[index] = stream
+        # Until now each thread was on the default one, and memory had no need to ask.
+        self.gpu(index).memory.stream = functools.partial(self.current_stream, index)
 
     def set_current(self, index: int) -> None:
         """Make GPU `index` the one that plain `cuda` means in this thread."""

@@ -38,7 +38,7 @@ def current_id(index: int) -> int:
 def set_current(stream_id: int, index: int) -> None:
     """Make a stream the current one of GPU `index`, and that GPU the current one."""
     session.set_current(index)
-    session.thread.streams[index] = stream_id
+    session.set_stream(index, stream_id)
 
 
 def new_id(index: int, priority: int, least: int, greatest: int) -> int:

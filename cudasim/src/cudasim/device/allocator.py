@@ -331,10 +331,19 @@ class Memory:
         if self.suspended and self.suspended == threading.get_ident():
             return None
         with self._lock:
-            if self._freed:
-                last = self._last
-                if last is not None and self._is_wanted_again(last, requested):
-                    self._freed.popleft()
+            freed, last = self._freed, self._last
+            if freed:
+                # If the last block is all that was given back, the free blocks would be those
+                # among which it was chosen: for a request like its own it would be chosen again.
+                if (
+                    last is freed[0]
+                    and last.requested == requested
+                    and len(freed) == 1
+                    and last.stream == self.stream()
+                    and self.settings.plain
+                    and not self.routes
+                ):
+                    freed.popleft()
                     self._again += 1
                     return last
                 self._settle()
@@ -354,21 +363,6 @@ class Memory:
         if self.history is not None:  # which tells when
             with self._lock:
                 self._settle()
-
-    def _is_wanted_again(self, last: Block, requested: int) -> bool:
-        """Whether the `last` block is all that was given back, and such a one is wanted again.
-
-        The free blocks would be those among which it was chosen: it would be chosen again.
-        """
-        return (
-            last.requested == requested
-            and self._freed[0] is last
-            and len(self._freed) == 1
-            and last.stream == self.stream()
-            and self.settings.plain
-            and not self.routes
-            and self.history is None
-        )
 
     def _settle(self) -> None:
         """Free what waits to be freed; where another call is in hand, the next one does it."""

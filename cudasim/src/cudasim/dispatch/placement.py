@@ -149,19 +149,26 @@ def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) 
     `reserved` is memory that was taken for them before the operation ran.
     """
     if isinstance(out, Tensor):
-        storage = None if out.is_meta else storage_of(out)
-        if storage is not None:
-            tag = getattr(storage, TAG, None)
-            if gpu is None:
-                if tag is None:
-                    setattr(storage, TAG, Scratch())
-            elif tag is None or tag.gpu is None:
-                if out.layout is torch.strided:  # as `put` does
-                    setattr(storage, TAG, _allocation(gpu, storage, reserved))
-                    if session.traced:
-                        traces.follow(storage)
-                else:
-                    put(out, gpu)
+        if out.is_meta:
+            return out
+        try:
+            plain = not has_torch_function_unary(out)
+            storage = out.untyped_storage() if plain else storage_of(out)
+        except (NotImplementedError, RuntimeError):  # sparse, or it wraps others
+            plain, storage = False, storage_of(out)
+        if storage is None:
+            return out
+        tag = getattr(storage, TAG, None)
+        if gpu is None:
+            if tag is None:
+                setattr(storage, TAG, Scratch())
+        elif tag is None or tag.gpu is None:
+            if plain or out.layout is torch.strided:  # as `put` does
+                setattr(storage, TAG, _allocation(gpu, storage, reserved))
+                if session.traced:
+                    traces.follow(storage)
+            else:
+                put(out, gpu)
     elif isinstance(out, list | tuple):
         for item in out:
             settle(item, gpu, reserved)

@@ -30,7 +30,7 @@ NEWS = "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros".
 UNSEEN = ("new", "new_tensor")  # C++ makes them where no dispatch mode sees it
 HOMELESS = ((torch.linalg, "matrix_rank"),)
 RANDOM = ("normal", "rand", "randint", "randn", "randperm")
-SHARING = ("asarray", "as_tensor")  # may return their argument, or share its memory
+SHARING = {"asarray": "obj", "as_tensor": "data"}  # may return this argument, or share its memory
 CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has
 
 DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_subclass`
@@ -110,8 +110,10 @@ def _maker(original: Callable, name: str) -> Callable:
         gpu = resolve(device)
         if gpu and fakes():
             return original(*args, **kwargs)
-        if kwargs.get("copy") is False:
-            _refuse_alias(args[0], gpu)
+        if SHARING.get(name) in kwargs:
+            args = (kwargs.pop(SHARING[name]),)
+        if kwargs.get("copy") is False and gpu is not ELSEWHERE:
+            _refuse_alias(original, args[0], gpu)
         if (out := kwargs.get("out")) is not None and gpu is not ELSEWHERE:
             _check_out(out, gpu)
             return original(*args, **{**kwargs, "device": "cpu"})
@@ -132,12 +134,16 @@ def _maker(original: Callable, name: str) -> Callable:
     return make
 
 
-def _refuse_alias(source: Any, gpu: Any) -> None:
-    """Raise ValueError, with torch's text, if memory of `source` is to be seen from elsewhere."""
-    if not isinstance(source, Tensor) or gpu is ELSEWHERE or gpu_of(source) is gpu:
-        return
-    there = gpu.device if gpu else "cpu"
-    raise ValueError(f"can't alias tensor from device '{device_of(source)}' to '{there}'.")
+def _refuse_alias(original: Callable, source: Any, gpu: GPU | None) -> None:
+    """Raise ValueError, with torch's text, if memory of `source` is to be seen from elsewhere.
+
+    Also if it has none that a tensor could share.
+    """
+    if not isinstance(source, Tensor):
+        source = original(source, copy=False)
+    if gpu_of(source) is not gpu:
+        there = gpu.device if gpu else "cpu"
+        raise ValueError(f"can't alias tensor from device '{device_of(source)}' to '{there}'.")
 
 
 def _check_out(out: Tensor, gpu: GPU | None) -> None:

@@ -88,15 +88,19 @@ def make_product(original: Callable) -> Callable:
     """`inner` and `tensordot`, whose result is copied (aten/src/ATen/native/Linear.cpp)."""
 
     @functools.wraps(original)
-    def product(a: Tensor, b: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def product(*args: Any, **kwargs: Any) -> Tensor:
         out = kwargs.get("out")
-        if out is not None and not device_of(a) == device_of(b) == device_of(out):
+        if out is None:
+            return original(*args, **kwargs)
+        named = {name: each for name, each in kwargs.items() if name != "out"}
+        a, b = tensors_in((*args, *named.values()))[:2]
+        if not device_of(a) == device_of(b) == device_of(out):
             raise RuntimeError(
                 "tensordot: Expected the output and input tensors to be on the same device, but "
                 f"got the output tensor on {device_of(out)}, input tensor a on {device_of(a)}, "
                 f"and input tensor b on {device_of(b)}"
             )
-        return original(a, b, *args, **kwargs)
+        return original(*args, **kwargs)
 
     return product
 
@@ -175,12 +179,14 @@ def make_lstsq(original: Callable) -> Callable:
     """`linalg.lstsq`, of whose drivers CUDA has one (aten/.../BatchLinearAlgebra.cpp)."""
 
     @functools.wraps(original)
-    def lstsq(A: Tensor, *args: Any, driver: str | None = None, **kwargs: Any) -> Any:
-        if session.type.has_cudnn and driver not in (None, "gels") and gpu_of(A) is not None:
+    def lstsq(*args: Any, driver: str | None = None, **kwargs: Any) -> Any:
+        operands = tensors_in((*args, *kwargs.values()))
+        on_gpu = any(gpu_of(operand) is not None for operand in operands)
+        if session.type.has_cudnn and driver not in (None, "gels") and on_gpu:
             raise RuntimeError(
                 "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA"
             )
-        return original(A, *args, driver=driver, **kwargs)
+        return original(*args, driver=driver, **kwargs)
 
     return lstsq
 
