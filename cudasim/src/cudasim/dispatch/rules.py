@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from cudasim.dispatch import custom, determinism, dtypes
 from cudasim.dispatch.arguments import tensors_in
@@ -49,7 +50,10 @@ class Rules:
 
     def learn(self, func: Callable) -> Callable | None:
         """The rule of an operation met for the first time."""
-        self[func] = found = custom.rule_of(func)
+        found = custom.rule_of(func)
+        if isinstance(func, OpOverload) and func.name().startswith("aten::_foreach_"):
+            found = _foreach  # known by name: to look up more than two hundred takes a while
+        self[func] = found
         return found
 
 
@@ -230,10 +234,6 @@ def _plain(func: Callable, args: tuple, kwargs: dict) -> Any:
     return func(*args, **kwargs)
 
 
-for _name in dir(torch):  # torch.ops.aten lists only what has been used
-    if _name.startswith("_foreach_"):
-        for _overload in getattr(aten, _name).overloads():
-            RULES[getattr(getattr(aten, _name), _overload)] = _foreach
 RULES[aten._foreach_copy_.default] = _plain  # crosses devices, as `copy_` does
 for _name in ("_record_function_enter", "_record_function_enter_new", "_record_function_exit"):
     for _overload in getattr(torch.ops.profiler, _name).overloads():  # of every optimizer's step
