@@ -1,10 +1,12 @@
 """The plugin of pytest: each test of it is a run of pytest on a small file of tests."""
 
+import os
 import re
 
 import pytest
 from programs import PROJECT, run, write
 
+from cudasim.testing import markers
 from cudasim.testing.gpus import Gpus
 from cudasim.testing.sizes import parse_bytes
 
@@ -44,7 +46,14 @@ def test_a_card(gpus):
 
 
 def test_without_options_nothing_is_simulated_and_torch_is_not_imported(tmp_path):
-    text = "import sys\ndef test_none():\n    assert 'torch' not in sys.modules\n"
+    text = """
+import sys
+
+def test_none():
+    ours = sorted(name for name in sys.modules if name.startswith(("torch", "cudasim.")))
+    testing = "cudasim.testing"
+    assert ours == [testing, *(f"{testing}.{name}" for name in ("markers", "plugin", "sizes"))]
+"""
     write(tmp_path / "test_it.py", text)
     got = run(*PLUGIN, cwd=tmp_path, **PATH)
     assert outcomes(got) == {"passed": 1} and "cudasim" not in got.stdout.replace(str(PATH), "")
@@ -72,7 +81,10 @@ def test_what_needs_more_gpus_than_there_are_is_skipped_with_the_mend(tmp_path):
     assert "cudasim: 3 skipped for want of GPUs" in got.stdout
     got = pytest_on(tmp_path, NEEDS_TWO, "--simulated-gpus=1", "-rs")
     assert outcomes(got) == {"skipped": 2, "passed": 1}
-    assert "needs 2 GPUs, 1 here" in got.stdout
+    assert "needs 2 GPUs, 1 here: --simulated-gpus=2 simulates them" in got.stdout
+    got = pytest_on(tmp_path, NEEDS_TWO, TWO, "-rs", CUDA_VISIBLE_DEVICES="1")
+    assert outcomes(got) == {"skipped": 2, "passed": 1}
+    assert "needs 2 GPUs, 1 here: CUDA_VISIBLE_DEVICES='1' hides others" in got.stdout
 
 
 @pytest.mark.parametrize(
@@ -81,6 +93,7 @@ def test_what_needs_more_gpus_than_there_are_is_skipped_with_the_mend(tmp_path):
         (["--simulated-gpus=two"], "--simulated-gpus='two'"),
         (["--simulated-card=X1"], "X1"),
         (["--simulated-device-type=tpu"], "--simulated-device-type='tpu': unknown; choose one of"),
+        (["--simulated-force"], "--simulated-force: say with --simulated-gpus how many GPUs"),
     ],
 )
 def test_bad_options_are_one_line(tmp_path, options, words):
@@ -88,6 +101,14 @@ def test_bad_options_are_one_line(tmp_path, options, words):
     assert got.returncode == 4 and not got.stdout
     (line,) = filter(None, got.stderr.splitlines())
     assert line.startswith("ERROR: ") and words in line
+
+
+def test_without_torch_is_one_line(tmp_path):
+    write(tmp_path / "torch.py", "raise ModuleNotFoundError(\"No module named 'torch'\")")
+    path = f"{tmp_path}{os.pathsep}{PATH['PYTHONPATH']}"
+    got = pytest_on(tmp_path, "", TWO, PYTHONPATH=path)
+    assert got.returncode == 4 and not got.stdout
+    assert got.stderr == "ERROR: --simulated-gpus: No module named 'torch'\n\n"
 
 
 def test_each_test_gets_fresh_gpus(tmp_path):
@@ -154,10 +175,66 @@ def test_sizes(text, size):
     assert parse_bytes(text) == size
 
 
-@pytest.mark.parametrize("text", [0, -1, True, "1GB", "GiB", None, 1.5])
+@pytest.mark.parametrize("text", [0, -1, True, "1GB", "0GiB", "0.5B", "GiB", None, 1.5])
 def test_what_is_no_size(text):
     with pytest.raises(ValueError, match="512MiB"):
         parse_bytes(text)
+
+
+def test_what_the_markers_say():
+    assert markers.gpus() == markers.gpus(n=1) == (1, None)
+    assert markers.gpus(2, memory="1KiB") == (2, 1024)
+    assert markers.world(2) == markers.world(n=2, gpus=2, timeout=markers.PATIENCE) == (2, 2, 300)
+    assert markers.world(3, gpus=0, timeout=0.5) == (3, 0, 0.5)
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.5, "2", True, None])
+def test_numbers_that_make_no_sense(number):
+    with pytest.raises(ValueError, match=r"n=.*: write a whole number from 1"):
+        markers.gpus(number)
+    with pytest.raises(ValueError, match=r"whole number from 1|write @pytest.mark.world\(2\)"):
+        markers.world(number)
+    if number != 0 and number is not None:
+        with pytest.raises(ValueError, match=r"gpus=.*: write a whole number from 0"):
+            markers.world(2, gpus=number)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, "5", True, None, float("nan")])
+def test_timeouts_that_make_no_sense(timeout):
+    with pytest.raises(ValueError, match=r"timeout=.*: write a number of seconds"):
+        markers.world(2, timeout=timeout)
+
+
+def test_a_marker_that_makes_no_sense_is_one_line_of_its_test(tmp_path):
+    text = """
+@pytest.mark.gpus(1, mem="1GiB")
+def test_misspelt():
+    pass
+
+@pytest.mark.gpus("2")
+def test_text():
+    pass
+
+@pytest.mark.world
+def test_no_size(rank):
+    pass
+
+@pytest.mark.world(2, 2, 9, 1)
+def test_many(rank):
+    pass
+
+def test_sense(gpus):
+    pass
+"""
+    got = pytest_on(tmp_path, text, TWO)
+    assert outcomes(got) == {"error": 4, "passed": 1}, got.stdout
+    for line in (
+        "@pytest.mark.gpus: gpus() got an unexpected keyword argument 'mem'",
+        "@pytest.mark.gpus: n='2': write a whole number from 1",
+        "@pytest.mark.world: write @pytest.mark.world(2), for two ranks",
+        "@pytest.mark.world: world() takes from 0 to 3 positional arguments but 4 were given",
+    ):
+        assert f"\n{line}\n" in got.stdout, got.stdout
 
 
 @pytest.fixture
@@ -323,9 +400,74 @@ def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
     assert re.search(r'test_it.py", line \d+ in test_hangs', got.stdout), got.stdout
 
 
-def test_a_world_without_a_size_is_one_line(tmp_path):
-    got = pytest_on(tmp_path, "@pytest.mark.world\ndef test_it(rank): pass\n", TWO)
-    assert "test_it.py::test_it: write @pytest.mark.world(2), for two ranks" in got.stderr
+def test_a_world_has_the_options_of_the_project(tmp_path):
+    conftest = """
+import pytest
+from pathlib import Path
+
+def pytest_addoption(parser):
+    parser.addoption("--slow", action="store_true")
+    parser.addoption("--data", type=Path)
+    parser.addini("greeting", "")
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--slow"):
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason="without --slow"))
+"""
+    text = """
+import os, warnings
+
+@pytest.mark.world(1, gpus=0)
+def test_slow(rank, request):
+    config = request.config
+    assert os.environ["WORLD_SIZE"] == "1"
+    assert config.getoption("--data").name == "some data" and config.getini("greeting") == "hello"
+    with pytest.raises(UserWarning):
+        warnings.warn("an error here")
+"""
+    write(tmp_path / "conftest.py", conftest)
+    options = "--slow", "--data=some data", "-o", "greeting=hello", "-W", "error"
+    got = pytest_on(tmp_path, text, *options)
+    assert outcomes(got) == {"passed": 1}, got.stdout
+    assert outcomes(pytest_on(tmp_path, text, *options[1:])) == {"skipped": 1}
+
+
+def test_an_option_that_no_rank_can_have_is_said(tmp_path):
+    conftest = """
+def pytest_addoption(parser):
+    parser.addoption("--odd", type=lambda text: lambda: text)
+"""
+    write(tmp_path / "conftest.py", conftest)
+    text = "@pytest.mark.world(1, gpus=0)\ndef test_it(rank): pass\n"
+    got = pytest_on(tmp_path, text, "--odd=1")
+    assert outcomes(got) == {"failed": 1}
+    assert "ERROR: the option 'odd' has a value that no rank can have" in got.stdout
+
+
+def test_a_world_of_unittest_and_one_that_loses_a_gpu(tmp_path):
+    text = """
+import os, unittest
+
+class Ranks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.size = int(os.environ["WORLD_SIZE"])  # in the ranks only
+
+    @pytest.mark.world(1)
+    def test_size(self):
+        self.assertEqual(self.size, 1)
+
+@pytest.mark.world(1)
+def test_a_failed_assertion_loses_the_gpu_of_its_process(rank, gpus):
+    with pytest.raises(torch.AcceleratorError, match="device-side assert"):
+        torch.ones(3, device="cuda")[torch.tensor([7], device="cuda")]
+
+def test_the_others_have_it(gpus):
+    assert torch.ones(3, device="cuda").sum() == 3
+"""
+    got = pytest_on(tmp_path, text, TWO)
+    assert outcomes(got) == {"passed": 3}, got.stdout
 
 
 def test_with_xdist_each_worker_simulates(tmp_path):
@@ -333,9 +475,13 @@ def test_with_xdist_each_worker_simulates(tmp_path):
 @pytest.mark.parametrize("number", range(4))
 def test_it(number, gpus):
     assert len(gpus) == 2 and torch.ones(1, device="cuda:1").device.index == 1
+
+@pytest.mark.world("2")
+def test_no_world():
+    pass
 """
     got = pytest_on(tmp_path, text, TWO, "-p", "xdist", "-n", "2")
-    assert outcomes(got) == {"passed": 4}, got.stdout + got.stderr
+    assert outcomes(got) == {"passed": 4, "error": 1}, got.stdout + got.stderr
     assert "cudasim: each worker has 2 GPUs; T4, simulated, where none are" in got.stdout
     assert "cudasim: 4 tests on 2 simulated GPUs (T4)" in got.stdout
 

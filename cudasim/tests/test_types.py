@@ -9,12 +9,17 @@ from programs import PACKAGE, PROJECT, write
 
 PROGRAM = """
     import cudasim
+    from cudasim.testing.gpus import Gpus
 
     cudasim.enable(gpus=2, card="T4", clock="modelled")
     with cudasim.simulate(gpus=1):
         enabled: bool = cudasim.is_enabled()
     cudasim.disable()
     names: list[str] = list(cudasim.CARDS)
+
+    def test_peak(gpus: Gpus) -> None:
+        with gpus.no_leak():
+            peak: int = gpus[1].peak + sum(gpu.peak for gpu in gpus[:1])
 """
 
 
@@ -38,6 +43,7 @@ def test_the_public_face_is_clean():
     [
         ("", "Success"),
         ("cudasim.enable(gpus='two')", 'incompatible type "str"; expected "int | None"'),
+        ("Gpus()[0].peek", '"Gpu" has no attribute "peek"'),
         ("cudasim.nothing()", 'Module has no attribute "nothing"'),
     ],
 )

@@ -170,6 +170,13 @@ def test_no_startup_where_python_does_not_find_the_package(tmp_path):
     assert (got.returncode, got.stdout, got.stderr) == (1, "", words)
 
 
+@pytest.mark.parametrize("command", ["install-startup", "remove-startup"])
+def test_a_command_of_startup_takes_no_arguments(tmp_path, command):
+    got = run("-m", "cudasim", command, "--help", cwd=tmp_path)
+    words = f"cudasim: {command!r} takes no arguments\n"
+    assert (got.returncode, got.stdout, got.stderr) == (2, "", words)
+
+
 def test_a_missing_torch_stays_missing(monkeypatch):
     finder = startup.AfterTorch()
     monkeypatch.setattr(sys, "meta_path", [finder])

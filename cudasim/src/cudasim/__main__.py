@@ -161,6 +161,9 @@ def command() -> None:
 def main() -> None:
     """Simulate, then run the program."""
     if sys.argv[1:] and sys.argv[1] in startup_file.COMMANDS:
+        if sys.argv[2:]:
+            print(f"cudasim: {sys.argv[1]!r} takes no arguments", file=sys.stderr)
+            sys.exit(2)
         change_startup(sys.argv[1])
     options, wanted = parse()
     os.environ.update(config.to_environment(wanted))

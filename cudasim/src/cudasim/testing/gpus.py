@@ -8,7 +8,7 @@ import gc
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 from unittest.mock import patch
 
 import torch
@@ -67,7 +67,13 @@ class Gpus(Sequence[Gpu]):
         """How many there are."""
         return len(self._all)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Gpu: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Gpu]: ...
+
+    def __getitem__(self, index: int | slice) -> Gpu | list[Gpu]:
         """One of them, or a list for a slice."""
         return self._all[index]
 

@@ -5,24 +5,23 @@ Without an option and a marker it does nothing and imports no torch.
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cudasim import config as settings
-from cudasim.testing import world
-from cudasim.testing.sizes import parse_bytes
+from cudasim.testing import IN_RANK, markers
 
 if TYPE_CHECKING:
+    from cudasim.config import Config
     from cudasim.testing.gpus import Gpus
 
 GPUS, CARD, TYPE = "--simulated-gpus", "--simulated-card", "--simulated-device-type"
+FORCE = "--simulated-force"
 NEEDS = "needs"  # how the reason of a skip for want of GPUs begins
 PROPERTY = "gpus"  # of a report: what the test ran on
 
 said = pytest.StashKey[str]()  # the line with which the simulation began
-wanted = pytest.StashKey["settings.Config | None"]()
+wanted = pytest.StashKey["Config | None"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,9 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(GPUS, metavar="N", help="let the tests see N simulated GPUs")
     group.addoption(CARD, metavar="NAME", help="which card they are (T4)")
     group.addoption(TYPE, metavar="TYPE", help="cuda, mps or xpu (cuda)")
-    group.addoption(
-        "--simulated-force", action="store_true", help="even where as many real GPUs are"
-    )
+    group.addoption(FORCE, action="store_true", help="even where as many real GPUs are")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,30 +45,34 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        f"world(n, gpus=n, timeout={world.PATIENCE}): the test runs in n processes, one a rank, "
+        f"world(n, gpus=n, timeout={markers.PATIENCE}): the test runs in n processes, one a rank, "
         "each with the environment that torchrun gives it; it needs as many GPUs, or `gpus`, and "
         "may take `timeout` seconds.",
     )
     asked = config.stash[wanted] = _asked(config)
     if asked is None or _leads_workers(config):
         return
-    from cudasim import simulation
-
     try:
+        from cudasim import simulation
+
         line = simulation.begin(asked)
-    except (ValueError, RuntimeError) as error:
+    except (ImportError, ValueError, RuntimeError) as error:  # no torch, for instance
         raise pytest.UsageError(f"{GPUS}: {error}") from None
     config.stash[said] = line or "cudasim: simulated by the environment"
     config.add_cleanup(simulation.disable)
 
 
-def _asked(config: pytest.Config) -> settings.Config | None:
+def _asked(config: pytest.Config) -> "Config | None":
     number, card, type = (config.getoption(name) for name in (GPUS, CARD, TYPE))
+    force = config.getoption(FORCE)
     if number is None and card is None and type is None:
+        if force:
+            raise pytest.UsageError(f"{FORCE}: say with {GPUS} how many GPUs")
         return None
+    from cudasim.config import parse
+
     try:
-        force = config.getoption("--simulated-force")
-        found = settings.parse(number, card, type, force, source=(GPUS, TYPE))
+        found = parse(number, card, type, force, source=(GPUS, TYPE))
         found.find_card()
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
@@ -91,51 +92,40 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return config.stash.get(said, None)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a world run in processes of their own."""
-    if world.IN_RANK in os.environ:
-        return
-    for item in items:
-        if (asked := _world(item)) is not None:
-            world.spread(item, asked.size, asked.timeout)
-
-
-@dataclass(frozen=True)
-class World:
-    """What the marker `world` says: how many ranks, on how many GPUs, for how many seconds."""
-
-    size: int
-    gpus: int
-    timeout: float
-
-
-def _world(item: pytest.Item) -> World | None:
-    """The world of a test; None for an ordinary one."""
-    marker = item.get_closest_marker("world")
-    if marker is None:
-        return None
-    size = marker.args[0] if marker.args else None
-    if not isinstance(size, int) or size < 1:
-        raise pytest.UsageError(f"{item.nodeid}: write @pytest.mark.world(2), for two ranks")
-    said = {"gpus": size, "timeout": world.PATIENCE, **marker.kwargs}
-    return World(size, said["gpus"], said["timeout"])
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that needs more GPUs than are here; give it fresh ones otherwise."""
-    number, memory = _needs(item)
-    if world.IN_RANK in os.environ and memory is None:
+    """Skip a test that needs more GPUs than are here; give it fresh ones otherwise.
+
+    A test of a world runs in processes of its own.
+    """
+    needs, world = markers.read(item, markers.gpus), markers.read(item, markers.world)
+    memory = needs.memory if needs else None
+    if IN_RANK in os.environ and memory is None:
         return  # the process is as fresh, and who started it has counted
-    if not number and item.config.stash.get(said, None) is None:
-        return
+    number = max(
+        needs.number if needs else 0,
+        world.gpus if world else 0,
+        int("gpus" in getattr(item, "fixturenames", ())),
+    )
+    if number or item.config.stash.get(said, None) is not None:
+        _renew(item, number, memory)
+    if world and IN_RANK not in os.environ:
+        from cudasim.testing.world import spread
+
+        spread(item, world.size, world.timeout)
+
+
+def _renew(item: pytest.Item, number: int, memory: int | None) -> None:
+    """Fresh GPUs, `memory` bytes of each; skips if there are fewer than `number`, or smaller."""
     from cudasim.testing.gpus import Gpus, count
 
     here = count()
     if here < number:
-        pytest.skip(
-            f"{NEEDS} {_counted(number, 'GPU')}, {here} here: {GPUS}={number} simulates them"
-        )
+        asked = item.config.stash[wanted]
+        mend = f"{GPUS}={number} simulates them"
+        if asked is not None and asked.gpus >= number:
+            mend = f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES')!r} hides others"
+        pytest.skip(f"{NEEDS} {_counted(number, 'GPU')}, {here} here: {mend}")
     gpus = Gpus()
     if memory is not None and memory > min(gpu.memory for gpu in gpus):
         pytest.skip(f"{NEEDS} {memory:,} bytes on each GPU, and there are fewer")
@@ -143,26 +133,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     gpus.renew(memory)
 
 
-def _needs(item: pytest.Item) -> tuple[int, int | None]:
-    """How many GPUs a test needs, and how many bytes of each it may take; None for all."""
-    number = int("gpus" in getattr(item, "fixturenames", ()))
-    memory = None
-    if (asked := _world(item)) is not None:
-        number = asked.gpus
-    if (marker := item.get_closest_marker("gpus")) is not None:
-        number = max(number, *marker.args, 1)
-        memory = marker.kwargs.get("memory")
-    try:
-        return number, None if memory is None else parse_bytes(memory)
-    except ValueError as error:
-        pytest.fail(f"@pytest.mark.gpus: {error}", pytrace=False)
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """A rank leaves its process group, if the test has not."""
     distributed = sys.modules.get("torch.distributed")
-    if world.IN_RANK in os.environ and distributed and distributed.is_initialized():
+    if IN_RANK in os.environ and distributed and distributed.is_initialized():
         distributed.destroy_process_group()
 
 
@@ -198,7 +173,7 @@ def gpus() -> "Gpus":
 @pytest.fixture
 def rank() -> int:
     """The number of this process in the world of `@pytest.mark.world(n)`."""
-    if world.IN_RANK not in os.environ:
+    if IN_RANK not in os.environ:
         pytest.fail("the fixture 'rank' needs @pytest.mark.world(n)", pytrace=False)
     return int(os.environ["RANK"])
 

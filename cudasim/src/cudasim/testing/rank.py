@@ -1,6 +1,7 @@
 """What runs in the process of one rank: its test alone, and a file that says how it went."""
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,26 @@ class Recorder:
             file.write(json.dumps({"outcome": outcome, "text": text}) + "\n")
 
 
-def main(path: str, options: list[str]) -> int:
-    """Run pytest with `options`, reports to `path`; returns pytest's exit code."""
-    return int(pytest.main(options, plugins=[Recorder(Path(path))]))
+class Options:
+    """Gives the options that a project's `conftest.py` adds the values that they have outside."""
+
+    def __init__(self, values: dict[str, bytes]) -> None:
+        """`values` of options by name, each pickled."""
+        self.values = values
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Before the project reads them."""
+        for name in vars(config.option).keys() - vars(config.known_args_namespace).keys():
+            if name not in self.values:
+                raise pytest.UsageError(f"the option {name!r} has a value that no rank can have")
+            setattr(config.option, name, pickle.loads(self.values[name]))
+
+
+def main(path: str, values: str, options: list[str]) -> int:
+    """Run pytest with `options`, reports to the file `path`; returns pytest's exit code.
+
+    `values` is the file with what the options of the project's own are.
+    """
+    own = Options(pickle.loads(Path(values).read_bytes()))
+    return int(pytest.main(options, plugins=[Recorder(Path(path)), own]))

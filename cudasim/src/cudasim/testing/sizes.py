@@ -10,6 +10,7 @@ def parse_bytes(text: object) -> int:
     if isinstance(text, int) and not isinstance(text, bool) and text > 0:
         return text
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]iB|B)", str(text))
-    if found is None:
+    number = int(float(found[1]) * UNITS[found[2]]) if found else 0
+    if not number:
         raise ValueError(f"memory={text!r}: write a number of bytes, or a text such as '512MiB'")
-    return int(float(found[1]) * UNITS[found[2]])
+    return number

@@ -1,8 +1,10 @@
 """A test in a world: one process a rank, as `torchrun` starts them, and one report of all."""
 
+import contextlib
 import functools
 import json
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -14,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 300  # seconds that a test has, if its marker says no other `timeout`
+from cudasim.testing import IN_RANK
+
 GRACE = 20  # seconds that the others have once a rank has failed
-IN_RANK = "CUDASIM_TEST_RANK"  # set in the process of a rank
+VALUES = "values"  # the file with the values of options, for all ranks
 LINES = 60  # so many last lines of what a rank printed are shown
 
 
@@ -78,7 +81,7 @@ class Rank:
 
 def spread(item: pytest.Item, size: int, timeout: float) -> None:
     """Let `item` run in `size` processes, instead of in this one; its fixtures are theirs."""
-    item.setup = lambda: None  # type: ignore[method-assign]
+    item.setup = item.teardown = lambda: None  # type: ignore[method-assign]
     item.runtest = functools.partial(run, item, size, timeout)  # type: ignore[method-assign]
 
 
@@ -89,6 +92,7 @@ def run(item: pytest.Item, size: int, timeout: float) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         home, port = Path(folder), _free_port()
+        (home / VALUES).write_bytes(pickle.dumps(_values(item.config)))
         ranks = [_start(item, number, size, home, port) for number in range(size)]
         try:
             _wait(ranks, timeout)
@@ -109,14 +113,20 @@ def run(item: pytest.Item, size: int, timeout: float) -> None:
 def _start(item: pytest.Item, number: int, size: int, folder: Path, port: int) -> Rank:
     config = item.config
     found, printed = folder / f"found-{number}", folder / f"printed-{number}"
-    options = [item.nodeid, "--rootdir", str(config.rootpath), "-o", "addopts=", "-p"]
-    options += ["no:cacheprovider", "--runxfail", "--import-mode", config.option.importmode]
+    options = [item.nodeid, "--rootdir", str(config.rootpath), "-p", "no:cacheprovider"]
+    options += ["--runxfail", "--import-mode", config.option.importmode]
+    options += ["--tb", config.option.tbstyle]
     if config.inipath is not None:
         options += ["-c", str(config.inipath)]
-    options += [word for name in config.option.plugins for word in ("-p", name)]
+    for option, words in (
+        ("-p", config.option.plugins),
+        ("-W", config.option.pythonwarnings or ()),
+        ("-o", [*(config.option.override_ini or ()), "addopts="]),
+    ):
+        options += [each for word in words for each in (option, word)]
     program = (
-        f"import sys; sys.path[:] = {sys.path!r}; "
-        f"from cudasim.testing.rank import main; sys.exit(main({str(found)!r}, {options!r}))"
+        f"import sys; sys.path[:] = {sys.path!r}; from cudasim.testing.rank import main; "
+        f"sys.exit(main({str(found)!r}, {str(folder / VALUES)!r}, {options!r}))"
     )
     variables = {
         IN_RANK: 1,
@@ -141,6 +151,15 @@ def _start(item: pytest.Item, number: int, size: int, folder: Path, port: int) -
             stderr=subprocess.STDOUT,
         )
     return Rank(number, process, found, printed)
+
+
+def _values(config: pytest.Config) -> dict[str, bytes]:
+    """The values of pytest's options, each pickled; what cannot be is left out."""
+    values = {}
+    for name, value in vars(config.option).items():
+        with contextlib.suppress(Exception):  # pickling raises what it likes; a rank that
+            values[name] = pickle.dumps(value)  # needs the value says that it is not there
+    return values
 
 
 def _free_port() -> int:

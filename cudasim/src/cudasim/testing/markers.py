@@ -1,0 +1,60 @@
+"""What the markers `gpus` and `world` say of a test."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from cudasim.testing.sizes import parse_bytes
+
+PATIENCE = 300  # seconds that a test of a world has, if its marker says no other `timeout`
+
+
+class Needs(NamedTuple):
+    """So many GPUs, and how many bytes of each a test may take; None for all."""
+
+    number: int
+    memory: int | None
+
+
+class World(NamedTuple):
+    """So many ranks, on how many GPUs, for how many seconds."""
+
+    size: int
+    gpus: int
+    timeout: float
+
+
+def gpus(n: int = 1, memory: object = None) -> Needs:
+    """What `@pytest.mark.gpus(n, memory="1GiB")` says; ValueError for what makes no sense."""
+    return Needs(_whole("n", n, 1), None if memory is None else parse_bytes(memory))
+
+
+def world(n: object = None, gpus: object = None, timeout: object = PATIENCE) -> World:
+    """What `@pytest.mark.world(n)` says; ValueError for what makes no sense."""
+    if n is None:
+        raise ValueError("write @pytest.mark.world(2), for two ranks")
+    size = _whole("n", n, 1)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise ValueError(f"timeout={timeout!r}: write a number of seconds")
+    return World(size, size if gpus is None else _whole("gpus", gpus, 0), timeout)
+
+
+def read(item: pytest.Item, says: Callable) -> Any:
+    """What the marker named as `says` is says of a test, None if it has none.
+
+    The test fails with one line if the marker's arguments make no sense.
+    """
+    marker = item.get_closest_marker(says.__name__)
+    if marker is None:
+        return None
+    try:
+        return says(*marker.args, **marker.kwargs)
+    except (TypeError, ValueError) as error:
+        pytest.fail(f"@pytest.mark.{marker.name}: {error}", pytrace=False)
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name}={value!r}: write a whole number from {least}")
+    return value
