@@ -5,6 +5,7 @@ import pytest
 import torch
 from calls import raised
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
@@ -69,3 +70,26 @@ def test_what_a_hook_makes_within_backward_is_on_the_cpu():
     y.sum().backward()
     assert x.grad.device == G0 and seen[0].device == CPU
     assert "two devices, cuda:0 and cpu" in raised(lambda: x + seen[0])
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x: x.quantile(0.5),
+        lambda x: torch.linalg.matrix_rank(torch.diag(x)),
+        lambda x: nn.utils.rnn.pad_sequence([x, x[:2]]) + x[:, None],
+    ],
+)
+def test_a_counter_of_operations_does_not_make_scratch_the_programs(compute):
+    x = torch.ones(3, device=G0)
+    with FlopCounterMode(display=False):
+        assert compute(x).device == G0
+
+
+@pytest.mark.parametrize("name", MADE_BY_THE_PROGRAM)
+def test_what_the_program_made_under_a_counter_stays(name):
+    x = torch.ones(3, device=G0)
+    with FlopCounterMode(display=False):
+        own = MADE_BY_THE_PROGRAM[name]()
+        assert "the same device" in raised(lambda: x + own)
+    assert own.device == CPU

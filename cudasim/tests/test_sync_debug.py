@@ -99,3 +99,22 @@ def test_it_ends_with_the_simulation():
             torch.cuda.set_sync_debug_mode("loud")
         with pytest.raises(RuntimeError, match="invalid value of debug_mode"):
             torch.cuda.set_sync_debug_mode(3)
+
+
+SAYS = "synchronizes that device with the CPU"
+DOCUMENTED = [name for name, value in vars(torch.linalg).items() if SAYS in (value.__doc__ or "")]
+
+
+def test_the_documentation_names_what_waits():
+    assert {"svd", "eigh", "eig", "solve", "pinv", "matrix_rank"} <= set(DOCUMENTED)
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_linear_algebra_waits_where_the_documentation_says_so(name):
+    with cudasim.simulate():
+        matrix = 2 * torch.eye(3, device="cuda")
+        torch.cuda.set_sync_debug_mode("error")
+        with pytest.raises(RuntimeError, match=WORDS):
+            getattr(torch.linalg, name)(*[matrix] * (2 if name == "solve" else 1))
+        for silent in (torch.linalg.qr, torch.linalg.inv_ex, torch.linalg.det):
+            silent(matrix)

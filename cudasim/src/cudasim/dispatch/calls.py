@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.autograd import graph
 
@@ -22,6 +23,10 @@ from cudasim.session import session
 # What answers a call in the program's place, and is no place of the program.
 _ANSWERING = tuple(
     str(Path(__file__).resolve().parents[1] / name) for name in ("dispatch", "patches", "backends")
+)
+# What PyTorch puts around the methods of a dispatch mode.
+_ANSWERING += tuple(
+    str(Path(torch.__file__).with_name(name)) for name in ("_compile.py", "_dynamo")
 )
 _OPERATORS = (OpOverload.__call__.__code__, OpOverloadPacket.__call__.__code__)
 _ENGINE = graph._engine_run_backward.__code__
@@ -71,9 +76,22 @@ def lasting() -> Iterator[None]:
 def _caller() -> FrameType:
     """The innermost frame of the program."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ANSWERING):
-        frame = frame.f_back
+    while frame.f_back is not None:
+        if frame.f_code.co_filename.startswith(_ANSWERING):
+            frame = frame.f_back
+        elif _is_passed_on(frame) and frame.f_back.f_back is not None:
+            frame = frame.f_back.f_back
+        else:
+            break
     return frame
+
+
+def _is_passed_on(frame: FrameType) -> bool:
+    """Whether a dispatch mode of the program, such as a counter, calls what it was shown."""
+    if frame.f_code not in _OPERATORS or frame.f_back.f_code.co_name != "__torch_dispatch__":
+        return False
+    func = frame.f_locals["self"]
+    return any(value is func for value in frame.f_back.f_locals.values())
 
 
 def _place() -> tuple[int, ...]:

@@ -73,6 +73,11 @@ WAITS: dict[Callable, Callable[[tuple, dict], bool]] = {
             aten.unique_consecutive.default,
             aten.unique_dim_consecutive.default,
             aten._linalg_check_errors.default,
+            # These look inside whether the method converged.
+            aten._linalg_svd.default,
+            aten._linalg_eigh.default,
+            aten.linalg_eig.default,
+            aten.linalg_pinv.atol_rtol_tensor,
         ),
         _always,
     ),
