@@ -433,6 +433,23 @@ def test_slow(rank, request):
     assert outcomes(pytest_on(tmp_path, text, *options[1:])) == {"skipped": 1}
 
 
+def test_a_world_runs_in_the_folder_that_pytest_was_started_in(tmp_path):
+    text = """
+import pytest
+from pathlib import Path
+
+@pytest.mark.parametrize("name", ["a::b", "c d"])
+@pytest.mark.world(1, gpus=0)
+def test_it(rank, name):
+    assert Path("here.txt").read_text() == "here"
+"""
+    write(tmp_path / "pytest.ini", "[pytest]\n")
+    write(tmp_path / "sub" / "here.txt", "here")
+    write(tmp_path / "sub" / "below" / "test_it.py", text)
+    got = run(*PLUGIN, "below", cwd=tmp_path / "sub", **PATH)
+    assert outcomes(got) == {"passed": 2}, got.stdout
+
+
 def test_an_option_that_no_rank_can_have_is_said(tmp_path):
     conftest = """
 def pytest_addoption(parser):
