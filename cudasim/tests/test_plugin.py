@@ -1,5 +1,7 @@
 """The plugin of pytest: each test of it is a run of pytest on a small file of tests."""
 
+import copy
+import io
 import os
 import re
 
@@ -267,7 +269,7 @@ def test_no_copies(gpus):
     with gpus.no_copies():
         y = (x.double() * 2 + torch.tensor(1.0)).sum()
         y.backward()
-        x.clone(), x.to("cuda:1"), x.detach()[1:].zero_()
+        x.clone(), x.to("cuda:1"), x.detach()[1:].zero_(), copy.deepcopy(x)
     copies = [
         (lambda: x.cpu(), "from cuda:1 to cpu"),
         (lambda: x.to("cuda:0"), "from cuda:1 to cuda:0"),
@@ -277,12 +279,13 @@ def test_no_copies(gpus):
         (lambda: float(x.detach().sum()), "from cuda:1 to cpu"),
         (lambda: x.tolist(), "from cuda:1 to cpu"),
         (lambda: x[torch.tensor([0, 2])], "from cpu to cuda:1"),
+        (lambda: torch.save(x, io.BytesIO()), "from cuda:1 to cpu"),
     ]
-    for copy, words in copies:
-        copy()
+    for copying, words in copies:
+        copying()
         with pytest.raises(AssertionError, match=f"copies .*{words}"):
             with gpus.no_copies():
-                copy()
+                copying()
 
 
 def test_no_leak(gpus):
