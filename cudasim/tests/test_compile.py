@@ -1,5 +1,6 @@
 """What transforms or watches code: `torch.compile`, `torch.func`, counters, the profiler."""
 
+import io
 import json
 import subprocess
 import sys
@@ -299,3 +300,35 @@ def test_scripted_functions_may_use_factories():
     assert table[id(torch.zeros)] == "aten::zeros"
     cudasim.disable()
     assert table[id(torch.zeros)] == "aten::zeros"
+
+
+@pytest.mark.parametrize("place", ["cuda", "cuda:1", torch.device("cuda"), "cpu"])
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+def test_torchscript_is_loaded_where_map_location_says(place):
+    net = torch.jit.trace(nn.Linear(3, 2), torch.ones(1, 3))
+    file = io.BytesIO()
+    torch.jit.save(net, file)
+    file.seek(0)
+    loaded = torch.jit.load(file, map_location=place)
+    assert loaded(torch.ones(1, 3, device=place)).device == torch.ones(1, device=place).device
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * 2 + 1,
+        lambda x: torch.zeros(3, device=x.device) + x,
+        lambda x: torch.arange(x.shape[0], device=x.device) * x,
+        lambda x: torch.rand(3, device="cuda:1") * 0 + x,
+        lambda x: torch.tensor([1.0, 2.0, 3.0], device=x.device) + x,
+        lambda x: x.new_ones(3, device=x.device) - x,
+        lambda x: torch.zeros_like(x, device=x.device) + x,
+        lambda x: x.masked_fill(torch.ones(3, 3, device=x.device).triu(1).bool()[0], 0.0),
+    ],
+)
+def test_a_trace_keeps_the_device_of_what_it_makes(function):
+    x = torch.arange(3.0, device=GPU1)
+    traced = torch.jit.trace(function, x)
+    result = traced(x)
+    assert result.device == GPU1 and torch.equal(result, function(x))

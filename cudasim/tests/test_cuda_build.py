@@ -61,7 +61,7 @@ SETTINGS = {
     "CublasWorkspaceSize": ("_cuda_getCublasWorkspaceSize", "_cuda_setCublasWorkspaceSize", 64),
     "benchmark": (
         "_cuda_get_conv_benchmark_empty_cache",
-        "_cuda_set_conv_benchmark_empty_cache",
+        "_cudnn_set_conv_benchmark_empty_cache",
         False,
     ),
     "tuning": ("_cuda_tunableop_is_enabled", "_cuda_tunableop_enable", True),

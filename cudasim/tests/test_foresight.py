@@ -25,6 +25,8 @@ PROGRAMS = {
     "between GPUs": "torch.ones(1, device='cuda:1').expand(N).to('cuda:0')",
     "to another type": "x.expand(N // 2).double()",
     "broadcast": "torch.ones(2**15, 1, device='cuda') + torch.ones(2**14, device='cuda')",
+    "diagonal": "torch.diag(torch.ones(2**15, device='cuda'))",
+    "old constructor": "torch.cuda.FloatTensor(N)",
     "outer product": "torch.outer(torch.ones(2**15, device='cuda'), x.expand(2**14))",
     "product": "torch.ones(2**15, 1, device='cuda') @ torch.ones(1, 2**14, device='cuda')",
     "linear": "nn.Linear(1, 2**14, device='cuda')(torch.ones(2**15, 1, device='cuda'))",

@@ -177,3 +177,16 @@ def test_a_module_goes_where_a_tensor_is():
         weight = move(nn.Linear(2, 2)).weight
         assert weight.device == G1 and weight.dtype == torch.float64
     assert nn.Linear(2, 2).cuda().to(torch.ones(1)).weight.device == CPU
+
+
+@pytest.mark.parametrize("there", ["cuda:0", "cuda:1", "cpu"])
+@pytest.mark.parametrize("here", ["cpu", "cuda:1"])
+def test_type_as_goes_where_the_other_tensor_is(here, there):
+    x = torch.ones(2, device=here, requires_grad=True)
+    y = x.type_as(torch.ones(3, device=there, dtype=torch.float64))
+    assert y.device == torch.device(there) and y.dtype == torch.float64
+    y.sum().backward()
+    assert x.grad.device == torch.device(here)
+    assert x.type_as(x) is x
+    with pytest.raises(TypeError):
+        x.type_as("cuda")

@@ -134,6 +134,12 @@ def _eye(args: tuple, operands: Sequence[Tensor]) -> int:
     return args[0] * args[-1]
 
 
+def _diagonal(args: tuple, operands: Sequence[Tensor]) -> int:
+    """A square matrix for each row."""
+    rows, (offset, *_) = operands[0], (*args[1:], 0)
+    return rows.numel() * (rows.shape[-1] + abs(offset)) if rows.dim() else 0
+
+
 def _index(args: tuple, operands: Sequence[Tensor]) -> int:
     """A slice for each index; a mask chooses from what is there."""
     tensor, indices = args[0], args[1]
@@ -163,7 +169,7 @@ def _bounds_of_names() -> dict[str, Bound]:
     sized = "new_empty new_empty_strided new_full new_ones new_zeros"
     found |= dict.fromkeys(sized.split(), _of_sizes)
     found |= {"convolution": _convolution, "embedding": _embedding, "index": _index}
-    found |= {"arange": _arange, "range": _arange, "eye": _eye}
+    found |= {"arange": _arange, "range": _arange, "eye": _eye, "diag_embed": _diagonal}
     grow = (
         "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im take addr "
         "_cdist_forward _euclidean_dist multinomial histc bincount "
@@ -171,7 +177,7 @@ def _bounds_of_names() -> dict[str, Bound]:
         "replication_pad3d upsample_nearest1d upsample_nearest2d upsample_nearest3d "
         "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
         "upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d "
-        "grid_sampler_2d grid_sampler_3d diag_embed max_unpool2d max_unpool3d"
+        "grid_sampler_2d grid_sampler_3d max_unpool2d max_unpool3d"
     )
     return found | dict.fromkeys(grow.split(), _spread)
 

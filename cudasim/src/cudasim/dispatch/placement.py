@@ -23,6 +23,8 @@ from cudasim.dispatch.plans import PLANS, plan_of
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
+NUMBERS = (bool, int, float, complex)
+
 _register_hook = Tensor.register_hook  # PyTorch's own
 
 
@@ -116,6 +118,8 @@ def _run_without_gpu(
         for tensor in scratch:
             put(tensor, None)
         return (PLANS.get(id(func)) or plan_of(func)).call(*args, **kwargs)
+    if args and isinstance(args[0], NUMBERS):
+        args = _as_tensors(func, args)
     out = func(*args, **kwargs)
     if scratch:
         return settle(out, None)
@@ -124,6 +128,20 @@ def _run_without_gpu(
         # an operation whose device it takes from tensors that it believes to be on the CPU.
         return settle(out, thread.last_gpu if calls.is_engine() else None)
     return out
+
+
+def _as_tensors(func: Callable, args: tuple) -> tuple:
+    """The arguments with tensors where `func` takes tensors.
+
+    One that stands for a number of Python is shown to a mode as that number. TorchScript calls
+    with nothing else when it compares and prints the constants of a graph.
+    """
+    return tuple(
+        torch.tensor(value)
+        if isinstance(value, NUMBERS) and isinstance(argument.type, torch._C.TensorType)
+        else value
+        for value, argument in zip(args, func._schema.arguments, strict=False)
+    )
 
 
 def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.devices import resolve
 from cudasim.patches.guards import registry
 from cudasim.patching import Patches
 
@@ -36,6 +38,9 @@ def patch_compile(patches: Patches) -> None:
             patches.replace(torch._C, name, value)
     patches.replace(torch, "compile", _make_compile(torch.compile, patches))
     patches.replace(torch.export, "export", make_export(torch.export.export))
+    loading = torch.jit._serialization
+    validate = loading.validate_map_location
+    patches.replace(loading, "validate_map_location", make_validate(validate))
     if "torch._dynamo" in sys.modules:  # something may have been compiled before
         _run_uncompiled(patches)
 
@@ -102,6 +107,21 @@ def make_export(original: Callable) -> Callable:
         return original(*args, **kwargs)
 
     return export
+
+
+def make_validate(original: Callable) -> Callable:
+    """The check of `torch.jit.load`'s `map_location`, which names the current GPU by its index.
+
+    C++ would take a device without an index for the CPU, of which alone it knows.
+    """
+
+    @wraps(original)
+    def validate(map_location: Any = None) -> torch.device | None:
+        device = original(map_location)
+        gpu = None if device is None else resolve(device)
+        return gpu.device if isinstance(gpu, GPU) else device
+
+    return validate
 
 
 def patch_torchscript(patches: Patches) -> None:

@@ -108,8 +108,8 @@ def _maker(original: Callable, name: str) -> Callable:
         if device is None:
             return original(*args, **kwargs)
         gpu = resolve(device)
-        if gpu and fakes():
-            return original(*args, **kwargs)
+        if gpu and (fakes() or (torch._C._is_tracing() and name not in CONVERTERS)):
+            return original(*args, **kwargs)  # TorchScript writes down the device that it is given
         if SHARING.get(name) in kwargs:
             args = (kwargs.pop(SHARING[name]),)
         if kwargs.get("copy") is False and gpu is not ELSEWHERE:
@@ -180,7 +180,7 @@ def _like(original: Callable) -> Callable:
                 put(made, gpu)
             return made
         gpu = resolve(device)
-        if gpu is ELSEWHERE or (gpu and fakes()):
+        if gpu is ELSEWHERE or (gpu and (fakes() or torch._C._is_tracing())):
             return original(self, *args, **kwargs)
         if original.__name__ == "new" and bool(gpu) is not bool(gpu_of(self)):
             mine, theirs = (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)

@@ -4,7 +4,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import handle_torch_function, has_torch_function_unary
+from torch.overrides import (
+    handle_torch_function,
+    has_torch_function,
+    has_torch_function_unary,
+)
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.booking import book_copy
@@ -158,6 +162,19 @@ def make_to(original: Any) -> Any:
         return copy_to(self, target, copying)
 
     return to
+
+
+def make_type_as(original: Any) -> Any:
+    """`Tensor.type_as`: the tensor with the type of another, where that one is."""
+
+    def type_as(self: Tensor, other: Tensor) -> Tensor:
+        if has_torch_function((self, other)):
+            return handle_torch_function(type_as, (self, other), self, other)
+        if not isinstance(other, Tensor) or gpu_of(self) is gpu_of(other):
+            return original(self, other)
+        return self.to(other)
+
+    return type_as
 
 
 def make_move(type: str, original: Any) -> Any:

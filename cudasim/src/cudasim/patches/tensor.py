@@ -41,6 +41,7 @@ def patch_tensor(patches: Patches) -> None:
     patches.replace(Tensor, "tolist", make_told(Tensor.tolist, "tolist"))
     patches.replace(torch._tensor_str, "_str", make_told(torch._tensor_str._str, "print"))
     patches.replace(Tensor, "to", moves.make_to(Tensor.to))
+    patches.replace(Tensor, "type_as", moves.make_type_as(Tensor.type_as))
     patches.replace(Tensor, "cpu", moves.cpu)
     moved = [Tensor.to, Tensor.cpu]  # a lazy layer's parameters allow them by name
     if hasattr(Tensor, type):  # there is Tensor.cuda and Tensor.xpu, no Tensor.mps

@@ -158,14 +158,10 @@ class Switches:
     benchmark_limit = 10
 
 
-def setting(name: str, value: Any, get: str = "get_", set: str = "set_") -> dict[str, Callable]:
+def setting(get: str, set: str, value: Any) -> dict[str, Callable]:
     """The two functions of `torch._C` that read and change a setting, which changes nothing."""
     held = [value]
-    before, _, after = name.rpartition("*")
-    return {
-        f"{before}{get}{after}": lambda: held[0],
-        f"{before}{set}{after}": lambda *given: held.__setitem__(0, given[0]),
-    }
+    return {get: lambda: held[0], set: lambda *given: held.__setitem__(0, given[0])}
 
 
 # Bytes of cuBLAS's (aten/src/ATen/cuda/CublasHandlePool.cpp).
@@ -178,26 +174,29 @@ def library_settings() -> dict[str, Callable]:
     The values at first are those of aten/src/ATen/cuda (CublasHandlePool.cpp, tunable/Tunable.h).
     """
     tunable = "_cuda_tunableop_"
-    switched = {"get": "is_enabled", "set": "enable"}
     made = {
-        **setting("_cuda_*CublasWorkspaceSize", WORKSPACE, "get", "set"),
-        **setting("_cuda_*CublasLtWorkspaceSize", WORKSPACE, "get", "set"),
-        **setting("_cuda_*conv_benchmark_empty_cache", True),
-        **setting(f"{tunable}*", False, **switched),
-        **setting(f"{tunable}tuning_*", True, **switched),
-        **setting("_cuda_record_untuned_*", False, **switched),
-        **setting(f"{tunable}*max_tuning_duration", 30),
-        **setting(f"{tunable}*max_tuning_iterations", 100),
-        **setting(f"{tunable}*rotating_buffer_size", -1),
-        **setting(f"{tunable}*filename", ""),
+        **setting(
+            "_cuda_get_conv_benchmark_empty_cache", "_cudnn_set_conv_benchmark_empty_cache", True
+        ),
+        **setting(f"{tunable}is_enabled", f"{tunable}enable", False),
+        **setting(f"{tunable}tuning_is_enabled", f"{tunable}tuning_enable", True),
+        **setting("_cuda_record_untuned_is_enabled", "_cuda_record_untuned_enable", False),
         f"{tunable}get_results": tuple,
         f"{tunable}get_validators": tuple,
         f"{tunable}read_file": lambda filename: False,
         f"{tunable}set_numerical_check_tolerances": lambda *given: None,
     }
+    for name, value in (
+        ("max_tuning_duration", 30),
+        ("max_tuning_iterations", 100),
+        ("rotating_buffer_size", -1),
+        ("filename", ""),
+    ):
+        made |= setting(f"{tunable}get_{name}", f"{tunable}set_{name}", value)
     for name in ("CublasWorkspaceSize", "CublasLtWorkspaceSize"):
-        change = made[f"_cuda_set{name}"]
-        made[f"_cuda_reset{name}"] = functools.partial(change, WORKSPACE)
+        get, change = f"_cuda_get{name}", f"_cuda_set{name}"
+        made |= setting(get, change, WORKSPACE)
+        made[f"_cuda_reset{name}"] = functools.partial(made[change], WORKSPACE)
     return made
 
 

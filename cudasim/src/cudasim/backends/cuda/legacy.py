@@ -28,6 +28,8 @@ class LegacyType(type):
                 "legacy constructor expects device type: cuda but device type: "
                 f"{torch.device(device).type} was passed"
             )
+        if args and all(isinstance(size, int) for size in args):  # made there, not copied
+            return torch.empty(args, dtype=cls.dtype, device=device or session.type.name)
         return getattr(torch, cls.__name__)(*args).cuda(device)
 
     @property

@@ -1,0 +1,36 @@
+"""What is replaced of PyTorch is there in the version in use: another may have renamed it."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import cudasim
+from cudasim.session import session
+
+TORCH = Path(torch.__file__).parent
+OTHER_BUILDS = {"_get_device_properties"}  # of `torch.cuda` and `torch.xpu`
+# PyTorch had it until 2.7, and its tests of that time call it.
+OLDER = {"_cuda_endAllocateCurrentStreamToPool"}
+
+
+@pytest.fixture(scope="module")
+def named():
+    """The names of functions of `torch._C` in PyTorch's own Python, and in its stubs."""
+    pattern = re.compile(r"\b_\w+")
+    paths = [*TORCH.rglob("*.py"), *(TORCH / "_C").glob("*.pyi")]
+    return {name for path in paths for name in pattern.findall(path.read_text(errors="replace"))}
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps", "xpu"])
+def test_every_name_that_is_replaced_is_known_to_pytorch(kind, named):
+    with cudasim.simulate(device_type=kind, force=True):
+        replaced = [(owner, name) for owner, name, _ in session.patches._before]
+    missing = [
+        f"{owner.__name__}.{name}"
+        for owner, name in replaced
+        if not hasattr(owner, name) and name not in OTHER_BUILDS | OLDER
+        if owner is not torch._C or name not in named
+    ]
+    assert missing == [], f"not in PyTorch {torch.__version__}"
