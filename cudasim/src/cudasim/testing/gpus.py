@@ -128,7 +128,8 @@ class Gpus(Sequence[Gpu]):
     def no_copies(self) -> Iterator[None]:
         """In the block no tensor's numbers travel to another device, not even by `.item()`.
 
-        What a tensor is made of, such as a list of Python, is not looked at. Raises AssertionError at the line of the copy.
+        What a tensor is made of, such as a list of Python, is not looked at. Raises
+        AssertionError at the line of the copy.
         """
         with _NoCopies(), patch.object(Tensor, "tolist", _refuse_to_list(Tensor.tolist)):
             yield
