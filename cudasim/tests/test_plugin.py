@@ -1,5 +1,7 @@
 """The plugin of pytest: each test of it is a run of pytest on a small file of tests."""
 
+import copy
+import io
 import os
 import re
 
@@ -267,7 +269,7 @@ def test_no_copies(gpus):
     with gpus.no_copies():
         y = (x.double() * 2 + torch.tensor(1.0)).sum()
         y.backward()
-        x.clone(), x.to("cuda:1"), x.detach()[1:].zero_()
+        x.clone(), x.to("cuda:1"), x.detach()[1:].zero_(), copy.deepcopy(x)
     copies = [
         (lambda: x.cpu(), "from cuda:1 to cpu"),
         (lambda: x.to("cuda:0"), "from cuda:1 to cuda:0"),
@@ -277,12 +279,13 @@ def test_no_copies(gpus):
         (lambda: float(x.detach().sum()), "from cuda:1 to cpu"),
         (lambda: x.tolist(), "from cuda:1 to cpu"),
         (lambda: x[torch.tensor([0, 2])], "from cpu to cuda:1"),
+        (lambda: torch.save(x, io.BytesIO()), "from cuda:1 to cpu"),
     ]
-    for copy, words in copies:
-        copy()
+    for copying, words in copies:
+        copying()
         with pytest.raises(AssertionError, match=f"copies .*{words}"):
             with gpus.no_copies():
-                copy()
+                copying()
 
 
 def test_no_leak(gpus):
@@ -431,6 +434,23 @@ def test_slow(rank, request):
     got = pytest_on(tmp_path, text, *options)
     assert outcomes(got) == {"passed": 1}, got.stdout
     assert outcomes(pytest_on(tmp_path, text, *options[1:])) == {"skipped": 1}
+
+
+def test_a_world_runs_in_the_folder_that_pytest_was_started_in(tmp_path):
+    text = """
+import pytest
+from pathlib import Path
+
+@pytest.mark.parametrize("name", ["a::b", "c d"])
+@pytest.mark.world(1, gpus=0)
+def test_it(rank, name):
+    assert Path("here.txt").read_text() == "here"
+"""
+    write(tmp_path / "pytest.ini", "[pytest]\n")
+    write(tmp_path / "sub" / "here.txt", "here")
+    write(tmp_path / "sub" / "below" / "test_it.py", text)
+    got = run(*PLUGIN, "below", cwd=tmp_path / "sub", **PATH)
+    assert outcomes(got) == {"passed": 2}, got.stdout
 
 
 def test_an_option_that_no_rank_can_have_is_said(tmp_path):

@@ -1,10 +1,14 @@
 """What a program made on the CPU stays there; what C++ makes for itself goes where it computes."""
 
+import copy
+import io
+
 import numpy
 import pytest
 import torch
 from calls import raised
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
@@ -61,6 +65,31 @@ def test_what_c_plus_plus_makes_within_an_operation_goes_along():
     assert (sparse + sparse).coalesce().indices().device == G0
     assert torch.linalg.matrix_rank(torch.empty(2, 0, 0, device=G0)).device == G0
     assert nn.functional.one_hot(torch.tensor([1], device=G0)).device == G0
+
+
+class Watching(TorchDispatchMode):
+    """A mode of the program: it makes a tensor of its own, and hands the call on."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.own = torch.ops.aten.zeros.default([3])
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_a_mode_of_the_program_hands_on_is_still_made_by_c_plus_plus():
+    x, file = torch.ones(3, device=G0), io.BytesIO()
+    with Watching() as mode:
+        torch.save(x, file)
+        copied = copy.deepcopy(x)
+        middle = x.quantile(0.5)
+        scores = torch.randn(8, 2, 5, device=G0).log_softmax(2).requires_grad_()
+        targets = torch.randint(1, 5, (2, 3), device=G0)
+        loss = nn.functional.ctc_loss(scores, targets, [8, 8], [3, 3])
+        own = torch.ops.aten.zeros.default([3])
+    file.seek(0)
+    assert torch.load(file).device == copied.device == middle.device == loss.device == G0
+    for made in (own, mode.own):
+        assert "two devices, cuda:0 and cpu" in raised(lambda made=made: x + made)
+        assert made.device == CPU
 
 
 def test_what_a_hook_makes_within_backward_is_on_the_cpu():

@@ -4,9 +4,10 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cudasim.device.allocator import PUBLIC, Block, Memory
+from cudasim.device.allocator import Memory
 from cudasim.device.gpu import GPU
 from cudasim.device.history import LEVELS, History
+from cudasim.device.pools import PUBLIC, Block
 from cudasim.dispatch.waiting import address
 from cudasim.session import session
 

@@ -12,12 +12,14 @@ block used on several streams (`record_stream`) is free at once. All sizes are i
 
 import sys
 import threading
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
+from cudasim.device.counts import Counts
 from cudasim.device.history import ALL, STATE, Frames, History
+from cudasim.device.pools import Block, Pool, PoolId, Private, Range
 from cudasim.device.settings import Settings
 from cudasim.device.sizes import (
     BLOCK,
@@ -29,260 +31,6 @@ from cudasim.device.sizes import (
     SMALL_SEGMENT,
 )
 from cudasim.device.types import DeviceType
-
-PoolId = tuple[int, int]  # (of a graph, of a program): one of them is 0
-PUBLIC: PoolId = (0, 0)  # the pools that are nobody's own
-
-
-class Range:
-    """Addresses that an expandable segment may fill, `grain` bytes of memory at a time."""
-
-    __slots__ = ("address", "grain", "size")
-
-    def __init__(self, address: int, size: int, grain: int) -> None:
-        """`size` bytes of addresses with no memory behind them."""
-        self.address, self.size, self.grain = address, size, grain
-
-
-class Block:
-    """A piece of a segment: `used`, or free; `mapped` unless it is mere addresses of a range."""
-
-    __slots__ = ("address", "mapped", "next", "pool", "previous", "range", "requested", "size")
-    __slots__ += ("frames", "origin", "stream", "used")
-
-    def __init__(
-        self, pool: "Pool", stream: int, address: int, size: int, range: Range | None = None
-    ) -> None:
-        """A free piece without neighbours."""
-        self.pool, self.stream, self.address, self.size = pool, stream, address, size
-        self.range, self.requested, self.used, self.mapped = range, 0, False, True
-        self.frames: Frames = ()  # of the code that took it, where a history is kept
-        self.origin: Frames = ()  # of the code for which its segment was taken
-        self.previous: Block | None = None
-        self.next: Block | None = None
-
-    @property
-    def is_split(self) -> bool:
-        """True if it is not a whole segment."""
-        return self.previous is not None or self.next is not None
-
-    def insert_after(self, block: "Block") -> None:
-        """Become the right neighbour of `block`."""
-        self.previous, self.next = block, block.next
-        if block.next is not None:
-            block.next.previous = self
-        block.next = self
-
-    def cut(self, size: int) -> "Block":
-        """Keep the first `size` bytes; returns the rest, as a block like this one."""
-        rest = Block(self.pool, self.stream, self.address + size, self.size - size, self.range)
-        rest.mapped, rest.origin = self.mapped, self.origin
-        rest.insert_after(self)
-        self.size = size
-        return rest
-
-
-class Counts:
-    """How many blocks and bytes there are, were at most, and have ever been.
-
-    `splits` are free blocks beside used ones, which only a fitting request can use.
-    """
-
-    NAMES = ("blocks", "used", "requested", "segments", "reserved", "splits", "split_bytes")
-    __slots__ = ("before", *(name + end for name in NAMES for end in ("", "_peak", "_taken")))
-
-    def __init__(self) -> None:
-        """Nothing yet."""
-        for name in self.__slots__:
-            setattr(self, name, 0)
-        self.before: dict[str, tuple[int, int]] = {}  # (taken, current) when totals were reset
-
-    def add(self, used: int, requested: int, splits: int, split_bytes: int) -> None:
-        """A block of `used` bytes, for a request of `requested`; `split` tells of the others."""
-        self.blocks += 1
-        self.blocks_taken += 1
-        self.used += used
-        self.used_taken += used
-        self.requested += requested
-        self.requested_taken += requested
-        if self.used > self.used_peak:
-            self.used_peak = self.used
-        if self.requested > self.requested_peak:
-            self.requested_peak = self.requested
-        if self.blocks > self.blocks_peak:
-            self.blocks_peak = self.blocks
-        if split_bytes:
-            self.split(splits, split_bytes)
-
-    def remove(self, used: int, requested: int, splits: int, split_bytes: int) -> None:
-        """Such a block is free again."""
-        self.blocks -= 1
-        self.used -= used
-        self.requested -= requested
-        if split_bytes:
-            self.split(splits, split_bytes)
-
-    def split(self, blocks: int, size: int) -> None:
-        """There are so many more `blocks` and bytes in free pieces; fewer, if below 0."""
-        self.splits += blocks
-        if blocks > 0:
-            self.splits_taken += blocks
-            if self.splits > self.splits_peak:
-                self.splits_peak = self.splits
-        self.split_bytes += size
-        if size > 0:
-            self.split_bytes_taken += size
-            if self.split_bytes > self.split_bytes_peak:
-                self.split_bytes_peak = self.split_bytes
-
-    def repeat(self, times: int, used: int, requested: int, splits: int, split_bytes: int) -> None:
-        """A block was removed and added again so many `times`, each as `add` and `remove` say."""
-        self.blocks_taken += times
-        self.used_taken += times * used
-        self.requested_taken += times * requested
-        self.splits_taken += times * abs(splits)
-        self.split_bytes_taken += times * abs(split_bytes)
-
-    def reserve(self, size: int, segments: int) -> None:
-        """So many bytes and `segments` were taken from the driver; given back, if below 0."""
-        self.reserved += size
-        self.segments += segments
-        if size > 0:
-            self.reserved_taken += size
-            self.segments_taken += segments
-            self.reserved_peak = max(self.reserved_peak, self.reserved)
-            self.segments_peak = max(self.segments_peak, self.segments)
-
-    def reset_peaks(self) -> None:
-        """Restart the peaks from what there is now."""
-        for name in self.NAMES:
-            setattr(self, f"{name}_peak", getattr(self, name))
-
-    def reset_totals(self) -> None:
-        """Count what is taken and freed from now on."""
-        for name in self.NAMES:
-            self.before[name] = (getattr(self, f"{name}_taken"), getattr(self, name))
-
-    def stat(self, name: str) -> dict[str, int]:
-        """One figure in the form of `memory_stats`."""
-        now, taken = getattr(self, name), getattr(self, f"{name}_taken")
-        taken_before, now_before = self.before.get(name, (0, 0))
-        return {
-            "current": now,
-            "peak": getattr(self, f"{name}_peak"),
-            "allocated": taken - taken_before,
-            "freed": (taken - now) - (taken_before - now_before),
-        }
-
-
-class Pool:
-    """The free blocks of one kind, small or large, by stream and size, then by address."""
-
-    def __init__(self, small: bool, counts: Counts | None = None, id: PoolId = PUBLIC) -> None:
-        """A pool without a block; a private one has an `id`, and the `counts` of its kind."""
-        self.small, self.id = small, id
-        self.grain = SMALL_SEGMENT if small else LARGE_SEGMENT  # of its expandable segments
-        self.free: list[tuple[int, int, int]] = []  # (stream, size, address), sorted
-        self.unmapped: list[tuple[int, int]] = []  # (stream, address), sorted
-        self.blocks: dict[int, Block] = {}  # those in `free` and `unmapped`, by address
-        self.counts = Counts() if counts is None else counts
-
-    def insert(self, block: Block) -> None:
-        """`block` is free, or without memory."""
-        self.blocks[block.address] = block
-        if block.mapped:
-            insort(self.free, (block.stream, block.size, block.address))
-        else:
-            insort(self.unmapped, (block.stream, block.address))
-
-    def remove(self, block: Block) -> None:
-        """`block`, which is in the pool, goes, as it is about to change."""
-        del self.blocks[block.address]
-        if block.mapped:
-            del self.free[bisect_left(self.free, (block.stream, block.size, block.address))]
-        else:
-            del self.unmapped[bisect_left(self.unmapped, (block.stream, block.address))]
-
-    def join(self, block: Block, neighbour: Block | None) -> int:
-        """Let `block` take in a free neighbour; returns how many bytes (try_merge_blocks)."""
-        if neighbour is None or neighbour.used or neighbour.mapped != block.mapped:
-            return 0
-        self.remove(neighbour)
-        if block.previous is neighbour:
-            block.address, block.previous = neighbour.address, neighbour.previous
-            if block.previous is not None:
-                block.previous.next = block
-        else:
-            block.next = neighbour.next
-            if block.next is not None:
-                block.next.previous = block
-        block.size += neighbour.size
-        return neighbour.size
-
-    def pop(self, size: int, stream: int, settings: Settings) -> Block | None:
-        """The smallest free block of `stream` with `size` bytes, or None (get_free_block).
-
-        It is not in the pool any more.
-        """
-        free = self.free
-        place = bisect_left(free, (stream, size, 0))
-        if place == len(free) or free[place][0] != stream:
-            return None
-        if settings.plain:
-            return self.blocks.pop(free.pop(place)[2])
-        block = self._choose(place, size, stream, settings)
-        if block is not None:
-            self.remove(block)
-        return block
-
-    def _choose(self, place: int, size: int, stream: int, settings: Settings) -> Block | None:
-        """The same from that `place` on, where blocks can grow or are not split at any size."""
-        block = self.blocks[self.free[place][2]]
-        if block.range is not None:
-            fitting = (self.blocks[each[2]] for each in self._of_stream(place + 1, stream))
-            if settings.expandable:  # best is what can grow least
-                for other in fitting:
-                    if block.range is None or _growable(other) >= _growable(block):
-                        break
-                    block = other
-            else:
-                block = next((each for each in fitting if each.range is None), None)
-        if block is None:
-            return None
-        if size < settings.max_split <= block.size:
-            return None
-        if size >= settings.max_split and block.size >= size + LARGE_SEGMENT:
-            return None
-        return block
-
-    def _of_stream(self, place: int, stream: int) -> Iterator[tuple[int, int, int]]:
-        while place < len(self.free) and self.free[place][0] == stream:
-            yield self.free[place]
-            place += 1
-
-
-def _growable(block: Block) -> int:
-    """The size of `block` with the addresses behind it."""
-    behind = block.next
-    return block.size + (behind.size if behind is not None and not behind.mapped else 0)
-
-
-class Private:
-    """Pools of their own, for a CUDA graph or a `torch.cuda.MemPool` (PrivatePool).
-
-    They keep their segments while they have users: who allocates in them, and whose graphs do.
-    """
-
-    def __init__(self, id: PoolId, memory: "Memory") -> None:
-        """Pools without a block and without a user."""
-        self.id, self.users = id, 0
-        self.small = Pool(True, memory.small.counts, id)
-        self.large = Pool(False, memory.large.counts, id)
-
-    @property
-    def pools(self) -> tuple[Pool, Pool]:
-        """That of large blocks and that of small ones."""
-        return self.large, self.small
 
 
 class Memory:
@@ -670,7 +418,7 @@ class Memory:
         Who begins is a user of the pools until `release_pool` (beginAllocateToPool).
         """
         if id not in self.private:
-            self.private[id] = Private(id, self)
+            self.private[id] = Private(id, self.small.counts, self.large.counts)
         self.private[id].users += 1
         self.routes.append((id, mine))
 

@@ -20,13 +20,15 @@ from torch.autograd import graph
 
 from cudasim.session import session
 
-# What answers a call in the program's place, and is no place of the program.
-_ANSWERING = tuple(
-    str(Path(__file__).resolve().parents[1] / name) for name in ("dispatch", "patches", "backends")
-)
-# What PyTorch puts around the methods of a dispatch mode.
-_ANSWERING += tuple(
-    str(Path(torch.__file__).with_name(name)) for name in ("_compile.py", "_dynamo")
+# What answers a call in the program's place, and is no place of the program: the last two stand
+# before each `__torch_dispatch__` of a mode of its own.
+_ANSWERING = (
+    *(
+        str(Path(__file__).resolve().parents[1] / name)
+        for name in ("dispatch", "patches", "backends")
+    ),
+    str(Path(torch.__file__).with_name("_compile.py")),
+    str(Path(torch.__file__).parent / "_dynamo" / "eval_frame.py"),
 )
 _OPERATORS = (OpOverload.__call__.__code__, OpOverloadPacket.__call__.__code__)
 _ENGINE = graph._engine_run_backward.__code__
@@ -74,24 +76,26 @@ def lasting() -> Iterator[None]:
 
 
 def _caller() -> FrameType:
-    """The innermost frame of the program."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        if frame.f_code.co_filename.startswith(_ANSWERING):
-            frame = frame.f_back
-        elif _is_passed_on(frame) and frame.f_back.f_back is not None:
-            frame = frame.f_back.f_back
-        else:
-            break
+    """The innermost frame of the program. Its modes that hand on what C++ calls are none."""
+    frame = _outside(sys._getframe(1))
+    while frame.f_code in _OPERATORS and (mode := _handing_on(frame)) is not None:
+        frame = _outside(mode)
     return frame
 
 
-def _is_passed_on(frame: FrameType) -> bool:
-    """Whether a dispatch mode of the program, such as a counter, calls what it was shown."""
-    if frame.f_code not in _OPERATORS or frame.f_back.f_code.co_name != "__torch_dispatch__":
-        return False
-    func = frame.f_locals["self"]
-    return any(value is func for value in frame.f_back.f_locals.values())
+def _outside(frame: FrameType) -> FrameType:
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ANSWERING):
+        frame = frame.f_back
+    return frame
+
+
+def _handing_on(operator: FrameType) -> FrameType | None:
+    """What stands before the mode that hands on the call of an `operator`; None if none does."""
+    mode = operator.f_back
+    if mode is None or mode.f_code.co_name != "__torch_dispatch__":
+        return None
+    asked = operator.f_locals["self"]
+    return mode.f_back if any(value is asked for value in mode.f_locals.values()) else None
 
 
 def _place() -> tuple[int, ...]:

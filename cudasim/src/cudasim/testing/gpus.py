@@ -126,9 +126,10 @@ class Gpus(Sequence[Gpu]):
 
     @contextmanager
     def no_copies(self) -> Iterator[None]:
-        """In the block no numbers travel from one device to another, not even by `.item()`.
+        """In the block no tensor's numbers travel to another device, not even by `.item()`.
 
-        Raises AssertionError at the line of the copy.
+        What a tensor is made of, such as a list of Python, is not looked at. Raises
+        AssertionError at the line of the copy.
         """
         with _NoCopies(), patch.object(Tensor, "tolist", _refuse_to_list(Tensor.tolist)):
             yield

@@ -113,7 +113,8 @@ def run(item: pytest.Item, size: int, timeout: float) -> None:
 def _start(item: pytest.Item, number: int, size: int, folder: Path, port: int) -> Rank:
     config = item.config
     found, printed = folder / f"found-{number}", folder / f"printed-{number}"
-    options = [item.nodeid, "--rootdir", str(config.rootpath), "-p", "no:cacheprovider"]
+    test = f"{item.path}::{item.nodeid.partition('::')[2]}"
+    options = [test, "--rootdir", str(config.rootpath), "-p", "no:cacheprovider"]
     options += ["--runxfail", "--import-mode", config.option.importmode]
     options += ["--tb", config.option.tbstyle]
     if config.inipath is not None:
@@ -144,7 +145,7 @@ def _start(item: pytest.Item, number: int, size: int, folder: Path, port: int) -
     with printed.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-c", program],
-            cwd=config.rootpath,
+            cwd=config.invocation_params.dir,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,

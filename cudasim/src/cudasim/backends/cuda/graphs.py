@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from cudasim.backends.streams import current_id
-from cudasim.device.allocator import PoolId
 from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU, Allocation
+from cudasim.device.pools import PoolId
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch.capture import Capture
 from cudasim.dispatch.waiting import CAPTURING

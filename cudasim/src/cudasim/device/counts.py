@@ -1,0 +1,94 @@
+"""The figures of an allocator, as `torch.cuda.memory_stats` tells them."""
+
+
+class Counts:
+    """How many blocks and bytes there are, were at most, and have ever been.
+
+    `splits` are free blocks beside used ones, which only a fitting request can use.
+    """
+
+    NAMES = ("blocks", "used", "requested", "segments", "reserved", "splits", "split_bytes")
+    __slots__ = ("before", *(name + end for name in NAMES for end in ("", "_peak", "_taken")))
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        for name in self.__slots__:
+            setattr(self, name, 0)
+        self.before: dict[str, tuple[int, int]] = {}  # (taken, current) when totals were reset
+
+    def add(self, used: int, requested: int, splits: int, split_bytes: int) -> None:
+        """A block of `used` bytes, for a request of `requested`; `split` tells of the others."""
+        self.blocks += 1
+        self.blocks_taken += 1
+        self.used += used
+        self.used_taken += used
+        self.requested += requested
+        self.requested_taken += requested
+        if self.used > self.used_peak:
+            self.used_peak = self.used
+        if self.requested > self.requested_peak:
+            self.requested_peak = self.requested
+        if self.blocks > self.blocks_peak:
+            self.blocks_peak = self.blocks
+        if split_bytes:
+            self.split(splits, split_bytes)
+
+    def remove(self, used: int, requested: int, splits: int, split_bytes: int) -> None:
+        """Such a block is free again."""
+        self.blocks -= 1
+        self.used -= used
+        self.requested -= requested
+        if split_bytes:
+            self.split(splits, split_bytes)
+
+    def split(self, blocks: int, size: int) -> None:
+        """There are so many more `blocks` and bytes in free pieces; fewer, if below 0."""
+        self.splits += blocks
+        if blocks > 0:
+            self.splits_taken += blocks
+            if self.splits > self.splits_peak:
+                self.splits_peak = self.splits
+        self.split_bytes += size
+        if size > 0:
+            self.split_bytes_taken += size
+            if self.split_bytes > self.split_bytes_peak:
+                self.split_bytes_peak = self.split_bytes
+
+    def repeat(self, times: int, used: int, requested: int, splits: int, split_bytes: int) -> None:
+        """A block was removed and added again so many `times`, each as `add` and `remove` say."""
+        self.blocks_taken += times
+        self.used_taken += times * used
+        self.requested_taken += times * requested
+        self.splits_taken += times * abs(splits)
+        self.split_bytes_taken += times * abs(split_bytes)
+
+    def reserve(self, size: int, segments: int) -> None:
+        """So many bytes and `segments` were taken from the driver; given back, if below 0."""
+        self.reserved += size
+        self.segments += segments
+        if size > 0:
+            self.reserved_taken += size
+            self.segments_taken += segments
+            self.reserved_peak = max(self.reserved_peak, self.reserved)
+            self.segments_peak = max(self.segments_peak, self.segments)
+
+    def reset_peaks(self) -> None:
+        """Restart the peaks from what there is now."""
+        for name in self.NAMES:
+            setattr(self, f"{name}_peak", getattr(self, name))
+
+    def reset_totals(self) -> None:
+        """Count what is taken and freed from now on."""
+        for name in self.NAMES:
+            self.before[name] = (getattr(self, f"{name}_taken"), getattr(self, name))
+
+    def stat(self, name: str) -> dict[str, int]:
+        """One figure in the form of `memory_stats`."""
+        now, taken = getattr(self, name), getattr(self, f"{name}_taken")
+        taken_before, now_before = self.before.get(name, (0, 0))
+        return {
+            "current": now,
+            "peak": getattr(self, f"{name}_peak"),
+            "allocated": taken - taken_before,
+            "freed": (taken - now) - (taken_before - now_before),
+        }

@@ -1,0 +1,172 @@
+"""Blocks of a GPU's memory, and the pools of those that are free.
+
+As in c10/cuda/CUDACachingAllocator.cpp, whose functions are named. All sizes are in bytes.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from cudasim.device.counts import Counts
+from cudasim.device.history import Frames
+from cudasim.device.settings import Settings
+from cudasim.device.sizes import LARGE_SEGMENT, SMALL_SEGMENT
+
+PoolId = tuple[int, int]  # (of a graph, of a program): one of them is 0
+PUBLIC: PoolId = (0, 0)  # the pools that are nobody's own
+
+
+class Range:
+    """Addresses that an expandable segment may fill, `grain` bytes of memory at a time."""
+
+    __slots__ = ("address", "grain", "size")
+
+    def __init__(self, address: int, size: int, grain: int) -> None:
+        """`size` bytes of addresses with no memory behind them."""
+        self.address, self.size, self.grain = address, size, grain
+
+
+class Block:
+    """A piece of a segment: `used`, or free; `mapped` unless it is mere addresses of a range."""
+
+    __slots__ = ("address", "mapped", "next", "pool", "previous", "range", "requested", "size")
+    __slots__ += ("frames", "origin", "stream", "used")
+
+    def __init__(
+        self, pool: "Pool", stream: int, address: int, size: int, range: Range | None = None
+    ) -> None:
+        """A free piece without neighbours."""
+        self.pool, self.stream, self.address, self.size = pool, stream, address, size
+        self.range, self.requested, self.used, self.mapped = range, 0, False, True
+        self.frames: Frames = ()  # of the code that took it, where a history is kept
+        self.origin: Frames = ()  # of the code for which its segment was taken
+        self.previous: Block | None = None
+        self.next: Block | None = None
+
+    @property
+    def is_split(self) -> bool:
+        """True if it is not a whole segment."""
+        return self.previous is not None or self.next is not None
+
+    def insert_after(self, block: "Block") -> None:
+        """Become the right neighbour of `block`."""
+        self.previous, self.next = block, block.next
+        if block.next is not None:
+            block.next.previous = self
+        block.next = self
+
+    def cut(self, size: int) -> "Block":
+        """Keep the first `size` bytes; returns the rest, as a block like this one."""
+        rest = Block(self.pool, self.stream, self.address + size, self.size - size, self.range)
+        rest.mapped, rest.origin = self.mapped, self.origin
+        rest.insert_after(self)
+        self.size = size
+        return rest
+
+
+class Pool:
+    """The free blocks of one kind, small or large, by stream and size, then by address."""
+
+    def __init__(self, small: bool, counts: Counts | None = None, id: PoolId = PUBLIC) -> None:
+        """A pool without a block; a private one has an `id`, and the `counts` of its kind."""
+        self.small, self.id = small, id
+        self.grain = SMALL_SEGMENT if small else LARGE_SEGMENT  # of its expandable segments
+        self.free: list[tuple[int, int, int]] = []  # (stream, size, address), sorted
+        self.unmapped: list[tuple[int, int]] = []  # (stream, address), sorted
+        self.blocks: dict[int, Block] = {}  # those in `free` and `unmapped`, by address
+        self.counts = Counts() if counts is None else counts
+
+    def insert(self, block: Block) -> None:
+        """`block` is free, or without memory."""
+        self.blocks[block.address] = block
+        if block.mapped:
+            insort(self.free, (block.stream, block.size, block.address))
+        else:
+            insort(self.unmapped, (block.stream, block.address))
+
+    def remove(self, block: Block) -> None:
+        """`block`, which is in the pool, goes, as it is about to change."""
+        del self.blocks[block.address]
+        if block.mapped:
+            del self.free[bisect_left(self.free, (block.stream, block.size, block.address))]
+        else:
+            del self.unmapped[bisect_left(self.unmapped, (block.stream, block.address))]
+
+    def join(self, block: Block, neighbour: Block | None) -> int:
+        """Let `block` take in a free neighbour; returns how many bytes (try_merge_blocks)."""
+        if neighbour is None or neighbour.used or neighbour.mapped != block.mapped:
+            return 0
+        self.remove(neighbour)
+        if block.previous is neighbour:
+            block.address, block.previous = neighbour.address, neighbour.previous
+            if block.previous is not None:
+                block.previous.next = block
+        else:
+            block.next = neighbour.next
+            if block.next is not None:
+                block.next.previous = block
+        block.size += neighbour.size
+        return neighbour.size
+
+    def pop(self, size: int, stream: int, settings: Settings) -> Block | None:
+        """The smallest free block of `stream` with `size` bytes, or None (get_free_block).
+
+        It is not in the pool any more.
+        """
+        free = self.free
+        place = bisect_left(free, (stream, size, 0))
+        if place == len(free) or free[place][0] != stream:
+            return None
+        if settings.plain:
+            return self.blocks.pop(free.pop(place)[2])
+        block = self._choose(place, size, stream, settings)
+        if block is not None:
+            self.remove(block)
+        return block
+
+    def _choose(self, place: int, size: int, stream: int, settings: Settings) -> Block | None:
+        """The same from that `place` on, where blocks can grow or are not split at any size."""
+        block = self.blocks[self.free[place][2]]
+        if block.range is not None:
+            fitting = (self.blocks[each[2]] for each in self._of_stream(place + 1, stream))
+            if settings.expandable:  # best is what can grow least
+                for other in fitting:
+                    if block.range is None or _growable(other) >= _growable(block):
+                        break
+                    block = other
+            else:
+                block = next((each for each in fitting if each.range is None), None)
+        if block is None:
+            return None
+        if size < settings.max_split <= block.size:
+            return None
+        if size >= settings.max_split and block.size >= size + LARGE_SEGMENT:
+            return None
+        return block
+
+    def _of_stream(self, place: int, stream: int) -> Iterator[tuple[int, int, int]]:
+        while place < len(self.free) and self.free[place][0] == stream:
+            yield self.free[place]
+            place += 1
+
+
+def _growable(block: Block) -> int:
+    """The size of `block` with the addresses behind it."""
+    behind = block.next
+    return block.size + (behind.size if behind is not None and not behind.mapped else 0)
+
+
+class Private:
+    """Pools of their own, for a CUDA graph or a `torch.cuda.MemPool` (PrivatePool).
+
+    They keep their segments while they have users: who allocates in them, and whose graphs do.
+    """
+
+    def __init__(self, id: PoolId, small: Counts, large: Counts) -> None:
+        """Pools without a block and without a user; counted with those that are nobody's own."""
+        self.id, self.users = id, 0
+        self.small, self.large = Pool(True, small, id), Pool(False, large, id)
+
+    @property
+    def pools(self) -> tuple[Pool, Pool]:
+        """That of large blocks and that of small ones."""
+        return self.large, self.small
