@@ -8,6 +8,7 @@ import re
 import pytest
 from programs import PROJECT, run, write
 
+import cudasim
 from cudasim.testing import markers
 from cudasim.testing.gpus import Gpus
 from cudasim.testing.sizes import parse_bytes
@@ -291,7 +292,9 @@ def test_no_copies(gpus):
 def test_no_leak(gpus):
     import torch
 
-    kept = []
+    kept = [torch.ones(4, device="cuda:1")]
+    cudasim.disable()
+    cudasim.enable(gpus=2)  # the tensor of another simulation is no leak of this one
     with gpus.no_leak():
         x = torch.ones(4, 4, device="cuda:1")
         cycle = [x]

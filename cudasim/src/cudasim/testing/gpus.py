@@ -193,8 +193,15 @@ def _settled() -> tuple[dict[int, Tensor], list[int]]:
     if clear is not None and torch.cuda.is_available():
         clear()  # a real GPU's first product of matrices takes one, and keeps it
     found = [each for each in gc.get_objects() if issubclass(type(each), Tensor)]
-    tensors = {_address(each): each for each in found if each.device.type == _type()}
+    tensors = {_address(each): each for each in found if _is_on_gpu(each)}
     return tensors, [gpu.allocated for gpu in Gpus()]
+
+
+def _is_on_gpu(tensor: Tensor) -> bool:
+    try:
+        return tensor.device.type == _type()
+    except RuntimeError:  # it has outlived its simulation, and is nowhere
+        return False
 
 
 def _address(tensor: Tensor) -> int:
