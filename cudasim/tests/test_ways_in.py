@@ -177,6 +177,13 @@ def test_a_command_of_startup_takes_no_arguments(tmp_path, command):
     assert (got.returncode, got.stdout, got.stderr) == (2, "", words)
 
 
+def test_the_command_tells_its_name_and_version(tmp_path):
+    told = run("-m", "cudasim", "--version", cwd=tmp_path)
+    assert (told.returncode, told.stdout) == (0, f"cudasim {cudasim.__version__}\n")
+    unknown = run("-m", "cudasim", "--crad", "T4", "script.py", cwd=tmp_path)
+    assert unknown.returncode == 2 and unknown.stderr.startswith("usage: cudasim [--gpus N]")
+
+
 def test_a_missing_torch_stays_missing(monkeypatch):
     finder = startup.AfterTorch()
     monkeypatch.setattr(sys, "meta_path", [finder])
