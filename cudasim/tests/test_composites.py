@@ -55,6 +55,22 @@ COMPOSITES = {
         lambda x: torch.quantile(x, 0.5, out=torch.empty(())),
         "quantile() out tensor must be on the same device as the input tensor",
     ),
+    "norm": (
+        lambda x: torch.linalg.norm(out=torch.empty(()), A=x),
+        "Expected all tensors to be on the same device, but got out is on cpu, different from "
+        "other tensors on cuda:0 (when checking argument in method "
+        "wrapper_CUDA_linalg_vector_norm_out_out)",
+    ),
+    "cond": (
+        lambda x: torch.linalg.cond(x, out=torch.empty(())),
+        "linalg.cond: Expected result and input tensors to be on the same device, but got result "
+        "on cpu and input on cuda:0",
+    ),
+    "matrix_rank": (
+        lambda x: torch.linalg.matrix_rank(x, out=torch.empty((), dtype=torch.int64)),
+        "torch.linalg.matrix_rank: Expected result and input tensors to be on the same device, "
+        "but got result on cpu and input on cuda:0",
+    ),
     "lstsq": (
         lambda x: torch.linalg.lstsq(x, x, driver="gelsy"),
         "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA",
@@ -82,6 +98,12 @@ def test_an_alias_across_devices_is_refused(x):
     assert torch.asarray(x, device="cuda:0", copy=False) is x
 
 
+def test_a_rank_is_written_where_it_is_asked_for(x):
+    out = torch.full((), 7, device="cuda:0")
+    assert torch.linalg.matrix_rank(torch.ones_like(x), out=out) is out
+    assert out.item() == 1 and torch.linalg.matrix_rank(torch.eye(3)).item() == 3
+
+
 def test_one_device_is_enough(x):
     one, two = torch.meshgrid(x[0], x[1], indexing="ij")
     window = torch.ones(2, device="cuda:0")
@@ -98,6 +120,9 @@ def test_one_device_is_enough(x):
         *torch.tensor_split(x, 2),
         torch.stft(x.view(-1), 2, 1, window=window, return_complex=True),
         torch.quantile(x, 0.5, out=torch.empty((), device="cuda:0")),
+        torch.linalg.norm(x, out=torch.empty((), device="cuda:0")),
+        torch.linalg.pinv(x, out=torch.empty(0, device="cuda:0")),
+        torch.linalg.matrix_rank(x, out=torch.empty((), dtype=torch.int64, device="cuda:0")),
         torch.linalg.lstsq(x, x, driver="gels").solution,
         torch.linalg.lstsq(x, x).solution,
         torch.linalg.lstsq(input=x, b=x).solution,

@@ -177,9 +177,7 @@ def test_a_command_of_startup_takes_no_arguments(tmp_path, command):
     assert (got.returncode, got.stdout, got.stderr) == (2, "", words)
 
 
-def test_the_command_tells_its_name_and_version(tmp_path):
-    told = run("-m", "cudasim", "--version", cwd=tmp_path)
-    assert (told.returncode, told.stdout) == (0, f"cudasim {cudasim.__version__}\n")
+def test_an_unknown_option_gets_the_usage_of_the_command(tmp_path):
     unknown = run("-m", "cudasim", "--crad", "T4", "script.py", cwd=tmp_path)
     assert unknown.returncode == 2 and unknown.stderr.startswith("usage: cudasim [--gpus N]")
 

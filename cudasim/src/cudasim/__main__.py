@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
-from cudasim import __version__, config, startup, startup_file
+from cudasim import config, startup, startup_file
 from cudasim.config import Config
 from cudasim.device.types import DEFAULT
 
@@ -41,7 +41,6 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, C
         "remove-startup' takes that back.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"cudasim {__version__}")
     parser.add_argument("--gpus", metavar="N", help="how many GPUs (2)")
     config.add_options(parser)
     parser.add_argument("--force", action="store_true", help="even where real GPUs are")

@@ -34,6 +34,23 @@ ALIKE = (
     ),
 )
 
+# Composites that write to `out`, and what they say of one that is elsewhere
+# (aten/src/ATen/native/LinearAlgebra.cpp); a norm says what vector_norm says.
+COPIED = (
+    "{name}: Expected result and input tensors to be on the same device, but got result on "
+    "{there} and input on {here}"
+)
+NORM = (
+    "Expected all tensors to be on the same device, but got out is on {there}, different from "
+    "other tensors on {here} (when checking argument in method "
+    "wrapper_{key}_linalg_vector_norm_out_out)"
+)
+RESULTS = (
+    *(("norm", "norm", NORM), ("matrix_norm", "matrix_norm", NORM)),
+    *(("cond", "linalg.cond", COPIED), ("pinv", "linalg.pinv", COPIED)),
+    ("matrix_rank", "torch.linalg.matrix_rank", COPIED),
+)
+
 REAL = ("rfft", "ihfft")  # transforms of real numbers
 SIGNALS = "fft fft2 fftn ifft ifft2 ifftn hfft hfft2 hfftn irfft irfft2 irfftn".split()
 SIGNALS += [f"{name}{dimensions}" for name in REAL for dimensions in ("", "2", "n")]
@@ -50,6 +67,10 @@ def patch_functional(patches: Patches) -> None:
     patches.replace(torch.linalg, "lstsq", make_lstsq(torch.linalg.lstsq))
     for owner, name, words in ALIKE:
         patches.replace(owner, name, make_alike(getattr(owner, name), words))
+    patches.replace(torch.linalg, "matrix_rank", make_matrix_rank(torch.linalg.matrix_rank))
+    for name, called, words in RESULTS:
+        result = make_result(getattr(torch.linalg, name), called, words)
+        patches.replace(torch.linalg, name, result)
     for name in ("inner", "tensordot"):
         patches.replace(torch, name, make_product(getattr(torch, name)))
     for owner in (torch, Tensor):
@@ -82,6 +103,34 @@ def make_alike(original: Callable, words: str) -> Callable:
         return original(*args, **kwargs)
 
     return composite
+
+
+def make_result(original: Callable, name: str, words: str) -> Callable:
+    """A composite whose `out` is where its first operand is, or it says `words`."""
+
+    @functools.wraps(original)
+    def composite(*args: Any, **kwargs: Any) -> Any:
+        out = kwargs.get("out")
+        if out is not None:
+            given = (*args, *(each for each in kwargs.values() if each is not out))
+            here, there = device_of(tensors_in(given)[0]), device_of(out)
+            if here != there:
+                key = session.type.key
+                raise RuntimeError(words.format(name=name, here=here, there=there, key=key))
+        return original(*args, **kwargs)
+
+    return composite
+
+
+def make_matrix_rank(original: Callable) -> Callable:
+    """`matrix_rank`, whose `out` PyTorch 2.13 leaves as it was under any dispatch mode."""
+
+    @functools.wraps(original)
+    def matrix_rank(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
+        rank = original(*args, **kwargs)
+        return rank if out is None else out.resize_(rank.shape).copy_(rank)
+
+    return matrix_rank
 
 
 def make_product(original: Callable) -> Callable:
