@@ -43,7 +43,11 @@ UNINITIALISED = (
 
 # Exceptions that are known, each with its reason.
 NO_PIVOTS = "samples for CUDA factor without pivots, which PyTorch's CPU kernels cannot"
-EXPECTED = dict.fromkeys(("linalg.lu", "linalg.lu_factor", "linalg.lu_factor_ex"), NO_PIVOTS)
+CPU_ALONE = "PyTorch has it for the CPU alone: refused here as on CUDA"
+EXPECTED = {
+    **dict.fromkeys(("linalg.lu", "linalg.lu_factor", "linalg.lu_factor_ex"), NO_PIVOTS),
+    **dict.fromkeys(("histogram", "histogramdd"), CPU_ALONE),
+}
 
 # Names that begin so compile CUDA source: there is nothing on the CPU to compare with.
 CUDA_ONLY = "jiterator"
