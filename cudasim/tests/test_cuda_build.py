@@ -22,6 +22,12 @@ def test_old_types_take_a_device():
     )
 
 
+def test_the_first_gpu_is_a_device_for_an_old_type(two_gpus):
+    with torch.cuda.device(1):
+        made = [torch.cuda.FloatTensor(1, device=each).get_device() for each in (0, 1, None)]
+    assert made == [0, 1, 1]
+
+
 def test_an_old_type_may_be_the_default():
     with cudasim.simulate(gpus=2):
         torch.set_default_tensor_type(torch.cuda.DoubleTensor)

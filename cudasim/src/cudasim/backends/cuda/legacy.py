@@ -29,7 +29,8 @@ class LegacyType(type):
                 f"{torch.device(device).type} was passed"
             )
         if args and all(isinstance(size, int) for size in args):  # made there, not copied
-            return torch.empty(args, dtype=cls.dtype, device=device or session.type.name)
+            where = session.type.name if device is None else device
+            return torch.empty(args, dtype=cls.dtype, device=where)
         return getattr(torch, cls.__name__)(*args).cuda(device)
 
     @property
