@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 
 from tools.errors import BookError
-from tools.page.support import SUPPORT
+from tools.page.support import COLUMNS, SUPPORT
 from tools.source.files import write_json
-
-NAMES = {"date", "python", "torch", "system", "passed", "failed", "skipped"}
 
 
 def record_support(folder: Path, root: Path) -> int:
@@ -43,6 +41,6 @@ def _read(path: Path) -> dict:
         row = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         row = None
-    if not isinstance(row, dict) or row.keys() != NAMES:
+    if not isinstance(row, dict) or row.keys() != set(COLUMNS.values()):
         raise BookError(f"{path}: not what CUDASIM_SUPPORT writes; leave it out of RECORDS")
     return row
