@@ -336,7 +336,7 @@ CONFORMANCE = MEASURED | {
     ],
     "reasons": [{"file": "test_cuda", "kind": "hardware", "reason": "why", "tests": 1}],
 }
-CONFORMANCE_LINES = "| `test_cuda` | 9 | 5 | 1 | 1 | 2 |", "| `test_cuda` | 1 | hardware | why |"
+CONFORMANCE_LINES = "| test_cuda | 9 | 5 | 1 | 1 | 2 |", "| test_cuda | 1 | hardware | why |"
 SURVEY_LINES = "| operators | 4 | 3 | 75.0 % | 1 |", "| `lu` | why |"
 
 

@@ -21,10 +21,9 @@ def conformance_tables(book: Book) -> list[str]:
     try:
         found = json.loads(read_text(path, book.root))
         kept = ("total", "passed", "failed", "not run", "skipped")
-        rows = [[f"`{each['file']}`", *(each[name] for name in kept)] for each in found["files"]]
+        rows = [[each["file"], *(each[name] for name in kept)] for each in found["files"]]
         reasons = [
-            [f"`{each['file']}`", each["tests"], each["kind"], each["reason"]]
-            for each in found["reasons"]
+            [each["file"], each["tests"], each["kind"], each["reason"]] for each in found["reasons"]
         ]
         measured = (
             f"`make conformance`, {found['date']}, the tests of PyTorch {found['tests']} on "
