@@ -23,7 +23,16 @@ COMPLETE = f"""\
 import importlib.util, sys
 from pathlib import Path
 {inspect.getsource(start.complete_torchvision)}
-complete_torchvision()
+def complete_room():
+    import torch
+    from unittest.mock import patch
+
+    # Simulated GPUs, which are on by now, name a version of CUDA that torch was not built with.
+    built_with = torch.version.cuda if {CUDA} else None
+    with patch.object(torch.version, "cuda", built_with):
+        complete_torchvision()
+
+complete_room()
 print(hasattr(sys.modules[__name__], "torchvision_library"))
 """
 REPORTED = ("torch", "torchvision", "numpy", "pandas", "matplotlib", "ipython")
