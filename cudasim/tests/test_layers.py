@@ -6,9 +6,9 @@ import pytest
 from programs import PACKAGE
 
 ORDER = (
-    "device timing startup_file config clock patching session dispatch patches backends simulation "
-    "timeline testing startup ipython kernel resnet published published_scaling survey type_table "
-    "bench workloads calibration validate calibrate __main__"
+    "modes device timing startup_file config clock patching session dispatch patches backends "
+    "simulation timeline testing startup ipython kernel resnet published published_scaling survey "
+    "type_table bench workloads calibration validate calibrate __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
 TYPES = {"cuda", "mps", "xpu"}

@@ -73,20 +73,23 @@ def test_any(gpus):
 @pytest.mark.world(2)
 def test_ranks(rank):
     assert rank in (0, 1)
+
+def test_of_the_project(request):
+    pytest.skip("needs a network")
 """
 
 
 def test_what_needs_more_gpus_than_there_are_is_skipped_with_the_mend(tmp_path):
     got = pytest_on(tmp_path, NEEDS_TWO, "-rs", CUDA_VISIBLE_DEVICES="-1")
-    assert outcomes(got) == {"skipped": 3}
+    assert outcomes(got) == {"skipped": 4}
     assert "needs 2 GPUs, 0 here: --simulated-gpus=2 simulates them" in got.stdout
     assert "needs 1 GPU, 0 here: --simulated-gpus=1 simulates them" in got.stdout
     assert "cudasim: 3 skipped for want of GPUs" in got.stdout
     got = pytest_on(tmp_path, NEEDS_TWO, "--simulated-gpus=1", "-rs")
-    assert outcomes(got) == {"skipped": 2, "passed": 1}
+    assert outcomes(got) == {"skipped": 3, "passed": 1}
     assert "needs 2 GPUs, 1 here: --simulated-gpus=2 simulates them" in got.stdout
     got = pytest_on(tmp_path, NEEDS_TWO, TWO, "-rs", CUDA_VISIBLE_DEVICES="1")
-    assert outcomes(got) == {"skipped": 2, "passed": 1}
+    assert outcomes(got) == {"skipped": 3, "passed": 1}
     assert "needs 2 GPUs, 1 here: CUDA_VISIBLE_DEVICES='1' hides others" in got.stdout
 
 

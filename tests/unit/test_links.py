@@ -24,7 +24,14 @@ from helpers import (
 from markdown_it import MarkdownIt
 
 from tools.source.book import Book
-from tools.source.links import launch_links, linked_chapter, readme_text, write_links
+from tools.source.links import (
+    INSTALLS,
+    install_text,
+    launch_links,
+    linked_chapter,
+    readme_text,
+    write_links,
+)
 from tools.source.repository import Repository, config_text, make_repository, read_repository
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
@@ -126,6 +133,13 @@ def test_everything_is_written_as_it_should_be():
         "README.md": readme_text(list(book.chapters.values()), book.repository, ROOT),
         "_config.yml": config_text(book.repository, ROOT),
     }
+    for name in INSTALLS:
+        text = texts[name] = (ROOT / name).read_text(encoding="utf-8")
+        assert f"git+{book.repository.url}@{book.repository.branch}#subdirectory=cudasim" in text
+        other = install_text(text, Repository("other", "book", "trunk"))
+        assert "git+https://github.com/other/book@trunk#subdirectory=cudasim" in other
+        assert book.repository.url not in other
+        assert install_text(other, book.repository) == text
     assert {name: (ROOT / name).read_text(encoding="utf-8") for name in texts} == texts
 
 

@@ -2,10 +2,9 @@
 
 import json
 
-from tools.errors import BookError
 from tools.page.table import table
 from tools.source.book import Book
-from tools.source.files import read_text
+from tools.source.files import read_text, written_by
 
 CONFORMANCE = "book/conformance.json"  # what 'make conformance' writes
 
@@ -18,7 +17,7 @@ def conformance_tables(book: Book) -> list[str]:
     path = book.root / CONFORMANCE
     if not path.is_file():
         return ["No conformance recorded yet: run `make conformance`."]
-    try:
+    with written_by("make conformance", CONFORMANCE):
         found = json.loads(read_text(path, book.root))
         kept = ("total", "passed", "failed", "not run", "skipped")
         rows = [[each["file"], *(each[name] for name in kept)] for each in found["files"]]
@@ -29,10 +28,6 @@ def conformance_tables(book: Book) -> list[str]:
             f"`make conformance`, {found['date']}, the tests of PyTorch {found['tests']} on "
             f"PyTorch {found['torch']}, Python {found['python']}, on {found['hardware']}."
         )
-    except (ValueError, KeyError, TypeError):
-        raise BookError(
-            f"{CONFORMANCE}: not what 'make conformance' writes; run it again"
-        ) from None
     heads = ["File", "Tests", "Pass", "Fail", "Not run", "Left out by the file"]
     lines = [*table(heads, rows, numbers=(1, 2, 3, 4, 5)), "", measured]
     if reasons:

@@ -11,7 +11,7 @@ from nbformat import NotebookNode
 from tools.errors import BookError
 from tools.page.table import table
 from tools.source.book import Book
-from tools.source.files import read_text
+from tools.source.files import read_text, written_by
 from tools.source.notebooks import code_cells, tags
 
 BENCH = "book/bench.json"  # what 'make bench' writes
@@ -99,7 +99,7 @@ def survey_tables(book: Book) -> list[str]:
     path = book.root / SURVEY
     if not path.is_file():
         return ["No survey recorded yet: run `make survey`."]
-    try:
+    with written_by("make survey", SURVEY):
         survey = json.loads(read_text(path, book.root))
         rows = [
             [
@@ -116,8 +116,6 @@ def survey_tables(book: Book) -> list[str]:
             f"`make survey`, {survey['date']}, PyTorch {survey['torch']}, "
             f"Python {survey['python']}, on {survey['hardware']}."
         )
-    except (ValueError, KeyError, TypeError):
-        raise BookError(f"{SURVEY}: not what 'make survey' writes; run it again") from None
     heads = ["What", "Surveyed", "Pass", "Share", "Left out"]
     lines = [*table(heads, rows, numbers=(1, 2, 3, 4)), "", measured]
     if exceptions:

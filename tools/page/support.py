@@ -2,10 +2,9 @@
 
 import json
 
-from tools.errors import BookError
 from tools.page.table import table
 from tools.source.book import Book
-from tools.source.files import read_text
+from tools.source.files import read_text, written_by
 
 SUPPORT = "book/support.json"  # what 'make support' writes
 COLUMNS = {  # of the table -> of a row of the file
@@ -27,9 +26,7 @@ def support_table(book: Book) -> list[str]:
     path = book.root / SUPPORT
     if not path.is_file():
         return ["No run recorded yet: `make support` gathers them."]
-    try:
+    with written_by("make support", SUPPORT):
         rows = json.loads(read_text(path, book.root))["rows"]
         cells = [[row[name] for name in COLUMNS.values()] for row in rows]
-    except (ValueError, KeyError, TypeError):
-        raise BookError(f"{SUPPORT}: not what 'make support' writes; run it again") from None
     return table(list(COLUMNS), cells, numbers=(3, 4, 5))

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 from statistics import median
 
-from tools.errors import BookError
 from tools.page.table import table
 from tools.source.book import Book
-from tools.source.files import read_text
+from tools.source.files import read_text, written_by
 
 PUBLISHED = "book/timings.json"  # what 'make timings' writes
 MEASURED = "cudasim/timings"  # what 'make calibrate' writes beside the published figures
@@ -35,11 +34,9 @@ def _published(root: Path) -> list[str]:
     path = root / PUBLISHED
     if not path.is_file():
         return ["No comparison recorded yet: run `make timings`."]
-    try:
+    with written_by("make timings", PUBLISHED):
         rows = json.loads(read_text(path, root))["rows"]
         return [line for use in USES for line in _table_of(use, rows)]
-    except (ValueError, KeyError, TypeError):
-        raise BookError(f"{PUBLISHED}: not what 'make timings' writes; run it again") from None
 
 
 def _table_of(use: str, rows: list[dict]) -> list[str]:
@@ -68,7 +65,7 @@ def _table_of(use: str, rows: list[dict]) -> list[str]:
 
 
 def _measured(path: Path, root: Path) -> list[str]:
-    try:
+    with written_by("make calibrate", path.relative_to(root).as_posix()):
         about = json.loads(read_text(path, root))
         made = about["provenance"]
         cells = [
@@ -82,9 +79,6 @@ def _measured(path: Path, root: Path) -> list[str]:
         ]
         said = summary([row["ratio"] for row in about["rows"] if row["counted"]])
         title = f"**{about['card']}**, measured on {made['hardware']}, {made['date']}: {said}."
-    except (ValueError, KeyError, TypeError):
-        where = path.relative_to(root).as_posix()
-        raise BookError(f"{where}: not what 'make calibrate' writes; run it again") from None
     head = ["Workload", "Measured, ms", "Modelled, ms", "Ratio"]
     return [title, "", *table(head, cells, numbers=(1, 2, 3)), ""]
 

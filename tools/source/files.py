@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -34,6 +35,15 @@ def read_text(path: Path, root: Path) -> str:
             "then 'git add' the file"
         )
     return text
+
+
+@contextmanager
+def written_by(command: str, where: str) -> Iterator[None]:
+    """Inside, what is read was written by a command: BookError, naming both, if it was not."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise BookError(f"{where}: not what '{command}' writes; run it again") from None
 
 
 def write_text(path: Path, text: str, root: Path) -> None:

@@ -1,7 +1,8 @@
 """Where readers run a chapter: links to services, from the one place that names the repository.
 
 `make links` writes what depends on that place: a row of links and the set-up into every
-chapter, with the recordings that carry them, and a table into `README.md`.
+chapter, with the recordings that carry them, a table into `README.md`, and an address for pip
+where a text says how to install the simulator.
 """
 
 import re
@@ -21,6 +22,14 @@ from tools.source.repository import HOST, Repository, config_text
 from tools.source.setup_cells import write_setup
 
 CELL = "links"  # id of the cell that holds a chapter's row of links
+# Files that say how to install the simulator from the repository.
+INSTALLS = (
+    "book/testing.md",
+    "cudasim/README.md",
+    "cudasim/example/README.md",
+    "cudasim/example/.github/workflows/tests.yml",
+)
+PIP = re.compile(r"git\+https?://\S+(?=#subdirectory=cudasim)")
 TABLE = re.compile(r"(<!-- make links -->\n).*?(<!-- end -->)", re.S)
 
 SENTENCE = (
@@ -95,6 +104,9 @@ def write_links(book: Book, repository: Repository) -> list[str]:
         "README.md": readme_text(list(book.chapters.values()), repository, root),
         "_config.yml": config_text(repository, root),
     }
+    for name in INSTALLS:
+        if (root / name).is_file():
+            texts[name] = install_text(read_text(root / name, root), repository)
     for chapter in linked:
         if chapter.notebook != book.chapters[chapter.name].notebook:
             write_notebook(chapter.notebook, root / chapter.where, root)
@@ -141,3 +153,8 @@ def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> 
     advice = " ".join(f"**{link.label}:** {link.advice}." for link in services)
     block = "\n".join([*rows, "", advice, "", *addresses]) + "\n"
     return TABLE.sub(lambda match: match[1] + block + match[2], text)
+
+
+def install_text(text: str, repository: Repository) -> str:
+    """A text with the address from which pip installs the simulator."""
+    return PIP.sub(f"git+{repository.url}@{repository.branch}", text)

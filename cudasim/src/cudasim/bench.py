@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import cudasim
+from cudasim.modes import LightMode
 from cudasim.testing.gpus import Gpus
 
 PAIRS = 7
@@ -52,12 +52,8 @@ def in_simulation(work: Callable[[], object], clock: str | None = None) -> float
         return seconds(work)
 
 
-class Empty(TorchDispatchMode):
+class Empty(LightMode):
     """A dispatch mode that does nothing."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # as that of the simulation
 
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None

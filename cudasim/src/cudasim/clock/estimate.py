@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from cudasim.clock.costs import waits, work_of
+from cudasim.modes import LightMode
 from cudasim.timing.formulas import Work, kernel_seconds
 from cudasim.timing.sheets import Host, Sheet, find_sheet, host_sheet
 
 
-class Estimate(TorchDispatchMode):
+class Estimate(LightMode):
     """Adds up, on one stream, what the operations inside take; `seconds` is the total.
 
     The host goes on after each launch, the card works one kernel after the other, and the
@@ -24,10 +23,6 @@ class Estimate(TorchDispatchMode):
         self.now = 0.0  # of the host, in seconds
         self.end = 0.0  # of the last kernel
         self.works: list[Work] = []
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else the first operation imports torch._dynamo, which takes a second
 
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudasim.device.generator import Generator, find, find_drawing
 from cudasim.device.gpu import GPU, Allocation
@@ -25,6 +24,7 @@ from cudasim.dispatch import random
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.mode import is_wrapper
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
+from cudasim.modes import LightMode
 from cudasim.session import session
 
 Place = tuple[int, int]  # a stream: the index of its GPU, and its id
@@ -246,17 +246,13 @@ class Mark(NamedTuple):
     streams: set[Place]
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(LightMode):
     """The dispatch mode that sees the operations of a thread while it captures."""
 
     def __init__(self, capture: Capture) -> None:
         """Operations go to `capture`."""
         super().__init__()
         self._capture = capture
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # as that of `DeviceMode`
 
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None

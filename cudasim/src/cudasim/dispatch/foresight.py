@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.tags import foretell, storage_of
 
 aten = torch.ops.aten
 COUNT = 2**22  # numbers: results of fewer are made first
@@ -29,6 +30,20 @@ def reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> list[Allocat
     return [Allocation(gpu, size) for size in _sizes(func, args, kwargs)]
 
 
+def reserve_growth(func: Callable, args: tuple, kwargs: dict, outs: Sequence[str]) -> None:
+    """Take the memory by which `func` will make its results larger, the arguments named `outs`.
+
+    They are to be counted again when it has run. Raises as `reserve` does.
+    """
+    given = [kwargs[name] for name in outs]
+    if not all(isinstance(tensor, Tensor) for tensor in given):  # a list of them
+        return
+    empty = [aten.empty.memory_format([0], dtype=each.dtype, device=META) for each in given]
+    sizes = _sizes(func, args, kwargs | dict(zip(outs, empty, strict=True)))
+    for tensor, size in zip(given, sizes, strict=False):
+        foretell(storage_of(tensor), size)
+
+
 def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
     """Bytes of each result of `func`, by its kernel for tensors without numbers.
 
@@ -37,6 +52,12 @@ def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
     """
     if func is aten._to_dense.default:  # from sparse, of which `meta` knows little
         return [args[0].numel() * (kwargs.get("dtype") or args[0].dtype).itemsize]
+    if func is aten.nonzero.default:  # as CUDA does, which counts first
+        return [int(args[0].count_nonzero()) * args[0].dim() * torch.int64.itemsize]
+    operands = tensors_in(args)
+    if any(tensor.layout is not torch.strided for tensor in operands):
+        dense = bound_of(func) is _product and operands[-1].layout is torch.strided
+        return [_product(args, operands) * operands[-1].dtype.itemsize] if dense else []
     named = dict(kwargs)
     if "device" in named:
         named.update(device=META, pin_memory=None)
@@ -140,6 +161,12 @@ def _diagonal(args: tuple, operands: Sequence[Tensor]) -> int:
     return rows.numel() * (rows.shape[-1] + abs(offset)) if rows.dim() else 0
 
 
+def _block_diagonal(args: tuple, operands: Sequence[Tensor]) -> int:
+    """As many rows and columns as the blocks have together."""
+    rows = sum([tensor.shape[0] if tensor.dim() == 2 else 1 for tensor in operands])
+    return rows * sum([tensor.shape[-1] if tensor.dim() else 1 for tensor in operands])
+
+
 def _index(args: tuple, operands: Sequence[Tensor]) -> int:
     """A slice for each index; a mask chooses from what is there."""
     tensor, indices = args[0], args[1]
@@ -163,13 +190,14 @@ def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
 
 
 def _bounds_of_names() -> dict[str, Bound]:
-    found: dict[str, Bound] = dict.fromkeys("mm addmm bmm baddbmm".split(), _product)
+    found: dict[str, Bound] = dict.fromkeys("mm addmm bmm baddbmm _sparse_addmm".split(), _product)
     sized = "empty zeros ones full rand randn randint empty_strided empty_permuted"
     found |= dict.fromkeys(sized.split(), _of_sizes)
     sized = "new_empty new_empty_strided new_full new_ones new_zeros"
     found |= dict.fromkeys(sized.split(), _of_sizes)
     found |= {"convolution": _convolution, "embedding": _embedding, "index": _index}
-    found |= {"arange": _arange, "range": _arange, "eye": _eye, "diag_embed": _diagonal}
+    found |= {"arange": _arange, "range": _arange, "eye": _eye}
+    found |= {"diag_embed": _diagonal, "block_diag": _block_diagonal}
     grow = (
         "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im take addr "
         "_cdist_forward _euclidean_dist multinomial histc bincount "
@@ -185,15 +213,17 @@ def _bounds_of_names() -> dict[str, Bound]:
 def bound_of(func: Callable) -> Bound:
     """The bound that holds for `func`, by its name and its schema."""
     schema = func._schema
+    given = [argument for argument in schema.arguments if not argument.is_out]
     results = [result for result in schema.returns if "Tensor" in str(result.type)]
-    if not results or any(result.alias_info is not None for result in results):
-        return nothing  # no tensors, or those that it was given
+    known = any(result.alias_info is not None for result in results)
+    if not results or (known and len(given) == len(schema.arguments)):
+        return nothing  # no tensors, or those that it was given and leaves as large
     if func.namespace != "aten":
         return _no_more
     name = func.overloadpacket.__name__
     if name in _names:
         return _names[name]
-    if not any("Tensor" in str(argument.type) for argument in schema.arguments):
+    if not any("Tensor" in str(argument.type) for argument in given):
         return _spread  # another factory
     return _broadcast if torch.Tag.pointwise in func.tags else _no_more
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudasim.clock.clock import Clock
 from cudasim.device.types import DeviceType
@@ -16,19 +15,16 @@ from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.placement import make_on, run
 from cudasim.dispatch.rules import RULES
 from cudasim.dispatch.tags import gpu_of, storage_of
+from cudasim.modes import LightMode
 from cudasim.session import session
 
 PLAIN = (Tensor,)  # the types that an operation names when C++ keeps a tensor for backward
 
 
-class DeviceMode(TorchDispatchMode):
+class DeviceMode(LightMode):
     """The dispatch mode that sees every operation. Modes are per thread."""
 
     supports_higher_order_operators = True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else the first operation imports torch._dynamo, which takes a second
 
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None

@@ -18,7 +18,7 @@ from cudasim.dispatch.calls import Scratch
 from cudasim.dispatch.checks import disagreement, name_kernel, refuses
 from cudasim.dispatch.devices import fakes
 from cudasim.dispatch.dtypes import widened
-from cudasim.dispatch.foresight import COUNT, reserve
+from cudasim.dispatch.foresight import COUNT, reserve, reserve_growth
 from cudasim.dispatch.plans import PLANS, plan_of
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
@@ -67,6 +67,8 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
     reserved = None
     if plan.makes and plan.bound(args, operands) >= COUNT:
         reserved = reserve(gpu, func, args, kwargs)
+    elif plan.outs and plan.bound(args, tensors_in(args)) >= COUNT:
+        reserve_growth(func, args, kwargs, plan.outs)
     try:
         out = plan.call(*args, **kwargs) if plan.plain else random.draw(func, args, kwargs, gpu)
     except RuntimeError as error:
@@ -74,10 +76,11 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
         if out is NotImplemented:
             name_kernel(error)
             raise
+    finally:
+        for name in plan.outs:
+            _recount(kwargs[name])
     if plan.makes or sparse:
         return settle(out, gpu, reserved)
-    if plan.writes:
-        _recount(out)
     return out
 
 
@@ -193,9 +196,9 @@ def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) 
     return out
 
 
-def _recount(out: Any) -> None:
-    """Count again what an operation wrote its result to, which it may have made larger."""
-    for tensor in tensors_in((out,)):
+def _recount(given: Any) -> None:
+    """Count again what an operation wrote a result to, which it may have made larger."""
+    for tensor in tensors_in((given,)):
         recount(storage_of(tensor))
 
 

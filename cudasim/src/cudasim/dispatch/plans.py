@@ -11,7 +11,7 @@ from cudasim.dispatch.foresight import Bound
 class Plan:
     """How an operation is run on a GPU."""
 
-    __slots__ = ("bound", "call", "func", "makes", "plain", "writes")
+    __slots__ = ("bound", "call", "func", "makes", "outs", "plain")
 
     def __init__(self, func: Callable) -> None:
         """Of `func`, met for the first time."""
@@ -19,9 +19,10 @@ class Plan:
         # What an operator of PyTorch calls in turn, without the call of Python before it.
         self.call = func._op if type(func) is OpOverload else func
         self.makes = _makes(func)  # whether a result may be a new tensor
-        # Whether it is given `out=`, which it may make larger.
-        self.writes = any(argument.is_out for argument in func._schema.arguments)
-        self.bound: Bound = foresight.bound_of(func) if self.makes else foresight.nothing
+        # The names of results that it is given, as `out=`, and may make larger.
+        self.outs = [argument.name for argument in func._schema.arguments if argument.is_out]
+        makes = self.makes or self.outs
+        self.bound: Bound = foresight.bound_of(func) if makes else foresight.nothing
         self.plain = random.kind(func) == random.PLAIN  # whether it draws no random numbers
 
 

@@ -8,11 +8,14 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from cudasim.device.gpu import Allocation
 from cudasim.dispatch import custom, determinism, dtypes
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.foresight import COUNT
 from cudasim.dispatch.placement import make_on, run, settle
+from cudasim.dispatch.plans import plan_of
 from cudasim.dispatch.tags import (
     CPU,
     device_of,
@@ -222,11 +225,17 @@ def _foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     if func in ADDS and alone and homes[0] is not None and gpu_of(alone[0]) is None:
         if alone[0].dtype == lists[0][0].dtype:  # else one is added to each, by a kernel of its own
             raise RuntimeError(f"scalar tensor expected to be on {homes[0].device} but is on {CPU}")
+    reserved = [None] * len(homes)
+    if plan_of(func).makes and sum([tensor.numel() for tensor in lists[0]]) >= COUNT:
+        reserved = [
+            home and [Allocation(home, tensor.numel() * tensor.element_size())]
+            for home, tensor in zip(homes, lists[0], strict=False)
+        ]
     out = func(*args, **kwargs)
     for results in out if isinstance(out, tuple) else (out,):
-        for result, home in zip(results or (), homes, strict=False):
+        for result, home, memory in zip(results or (), homes, reserved, strict=False):
             if home is not None:
-                settle(result, home)
+                settle(result, home, memory)
     return out
 
 

@@ -13,8 +13,9 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from cudasim.modes import LightMode
 
 SEED = 0  # of every GPU's generator when a test begins
 ALL = {"mps": 1.7}  # PyTorch's own limit, where it is not the whole memory of a GPU
@@ -220,12 +221,8 @@ def _named(tensors: list[Tensor], gpu: Gpu) -> str:
     return f"; still held: {', '.join(names[:NAMED])}{more}"
 
 
-class _NoCopies(TorchDispatchMode):
+class _NoCopies(LightMode):
     """Refuses each operation that brings numbers from one device to another."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else the first operation imports torch._dynamo, which takes a second
 
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None

@@ -5,7 +5,8 @@ Without an option and a marker it does nothing and imports no torch.
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 GPUS, CARD, TYPE = "--simulated-gpus", "--simulated-card", "--simulated-device-type"
 FORCE = "--simulated-force"
-NEEDS = "needs"  # how the reason of a skip for want of GPUs begins
-PROPERTY = "gpus"  # of a report: what the test ran on
+# Properties of a test's report: what it ran on, and that it was skipped for want of GPUs.
+RAN, LACKED = "gpus", "lacked gpus"
 
 said = pytest.StashKey[str]()  # the line with which the simulation began
 wanted = pytest.StashKey["Config | None"]()
@@ -125,12 +126,17 @@ def _renew(item: pytest.Item, number: int, memory: int | None) -> None:
         mend = f"{GPUS}={number} simulates them"
         if asked is not None and asked.gpus >= number:
             mend = f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES')!r} hides others"
-        pytest.skip(f"{NEEDS} {_counted(number, 'GPU')}, {here} here: {mend}")
+        _skip(item, f"needs {_counted(number, 'GPU')}, {here} here: {mend}")
     gpus = Gpus()
     if memory is not None and memory > min(gpu.memory for gpu in gpus):
-        pytest.skip(f"{NEEDS} {memory:,} bytes on each GPU, and there are fewer")
-    item.user_properties.append((PROPERTY, describe()))
+        _skip(item, f"needs {memory:,} bytes on each GPU, and there are fewer")
+    item.user_properties.append((RAN, describe()))
     gpus.renew(memory)
+
+
+def _skip(item: pytest.Item, reason: str) -> NoReturn:
+    item.user_properties.append((LACKED, reason))
+    pytest.skip(reason)
 
 
 @pytest.hookimpl(trylast=True)
@@ -180,18 +186,15 @@ def rank() -> int:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """One line: how many tests ran on which GPUs, and how many had none."""
-    ran: dict[str, int] = {}
+    ran: Counter[str] = Counter()
+    lacking = 0
     for reports in terminalreporter.stats.values():
         for report in reports:
-            if getattr(report, "when", None) == "call":
-                for name, value in report.user_properties:
-                    if name == PROPERTY:
-                        ran[value] = ran.get(value, 0) + 1
+            about = dict(getattr(report, "user_properties", ()))
+            if RAN in about and report.when == "call":
+                ran[about[RAN]] += 1
+            lacking += LACKED in about and report.when == "setup"
     parts = [f"{_counted(number, 'test')} on {what}" for what, number in sorted(ran.items())]
-    lacking = sum(
-        isinstance(report.longrepr, tuple) and f"Skipped: {NEEDS} " in report.longrepr[2]
-        for report in terminalreporter.stats.get("skipped", ())
-    )
     if lacking:
         parts.append(f"{lacking} skipped for want of GPUs")
     if parts:
