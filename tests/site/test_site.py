@@ -280,6 +280,15 @@ def test_a_book_that_names_no_repository_is_refused_in_one_line(whole, capfd):
     assert_one_line(capfd.readouterr().err, "error: _config.yml: no 'repository:' entry")
 
 
+def test_a_broken_file_of_facts_fails_the_build_without_a_traceback(whole, capfd):
+    (whole / "book" / "support.json").write_text("{}")
+    with pytest.raises(BookError, match="the site was not built"):
+        build_site(whole)
+    said = capfd.readouterr().err
+    assert "\nbook/support.json: not what 'make support' writes; run it again\n" in said
+    assert "Traceback" not in said
+
+
 # Formulas and tables.
 
 

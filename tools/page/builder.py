@@ -15,6 +15,7 @@ import jupyter_book.sphinx
 import myst_nb  # noqa: F401
 import sphinx.builders.html  # noqa: F401
 import sphinx_book_theme  # noqa: F401
+from sphinx.errors import SphinxError
 
 from tools.errors import BookError
 from tools.page import (  # noqa: F401
@@ -51,8 +52,13 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     arguments = ["build", str(root), "--path-output", work, *OPTIONS]
-    with contextlib.redirect_stdout(io.StringIO()):
-        jupyter_book.cli.main.main(arguments, standalone_mode=False)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            jupyter_book.cli.main.main(arguments, standalone_mode=False)
+    except RuntimeError as error:
+        if not isinstance(error.__cause__, SphinxError):
+            raise
+        return 1  # Sphinx has said what is wrong, and Jupyter Book would add two tracebacks
     return 0
 
 
