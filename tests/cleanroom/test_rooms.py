@@ -4,7 +4,6 @@ import inspect
 import re
 import shutil
 import sys
-from copy import deepcopy
 from datetime import datetime
 
 import nbformat
@@ -19,9 +18,6 @@ from tools.source.book import Book
 
 BOOK = Book(ROOT)
 FOR_RANKS = ("bare", "colab")  # the newest torch and the oldest; ranks take long to start
-# What C++ says if a thread meets the end of Python: so a rank on the CPU, whose work was done,
-# ended in two of five runs of a chapter here. Most likely a thread of its process group.
-ABORT = "terminate called without an active exception"
 SWITCH = "SIMULATE_GPUS = False"
 COMPLETE = f"""\
 import importlib.util, sys
@@ -69,15 +65,6 @@ def execute(notebook, room, folder, monkeypatch):
     return client.execute(env=environment())
 
 
-def run_in(name, notebook, folder, monkeypatch):
-    """Execute a notebook in a copy of a room: the notebook, and what is told of the room."""
-    with copied(name) as room:
-        before = packages(room)
-        done = execute(notebook, room, folder, monkeypatch)
-        notes = room.notes.read_text().splitlines() if room.notes.exists() else []
-        return done, before, packages(room), room.version, notes
-
-
 def seconds(executed):
     """How long a cell took, by the kernel's own clock."""
     times = executed.metadata.execution
@@ -109,16 +96,11 @@ def test_chapter_runs(name, chapter, simulated, folder, monkeypatch, record_prop
     if simulated:
         notebook.cells.append(code("room-count", "print(torch.cuda.device_count())"))
 
-    once = deepcopy(notebook)
-    try:
-        done, before, after, python, notes = run_in(name, notebook, folder, monkeypatch)
-    except CellExecutionError as error:
-        if not BOOK.chapters[chapter].starts_ranks or ABORT not in str(error):
-            raise
-        record_property(name, f"{chapter}: run twice, as a rank that ended said '{ABORT}'")
-        shutil.rmtree(folder)
-        folder.mkdir()
-        done, before, after, python, notes = run_in(name, once, folder, monkeypatch)
+    with copied(name) as room:
+        before = packages(room)
+        done = execute(notebook, room, folder, monkeypatch)
+        after, python = packages(room), room.version
+        notes = room.notes.read_text().splitlines() if room.notes.exists() else []
 
     new = sorted(f"{package} {after[package]}" for package in after.keys() - before.keys())
     about = f"Python {python}, " + ", ".join(
