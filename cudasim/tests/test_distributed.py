@@ -153,6 +153,26 @@ def test_training_in_two_processes(tmp_path):
     ]
 
 
+ENDING = """
+    import time
+    dist.init_process_group("nccl")
+    held = dist.group.WORLD  # so that the threads of gloo live on
+    dist.barrier()
+    sys.setswitchinterval(60)  # none of them gets Python's lock unless it is given to them
+    for _ in range(20):
+        dist.all_reduce(mine(), async_op=True)
+    dist.destroy_process_group()
+    end = time.perf_counter() + 0.2  # by now they want it, to let go of the tensors
+    while time.perf_counter() < end:
+        pass
+"""
+
+
+def test_the_end_of_python_does_not_meet_a_thread_of_gloo(tmp_path):
+    got = launch(tmp_path, ENDING)
+    assert got.returncode == 0, got.stderr
+
+
 def test_a_worker_that_fails_is_reported(tmp_path):
     got = launch(tmp_path, "\n    sys.exit(3 * rank)\n")
     assert got.returncode == 1 and "exitcode  : 3" in got.stderr

@@ -81,7 +81,7 @@ def test_a_rank_that_never_arrives(job, machine):
 def test_an_unknown_backend_is_said_once(job):
     job.torchrun(*TWO, TRAIN, "--backend", "mpi")
     said = ended(job)
-    assert complaints(said) == {"train.py: rank 0: --backend is auto, nccl or gloo"}
+    assert complaints(said) == {"train.py: rank 0: --backend is nccl or gloo"}
     assert said.count("train.py: ") == 1 and "invalid" not in said
 
 
@@ -100,7 +100,7 @@ def test_bad_input_on_one_server_ends_the_other(job):
     for server, backend in (("a", "mpi"), ("b", "gloo")):
         options = "--nnodes", 2, *meet, "--nproc-per-node", 1
         job.torchrun(*options, TRAIN, "--backend", backend, "--timeout", 10, server=server)
-    assert "--backend is auto, nccl or gloo" in ended_together(job)
+    assert "--backend is nccl or gloo" in ended_together(job)
 
 
 def ended_together(job):

@@ -6,8 +6,8 @@ from argparse import SUPPRESS, ArgumentParser
 from datetime import timedelta
 from pathlib import Path
 
-import torch
 import torch.distributed as dist
+import torch.distributed.nn  # late, it would hold the group for good
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
@@ -42,29 +42,28 @@ parser.add_argument("--global-batch", type=int, default=64)
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--checkpoint", type=Path)  # a folder
 parser.add_argument("--resume", action="store_true")
-parser.add_argument("--backend", default="auto")  # or nccl, or gloo
+parser.add_argument("--backend")  # nccl or gloo
 parser.add_argument("--timeout", type=int, default=60)  # seconds
 args = parser.parse_args()
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 gpu, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-on_gpu = {"auto": gpus > 0, "nccl": True, "gloo": False}.get(args.backend)
-device = torch.device("cuda", gpu) if on_gpu else torch.device("cpu")
+backend = args.backend or ("nccl" if gpus else "gloo")
+device = torch.device(f"cuda:{gpu}" if backend == "nccl" else "cpu")
 torch.manual_seed(args.seed)  # every rank draws the same first weights
 first = [nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
 second = [nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
 net = nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(128, 10))
 try:
     assert 0 <= rank < world, f"RANK is not below WORLD_SIZE, {world}"
-    assert gpu or on_gpu is not None, "--backend is auto, nccl or gloo"
-    assert not on_gpu or gpu < gpus, f"no GPU, start {gpus} at most"
+    assert gpu or backend in ("nccl", "gloo"), "--backend is nccl or gloo"
+    assert backend != "nccl" or gpu < gpus, f"no GPU, start {gpus} at most"
     share, rest = divmod(args.global_batch, world)
     assert rank or not rest, f"--global-batch is no multiple of {world}"
     state = newest(args.checkpoint) if args.resume and rank == 0 else None
     other = state and state["fingerprint"] != repr(net)
     assert not other, f"{args.checkpoint} holds another model"
-    patience = timedelta(seconds=args.timeout)
-    torch.cuda.set_device(gpu if on_gpu else -1)
-    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=patience)
+    torch.cuda.set_device(gpu if backend == "nccl" else -1)
+    dist.init_process_group(backend, timeout=timedelta(0, args.timeout))
     dist.broadcast_object_list(states := [state])  # what rank 0 has read
 except (AssertionError, dist.DistError) as error:
     raise SystemExit(f"train.py: rank {rank}: {error}") from None
@@ -96,4 +95,5 @@ for epoch in range(state["epoch"] + 1 if state else 0, args.epochs):
         args.checkpoint.mkdir(parents=True, exist_ok=True)
         torch.save(state, part := args.checkpoint / "part")
         os.replace(part, args.checkpoint / f"epoch-{epoch:04}.pt")
+del model  # it holds the group
 dist.destroy_process_group()

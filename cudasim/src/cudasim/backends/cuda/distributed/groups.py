@@ -1,8 +1,10 @@
 """Functions that make process groups, and those that ask about them."""
 
+import atexit
 import functools
 from collections.abc import Callable
 from datetime import timedelta
+from time import sleep  # the machine's, whatever clock runs
 from typing import Any
 
 import torch.distributed as dist
@@ -19,6 +21,7 @@ from cudasim.device.gpu import GPU
 from cudasim.session import session
 
 NCCL_TIMEOUT = timedelta(minutes=10)  # torch's default_pg_nccl_timeout; gloo's is 30
+LAST_PAUSE = 0.1  # seconds
 
 
 def make_init(original: Callable) -> Callable:
@@ -39,6 +42,8 @@ def make_init(original: Callable) -> Callable:
         session.lives += 1
         original(backend, *args, **kwargs)
         if requested:
+            atexit.unregister(wait_for_gloo)  # once, however many groups there were
+            atexit.register(wait_for_gloo)
             begin(dist.group.WORLD, requested, gpu)
             if gpu is not None:  # the communicator is made at once
                 connect(session.rolls[dist.group.WORLD.group_name], gpu)
@@ -114,6 +119,16 @@ def begin(group: dist.ProcessGroup, requested: str, bound: GPU | None) -> None:
     """Note that `group` stands for one of the backend `requested`, bound to a GPU or not."""
     session.groups[group.group_name] = requested
     session.rolls[group.group_name] = Roll(group, bound)
+
+
+def wait_for_gloo() -> None:
+    """Let gloo's threads finish before Python ends.
+
+    They outlive a group that a variable still holds. One that lets go of a tensor while Python
+    ends aborts the process (https://github.com/pytorch/pytorch/issues/190489); NCCL, which gloo
+    stands for, has none that would.
+    """
+    sleep(LAST_PAUSE)
 
 
 def forget_groups() -> None:
