@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 
 import pytest
 from filelock import FileLock
@@ -11,6 +12,10 @@ from tools.page.site import SITE, is_current
 from tools.run.execute import one_at_a_time
 from tools.run.record import record
 from tools.source.book import Book
+
+# A shell that starts this suite in the background has it ignore SIGINT, and so would every
+# process that a test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
