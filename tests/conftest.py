@@ -8,10 +8,10 @@ import pytest
 from filelock import FileLock
 from helpers import ROOT, WHERE, build_site, edit, make_book, run_tool, stand_in
 
-from tools.page.site import SITE, is_current
-from tools.run.execute import one_at_a_time
-from tools.run.record import record
-from tools.source.book import Book
+from tools.book.book import Book
+from tools.record.execute import one_at_a_time
+from tools.record.record import record
+from tools.site.site import SITE, is_current
 
 # A shell that starts this suite in the background has it ignore SIGINT, and so would every
 # process that a test starts and interrupts.

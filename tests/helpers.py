@@ -18,13 +18,13 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from tools.book.book import Book
+from tools.book.chapters import LANGUAGE
+from tools.book.links import launch_links
+from tools.book.notebooks import code_cells, write_notebook
+from tools.book.recordings import make_recording, outputs_digest, recording_path
 from tools.errors import BookError
-from tools.page.site import SITE, site_builder
-from tools.source.book import Book
-from tools.source.chapters import LANGUAGE
-from tools.source.links import launch_links
-from tools.source.notebooks import code_cells, write_notebook
-from tools.source.recordings import make_recording, outputs_digest, recording_path
+from tools.site.site import SITE, site_builder
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))

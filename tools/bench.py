@@ -16,14 +16,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tools.book.book import Book
+from tools.book.notebooks import write_notebook
+from tools.book.runners import SIMULATOR
 from tools.browsing import chromium, chromium_program, served, weights
 from tools.errors import BookError
-from tools.page.status import BENCH, read_bench
-from tools.run.provenance import made_here
-from tools.source.book import Book
-from tools.source.files import read_text, write_json
-from tools.source.notebooks import write_notebook
-from tools.source.runners import SIMULATOR
+from tools.files import read_text, write_json
+from tools.record.provenance import made_here
+from tools.site.status import BENCH, read_bench
 from tools.stages import TIMES
 
 RUNS = 3

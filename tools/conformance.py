@@ -8,11 +8,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tools.book.runners import SIMULATOR
 from tools.errors import BookError
-from tools.page.conformance import CONFORMANCE
-from tools.run.provenance import made_here
-from tools.source.files import write_json
-from tools.source.runners import SIMULATOR
+from tools.files import write_json
+from tools.record.provenance import made_here
+from tools.site.conformance import CONFORMANCE
 
 SUITE = "cudasim/conformance"
 

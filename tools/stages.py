@@ -19,12 +19,12 @@ from pathlib import Path
 
 import psutil
 
+from tools.book.chapters import LAUNCHER
+from tools.book.runners import GPU, Runner, read_runners
 from tools.errors import BookError
-from tools.run.provenance import made_here
-from tools.source.chapters import LAUNCHER
-from tools.source.files import write_json
-from tools.source.root import ROOT
-from tools.source.runners import GPU, Runner, read_runners
+from tools.files import write_json
+from tools.record.provenance import made_here
+from tools.root import ROOT
 
 SIMULATOR = "cudasim/tests"
 TIMES = "_build/test-times.json"  # how long each stage took in the last whole run that passed

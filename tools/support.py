@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from tools.errors import BookError
-from tools.page.support import COLUMNS, SUPPORT
-from tools.source.files import write_json
+from tools.files import write_json
+from tools.site.support import COLUMNS, SUPPORT
 
 
 def record_support(folder: Path, root: Path) -> int:

@@ -7,11 +7,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tools.book.runners import SIMULATOR
 from tools.errors import BookError
-from tools.page.status import SURVEY
-from tools.run.provenance import made_here
-from tools.source.files import write_json
-from tools.source.runners import SIMULATOR
+from tools.files import write_json
+from tools.record.provenance import made_here
+from tools.site.status import SURVEY
 
 
 def record_survey(root: Path) -> None:

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.book.runners import SIMULATOR
 from tools.errors import BookError
-from tools.page.timings import PUBLISHED
-from tools.source.files import write_json
-from tools.source.runners import SIMULATOR
+from tools.files import write_json
+from tools.site.timings import PUBLISHED
 
 FIGURES = "cudasim/timings/published.json"
 DIGITS = 9  # of a time in seconds that are kept: nanoseconds

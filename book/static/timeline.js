@@ -6,7 +6,7 @@
   const NEAR = 6; // pixels from the mouse to a bar that is too short to hit
   const TICKS = 4; // at least, on what is seen of an axis
   const WIDE = 0.012; // and the share of it from which a bar is set off from its neighbours
-  const ROW = 36; // pixels: a lane; these three are also in tools/page/timeline.py
+  const ROW = 36; // pixels: a lane; these three are also in tools/site/timeline.py
   document.documentElement.classList.add("with-timelines");
 
   // The distance between the marks of an axis: 1, 2 or 5 times a power of ten.

@@ -18,7 +18,7 @@ import yaml
 from filelock import FileLock
 from helpers import ROOT
 
-from tools.source.repository import read_repository
+from tools.book.repository import read_repository
 
 HERE = Path(__file__).parent
 ROOMS = ROOT / "_build" / ".cleanroom"  # hidden: building the site looks through other folders

@@ -14,7 +14,7 @@ from nbclient.exceptions import CellExecutionError
 from rooms import CUDA, MAKERS, Room, binder_python, copied, environment, run
 
 from kernels import start
-from tools.source.book import Book
+from tools.book.book import Book
 
 BOOK = Book(ROOT)
 FOR_RANKS = ("bare", "colab")  # the newest torch and the oldest; ranks take long to start

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 from helpers import ROOT
 
-from tools.source.book import Book
-from tools.source.runners import GPU, SANITIZE
+from tools.book.book import Book
+from tools.book.runners import GPU, SANITIZE
 
 RUNNERS = Book(ROOT).runners
 QUIET = "--nbval -q -rfE --tb=no -p no:cacheprovider -p no:xdist --rootdir".split()

@@ -4,7 +4,7 @@ import pytest
 from helpers import ROOT, code, notebook
 from nbclient import NotebookClient
 
-from tools.source.rules import ATTEMPT
+from tools.rules.rules import ATTEMPT
 
 CELLS = [
     code("imports", "import statistics, traceback\nclass Odd(Exception):\n    pass"),

@@ -7,9 +7,9 @@ from functools import cache
 import pytest
 from helpers import ROOT, read
 
-from tools.source.book import Book
-from tools.source.chapters import Chapter
-from tools.source.notebooks import tags
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.book.notebooks import tags
 
 ORDER = (
     *("computing-devices", "tensors-on-gpus", "copying-between-devices"),

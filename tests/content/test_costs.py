@@ -10,9 +10,9 @@ from helpers import CHAPTERS, ROOT, WITH_EXERCISES, code, notebook, read
 from nbclient import NotebookClient
 from operators import LISTEN, TELL
 
-from tools.source.chapters import SETUP, TIMES, Chapter
-from tools.source.notebooks import tags
-from tools.source.symptoms import symptoms_of
+from tools.book.chapters import SETUP, TIMES, Chapter
+from tools.book.notebooks import tags
+from tools.rules.symptoms import symptoms_of
 
 
 def told(*cells, folder):

@@ -9,10 +9,10 @@ import pytest
 from helpers import CHAPTERS, ROOT, assert_one_line, cell, edit, read, run_tool
 from PIL import Image
 
+from tools.book import figures
+from tools.book.book import Book
+from tools.book.figures import FIGURE, draw, link_figures, svg_version
 from tools.errors import BookError
-from tools.source import figures
-from tools.source.book import Book
-from tools.source.figures import FIGURE, draw, link_figures, svg_version
 
 SVG = "{http://www.w3.org/2000/svg}"
 SOUND = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 40">

@@ -16,9 +16,9 @@ from helpers import RECORDED, ROOT, code, copy_kernel, display, notebook, output
 from nbformat.v4 import new_output
 from nbval_net import nbval_cells, rules_of, run_nbval
 
-from tools.source.book import Book
-from tools.source.git import untracked
-from tools.source.runners import SANITIZE, SANITIZE_MODELLED
+from tools.book.book import Book
+from tools.book.git import untracked
+from tools.book.runners import SANITIZE, SANITIZE_MODELLED
 
 NOT_COMPARED = {"image/png", "image/jpeg"}
 SILENCING = re.compile(r"raises-exception|nbval-(raises-exception|skip)")

@@ -9,11 +9,11 @@ import pytest
 from helpers import ROOT, code, notebook, prose
 from test_rules import ASKED_WELL, HINTS, HOLDS, SOLUTION, WRONG, exercise
 
-from tools.source.book import Book
-from tools.source.chapters import Chapter
-from tools.source.code import bound_names, syntax_tree
-from tools.source.exercises import ASKED, EXERCISE_RULES, LEVELS, answer_name, exercises
-from tools.source.rules import broken_rules, dead_links
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.book.code import bound_names, syntax_tree
+from tools.rules.exercises import ASKED, EXERCISE_RULES, LEVELS, answer_name, exercises
+from tools.rules.rules import broken_rules, dead_links
 
 BOOK = Book(ROOT)
 PAGES = [chapter for chapter in BOOK.chapters.values() if chapter.holds_puzzles]

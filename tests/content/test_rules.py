@@ -15,12 +15,12 @@ from helpers import (
     write,
 )
 
-from tools.source.book import Book
-from tools.source.chapters import Chapter
-from tools.source.exercises import EXERCISE_RULES
-from tools.source.predictions import PREDICTION_RULES
-from tools.source.questions import ASKS, COMPUTE, FIND, ORDER, QUESTION_RULES, VERDICTS
-from tools.source.rules import (
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.rules.exercises import EXERCISE_RULES
+from tools.rules.predictions import PREDICTION_RULES
+from tools.rules.questions import ASKS, COMPUTE, FIND, ORDER, QUESTION_RULES, VERDICTS
+from tools.rules.rules import (
     ATTEMPT,
     OPENING,
     RULES,
@@ -143,7 +143,7 @@ BREAKS = [
     ("unchecked_cells", "assert in", code("a", "x # assert", tags=["nbval-ignore-output"])),
     ("opening", "in this", prose("a", "# T\n\n**What you need.** **What you will do.**")),
     ("loud_marks", "say it plainly", prose("a", "Done!")),
-    ("imports_of_ours", "install", code("a", "%time pass\nfrom tools.source import book")),
+    ("imports_of_ours", "install", code("a", "%time pass\nfrom tools.book import book")),
     ("imports_of_ours", "install", code("a", "import tests.helpers")),
     ("measured_times", "print '≈'", code("a", "f'done: measured {done:.6f} s'")),
     ("measured_times", "print '≈'", code("a", "print('in all: measured: 3 s')")),

@@ -6,7 +6,7 @@ import pytest
 from helpers import RECORDED, ROOT, outputs_path, read
 from nbval.plugin import get_sanitize_patterns
 
-from tools.source.runners import SANITIZE, SANITIZE_MODELLED
+from tools.book.runners import SANITIZE, SANITIZE_MODELLED
 
 PATTERNS = {
     name: get_sanitize_patterns((ROOT / name).read_text(encoding="ascii"))

@@ -12,9 +12,9 @@ from helpers import ROOT, WITH_EXERCISES, code, notebook, prose, read
 from nbclient import NotebookClient
 from operators import LISTEN, TELL
 
-from tools.source.chapters import SETUP, Chapter
-from tools.source.exercises import EXERCISE_RULES, HELD, NO_ANSWER, exercises
-from tools.source.notebooks import code_cells, tags
+from tools.book.chapters import SETUP, Chapter
+from tools.book.notebooks import code_cells, tags
+from tools.rules.exercises import EXERCISE_RULES, HELD, NO_ANSWER, exercises
 
 OPERATORS = "operators-heard"  # the cell that shows them
 
@@ -203,7 +203,7 @@ def test_a_sound_exercise_has_no_fault(on_cpu):
 
 
 def test_the_exercises_of_a_new_chapter_work(on_cpu):
-    template = Chapter("new", read(ROOT / "tools" / "source" / "template.ipynb"))
+    template = Chapter("new", read(ROOT / "tools" / "book" / "template.ipynb"))
     assert len(exercises(template)) == 4
     assert on_cpu(template) == []
 

@@ -5,9 +5,9 @@ from copy import deepcopy
 import pytest
 from helpers import ROOT, code, keep, make_book, prose, text, write
 
-from tools.source.book import Book
-from tools.source.rules import broken_rules, dead_links, prose_of
-from tools.source.symptoms import shown_symptoms, symptoms_of, whole_symptoms
+from tools.book.book import Book
+from tools.rules.rules import broken_rules, dead_links, prose_of
+from tools.rules.symptoms import shown_symptoms, symptoms_of, whole_symptoms
 
 BOOK = Book(ROOT)
 PAGES = [chapter for chapter in BOOK.chapters.values() if chapter.lists_symptoms]

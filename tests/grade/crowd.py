@@ -10,12 +10,12 @@ import random
 import sys
 from pathlib import Path
 
+from tools.book.book import Book
+from tools.exercises.assignment import make_assignment
+from tools.exercises.masters import read_master
+from tools.exercises.variants import draws_of
 from tools.grade.command import engine_for, grade
-from tools.release.assignment import make_assignment
-from tools.release.variants import draws_of
-from tools.source.book import Book
-from tools.source.masters import read_master
-from tools.source.root import ROOT
+from tools.root import ROOT
 
 KEY = "a class of a thousand"
 SECONDS = 3  # of processor time: a loop without end costs that much

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from helpers import ROOT, code, make_book, prose, write
 
-from tools.source.book import Book
-from tools.source.masters import read_master
+from tools.book.book import Book
+from tools.exercises.masters import read_master
 
 HEAD = """\
 ---

@@ -10,11 +10,11 @@ import pytest
 from nbformat.v4 import new_output
 from small_masters import book_of_one
 
-from tools.release.archive import zipped
-from tools.release.canaries import canaries_in, forms, leaks, marked
-from tools.release.release import make_drafts, student_files
-from tools.release.variants import draws_of
-from tools.source.book import Book
+from tools.book.book import Book
+from tools.exercises.archive import zipped
+from tools.exercises.canaries import canaries_in, forms, leaks, marked
+from tools.exercises.release import make_drafts, student_files
+from tools.exercises.variants import draws_of
 
 
 @pytest.fixture

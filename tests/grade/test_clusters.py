@@ -9,7 +9,7 @@ import pytest
 import yaml
 from distributed import Client
 
-from tools.source.root import ROOT
+from tools.root import ROOT
 
 DASK = ROOT / "course" / "dask"
 

@@ -20,7 +20,7 @@ from tools.grade import command
 from tools.grade.command import engine_for, grade, summary
 from tools.grade.grade import grade_one, strongest
 from tools.grade.tables import read_table
-from tools.source.root import ROOT
+from tools.root import ROOT
 
 CLASS = {
     "ann": RIGHT | ON_CPU,

@@ -8,13 +8,13 @@ from helpers import ROOT, cell, code, notebook
 from nbclient import NotebookClient
 from small_masters import book_of_one
 
-from tools.release.assignment import GIVEN, Assignment
-from tools.release.editions import absolute, answered, book_chapter, instructor, solution, student
-from tools.release.release import make_drafts, student_files
-from tools.release.variants import draws_of
-from tools.source.book import Book
-from tools.source.chapters import Chapter
-from tools.source.setup_cells import SWITCH, setup_source
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.book.setup_cells import SWITCH, setup_source
+from tools.exercises.assignment import GIVEN, Assignment
+from tools.exercises.editions import absolute, answered, book_chapter, instructor, solution, student
+from tools.exercises.release import make_drafts, student_files
+from tools.exercises.variants import draws_of
 
 CHAPTERS = sorted(path.stem for path in (ROOT / "masters").glob("*.md"))
 

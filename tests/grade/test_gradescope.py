@@ -21,6 +21,8 @@ from helpers import ROOT
 from packaging.utils import canonicalize_name
 
 from tools.errors import BookError
+from tools.exercises.archive import zipped
+from tools.exercises.assignment import Assignment
 from tools.grade.exchange.gradescope import (
     MODES,
     PROGRAM,
@@ -31,8 +33,6 @@ from tools.grade.exchange.gradescope import (
     make_autograder,
     pins_of,
 )
-from tools.release.archive import zipped
-from tools.release.assignment import Assignment
 
 CANARY = "canary-4f1e"
 ASSIGNMENT = {
@@ -130,7 +130,7 @@ def test_it_holds_what_grading_needs_and_no_more(files):
         *("requirements.txt", "requirements-no-deps.txt", "uv.txt"),
     }
     assert "tools/grade/sandbox/inside/agent.py" in files and "kernels/start.py" in files
-    assert not any(name.startswith(("tools/page", "cudasim/tests")) for name in files)
+    assert not any(name.startswith(("tools/site", "cudasim/tests")) for name in files)
     assert sum(map(len, files.values())) < 5_000_000
     holders = [name for name, data in files.items() if CANARY.encode() in data]
     assert holders == [TESTS]

@@ -6,10 +6,10 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
+from tools.book.links import launch_links, notebook_links
+from tools.book.repository import make_repository
 from tools.errors import BookError
 from tools.grade.exchange.handout import handout
-from tools.source.links import launch_links, notebook_links
-from tools.source.repository import make_repository
 
 CLASS = make_repository("jdoe/gpus-2026", "main", "https://hub.example.org")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tools.exercises.masters import read_master
 from tools.grade.lint import lint
-from tools.source.masters import read_master
-from tools.source.root import ROOT
+from tools.root import ROOT
 
 TRICKS = {
     "imports gc": "import gc",

@@ -4,7 +4,7 @@ import pytest
 from helpers import ROOT, refused
 from small_masters import FIRST, HEAD, SECOND, SMALL, read_small, write_master
 
-from tools.source.masters import read_master, read_masters
+from tools.exercises.masters import read_master, read_masters
 
 PATHS = sorted((ROOT / "masters").glob("*.md"))
 

@@ -7,12 +7,12 @@ import pytest
 from helpers import assert_one_line, edit, plan, refused
 from small_masters import SMALL, Grader, book_of_one, contents, stamp, write_master
 
+from tools.book.book import Book
 from tools.errors import BookError
-from tools.release.archive import zipped
-from tools.release.release import make_drafts, release, swap
-from tools.release.variants import draws_of
-from tools.release.verify import MEMORY
-from tools.source.book import Book
+from tools.exercises.archive import zipped
+from tools.exercises.release import make_drafts, release, swap
+from tools.exercises.variants import draws_of
+from tools.exercises.verify import MEMORY
 
 KEY = "an invented key of this class"
 TRIALS = ["solution", "blank", "wrong-1-1", "wrong-1-2", "wrong-2-1"]
@@ -210,7 +210,7 @@ def test_tests_that_are_none_are_refused(root, run, old, new, words):
 
 
 def test_a_leak_is_refused_before_anything_is_graded_or_written(root, run, monkeypatch):
-    from tools.release import editions
+    from tools.exercises import editions
 
     how = editions._how
     line = "return 2 * (x + offset - 1)"

@@ -18,7 +18,7 @@ from crowd import crowd, points_of
 from distributed import Client
 
 from tools.grade.store import LOCK
-from tools.source.root import ROOT
+from tools.root import ROOT
 
 COUNT = int(os.environ.get("THOUSAND", "60"))
 KILLS = 20 if COUNT >= 1000 else 3

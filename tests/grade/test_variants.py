@@ -7,12 +7,12 @@ from functools import partial
 
 from helpers import ROOT, refused
 
+from tools.book.book import Book
+from tools.exercises.release import make_drafts
+from tools.exercises.variants import draws_of
+from tools.exercises.verify import trials, verify
 from tools.grade.engine import on_this_machine
 from tools.grade.store import code_digest
-from tools.release.release import make_drafts
-from tools.release.variants import draws_of
-from tools.release.verify import trials, verify
-from tools.source.book import Book
 
 KEY = "an invented key of this class"
 

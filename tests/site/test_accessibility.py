@@ -15,8 +15,8 @@ from fontTools.ttLib import TTFont
 from helpers import ROOT
 
 from tools.bench import page_limit
+from tools.book.book import Book
 from tools.browsing import weights
-from tools.source.book import Book
 
 WIDE, NARROW = 1280, 360
 STILL = "*, *::before, *::after { transition: none !important }"  # axe sees colours half-way

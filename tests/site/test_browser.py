@@ -4,7 +4,7 @@ import pytest
 from browsing import opened, opened_text
 from helpers import ROOT
 
-from tools.source.book import Book
+from tools.book.book import Book
 
 
 def test_the_index_leads_to_the_first_page(browser, site):

@@ -19,7 +19,7 @@ from cudasim.timing import formulas
 from cudasim.timing.formulas import Work
 from cudasim.timing.sheets import FOLDER, find_sheet, host_sheet, sheet_names
 from tools.errors import BookError
-from tools.page.calculator import PRECISIONS, read_sheets
+from tools.site.calculator import PRECISIONS, read_sheets
 
 PAGE = "book/calculator.html"
 EXACT = 1e-9  # relative

@@ -18,8 +18,8 @@ from fontTools.varLib.instancer import instantiateVariableFont
 from helpers import ROOT
 
 from tools import browsing
-from tools.page.fonts import FACES, PACKAGES
-from tools.source.rules import WIDTH
+from tools.rules.rules import WIDTH
+from tools.site.fonts import FACES, PACKAGES
 
 FONTS = ROOT / "book" / "static" / "fonts"
 DEJAVU = Path(matplotlib.get_data_path()) / "fonts" / "ttf"

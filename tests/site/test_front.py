@@ -10,10 +10,10 @@ from browsing import doctor, opened
 from bs4 import BeautifulSoup
 from helpers import ROOT
 
-from tools.page.front import GPUS, PICTURE, RUNNER
-from tools.page.timeline import MIME, timeline_html
-from tools.source.book import Book
-from tools.source.links import launch_links
+from tools.book.book import Book
+from tools.book.links import launch_links
+from tools.site.front import GPUS, PICTURE, RUNNER
+from tools.site.timeline import MIME, timeline_html
 
 PAGE = f"{Book(ROOT).documents[0]}.html"
 STEP, DOORS = ".front-step", ".doors a, .front-start a"

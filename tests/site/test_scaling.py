@@ -15,7 +15,7 @@ from cudasim.published_scaling import read, row_of
 from cudasim.timing import scaling
 from cudasim.timing.scaling import Cluster, Training, links, step_of
 from tools.errors import BookError
-from tools.page.scaling import COUNTS, GRADIENTS, SERVER, SETTINGS, STEP, ask, published
+from tools.site.scaling import COUNTS, GRADIENTS, SERVER, SETTINGS, STEP, ask, published
 
 PAGE = "book/scaling.html"
 EXACT = 1e-9  # relative

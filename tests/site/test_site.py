@@ -35,16 +35,16 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image, PngImagePlugin
 from sphinx.errors import ExtensionError
 
+from tools.book.book import Book
+from tools.book.figures import link_figures, svg_version
+from tools.book.notebooks import write_notebook
 from tools.errors import BookError
-from tools.page import extension, status
-from tools.page.conformance import conformance_tables
-from tools.page.formulas import draw
-from tools.page.site import INPUTS, SITE, input_digests, is_current
-from tools.page.timeline import MIME as TIMELINE
-from tools.page.timeline import timeline_html
-from tools.source.book import Book
-from tools.source.figures import link_figures, svg_version
-from tools.source.notebooks import write_notebook
+from tools.site import extension, status
+from tools.site.conformance import conformance_tables
+from tools.site.formulas import draw
+from tools.site.site import INPUTS, SITE, input_digests, is_current
+from tools.site.timeline import MIME as TIMELINE
+from tools.site.timeline import timeline_html
 
 # A book of one chapter, to try faults on.
 

@@ -9,17 +9,17 @@ from axe_playwright_python.base import AXE_SCRIPT
 from helpers import CHAPTERS, H100, ROOT, code, copy_kernel, display, dress, keep, make_book, prose
 from helpers import write as write_chapter
 
-from tools.slides.deck import make_deck
-from tools.slides.prose import ROOM
-from tools.slides.reveal import DIGEST, FILES, FOLDER
-from tools.slides.write import DECKS, deck_page, write_decks
-from tools.source.book import Book
-from tools.source.chapters import PREDICTED
-from tools.source.exercises import exercises
-from tools.source.figures import FIGURE
-from tools.source.notebooks import tags
-from tools.source.predictions import predictions
-from tools.source.questions import questions
+from tools.book.book import Book
+from tools.book.chapters import PREDICTED
+from tools.book.figures import FIGURE
+from tools.book.notebooks import tags
+from tools.rules.exercises import exercises
+from tools.rules.predictions import predictions
+from tools.rules.questions import questions
+from tools.site.slides_deck import make_deck
+from tools.site.slides_prose import ROOM
+from tools.site.slides_reveal import DIGEST, FILES, FOLDER
+from tools.site.slides_write import DECKS, deck_page, write_decks
 
 MOST = 2 * 2**20  # bytes of a deck
 BOOK = Book(ROOT)

@@ -5,8 +5,8 @@ from browsing import doctor, opened, violations
 from helpers import ROOT
 from test_accessibility import NARROW, STILL, overflows
 
-from tools.source.book import Book
-from tools.source.symptoms import symptoms_of
+from tools.book.book import Book
+from tools.rules.symptoms import symptoms_of
 
 PAGE = "notebooks/symptoms.html"
 BOX, COUNT = "#symptom-words", "#symptom-count"

@@ -8,8 +8,8 @@ from browsing import doctor, opened
 from bs4 import BeautifulSoup
 from helpers import CARD, CHAPTERS, RECORDED, ROOT, build_site, dress
 
-from tools.page.merge import chapter_page
-from tools.source.book import Book
+from tools.book.book import Book
+from tools.site.merge import chapter_page
 
 PAGE = "notebooks/computing-devices.html"  # a page with tabs
 OTHER = "notebooks/tensors-on-gpus.html"  # and another

@@ -13,7 +13,7 @@ from test_accessibility import font_faults, looks, overflows, shift_faults, unma
 
 from cudasim.clock.clock import Span
 from cudasim.clock.timeline import Timeline
-from tools.page.timeline import ROW
+from tools.site.timeline import ROW
 
 PAGE = "notebooks/first.html"
 STEPS = 30

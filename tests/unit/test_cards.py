@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 from helpers import assert_one_line, code, copy_kernel, notebook, refused, run_tool, text
 
+from tools.book.book import Book
+from tools.book.chapters import Chapter
 from tools.errors import NoGpu
-from tools.run import cards
-from tools.run.cards import QUESTION, answer, card_folder, card_label, card_runs, question
-from tools.source.book import Book
-from tools.source.chapters import Chapter
+from tools.record import cards
+from tools.record.cards import QUESTION, answer, card_folder, card_label, card_runs, question
 
 H100 = "NVIDIA H100 80GB HBM3"
 FACTS = {"names": [H100], "free": [70 * 2**30], "warnings": []}

@@ -5,9 +5,9 @@ import json
 import pytest
 from helpers import code, contents, edit, prose, read, refused, run_tool, write
 
-from tools.run.record import stale_runs
-from tools.source.book import Book
-from tools.source.chapters import clear_outputs, read_chapter
+from tools.book.book import Book
+from tools.book.chapters import clear_outputs, read_chapter
+from tools.record.record import stale_runs
 
 
 def first(root):

@@ -7,7 +7,7 @@ from helpers import ROOT
 
 from cudasim.clock import drawing
 from cudasim.clock.timeline import Bar
-from tools.page import timeline
+from tools.site import timeline
 
 SHEET = (ROOT / "book" / "static" / "book.css").read_text(encoding="utf-8")
 NAMED = dict(re.findall(r"--colour-(\w+): (#\w+);", SHEET))

@@ -19,10 +19,10 @@ from helpers import (
     text,
 )
 
+from tools.book.book import Book
 from tools.errors import BookError
-from tools.run import compare as module
-from tools.run import provenance
-from tools.source.book import Book
+from tools.record import compare as module
+from tools.record import provenance
 
 
 @pytest.fixture

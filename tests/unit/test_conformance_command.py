@@ -10,7 +10,7 @@ import time
 import pytest
 from helpers import ROOT
 
-from tools.page.conformance import CONFORMANCE
+from tools.site.conformance import CONFORMANCE
 
 PROGRAM = """
 import sys

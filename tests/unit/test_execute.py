@@ -27,11 +27,11 @@ from helpers import (
 )
 from jupyter_client.channels import HBChannel
 
+from tools.book.book import Book
 from tools.errors import BookError
-from tools.run import execute as module
-from tools.run.execute import Run, execute, one_at_a_time, run_in_thread
-from tools.run.record import record
-from tools.source.book import Book
+from tools.record import execute as module
+from tools.record.execute import Run, execute, one_at_a_time, run_in_thread
+from tools.record.record import record
 
 
 def test_outputs_are_what_the_cells_printed(recorded):
@@ -49,7 +49,7 @@ def test_failing_cell_is_shown_and_nothing_is_written(recorded_book):
     assert run.returncode == 1
     for part in ("notebooks/first.ipynb", "cpu", "y = x\ny / 0", "ZeroDivisionError", "Traceback"):
         assert part in run.stderr
-    assert "tools/run/execute.py" not in run.stderr  # the author's traceback, not ours
+    assert "tools/record/execute.py" not in run.stderr  # the author's traceback, not ours
     assert contents(recorded_book / "outputs") == before
 
 

@@ -9,9 +9,9 @@ from helpers import ROOT, refused
 from fidelity import recording
 from fidelity.index import programs
 from fidelity.recording import ANSWERS
-from tools.page import fidelity
-from tools.run import cards
-from tools.source.book import Book
+from tools.book.book import Book
+from tools.record import cards
+from tools.site import fidelity
 
 ANSWERED = ["devices.devices_print", "mixing.adding", "moves.copy_home"]
 

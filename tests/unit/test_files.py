@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from helpers import code, contents, notebook, read, refused
 
-from tools.source.files import check_writable, digest
-from tools.source.notebooks import write_notebook
+from tools.book.notebooks import write_notebook
+from tools.files import check_writable, digest
 
 
 def half(path, data):

@@ -9,7 +9,7 @@ from fontTools.ttLib import TTFont
 from helpers import ROOT
 
 from tools.errors import BookError
-from tools.page import fonts
+from tools.site import fonts
 
 CUT = sorted((ROOT / "book" / "static" / "fonts").glob("*.woff2"))
 

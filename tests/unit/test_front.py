@@ -4,10 +4,10 @@ import pytest
 from helpers import ROOT, changed, copy_kernel, display, keep, refused, text
 from nbformat.v4 import new_code_cell
 
-from tools.page import front
-from tools.page.front import PICTURE, Step, scenes
-from tools.page.timeline import MIME
-from tools.source.book import Book
+from tools.book.book import Book
+from tools.site import front
+from tools.site.front import PICTURE, Step, scenes
+from tools.site.timeline import MIME
 
 ERROR = "RuntimeError: Expected all tensors to be on the same device, but found two"
 PRINTED = {
@@ -85,7 +85,7 @@ def test_steps_show_what_was_printed(book_root):
 def test_a_cell_that_does_not_show_it_is_refused(book_root, cell, way, fault):
     step = Step("A step", "It is.", "first", cell, way)
     where = f"the front page shows the cell '{cell}' of notebooks/first.ipynb, {fault}"
-    with refused(where, "choose another in PICTURE, tools/page/front.py"):
+    with refused(where, "choose another in PICTURE, tools/site/front.py"):
         scenes(Book(book_root), (STEPS[0], step))
 
 

@@ -7,7 +7,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
 
-from tools.page import images
+from tools.site import images
 
 DRAWING = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 40" width="90" height="40"
 font-family="Verdana"><title>A box</title><pattern id="dots" width="2" height="2"/>

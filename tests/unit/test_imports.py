@@ -7,7 +7,10 @@ import pytest
 from helpers import ROOT
 
 # Of tools/; each may use those before it.
-LAYERS = ("errors", "environment", "source", "run", "page", "release", "grade", "others")
+LAYERS = (
+    *("errors", "root", "environment", "files", "book", "rules", "record", "site"),
+    *("exercises", "grade", "others"),
+)
 
 
 def imported(path):
@@ -49,12 +52,12 @@ def test_a_module_imports_only_what_comes_before_it(path):
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("source/book.py", "from tools.run.execute import execute"),
-        ("run/record.py", "def f():\n    import tools.page.site"),
-        ("page/merge.py", "from tools.bench import measure"),
-        ("page/merge.py", "from tools.release.assignment import Assignment"),
-        ("release/verify.py", "from tools.grade.grade import grade_one"),
-        ("page/merge.py", "import cudasim"),
+        ("book/book.py", "from tools.record.execute import execute"),
+        ("record/record.py", "def f():\n    import tools.site.site"),
+        ("site/merge.py", "from tools.bench import measure"),
+        ("site/merge.py", "from tools.exercises.assignment import Assignment"),
+        ("exercises/verify.py", "from tools.grade.grade import grade_one"),
+        ("site/merge.py", "import cudasim"),
         ("lab.py", "from tests.helpers import code"),
     ],
 )

@@ -23,8 +23,8 @@ from helpers import (
 )
 from markdown_it import MarkdownIt
 
-from tools.source.book import Book
-from tools.source.links import (
+from tools.book.book import Book
+from tools.book.links import (
     INSTALLS,
     install_text,
     launch_links,
@@ -32,7 +32,7 @@ from tools.source.links import (
     readme_text,
     write_links,
 )
-from tools.source.repository import Repository, config_text, make_repository, read_repository
+from tools.book.repository import Repository, config_text, make_repository, read_repository
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
 ADDRESS = re.compile(

@@ -21,10 +21,10 @@ from helpers import (
 )
 from nbformat.v4 import new_output
 
-from tools.page import merge
-from tools.page.merge import page_safe
-from tools.source.book import Book
-from tools.source.chapters import read_chapter
+from tools.book.book import Book
+from tools.book.chapters import read_chapter
+from tools.site import merge
+from tools.site.merge import page_safe
 
 ON_GPUS = {"show": [text("on cuda\n")]}
 ON_CPU = {"show": [text("on cpu\n")]}

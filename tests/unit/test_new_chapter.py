@@ -3,11 +3,11 @@
 import pytest
 from helpers import ROOT, assert_one_line, changed, code, contents, prose, read, run_tool, write
 
-from tools.release.editions import book_chapter
-from tools.source.book import Book
-from tools.source.chapters import Chapter
-from tools.source.masters import read_master
-from tools.source.rules import broken_rules
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.exercises.editions import book_chapter
+from tools.exercises.masters import read_master
+from tools.rules.rules import broken_rules
 
 
 @pytest.fixture

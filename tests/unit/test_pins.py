@@ -12,9 +12,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pythons import write_wheel
 
+from tools.book import pins
+from tools.book.pins import NAMED, compile_pins, index_settings, read_pins
 from tools.environment import PINS
-from tools.source import pins
-from tools.source.pins import NAMED, compile_pins, index_settings, read_pins
 
 
 @pytest.fixture

@@ -19,10 +19,10 @@ from helpers import (
     specification,
 )
 
-from tools.page.status import chapters_table
-from tools.run.provenance import pins_of
-from tools.run.record import stale_runs, sync
-from tools.source.book import Book
+from tools.book.book import Book
+from tools.record.provenance import pins_of
+from tools.record.record import stale_runs, sync
+from tools.site.status import chapters_table
 
 
 def stale(root):

@@ -22,9 +22,9 @@ from helpers import (
     write,
 )
 
-from tools.run.provenance import pins_of
-from tools.source.book import Book
-from tools.source.chapters import Chapter
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.record.provenance import pins_of
 
 
 def reasons(root, folder="cpu"):

@@ -10,10 +10,10 @@ import pytest
 import torch
 from helpers import ROOT, code, copy_kernel, notebook, plan, refused, write
 
-from tools.run.execute import execute_one
-from tools.source.book import Book
-from tools.source.chapters import Chapter
-from tools.source.runners import read_runners
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.book.runners import read_runners
+from tools.record.execute import execute_one
 
 RUNNERS = read_runners(ROOT)
 

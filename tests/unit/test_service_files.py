@@ -9,10 +9,10 @@ import sys
 import yaml
 from helpers import CHAPTERS, ROOT
 
+from tools.book.chapters import read_chapter
+from tools.book.pins import read_pins
+from tools.book.setup_cells import chapter_needs
 from tools.environment import PINS, PYTHONS
-from tools.source.chapters import read_chapter
-from tools.source.pins import read_pins
-from tools.source.setup_cells import chapter_needs
 
 FILES = [
     *(ROOT / "binder").iterdir(),

@@ -10,10 +10,10 @@ import pytest
 from helpers import CHAPTERS, ROOT, assert_one_line, bare_environment, cell, code, notebook, read
 from pythons import interpreter, write_wheel
 
-from tools.source.chapters import Chapter
-from tools.source.pins import read_pins
-from tools.source.repository import Repository
-from tools.source.setup_cells import PYTHON, chapter_needs, chapter_packages, setup_source
+from tools.book.chapters import Chapter
+from tools.book.pins import read_pins
+from tools.book.repository import Repository
+from tools.book.setup_cells import PYTHON, chapter_needs, chapter_packages, setup_source
 
 SIMULATOR = ROOT / "cudasim" / "src"
 LARGEST = "neural-networks-on-gpus"

@@ -3,12 +3,12 @@
 import pytest
 from helpers import ROOT, code, notebook, prose
 
-from tools.slides.deck import make_deck
-from tools.slides.printed import CUT, MOST, printed
-from tools.slides.prose import ROOM, Prose, code_height, joined
-from tools.source.book import Book
-from tools.source.chapters import SETUP, Chapter
-from tools.source.rules import ATTEMPT
+from tools.book.book import Book
+from tools.book.chapters import SETUP, Chapter
+from tools.rules.rules import ATTEMPT
+from tools.site.slides_deck import make_deck
+from tools.site.slides_printed import CUT, MOST, printed
+from tools.site.slides_prose import ROOM, Prose, code_height, joined
 
 LONG = "This is a sentence of so many words that a slide has no room for a second one beside it."
 
@@ -76,8 +76,10 @@ def test_wrapped_lines_of_code_count():
 @pytest.fixture
 def slides_of(monkeypatch):
     """Makes the slides of a chapter of a few cells, which no runner has executed."""
-    monkeypatch.setattr("tools.slides.deck.page_recordings", lambda chapter, book: [])
-    monkeypatch.setattr("tools.slides.deck.chapter_page", lambda chapter, book: chapter.notebook)
+    monkeypatch.setattr("tools.site.slides_deck.page_recordings", lambda chapter, book: [])
+    monkeypatch.setattr(
+        "tools.site.slides_deck.chapter_page", lambda chapter, book: chapter.notebook
+    )
 
     def make(*cells):
         for cell in cells:

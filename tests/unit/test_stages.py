@@ -20,7 +20,7 @@ from helpers import RECORDED, ROOT, assert_one_line, copy_kernel, plan, refused,
 from tools import bench
 from tools import stages as module
 from tools.errors import BookError
-from tools.page.status import read_bench
+from tools.site.status import read_bench
 from tools.stages import TIMES, Stage, all_stages, chosen_stages, run_stages, uncovered
 
 OTHERS = "lint format rules unit content site grade distributed simulator gpu".split()

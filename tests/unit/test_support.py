@@ -5,8 +5,8 @@ import json
 import pytest
 from helpers import refused
 
-from tools.page.support import SUPPORT, support_table
-from tools.source.book import Book
+from tools.book.book import Book
+from tools.site.support import SUPPORT, support_table
 from tools.support import record_support
 
 ROW = {"date": "2026-11-22", "python": "3.11.7", "torch": "2.13.0+cpu", "system": "Linux x86_64"}

@@ -10,7 +10,7 @@ import pytest
 from fontTools.ttLib import TTFont
 from sphinx.errors import ExtensionError
 
-from tools.page import theme
+from tools.site import theme
 
 FONTS = "theme/pydata_sphinx_theme/static/vendor/fontawesome/webfonts"
 SHEET = """@font-face{src:url(../webfonts/fa.woff2) format("woff2"),\

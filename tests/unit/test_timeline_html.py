@@ -10,10 +10,10 @@ from nbformat.v4 import new_output
 from cudasim.clock.clock import Span
 from cudasim.clock.timeline import MIME as LEFT
 from cudasim.clock.timeline import Timeline
-from tools.page import merge
-from tools.page.merge import page_safe
-from tools.page.timeline import MIME, ROW, timeline_html
-from tools.source.book import Book
+from tools.book.book import Book
+from tools.site import merge
+from tools.site.merge import page_safe
+from tools.site.timeline import MIME, ROW, timeline_html
 
 SPANS = (
     Span("Python", "mm", 0, 40_000, "operation"),

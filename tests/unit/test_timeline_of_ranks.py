@@ -6,7 +6,7 @@ from cudasim.clock.clock import Span
 from cudasim.clock.drawing import meaning as meaning_drawn
 from cudasim.clock.drawing import paint as paint_drawn
 from cudasim.clock.timeline import Timeline
-from tools.page.timeline import ROW, meaning, paint, timeline_html
+from tools.site.timeline import ROW, meaning, paint, timeline_html
 
 LANES = ("Python", "cuda:1 stream 0", "cuda:1 NCCL")
 

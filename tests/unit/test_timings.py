@@ -8,8 +8,8 @@ import pytest
 from helpers import ROOT, refused
 
 from tools import timings as recording
-from tools.page.timings import MEASURED, PUBLISHED, summary, timings_tables
-from tools.source.book import Book
+from tools.book.book import Book
+from tools.site.timings import MEASURED, PUBLISHED, summary, timings_tables
 
 ROW = {"card": "T4", "what": "a sum", "source": "https://example.org", "use": "validate"}
 ROW |= {"published": 2e-3, "modelled": 1e-3}

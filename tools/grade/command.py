@@ -8,7 +8,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from tools.book.book import Book
 from tools.errors import BookError
+from tools.exercises.release import MASTERS, make_drafts
+from tools.exercises.variants import draws_of
 from tools.grade import report
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.grade import TRIED, ended, refused, strongest
@@ -18,10 +21,7 @@ from tools.grade.report import Row
 from tools.grade.similar import Pair, similar
 from tools.grade.splice import Spliced, splice, text_of
 from tools.grade.store import Store, keys_of
-from tools.release.release import MASTERS, make_drafts
-from tools.release.variants import draws_of
-from tools.source.book import Book
-from tools.source.root import ROOT
+from tools.root import ROOT
 
 Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
 

@@ -16,7 +16,7 @@ from itertools import islice
 
 from tools.errors import BookError
 from tools.grade.grade import NoSandbox, refused
-from tools.source.root import ROOT
+from tools.root import ROOT
 
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one
 AHEAD = 2  # tasks for each worker: one that runs, and one that waits

@@ -13,15 +13,15 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from tools.book.book import Book
 from tools.errors import BookError
-from tools.release.archive import zipped
-from tools.release.assignment import Assignment
-from tools.release.editions import answered, student
-from tools.release.release import MASTERS, make_drafts
-from tools.release.variants import draws_of
-from tools.source.book import Book
-from tools.source.files import write_bytes, write_text
-from tools.source.masters import Exercise, Master
+from tools.exercises.archive import zipped
+from tools.exercises.assignment import Assignment
+from tools.exercises.editions import answered, student
+from tools.exercises.masters import Exercise, Master
+from tools.exercises.release import MASTERS, make_drafts
+from tools.exercises.variants import draws_of
+from tools.files import write_bytes, write_text
 
 FOLDER = "_build/example"
 ENDLESS = "while True:\n    pass"

@@ -64,7 +64,7 @@ def send(client: Any) -> None:
     """Give the workers of a cluster this checkout's code."""
     import cloudpickle
 
-    from tools.source.root import ROOT
+    from tools.root import ROOT
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     client.register_plugin(Code(packed(ROOT)))

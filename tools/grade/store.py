@@ -15,8 +15,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from tools.errors import BookError
-from tools.source.files import check_writable, digest, write_text
-from tools.source.root import ROOT
+from tools.files import check_writable, digest, write_text
+from tools.root import ROOT
 
 LOCK = ".grading.lock"
 PINS = ("requirements.txt", "requirements-no-deps.txt")

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.errors import BookError
+from tools.files import write_bytes
 from tools.grade.intake import SEVERAL, clean
 from tools.grade.report import BY_HAND
 from tools.grade.tables import BOM, FORMULA
-from tools.source.files import write_bytes
 
 POINTS = "Points Possible"
 ASSIGNMENT = re.compile(r"(?P<name>.+) \((?P<id>\d+)\)", re.S)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from tools.book.book import Book
 from tools.errors import BookError
-from tools.release.archive import zipped
-from tools.release.assignment import Assignment, make_assignment
-from tools.release.variants import draws_of
-from tools.source.book import Book
-from tools.source.files import read_text, write_bytes
-from tools.source.masters import read_master
-from tools.source.root import ROOT
+from tools.exercises.archive import zipped
+from tools.exercises.assignment import Assignment, make_assignment
+from tools.exercises.masters import read_master
+from tools.exercises.variants import draws_of
+from tools.files import read_text, write_bytes
+from tools.root import ROOT
 
 PROGRAM = "tools.grade.exchange.autograder.__main__"
 HERE, SCRIPTS = "tools/grade/exchange/autograder", ("setup.sh", "run_autograder")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tools.errors import BookError
-from tools.source.root import ROOT
+from tools.root import ROOT
 
 # Shared libraries, how they are found, the time zone, fonts, what processor this is, by which
 # PyTorch chooses its kernels; no user's file is among them.

@@ -21,7 +21,7 @@ from tools.grade.sandbox.client import Helper
 from tools.grade.sandbox.files import too_many_below, too_many_in_tmpfs
 from tools.grade.sandbox.session import Ended, Limits, Raised, Session
 from tools.grade.sandbox.watch import Watch, own_memory
-from tools.source.root import ROOT
+from tools.root import ROOT
 
 OWN = 256  # MiB of PyTorch that a session comes to copy as it runs
 ABOUT = {

@@ -1,0 +1,83 @@
+"""The book: everything that is read from its folder, once a command."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from tools.book.chapters import Chapter, chapter_names, read_chapter, read_documents
+from tools.book.pins import read_pins
+from tools.book.recordings import Recording, read_recordings
+from tools.book.repository import Repository, read_repository
+from tools.book.runners import Runner, read_runners
+from tools.errors import BookError
+from tools.root import ROOT
+
+
+@dataclass(frozen=True)
+class Book:
+    """The book in the folder `root`. What a command does not ask for is not read.
+
+    Every property raises BookError if its files are not what they should be.
+    """
+
+    root: Path = field(default=ROOT)
+
+    @cached_property
+    def documents(self) -> list[str]:
+        """Every page that `_toc.yml` lists, without its suffix, in order."""
+        return read_documents(self.root)
+
+    @cached_property
+    def chapters(self) -> dict[str, Chapter]:
+        """The chapters by name, in the order of `_toc.yml`."""
+        return {name: read_chapter(name, self.root) for name in chapter_names(self.documents)}
+
+    @cached_property
+    def runners(self) -> dict[str, Runner]:
+        """The runners by name, in the order of the tabs."""
+        return read_runners(self.root)
+
+    @property
+    def local_runners(self) -> list[Runner]:
+        """The runners that every machine has: all but the real GPUs."""
+        return [runner for runner in self.runners.values() if runner.is_local]
+
+    @cached_property
+    def recordings(self) -> dict[str, dict[str, Recording]]:
+        """The recordings by runner or card, in the order of the tabs, and by chapter."""
+        return read_recordings(self.root, self.chapters, self.runners)
+
+    @cached_property
+    def pins(self) -> dict[str, str]:
+        """The version of every package."""
+        return read_pins(self.root)
+
+    @cached_property
+    def repository(self) -> Repository:
+        """Where the book is published."""
+        return read_repository(self.root)
+
+    def runner(self, name: str) -> Runner:
+        """The runner of that name, or BookError."""
+        if name not in self.runners:
+            known = ", ".join(self.runners)
+            raise BookError(f"kernels/: no runner '{name}'; choose one of: {known}")
+        return self.runners[name]
+
+    def chapters_of(self, runner: Runner) -> list[Chapter]:
+        """The chapters that are executed on `runner`."""
+        return [chapter for chapter in self.chapters.values() if runner.executes(chapter)]
+
+    def recording(self, folder: str, chapter: str) -> Recording | None:
+        """What a chapter printed on a runner or a card, or None."""
+        return self.recordings.get(folder, {}).get(chapter)
+
+    def recordings_of(self, chapter: Chapter) -> list[Recording]:
+        """What a chapter printed on every runner and card, in the order of the tabs."""
+        found = [recordings.get(chapter.name) for recordings in self.recordings.values()]
+        return [recording for recording in found if recording is not None]
+
+    def strays(self) -> list[str]:
+        """The notebooks beside the chapters that `_toc.yml` does not list."""
+        found = {path.stem for path in (self.root / "notebooks").glob("*.ipynb")}
+        return [f"notebooks/{name}" for name in sorted(found - set(self.chapters))]

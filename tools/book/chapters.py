@@ -1,0 +1,199 @@
+"""Chapters: the source notebooks, their order, and the keys of their cells."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+import yaml
+from nbformat import NotebookNode
+
+from tools.book.notebooks import code_cells, read_notebook, tags, write_notebook
+from tools.errors import BookError
+from tools.files import read_text
+
+SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key covers it
+TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
+LAUNCHER = "torch.distributed.run"  # the module behind the command torchrun
+PREDICTED = "predicted"  # tag of a cell that answers a prediction: the page covers its output
+ABOUT = "≈"  # stands before every time that a chapter prints, and in every drawing of times
+# The tags that something reads: keys, pages, nbval, MyST-NB. A misspelt one would do nothing.
+HIDING = {"hide-input", "hide-output", "hide-cell", "remove-output"}
+TAGS = {SETUP, TIMES, PREDICTED, "nbval-ignore-output"} | HIDING
+
+# What a chapter says of its language, whatever kernel it was last opened with.
+LANGUAGE = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "pygments_lexer": "ipython3",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A source notebook, as `notebooks/<name>.ipynb` holds it."""
+
+    name: str
+    notebook: NotebookNode = field(repr=False)
+
+    @property
+    def where(self) -> str:
+        """Its path in the repository."""
+        return f"notebooks/{self.name}.ipynb"
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        return self.notebook.cells[0].source.partition("\n")[0].lstrip("# ")
+
+    @property
+    def lists_symptoms(self) -> bool:
+        """True if it is for looking up errors, and not for reading from first to last."""
+        return self.notebook.metadata.get("kind") == "symptoms"
+
+    @property
+    def starts_ranks(self) -> bool:
+        """True if it starts processes by torchrun, which set their own number of threads."""
+        return any(LAUNCHER in cell.source for cell in self.code_cells)
+
+    @property
+    def holds_puzzles(self) -> bool:
+        """True if it is made of exercises alone, and simulates the GPUs that they are about."""
+        return self.notebook.metadata.get("kind") == "puzzles"
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it needs at least."""
+        return min(self.notebook.metadata.hardware.gpus)
+
+    @property
+    def gpu_memory(self) -> float:
+        """The GiB that it needs on each GPU."""
+        return self.notebook.metadata.hardware.get("gpu_memory", 0)
+
+    @cached_property
+    def code_cells(self) -> list[NotebookNode]:
+        """Its code cells, in order."""
+        return code_cells(self.notebook)
+
+    @cached_property
+    def setup_cells(self) -> list[NotebookNode]:
+        """The cells that get a reader's machine ready."""
+        return [cell for cell in self.code_cells if SETUP in tags(cell)]
+
+    @cached_property
+    def names_simulator(self) -> bool:
+        """True if its code, the set-up aside, names `cudasim`."""
+        return any("cudasim" in cell.source for cell in self.code_cells if SETUP not in tags(cell))
+
+    @cached_property
+    def keys(self) -> dict[str, str]:
+        """The key of every code cell, by cell id.
+
+        A key is the hash of the cell's code and of all code cells before it, those for the
+        set-up excepted: outputs recorded under the same key were made by the same code.
+        """
+        digest, keys = sha256(), {}
+        for cell in self.code_cells:
+            if SETUP not in tags(cell):
+                digest.update(cell.source.encode() + b"\0")
+            keys[cell.id] = digest.hexdigest()[:16]
+        return keys
+
+
+def read_chapter(name: str, root: Path) -> Chapter:
+    """The chapter `name` of the book in `root`.
+
+    Raises BookError if it is no valid notebook, has no code, holds outputs, has a cell id twice
+    or a tag that nothing reads, or does not say in its metadata what hardware it is for.
+    """
+    chapter = Chapter(name, read_notebook(root / "notebooks" / f"{name}.ipynb", root))
+    where = chapter.where
+    if not chapter.code_cells:
+        raise BookError(
+            f"{where}: no code cell; a page without code is Markdown: move it to book/{name}.md"
+        )
+    for number, cell in enumerate(chapter.notebook.cells):
+        if unknown := set(tags(cell)) - TAGS:
+            raise BookError(
+                f"{where}: cell {number} ('{cell.id}') has the tag '{unknown.pop()}', which "
+                f"nothing reads; use one of {', '.join(sorted(TAGS))}"
+            )
+        if cell.cell_type == "code" and (cell.outputs or cell.execution_count is not None):
+            raise BookError(
+                f"{where}: cell {number} ('{cell.id}') holds outputs; chapters have none: "
+                "clear them with 'make clear'"
+            )
+    hardware = chapter.notebook.metadata.get("hardware")
+    if not isinstance(hardware, dict) or not hardware.get("gpus"):
+        raise BookError(
+            f"{where}: its metadata lack 'hardware'; say which numbers of GPUs it is for: "
+            '"hardware": {"gpus": [0, 1, 2]}'
+        )
+    return chapter
+
+
+def read_documents(root: Path) -> list[str]:
+    """Every document that `_toc.yml` lists, without its suffix, in order.
+
+    Raises BookError if `_toc.yml` cannot be read, or lists a document that has no file.
+    """
+    text = read_text(root / "_toc.yml", root)
+    try:
+        toc = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise BookError(f"_toc.yml: not valid YAML; correct it there: {reason}") from None
+    if not isinstance(toc, dict) or "root" not in toc:
+        raise BookError(
+            "_toc.yml: no 'root' entry; name the first page there: 'root: book/preface'"
+        )
+    documents = list(_files(toc))
+    for document in documents:
+        if not any((root / f"{document}{suffix}").is_file() for suffix in (".md", ".ipynb")):
+            raise BookError(
+                f"_toc.yml: '{document}' has no file; add {document}.md or .ipynb, or drop it"
+            )
+    return documents
+
+
+def _files(entry: object) -> Iterator[str]:
+    if isinstance(entry, list):
+        for item in entry:
+            yield from _files(item)
+    elif isinstance(entry, dict):
+        for name, value in entry.items():
+            if name in ("root", "file"):
+                yield str(value)
+            else:
+                yield from _files(value)
+
+
+def chapter_names(documents: list[str]) -> list[str]:
+    """The names of the chapters among the documents of `_toc.yml`."""
+    return [Path(name).name for name in documents if name.startswith("notebooks/")]
+
+
+def clear_outputs(root: Path) -> list[str]:
+    """Take out of the chapters what Jupyter leaves in them; returns those it changed.
+
+    That is outputs, execution counts, and the name of the kernel they were last opened with.
+    """
+    changed = []
+    for name in chapter_names(read_documents(root)):
+        path = root / "notebooks" / f"{name}.ipynb"
+        notebook = read_notebook(path, root)
+        before = deepcopy(notebook)
+        for cell in code_cells(notebook):
+            cell.outputs, cell.execution_count = [], None
+        notebook.metadata |= deepcopy(LANGUAGE)
+        if notebook != before:
+            write_notebook(notebook, path, root)
+            changed.append(name)
+    return changed

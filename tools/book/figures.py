@@ -1,0 +1,134 @@
+"""Figures: drawn by hand as SVG in `img/`, and carried by the chapters as PNG.
+
+Colab shows no SVG in a text cell and no file of the repository, so a chapter that stands
+alone carries a picture of each figure. The PNG says which SVG it was drawn from, and from
+which version, so that the site can show the SVG itself and a test can find a stale copy.
+"""
+
+import base64
+import hashlib
+import io
+import re
+from collections.abc import Iterable
+from copy import deepcopy
+from pathlib import Path
+
+from PIL import Image, UnidentifiedImageError
+from PIL.PngImagePlugin import PngInfo
+
+from tools.book.chapters import Chapter
+from tools.book.notebooks import write_notebook
+from tools.errors import BookError
+
+# ![what the figure shows](../img/name.svg), or the same with the PNG that stands for it
+FIGURE = re.compile(
+    r"!\[(?P<alt>[^\]]*)\]\((?:\.\./img/(?P<svg>[\w.-]+)|data:image/png;base64,(?P<png>[^)]+))\)"
+)
+
+
+def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
+    """Draw every figure of the chapters afresh; returns the paths of those that changed.
+
+    Raises BookError if a chapter names a figure that `img/` does not hold.
+    """
+    changed = []
+    for chapter in chapters:
+        notebook = deepcopy(chapter.notebook)
+        for cell in notebook.cells:
+            cell.source = FIGURE.sub(
+                lambda match, where=chapter.where: _embedded(match, where, root), cell.source
+            )
+        if notebook != chapter.notebook:
+            write_notebook(notebook, root / chapter.where, root)
+            changed.append(chapter.where)
+    return changed
+
+
+def _embedded(match: re.Match, where: str, root: Path) -> str:
+    svg = match["svg"] or figure_name(match["png"])
+    if svg is None:
+        raise BookError(
+            f"{where}: the figure '{match['alt']}' names no drawing; "
+            "write ![...](../img/name.svg) in its place, then 'make figures'"
+        )
+    if match["png"] and figure_version(match["png"]) == svg_version(svg, root):
+        return match[0]
+    encoded = base64.b64encode(draw(svg, root)).decode()
+    return f"![{match['alt']}](data:image/png;base64,{encoded})"
+
+
+def link_figures(text: str, where: str, root: Path) -> str:
+    """Text of a chapter with its pictures replaced by the figures in `img/`.
+
+    Raises BookError, naming `where`, if a picture names no figure, or another version of it.
+    """
+
+    def linked(match: re.Match) -> str:
+        svg = match["svg"] or figure_name(match["png"])
+        if svg is None or not (root / "img" / svg).is_file():
+            raise BookError(
+                f"{where}: the figure '{match['alt']}' names no drawing in img/; "
+                "draw it afresh with 'make figures'"
+            )
+        if match["png"] and figure_version(match["png"]) != svg_version(svg, root):
+            raise BookError(
+                f"{where}: its copy of img/{svg} is out of date; draw it afresh with 'make figures'"
+            )
+        return f"![{match['alt']}](../img/{svg})"
+
+    return FIGURE.sub(linked, text)
+
+
+def draw(svg: str, root: Path) -> bytes:
+    """A PNG of `img/<svg>`, 1400 pixels wide, with the version it was drawn from."""
+    import matplotlib  # here, as the site needs neither of the two
+    import resvg_py
+
+    version = svg_version(svg, root)
+    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    try:
+        png = resvg_py.svg_to_bytes(
+            svg_path=str(root / "img" / svg),
+            width=1400,
+            skip_system_fonts=True,
+            font_files=[str(fonts / name) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")],
+            font_family="DejaVu Sans",
+            sans_serif_family="DejaVu Sans",
+        )
+    except ValueError as error:
+        raise BookError(
+            f"img/{svg}: not an SVG that can be drawn ({error}); correct it there"
+        ) from None
+    about = PngInfo()
+    about.add_text("Source", svg)
+    about.add_text("Version", version)
+    small = io.BytesIO()
+    picture = Image.open(io.BytesIO(bytes(png))).quantize(64, method=Image.Quantize.FASTOCTREE)
+    picture.save(small, "PNG", optimize=True, pnginfo=about)
+    return small.getvalue()
+
+
+def svg_version(svg: str, root: Path) -> str:
+    """The hash of `img/<svg>`."""
+    try:
+        return hashlib.sha256((root / "img" / svg).read_bytes()).hexdigest()[:16]
+    except FileNotFoundError:
+        raise BookError(f"img/{svg}: no such file; a chapter shows it: draw or rename it") from None
+
+
+def figure_name(encoded: str) -> str | None:
+    """The SVG that a PNG, in base64, says it was drawn from; None if it does not say."""
+    return _about(encoded).get("Source")
+
+
+def figure_version(encoded: str) -> str | None:
+    """The version of that SVG; None if the PNG does not say."""
+    return _about(encoded).get("Version")
+
+
+def _about(encoded: str) -> dict[str, str]:
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(encoded))) as picture:
+            return getattr(picture, "text", {})
+    except (ValueError, UnidentifiedImageError):  # no base64, or no picture
+        return {}

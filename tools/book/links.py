@@ -1,0 +1,160 @@
+"""Where readers run a chapter: links to services, from the one place that names the repository.
+
+`make links` writes what depends on that place: a row of links and the set-up into every
+chapter, with the recordings that carry them, a table into `README.md`, and an address for pip
+where a text says how to install the simulator.
+"""
+
+import re
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from nbformat.v4 import new_markdown_cell
+
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.book.notebooks import write_notebook
+from tools.book.repository import HOST, Repository, config_text
+from tools.book.setup_cells import write_setup
+from tools.errors import BookError
+from tools.files import read_text, write_text
+
+CELL = "links"  # id of the cell that holds a chapter's row of links
+# Files that say how to install the simulator from the repository.
+INSTALLS = (
+    "book/testing.md",
+    "cudasim/README.md",
+    "cudasim/example/README.md",
+    "cudasim/example/.github/workflows/tests.yml",
+)
+PIP = re.compile(r"git\+https?://\S+(?=#subdirectory=cudasim)")
+TABLE = re.compile(r"(<!-- make links -->\n).*?(<!-- end -->)", re.S)
+
+SENTENCE = (
+    "Run the two cells below first, and again after a restart of the kernel. The first is a "
+    "switch: `SIMULATE_GPUS = True` gives two simulated GPUs to a machine that has fewer."
+)
+
+
+@dataclass(frozen=True)
+class Link:
+    """One way to run a chapter: what it is called, where it leads, what a reader does there."""
+
+    label: str
+    url: str
+    advice: str
+
+
+def launch_links(chapter: str, repository: Repository) -> list[Link]:
+    """The links of a chapter, in this book's repository."""
+    return notebook_links(f"notebooks/{chapter}.ipynb", repository)
+
+
+def notebook_links(path: str, repository: Repository) -> list[Link]:
+    """The links of a notebook at a path of a repository, in the form that each service documents:
+
+    - Colab: https://colab.research.google.com/github/googlecolab/colabtools, the notebook
+      `colab-github-demo.ipynb`.
+    - Studio Lab: https://github.com/aws/studio-lab-examples, `open-in-studio-lab/README.md`.
+    - Kaggle: the address under its badge *Open in Kaggle*.
+    - Binder: https://mybinder.readthedocs.io, "User interfaces".
+    - nbgitpuller: https://nbgitpuller.readthedocs.io, "Options in an nbgitpuller URL" and, where
+      no hub is known, its link generator, which asks for the address of the hub.
+    """
+    slug = f"{repository.owner}/{repository.name}"
+    file = f"{slug}/blob/{repository.branch}/{path}"
+    query = {
+        "repo": repository.url,
+        "branch": repository.branch,
+        "urlpath": f"lab/tree/{repository.name}/{path}",
+    }
+    pull = urlencode(query, quote_via=quote, safe="")
+    generator = "https://nbgitpuller.readthedocs.io/en/latest/link.html"
+    hub = f"{repository.hub}/hub/user-redirect/git-pull" if repository.hub else generator
+    branch = quote(repository.branch, safe="")
+    colab = f"https://colab.research.google.com/github/{file}"
+    studio = f"https://studiolab.sagemaker.aws/import/github/{file}"
+    kaggle = f"https://kaggle.com/kernels/welcome?src={HOST}{file}"
+    binder = f"https://mybinder.org/v2/gh/{slug}/{branch}?urlpath=lab/tree/{path}"
+    raw = f"https://raw.githubusercontent.com/{slug}/{repository.branch}/{path}"
+    two_gpus = "in the settings switch *Internet* on, and for two GPUs choose *GPU T4 x2*"
+    own_hub = "pulls the book into your class's server"
+    if not repository.hub:
+        own_hub += "; the page asks for its address"
+    return [
+        Link("Google Colab", colab, "asks for a T4 GPU by itself"),
+        Link("SageMaker Studio Lab", studio, "choose *GPU*, start the runtime, *Copy to project*"),
+        Link("Kaggle", kaggle, two_gpus),
+        Link("Binder", binder, "no account and no GPU; the first start takes minutes"),
+        Link("JupyterHub" if repository.hub else "Your JupyterHub", f"{hub}?{pull}", own_hub),
+        Link("Download", raw, "for Jupyter or VS Code on a laptop, with Python 3.11 or later"),
+    ]
+
+
+def write_links(book: Book, repository: Repository) -> list[str]:
+    """Write all that depends on where the book is published; returns the paths that changed.
+
+    All is made before anything is written. Raises BookError.
+    """
+    root, changed = book.root, []
+    linked = [linked_chapter(each, repository, root) for each in book.chapters.values()]
+    texts = {
+        "README.md": readme_text(list(book.chapters.values()), repository, root),
+        "_config.yml": config_text(repository, root),
+    }
+    for name in INSTALLS:
+        if (root / name).is_file():
+            texts[name] = install_text(read_text(root / name, root), repository)
+    for chapter in linked:
+        if chapter.notebook != book.chapters[chapter.name].notebook:
+            write_notebook(chapter.notebook, root / chapter.where, root)
+            changed.append(chapter.where)
+    for name, text in texts.items():
+        if text != read_text(root / name, root):
+            write_text(root / name, text, root)
+            changed.append(name)
+    return changed
+
+
+def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
+    """The chapter with the row of links after its title, and its set-up, for `repository`.
+
+    Raises BookError if it cannot take them.
+    """
+    notebook = deepcopy(chapter.notebook)
+    if any(cell.id == CELL and cell.cell_type != "markdown" for cell in notebook.cells):
+        raise BookError(
+            f"{chapter.where}: a code cell has the id '{CELL}', that of the row of links; rename it"
+        )
+    notebook.cells = [cell for cell in notebook.cells if cell.id != CELL]
+    links = launch_links(chapter.name, repository)
+    row = ", ".join(f"[{link.label}]({link.url})" for link in links)
+    text = f"Run this chapter: {row}.\n\n{SENTENCE}"
+    notebook.cells.insert(1, new_markdown_cell(text, id=CELL))
+    return write_setup(Chapter(chapter.name, notebook), repository, root)
+
+
+def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> str:
+    """`README.md` with a row for each chapter, and advice, between the two comments."""
+    text = read_text(root / "README.md", root)
+    if not TABLE.search(text):
+        raise BookError(
+            "README.md: no '<!-- make links -->' followed by '<!-- end -->'; add both lines"
+        )
+    rows, addresses = ["| Chapter | Run it on |", "|:--|:--|"], []
+    for number, chapter in enumerate(chapters, start=1):
+        links = launch_links(chapter.name, repository)
+        services = ", ".join(f"[{link.label}][{link.label} {number}]" for link in links)
+        rows.append(f"| [{chapter.title}]({chapter.where}) | {services} |")
+        addresses += [f"[{link.label} {number}]: {link.url}" for link in links]
+    services = launch_links("", repository)
+    advice = " ".join(f"**{link.label}:** {link.advice}." for link in services)
+    block = "\n".join([*rows, "", advice, "", *addresses]) + "\n"
+    return TABLE.sub(lambda match: match[1] + block + match[2], text)
+
+
+def install_text(text: str, repository: Repository) -> str:
+    """A text with the address from which pip installs the simulator."""
+    return PIP.sub(f"git+{repository.url}@{repository.branch}", text)

@@ -1,0 +1,50 @@
+"""Notebooks: read as they are, with one line about what is wrong; written in one step."""
+
+import json
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from tools.errors import BookError
+from tools.files import read_text, write_text
+
+
+def read_notebook(path: Path, root: Path) -> NotebookNode:
+    """The notebook at `path`, valid and with ids (nbformat 4.5), or BookError."""
+    where = path.relative_to(root).as_posix()
+    text = read_text(path, root)
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise BookError(f"{where}: not valid JSON ({error}); correct it there") from None
+    version = ("nbformat", "nbformat_minor")
+    if not isinstance(content, dict) or [content.get(key) for key in version] != [4, 5]:
+        raise BookError(f"{where}: not a notebook of format 4.5; save it with a current Jupyter")
+    ids = [cell.get("id") for cell in content.get("cells", [])]  # nbformat would rename the second
+    for id in ids:
+        if ids.count(id) > 1:
+            raise BookError(f"{where}: two cells have the id '{id}'; rename one of them")
+    try:
+        nbformat.validate(content)
+    except nbformat.ValidationError as error:
+        reason = str(error).splitlines()[0]
+        raise BookError(
+            f"{where}: not a valid notebook ({reason}); correct it in Jupyter"
+        ) from None
+    return nbformat.reads(text, as_version=4)
+
+
+def write_notebook(notebook: NotebookNode, path: Path, root: Path) -> None:
+    """Write a notebook in one step, or raise BookError."""
+    write_text(path, nbformat.writes(notebook) + "\n", root)
+
+
+def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
+    """The code cells of `notebook`, in order."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    """The tags of a cell, [] if it has none."""
+    return cell.metadata.get("tags", [])

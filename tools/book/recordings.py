@@ -1,0 +1,222 @@
+"""Recordings: the chapters as a runner executed them, with provenance and keys.
+
+`outputs/<runner>/<chapter>.ipynb` holds the code cells of the chapter with what they
+printed; for real GPUs the folder bears the name of the card. Prose is not copied there: it
+has one home, the chapter.
+"""
+
+import json
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from tools.book.chapters import Chapter
+from tools.book.notebooks import code_cells, read_notebook, write_notebook
+from tools.book.runners import GPU, Runner
+from tools.errors import BookError
+from tools.files import digest
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a chapter printed on a runner, or on a card: `folder` is the name of either."""
+
+    chapter: Chapter
+    runner: Runner
+    folder: str
+    notebook: NotebookNode = field(repr=False)
+
+    @property
+    def where(self) -> str:
+        """Its path in the repository."""
+        return recording_path(self.folder, self.chapter.name)
+
+    @property
+    def provenance(self) -> NotebookNode:
+        """Where, when and with what it was made."""
+        return self.notebook.metadata.provenance
+
+    @property
+    def label(self) -> str:
+        """What tabs and tables call its runner: the name, or that of the card."""
+        return self.runner.label if self.runner.is_local else self.provenance.card
+
+    @property
+    def times(self) -> str:
+        """What its times are: "modelled for a T4", or "measured on" its hardware."""
+        return self.runner.times or f"measured on {self.provenance.hardware}"
+
+    @property
+    def software(self) -> list[str]:
+        """The versions of PyTorch and, on a card, of CUDA and the driver."""
+        made = self.provenance
+        versions = [f"PyTorch {made.versions.torch}"]
+        if "card" in made:
+            versions += [f"CUDA {made.cuda}", f"driver {made.driver}"]
+        return versions
+
+    @property
+    def command(self) -> str:
+        """The command that makes it again."""
+        return record_command(self.runner.name, self.chapter.name)
+
+    @cached_property
+    def keys(self) -> dict[str, str]:
+        """The key under which each cell was recorded, by cell id."""
+        return {cell.id: cell.metadata.get("key") for cell in code_cells(self.notebook)}
+
+    @cached_property
+    def cells(self) -> dict[str, NotebookNode]:
+        """The recorded cells whose keys are still those of the chapter, by cell id."""
+        current = self.chapter.keys
+        return {
+            cell.id: cell
+            for cell in code_cells(self.notebook)
+            if current.get(cell.id) == self.keys[cell.id]
+        }
+
+    @property
+    def waiting(self) -> list[str]:
+        """The ids of the chapter's cells that have changed since."""
+        return [cell.id for cell in self.chapter.code_cells if cell.id not in self.cells]
+
+    def stale_because(self, pins: dict[str, str]) -> str | None:
+        """Why it is no longer what the runner would print, or None if it still is.
+
+        Code, the runner (with its simulator) and the `pins` that the chapter runs on count.
+        For a card, whose machine is not at hand, only code does.
+        """
+        if self.keys != self.chapter.keys:
+            changed = self.waiting or [id for id in self.keys if id not in self.chapter.keys]
+            return f"changed from the cell '{changed[0]}' on" if changed else "cells moved"
+        if not self.runner.is_local:
+            return None
+        if self.provenance.get("kernel") != self.runner.digest(self.chapter):
+            return f"the runner {self.runner.name} changed"
+        for name, version in self.provenance.get("pins", {}).items():
+            if pins.get(name) != version:
+                return f"{name} is pinned to {pins.get(name, 'no version')}, it was {version}"
+        return None
+
+    def synced(self) -> "Recording":
+        """The same with what no key covers as the chapter has it: tags, set-up, metadata."""
+        if self.keys != self.chapter.keys:
+            return self
+        notebook = as_outputs(self.chapter, self.notebook, self.provenance, self.runner)
+        return Recording(self.chapter, self.runner, self.folder, notebook)
+
+    def write(self, root: Path) -> None:
+        """Write it into the book in `root`, in one step."""
+        write_notebook(self.notebook, root / self.where, root)
+
+
+def recording_path(folder: str, chapter: str) -> str:
+    """The path in the repository of what a chapter printed on a runner, or a card."""
+    return f"outputs/{folder}/{chapter}.ipynb"
+
+
+def record_command(runner: str, chapter: str) -> str:
+    """The command that records a chapter on the runner of that name."""
+    command = f"make record RUNNER={runner} CHAPTERS={chapter}"
+    return f"{command} PYTHON=python3" if runner == GPU else command
+
+
+def make_recording(
+    chapter: Chapter, runner: Runner, folder: str, executed: NotebookNode, provenance: dict
+) -> Recording:
+    """What is recorded of an executed chapter."""
+    outputs = as_outputs(chapter, executed, provenance, runner)
+    return Recording(chapter, runner, folder, outputs)
+
+
+def as_outputs(
+    chapter: Chapter, executed: NotebookNode, provenance: dict, runner: Runner
+) -> NotebookNode:
+    """The code cells of an executed chapter, each under its key, with the provenance."""
+    printed = {cell.id: cell for cell in code_cells(executed)}
+    outputs = deepcopy(chapter.notebook)
+    outputs.cells = code_cells(outputs)
+    for cell in outputs.cells:
+        cell.metadata["key"] = chapter.keys[cell.id]
+        cell.outputs = deepcopy(printed[cell.id].outputs)
+        cell.execution_count = printed[cell.id].execution_count
+    name = runner.name
+    outputs.metadata["kernelspec"] = {"name": name, "display_name": name, "language": "python"}
+    outputs.metadata["provenance"] = deepcopy(provenance)
+    outputs.metadata.provenance["digest"] = outputs_digest(outputs)
+    return outputs
+
+
+def outputs_digest(outputs: NotebookNode) -> str:
+    """The hash of what was recorded, provenance included: it shows an edit by hand."""
+    cells = [
+        [cell.id, cell.metadata.get("key"), cell.execution_count, cell.outputs]
+        for cell in code_cells(outputs)
+    ]
+    facts = {name: fact for name, fact in outputs.metadata.provenance.items() if name != "digest"}
+    return digest([json.dumps([cells, facts], sort_keys=True)])
+
+
+def read_recordings(
+    root: Path, chapters: dict[str, Chapter], runners: dict[str, Runner]
+) -> dict[str, dict[str, Recording]]:
+    """All recordings, by runner or card in the order in which pages show them, and by chapter.
+
+    Raises BookError if a file there is of no chapter or no runner, or is not, to the letter,
+    what these tools wrote.
+    """
+    paths = sorted((root / "outputs").glob("*/*.ipynb"))
+    folders = {path.parent.name for path in paths}
+    order = [name for name in runners if name in folders]
+    found = {folder: {} for folder in [*order, *sorted(folders - set(order))]}
+    for path in paths:
+        where = path.relative_to(root).as_posix()
+        if path.stem not in chapters:
+            raise BookError(
+                f"{where}: no chapter has this name; if one was renamed, rename this too "
+                f"('git mv {where} ...'), else remove it"
+            )
+        found[path.parent.name][path.stem] = _read_recording(path, root, chapters, runners)
+    return {
+        folder: {name: recordings[name] for name in chapters if name in recordings}
+        for folder, recordings in found.items()
+    }
+
+
+def _read_recording(
+    path: Path, root: Path, chapters: dict[str, Chapter], runners: dict[str, Runner]
+) -> Recording:
+    outputs, chapter, folder = read_notebook(path, root), chapters[path.stem], path.parent.name
+    where = path.relative_to(root).as_posix()
+    facts = outputs.metadata.get("provenance")
+    name = facts.get("runner") if isinstance(facts, dict) else None
+    runner = runners.get(name)
+    if name and runner is None:
+        raise BookError(
+            f"{where}: recorded on the runner '{name}', which kernels/ does not declare; restore "
+            f"kernels/{name}/kernel.json or, if it was renamed, remove this folder and run "
+            "'make book', which records it again"
+        )
+    if runner and (folder != name if runner.is_local else folder in runners):
+        home = name if runner.is_local else "the name of its card"
+        raise BookError(
+            f"{where}: recorded on the runner '{name}', whose outputs lie in outputs/ under "
+            f"{home}; move it there"
+        )
+    command = record_command(folder if folder in runners else GPU, path.stem)
+    again = f"record it again: '{command}'"
+    if runner is None:
+        raise BookError(f"{where}: no provenance; {again}")
+    if facts.get("chapter") != path.stem:
+        raise BookError(f"{where}: outputs of the chapter '{facts.get('chapter')}'; {again}")
+    for cell in code_cells(outputs):
+        if cell.execution_count is None:
+            raise BookError(f"{where}: the cell '{cell.id}' was not executed; {again}")
+    if facts.get("digest") != outputs_digest(outputs):
+        raise BookError(f"{where}: edited since it was recorded; {again}")
+    if not runner.is_local and "card" not in facts:
+        raise BookError(f"{where}: recorded on real GPUs, and does not say on which; {again}")
+    return Recording(chapter, runner, folder, outputs)

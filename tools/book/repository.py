@@ -1,0 +1,83 @@
+"""Where the book is published: the entry `repository:` of `_config.yml`."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tools.errors import BookError
+from tools.files import read_text
+
+HOST = "https://github.com/"
+NO_HUB = "none"
+BLOCK = re.compile(r"^repository:\n(?: .*\n)*", re.M)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """Where the book is published. `hub` is a JupyterHub with nbgitpuller, or empty."""
+
+    owner: str
+    name: str
+    branch: str
+    hub: str = ""
+
+    @property
+    def url(self) -> str:
+        """The address of the repository, for people and for git."""
+        return f"{HOST}{self.owner}/{self.name}"
+
+    def changed(self, slug: str | None, branch: str | None, hub: str | None) -> "Repository":
+        """The same with what is given in the place of what was. Raises as `make_repository`."""
+        return make_repository(
+            f"{self.owner}/{self.name}" if slug is None else slug,
+            self.branch if branch is None else branch,
+            self.hub or NO_HUB if hub is None else hub,
+        )
+
+
+def read_repository(root: Path) -> Repository:
+    """The repository that `_config.yml` names. Raises BookError if it names none, or a bad one."""
+    text = read_text(root / "_config.yml", root)
+    try:
+        entry = (yaml.safe_load(text) or {}).get("repository")
+    except (yaml.YAMLError, AttributeError) as error:
+        reason = " ".join(str(error).split())
+        raise BookError(f"_config.yml: not valid YAML; correct it there: {reason}") from None
+    if not isinstance(entry, dict) or not BLOCK.search(text):
+        raise BookError("_config.yml: no 'repository:' entry with 'url' and 'branch'; add one")
+    slug = str(entry.get("url") or "").removeprefix(HOST)
+    try:
+        return make_repository(
+            slug, str(entry.get("branch") or ""), str(entry.get("hub") or NO_HUB)
+        )
+    except BookError as error:
+        raise BookError(f"_config.yml: {error}") from None
+
+
+def make_repository(slug: str, branch: str, hub: str = NO_HUB) -> Repository:
+    """A repository from `owner/name`. Raises BookError for what GitHub, git or a link forbids."""
+    match = re.fullmatch(r"([A-Za-z\d](?:-?[A-Za-z\d]){0,38})/([\w.-]{1,100})", slug, re.A)
+    if match is None or match[2] in (".", "..") or match[2].endswith(".git"):
+        raise BookError(f"repository '{slug}': not of the form owner/name; name one on GitHub")
+    if not re.fullmatch(r"(?![-/.])(?!.*(//|\.\.|\.lock$|[/.]$))[\w./-]+", branch, re.A):
+        raise BookError(f"branch '{branch}': no name of a branch; use letters, digits and . _ - /")
+    hub = "" if hub == NO_HUB else hub.rstrip("/")
+    if hub and not re.fullmatch(r"https?://[\w.-]+(:\d+)?(/[\w.~-]+)*", hub, re.A):
+        raise BookError(
+            f"hub '{hub}': not the address of a JupyterHub; write https://hub.example.org, "
+            f"or '{NO_HUB}' for none"
+        )
+    return Repository(match[1], match[2], branch, hub)
+
+
+def config_text(repository: Repository, root: Path) -> str:
+    """`_config.yml` with this repository in it."""
+    block = (
+        "repository:\n"
+        f"  url: {repository.url}\n"
+        f"  branch: {repository.branch}\n"
+        f"  hub: {repository.hub or NO_HUB}\n"
+    )
+    return BLOCK.sub(lambda match: block, read_text(root / "_config.yml", root), count=1)

@@ -1,0 +1,161 @@
+"""Runners: the machines a chapter is executed on, declared as Jupyter kernels.
+
+`kernels/<runner>/kernel.json` is all there is to a runner. Its metadata say what readers are
+shown of it: `name`, `about`, `times` if its clock is a model and, if it is for some chapters only,
+`chapters`.
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from tools.book.chapters import Chapter
+from tools.errors import BookError
+from tools.files import digest, read_text
+
+GPU = "gpu"  # the GPUs of the machine at hand; its outputs lie under the name of the card
+FIRST = "simulated"  # the tab that a reader sees who has chosen none: it shows two GPUs
+SIMULATOR = "cudasim/src"
+SANITIZE = "tests/sanitize.cfg"  # what no two runs repeat, times among it
+SANITIZE_MODELLED = "tests/sanitize-modelled.cfg"  # times are compared, as any output
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A machine that chapters are executed on, as `kernels/<name>/kernel.json` declares it."""
+
+    name: str
+    root: Path = field(repr=False)
+    specification: dict = field(repr=False)
+
+    @property
+    def where(self) -> str:
+        """The path of its specification in the repository."""
+        return f"kernels/{self.name}/kernel.json"
+
+    @property
+    def is_local(self) -> bool:
+        """True if every machine has it: all but the real GPUs."""
+        return self.name != GPU
+
+    @property
+    def label(self) -> str:
+        """What the tabs call it."""
+        return self._about.get("name", self.name)
+
+    @property
+    def legend(self) -> str:
+        """A sentence or two for readers that say what it is."""
+        return self._about.get("about", "")
+
+    @property
+    def simulates(self) -> bool:
+        """True if its GPUs are simulated."""
+        return "--simulate" in self.specification["argv"]
+
+    @property
+    def times(self) -> str | None:
+        """What its times are, such as "modelled for a T4"; None if its clock is a real one."""
+        return self._about.get("times")
+
+    @property
+    def conditions(self) -> list[dict[str, str]]:
+        """The environments, by variable, in each of which its outputs must come out the same."""
+        return self._about.get("compare", [{}])
+
+    @property
+    def sanitize(self) -> str:
+        """The file with what nbval leaves out of the comparison of its outputs."""
+        return SANITIZE_MODELLED if self.times else SANITIZE
+
+    @property
+    def gpus(self) -> int | None:
+        """How many GPUs chapters see there; None where that is the machine's affair."""
+        words = self.specification["argv"]
+        if self.simulates:
+            return int(words[words.index("--simulate") + 1])
+        return 0 if "--hide-accelerators" in words else None
+
+    def executes(self, chapter: Chapter) -> bool:
+        """True if the chapter is one of its own, and it has as many GPUs as the chapter needs.
+
+        Puzzles simulate their GPUs: a runner whose clock is modelled executes them, and no other
+        claims what they show as its own.
+        """
+        if chapter.holds_puzzles and not self.times:
+            return False
+        listed = chapter.name in self._about.get("chapters", [chapter.name])
+        return listed and (self.gpus is None or self.gpus >= chapter.gpus)
+
+    def digest(self, chapter: Chapter) -> str:
+        """The hash of what makes it the machine that it is; its outputs are stale with another.
+
+        That is its command and variables, `kernels/start.py`, which the command starts, and, if
+        it simulates GPUs or the chapter names the simulator, the simulator.
+        """
+        with_simulator = self.simulates or chapter.names_simulator
+        return self._digest_with_simulator if with_simulator else self._digest_alone
+
+    @cached_property
+    def _digest_alone(self) -> str:
+        return self._digest(with_simulator=False)
+
+    @cached_property
+    def _digest_with_simulator(self) -> str:
+        return self._digest(with_simulator=True)
+
+    def _digest(self, with_simulator: bool) -> str:
+        parts = [json.dumps([self.specification["argv"], self.specification.get("env")])]
+        files = [self.root / "kernels" / "start.py"]
+        if with_simulator:
+            found = (self.root / SIMULATOR).rglob("*")
+            files += [path for path in sorted(found) if path.is_file() and path.suffix != ".pyc"]
+        for path in files:
+            if path.is_file():
+                parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]
+        return digest(parts)
+
+    def use(self) -> str:
+        """Let Jupyter find its kernel; returns the kernel's name."""
+        paths = os.environ.get("JUPYTER_PATH", "").split(os.pathsep)
+        if str(self.root) not in paths:
+            os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(self.root), *paths]))
+        return self.name
+
+    @property
+    def _about(self) -> dict:
+        return _about(self.specification)
+
+
+def _about(specification: dict) -> dict:
+    return specification.get("metadata", {}).get("runner", {})
+
+
+def read_runners(root: Path) -> dict[str, Runner]:
+    """The runners that `kernels/` declares, by name, in the order in which pages show them.
+
+    Raises BookError if a specification cannot be read.
+    """
+    names = [path.parent.name for path in (root / "kernels").glob("*/kernel.json")]
+    ordered = sorted(names, key=lambda name: (name != FIRST, name))
+    return {name: _read_runner(name, root) for name in ordered}
+
+
+def _read_runner(name: str, root: Path) -> Runner:
+    where = f"kernels/{name}/kernel.json"
+    text = read_text(root / where, root)
+    try:
+        content = json.loads(text)
+        if not isinstance(content["argv"], list):
+            raise TypeError("'argv' is no list")
+        if not isinstance(_about(content), dict):
+            raise TypeError("'runner' in its metadata is no object")
+        if ("times" in _about(content)) != ("--clock" in content["argv"]):
+            raise TypeError("'times' in its metadata and '--clock' in 'argv' go together")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BookError(
+            f"{where}: not a kernel specification ({error}); correct it there"
+        ) from None
+    return Runner(name, root, content)

@@ -1,0 +1,56 @@
+"""What a class draws: its variants, and the seeds of its hidden tests, all from one key.
+
+The key itself is never kept, printed or written. It is stretched first, so that whoever has an
+edition, and its fingerprint with it, cannot try many short keys a second.
+"""
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import pbkdf2_hmac
+from typing import Any
+
+from tools.errors import BookError
+from tools.exercises.masters import first
+
+LEAST = 8  # characters of a key
+ROUNDS = 200_000  # of HMAC-SHA256: a tenth of a second
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The draws of one class."""
+
+    fingerprint: str  # 12 hexadecimal digits that name the class
+    secret: bytes = field(repr=False)
+    choose: Callable[[str, list], Any] = field(repr=False)  # see `tools.exercises.masters.Draw`
+
+    def seed(self, name: str) -> str:
+        """The seed of the hidden tests of a chapter, hexadecimal."""
+        return _drawn(self.secret, f"seed/{name}").hex()
+
+
+def draws_of(key: str | None) -> Draws:
+    """The draws by a class's key; without one those of the book, which anybody can repeat.
+
+    The book takes the first value of each variant, and shows some solutions to it. A class draws
+    among the others. Raises BookError if the key is too short.
+    """
+    if key is None:
+        return Draws("book", b"book", first)
+    if len(key.strip()) < LEAST:
+        raise BookError(
+            f"CLASS: a key of {len(key.strip())} characters; take {LEAST} or more that nobody "
+            "can guess"
+        )
+    secret = pbkdf2_hmac("sha256", key.encode(errors="surrogateescape"), b"a class", ROUNDS)
+
+    def choose(place: str, values: list) -> Any:
+        others = values[1:] or values
+        return others[int.from_bytes(_drawn(secret, f"variant/{place}")) % len(others)]
+
+    return Draws(_drawn(secret, "fingerprint").hex()[:12], secret, choose)
+
+
+def _drawn(secret: bytes, place: str) -> bytes:
+    return hmac.digest(secret, place.encode(), "sha256")

@@ -1,0 +1,117 @@
+"""Cards: the real GPUs of the machine at hand, asked through the kernel that will use them."""
+
+import json
+import re
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
+
+from tools.book.chapters import Chapter
+from tools.book.runners import Runner
+from tools.errors import BookError, NoGpu
+from tools.record.execute import Run, execute_one
+from tools.record.provenance import VERSIONS, require
+
+# What the kernel is asked. A torch that cannot use the driver says why in a warning.
+QUESTION = """\
+import json, shutil, subprocess, warnings
+import torch
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter('always')
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+driver = 'unknown'
+if there and shutil.which('nvidia-smi'):
+    ask = ['nvidia-smi', '--query-gpu=driver_version', '--format=csv,noheader']
+    driver = subprocess.run(ask, capture_output=True, text=True).stdout.split('\\n')[0].strip()
+print(json.dumps({
+    'names': [torch.cuda.get_device_name(i) for i in range(there)],
+    'free': [torch.cuda.mem_get_info(i)[0] for i in range(there)],
+    'driver': driver,
+    'cuda': torch.version.cuda or torch.version.hip,
+    'torch': torch.__version__,
+    'warnings': [str(each.message) for each in caught],
+}))
+"""
+MAKERS = r"\b(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce|Quadro|Instinct|Radeon)\b"
+DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, plug, filler
+
+
+def find_cards(runner: Runner) -> dict:
+    """The facts of this machine's GPUs, as the kernel of `runner` sees them.
+
+    Raises NoGpu if there is none that torch can use, BookError if a package is lacking.
+    """
+    require(VERSIONS)
+    return answer(execute_one(question(), runner))
+
+
+def question() -> Chapter:
+    """A chapter whose one cell prints what this module asks of the GPUs."""
+    return Chapter("question", new_notebook(cells=[new_code_cell(QUESTION, id="question")]))
+
+
+def answer(executed: NotebookNode) -> dict:
+    """The facts that the executed `question` printed, with the `folder` and `label` of the cards.
+
+    Raises NoGpu, with the reason, if the kernel has none.
+    """
+    facts = json.loads(executed.cells[0].outputs[0].text)
+    if names := facts["names"]:
+        return facts | {"folder": card_folder(names), "label": card_label(names)}
+    if facts["cuda"] is None:
+        reason = f"torch {facts['torch']} is a build without CUDA; choose another PYTHON="
+    elif facts["warnings"]:  # an old driver, for one
+        reason = f"torch says: {' '.join(facts['warnings'][0].split())}"
+    else:
+        reason = "'nvidia-smi' lists those that the driver knows"
+    raise NoGpu(f"kernels/gpu/kernel.json: no GPU that this torch can use: {reason}")
+
+
+def card_folder(names: list[str]) -> str:
+    """The folder of the outputs of these cards: `h100`, or `2xh100`.
+
+    Raises BookError if they are not all of one model.
+    """
+    models = {_model(name) for name in names}
+    if len(models) > 1:
+        raise BookError(
+            f"kernels/gpu/kernel.json: cards of several models ({', '.join(sorted(models))}); "
+            "choose those of one with CUDA_VISIBLE_DEVICES"
+        )
+    model = re.sub(r"[^a-z0-9]+", "-", models.pop().lower()).strip("-")
+    return f"{len(names)}x{model}" if len(names) > 1 else model
+
+
+def card_label(names: list[str]) -> str:
+    """What readers see of these cards: `NVIDIA H100`, or `2 x NVIDIA H100`."""
+    label = _plain(names[0])
+    return f"{len(names)} x {label}" if len(names) > 1 else label
+
+
+def card_runs(chapters: list[Chapter], runner: Runner, card: dict) -> list[Run]:
+    """The runs of chapters on the cards found, less those that need more cards.
+
+    Raises BookError if a card has less free memory than a chapter says that it needs.
+    """
+    enough = [chapter for chapter in chapters if chapter.gpus <= len(card["free"])]
+    for chapter in chapters:
+        if chapter not in enough:
+            print(f"{chapter.where}: left out, it needs {chapter.gpus} GPUs")
+    for chapter in enough:
+        for i, free in enumerate(card["free"]):
+            if free < chapter.gpu_memory * 2**30:
+                raise BookError(
+                    f"{chapter.where}: needs {chapter.gpu_memory} GiB on a GPU, and "
+                    f"{free / 2**30:.1f} GiB of cuda:{i} are free; end what uses it, or take a "
+                    "larger card"
+                )
+    return [Run(chapter, runner, card) for chapter in enough]
+
+
+def _plain(name: str) -> str:
+    return " ".join(re.sub(DETAILS, " ", name.replace("-", " ")).split())
+
+
+def _model(name: str) -> str:
+    return " ".join(re.sub(MAKERS, " ", _plain(name)).split())

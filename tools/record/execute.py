@@ -1,0 +1,208 @@
+"""Execute chapters on runners, in one pool over the machine's cores, and record what they print."""
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from jupyter_client import AsyncKernelClient, AsyncKernelManager
+from jupyter_client.kernelspec import NoSuchKernel
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbformat import NotebookNode
+from tqdm import tqdm
+
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.book.recordings import make_recording
+from tools.book.runners import Runner
+from tools.errors import BookError
+from tools.files import check_writable
+from tools.record.provenance import provenance
+
+
+@dataclass(frozen=True)
+class Run:
+    """A chapter to be executed on a runner; `card` has the facts of real GPUs."""
+
+    chapter: Chapter
+    runner: Runner
+    card: dict | None = None
+
+    @property
+    def folder(self) -> str:
+        """Where under `outputs/` it is recorded."""
+        return self.card["folder"] if self.card else self.runner.name
+
+
+def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
+    """Execute the `runs` side by side, those on a card one by one; record them if `keep`.
+
+    A recording is written when its last cell is done, in one step. Raises BookError, with the
+    cell's code and traceback, as soon as a cell of any run fails; what was finished stays.
+    """
+    if not runs:
+        return
+    if keep:
+        for folder in {run.folder for run in runs}:
+            check_writable(book.root / "outputs" / folder, book.root)
+    # Kernels that share a card fail for want of memory, at random.
+    at_once = 1 if any(run.card for run in runs) else min(len(runs), os.cpu_count() or 1)
+    cells = sum(len(run.chapter.code_cells) for run in runs)
+    seconds = 0.1 if sys.stderr.isatty() else 10  # a log needs fewer lines than a screen
+    with tqdm(total=cells, unit="cell", mininterval=seconds) as bar:
+
+        async def record(run: Run) -> None:
+            start = time.monotonic()
+            executed = await _execute(run.chapter, run.runner, bar, at_once)
+            if keep:
+                took = time.monotonic() - start
+                facts = provenance(run.chapter, run.runner, took, book.pins, run.card)
+                made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
+                made.write(book.root)
+
+        longest_first = sorted(runs, key=lambda run: _expected_seconds(run, book), reverse=True)
+        try:
+            run_in_thread(_side_by_side(longest_first, record, at_once))
+        except ExceptionGroup as failures:  # the first to fail stopped the others
+            raise failures.exceptions[0] from None
+
+
+def _expected_seconds(run: Run, book: Book) -> float:
+    """How long the last such run took; one that was never made may be the longest."""
+    recording = book.recording(run.folder, run.chapter.name)
+    return recording.provenance.seconds if recording else float("inf")
+
+
+async def _side_by_side(runs: list[Run], record: Callable[[Run], Coroutine], at_once: int) -> None:
+    """Record the runs in their order, `at_once` of them at a time."""
+    places = asyncio.Semaphore(at_once)
+
+    async def in_turn(run: Run) -> None:
+        async with places:
+            await record(run)
+
+    async with asyncio.TaskGroup() as group:
+        for run in runs:
+            group.create_task(in_turn(run))
+
+
+def execute_one(chapter: Chapter, runner: Runner) -> NotebookNode:
+    """A copy of a chapter, executed without a bar and without a recording."""
+    with tqdm(disable=True) as silent:
+        return run_in_thread(_execute(chapter, runner, silent, 1))
+
+
+@contextmanager
+def one_at_a_time(root: Path) -> Iterator[None]:
+    """Hold this folder against another command that executes or builds in it; wait for that."""
+    path = root / "_build" / "lock"
+    check_writable(path.parent, root)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        print("waiting: another command of this book works in this folder", flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def run_in_thread(work: Coroutine) -> object:
+    """Run `work` in a thread: there nbclient leaves the signals alone, and Ctrl-C is ours.
+
+    The thread that calls may be running a loop of its own.
+    """
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    loop = runner.get_loop()
+    task = loop.create_task(work)
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            running = thread.submit(loop.run_until_complete, task)
+            # A signal that comes just before a wait without end would be noticed at its end.
+            while wait([running], timeout=0.2).not_done:
+                pass
+            return running.result()
+        except KeyboardInterrupt:
+            loop.call_soon_threadsafe(task.cancel)
+            raise
+        finally:
+            thread.submit(runner.close).result()  # after the work's own cleaning up
+
+
+async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) -> NotebookNode:
+    """A copy of `chapter`, executed in an empty folder beside `at_once - 1` others."""
+    number = {cell.id: i for i, cell in enumerate(chapter.code_cells, start=1)}
+
+    def show(cell: NotebookNode, cell_index: int) -> None:
+        if cell.cell_type == "code":
+            place = f"cell {number[cell.id]} of {len(number)} ({cell.id})"
+            text = f"{runner.name}: {chapter.name}, {place}"
+            bar.set_description(text, refresh=sys.stderr.isatty())
+
+    def count(cell: NotebookNode, cell_index: int, execute_reply: dict) -> None:
+        bar.update()
+
+    with tempfile.TemporaryDirectory() as folder:
+        manager, client = await _start_kernel(runner, folder, at_once)
+        notebook = NotebookClient(
+            deepcopy(chapter.notebook),
+            km=manager,
+            timeout=None,
+            iopub_timeout=60,  # outputs of a busy machine that come later are lost without a word
+            record_timing=False,
+            on_cell_start=show,
+            on_cell_executed=count,
+        )
+        notebook.kc = client
+        try:
+            return await notebook.async_execute()
+        except CellExecutionError as error:
+            raise BookError(f"{chapter.where}: a cell fails on {runner.name}:\n{error}") from None
+        except DeadKernelError:
+            raise BookError(
+                f"{chapter.where}: the kernel of {runner.name} died; is there memory enough?"
+            ) from None
+        finally:
+            client.stop_channels()
+            await manager.shutdown_kernel(now=True)
+
+
+async def _start_kernel(
+    runner: Runner, folder: str, at_once: int
+) -> tuple[AsyncKernelManager, AsyncKernelClient]:
+    """A running kernel whose working directory is `folder`, or BookError."""
+    manager, client, ready = AsyncKernelManager(kernel_name=runner.use()), None, False
+    # Side by side, kernels with a thread for every core each would wait for one another.
+    threads = max(1, (os.cpu_count() or 1) // at_once)
+    environment = {"OMP_NUM_THREADS": str(threads)} | os.environ
+    starting = asyncio.create_task(manager.start_kernel(cwd=folder, env=environment))
+    try:
+        await asyncio.shield(starting)  # half-started, a kernel could not be shut down
+        client = manager.client()
+        # Stopped before it began, jupyter_client's heartbeat would never end.
+        client.start_channels(hb=False)
+        await client.wait_for_ready(timeout=60)
+        ready = True
+        return manager, client
+    except (NoSuchKernel, RuntimeError, OSError) as error:
+        raise BookError(
+            f"{runner.where}: the kernel does not start ({error}); "
+            "complete the environment with 'make environment'"
+        ) from None
+    finally:
+        if not ready:  # Ctrl-C and a failing neighbour come here too: nothing is left behind
+            await asyncio.wait([starting])
+            if client is not None:
+                client.stop_channels()  # left open, they would hold up the end of the program
+            await manager.shutdown_kernel(now=True)

@@ -1,0 +1,91 @@
+"""Provenance: where, when and with what a recording was made."""
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tools.book.chapters import Chapter
+from tools.book.runners import Runner
+from tools.book.setup_cells import chapter_packages
+from tools.errors import BookError
+
+VERSIONS = ("torch", "torchvision", "d2l", "numpy", "matplotlib", "ipykernel")
+EXECUTES = {"ipykernel", "ipython", "nbclient", "nbformat"}  # what every cell runs and prints with
+
+
+def provenance(
+    chapter: Chapter, runner: Runner, seconds: float, pins: dict[str, str], card: dict | None
+) -> dict:
+    """Where and when outputs were made. Date and hardware are facts, never staleness."""
+    here = made_here()
+    made = here | {
+        "chapter": chapter.name,
+        "runner": runner.name,
+        "seconds": round(seconds, 1),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "versions": {package: importlib.metadata.version(package) for package in VERSIONS},
+    }
+    if runner.is_local:
+        made |= {"kernel": runner.digest(chapter), "pins": pins_of(chapter, pins)}
+    if card:
+        made |= {"card": card["label"], "hardware": ", ".join(card["names"])}
+        made |= {"host": here["hardware"], "cuda": card["cuda"], "driver": card["driver"]}
+        made["versions"]["torch"] = card["torch"]
+    return made
+
+
+def made_here() -> dict[str, str]:
+    """The date of today and the hardware of this machine, for whatever is measured on it."""
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"date": today, "hardware": f"{processor()}, {os.cpu_count()} cores"}
+
+
+def pins_of(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
+    """The pins that a chapter runs on: of what it imports, what executes it, and their needs."""
+    found, ahead = set(), sorted(EXECUTES | chapter_packages(chapter))
+    while ahead:
+        name = canonicalize_name(ahead.pop())
+        if name in found or name not in pins or not _installed(name):
+            continue
+        found.add(name)
+        needs = [Requirement(each) for each in importlib.metadata.requires(name) or []]
+        ahead += [
+            need.name for need in needs if not need.marker or need.marker.evaluate({"extra": ""})
+        ]
+    return {name: pins[name] for name in sorted(found)}
+
+
+def require(packages: Iterable[str]) -> None:
+    """Raise BookError if this Python lacks one of `packages`."""
+    missing = [name for name in packages if not _installed(name)]
+    if missing:
+        raise BookError(
+            f"{sys.executable}: lacks {', '.join(missing)}; install it there "
+            "(requirements.txt has the pins; with no network, from wheels)"
+        )
+
+
+def _installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def processor() -> str:
+    """The name of this machine's processor, as its system gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

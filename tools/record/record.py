@@ -1,0 +1,76 @@
+"""What has to be executed, and on what: the commands `book` and `record`."""
+
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.book.runners import Runner
+from tools.errors import BookError
+from tools.record.cards import card_runs, find_cards
+from tools.record.execute import Run, execute
+
+
+def stale_runs(book: Book) -> list[Run]:
+    """The chapters that are stale on the runners that every machine has; a line for each."""
+    runs = []
+    for runner in book.local_runners:
+        for chapter in book.chapters_of(runner):
+            recording = book.recording(runner.name, chapter.name)
+            reason = recording.stale_because(book.pins) if recording else "never executed"
+            if reason:
+                print(f"{runner.name}: {chapter.name}: {reason}", flush=True)
+                runs.append(Run(chapter, runner))
+    return runs
+
+
+def record(names: list[str], chapters: list[str], book: Book) -> None:
+    """Execute chapters on the runners of those `names`, stale or not: all, or those named.
+
+    For real GPUs, chapters that are recorded on such a card and have not changed are left alone
+    unless they are named. Raises BookError for a name that is not known, NoGpu without a GPU.
+    """
+    runs = []
+    for runner in [book.runner(name) for name in names]:
+        chosen = _chosen(runner, chapters, book)
+        if runner.is_local:
+            runs += [Run(chapter, runner) for chapter in chosen]
+        else:
+            card = find_cards(runner)
+            again = [each for each in chosen if chapters or not _is_good(each, card, book)]
+            runs += card_runs(again, runner, card)
+    execute(runs, book)
+
+
+def _chosen(runner: Runner, names: list[str], book: Book) -> list[Chapter]:
+    known = {chapter.name: chapter for chapter in book.chapters_of(runner)}
+    for name in names:
+        if name not in known:
+            raise BookError(
+                f"notebooks/{name}.ipynb: no chapter of {runner.name}; name one of {list(known)}"
+            )
+    return [known[name] for name in names or known]
+
+
+def _is_good(chapter: Chapter, card: dict, book: Book) -> bool:
+    """True, and a line that says so, if such a card has recorded the chapter as it is."""
+    recording = book.recording(card["folder"], chapter.name)
+    if recording is None or recording.stale_because(book.pins):
+        return False
+    print(
+        f"{recording.where}: recorded on {recording.provenance.date}, left as it is; "
+        f"to record it again: '{recording.command}'"
+    )
+    return True
+
+
+def sync(book: Book) -> list[str]:
+    """Carry over to the recordings what no key covers: tags, the set-up, metadata.
+
+    Executes nothing and changes no output. Returns the paths that it wrote.
+    """
+    written = []
+    for recordings in book.recordings.values():
+        for recording in recordings.values():
+            synced = recording.synced()
+            if synced.notebook != recording.notebook:
+                synced.write(book.root)
+                written.append(recording.where)
+    return written

@@ -1,0 +1,1 @@
+"""What every chapter keeps to, by kind of cell."""

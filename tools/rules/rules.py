@@ -1,0 +1,221 @@
+"""What every chapter keeps to. A broken rule is one line: the cell, what is wrong, what to do."""
+
+import ast
+import re
+import unicodedata
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from tools.book.cells import Broken
+from tools.book.chapters import ABOUT, TIMES, Chapter
+from tools.book.code import has_assert, syntax_tree
+from tools.book.notebooks import tags
+from tools.book.recordings import Recording
+from tools.rules.exercises import EXERCISE_RULES
+from tools.rules.predictions import PREDICTION_RULES
+from tools.rules.questions import QUESTION_RULES
+from tools.rules.symptoms import shown_symptoms, whole_symptoms
+
+OPENING = ("**What you will do.**", "**What you will learn.**", "**What you need.**")
+OURS = {"", "book", "tools", "kernels", "tests", "helpers"}  # nothing that a reader can install
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+NO_PROSE = re.compile(
+    r"```.*?```|\$\$.*?\$\$|`[^`\n]*`|\$[^$\n]*\$|!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)", re.S
+)
+LINES, WIDTH = 12, 76
+ATTEMPT = """\
+def attempt(function):
+    \"""The result of function(); if it raises, the traceback is printed.\"""
+    try:
+        return function()
+    except Exception as error:
+        print('Traceback (most recent call last):')
+        for step in traceback.extract_tb(error.__traceback__)[1:]:
+            if 'ipy' in step.filename:  # the cells, not the libraries
+                print(f'  Cell, line {step.lineno}, in {step.name}')
+                print(f'    {step.line}')
+        print(*traceback.format_exception_only(type(error), error), end='')"""
+
+
+def broken_rules(chapter: Chapter, recordings: list[Recording], root: Path) -> list[str]:
+    """A line for each place where a chapter breaks a rule, in the order of the rules.
+
+    Some rules are about what it printed, in its `recordings`.
+    """
+    number = {cell.id: i for i, cell in enumerate(chapter.notebook.cells)}
+    lines = []
+    rules, rules_of_outputs = RULES, (times_without_tag,)
+    if chapter.lists_symptoms:
+        rules, rules_of_outputs = (
+            (*COMMON_RULES, whole_symptoms),
+            (times_without_tag, shown_symptoms),
+        )
+    elif chapter.holds_puzzles:
+        rules = (*COMMON_RULES, opening, *EXERCISE_RULES)
+    found = chain(
+        *(rule(chapter) for rule in rules),
+        *(rule(chapter, recordings) for rule in rules_of_outputs),
+    )
+    for cell, fault in found:
+        place = f": cell {number[cell.id]} ('{cell.id}')" if cell is not None else ""
+        lines.append(f"{chapter.where}{place}: {fault}")
+    dead = dead_links(prose_of(chapter), root / "notebooks")
+    return lines + [f"{chapter.where}: the link '{each}' leads nowhere" for each in dead]
+
+
+def shown_code(chapter: Chapter) -> list[NotebookNode]:
+    """The code cells that the page shows unfolded."""
+    return [cell for cell in chapter.code_cells if "hide-input" not in tags(cell)]
+
+
+def prose_of(chapter: Chapter) -> str:
+    """All text cells as one text."""
+    cells = chapter.notebook.cells
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
+def long_cells(chapter: Chapter) -> Broken:
+    """One idea a cell."""
+    for cell in shown_code(chapter):
+        if (lines := len(cell.source.splitlines())) > LINES:
+            yield cell, f"{lines} lines, {LINES} at most; split it"
+
+
+def wide_lines(chapter: Chapter) -> Broken:
+    """No line that the page could show only by scrolling sideways."""
+    for cell in shown_code(chapter):
+        for line in cell.source.splitlines():
+            if len(line) > WIDTH:
+                yield cell, f"a line of {len(line)} characters, {WIDTH} at most: {line[:30]}..."
+
+
+def cells_that_may_raise(chapter: Chapter) -> Broken:
+    """An error that a cell is meant to show is caught: *Run all* must not stop."""
+    for cell in chapter.code_cells:
+        if "raises-exception" in cell.source or any(
+            "raises-exception" in tag for tag in tags(cell)
+        ):
+            yield cell, "may raise; catch the error with 'attempt' and show it"
+
+
+def unchecked_cells(chapter: Chapter) -> Broken:
+    """A cell whose output nbval does not compare asserts what must hold."""
+    for cell in chapter.code_cells:
+        ignored = "nbval-ignore-output" in tags(cell) or "NBVAL_IGNORE_OUTPUT" in cell.source
+        if ignored and not has_assert(syntax_tree(chapter, cell)):
+            yield cell, "its output is not compared; assert in it what must hold"
+
+
+def opening(chapter: Chapter) -> Broken:
+    """Every chapter says at once what a reader will do, learn and need."""
+    first = chapter.notebook.cells[0]
+    places = [first.source.find(words) for words in OPENING]
+    if not first.source.startswith("# ") or -1 in places or places != sorted(places):
+        yield first, f"opens without a title and {', '.join(OPENING)}, in this order"
+
+
+def ending(chapter: Chapter) -> Broken:
+    """Every chapter ends with a summary and exercises."""
+    headings = re.findall(r"^## .*$", prose_of(chapter), re.M)
+    if headings[-2:] != ["## Summary", "## Exercises"]:
+        yield None, f"its last two sections are {headings[-2:]}; end with Summary and Exercises"
+
+
+def attempts(chapter: Chapter) -> Broken:
+    """Errors are caught by one function, the same in all chapters: it prints a traceback."""
+    for cell in chapter.code_cells:
+        if re.search(r"^def attempt\b", cell.source, re.M):
+            if cell.source.strip() != ATTEMPT or cell.id != "attempt":
+                yield cell, "another 'attempt'; take ATTEMPT of tools/rules/rules.py, in 'attempt'"
+
+
+def loud_marks(chapter: Chapter) -> Broken:
+    """No exclamation marks and no emoji in prose."""
+    for cell in chapter.notebook.cells:
+        if cell.cell_type == "markdown":
+            for mark in loud_marks_in(cell.source):
+                yield cell, f"a loud mark: '{mark}'; say it plainly"
+
+
+def loud_marks_in(text: str) -> list[str]:
+    """Exclamation marks and emoji; code, formulas and link targets are not prose."""
+    plain = NO_PROSE.sub(" ", text)
+    emoji = [sign for sign in plain if unicodedata.category(sign) == "So" or sign == "\ufe0f"]
+    return re.findall(r".{0,20}!", plain) + emoji
+
+
+def imports_of_ours(chapter: Chapter) -> Broken:
+    """A chapter imports only what a reader can install."""
+    for cell in chapter.code_cells:
+        for node in ast.walk(syntax_tree(chapter, cell)):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                if name.partition(".")[0] in OURS:
+                    yield cell, f"imports '{name}', which no reader can install"
+
+
+def measured_times(chapter: Chapter) -> Broken:
+    """No code says how a time came about: it does not know whether its clock is a real one."""
+    for cell in chapter.code_cells:
+        if re.search(r"\bmeasured:? +[{\d]", cell.source):
+            yield cell, f"prints 'measured' before a time that may be modelled; print '{ABOUT}'"
+
+
+def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
+    """The cells that show times have the tag that says so, and no others.
+
+    Seen in what they printed, under the code as it is now.
+    """
+    for cell in chapter.code_cells:
+        recorded = [each.cells[cell.id] for each in recordings if cell.id in each.cells]
+        shows, tagged = any(ABOUT in str(each.outputs) for each in recorded), TIMES in tags(cell)
+        if shows and not tagged:
+            yield cell, f"shows '{ABOUT}' without the tag '{TIMES}'; add it"
+        if recorded and tagged and not shows:
+            yield cell, f"has the tag '{TIMES}' and shows no '{ABOUT}'; print it before each time"
+
+
+def dead_links(text: str, folder: Path) -> list[str]:
+    """Relative links of a page in `folder` that lead to no file, or to no heading of it."""
+    dead = []
+    for match in LINK.finditer(re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)):
+        path, _, anchor = match["target"].partition("#")
+        if re.match(r"[a-z]+:", path):  # http:, mailto:, data:
+            continue
+        target = folder / path
+        if path and not target.is_file():
+            dead.append(match["target"])
+        elif anchor and anchor not in _anchors(_text(target) if path else text):
+            dead.append(match["target"])
+    return dead
+
+
+def _anchors(text: str) -> set[str]:
+    """What a link may point at: explicit `(labels)=` and headings as a reader's URL spells them."""
+    labels = re.findall(r"^\(([\w-]+)\)=$", text, re.M)
+    headings = re.findall(r"^#+ +(.*?) *$", text, re.M)
+    return {*labels, *(re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in headings)}
+
+
+def _text(path: Path) -> str:
+    """The text of a page, or that of the text cells of a notebook."""
+    if path.suffix != ".ipynb":
+        return path.read_text(encoding="utf-8")
+    return prose_of(Chapter(path.stem, nbformat.read(path, as_version=4)))
+
+
+COMMON_RULES: tuple[Callable[[Chapter], Broken], ...] = (
+    *(long_cells, wide_lines, cells_that_may_raise, unchecked_cells),
+    *(loud_marks, imports_of_ours, measured_times, attempts),
+)
+RULES = (
+    *(*COMMON_RULES, opening, ending),
+    *(*PREDICTION_RULES, *QUESTION_RULES, *EXERCISE_RULES),
+)

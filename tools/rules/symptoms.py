@@ -1,0 +1,108 @@
+"""The parts of the page *Symptom, cause, cure*, and what its notebook keeps to.
+
+A symptom is four cells below one another: `name`, its heading; `name-shown`, a program that
+produces it; `name-cause`, with the cause, the cure and a link to the section that explains it;
+`name-cured`, a program that is cured. Words of a message stand in the heading as code, and the
+program has printed them.
+"""
+
+import re
+from dataclasses import dataclass
+
+from nbformat import NotebookNode
+
+from tools.book.cells import Broken
+from tools.book.chapters import Chapter
+from tools.book.recordings import Recording
+
+SYMPTOM = "### "  # begins its heading
+CAUSE = re.compile(
+    r"\*\*Cause\.\*\* \S.*\n\n\*\*Cure\.\*\* \S.* Read on: \[[^]]+\]\([^)#]+#[^)]+\)\.", re.S
+)
+ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Warning): ", re.M)
+PARTS = {"shown": "code", "cause": "markdown", "cured": "code"}
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """One symptom of the page: its cells, and the words of its message, "" if it has none."""
+
+    heading: NotebookNode
+    shown: NotebookNode
+    cause: NotebookNode
+    cured: NotebookNode
+
+    @property
+    def title(self) -> str:
+        """Its heading, as Markdown."""
+        return self.heading.source.removeprefix(SYMPTOM)
+
+    @property
+    def message(self) -> str:
+        """What its program prints, to the letter."""
+        words = re.match("`([^`]+)`", self.title)
+        return words[1] if words else ""
+
+
+def groups_of(chapter: Chapter) -> dict[str, list[Symptom]]:
+    """The symptoms of the page under the titles of their groups, in order, if they are whole."""
+    cells = {cell.id: cell for cell in chapter.notebook.cells}
+    title, groups = chapter.title, {}
+    for cell in chapter.notebook.cells:
+        if match := re.match(r"## (.+)", cell.source):
+            title = match[1]
+        elif cell.source.startswith(SYMPTOM):
+            parts = [cells.get(f"{cell.id}-{part}") for part in PARTS]
+            if all(parts):
+                groups.setdefault(title, []).append(Symptom(cell, *parts))
+    return groups
+
+
+def symptoms_of(chapter: Chapter) -> list[Symptom]:
+    """All symptoms of the page, in order."""
+    return [symptom for symptoms in groups_of(chapter).values() for symptom in symptoms]
+
+
+def whole_symptoms(chapter: Chapter) -> Broken:
+    """Each symptom has its four cells, in order, and says its cause, its cure and where to read."""
+    cells, titles = chapter.notebook.cells, []
+    for number, cell in enumerate(cells):
+        if not cell.source.startswith(SYMPTOM):
+            continue
+        if "\n" in cell.source:
+            yield cell, "is more than a heading; give the rest a cell of its own"
+        titles.append(cell.source)
+        wanted = [(f"{cell.id}-{part}", kind) for part, kind in PARTS.items()]
+        following = cells[number + 1 : number + 1 + len(wanted)]
+        if [(each.id, each.cell_type) for each in following] != wanted:
+            names = ", ".join(f"'{id}' ({kind})" for id, kind in wanted)
+            yield cell, f"is not followed by the cells {names}"
+        elif not CAUSE.fullmatch(following[1].source):
+            words = "'**Cause.** ...', a line between, '**Cure.** ... Read on: [...](...#...).'"
+            yield following[1], f"is not {words}"
+        if titles.count(cell.source) > 1:
+            yield cell, "has the heading of another symptom; say where this one is met"
+
+
+def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Broken:
+    """Every program has printed the message of its heading, and no cured one an error."""
+    for recording in recordings:
+        for symptom in symptoms_of(chapter):
+            if not {symptom.shown.id, symptom.cured.id} <= recording.cells.keys():
+                continue
+            shown, cured = (_text(recording, cell) for cell in (symptom.shown, symptom.cured))
+            if " ".join(symptom.message.split()) not in " ".join(shown.split()):
+                yield symptom.shown, f"does not print the heading's words on {recording.folder}"
+            if bool(symptom.message) != bool(ERROR.search(shown)):
+                yield symptom.shown, "words of an error stand in the heading as code, others do not"
+            if not re.search(r"\w", cured):
+                yield symptom.cured, f"prints nothing on {recording.folder}; show what came of it"
+            if ERROR.search(cured):
+                yield symptom.cured, f"prints an error on {recording.folder}; it is not cured"
+
+
+def _text(recording: Recording, cell: NotebookNode) -> str:
+    """What a cell printed, as plain text."""
+    printed = recording.cells[cell.id].outputs
+    text = "".join(each.text for each in printed if each.output_type == "stream")
+    return "\n".join([text, *(each.data["text/plain"] for each in printed if "data" in each)])

@@ -1,0 +1,113 @@
+"""The Sphinx extension of this book: chapters with their outputs, tables of facts, the theme.
+
+It uses Sphinx's documented events only: `source-read` replaces a chapter's text by the
+chapter merged with its outputs, `html-page-context` describes a page.
+"""
+
+import textwrap
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+from docutils import nodes
+from docutils.statemachine import StringList
+from markupsafe import escape
+from nbformat import NotebookNode
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+from tools.book.book import Book
+from tools.errors import BookError
+from tools.site.calculator import cards_table
+from tools.site.conformance import conformance_tables
+from tools.site.fidelity import fidelity_tables
+from tools.site.merge import chapter_page
+from tools.site.scaling import check_tables, shares_table
+from tools.site.status import chapters_table, figures_table, survey_tables
+from tools.site.support import support_table
+from tools.site.timings import timings_tables
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+# The extensions that come with this one.
+BROUGHT = (
+    *("formulas", "tabs", "predictions", "theme", "images", "launch"),
+    *("timeline", "calculator", "scaling", "front", "symptoms"),
+)
+TABLES = {
+    "status-chapters": chapters_table,
+    "status-figures": figures_table,
+    "status-survey": survey_tables,
+    "status-conformance": conformance_tables,
+    "status-support": support_table,
+    "status-timings": timings_tables,
+    "status-fidelity": fidelity_tables,
+    "status-cards": cards_table,
+    "status-scaling": shares_table,
+    "status-scaling-check": check_tables,
+}
+
+
+def setup(app: "Sphinx") -> dict[str, bool]:
+    """Connect the extension, and those it brings along, to Sphinx."""
+    for name in BROUGHT:
+        app.setup_extension(f"tools.site.{name}")
+    for name in TABLES:
+        app.add_directive(name, FactsTable)
+    app.connect("source-read", show_outputs)
+    app.connect("html-page-context", describe_page)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+@cache  # a process builds one site, of files that do not change meanwhile
+def read_pages(root: Path) -> tuple[Book, dict[str, NotebookNode]]:
+    """The book in `root`, and the page of each of its chapters. Raises BookError."""
+    book = Book(root)
+    return book, {name: chapter_page(each, book) for name, each in book.chapters.items()}
+
+
+def show_outputs(app: "Sphinx", docname: str, source: list[str]) -> None:
+    """Replace the text of a chapter by its page: the chapter with its outputs."""
+    path = Path(app.env.doc2path(docname))
+    if path.suffix != ".ipynb":
+        return
+    try:
+        _, pages = read_pages(Path(app.srcdir))
+        source[0] = nbformat.writes(pages[path.stem])
+    except BookError as error:
+        raise ExtensionError(str(error)) from None
+
+
+class FactsTable(SphinxDirective):
+    """A table of recorded facts, by the name of the directive."""
+
+    def run(self) -> list[nodes.Node]:
+        """Draw the table. A fault in a file fails the build in one line."""
+        try:
+            book, _ = read_pages(Path(self.env.srcdir))
+            lines = TABLES[self.name](book)
+        except BookError as error:
+            raise ExtensionError(str(error)) from None
+        container = nodes.container(classes=["status"])
+        content = StringList(lines, source=self.get_source_info()[0])
+        self.state.nested_parse(content, self.content_offset, container)
+        return [container]
+
+
+def describe_page(
+    app: "Sphinx",
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Give search engines the first paragraph of the page as its description."""
+    if doctree is None:  # the search page and its like
+        return
+    for paragraph in doctree.findall(nodes.paragraph):
+        if isinstance(paragraph.parent, nodes.section):  # not one of a table or a note
+            text = escape(textwrap.shorten(paragraph.astext(), 160, placeholder=" ..."))
+            context["metatags"] += f'\n<meta name="description" content="{text}">'
+            return

@@ -1,0 +1,199 @@
+"""Pages: each chapter put together with what its code printed, by runner.
+
+Where all runners print the same, a cell has its outputs as in any notebook. Where they
+differ, or are times, one cell for each runner follows, which holds nothing but outputs and says
+in its metadata whose they are; `tools.site.tabs` draws these.
+"""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from html import escape
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from tools.book.book import Book
+from tools.book.chapters import ABOUT, PREDICTED, TIMES, Chapter
+from tools.book.figures import link_figures
+from tools.book.notebooks import code_cells, tags
+from tools.book.recordings import Recording, recording_path
+from tools.errors import BookError
+from tools.site.symptoms import overview
+from tools.site.timeline import MIME as TIMELINE
+from tools.site.timeline import timeline_html
+
+# What a page can draw.
+RICH = {
+    "text/html",
+    "text/markdown",
+    "text/latex",
+    "image/svg+xml",
+    "image/png",
+    "image/jpeg",
+    TIMELINE,
+}
+DRAWN = RICH | {"text/plain"}
+
+
+def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
+    """A chapter with its figures as drawn, and with the outputs of every runner.
+
+    Raises BookError if outputs that this machine could record are missing, or are those of
+    other code.
+    """
+    recordings = page_recordings(chapter, book)
+    page = deepcopy(chapter.notebook)
+    page.cells = []
+    for cell in chapter.notebook.cells:
+        page.cells.append(deepcopy(cell))
+        if cell.cell_type == "code":
+            if PREDICTED in tags(cell):
+                page.cells[-1].metadata[PREDICTED] = cell.id  # tools.site.predictions covers it
+            page.cells += add_outputs(page.cells[-1], recordings)
+        else:
+            page.cells[-1].source = link_figures(cell.source, chapter.where, book.root)
+    if any("runner" in cell.metadata for cell in page.cells):
+        first = next(i for i, cell in enumerate(page.cells) if cell.cell_type == "code")
+        page.cells.insert(first, legend(recordings))
+    if chapter.lists_symptoms:
+        page.cells.insert(1, overview(chapter))
+    return page
+
+
+def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
+    """The recordings that the page of a chapter shows, in the order of the tabs."""
+    found = {recording.folder: recording for recording in book.recordings_of(chapter)}
+    needed = [runner for runner in book.local_runners if runner.executes(chapter)]
+    if not needed:
+        raise BookError(
+            f"{chapter.where}: no runner executes it; add it to the 'chapters' of one in kernels/"
+        )
+    for runner in book.local_runners:
+        where = recording_path(runner.name, chapter.name)
+        if runner not in needed:
+            if runner.name in found:
+                raise BookError(
+                    f"{where}: {runner.where} does not list this chapter; list it there, or "
+                    "remove the file"
+                )
+        elif runner.name not in found:
+            raise BookError(f"{where}: no such file; execute the chapter with 'make book'")
+        elif waiting := found[runner.name].waiting:
+            raise BookError(
+                f"{where}: recorded from other code than that of {', '.join(waiting)}; "
+                "execute the chapter again with 'make book'"
+            )
+    return list(found.values())
+
+
+def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[NotebookNode]:
+    """Give `cell` its outputs if all runners agree; else return one cell for each runner.
+
+    Times are never all runners': what they are, modelled or measured, differs though they agree.
+    """
+    picture = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
+    alt = picture.get("alt", "")
+    shown = {
+        recording.folder: (recording, page_safe(recording.cells[cell.id].outputs, alt))
+        for recording in recordings
+        if cell.id in recording.cells
+    }
+    # Without a text of its own, a plot's would be the name of its file.
+    picture.setdefault("alt", "Plot drawn by the code above")
+    (_, first), *others = shown.values()
+    if TIMES not in tags(cell) and all(other == first for _, other in others):
+        cell.outputs = first
+        return []
+    return [output_cell(cell, recording, printed) for recording, printed in shown.values()]
+
+
+def output_cell(
+    cell: NotebookNode, recording: Recording, printed: list[NotebookNode]
+) -> NotebookNode:
+    """A cell that holds what `cell` printed on one runner; its code is not shown."""
+    about = {
+        "cell": cell.id,
+        "name": recording.folder,
+        "label": recording.label,
+        "facts": facts(recording),
+    }
+    if TIMES in tags(cell):
+        about["times"] = f"Times {recording.times}."
+    metadata = {"tags": ["remove-input"], "runner": about, "mystnb": deepcopy(cell.metadata.mystnb)}
+    source = f"# what {cell.id} printed"  # MyST-NB leaves out cells that hold no text
+    id = f"{cell.id[:40]}__{recording.folder}"
+    return new_code_cell(source, id=id, outputs=printed, metadata=metadata)
+
+
+def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
+    """Outputs as a page shows them: streams whole, no counts, plain text for what it can't draw.
+
+    `alt` says what is seen on a timeline.
+    """
+    safe: list[NotebookNode] = []
+    for output in deepcopy(printed):
+        if output.output_type == "stream" and safe and safe[-1].get("name") == output.name:
+            safe[-1].text += output.text
+            continue
+        if "execution_count" in output:
+            output.execution_count = None
+        if "data" in output:
+            kinds = ", ".join(sorted(output.data))
+            drawn = {kind: output.data[kind] for kind in output.data if kind in DRAWN}
+            output.data = drawn or {"text/plain": f"[an output of the type {kinds}]"}
+            if TIMELINE in drawn:
+                output.data = {"text/html": timeline_html(drawn[TIMELINE], alt)}
+        safe.append(output)
+    return safe
+
+
+def facts(recording: Recording) -> str:
+    """Where, with what and when outputs were made, in a line."""
+    made = recording.provenance
+    return ", ".join([made.hardware, *recording.software, made.date])
+
+
+def legend(recordings: list[Recording]) -> NotebookNode:
+    """A note for the top of a page that says what each tab stands for."""
+    lines = [
+        f"**{each.label}**\n: {each.runner.legend} Times are {each.times}. ({facts(each)})\n"
+        for each in recordings
+    ]
+    labels = "; ".join(each.label for each in recordings)
+    text = [
+        '<details class="legend">',
+        f"<summary>What the tabs show: {escape(labels)}</summary>",
+        "",
+        "Under a cell whose outputs differ there is a tab for each [runner](../book/glossary.md"
+        "#runner). One click switches all of them, here and on the other pages. Where there are "
+        f"no tabs, all runners print the same. The sign {ABOUT} stands before a time and what was "
+        "computed from one: [modelled](../book/glossary.md#modelled-time), it is the same on every "
+        "run; [measured](../book/glossary.md#measured-time), no run repeats it.",
+        "",
+        *lines,
+        "",
+    ]
+    if any(each.runner.simulates for each in recordings):
+        text += ["Simulated is simulated: [how, and where it differs](../book/simulation.md)."]
+    text += ["", "</details>"]
+    return new_markdown_cell("\n".join(text), id="legend")
+
+
+def page_notes(chapter: Chapter, book: Book) -> Iterator[str]:
+    """What whoever builds the site should know of a page, though it can be shown."""
+    for recording in page_recordings(chapter, book):
+        if waiting := recording.waiting:
+            yield (
+                f"{recording.where}: no tab for {', '.join(waiting)}, changed since the "
+                f"recording; record them with '{recording.command}'"
+            )
+        for cell in code_cells(recording.notebook):
+            if kinds := unknown_kinds(cell.outputs):
+                shown = ", ".join(kinds)
+                yield f"{recording.where}: '{cell.id}' shows {shown}: the page shows plain text"
+
+
+def unknown_kinds(printed: list[NotebookNode]) -> list[str]:
+    """The types of those outputs that a page cannot draw."""
+    shown = [set(output.get("data", {})) for output in printed]
+    return sorted(kind for kinds in shown if not kinds & RICH for kind in kinds - DRAWN)

@@ -1,0 +1,121 @@
+"""The site: built beside the last one, which it replaces when it is whole.
+
+It is always built whole. That takes about two seconds, most of them Sphinx's start, so there is
+little to gain from building a part. And a part would not do: a page shows the titles of all
+others, and Sphinx reports a warning only when it reads the page.
+"""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.errors import BookError
+from tools.files import cannot_write
+
+SITE, WORK, RECORD = "_build/html", "_build/work", "_build/inputs.json"
+# Everything that a build depends on. Caches and half-written files are none of it.
+INPUTS = (
+    *("_config.yml", "_toc.yml", "book", "img", "kernels", "notebooks", "outputs", "tools"),
+    *("cudasim/src", "cudasim/fidelity", "requirements.txt", "requirements-no-deps.txt"),
+)
+# Files that no page asks for.
+UNPUBLISHED = ("*.map", "fontawesome.js*", "*webpack-macros.html", ".buildinfo")
+
+
+def is_current(root: Path) -> bool:
+    """True if the site was built from the files as they are, and so nothing can be stale."""
+    try:
+        built = json.loads((root / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return (root / SITE).is_dir() and built == input_digests(root)
+
+
+@contextmanager
+def site_builder(root: Path) -> Iterator[Callable[[], None]]:
+    """A function that builds the site, by a process that gets ready at once and ends with this.
+
+    The site is written into `_build/work`, and put in the place of the last one when it is
+    whole. A build that fails, or is killed at any point, leaves the last good site as it was.
+    The function raises BookError if it fails.
+    """
+    command = [sys.executable, "-m", "tools.site.builder", str(root), str(root / WORK)]
+    # In a session of its own, as Ctrl-C is for this process, which then ends that one.
+    options = {"stdin": subprocess.PIPE, "text": True, "start_new_session": True}
+    process = subprocess.Popen(command, cwd=root, **options)
+
+    def build() -> None:
+        inputs = input_digests(root)
+        restore_site(root / SITE)
+        process.communicate("build\n")
+        if process.returncode:
+            raise BookError("the site was not built; see what is said above")
+        try:
+            (root / RECORD).unlink(missing_ok=True)
+            replace_site(root / WORK / "_build" / "html", root / SITE)
+            (root / RECORD).write_text(json.dumps(inputs, indent=1), encoding="utf-8")
+        except OSError as error:
+            raise cannot_write(root / SITE, root, error) from None
+
+    _remove(root / WORK)
+    try:
+        yield build
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        _remove(root / WORK)
+
+
+def replace_site(built: Path, site: Path) -> None:
+    """Put `built`, less the files that no page asks for, in the place of `site`.
+
+    Two renames do it: whoever looks finds the old site, the new one or, for an instant,
+    none, but never half of one. The old one is removed when the new one stands.
+    """
+    for pattern in UNPUBLISHED:
+        for file in built.rglob(pattern):
+            file.unlink()
+    if site.is_dir():
+        site.rename(_old(site))
+    try:
+        built.rename(site)
+    finally:
+        restore_site(site)
+
+
+def restore_site(site: Path) -> None:
+    """Undo or finish a replacement that was stopped between its two renames."""
+    if not site.is_dir() and _old(site).is_dir():
+        _old(site).rename(site)
+    _remove(_old(site))
+
+
+def _old(site: Path) -> Path:
+    return site.with_name("html.old")
+
+
+def input_digests(root: Path) -> dict[str, str]:
+    """The digest of every file that the site is made from, by its path."""
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(_input_files(root))
+    }
+
+
+def _input_files(root: Path) -> Iterator[Path]:
+    for name in INPUTS:
+        path = root / name
+        for file in path.rglob("*") if path.is_dir() else [path]:
+            if file.is_file() and file.suffix not in (".pyc", ".part"):
+                yield file
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)

@@ -1,1 +1,0 @@
-"""Lecture slides: a deck for each chapter, made of its cells and of what they printed."""
