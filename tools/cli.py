@@ -75,7 +75,8 @@ def test(arguments: argparse.Namespace) -> None:
     """Run the stages of `make test`: all of them, or those that are named."""
     from tools.stages import run_stages
 
-    run_stages(arguments.stages)
+    words = arguments.stages or os.environ.get("STAGE", "").split()
+    run_stages(words, full=os.environ.get("FULL", "") not in ("", "0"))
 
 
 def clear(arguments: argparse.Namespace) -> None:
