@@ -11,16 +11,13 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 from helpers import RECORDED, ROOT, assert_one_line, copy_kernel, plan, refused, wait_until
 
-from tools import bench
 from tools import stages as module
 from tools.errors import BookError
-from tools.site.status import read_bench
 from tools.stages import TIMES, Stage, all_stages, chosen_stages, run_stages, uncovered
 
 OTHERS = "lint format rules unit content site grade distributed simulator gpu".split()
@@ -219,52 +216,3 @@ def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book, sent):
     assert_one_line(said, "interrupted in the stage stubborn; not run: second, last")
     commands = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
     assert [line for line in commands if str(book) in line] == []
-
-
-def test_of_pages_the_heaviest_is_reported_and_those_with_a_limit_of_their_own(
-    monkeypatch, tmp_path
-):
-    (tmp_path / "_build" / "html").mkdir(parents=True)
-    weights = {"first": 90, "preface": 80, "third": 70}
-
-    def loaded(site, page):
-        return {page: weights[Path(page).stem] * 1024, "a.css": 1024}
-
-    monkeypatch.setattr(bench, "_loaded", loaded)
-    book = SimpleNamespace(chapters=["first", "third"], documents=[f"d/{name}" for name in weights])
-    monkeypatch.setattr(bench, "Book", lambda clone: book)
-    monkeypatch.setattr(shutil, "which", lambda name: "chromium")
-    rows = bench._page_weight(tmp_path, tmp_path)
-    assert [(row["what"].split()[2], row["value"], row["aim"]) for row in rows[::2]] == [
-        ("first", 91, "under 250 KiB"),
-        ("preface", 81, "under 150 KiB"),
-    ]
-    assert [row["value"] for row in rows[1::2]] == [90, 80]
-
-
-def test_the_times_are_what_make_bench_reports(tmp_path):
-    with pytest.raises(BookError, match="run 'make test' first"):
-        bench._stages(tmp_path, tmp_path)
-    module.write_times({"unit": 62.0, "site": 30.0}, tmp_path)
-    figures = [(row["value"], row["unit"]) for row in bench._stages(tmp_path, tmp_path)]
-    assert figures == [(1.5, "min"), (62, "s"), (30, "s")]
-    (tmp_path / TIMES).write_text("{}")
-    with pytest.raises(BookError, match="not what 'make test' writes"):
-        bench._stages(tmp_path, tmp_path)
-
-
-def test_a_group_of_figures_is_measured_alone_and_the_others_stay(tmp_path, monkeypatch):
-    (tmp_path / "book").mkdir()
-    monkeypatch.setattr(bench, "_git", lambda *arguments, folder: None)
-    one, other = ([bench._figure(what, 1, "s", "make bench")] for what in ("one", "other"))
-    groups = {"first": lambda clone, root: one, "second": lambda clone, root: other}
-    monkeypatch.setattr(bench, "GROUPS", groups)
-    bench.measure(["second"], tmp_path)
-    assert list(read_bench(tmp_path)) == ["second"]
-    bench.measure(["first"], tmp_path)
-    assert [(name, each["figures"]) for name, each in read_bench(tmp_path).items()] == [
-        ("first", one),
-        ("second", other),
-    ]
-    with pytest.raises(BookError, match=r"^GROUP: no figures 'third'; choose from: first, second$"):
-        bench.measure(["third"], tmp_path)
