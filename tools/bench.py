@@ -1,7 +1,7 @@
 """Measure what the status page reports, group by group, and write it to `book/bench.json`.
 
 Builds are timed as whole processes in a fresh clone of the last commit, so that what is
-not committed is not measured. Each of their figures is the median of several runs.
+not committed is not measured.
 """
 
 import json
@@ -12,8 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tools.book.book import Book
@@ -21,14 +20,16 @@ from tools.book.notebooks import write_notebook
 from tools.book.runners import SIMULATOR
 from tools.browsing import chromium, chromium_program, served, weights
 from tools.errors import BookError
-from tools.files import read_text, write_json
+from tools.files import read_text, write_json, written_by
 from tools.record.provenance import made_here
-from tools.site.status import BENCH, read_bench
+from tools.site.status import BENCH, COMMAND, read_bench
 from tools.stages import TIMES
 
-RUNS = 3
+RUNS = 3  # the median is kept
 LIMIT = 250  # KiB of a page with all that it asks for, compressed
 LIMITS = {"preface": 150}  # of the front page
+COLUMNS = ("what", "value", "unit", "aim", "command")
+Figures = Iterator[tuple[str, float, str, str, str]]
 
 
 def measure(names: list[str], root: Path) -> None:
@@ -39,143 +40,66 @@ def measure(names: list[str], root: Path) -> None:
     for name in names:
         if name not in GROUPS:
             raise BookError(f"GROUP: no figures '{name}'; choose from: {', '.join(GROUPS)}")
+    with written_by(COMMAND, BENCH, "remove it and run it again"):
+        groups = dict(read_bench(root))
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "clone"
-        _git("clone", "--quiet", str(root), str(clone), folder=root)
+        subprocess.run(["git", "clone", "--quiet", root, clone], check=True)
         for name in names or GROUPS:
-            figures = GROUPS[name](clone, root)
-            groups = read_bench(root) | {name: made_here() | {"figures": figures}}
-            write_json(
-                root / BENCH, {each: groups[each] for each in GROUPS if each in groups}, root
-            )
+            print(f"measuring: {name}", file=sys.stderr, flush=True)
+            figures = [dict(zip(COLUMNS, row, strict=True)) for row in GROUPS[name](clone, root)]
+            groups[name] = made_here() | {"figures": figures}
+            write_json(root / BENCH, {key: groups[key] for key in GROUPS if key in groups}, root)
             for row in figures:
-                aim = f" (aim: {row['aim']})" if row["aim"] else ""
-                print(f"{row['what']}: {row['value']} {row['unit']}{aim}", flush=True)
+                print("{what}: {value} {unit} (aim: {aim})".format(**row), flush=True)
 
 
-def _figure(what: str, value: float, unit: str, command: str, aim: str = "") -> dict:
-    return {"what": what, "value": value, "unit": unit, "aim": aim, "command": command}
-
-
-def _git(*arguments: str, folder: Path) -> None:
-    subprocess.run(["git", *arguments], cwd=folder, check=True)
-
-
-def _run(what: str, *command: str, folder: Path, **variables: str) -> str:
-    """What `python -m ...` prints in a clone. Raises BookError, naming `what`, if it fails."""
-    environment = os.environ | variables
+def run(clone: Path, *command: str) -> str:
+    """What `python -m COMMAND` prints in the clone. Raises BookError if it fails."""
+    environment = os.environ | {"PYTHONPATH": str(clone / SIMULATOR)}
     ask = [sys.executable, "-m", *command]
-    run = subprocess.run(ask, cwd=folder, env=environment, capture_output=True, text=True)
-    if run.returncode:
-        raise BookError(f"{what}: failed in a fresh clone: {run.stderr.strip()}")
-    return run.stdout
+    done = subprocess.run(ask, cwd=clone, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise BookError(f"{' '.join(command)}: failed in a fresh clone: {done.stderr.strip()}")
+    return done.stdout
 
 
-def _seconds(*command: str, folder: Path) -> float:
-    """Wall time of `python -m tools ...` in a clone."""
-    start = time.perf_counter()
-    _run(" ".join(command), "tools", *command, folder=folder)
-    return time.perf_counter() - start
+def seconds(clone: Path, *command: str, before: Callable[[], None] = lambda: None) -> float:
+    """Wall time of `python -m tools COMMAND` in the clone, after `before`."""
+    times = []
+    for _ in range(RUNS):
+        before()
+        start = time.perf_counter()
+        run(clone, "tools", *command)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
 
-def _median(once: Callable[[], float], what: str) -> float:
-    runs = []
-    for number in range(RUNS):
-        print(f"measuring: {what}, run {number + 1} of {RUNS}", file=sys.stderr, flush=True)
-        runs.append(once())
-    return statistics.median(runs)
+def builds(clone: Path, root: Path) -> Figures:
+    """A cold build, one with nothing stale, and one after an edit of each chapter."""
 
-
-def _builds(clone: Path, root: Path) -> list[dict]:
-    """Seconds of a cold build, of one with nothing stale, and of one after an edit."""
-
-    def cold() -> float:
+    def clean() -> None:
         shutil.rmtree(clone / "_build", ignore_errors=True)
-        return _seconds("book", folder=clone)
 
-    seconds = round(_median(cold, "cold build"), 1)
     what = "Cold build from a fresh clone, without the installs"
-    rows = [_figure(what, seconds, "s", "make book")]
-    seconds = round(_median(partial(_seconds, "book", folder=clone), "nothing stale"), 2)
-    rows.append(_figure("Build with nothing stale", seconds, "s", "make book", "0.3 s"))
-    for name, chapter in Book(clone).chapters.items():
-        on = [each.name for each in Book(clone).local_runners if each.executes(chapter)]
-        command = ("record", *on, "--chapters", name)
-        alone = _median(partial(_seconds, *command, folder=clone), name)
-        after = _median(partial(_after_edit, clone, name), f"{name} edited")
-        what = f"Rebuild after one edited cell of {name}, as a ratio to executing it alone on "
-        what += f"its {len(on)} runners"
+    yield what, round(seconds(clone, "book", before=clean), 1), "s", "", "make book"
+    yield "Build with nothing stale", round(seconds(clone, "book"), 2), "s", "0.3 s", "make book"
+    for name in Book(clone).chapters:
+
+        def edit(name: str = name) -> None:
+            chapter = Book(clone).chapters[name]
+            keyed = [cell for cell in chapter.code_cells if cell not in chapter.setup_cells]
+            keyed[0].source += "\n# edited"
+            write_notebook(chapter.notebook, clone / chapter.where, clone)
+
+        book = Book(clone)
+        on = [one.name for one in book.local_runners if one.executes(book.chapters[name])]
+        alone = seconds(clone, "record", *on, "--chapters", name)
+        after = seconds(clone, "book", before=edit)
+        what = f"Rebuild after one edited cell of {name}, as a ratio to executing it alone on its "
         unit = f"({after:.1f} s to {alone:.1f} s)"
         how = f"make book, to make record RUNNER='{' '.join(on)}' CHAPTERS={name}"
-        rows.append(_figure(what, round(after / alone, 2), unit, how, "at most 1.3"))
-    return rows
-
-
-def _after_edit(clone: Path, name: str) -> float:
-    """Seconds of `make book` after the first cell that has a key was changed."""
-    chapter = Book(clone).chapters[name]
-    first = next(cell for cell in chapter.code_cells if cell not in chapter.setup_cells)
-    first.source += "\n# edited"
-    write_notebook(chapter.notebook, clone / chapter.where, clone)
-    return _seconds("book", folder=clone)
-
-
-def _stages(clone: Path, root: Path) -> list[dict]:
-    """How long each stage of the last `make test` in this folder took."""
-    path = root / TIMES
-    if not path.is_file():
-        raise BookError(f"{TIMES}: no such file; run 'make test' first, which writes it")
-    try:
-        seconds = json.loads(read_text(path, root))["seconds"]
-        total = round(sum(seconds.values()) / 60, 1)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise BookError(f"{TIMES}: not what 'make test' writes; run it again") from None
-    rows = [_figure("make test, all stages", total, "min", "make test", "8 min on two idle cores")]
-    return rows + [
-        _figure(f"make test, stage {name}", round(each), "s", "make test")
-        for name, each in seconds.items()
-    ]
-
-
-def _slowest(clone: Path, root: Path) -> list[dict]:
-    """The longest time that a chapter took when it was recorded."""
-    recordings = Book(clone).recordings["cpu"].values()
-    seconds, name = max((each.provenance.seconds, each.chapter.name) for each in recordings)
-    what, how = f"Slowest chapter: {name}", "make record RUNNER=cpu"
-    return [_figure(what, seconds, "s", how, "30 s on two cores")]
-
-
-def _simulation(clone: Path, root: Path) -> list[dict]:
-    """What the simulated GPUs cost, measured by their own package."""
-    print("measuring: cudasim", file=sys.stderr, flush=True)
-    command = ("cudasim.bench", "--json")
-    printed = _run(command[0], *command, folder=clone, PYTHONPATH=str(clone / SIMULATOR))
-    rows = json.loads(printed.splitlines()[-1])
-    return [row | {"command": "python -m cudasim.bench"} for row in rows]
-
-
-def _page_weight(clone: Path, root: Path) -> list[dict]:
-    """KiB that a browser loads to show a page, compressed with gzip.
-
-    Of the heaviest chapter, and of those pages with a limit of their own.
-    """
-    site = clone / "_build" / "html"
-    if chromium_program() is None:
-        raise BookError("chromium: not found, the page's weight needs it; install it, run again")
-    if not site.is_dir():
-        _run("book", "tools", "book", folder=clone)
-    book = Book(clone)
-    pages = {Path(name).name: f"{name}.html" for name in book.documents}
-    pages = {name: page for name, page in pages.items() if name in {*book.chapters, *LIMITS}}
-    loaded = {name: _loaded(site, page) for name, page in pages.items()}
-    heaviest = max(book.chapters, key=lambda name: sum(loaded[name].values()))
-    rows = []
-    for name in [heaviest, *(name for name in LIMITS if name in loaded and name != heaviest)]:
-        whole, page = sum(loaded[name].values()), loaded[name][pages[name]]
-        what, aim = f"Page of {name} with its assets, compressed", f"under {page_limit(name)} KiB"
-        rows.append(_figure(what, round(whole / 1024), "KiB", "make bench", aim))
-        rows.append(_figure("That page alone", round(page / 1024), "KiB", "make bench"))
-    return rows
+        yield f"{what}{len(on)} runners", round(after / alone, 2), unit, "at most 1.3", how
 
 
 def page_limit(name: str) -> int:
@@ -183,30 +107,63 @@ def page_limit(name: str) -> int:
     return LIMITS.get(Path(name).stem, LIMIT)
 
 
-def _loaded(site: Path, page: str) -> dict[str, int]:
-    """Compressed bytes of every file of the site that a browser asks for, by path."""
-    asked = []
+def pages(clone: Path, root: Path) -> Figures:
+    """What a browser loads to show the heaviest chapter, and each page with its own limit."""
+    if chromium_program() is None:
+        raise BookError("chromium: not found, the page's weight needs it; install it, run again")
+    run(clone, "tools", "book")
+    site, book = clone / "_build" / "html", Book(clone)
+    paths = {Path(name).name: f"{name}.html" for name in book.documents}
+    loaded = {}
     with served(site) as host, chromium() as browser:
-        tab = browser.new_page()
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.goto(host + page, wait_until="networkidle")
-    return weights(site, asked)
+        for name in {*book.chapters, *LIMITS} & {*paths}:
+            asked = []
+            tab = browser.new_page()
+            tab.on("request", lambda request, asked=asked: asked.append(request.url))
+            tab.goto(host + paths[name], wait_until="networkidle")
+            loaded[name] = weights(site, asked)
+    heaviest = max(book.chapters, key=lambda name: sum(loaded[name].values()))
+    for name in dict.fromkeys([heaviest, *LIMITS]):
+        whole, alone = sum(loaded[name].values()), loaded[name][paths[name]]
+        aim = f"under {page_limit(name)} KiB"
+        what = f"Page of {name} with its assets, compressed"
+        yield what, round(whole / 1024), "KiB", aim, f"{COMMAND} pages"
+        yield "That page alone", round(alone / 1024), "KiB", "", f"{COMMAND} pages"
 
 
-def _grading(clone: Path, root: Path) -> list[dict]:
+def chapters(clone: Path, root: Path) -> Figures:
+    """The longest time that a chapter took when it was recorded."""
+    recordings = Book(clone).recordings["cpu"].values()
+    time, name = max((one.provenance.seconds, one.chapter.name) for one in recordings)
+    yield f"Slowest chapter: {name}", time, "s", "30 s on two cores", "make record RUNNER=cpu"
+
+
+def simulation(clone: Path, root: Path) -> Figures:
+    """What the simulated GPUs cost, measured by their own package."""
+    for row in json.loads(run(clone, "cudasim.bench", "--json").splitlines()[-1]):
+        yield *row.values(), "python -m cudasim.bench"
+
+
+def tests(clone: Path, root: Path) -> Figures:
+    """How long each stage of the last `make test` in this folder took."""
+    if not (root / TIMES).is_file():
+        raise BookError(f"{TIMES}: no such file; 'make test' writes it")
+    with written_by("make test", TIMES):
+        stages = json.loads(read_text(root / TIMES, root))["seconds"]
+        total = round(sum(stages.values()) / 60, 1)
+    yield "make test, all stages", total, "min", "12 min on two cores", "make test"
+    for name, taken in stages.items():
+        yield f"make test, stage {name}", round(taken), "s", "", "make test"
+
+
+def grading(clone: Path, root: Path) -> Figures:
     """What grading costs beside the exercises themselves."""
     from tools.grade.bench import figures
 
-    print("measuring: grading, some four minutes", file=sys.stderr, flush=True)
-    how = "make bench GROUP=grading"
-    return [_figure(what, value, unit, how, aim) for what, value, unit, aim in figures()]
+    for what, value, unit, aim in figures():
+        yield what, value, unit, aim, f"{COMMAND} grading"
 
 
-GROUPS: dict[str, Callable[[Path, Path], list[dict]]] = {  # of a clone, and of the root
-    "builds": _builds,
-    "pages": _page_weight,
-    "chapters": _slowest,
-    "simulation": _simulation,
-    "tests": _stages,
-    "grading": _grading,
+GROUPS: dict[str, Callable[[Path, Path], Figures]] = {
+    group.__name__: group for group in (builds, pages, chapters, simulation, tests, grading)
 }

@@ -167,34 +167,6 @@ def bench(arguments: argparse.Namespace) -> None:
     measure(arguments.groups, ROOT)
 
 
-def survey(arguments: argparse.Namespace) -> None:
-    """Survey the simulator against PyTorch's own databases, for the page on it."""
-    from tools.survey import record_survey
-
-    record_survey(ROOT)
-
-
-def conformance(arguments: argparse.Namespace) -> None:
-    """Run PyTorch's own tests of CUDA on the simulator, for the page on it."""
-    from tools.conformance import record_conformance
-
-    record_conformance(Path(arguments.source), arguments.resume, arguments.limit, ROOT)
-
-
-def support(arguments: argparse.Namespace) -> None:
-    """Gather what runs of the simulator's tests wrote, for the page on testing."""
-    from tools.support import record_support
-
-    print(f"support: {record_support(arguments.records, ROOT)} rows")
-
-
-def timings(arguments: argparse.Namespace) -> None:
-    """Compare modelled times with published ones, for the page on the simulator."""
-    from tools.timings import record_timings
-
-    record_timings(ROOT)
-
-
 def release(arguments: argparse.Namespace) -> None:
     """Verify the masters, and write their editions for a class, or those of the book."""
     from tools.book.book import Book
@@ -279,7 +251,7 @@ def key() -> str | None:
 
 COMMANDS = (
     *(book, test, record, compare, chapter, lab, clear),
-    *(figures, fonts, rules, links, pins, bench, survey, conformance, support, timings),
+    *(figures, fonts, rules, links, pins, bench),
     *(release, handout, example, grade, fill, gradescope, slides, reveal),
 )
 
@@ -297,10 +269,6 @@ def read_arguments() -> argparse.Namespace:
         if function is record:
             command.add_argument("runners", nargs="*", metavar="RUNNER")
             command.add_argument("--chapters", nargs="*", default=[], metavar="NAME")
-        if function is conformance:
-            command.add_argument("source", help="the folder of PyTorch's sources")
-            command.add_argument("--resume", action="store_true", help="where it was stopped")
-            command.add_argument("--limit", type=float, metavar="SECONDS", help="of one test")
         if function is pins:
             command.add_argument("upgrade", nargs="*", metavar="PACKAGE", help="to its newest")
         if function is bench:
@@ -327,8 +295,6 @@ def read_arguments() -> argparse.Namespace:
             command.add_argument("--scale", action="store_true", help="to the export's maximum")
         if function in (example, gradescope):
             command.add_argument("chapter")
-        if function is support:
-            command.add_argument("records", type=Path, help="a folder of such files")
         if function is compare:
             help = "without a GPU, say so and succeed"
             command.add_argument("--if-any", action="store_true", help=help)

@@ -38,12 +38,12 @@ def read_text(path: Path, root: Path) -> str:
 
 
 @contextmanager
-def written_by(command: str, where: str) -> Iterator[None]:
+def written_by(command: str, where: str, mend: str = "run it again") -> Iterator[None]:
     """Inside, what is read was written by a command: BookError, naming both, if it was not."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise BookError(f"{where}: not what '{command}' writes; run it again") from None
+        raise BookError(f"{where}: not what '{command}' writes; {mend}") from None
 
 
 def write_text(path: Path, text: str, root: Path) -> None:

@@ -121,6 +121,7 @@ def _work(path: Path, records: Path, limit: float) -> tuple[int, str]:
             os.killpg(worker.pid, signal.SIGKILL)  # and what its tests have started
         except ProcessLookupError:
             pass
+        worker.wait()
     return worker.returncode, " ".join(said.split()[-200:]) if said else ""
 
 

@@ -82,7 +82,7 @@ def read_answers(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError):
         whole = False
     if not whole:
-        fix = "record it again with 'python cudasim/fidelity record'"
+        fix = "record it again with 'python cudasim/facts fidelity'"
         raise BadFile(f"{path}: not what the recorder writes; {fix}")
     return answers
 

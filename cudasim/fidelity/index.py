@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+ANSWERS = HERE / "answers"  # of real GPUs, a file for each model
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fidelity.index import HERE, programs
+from fidelity.index import ANSWERS, programs
 
-ANSWERS = HERE / "answers"
 # As in book/tools/cards.py, which a machine with nothing but torch and NumPy cannot import.
 MAKERS = r"\b(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce|Quadro|Instinct|Radeon)\b"
 DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, plug, filler

@@ -139,12 +139,13 @@ def test_a_run_that_is_stopped_ends_its_worker(tmp_path, number):
     tests, records = tmp_path / "test", tmp_path / "records"
     tests.mkdir()
     (tests / "test_cuda_trace.py").write_text(SLEEPS)
-    command = [sys.executable, str(PROJECT / "conformance"), str(tmp_path), "test_cuda_trace"]
-    run = subprocess.Popen([*command, "--records", str(records)], stdout=subprocess.DEVNULL)
+    command = [sys.executable, str(PROJECT / "facts"), "conformance", str(tmp_path)]
+    command += ["test_cuda_trace", "--outcomes", str(records)]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     worker = tests / "worker"
     wait_until(lambda: worker.exists() and worker.read_text())
     run.send_signal(number)
-    assert run.wait(timeout=60) == 128 + number
+    assert run.wait(timeout=60) == 130
     wait_until(lambda: not runs(int(worker.read_text())))
 
 
@@ -232,7 +233,7 @@ def test_the_list_is_in_order_and_names_files_that_are_run():
 
 
 def test_a_folder_without_tests_is_refused(tmp_path):
-    command = [sys.executable, str(PROJECT / "conformance"), str(tmp_path), "test_cuda"]
+    command = [sys.executable, str(PROJECT / "facts"), "conformance", str(tmp_path), "test_cuda"]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 1 and "give the folder of PyTorch's sources" in run.stderr
     assert len(run.stderr.splitlines()) == 1

@@ -40,7 +40,6 @@ from tools.book.figures import link_figures, svg_version
 from tools.book.notebooks import write_notebook
 from tools.errors import BookError
 from tools.site import extension, status
-from tools.site.conformance import conformance_tables
 from tools.site.formulas import draw
 from tools.site.site import INPUTS, SITE, input_digests, is_current
 from tools.site.timeline import MIME as TIMELINE
@@ -281,11 +280,11 @@ def test_a_book_that_names_no_repository_is_refused_in_one_line(whole, capfd):
 
 
 def test_a_broken_file_of_facts_fails_the_build_without_a_traceback(whole, capfd):
-    (whole / "book" / "support.json").write_text("{}")
+    (whole / "book" / "bench.json").write_text("[]")
     with pytest.raises(BookError, match="the site was not built"):
         build_site(whole)
     said = capfd.readouterr().err
-    assert "\nbook/support.json: not what 'make support' writes; run it again\n" in said
+    assert "\nbook/bench.json: not what 'python -m tools bench' writes; remove it" in said
     assert "Traceback" not in said
 
 
@@ -325,48 +324,26 @@ def test_the_status_says_that_nothing_is_recorded(root):
     assert status.chapters_table(Book(root)) == ["No outputs recorded yet: run `make book`."]
 
 
-MEASURED = {"date": "2026-01-31", "hardware": "a processor"}
-BENCH = MEASURED | {
-    "figures": [{"what": "Build", "value": 2, "unit": "s", "aim": "< 9 s", "command": "make book"}]
+BENCH = {
+    "date": "2026-01-31",
+    "hardware": "a processor",
+    "figures": [{"what": "Build", "value": 2, "unit": "s", "aim": "< 9 s", "command": "make book"}],
 }
-SURVEY = MEASURED | {
-    "torch": "2.0",
-    "python": "3.11.0",
-    "summary": {"operator": {"total": 4, "passed": 3, "percent": 75.0, "skipped": 1}},
-    "exceptions": [{"name": "lu", "reason": "why"}],
-}
-BENCH_LINES = "| Build | 2 s | < 9 s | `make book` |", "Measured on 2026-01-31, on a processor."
-CONFORMANCE = MEASURED | {
-    "torch": "2.0",
-    "tests": "1.9",
-    "python": "3.11.0",
-    "files": [
-        {"file": "test_cuda", "total": 9, "passed": 5, "failed": 1, "not run": 1, "skipped": 2}
-    ],
-    "reasons": [{"file": "test_cuda", "kind": "hardware", "reason": "why", "tests": 1}],
-}
-CONFORMANCE_LINES = "| test_cuda | 9 | 5 | 1 | 1 | 2 |", "| test_cuda | 1 | hardware | why |"
-SURVEY_LINES = "| operators | 4 | 3 | 75.0 % | 1 |", "| `lu` | why |"
 
 
-@pytest.mark.parametrize(
-    ("table", "kind", "name", "content", "lines"),
-    [
-        (status.figures_table, "figures", "bench", {"builds": BENCH}, BENCH_LINES),
-        (status.survey_tables, "survey", "survey", SURVEY, SURVEY_LINES),
-        (conformance_tables, *["conformance"] * 2, CONFORMANCE, CONFORMANCE_LINES),
-    ],
-)
-def test_the_status_lists_figures_and_survey(root, table, kind, name, content, lines):
-    assert table(Book(root)) == [f"No {kind} recorded yet: run `make {name}`."]
-    path = root / "book" / f"{name}.json"
-    path.write_text(json.dumps(content))
-    listed = table(Book(root))
-    assert lines[0] in listed and listed[-1] == lines[1]
-    for broken in ("[]", "{}"):
+def test_the_status_lists_figures(root):
+    assert status.figures_table(Book(root)) == [
+        "No figures recorded yet: run `python -m tools bench`."
+    ]
+    path = root / "book" / "bench.json"
+    path.write_text(json.dumps({"builds": BENCH}))
+    listed = status.figures_table(Book(root))
+    assert "| Build | 2 s | < 9 s | `make book` |" in listed
+    assert listed[-1] == "Measured on 2026-01-31, on a processor."
+    for broken in ("[]", "{", '{"builds": {}}'):
         path.write_text(broken)
-        with pytest.raises(BookError, match=f"^book/{name}.json: not what 'make {name}' writes"):
-            table(Book(root))
+        with pytest.raises(BookError, match=r"^book/bench.json: not what 'python -m tools bench'"):
+            status.figures_table(Book(root))
 
 
 # The site as built: every output is on its page.

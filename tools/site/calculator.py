@@ -1,4 +1,4 @@
-"""The calculator: its form, with the data sheets of `cudasim` embedded, and a table of them.
+"""The calculator: its form, with the data sheets of `cudasim` embedded.
 
 The sheets are asked of `cudasim` when the site is built, so no figure is typed twice.
 `book/static/formulas.js` computes with them and `book/static/calculator.js` draws.
@@ -16,11 +16,9 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from tools.book.book import Book
 from tools.book.runners import SIMULATOR
 from tools.errors import BookError
 from tools.site.assets import load_where
-from tools.site.table import table
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -80,36 +78,6 @@ def visit_calculator(writer: "HTML5Translator", node: calculator) -> None:
     raise nodes.SkipNode
 
 
-def cards_table(book: Book) -> list[str]:
-    """The lines of a Markdown table: one row for each card, with two modelled times.
-
-    Raises BookError if `cudasim` cannot say them.
-    """
-    rows = []
-    for card in read_sheets(book.root)["cards"]:
-        peaks = [_scaled(card["peak"].get(name), 1e12) for name in PRECISIONS]
-        rows.append(
-            [
-                card["name"],
-                _scaled(card["memory"], 2**30),
-                *peaks,
-                _scaled(card["bandwidth"], 1e9),
-                _scaled(card["seconds"]["product"], 1e-3),
-                _scaled(card["seconds"]["copy"], 1e-3),
-                validation(card),
-            ]
-        )
-    heads = ["Card", "GiB", *PRECISIONS, "GB/s", "Product, ms", "Copy, ms", "Model"]
-    return table(heads, rows, numbers=tuple(range(1, len(heads) - 1)))
-
-
 def validation(card: dict[str, Any]) -> str:
     """Whether the model was compared with such a card."""
     return card["provenance"]["words"]
-
-
-def _scaled(value: float | None, unit: float) -> str:
-    """Three digits of a value in its unit; a dash where there is none."""
-    if value is None:
-        return "-"
-    return f"{value / unit:.3g}" if value < 1000 * unit else f"{value / unit:,.0f}"

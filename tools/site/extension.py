@@ -19,14 +19,9 @@ from sphinx.util.docutils import SphinxDirective
 
 from tools.book.book import Book
 from tools.errors import BookError
-from tools.site.calculator import cards_table
-from tools.site.conformance import conformance_tables
-from tools.site.fidelity import fidelity_tables
 from tools.site.merge import chapter_page
-from tools.site.scaling import check_tables, shares_table
-from tools.site.status import chapters_table, figures_table, survey_tables
-from tools.site.support import support_table
-from tools.site.timings import timings_tables
+from tools.site.scaling import shares_table
+from tools.site.status import chapters_table, figures_table
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -39,14 +34,7 @@ BROUGHT = (
 TABLES = {
     "status-chapters": chapters_table,
     "status-figures": figures_table,
-    "status-survey": survey_tables,
-    "status-conformance": conformance_tables,
-    "status-support": support_table,
-    "status-timings": timings_tables,
-    "status-fidelity": fidelity_tables,
-    "status-cards": cards_table,
     "status-scaling": shares_table,
-    "status-scaling-check": check_tables,
 }
 
 

@@ -1,4 +1,4 @@
-"""How far training scales, as `cudasim` models it: a plot, two tables and a calculator.
+"""How far training scales, as `cudasim` models it: a plot, its table and a calculator.
 
 All figures are computed by `cudasim` when the site is built. `book/static/scaling-model.js`
 computes the same in the browser, and `book/static/scaling.js` draws.
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sphinx.writers.html5 import HTML5Translator
 
 COUNTS = [2**power for power in range(1, 11)]  # 2 to 1,024 GPUs
-CHECK = "cudasim.published_scaling"
 
 
 class Setting(NamedTuple):
@@ -98,12 +97,6 @@ def ask(root: Path) -> dict[str, Any]:
     """`shares` of linear scaling for each of SETTINGS and COUNTS, and `links`. Raises BookError."""
     given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
     return json.loads(_run(root, ["-c", ASK], "the scaling model", given))
-
-
-@cache
-def published(root: Path) -> list[dict[str, Any]]:
-    """Every published measurement, with what the model says of it. Raises BookError."""
-    return json.loads(_run(root, ["-m", CHECK, "--json"], f"python -m {CHECK}", ""))
 
 
 def _run(root: Path, arguments: list[str], what: str, given: str) -> str:
@@ -192,9 +185,6 @@ def plot(shares: list[list[float]]) -> str:
     )
 
 
-# The tables
-
-
 def shares_table(book: Book) -> list[str]:
     """The lines of a Markdown table: modelled efficiency by GPUs and links."""
     shares = ask(book.root)["shares"]
@@ -204,49 +194,3 @@ def shares_table(book: Book) -> list[str]:
     ]
     heads = ["GPUs", *(setting.name for setting in SETTINGS)]
     return table(heads, rows, numbers=tuple(range(len(heads))))
-
-
-def check_tables(book: Book) -> list[str]:
-    """The lines of two Markdown tables: published training, published all-reduces, with ratios."""
-    rows = published(book.root)
-    training = [each for each in rows if each["kind"] == "training"]
-    reduces = [each for each in rows if each["kind"] == "all_reduce"]
-    cells = [
-        [
-            *_about(each),
-            f"{each['gpus']:,}",
-            f"{each['row']['published']:.2f}",
-            f"{each['row']['modelled']:.2f}",
-            f"{each['row']['modelled'] / each['row']['published']:.2f}",
-            f"{each['row']['bare'] / each['row']['published']:.2f}",
-        ]
-        for each in training
-    ]
-    heads = ["What ran", "Hardware", "GPUs", "Published", "Modelled", "Ratio", "Bare ratio"]
-    lines = [*table(heads, cells, numbers=(2, 3, 4, 5, 6)), "", *_notes(training), ""]
-    cells = [
-        [
-            *_about(each),
-            f"{1e3 * each['figure']:.3g}",
-            f"{1e3 * each['size'] / each['row']['modelled']:.3g}",
-            f"{each['row']['modelled'] / each['row']['published']:.2f}",
-            {"fit": "yes", "validate": "no"}[each["use"]],
-        ]
-        for each in reduces
-    ]
-    heads = ["What ran", "Hardware", "Published, ms", "Modelled, ms", "Ratio", "Used to fit"]
-    return [*lines, *table(heads, cells, numbers=(2, 3, 4)), "", *_notes(reduces)]
-
-
-def _about(each: dict[str, Any]) -> list[str]:
-    mark = " *" if "note" in each else ""
-    return [f"[{each['what']}]({each['source']}){mark}", each["hardware"]]
-
-
-def _notes(rows: list[dict[str, Any]]) -> list[str]:
-    """What is said of rows with a star, each remark once."""
-    said: dict[str, list[str]] = {}
-    for each in rows:
-        if "note" in each:
-            said.setdefault(each["note"], []).append(f"{each['what']}, {each['gpus']} GPUs")
-    return [f"- \\* {'; '.join(names)}: {note}." for note, names in said.items()]

@@ -21,7 +21,7 @@ SITE, WORK, RECORD = "_build/html", "_build/work", "_build/inputs.json"
 # Everything that a build depends on. Caches and half-written files are none of it.
 INPUTS = (
     *("_config.yml", "_toc.yml", "book", "img", "kernels", "notebooks", "outputs", "tools"),
-    *("cudasim/src", "cudasim/fidelity", "requirements.txt", "requirements-no-deps.txt"),
+    *("cudasim/src", "cudasim/facts", "requirements.txt", "requirements-no-deps.txt"),
 )
 # Files that no page asks for.
 UNPUBLISHED = ("*.map", "fontawesome.js*", "*webpack-macros.html", ".buildinfo")

@@ -11,7 +11,7 @@ from programs import run_fidelity
 def simulate(gpus, card, seed=None):
     """The answers of `cudasim` from a process of its own."""
     options = ["--gpus", gpus, "--card", card, *(["--seed", seed] if seed is not None else [])]
-    done = run_fidelity("fidelity", "simulate", *options)
+    done = run_fidelity("facts", "simulate", *options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -1,0 +1,183 @@
+"""The facts: tables that say what is recorded, commands that record, and files that are broken."""
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+from conformance import reasons, running
+from cudasim import survey
+from cudasim.survey import Verdict
+from facts import __main__ as door
+from facts import tables
+from fidelity import comparing, index
+
+ROW = {"python": "3.11.7", "torch": "2.13.0+cpu", "system": "Linux x86_64"}
+ROW |= {"passed": 7, "failed": 0, "skipped": 1, "date": "2026-11-22"}
+CARD = {
+    "card": "H100",
+    "provenance": {"hardware": "NVIDIA H100", "date": "2026-11-21"},
+    "rows": [
+        {"name": "a sum", "measured": 1e-3, "modelled": 2e-3, "ratio": 2.0, "counted": True},
+        {"name": "on the host", "measured": 1e-3, "modelled": 9.0, "ratio": 9e3, "counted": False},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_a_table_is_what_its_data_give(name):
+    text = (tables.HERE / f"{name}.md").read_text(encoding="utf-8")
+    assert text == tables.drawn(name), f"'{tables.COMMAND} tables' draws facts/{name}.md afresh"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder of facts that holds one row of support."""
+    monkeypatch.setattr(tables, "HERE", tmp_path)
+    (tmp_path / "support.json").write_text(json.dumps({"rows": [ROW]}))
+    return tmp_path
+
+
+def run(monkeypatch, *arguments):
+    """Carry out a command."""
+    monkeypatch.setattr(sys, "argv", ["facts", *map(str, arguments)])
+    monkeypatch.setattr(door.signal, "signal", lambda *_: None)
+    door.main()
+
+
+def test_a_newer_row_of_support_takes_the_place_of_an_older(here, monkeypatch):
+    rows = here / "rows"
+    rows.mkdir()
+    newer = {"python": "3.11.9", "passed": 8, "date": "2026-11-23"}
+    for name, changes in (("a", newer), ("b", {"python": "3.12.1"})):
+        (rows / f"{name}.json").write_text(json.dumps(ROW | changes))
+    run(monkeypatch, "support", rows)
+    assert (here / "support.md").read_text().splitlines()[2:] == [
+        "| 3.11.9 | 2.13.0+cpu | Linux x86_64 | 8 | 0 | 1 | 2026-11-23 |",
+        "| 3.12.1 | 2.13.0+cpu | Linux x86_64 | 7 | 0 | 1 | 2026-11-22 |",
+    ]
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"python": "3.11"}'])
+def test_what_is_no_row_of_support_is_named_and_nothing_is_written(here, text, monkeypatch):
+    rows = here / "rows"
+    rows.mkdir()
+    if text:
+        (rows / "bad.json").write_text(text)
+    with pytest.raises(SystemExit, match="bad.json: not what" if text else "rows: holds no row"):
+        run(monkeypatch, "support", rows)
+    assert json.loads((here / "support.json").read_text())["rows"] == [ROW]
+    assert not (here / "support.md").exists()
+
+
+@pytest.mark.parametrize("outcome", ["passed", "failed"])
+def test_a_survey_is_kept_unless_something_failed(here, monkeypatch, outcome):
+    verdicts = [Verdict("operator", "lu", "expected", "why", 1, 0.0)]
+    verdicts.append(Verdict("operator", "sin", outcome, "", 1, 0.0))
+    monkeypatch.setattr(survey, "load_databases", lambda: ({}, {}))
+    monkeypatch.setattr(survey, "survey", lambda *_: iter(verdicts))
+    if outcome == "failed":
+        with pytest.raises(SystemExit, match="nothing is written"):
+            run(monkeypatch, "survey")
+        assert not (here / "survey.json").exists()
+        return
+    run(monkeypatch, "survey")
+    assert {"date", "hardware", "torch"} < json.loads((here / "survey.json").read_text()).keys()
+    lines = (here / "survey.md").read_text().splitlines()
+    assert "| operators | 2 | 1 | 50.0 % | 0 |" in lines and lines[-1] == "| `lu` | why |"
+
+
+TESTS = """
+import unittest
+
+
+class TestSome(unittest.TestCase):
+    def test_a(self):
+        pass
+
+    def test_b(self):
+        self.fail()
+"""
+
+
+def test_what_came_of_pytorchs_tests_is_kept_once_every_failure_has_its_reason(here, monkeypatch):
+    (here / "test").mkdir()
+    (here / "test" / "test_cuda.py").write_text(TESTS)
+    monkeypatch.setattr(running, "FILES", ("test_cuda",))
+    monkeypatch.setattr(reasons, "read", list)
+    command = ["conformance", here, "--outcomes", here / "outcomes"]
+    with pytest.raises(SystemExit, match=r"TestSome\.test_b: failed, no reason in reasons\.toml"):
+        run(monkeypatch, *command)
+    assert not (here / "conformance.json").exists()
+    why = reasons.Reason("hardware", "why", ("test_cuda::TestSome.test_b",))
+    monkeypatch.setattr(reasons, "read", lambda: [why])
+    run(monkeypatch, *command, "--resume")
+    lines = (here / "conformance.md").read_text().splitlines()
+    assert "| test_cuda | 2 | 1 | 1 | 0 | 0 |" in lines
+    assert lines[-1] == "| test_cuda | 1 | hardware | why |"
+
+
+def test_a_card_that_was_measured_comes_first(here, monkeypatch):
+    published = tables.published.PATH
+    (here / "published.json").write_text(published.read_text(encoding="utf-8"))
+    (here / "h100.json").write_text(json.dumps(CARD))
+    (here / "support.json").unlink()
+    monkeypatch.setattr(tables.published, "PATH", here / "published.json")
+    about = json.loads(published.read_text(encoding="utf-8"))[0]
+    fit = tables.published.Row(about["id"], "T4", "fit", 2e-3, 1e-3)
+    rows = [fit, replace(fit, use="validate", modelled=2e-3)]
+    monkeypatch.setattr(tables.published, "rows", lambda: rows)
+    lines = tables.timings()
+    assert lines[0].startswith("**H100**, measured on NVIDIA H100, 2026-11-21: median error 100%")
+    assert "| a sum | 1.00 | 2.00 | 2.00 |" in lines
+    assert any("not used to fit the model: median error 0%, 100% within" in line for line in lines)
+    assert any(line.endswith("| 2.00 | 1.00 | 0.50 |") for line in lines)
+    (here / "h100.json").write_text("{}")
+    with pytest.raises(comparing.BadFile, match="not what 'python cudasim/facts calibrate' writes"):
+        tables.timings()
+
+
+def test_the_summary_counts_both_sides_of_the_factor():
+    said = tables.summary([1.0, 1.5, 1 / 1.5, 1.51, 0.66])
+    assert said == "median error 34%, 60% within a factor of 1.5"
+
+
+@pytest.mark.parametrize("name", ["survey", "conformance", "support"])
+@pytest.mark.parametrize("text", ["{", "{}", "[]"])
+def test_a_broken_file_is_one_line(here, name, text):
+    (here / f"{name}.json").write_text(text)
+    with pytest.raises(comparing.BadFile) as error:
+        tables.drawn(name)
+    (line,) = str(error.value).splitlines()
+    assert f"{name}.json: not what 'python cudasim/facts {name}' writes" in line
+
+
+SOME = ["devices.devices_print", "mixing.adding", "moves.copy_home"]
+
+
+def test_answers_of_cards_are_counted_and_differences_told_with_their_reasons(
+    tmp_path, monkeypatch
+):
+    known = index.programs()
+    for name, gpus in (("h100", 1), ("2xt4", 2)):
+        said = {program: {"code": known[program].code, "answer": 1} for program in SOME}
+        if gpus == 2:
+            said[SOME[0]]["code"] = "of an earlier program"  # it waits
+        facts = dict.fromkeys(comparing.FACTS, "") | {"card": name, "gpus": gpus}
+        (tmp_path / f"{name}.json").write_text(json.dumps(facts | {"programs": said}))
+    (tmp_path / "list.toml").write_text(
+        "['mixing.adding']\nkind = 'simulation'\nreason = 'Why.'\ncards = ['h100']\n"
+        "['moves.copy_home']\nkind = 'hardware'\nreason = 'So.'\n"
+        "['sparse.products_stay']\nkind = 'hardware'\nreason = 'No card was asked.'\n",
+    )
+    listed = comparing.read_differences(tmp_path / "list.toml")
+    monkeypatch.setattr(index, "ANSWERS", tmp_path)
+    monkeypatch.setattr(comparing, "read_differences", lambda: listed)
+    lines, total = tables.fidelity(), len(known)
+    assert lines[2] == f"| 2 x 2xt4 |  |  |  | {total} | 2 | 1 | 1 | {total - 2} |"
+    assert lines[3] == f"| h100 |  |  |  | {total} | 3 | 1 | 2 | {total - 3} |"
+    assert sorted(lines[-2:]) == [
+        "| `mixing.adding` | h100 | simulation | Why. |",
+        "| `moves.copy_home` | 2xt4, h100 | hardware | So. |",
+    ]
