@@ -48,7 +48,7 @@ def test_the_exercises_of_a_new_chapter_come_from_its_master(book):
     chapter = Book(book).chapters["new"]
     assert master.title == chapter.title == "New"
     assert book_chapter(master, chapter).notebook == chapter.notebook
-    template = Chapter("new", read(ROOT / "tools" / "source" / "template.ipynb"))
+    template = Chapter("new", read(ROOT / "tools" / "book" / "template.ipynb"))
     assert book_chapter(master, template).notebook == template.notebook
 
 

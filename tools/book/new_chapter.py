@@ -1,6 +1,7 @@
 """A new chapter: a notebook that keeps every rule, its master, and an entry in `_toc.yml`."""
 
 import re
+from pathlib import Path
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
@@ -10,7 +11,7 @@ from tools.errors import BookError
 from tools.files import read_text, write_text
 from tools.root import ROOT
 
-TEMPLATE = ROOT / "tools" / "source" / "template.ipynb"
+TEMPLATE = Path(__file__).with_name("template.ipynb")
 MASTER = TEMPLATE.with_suffix(".md")  # the source of its exercises
 ENTRY = re.compile(r"^( *- file: )notebooks/(?P<name>.*)\n", re.M)
 
