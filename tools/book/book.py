@@ -54,11 +54,9 @@ class Book:
 
     @cached_property
     def repository(self) -> Repository:
-        """Where the book is published."""
         return read_repository(self.root)
 
     def runner(self, name: str) -> Runner:
-        """The runner of that name, or BookError."""
         if name not in self.runners:
             known = ", ".join(self.runners)
             raise BookError(f"kernels/: no runner '{name}'; choose one of: {known}")

@@ -49,7 +49,6 @@ class Chapter:
 
     @property
     def title(self) -> str:
-        """Its heading."""
         return self.notebook.cells[0].source.partition("\n")[0].lstrip("# ")
 
     @property
@@ -58,14 +57,14 @@ class Chapter:
         return self.notebook.metadata.get("kind") == "symptoms"
 
     @property
-    def starts_ranks(self) -> bool:
-        """True if it starts processes by torchrun, which set their own number of threads."""
-        return any(LAUNCHER in cell.source for cell in self.code_cells)
-
-    @property
     def holds_puzzles(self) -> bool:
         """True if it is made of exercises alone, and simulates the GPUs that they are about."""
         return self.notebook.metadata.get("kind") == "puzzles"
+
+    @property
+    def starts_ranks(self) -> bool:
+        """True if it starts processes by torchrun, which set their own number of threads."""
+        return any(LAUNCHER in cell.source for cell in self.code_cells)
 
     @property
     def gpus(self) -> int:
@@ -79,7 +78,6 @@ class Chapter:
 
     @cached_property
     def code_cells(self) -> list[NotebookNode]:
-        """Its code cells, in order."""
         return code_cells(self.notebook)
 
     @cached_property
@@ -110,8 +108,8 @@ class Chapter:
 def read_chapter(name: str, root: Path) -> Chapter:
     """The chapter `name` of the book in `root`.
 
-    Raises BookError if it is no valid notebook, has no code, holds outputs, has a cell id twice
-    or a tag that nothing reads, or does not say in its metadata what hardware it is for.
+    Raises BookError if it is not a valid notebook, has no code, holds outputs, has a cell id
+    twice or a tag that nothing reads, or does not say in its metadata what hardware it is for.
     """
     chapter = Chapter(name, read_notebook(root / "notebooks" / f"{name}.ipynb", root))
     where = chapter.where
@@ -128,7 +126,7 @@ def read_chapter(name: str, root: Path) -> Chapter:
         if cell.cell_type == "code" and (cell.outputs or cell.execution_count is not None):
             raise BookError(
                 f"{where}: cell {number} ('{cell.id}') holds outputs; chapters have none: "
-                "clear them with 'make clear'"
+                "clear them with 'python -m tools clear'"
             )
     hardware = chapter.notebook.metadata.get("hardware")
     if not isinstance(hardware, dict) or not hardware.get("gpus"):
@@ -176,7 +174,6 @@ def _files(entry: object) -> Iterator[str]:
 
 
 def chapter_names(documents: list[str]) -> list[str]:
-    """The names of the chapters among the documents of `_toc.yml`."""
     return [Path(name).name for name in documents if name.startswith("notebooks/")]
 
 

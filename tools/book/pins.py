@@ -64,7 +64,7 @@ def compile_pins(upgrade: Iterable[str] = (), root: Path = ROOT) -> None:
             *(sys.executable, "-m", "uv", "pip", "compile", "--quiet", NAMED),
             *("--universal", "--fork-strategy", "fewest"),
             *("--python-version", ".".join(map(str, PYTHONS[0]))),
-            *("--annotation-style", "line", "--custom-compile-command", "make pins"),
+            *("--annotation-style", "line", "--custom-compile-command", "python -m tools pins"),
             *("--output-file", str(compiled)),
             *(f"--upgrade-package={name}" for name in upgrade),
         ]
@@ -74,8 +74,8 @@ def compile_pins(upgrade: Iterable[str] = (), root: Path = ROOT) -> None:
             raise BookError(f"{NAMED}: uv could not compile it (see above); {PINS[0]} is unchanged")
         lines = compiled.read_text(encoding="utf-8").splitlines(keepends=True)
     # What Linux alone needs, torch's CUDA packages, is left to pip: not every build asks for it.
-    linux, others = "sys_platform == 'linux'", ("'darwin'", "'win32'")
-    kept = (line for line in lines if linux not in line or any(each in line for each in others))
+    linux, others = "sys_platform == 'linux'", re.compile("'(darwin|win32)'")
+    kept = [line for line in lines if linux not in line or others.search(line)]
     write_text(pins, "".join(kept), root)
 
 

@@ -7,7 +7,7 @@ has one home, the chapter.
 
 import json
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tools.book.chapters import Chapter
 from tools.book.notebooks import code_cells, read_notebook, write_notebook
 from tools.book.runners import GPU, Runner
 from tools.errors import BookError
-from tools.files import digest
+from tools.files import digest, set_aside
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,8 @@ class Recording:
     def software(self) -> list[str]:
         """The versions of PyTorch and, on a card, of CUDA and the driver."""
         made = self.provenance
-        versions = [f"PyTorch {made.versions.torch}"]
-        if "card" in made:
-            versions += [f"CUDA {made.cuda}", f"driver {made.driver}"]
-        return versions
+        card = [f"CUDA {made.cuda}", f"driver {made.driver}"] if "card" in made else []
+        return [f"PyTorch {made.versions.torch}", *card]
 
     @property
     def command(self) -> str:
@@ -71,12 +69,9 @@ class Recording:
     @cached_property
     def cells(self) -> dict[str, NotebookNode]:
         """The recorded cells whose keys are still those of the chapter, by cell id."""
-        current = self.chapter.keys
-        return {
-            cell.id: cell
-            for cell in code_cells(self.notebook)
-            if current.get(cell.id) == self.keys[cell.id]
-        }
+        current = self.chapter.keys.items()
+        recorded = {cell.id: cell for cell in code_cells(self.notebook)}
+        return {id: cell for id, cell in recorded.items() if (id, self.keys[id]) in current}
 
     @property
     def waiting(self) -> list[str]:
@@ -106,11 +101,14 @@ class Recording:
         if self.keys != self.chapter.keys:
             return self
         notebook = as_outputs(self.chapter, self.notebook, self.provenance, self.runner)
-        return Recording(self.chapter, self.runner, self.folder, notebook)
+        return replace(self, notebook=notebook)
 
-    def write(self, root: Path) -> None:
-        """Write it into the book in `root`, in one step."""
-        write_notebook(self.notebook, root / self.where, root)
+    def write(self, root: Path) -> Path | None:
+        """Write it into the book in `root`; what a person made of its file is kept beside it."""
+        path = root / self.where
+        kept = set_aside(path) if path.exists() and not is_as_recorded(path, root) else None
+        write_notebook(self.notebook, path, root)
+        return kept
 
 
 def recording_path(folder: str, chapter: str) -> str:
@@ -120,7 +118,7 @@ def recording_path(folder: str, chapter: str) -> str:
 
 def record_command(runner: str, chapter: str) -> str:
     """The command that records a chapter on the runner of that name."""
-    command = f"make record RUNNER={runner} CHAPTERS={chapter}"
+    command = f"make record RUNNER={runner} CHAPTER={chapter}"
     return f"{command} PYTHON=python3" if runner == GPU else command
 
 
@@ -160,6 +158,15 @@ def outputs_digest(outputs: NotebookNode) -> str:
     return digest([json.dumps([cells, facts], sort_keys=True)])
 
 
+def is_as_recorded(path: Path, root: Path) -> bool:
+    """False for a recording that was edited since, or is none of these tools' at all."""
+    try:
+        outputs = read_notebook(path, root)
+        return outputs.metadata.provenance.digest == outputs_digest(outputs)
+    except (BookError, AttributeError):
+        return False
+
+
 def read_recordings(
     root: Path, chapters: dict[str, Chapter], runners: dict[str, Runner]
 ) -> dict[str, dict[str, Recording]]:
@@ -169,9 +176,6 @@ def read_recordings(
     what these tools wrote.
     """
     paths = sorted((root / "outputs").glob("*/*.ipynb"))
-    folders = {path.parent.name for path in paths}
-    order = [name for name in runners if name in folders]
-    found = {folder: {} for folder in [*order, *sorted(folders - set(order))]}
     for path in paths:
         where = path.relative_to(root).as_posix()
         if path.stem not in chapters:
@@ -179,18 +183,30 @@ def read_recordings(
                 f"{where}: no chapter has this name; if one was renamed, rename this too "
                 f"('git mv {where} ...'), else remove it"
             )
-        found[path.parent.name][path.stem] = _read_recording(path, root, chapters, runners)
+    folders = {path.parent.name for path in paths}
+    order = [name for name in runners if name in folders]
     return {
-        folder: {name: recordings[name] for name in chapters if name in recordings}
-        for folder, recordings in found.items()
+        folder: {
+            name: _read_recording(root / recording_path(folder, name), root, chapter, runners)
+            for name, chapter in chapters.items()
+            if (root / recording_path(folder, name)).is_file()
+        }
+        for folder in [*order, *sorted(folders - set(order))]
     }
 
 
 def _read_recording(
-    path: Path, root: Path, chapters: dict[str, Chapter], runners: dict[str, Runner]
+    path: Path, root: Path, chapter: Chapter, runners: dict[str, Runner]
 ) -> Recording:
-    outputs, chapter, folder = read_notebook(path, root), chapters[path.stem], path.parent.name
-    where = path.relative_to(root).as_posix()
+    where, folder = path.relative_to(root).as_posix(), path.parent.name
+    command = record_command(folder if folder in runners else GPU, chapter.name)
+    again = f"record it again: '{command}'"
+    if folder not in runners:  # that card may not be at hand
+        again = f"take it out of outputs/ or, where such a card is, {again}"
+    try:
+        outputs = read_notebook(path, root)
+    except BookError as error:
+        raise BookError(f"{error}, or {again}") from None
     facts = outputs.metadata.get("provenance")
     name = facts.get("runner") if isinstance(facts, dict) else None
     runner = runners.get(name)
@@ -206,17 +222,17 @@ def _read_recording(
             f"{where}: recorded on the runner '{name}', whose outputs lie in outputs/ under "
             f"{home}; move it there"
         )
-    command = record_command(folder if folder in runners else GPU, path.stem)
-    again = f"record it again: '{command}'"
+    fault = None
     if runner is None:
-        raise BookError(f"{where}: no provenance; {again}")
-    if facts.get("chapter") != path.stem:
-        raise BookError(f"{where}: outputs of the chapter '{facts.get('chapter')}'; {again}")
-    for cell in code_cells(outputs):
-        if cell.execution_count is None:
-            raise BookError(f"{where}: the cell '{cell.id}' was not executed; {again}")
-    if facts.get("digest") != outputs_digest(outputs):
-        raise BookError(f"{where}: edited since it was recorded; {again}")
-    if not runner.is_local and "card" not in facts:
-        raise BookError(f"{where}: recorded on real GPUs, and does not say on which; {again}")
+        fault = "no provenance"
+    elif facts.get("chapter") != chapter.name:
+        fault = f"outputs of the chapter '{facts.get('chapter')}'"
+    elif skipped := [c.id for c in code_cells(outputs) if c.execution_count is None]:
+        fault = f"the cell '{skipped[0]}' was not executed"
+    elif facts.get("digest") != outputs_digest(outputs):
+        fault = "edited since it was recorded"
+    elif not runner.is_local and "card" not in facts:
+        fault = "recorded on real GPUs, and does not say on which"
+    if fault:
+        raise BookError(f"{where}: {fault}; {again}")
     return Recording(chapter, runner, folder, outputs)

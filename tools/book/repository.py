@@ -62,7 +62,7 @@ def make_repository(slug: str, branch: str, hub: str = NO_HUB) -> Repository:
     if match is None or match[2] in (".", "..") or match[2].endswith(".git"):
         raise BookError(f"repository '{slug}': not of the form owner/name; name one on GitHub")
     if not re.fullmatch(r"(?![-/.])(?!.*(//|\.\.|\.lock$|[/.]$))[\w./-]+", branch, re.A):
-        raise BookError(f"branch '{branch}': no name of a branch; use letters, digits and . _ - /")
+        raise BookError(f"branch '{branch}': not a branch's name; use letters, digits and . _ - /")
     hub = "" if hub == NO_HUB else hub.rstrip("/")
     if hub and not re.fullmatch(r"https?://[\w.-]+(:\d+)?(/[\w.~-]+)*", hub, re.A):
         raise BookError(

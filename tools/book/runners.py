@@ -36,6 +36,10 @@ class Runner:
         return f"kernels/{self.name}/kernel.json"
 
     @property
+    def _about(self) -> dict:
+        return self.specification.get("metadata", {}).get("runner", {})
+
+    @property
     def is_local(self) -> bool:
         """True if every machine has it: all but the real GPUs."""
         return self.name != GPU
@@ -96,24 +100,16 @@ class Runner:
         it simulates GPUs or the chapter names the simulator, the simulator.
         """
         with_simulator = self.simulates or chapter.names_simulator
-        return self._digest_with_simulator if with_simulator else self._digest_alone
-
-    @cached_property
-    def _digest_alone(self) -> str:
-        return self._digest(with_simulator=False)
+        return self._digest_with_simulator if with_simulator else self._digest([])
 
     @cached_property
     def _digest_with_simulator(self) -> str:
-        return self._digest(with_simulator=True)
+        return self._digest(sorted((self.root / SIMULATOR).rglob("*")))
 
-    def _digest(self, with_simulator: bool) -> str:
+    def _digest(self, simulator: list[Path]) -> str:
         parts = [json.dumps([self.specification["argv"], self.specification.get("env")])]
-        files = [self.root / "kernels" / "start.py"]
-        if with_simulator:
-            found = (self.root / SIMULATOR).rglob("*")
-            files += [path for path in sorted(found) if path.is_file() and path.suffix != ".pyc"]
-        for path in files:
-            if path.is_file():
+        for path in (self.root / "kernels" / "start.py", *simulator):
+            if path.is_file() and path.suffix != ".pyc":
                 parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]
         return digest(parts)
 
@@ -123,14 +119,6 @@ class Runner:
         if str(self.root) not in paths:
             os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(self.root), *paths]))
         return self.name
-
-    @property
-    def _about(self) -> dict:
-        return _about(self.specification)
-
-
-def _about(specification: dict) -> dict:
-    return specification.get("metadata", {}).get("runner", {})
 
 
 def read_runners(root: Path) -> dict[str, Runner]:
@@ -147,15 +135,15 @@ def _read_runner(name: str, root: Path) -> Runner:
     where = f"kernels/{name}/kernel.json"
     text = read_text(root / where, root)
     try:
-        content = json.loads(text)
-        if not isinstance(content["argv"], list):
-            raise TypeError("'argv' is no list")
-        if not isinstance(_about(content), dict):
-            raise TypeError("'runner' in its metadata is no object")
-        if ("times" in _about(content)) != ("--clock" in content["argv"]):
+        runner = Runner(name, root, json.loads(text))
+        argv = runner.specification["argv"]
+        if not isinstance(argv, list):
+            raise TypeError("'argv' is not a list")
+        if ("times" in runner._about) != ("--clock" in argv):
             raise TypeError("'times' in its metadata and '--clock' in 'argv' go together")
+        runner._about.items()  # AttributeError, if it is not an object
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BookError(
             f"{where}: not a kernel specification ({error}); correct it there"
         ) from None
-    return Runner(name, root, content)
+    return runner

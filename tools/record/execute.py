@@ -25,7 +25,7 @@ from tools.book.chapters import Chapter
 from tools.book.recordings import make_recording
 from tools.book.runners import Runner
 from tools.errors import BookError
-from tools.files import check_writable
+from tools.files import NO_ROOM, check_writable
 from tools.record.provenance import provenance
 
 
@@ -67,19 +67,27 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
                 took = time.monotonic() - start
                 facts = provenance(run.chapter, run.runner, took, book.pins, run.card)
                 made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
-                made.write(book.root)
+                if kept := made.write(book.root):
+                    bar.write(f"{made.where}: recorded; what was edited there is {kept.name}")
 
-        longest_first = sorted(runs, key=lambda run: _expected_seconds(run, book), reverse=True)
         try:
-            run_in_thread(_side_by_side(longest_first, record, at_once))
+            run_in_thread(_side_by_side(_longest_first(runs, book), record, at_once))
         except ExceptionGroup as failures:  # the first to fail stopped the others
             raise failures.exceptions[0] from None
 
 
-def _expected_seconds(run: Run, book: Book) -> float:
-    """How long the last such run took; one that was never made may be the longest."""
-    recording = book.recording(run.folder, run.chapter.name)
-    return recording.provenance.seconds if recording else float("inf")
+def _longest_first(runs: list[Run], book: Book) -> list[Run]:
+    """The runs by how long they last took; one that was never made may be the longest."""
+    try:
+        recordings = book.recordings
+    except BookError:  # what is about to be recorded may be what is wrong with them
+        recordings = {}
+
+    def seconds(run: Run) -> float:
+        recording = recordings.get(run.folder, {}).get(run.chapter.name)
+        return recording.provenance.seconds if recording else float("inf")
+
+    return sorted(runs, key=seconds, reverse=True)
 
 
 async def _side_by_side(runs: list[Run], record: Callable[[Run], Coroutine], at_once: int) -> None:
@@ -196,9 +204,11 @@ async def _start_kernel(
         ready = True
         return manager, client
     except (NoSuchKernel, RuntimeError, OSError) as error:
+        if getattr(error, "errno", None) in NO_ROOM:
+            raise
         raise BookError(
-            f"{runner.where}: the kernel does not start ({error}); "
-            "complete the environment with 'make environment'"
+            f"{runner.where}: the kernel does not start ({error}); remove .venv, and the next "
+            "'make' command makes it anew"
         ) from None
     finally:
         if not ready:  # Ctrl-C and a failing neighbour come here too: nothing is left behind
