@@ -106,7 +106,8 @@ class Recording:
     def write(self, root: Path) -> Path | None:
         """Write it into the book in `root`; what a person made of its file is kept beside it."""
         path = root / self.where
-        kept = set_aside(path) if path.exists() and not is_as_recorded(path, root) else None
+        edited = path.exists() and read_as_recorded(path, root) is None
+        kept = set_aside(path) if edited else None
         write_notebook(self.notebook, path, root)
         return kept
 
@@ -158,13 +159,14 @@ def outputs_digest(outputs: NotebookNode) -> str:
     return digest([json.dumps([cells, facts], sort_keys=True)])
 
 
-def is_as_recorded(path: Path, root: Path) -> bool:
-    """False for a recording that was edited since, or is none of these tools' at all."""
+def read_as_recorded(path: Path, root: Path) -> NotebookNode | None:
+    """A recording as these tools wrote it; None if it was edited since, or is not theirs at all."""
     try:
         outputs = read_notebook(path, root)
-        return outputs.metadata.provenance.digest == outputs_digest(outputs)
+        intact = outputs.metadata.provenance.digest == outputs_digest(outputs)
     except (BookError, AttributeError):
-        return False
+        return None
+    return outputs if intact else None
 
 
 def read_recordings(
@@ -203,36 +205,23 @@ def _read_recording(
     again = f"record it again: '{command}'"
     if folder not in runners:  # that card may not be at hand
         again = f"take it out of outputs/ or, where such a card is, {again}"
-    try:
-        outputs = read_notebook(path, root)
-    except BookError as error:
-        raise BookError(f"{error}, or {again}") from None
-    facts = outputs.metadata.get("provenance")
-    name = facts.get("runner") if isinstance(facts, dict) else None
-    runner = runners.get(name)
-    if name and runner is None:
+    outputs = read_as_recorded(path, root)
+    if outputs is None:
+        raise BookError(f"{where}: edited since it was recorded; {again}")
+    facts = outputs.metadata.provenance
+    if facts.runner not in runners:
         raise BookError(
-            f"{where}: recorded on the runner '{name}', which kernels/ does not declare; restore "
-            f"kernels/{name}/kernel.json or, if it was renamed, remove this folder and run "
-            "'make book', which records it again"
+            f"{where}: recorded on the runner '{facts.runner}', which kernels/ does not declare; "
+            f"restore kernels/{facts.runner}/kernel.json or, if it was renamed, remove this folder "
+            "and run 'make book', which records it again"
         )
-    if runner and (folder != name if runner.is_local else folder in runners):
-        home = name if runner.is_local else "the name of its card"
+    if facts.chapter != chapter.name:
+        raise BookError(f"{where}: outputs of the chapter '{facts.chapter}'; {again}")
+    runner = runners[facts.runner]
+    if folder != runner.name if runner.is_local else folder in runners:
+        home = runner.name if runner.is_local else "the name of its card"
         raise BookError(
-            f"{where}: recorded on the runner '{name}', whose outputs lie in outputs/ under "
+            f"{where}: recorded on the runner '{runner.name}', whose outputs lie in outputs/ under "
             f"{home}; move it there"
         )
-    fault = None
-    if runner is None:
-        fault = "no provenance"
-    elif facts.get("chapter") != chapter.name:
-        fault = f"outputs of the chapter '{facts.get('chapter')}'"
-    elif skipped := [c.id for c in code_cells(outputs) if c.execution_count is None]:
-        fault = f"the cell '{skipped[0]}' was not executed"
-    elif facts.get("digest") != outputs_digest(outputs):
-        fault = "edited since it was recorded"
-    elif not runner.is_local and "card" not in facts:
-        fault = "recorded on real GPUs, and does not say on which"
-    if fault:
-        raise BookError(f"{where}: {fault}; {again}")
     return Recording(chapter, runner, folder, outputs)

@@ -29,6 +29,11 @@ class Runner:
     name: str
     root: Path = field(repr=False)
     specification: dict = field(repr=False)
+    label: str  # what the tabs call it
+    legend: str  # a sentence or two for readers that say what it is
+    times: str | None  # what its times are, such as "modelled for a T4"; None if its clock is real
+    conditions: list[dict[str, str]]  # the variables in each of which its outputs are the same
+    chapters: list[str] | None  # the only ones that it executes
 
     @property
     def where(self) -> str:
@@ -36,38 +41,14 @@ class Runner:
         return f"kernels/{self.name}/kernel.json"
 
     @property
-    def _about(self) -> dict:
-        return self.specification.get("metadata", {}).get("runner", {})
-
-    @property
     def is_local(self) -> bool:
         """True if every machine has it: all but the real GPUs."""
         return self.name != GPU
 
     @property
-    def label(self) -> str:
-        """What the tabs call it."""
-        return self._about.get("name", self.name)
-
-    @property
-    def legend(self) -> str:
-        """A sentence or two for readers that say what it is."""
-        return self._about.get("about", "")
-
-    @property
     def simulates(self) -> bool:
         """True if its GPUs are simulated."""
         return "--simulate" in self.specification["argv"]
-
-    @property
-    def times(self) -> str | None:
-        """What its times are, such as "modelled for a T4"; None if its clock is a real one."""
-        return self._about.get("times")
-
-    @property
-    def conditions(self) -> list[dict[str, str]]:
-        """The environments, by variable, in each of which its outputs must come out the same."""
-        return self._about.get("compare", [{}])
 
     @property
     def sanitize(self) -> str:
@@ -90,7 +71,7 @@ class Runner:
         """
         if chapter.holds_puzzles and not self.times:
             return False
-        listed = chapter.name in self._about.get("chapters", [chapter.name])
+        listed = self.chapters is None or chapter.name in self.chapters
         return listed and (self.gpus is None or self.gpus >= chapter.gpus)
 
     def digest(self, chapter: Chapter) -> str:
@@ -135,15 +116,24 @@ def _read_runner(name: str, root: Path) -> Runner:
     where = f"kernels/{name}/kernel.json"
     text = read_text(root / where, root)
     try:
-        runner = Runner(name, root, json.loads(text))
-        argv = runner.specification["argv"]
+        specification = json.loads(text)
+        argv = specification["argv"]
+        about = dict(specification.get("metadata", {}).get("runner", {}))
         if not isinstance(argv, list):
             raise TypeError("'argv' is not a list")
-        if ("times" in runner._about) != ("--clock" in argv):
+        if ("times" in about) != ("--clock" in argv):
             raise TypeError("'times' in its metadata and '--clock' in 'argv' go together")
-        runner._about.items()  # AttributeError, if it is not an object
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BookError(
             f"{where}: not a kernel specification ({error}); correct it there"
         ) from None
-    return runner
+    return Runner(
+        name,
+        root,
+        specification,
+        label=about.get("name", name),
+        legend=about.get("about", ""),
+        times=about.get("times"),
+        conditions=about.get("compare", [{}]),
+        chapters=about.get("chapters"),
+    )

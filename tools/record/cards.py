@@ -30,7 +30,7 @@ print(json.dumps({
     'driver': driver,
     'cuda': torch.version.cuda or torch.version.hip,
     'torch': torch.__version__,
-    'warnings': [str(each.message) for each in caught],
+    'warnings': [str(warning.message) for warning in caught],
 }))
 """
 MAKERS = r"\b(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce|Quadro|Instinct|Radeon)\b"
