@@ -6,7 +6,6 @@ pip installs tiny wheels from a folder, so nothing here needs a network.
 import functools
 import importlib.util
 import os
-import re
 import shutil
 import signal
 import socket
@@ -197,18 +196,6 @@ def test_moved_environment_works_also_where_the_path_has_a_space(complete, tmp_p
         assert installed(moved.ROOT) == PACKAGES
 
 
-def test_launchers_of_windows_name_the_python_beside_them(complete, monkeypatch):
-    """Their bytes only: none was seen to run."""
-    launcher = complete.VENV / "Scripts" / "subject.exe"
-    launcher.parent.mkdir()
-    launcher.write_bytes(b"MZ\0#!\n" + b"#!C:\\old\\.venv.new\\python.exe\r\n" + b"PK\3\4zip")
-    monkeypatch.setattr(complete, "WINDOWS", True)
-    monkeypatch.setattr(complete, "run_venv", lambda *arguments: None)
-    complete.correct_scripts(complete.VENV)
-    python = complete.VENV / "Scripts" / "python.exe"
-    assert launcher.read_bytes() == b"MZ\0#!\n" + f'#!"{python}"\r\n'.encode() + b"PK\3\4zip"
-
-
 RENAMED = {"first rename": ".venv", "second rename": ".venv.new"}
 
 
@@ -288,14 +275,13 @@ NOWHERE = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_FIN
 def test_failing_pip_is_explained_in_one_line(
     complete, file, pin, variables, said, monkeypatch, capsys
 ):
-    assert complete.main() == 0
+    before = (complete.VENV / "pins").read_text()
     (complete.ROOT / file).write_text(f"{pin}\n")
     for name, value in (variables | {"PIP_RETRIES": "1"}).items():
         monkeypatch.setenv(name, value)
     assert complete.main() == 1
     assert_one_line(capsys.readouterr().err, f"error: {file}: ", said, ".venv is unchanged")
-    monkeypatch.undo()
-    assert installed(complete.ROOT) == PACKAGES
+    assert (complete.VENV / "pins").read_text() == before
 
 
 @pytest.mark.parametrize(
@@ -313,14 +299,6 @@ def test_failing_pip_is_explained_in_one_line(
 def test_reason_is_read_from_what_pip_printed(complete, output, reason, capsys):
     assert reason in complete.reason(output + "\n")
     assert capsys.readouterr().err == (output + "\n" if "see above" in reason else "")
-
-
-def test_terminal_shows_what_pip_does_on_one_line(complete, monkeypatch, capsys):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    (complete.ROOT / "requirements.txt").write_text("subject==1.0\n")
-    assert complete.main() == 0
-    shown = capsys.readouterr().out
-    assert re.search(r"\r\033\[KProcessing \S+subject-1.0", shown) and shown.endswith("\r\033[K")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def test_an_install_that_fails_is_one_line_and_is_tried_again(tmp_path, commands
 
 def _make(folder):
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    for path in (python, lab.Path(lab.packages_of(folder)) / "there"):
+    packages = sysconfig.get_path("purelib", "venv", vars={"base": str(folder)})
+    for path in (python, Path(packages) / "there"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

@@ -48,37 +48,17 @@ LIST = "# Tiny\n\n<!-- links -->\n<!-- end -->\n\nThe end.\n"
 
 
 def addresses(text):
-    return [address.replace("&amp;", "&") for address in ADDRESS.findall(text)]
+    return [unquote(address.replace("&amp;", "&")) for address in ADDRESS.findall(text)]
 
 
-SLUG = r"(?P<owner>[^/]+)/(?P<name>[^/]+)"
-FILE = r"(?P<branch>.+)/(?P<file>notebooks/[^/]+)"
-FORMS = (
-    rf"https://colab\.research\.google\.com/github/{SLUG}/blob/{FILE}",
-    rf"https://studiolab\.sagemaker\.aws/import/github/{SLUG}/blob/{FILE}",
-    rf"https://kaggle\.com/kernels/welcome\?src=https://github\.com/{SLUG}/blob/{FILE}",
-    rf"https://raw\.githubusercontent\.com/{SLUG}/{FILE}",
-    rf"https://mybinder\.org/v2/gh/{SLUG}/(?P<branch>[^/?]+)\?urlpath=lab/tree/(?P<file>.+)",
-    r"https://.+\?repo=https%3A%2F%2Fgithub\.com%2F(?P<owner>[^/%&]+)%2F(?P<name>[^/%&]+)"
-    r"&branch=(?P<branch>[^/&]+)&urlpath=lab%2Ftree%2F(?P=name)%2F(?P<file>[^/&]+)",
-)
-
-
-def place(address):
-    """Owner, name, branch and file that an address of a service stands for, by its form."""
-    matches = [match for form in FORMS if (match := re.fullmatch(form, address))]
-    assert len(matches) == 1, f"{address}: not of the form that its service documents"
-    return tuple(unquote(matches[0][part]) for part in ("owner", "name", "branch", "file"))
-
-
-def strangers(text, repository, root=ROOT):
-    """Addresses in a text that lead to another repository, another branch, or to no file."""
-    here = (repository.owner, repository.name, repository.branch)
+def strangers(text, repository):
+    """Addresses in a text that lead to another repository, or to another branch of it."""
+    slug, branch = f"{repository.owner}/{repository.name}", repository.branch
     return [
         address
         for address in addresses(text)
-        if place(address)[:3] != here or not (root / place(address)[3]).is_file()
-    ] + [url for url, branch in GIT.findall(text) if (url, branch) != (repository.url, here[2])]
+        if not re.search(rf"[/=]{slug}[/?&]", address) or not re.search(rf"[/=]{branch}\b", address)
+    ] + [found for found in GIT.findall(text) if found != (repository.url, branch)]
 
 
 @pytest.fixture
@@ -154,17 +134,29 @@ def test_page_shows_the_row_once_and_asks_no_other_host(site):
         assert local.read_bytes() == (ROOT / "notebooks" / f"{name}.ipynb").read_bytes()
 
 
-def test_hub_and_branches_with_slashes(linked_book):
-    repository = make_repository("a/b", "next/one", "https://hub.example.org/class/")
-    urls = {link.label: link.url for link in launch_links("first", repository)}
-    assert urls["JupyterHub"] == (
-        "https://hub.example.org/class/hub/user-redirect/git-pull"
-        "?repo=https%3A%2F%2Fgithub.com%2Fa%2Fb&branch=next%2Fone"
-        "&urlpath=lab%2Ftree%2Fb%2Fnotebooks%2Ffirst.ipynb"
-    )
-    assert "/gh/a/b/next%2Fone?" in urls["Binder"]
-    for url in urls.values():
-        assert strangers(url, repository, linked_book) == []
+WITHOUT_HUB = """\
+https://colab.research.google.com/github/a/b/blob/next/one/notebooks/first.ipynb
+https://studiolab.sagemaker.aws/import/github/a/b/blob/next/one/notebooks/first.ipynb
+https://kaggle.com/kernels/welcome?src=https://github.com/a/b/blob/next/one/notebooks/first.ipynb
+https://mybinder.org/v2/gh/a/b/next%2Fone?urlpath=lab/tree/notebooks/first.ipynb
+https://nbgitpuller.readthedocs.io/en/latest/link.html?repo=https%3A%2F%2Fgithub.com%2Fa%2Fb\
+&branch=next%2Fone&urlpath=lab%2Ftree%2Fb%2Fnotebooks%2Ffirst.ipynb
+https://raw.githubusercontent.com/a/b/next/one/notebooks/first.ipynb
+"""
+
+
+def test_addresses_are_of_the_form_that_each_service_documents():
+    repository = make_repository("a/b", "next/one")
+    urls = [link.url for link in launch_links("first", repository)]
+    assert urls == WITHOUT_HUB.splitlines()
+    assert strangers(WITHOUT_HUB, repository) == []
+    for other in ("a/c", "c/b"):
+        assert len(strangers(WITHOUT_HUB, make_repository(other, "next/one"))) == len(urls)
+    assert len(strangers(WITHOUT_HUB, make_repository("a/b", "main"))) == len(urls)
+    hub = make_repository("a/b", "next/one", "https://hub.example.org/class/")
+    [own] = [link.url for link in launch_links("first", hub) if link.label == "JupyterHub"]
+    address = "https://hub.example.org/class/hub/user-redirect/git-pull"
+    assert own == urls[4].replace("https://nbgitpuller.readthedocs.io/en/latest/link.html", address)
 
 
 def test_command_names_the_repository_everywhere(linked_book):
@@ -188,7 +180,7 @@ def test_command_names_the_repository_everywhere(linked_book):
     assert readme.endswith("<!-- end -->\n\nThe end.\n")
     for text in (readme, *(path.read_text() for path in linked_book.glob("notebooks/*"))):
         assert len(addresses(text)) >= 6
-        assert strangers(text, repository, linked_book) == []
+        assert strangers(text, repository) == []
     first = read(linked_book / "notebooks" / "first.ipynb")
     assert [cell.id for cell in first.cells][:4] == ["title", "links", "switch", "setup"]
     assert "git+https://github.com/other/book@trunk#" in cell(first, "setup").source

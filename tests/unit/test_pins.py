@@ -41,7 +41,7 @@ def test_pins_are_compiled_from_what_we_name():
         pin = compiled[name][0]
         assert wanted.specifier.contains(str(pin.specifier).removeprefix("==")), name
         assert pin.marker == wanted.marker and reason.strip(), name
-    assert (ROOT / PINS[0]).read_text().splitlines()[1].strip("# ") == "make pins"
+    assert (ROOT / PINS[0]).read_text().splitlines()[1].strip("# ") == "python -m tools pins"
 
 
 def test_builds_of_torch_choose_what_they_need():
@@ -62,19 +62,14 @@ def test_both_files_are_read_by_normalised_name(root):
 @pytest.mark.parametrize(
     ("content", "parts"),
     [
-        (b"numpy>=2", ["line 1, ", "is not 'package==version'"]),
-        (b"--index-url https://example.org", ["line 1, ", "is not 'package==version'"]),
-        (b"D2L==1.0.4\nd2l==1.0.3", ["line 2: ", "d2l is pinned twice"]),
-        (b"numpy==2.4.6  # \xff\n", ["not UTF-8"]),
-        (None, ["git restore"]),
+        ("numpy>=2", ["line 1, ", "is not 'package==version'"]),
+        ("--index-url https://example.org", ["line 1, ", "is not 'package==version'"]),
+        ("D2L==1.0.4\nd2l==1.0.3", ["line 2: ", "d2l is pinned twice"]),
     ],
 )
 def test_file_that_does_not_hold_pins_is_one_line(root, file, content, parts):
     (root / PINS[1]).write_text("")
-    if content is None:
-        (root / file).unlink()
-    else:
-        (root / file).write_bytes(content)
+    (root / file).write_text(content)
     with refused(f"{file}: ", *parts):
         read_pins(root)
 
@@ -106,14 +101,10 @@ def test_what_linux_alone_needs_is_left_to_pip(root, uv):
     compile_pins(["numpy"], root)
     assert (root / PINS[0]).read_text() == kept
     assert uv.preferred == before and "--upgrade-package=numpy" in uv.command
-
-
-def test_failing_uv_leaves_the_pins(root, uv):
-    before = (root / PINS[0]).read_text()
     uv.code = 1
     with refused(f"{NAMED}: ", "unchanged"):
         compile_pins(root=root)
-    assert (root / PINS[0]).read_text() == before
+    assert (root / PINS[0]).read_text() == kept
 
 
 def test_uv_reaches_the_index_that_pip_was_given(tmp_path, monkeypatch):
