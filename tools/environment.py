@@ -14,15 +14,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 WINDOWS = sys.platform == "win32"
-if WINDOWS:
-    import msvcrt
-else:
+if not WINDOWS:
     import fcntl
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -97,23 +94,17 @@ def is_at_home(folder: Path) -> bool:
 def only_one() -> Iterator[None]:
     """Wait until no other set-up is under way. The system drops the lock of a dead process.
 
-    Programs started with `close_fds=False` hold it too: a pip whose parent was killed.
+    Programs started with `close_fds=False` hold it too: a pip whose parent was killed. On
+    Windows nothing keeps two set-ups apart.
     """
     with (ROOT / ".venv.lock").open("a") as lock:
-        os.set_inheritable(lock.fileno(), True)
-        waiting = False
-        while True:
+        if not WINDOWS:
+            os.set_inheritable(lock.fileno(), True)
             try:
-                if WINDOWS:
-                    msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
-                else:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except (BlockingIOError, PermissionError):
-                if not waiting:
-                    print("Waiting for another set-up of .venv to end", flush=True)
-                waiting = True
-                time.sleep(0.2)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print("Waiting for another set-up of .venv to end", flush=True)
+                fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

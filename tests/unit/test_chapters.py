@@ -57,7 +57,7 @@ FAULTS = {  # by the file that the message names
         (add_output, "'python -m tools clear'"),
         (add_count, "'python -m tools clear'"),
         (doctored(lambda made: made["cells"][3].update(id="make")), "two cells have the id 'make'"),
-        (drop_code, "no code cell; a page without code is Markdown"),
+        (drop_code, "no code cell; move it to book"),
         (
             doctored(lambda made: made["cells"][2]["metadata"].update(tags=["hide_input"])),
             "cell 2 ('make') has the tag 'hide_input'",
@@ -66,7 +66,7 @@ FAULTS = {  # by the file that the message names
         (doctored(lambda made: made["metadata"].update(hardware="two")), '"hardware": {"gpus"'),
     ],
     "_toc.yml": [
-        (delete_chapter, "'notebooks/second' has no file; add"),
+        (delete_chapter, "'notebooks/second' has no file; add one"),
         (holding("root: book/preface\nchapters: [\n", "_toc.yml"), "correct it there"),
         (holding("chapters:\n  - file: notebooks/first\n", "_toc.yml"), "'root: book/preface'"),
         (holding("", "_toc.yml"), "'root: book/preface'"),

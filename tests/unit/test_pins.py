@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from pythons import write_wheel
 
 from tools.book import pins
-from tools.book.pins import NAMED, compile_pins, index_settings, read_pins
+from tools.book.pins import NAMED, compile_pins, read_pins
 from tools.environment import PINS
 
 
@@ -79,13 +79,12 @@ def uv(monkeypatch):
     """A stand-in for uv: it writes `output`, and returns `code`."""
     stub = SimpleNamespace(output="", code=0, command=[], preferred="")
 
-    def run(command, cwd, env, **options):
+    def run(command, cwd, **options):
         path = Path(next(path for path in command if path.endswith(PINS[0])))
         stub.command, stub.preferred = command, path.read_text()
         path.write_text(stub.output)
         return SimpleNamespace(returncode=stub.code)
 
-    monkeypatch.setattr(pins, "index_settings", dict)
     monkeypatch.setattr(pins.subprocess, "run", run)
     return stub
 
@@ -105,20 +104,6 @@ def test_what_linux_alone_needs_is_left_to_pip(root, uv):
     with refused(f"{NAMED}: ", "unchanged"):
         compile_pins(root=root)
     assert (root / PINS[0]).read_text() == kept
-
-
-def test_uv_reaches_the_index_that_pip_was_given(tmp_path, monkeypatch):
-    (tmp_path / "pip.conf").write_text(
-        "[global]\nindex-url = https://one.example/simple\nextra-index-url = https://b.example\n"
-        "[install]\nindex-url = https://two.example/simple\n"
-    )
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    monkeypatch.setenv("PIP_CERT", "/certificates")
-    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
-    settings = index_settings()
-    assert settings["UV_DEFAULT_INDEX"] == "https://two.example/simple"
-    assert settings["SSL_CERT_FILE"] == "/certificates"
-    assert not [value for value in settings.values() if "b.example" in value]
 
 
 def test_uv_compiles(tmp_path, monkeypatch):

@@ -202,7 +202,7 @@ def test_outputs_of_another_chapter_or_none_are_refused_in_one_line(recorded_boo
 
 def test_outputs_of_a_renamed_runner_are_refused_in_one_line(recorded_book):
     (recorded_book / "kernels" / "cpu").rename(recorded_book / "kernels" / "host")
-    parts = ("recorded on the runner 'cpu'", "restore kernels/cpu/kernel.json or", "'make book'")
+    parts = ("recorded on the runner 'cpu'", "restore kernels/cpu/ or, if", "remove this folder")
     assert_refused(recorded_book, "outputs/cpu/first.ipynb: ", *parts)
 
 

@@ -92,7 +92,7 @@ def test_a_chapter_runs_on_the_runners_that_list_it_and_have_gpus_enough(small_b
 )
 def test_broken_kernel_json_is_one_line(small_book, text):
     (small_book / "kernels" / "cpu" / "kernel.json").write_text(text)
-    with refused("kernels/cpu/kernel.json: not a kernel specification", "correct it there"):
+    with refused("kernels/cpu/kernel.json: no kernel specification", "correct it"):
         read_runners(small_book)
 
 

@@ -49,7 +49,6 @@ class Book:
 
     @cached_property
     def pins(self) -> dict[str, str]:
-        """The version of every package."""
         return read_pins(self.root)
 
     @cached_property
@@ -63,7 +62,6 @@ class Book:
         return self.runners[name]
 
     def chapters_of(self, runner: Runner) -> list[Chapter]:
-        """The chapters that are executed on `runner`."""
         return [chapter for chapter in self.chapters.values() if runner.executes(chapter)]
 
     def recording(self, folder: str, chapter: str) -> Recording | None:

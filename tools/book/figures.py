@@ -115,9 +115,7 @@ def draw(svg: str, root: Path) -> bytes:
             sans_serif_family="DejaVu Sans",
         )
     except ValueError as error:
-        raise BookError(
-            f"img/{svg}: not an SVG that can be drawn ({error}); correct it there"
-        ) from None
+        raise BookError(f"img/{svg}: cannot be drawn ({error}); correct it there") from None
     about = PngInfo()
     about.add_text("Source", svg)
     about.add_text("Version", svg_version(svg, root))

@@ -130,9 +130,7 @@ def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chap
     """
     notebook = deepcopy(chapter.notebook)
     if any(cell.id == CELL and cell.cell_type != "markdown" for cell in notebook.cells):
-        raise BookError(
-            f"{chapter.where}: a code cell has the id '{CELL}', that of the row of links; rename it"
-        )
+        raise BookError(f"{chapter.where}: a code cell has the id '{CELL}'; rename it")
     notebook.cells = [cell for cell in notebook.cells if cell.id != CELL]
     links = launch_links(chapter.name, repository)
     row = ", ".join(f"[{link.label}]({link.url})" for link in links)

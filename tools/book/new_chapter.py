@@ -23,10 +23,8 @@ def make_chapter(name: str, book: Book) -> str:
     name that is not in this book's style, or is taken, and if `_toc.yml` lists no chapter.
     """
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-        raise BookError(
-            f"'{name}': not a name for a chapter; use words in small letters joined by hyphens: "
-            "'python -m tools chapter streams-and-events'"
-        )
+        example = "'python -m tools chapter streams-and-events'"
+        raise BookError(f"'{name}': use small letters, and hyphens between words: {example}")
     root, master = book.root, f"masters/{name}.md"
     chapter = Chapter(name, read_notebook(TEMPLATE, ROOT))
     for path in (chapter.where, master):

@@ -29,9 +29,7 @@ def read_notebook(path: Path, root: Path) -> NotebookNode:
         nbformat.validate(content)
     except nbformat.ValidationError as error:
         reason = str(error).splitlines()[0]
-        raise BookError(
-            f"{where}: not a valid notebook ({reason}); correct it in Jupyter"
-        ) from None
+        raise BookError(f"{where}: not valid ({reason}); correct it in Jupyter") from None
     return nbformat.reads(text, as_version=4)
 
 

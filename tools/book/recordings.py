@@ -7,7 +7,7 @@ has one home, the chapter.
 
 import json
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -100,8 +100,8 @@ class Recording:
         """The same with what no key covers as the chapter has it: tags, set-up, metadata."""
         if self.keys != self.chapter.keys:
             return self
-        notebook = as_outputs(self.chapter, self.notebook, self.provenance, self.runner)
-        return replace(self, notebook=notebook)
+        place = self.chapter, self.runner, self.folder
+        return make_recording(*place, self.notebook, self.provenance)
 
     def write(self, root: Path) -> Path | None:
         """Write it into the book in `root`; what a person made of its file is kept beside it."""
@@ -126,15 +126,7 @@ def record_command(runner: str, chapter: str) -> str:
 def make_recording(
     chapter: Chapter, runner: Runner, folder: str, executed: NotebookNode, provenance: dict
 ) -> Recording:
-    """What is recorded of an executed chapter."""
-    outputs = as_outputs(chapter, executed, provenance, runner)
-    return Recording(chapter, runner, folder, outputs)
-
-
-def as_outputs(
-    chapter: Chapter, executed: NotebookNode, provenance: dict, runner: Runner
-) -> NotebookNode:
-    """The code cells of an executed chapter, each under its key, with the provenance."""
+    """What is recorded of an executed chapter: its code cells, each under its key."""
     printed = {cell.id: cell for cell in code_cells(executed)}
     outputs = deepcopy(chapter.notebook)
     outputs.cells = code_cells(outputs)
@@ -146,7 +138,7 @@ def as_outputs(
     outputs.metadata["kernelspec"] = {"name": name, "display_name": name, "language": "python"}
     outputs.metadata["provenance"] = deepcopy(provenance)
     outputs.metadata.provenance["digest"] = outputs_digest(outputs)
-    return outputs
+    return Recording(chapter, runner, folder, outputs)
 
 
 def outputs_digest(outputs: NotebookNode) -> str:
@@ -174,17 +166,14 @@ def read_recordings(
 ) -> dict[str, dict[str, Recording]]:
     """All recordings, by runner or card in the order in which pages show them, and by chapter.
 
-    Raises BookError if a file there is of no chapter or no runner, or is not, to the letter,
-    what these tools wrote.
+    Raises BookError for a file that is not, to the letter, what these tools wrote for its place.
     """
     paths = sorted((root / "outputs").glob("*/*.ipynb"))
     for path in paths:
         where = path.relative_to(root).as_posix()
         if path.stem not in chapters:
-            raise BookError(
-                f"{where}: no chapter has this name; if one was renamed, rename this too "
-                f"('git mv {where} ...'), else remove it"
-            )
+            advice = f"if one was renamed, 'git mv {where} ...', else remove it"
+            raise BookError(f"{where}: no chapter has this name; {advice}")
     folders = {path.parent.name for path in paths}
     order = [name for name in runners if name in folders]
     return {
@@ -212,16 +201,13 @@ def _read_recording(
     if facts.runner not in runners:
         raise BookError(
             f"{where}: recorded on the runner '{facts.runner}', which kernels/ does not declare; "
-            f"restore kernels/{facts.runner}/kernel.json or, if it was renamed, remove this folder "
-            "and run 'make book', which records it again"
+            f"restore kernels/{facts.runner}/ or, if it was renamed, remove this folder"
         )
     if facts.chapter != chapter.name:
         raise BookError(f"{where}: outputs of the chapter '{facts.chapter}'; {again}")
     runner = runners[facts.runner]
     if folder != runner.name if runner.is_local else folder in runners:
         home = runner.name if runner.is_local else "the name of its card"
-        raise BookError(
-            f"{where}: recorded on the runner '{runner.name}', whose outputs lie in outputs/ under "
-            f"{home}; move it there"
-        )
+        advice = f"whose outputs lie in outputs/ under {home}; move it there"
+        raise BookError(f"{where}: recorded on the runner '{runner.name}', {advice}")
     return Recording(chapter, runner, folder, outputs)

@@ -49,9 +49,8 @@ def read_repository(root: Path) -> Repository:
         raise BookError("_config.yml: no 'repository:' entry with 'url' and 'branch'; add one")
     slug = str(entry.get("url") or "").removeprefix(HOST)
     try:
-        return make_repository(
-            slug, str(entry.get("branch") or ""), str(entry.get("hub") or NO_HUB)
-        )
+        branch, hub = str(entry.get("branch") or ""), str(entry.get("hub") or NO_HUB)
+        return make_repository(slug, branch, hub)
     except BookError as error:
         raise BookError(f"_config.yml: {error}") from None
 
@@ -65,10 +64,7 @@ def make_repository(slug: str, branch: str, hub: str = NO_HUB) -> Repository:
         raise BookError(f"branch '{branch}': not a branch's name; use letters, digits and . _ - /")
     hub = "" if hub == NO_HUB else hub.rstrip("/")
     if hub and not re.fullmatch(r"https?://[\w.-]+(:\d+)?(/[\w.~-]+)*", hub, re.A):
-        raise BookError(
-            f"hub '{hub}': not the address of a JupyterHub; write https://hub.example.org, "
-            f"or '{NO_HUB}' for none"
-        )
+        raise BookError(f"hub '{hub}': write https://hub.example.org, or '{NO_HUB}' for none")
     return Repository(match[1], match[2], branch, hub)
 
 

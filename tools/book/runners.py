@@ -47,7 +47,6 @@ class Runner:
 
     @property
     def simulates(self) -> bool:
-        """True if its GPUs are simulated."""
         return "--simulate" in self.specification["argv"]
 
     @property
@@ -64,13 +63,9 @@ class Runner:
         return 0 if "--hide-accelerators" in words else None
 
     def executes(self, chapter: Chapter) -> bool:
-        """True if the chapter is one of its own, and it has as many GPUs as the chapter needs.
-
-        Puzzles simulate their GPUs: a runner whose clock is modelled executes them, and no other
-        claims what they show as its own.
-        """
+        """True if the chapter is one of its own, and it has as many GPUs as the chapter needs."""
         if chapter.holds_puzzles and not self.times:
-            return False
+            return False  # they simulate GPUs, which a runner with a real clock does not claim
         listed = self.chapters is None or chapter.name in self.chapters
         return listed and (self.gpus is None or self.gpus >= chapter.gpus)
 
@@ -103,10 +98,7 @@ class Runner:
 
 
 def read_runners(root: Path) -> dict[str, Runner]:
-    """The runners that `kernels/` declares, by name, in the order in which pages show them.
-
-    Raises BookError if a specification cannot be read.
-    """
+    """The runners that `kernels/` declares, by name, in the order in which pages show them."""
     names = [path.parent.name for path in (root / "kernels").glob("*/kernel.json")]
     ordered = sorted(names, key=lambda name: (name != FIRST, name))
     return {name: _read_runner(name, root) for name in ordered}
@@ -124,9 +116,7 @@ def _read_runner(name: str, root: Path) -> Runner:
         if ("times" in about) != ("--clock" in argv):
             raise TypeError("'times' in its metadata and '--clock' in 'argv' go together")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BookError(
-            f"{where}: not a kernel specification ({error}); correct it there"
-        ) from None
+        raise BookError(f"{where}: not a kernel specification ({error}); correct it") from None
     return Runner(
         name,
         root,

@@ -71,23 +71,9 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
                     bar.write(f"{made.where}: recorded; what was edited there is {kept.name}")
 
         try:
-            run_in_thread(_side_by_side(_longest_first(runs, book), record, at_once))
+            run_in_thread(_side_by_side(runs, record, at_once))
         except ExceptionGroup as failures:  # the first to fail stopped the others
             raise failures.exceptions[0] from None
-
-
-def _longest_first(runs: list[Run], book: Book) -> list[Run]:
-    """The runs by how long they last took; one that was never made may be the longest."""
-    try:
-        recordings = book.recordings
-    except BookError:  # what is about to be recorded may be what is wrong with them
-        recordings = {}
-
-    def seconds(run: Run) -> float:
-        recording = recordings.get(run.folder, {}).get(run.chapter.name)
-        return recording.provenance.seconds if recording else float("inf")
-
-    return sorted(runs, key=seconds, reverse=True)
 
 
 async def _side_by_side(runs: list[Run], record: Callable[[Run], Coroutine], at_once: int) -> None:
@@ -206,10 +192,8 @@ async def _start_kernel(
     except (NoSuchKernel, RuntimeError, OSError) as error:
         if getattr(error, "errno", None) in NO_ROOM:
             raise
-        raise BookError(
-            f"{runner.where}: the kernel does not start ({error}); remove .venv, and the next "
-            "'make' command makes it anew"
-        ) from None
+        advice = "remove .venv, and the next 'make' command makes it anew"
+        raise BookError(f"{runner.where}: the kernel does not start ({error}); {advice}") from None
     finally:
         if not ready:  # Ctrl-C and a failing neighbour come here too: nothing is left behind
             await asyncio.wait([starting])

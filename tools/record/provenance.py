@@ -65,10 +65,8 @@ def require(packages: Iterable[str]) -> None:
     """Raise BookError if this Python lacks one of `packages`."""
     missing = [name for name in packages if not _installed(name)]
     if missing:
-        raise BookError(
-            f"{sys.executable}: lacks {', '.join(missing)}; install it there "
-            "(requirements.txt has the pins; with no network, from wheels)"
-        )
+        advice = "install it there (requirements.txt has the pins; with no network, from wheels)"
+        raise BookError(f"{sys.executable}: lacks {', '.join(missing)}; {advice}")
 
 
 def _installed(package: str) -> bool:
