@@ -14,7 +14,6 @@ from helpers import (
     falsify,
     keep,
     outputs_path,
-    refused,
     run_tool,
     text,
 )
@@ -22,7 +21,6 @@ from helpers import (
 from tools.book.book import Book
 from tools.errors import BookError
 from tools.record import compare as module
-from tools.record import provenance
 
 
 @pytest.fixture
@@ -63,51 +61,21 @@ def compare(root):
     module.compare(Book(root))
 
 
-def test_on_a_card_without_recording_nothing_is_compared_and_a_cell_that_raises_fails(other, capfd):
+def test_what_was_recorded_on_such_a_card_is_compared_and_of_the_rest_every_cell_must_run(
+    other, monkeypatch, capfd
+):
+    keep(other, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
+    compared = []
+    monkeypatch.setattr(module, "_run_nbval", lambda found, root: compared.extend(found))
     compare(other)
-    assert_one_line(capfd.readouterr().out, "NVIDIA H100", "first, second", "nothing is compared")
-    assert not (other / "outputs" / "h100").exists()
-    edit(other, "second", "sum", "2 / 0")
+    assert [recording.where for recording in compared] == ["outputs/h100/second.ipynb"]
+    said = capfd.readouterr().out
+    assert_one_line(said, "nothing recorded on NVIDIA H100 of first as", "nothing is compared")
+    assert [path.name for path in (other / "outputs" / "h100").iterdir()] == ["second.ipynb"]
+    edit(other, "second", "sum", "2 / 0")  # what it is now must run
     with pytest.raises(BookError, match=r"(?s)^notebooks/second\.ipynb: .*ZeroDivisionError"):
         compare(other)
-
-
-@pytest.fixture
-def on_h100(other):
-    """A book of which one chapter, `second`, was recorded on the card at hand."""
-    keep(other, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
-    return other
-
-
-@pytest.fixture
-def compared(monkeypatch):
-    """The recordings that were given to nbval; it is not started."""
-    paths = []
-
-    def note(found, root):
-        paths.extend(recording.where for recording in found)
-
-    monkeypatch.setattr(module, "_run_nbval", note)
-    return paths
-
-
-def test_chapters_with_and_without_recording_each_get_theirs(on_h100, compared, capfd):
-    compare(on_h100)
-    assert compared == ["outputs/h100/second.ipynb"]
-    assert_one_line(capfd.readouterr().out, "of first as", "nothing is compared")
-
-
-def test_a_chapter_edited_since_its_recording_is_executed_as_it_is_now(on_h100, compared):
-    edit(on_h100, "second", "sum", "2 / 0")
-    with pytest.raises(BookError, match="ZeroDivisionError"):
-        compare(on_h100)
-
-
-def test_without_nbval_that_is_reported(on_h100, monkeypatch):
-    monkeypatch.setattr(module, "execute", lambda *arguments, keep: None)
-    monkeypatch.setattr(provenance, "_installed", lambda package: package != "nbval")
-    with refused("lacks nbval", "requirements.txt"):
-        compare(on_h100)
+    assert len(compared) == 1
 
 
 # No GPU.

@@ -6,9 +6,9 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from helpers import refused
 
 from tools import lab
-from tools.errors import BookError
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def test_lab_sees_the_packages_and_the_runners(tmp_path, commands):
 def test_an_install_that_fails_is_one_line_and_is_tried_again(tmp_path, commands, monkeypatch):
     failed = subprocess.CompletedProcess([], 1)
     monkeypatch.setattr(lab.subprocess, "run", lambda command, **options: failed)
-    with pytest.raises(BookError, match="pip could not install it"):
-        lab.open_lab(tmp_path)
-    assert not (tmp_path / "_build" / ".lab" / "pin").exists()
+    for _ in range(2):
+        with refused("pip could not install it"):
+            lab.open_lab(tmp_path)
 
 
 def _make(folder):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from helpers import CHAPTERS, ROOT, assert_one_line, bare_environment, cell, code, notebook, read
-from pythons import interpreter, write_wheel
+from pythons import write_wheel
 
 from tools.book.chapters import Chapter
 from tools.book.pins import read_pins
@@ -127,12 +127,6 @@ def test_old_python_gets_its_line_and_readers_are_told_the_lowest():
     assert f"with Python {words} or later" in (ROOT / "README.md").read_text()
     simulator = (ROOT / "cudasim" / "pyproject.toml").read_text()
     assert f'requires-python = ">={words}"' in simulator
-
-
-@pytest.mark.parametrize("minor", [6, 8])
-def test_old_python_in_person(minor):
-    said = run(source_of(), python=interpreter(minor))
-    assert_one_line(said, f"Python 3.{minor}.", "take 3.11 or later")
 
 
 def test_old_torch_gets_its_line_and_the_lowest_will_do(old_torch):
