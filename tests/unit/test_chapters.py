@@ -62,7 +62,6 @@ FAULTS = {  # by the file that the message names
             doctored(lambda made: made["cells"][2]["metadata"].update(tags=["hide_input"])),
             "cell 2 ('make') has the tag 'hide_input'",
         ),
-        (doctored(lambda made: made["metadata"].pop("hardware")), '"hardware": {"gpus"'),
         (doctored(lambda made: made["metadata"].update(hardware="two")), '"hardware": {"gpus"'),
     ],
     "_toc.yml": [

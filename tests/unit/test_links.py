@@ -192,23 +192,22 @@ def test_command_names_the_repository_everywhere(linked_book):
     assert set_links(linked_book) == []
 
 
-BAD = {
-    "an address": (["https://github.com/a/b", "main", "none"], "owner/name"),
-    "shell": (["a/b;rm", "main", "none"], "owner/name"),
-    "git's ending": (["a/b.git", "main", "none"], "owner/name"),
-    "empty": (["", "main", "none"], "owner/name"),
-    "branch with a space": (["a/b", "my branch", "none"], "branch 'my branch'"),
-    "branch with an option": (["a/b", "-x", "none"], "branch '-x'"),
-    "branch upwards": (["a/b", "a/../b", "none"], "branch 'a/../b'"),
-    "hub without a scheme": (["a/b", "main", "h.org"], "hub 'h.org'"),
-    "hub with a query": (["a/b", "main", "https://h.org/?x=1"], "hub 'https://h.org/?x=1'"),
-}
-
-
-@pytest.mark.parametrize("values, part", BAD.values(), ids=BAD)
-def test_bad_value_gets_one_line(values, part):
+@pytest.mark.parametrize(
+    "slug, branch, hub, part",
+    [
+        ("https://github.com/a/b", "main", "none", "owner/name"),
+        ("a/b;rm", "main", "none", "owner/name"),
+        ("a/b.git", "main", "none", "owner/name"),
+        ("a/b", "my branch", "none", "branch 'my branch'"),
+        ("a/b", "-x", "none", "branch '-x'"),
+        ("a/b", "a/../b", "none", "branch 'a/../b'"),
+        ("a/b", "main", "h.org", "hub 'h.org'"),
+        ("a/b", "main", "https://h.org/?x=1", "hub 'https://h.org/?x=1'"),
+    ],
+)
+def test_bad_value_gets_one_line(slug, branch, hub, part):
     with refused(part):
-        make_repository(*values)
+        make_repository(slug, branch, hub)
 
 
 def test_bad_value_changes_nothing(linked_book):
@@ -220,20 +219,16 @@ def test_bad_value_changes_nothing(linked_book):
     assert {path: after[path] for path in before} == before
 
 
-BROKEN = {
-    "_config.yml": [
-        ("", "no 'repository:' entry"),
-        ("a: [", "not valid YAML; correct it there"),
-        (CONFIG.replace("someone/", ""), "owner/name"),
-    ],
-    "README.md": [("# Tiny\n", "<!-- links -->")],
-    "requirements-no-deps.txt": [("", "requirements-no-deps.txt: lacks")],
-    "cudasim/pyproject.toml": [("", "cudasim/pyproject.toml: lacks")],
-}
-
-
 @pytest.mark.parametrize(
-    "name, text, part", [(name, *case) for name, cases in BROKEN.items() for case in cases]
+    "name, text, part",
+    [
+        ("_config.yml", "", "no 'repository:' entry"),
+        ("_config.yml", "a: [", "not valid YAML; correct it there"),
+        ("_config.yml", CONFIG.replace("someone/", ""), "owner/name"),
+        ("README.md", "# Tiny\n", "<!-- links -->"),
+        ("requirements-no-deps.txt", "", "requirements-no-deps.txt: lacks"),
+        ("cudasim/pyproject.toml", "", "cudasim/pyproject.toml: lacks"),
+    ],
 )
 def test_broken_file_gets_one_line_that_names_it(linked_book, name, text, part):
     (linked_book / name).write_text(text)
@@ -241,14 +236,8 @@ def test_broken_file_gets_one_line_that_names_it(linked_book, name, text, part):
         set_links(linked_book)
 
 
-@pytest.mark.parametrize(
-    "cells, part",
-    [
-        ([prose("title", "# A"), code("make", "x = 1")], "no cell with the tag 'setup'"),
-        ([prose("title", "# A"), code("links", "x = 1")], "a code cell has the id 'links'"),
-    ],
-)
-def test_chapter_that_cannot_take_the_cells_is_reported(linked_book, cells, part):
-    write(linked_book, "first", *cells)
-    with refused(part):
+@pytest.mark.parametrize("id, part", [("make", "no cell with the tag"), ("links", "rename it")])
+def test_chapter_that_cannot_take_the_cells_is_reported(linked_book, id, part):
+    write(linked_book, "first", prose("title", "# A"), code(id, "x = 1"))
+    with refused("notebooks/first.ipynb: ", part):
         set_links(linked_book)
