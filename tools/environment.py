@@ -65,7 +65,6 @@ def pins_digest() -> str:
 
 
 def python_of(folder: Path) -> Path:
-    """The interpreter of an environment."""
     return folder / ("Scripts/python.exe" if WINDOWS else "bin/python")
 
 
@@ -139,7 +138,6 @@ def remove(folder: Path) -> None:
 
 
 def run_venv(python: str, *arguments: str) -> None:
-    """Run Python's own `venv`. Raises SetupError if it fails."""
     command = [python, "-m", "venv", *arguments]
     if subprocess.run(command, capture_output=True, close_fds=False, check=False).returncode:
         raise SetupError(
@@ -215,7 +213,6 @@ def correct_scripts(folder: Path) -> None:
 
 
 def main() -> int:
-    """Set up the environment; returns the exit code."""
     try:
         pins = pins_digest()
         tidy = not NEW.exists() and not OLD.exists()

@@ -65,7 +65,6 @@ class Book:
         return [chapter for chapter in self.chapters.values() if runner.executes(chapter)]
 
     def recording(self, folder: str, chapter: str) -> Recording | None:
-        """What a chapter printed on a runner or a card, or None."""
         return self.recordings.get(folder, {}).get(chapter)
 
     def recordings_of(self, chapter: Chapter) -> list[Recording]:

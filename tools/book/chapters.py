@@ -44,7 +44,6 @@ class Chapter:
 
     @property
     def where(self) -> str:
-        """Its path in the repository."""
         return f"notebooks/{self.name}.ipynb"
 
     @property

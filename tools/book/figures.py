@@ -126,7 +126,6 @@ def draw(svg: str, root: Path) -> bytes:
 
 
 def svg_version(svg: str, root: Path) -> str:
-    """The hash of `img/<svg>`."""
     return hashlib.sha256((root / "img" / svg).read_bytes()).hexdigest()[:16]
 
 
@@ -136,7 +135,6 @@ def figure_name(encoded: str) -> str | None:
 
 
 def figure_version(encoded: str) -> str | None:
-    """The version of that SVG."""
     return _about(encoded).get("Version")
 
 

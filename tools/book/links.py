@@ -49,7 +49,6 @@ class Link:
 
 
 def launch_links(chapter: str, repository: Repository) -> list[Link]:
-    """The links of a chapter, in this book's repository."""
     return notebook_links(f"notebooks/{chapter}.ipynb", repository)
 
 

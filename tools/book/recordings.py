@@ -31,7 +31,6 @@ class Recording:
 
     @property
     def where(self) -> str:
-        """Its path in the repository."""
         return recording_path(self.folder, self.chapter.name)
 
     @property
@@ -58,7 +57,6 @@ class Recording:
 
     @property
     def command(self) -> str:
-        """The command that makes it again."""
         return record_command(self.runner.name, self.chapter.name)
 
     @cached_property
@@ -113,12 +111,10 @@ class Recording:
 
 
 def recording_path(folder: str, chapter: str) -> str:
-    """The path in the repository of what a chapter printed on a runner, or a card."""
     return f"outputs/{folder}/{chapter}.ipynb"
 
 
 def record_command(runner: str, chapter: str) -> str:
-    """The command that records a chapter on the runner of that name."""
     command = f"make record RUNNER={runner} CHAPTER={chapter}"
     return f"{command} PYTHON=python3" if runner == GPU else command
 

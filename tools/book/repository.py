@@ -69,7 +69,6 @@ def make_repository(slug: str, branch: str, hub: str = NO_HUB) -> Repository:
 
 
 def config_text(repository: Repository, root: Path) -> str:
-    """`_config.yml` with this repository in it."""
     block = (
         "repository:\n"
         f"  url: {repository.url}\n"

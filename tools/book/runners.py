@@ -37,7 +37,6 @@ class Runner:
 
     @property
     def where(self) -> str:
-        """The path of its specification in the repository."""
         return f"kernels/{self.name}/kernel.json"
 
     @property

@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from copy import deepcopy
@@ -39,7 +39,6 @@ class Run:
 
     @property
     def folder(self) -> str:
-        """Where under `outputs/` it is recorded."""
         return self.card["folder"] if self.card else self.runner.name
 
 
@@ -59,34 +58,29 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
     cells = sum(len(run.chapter.code_cells) for run in runs)
     seconds = 0.1 if sys.stderr.isatty() else 10  # a log needs fewer lines than a screen
     with tqdm(total=cells, unit="cell", mininterval=seconds) as bar:
+        places = asyncio.Semaphore(at_once)
 
         async def record(run: Run) -> None:
-            start = time.monotonic()
-            executed = await _execute(run.chapter, run.runner, bar, at_once)
-            if keep:
+            async with places:
+                start = time.monotonic()
+                executed = await _execute(run.chapter, run.runner, bar, at_once)
+                if not keep:
+                    return
                 took = time.monotonic() - start
                 facts = provenance(run.chapter, run.runner, took, book.pins, run.card)
                 made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
                 if kept := made.write(book.root):
                     bar.write(f"{made.where}: recorded; what was edited there is {kept.name}")
 
+        async def record_all() -> None:
+            async with asyncio.TaskGroup() as group:
+                for run in runs:
+                    group.create_task(record(run))
+
         try:
-            run_in_thread(_side_by_side(runs, record, at_once))
+            run_in_thread(record_all())
         except ExceptionGroup as failures:  # the first to fail stopped the others
             raise failures.exceptions[0] from None
-
-
-async def _side_by_side(runs: list[Run], record: Callable[[Run], Coroutine], at_once: int) -> None:
-    """Record the runs in their order, `at_once` of them at a time."""
-    places = asyncio.Semaphore(at_once)
-
-    async def in_turn(run: Run) -> None:
-        async with places:
-            await record(run)
-
-    async with asyncio.TaskGroup() as group:
-        for run in runs:
-            group.create_task(in_turn(run))
 
 
 def execute_one(chapter: Chapter, runner: Runner) -> NotebookNode:
