@@ -169,12 +169,3 @@ def test_a_second_recording_of_a_card_is_made_of_the_chapters_that_are_named(gpu
     after = contents(gpu_book / "outputs")
     changed = [path for path in before if before[path] != after[path]]
     assert changed == [outputs_path("second", CARD, gpu_book)]
-
-
-def test_without_a_gpu_one_line_says_so_and_nothing_is_lost(recorded_book):
-    copy_kernel(recorded_book, "cpu", "gpu")
-    before = contents(recorded_book / "outputs")
-    run = run_tool(recorded_book, "record", "gpu")
-    assert (run.returncode, run.stdout) == (1, "")
-    assert_one_line(run.stderr, "error: kernels/gpu/kernel.json: no GPU that this torch can use")
-    assert contents(recorded_book / "outputs") == before
