@@ -9,6 +9,8 @@ from tools.errors import BookError
 
 def serve(site: Path, port: str) -> None:
     """Show the folder `site` until Ctrl-C. Raises BookError if the port cannot be had."""
+    if not site.is_dir():
+        raise BookError(f"{site}: the site is not built; build it with 'make book'")
     try:
         address = ("127.0.0.1", int(port))
         server = ThreadingHTTPServer(address, partial(SimpleHTTPRequestHandler, directory=site))

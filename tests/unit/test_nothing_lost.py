@@ -97,7 +97,7 @@ def test_a_figure_that_is_gone_is_named_by_rules_and_comes_back_by_the_advice(sm
     assert said_by("rules") == []
     drawing.unlink()
     for [line] in (said_by("rules"), said_by("figures")):
-        assert_one_line(line, "notebooks/first.ipynb: ", "take it out of the chapter")
+        assert_one_line(line, "notebooks/first.ipynb: ", "take the figure out of the chapter")
     subprocess.run(advice(line), cwd=small_book, check=True)
     assert said_by("rules") == [] and drawing.read_text() == SVG
 

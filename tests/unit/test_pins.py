@@ -109,7 +109,7 @@ def test_what_linux_alone_needs_is_left_to_pip(root, uv):
 def test_uv_compiles(tmp_path, monkeypatch):
     """Without a network, from a folder of one wheel."""
     if find_spec("uv") is None:
-        pytest.skip("no uv in this environment: 'make environment'")
+        pytest.skip("no uv in this environment: 'make book'")
     write_wheel(tmp_path, "tiny")
     (tmp_path / NAMED).write_text("tiny  # as an example\n")
     monkeypatch.setenv("UV_NO_INDEX", "1")

@@ -86,15 +86,13 @@ def broken_figures(chapter: Chapter, root: Path) -> Broken:
 def _drawing(match: re.Match, where: str, root: Path) -> str:
     """The name of the SVG that a figure of a chapter is drawn from; BookError if it is missing."""
     svg = match["svg"] or figure_name(match["png"])
+    nameless = f"{where}: the figure '{match['alt']}' names no drawing in img/"
     if svg is None:
-        raise BookError(
-            f"{where}: the figure '{match['alt']}' was not drawn from img/; write "
-            f"![...](../img/name.svg) in its place, then {DRAW}"
-        )
+        raise BookError(f"{nameless}; write ![...](../img/name.svg) in its place, then {DRAW}")
     if not (root / "img" / svg).is_file():
         raise BookError(
-            f"{where}: the figure img/{svg} is not there; restore it with "
-            f"'git restore img/{svg}', or take it out of the chapter"
+            f"{nameless}: restore img/{svg} with 'git restore img/{svg}', or take the figure out "
+            "of the chapter"
         )
     return svg
 
