@@ -84,9 +84,11 @@ def write_json(path: Path, content: object, root: Path) -> None:
 
 def set_aside(path: Path) -> Path:
     """Rename a file that a person wrote to, so that what takes its place overwrites nothing."""
-    endings = (".edited" + (f"-{number}" if number > 1 else "") for number in count(1))
-    names = (path.with_name(path.name + ending) for ending in endings)
-    return path.rename(next(name for name in names if not name.exists()))
+    kept = path.with_name(f"{path.name}.edited")
+    for number in count(2):
+        if not kept.exists():
+            return path.rename(kept)
+        kept = path.with_name(f"{path.name}.edited-{number}")
 
 
 def check_writable(folder: Path, root: Path) -> None:
