@@ -49,12 +49,12 @@ def test_an_edited_recording_is_recorded_again_by_the_advice_and_kept_beside(rec
     other.write_text("{")  # the advice works whatever else is wrong
     said = run_tool(recorded_book, "book")
     assert_one_line(said.stderr, "outputs/cpu/first.ipynb: edited since it was recorded")
-    make, record, *given = advice(said.stderr)
-    assert [make, record, *given] == ["make", "record", "RUNNER=cpu", "CHAPTER=first"]
-    run = run_tool(recorded_book, "record", **dict(word.split("=") for word in given))
+    words = advice(said.stderr)
+    assert words == ["make", "record", "RUNNER=cpu", "CHAPTER=first"]
+    run = run_tool(recorded_book, "record", **dict(word.split("=") for word in words[2:]))
     assert run.returncode == 0, run.stderr
-    assert "outputs/cpu/first.ipynb: recorded; what was edited there is first.ipynb.edited" in (
-        run.stdout
+    assert_one_line(
+        run.stdout, "first.ipynb: recorded; what was edited there is first.ipynb.edited"
     )
     assert path.with_name("first.ipynb.edited").read_bytes() == edited
     assert other.read_text() == "{"  # CHAPTER= names the only one that is executed
@@ -167,7 +167,7 @@ def test_a_full_disk_is_one_line_wherever_it_is_met(monkeypatch, capsys):
     assert_one_line(capsys.readouterr().err, "error: /tmp/x: cannot be written", "No space left")
 
 
-def test_a_disk_that_fills_up_while_the_site_is_drawn_is_one_line(tmp_path):
+def test_a_disk_that_fills_up_while_the_site_is_drawn_is_one_line():
     program = """
 import io, sys
 from types import SimpleNamespace
@@ -180,13 +180,11 @@ def fail(*arguments, **options):
 book = SimpleNamespace(documents=[], chapters={}, repository=None)
 builder.read_pages = lambda root: (book, [])
 builder.jupyter_book.cli.main.main = fail
-sys.argv = ["builder", ".", "./work"]
-sys.stdin = io.StringIO("build\\n")
+sys.argv, sys.stdin = ["builder", ".", "./work"], io.StringIO("build\\n")
 sys.exit(builder.main())
 """
-    run = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 1
     assert_one_line(run.stderr, "error: work: cannot be written (No space left on device); make")
 
