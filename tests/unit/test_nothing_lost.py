@@ -1,7 +1,6 @@
 """What a person made is not lost, nothing is left half-done, and every advice works."""
 
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,16 +14,12 @@ from helpers import (
     ROOT,
     assert_one_line,
     changed,
-    code,
     contents,
     edit,
-    keep,
     outputs_path,
-    prose,
     refused,
     run_tool,
     start_tool,
-    write,
 )
 
 from tools import cli
@@ -121,23 +116,12 @@ def full_disk(monkeypatch):
     return fill
 
 
-def test_links_are_written_everywhere_or_nowhere(small_book, full_disk):
-    (small_book / "cudasim").mkdir()
-    for name in ("cudasim/pyproject.toml", "_config.yml"):
-        shutil.copy(ROOT / name, small_book / name)
-    (small_book / "README.md").write_text("<!-- links -->\n<!-- end -->\n")
-    for name in ("first", "second"):
-        cells = code("setup", "", tags=["setup"]), code("a", "1")
-        write(small_book, name, prose("title", "# A"), *cells)
-        keep(small_book, name, "cpu", {})
-    write_links(Book(small_book), Book(small_book).repository)
-    for name in ("first", "second"):
-        keep(small_book, name, "cpu", {})
-    before = contents(small_book)
+def test_links_are_written_everywhere_or_nowhere(linked_book, full_disk):
+    before = contents(linked_book)
     full_disk("outputs/cpu/second")  # the last of all
     with refused("outputs/cpu/second.ipynb: cannot be written (No space left on device)"):
-        write_links(Book(small_book), Repository("other", "book", "trunk"))
-    assert contents(small_book) == before
+        write_links(Book(linked_book), Repository("other", "book", "trunk"))
+    assert contents(linked_book) == before
 
 
 def test_a_full_disk_is_one_line_and_finished_recordings_stay(small_book, full_disk, monkeypatch):
