@@ -11,7 +11,7 @@ $(foreach name,$(filter $(KNOWN),$(GIVEN)),$(eval override $(name) := $$(value $
 export PYTHON
 
 VENV := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python.exe,.venv/bin/python)
-SET_UP = @"$$PYTHON" tools/environment.py $(if $(filter file,$(origin PYTHON)),--keep-python)
+SET_UP = @"$$PYTHON" tools/environment.py
 
 help:       ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*##/:\t/' | expand -t 12

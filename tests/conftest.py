@@ -6,9 +6,22 @@ import signal
 
 import pytest
 from filelock import FileLock
-from helpers import ROOT, WHERE, build_site, edit, make_book, run_tool, stand_in
+from helpers import (
+    ROOT,
+    WHERE,
+    build_site,
+    code,
+    edit,
+    keep,
+    make_book,
+    prose,
+    run_tool,
+    stand_in,
+    write,
+)
 
 from tools.book.book import Book
+from tools.book.links import write_links
 from tools.record.execute import one_at_a_time
 from tools.record.record import record
 from tools.site.site import SITE, is_current
@@ -28,6 +41,33 @@ def own_kernels(monkeypatch):
 def small_book(tmp_path):
     """The root of a book of two chapters that were never executed."""
     return make_book(tmp_path / "book")
+
+
+CONFIG = """\
+title: A tiny book # kept
+repository:
+  url: https://github.com/someone/tiny
+  branch: main
+  hub: none
+
+html:
+  favicon: none
+"""
+
+
+@pytest.fixture
+def linked_book(small_book):
+    """That book with links to where it is published, and outputs that no kernel printed."""
+    (small_book / "_config.yml").write_text(CONFIG)
+    (small_book / "README.md").write_text("# Tiny\n\n<!-- links -->\n<!-- end -->\n\nThe end.\n")
+    (small_book / "cudasim").mkdir()
+    shutil.copy(ROOT / "cudasim" / "pyproject.toml", small_book / "cudasim")
+    setup = code("setup", "", tags=["setup"])
+    write(small_book, "second", prose("title", "# Second"), setup, code("sum", "2 + 2"))
+    write_links(Book(small_book), Book(small_book).repository)
+    for name in ("first", "second"):
+        keep(small_book, name, "cpu", {})
+    return small_book
 
 
 @pytest.fixture(scope="session")

@@ -194,7 +194,7 @@ built.mkdir(parents=True)
 
 def draw_by(root, fault=""):
     """Let this program draw the site of the book in `root`."""
-    (root / "tools" / "page" / "builder.py").write_text(BUILDER.format(fault=fault))
+    (root / "tools" / "site" / "builder.py").write_text(BUILDER.format(fault=fault))
 
 
 TOC = """\
@@ -251,10 +251,10 @@ def bare_environment():
     return {name: os.environ[name] for name in os.environ.keys() - {"PYTHONPATH", "JUPYTER_PATH"}}
 
 
-def run_tool(root, *arguments):
+def run_tool(root, *arguments, **variables):
     """Run a command of the tools in `root`, which holds a copy of them."""
-    options = {"cwd": root, "env": bare_environment(), "capture_output": True, "text": True}
-    return subprocess.run(command(*arguments), **options)
+    options = {"cwd": root, "env": bare_environment() | variables}
+    return subprocess.run(command(*arguments), **options, capture_output=True, text=True)
 
 
 def plan(*words, **variables):
@@ -266,12 +266,11 @@ def plan(*words, **variables):
     return subprocess.check_output(make, cwd=ROOT, env=environment | variables, text=True)
 
 
-def start_tool(root, *arguments, **streams):
+def start_tool(root, *arguments, variables=None, **streams):
     """Start such a command; it heeds Ctrl-C also where these tests run in the background."""
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return subprocess.Popen(
-        command(*arguments), cwd=root, env=bare_environment(), preexec_fn=heed, **streams
-    )
+    options = {"cwd": root, "env": bare_environment() | (variables or {})}
+    return subprocess.Popen(command(*arguments), preexec_fn=heed, **options, **streams)
 
 
 def wait_until(happened):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tools.book.git import untracked
 from tools.errors import BookError, NoGpu
+from tools.files import NO_ROOM, cannot_write
 from tools.root import ROOT
 from tools.site.site import SITE, is_current, site_builder
 
@@ -50,10 +51,19 @@ def record(arguments: argparse.Namespace) -> None:
     from tools.record.execute import one_at_a_time
     from tools.record.record import record
 
-    if not arguments.runners:
+    runners = arguments.runners or given("RUNNER")
+    if not runners:
         raise BookError("Makefile: record needs a runner; name one: 'make record RUNNER=cpu'")
+    chapters = arguments.chapters or [*given("CHAPTER"), *given("CHAPTERS")]
     with one_at_a_time(ROOT):
-        record(arguments.runners, arguments.chapters, Book(ROOT))
+        record(runners, chapters, Book(ROOT))
+
+
+def serve(arguments: argparse.Namespace) -> None:
+    """Show the site on this machine, on PORT or 8000."""
+    from tools.serve import serve
+
+    serve(ROOT / SITE, os.environ.get("PORT") or "8000")
 
 
 def compare(arguments: argparse.Namespace) -> None:
@@ -126,12 +136,10 @@ def links(arguments: argparse.Namespace) -> None:
     """Name the repository in every link, and write the chapters' rows and set-up cells."""
     from tools.book.book import Book
     from tools.book.links import write_links
-    from tools.record.record import sync
 
-    repository = Book(ROOT).repository.changed(
-        arguments.repository, arguments.branch, arguments.hub
-    )
-    changed = [*write_links(Book(ROOT), repository), *sync(Book(ROOT))]
+    book = Book(ROOT)
+    slug, branch, hub = arguments.repository, arguments.branch, arguments.hub
+    changed = write_links(book, book.repository.changed(slug, branch, hub))
     print("\n".join(f"{path}: written" for path in changed) or "links: nothing to change")
 
 
@@ -244,13 +252,18 @@ def reveal(arguments: argparse.Namespace) -> None:
     print(f"reveal: {write_reveal(ROOT)}")
 
 
+def given(name: str) -> list[str]:
+    """The words that `make` was given for a name."""
+    return os.environ.get(name, "").split()
+
+
 def key() -> str | None:
     """The key of a class; from the environment, so that no list of processes shows it."""
     return os.environ.get("CLASS")
 
 
 COMMANDS = (
-    *(book, test, record, compare, chapter, lab, clear),
+    *(book, test, serve, record, compare, chapter, lab, clear),
     *(figures, fonts, rules, links, pins, bench),
     *(release, handout, example, grade, fill, gradescope, slides, reveal),
 )
@@ -315,6 +328,11 @@ def main() -> int:
             "(requirements.txt has the pins; with no network, from wheels)",
             file=sys.stderr,
         )
+        return 1
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        print(f"error: {cannot_write(Path(error.filename or '.'), ROOT, error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as interrupt:
         default = "interrupted: what was finished stays, nothing is half-written"

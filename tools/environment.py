@@ -1,4 +1,4 @@
-"""Make `.venv` hold the pins and nothing else. Runs on a bare Python, as `make environment`.
+"""Make `.venv` hold the pins and nothing else. Runs on a bare Python, before any other command.
 
 A new environment is made beside `.venv` and takes its place when it is complete. Wherever this
 stops, by Ctrl-C or a power cut, a complete `.venv` is not lost, and the next call tidies up.
@@ -14,15 +14,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 WINDOWS = sys.platform == "win32"
-if WINDOWS:
-    import msvcrt
-else:
+if not WINDOWS:
     import fcntl
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,18 +33,14 @@ class SetupError(Exception):
     """Why the environment cannot be made, in one line that says what to do."""
 
 
-def check_python(version: tuple[int, ...] = sys.version_info[:2]) -> None:
-    """Raises SetupError if this Python is not one that the pins install on."""
-    if version not in PYTHONS:
-        good = ", ".join(f"{major}.{minor}" for major, minor in PYTHONS)
+def check_machine() -> None:
+    """Raises SetupError if the pins do not install on this Python, or will not fit on the disk."""
+    if sys.version_info[:2] not in PYTHONS:
+        here, good = version(sys.version_info), ", ".join(map(version, PYTHONS))
         raise SetupError(
-            f"Makefile: PYTHON is Python {version[0]}.{version[1]}, the book needs one of {good}; "
+            f"Makefile: PYTHON is Python {here}, the book needs one of {good}; "
             "name one: 'make PYTHON=python3.11 ...'"
         )
-
-
-def check_disk() -> None:
-    """Raises SetupError if not even the smallest torch would fit on this disk."""
     free = shutil.disk_usage(ROOT).free / 1e9
     if free < SMALLEST_GB:
         raise SetupError(
@@ -56,149 +49,110 @@ def check_disk() -> None:
         )
 
 
+def version(info: tuple[int, ...]) -> str:
+    return ".".join(map(str, info[:2]))
+
+
 def pins_digest() -> str:
     """The hash of the pins, comments left out: which environment this is."""
     digest = hashlib.sha256()
     for name in PINS:
         if not (ROOT / name).is_file():
-            raise SetupError(f"{name}: no such file; restore it with 'git checkout {name}'")
+            raise SetupError(f"{name}: no such file; restore it with 'git restore {name}'")
         for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
             digest.update(line.partition("#")[0].strip().encode() + b"\n")
     return digest.hexdigest()[:16]
 
 
 def python_of(folder: Path) -> Path:
-    """The interpreter of an environment."""
     return folder / ("Scripts/python.exe" if WINDOWS else "bin/python")
 
 
-def base_python(folder: Path) -> tuple[Path | None, tuple[int, ...]]:
-    """The Python that an environment was made with and its version; None if it is gone."""
-    try:
-        lines = (folder / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
-        config = dict(re.split(" *= *", line, maxsplit=1) for line in lines)
-        base = Path(config["executable"])
-        version = tuple(map(int, config["version"].split(".")[:2]))
-    except (OSError, KeyError, ValueError):
-        return None, ()
-    return (base if base.exists() and python_of(folder).exists() else None), version
-
-
-def read_stamp(folder: Path) -> list[str]:
-    """The pins that a complete environment holds and the folder that its scripts name, or []."""
-    try:
-        return (folder / "pins").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
-
-
-def write_stamp(folder: Path, pins: str) -> None:
-    """Mark an environment as complete."""
-    (folder / "pins").write_text(f"{pins}\n{folder}\n", encoding="utf-8")
+def config(folder: Path, name: str) -> str:
+    """What an environment's own `pyvenv.cfg` says of itself."""
+    text = (folder / "pyvenv.cfg").read_text(encoding="utf-8")
+    found = re.search(rf"^{name} *= *(.*)$", text, re.M)
+    return found[1] if found else ""
 
 
 def is_complete(folder: Path, pins: str) -> bool:
-    """Whether an environment holds these pins, and runs."""
-    return read_stamp(folder)[:1] == [pins] and base_python(folder)[0] is not None
+    """Whether an environment holds these pins, and the Python that it was made with is there."""
+    try:
+        stamp, base = (folder / "pins").read_text().split(), config(folder, "executable")
+    except OSError:
+        return False
+    return stamp[:1] == [pins] and os.path.exists(base) and python_of(folder).exists()
+
+
+def is_at_home(folder: Path) -> bool:
+    """Whether its scripts name the folder where it is now."""
+    return config(folder, "command").endswith(f" {folder}")
 
 
 @contextmanager
 def only_one() -> Iterator[None]:
     """Wait until no other set-up is under way. The system drops the lock of a dead process.
 
-    Programs started with `close_fds=False` hold it too: a pip whose parent was killed.
+    Programs started with `close_fds=False` hold it too: a pip whose parent was killed. On
+    Windows nothing keeps two set-ups apart.
     """
     with (ROOT / ".venv.lock").open("a") as lock:
-        os.set_inheritable(lock.fileno(), True)
-        waiting = False
-        while True:
+        if not WINDOWS:
+            os.set_inheritable(lock.fileno(), True)
             try:
-                if WINDOWS:
-                    msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
-                else:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except (BlockingIOError, PermissionError):
-                if not waiting:
-                    print("Waiting for another set-up of .venv to end", flush=True)
-                waiting = True
-                time.sleep(0.2)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print("Waiting for another set-up of .venv to end", flush=True)
+                fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def set_up(pins: str, keep_python: bool) -> None:
+def set_up(pins: str) -> None:
     """Bring `.venv` to these pins, from wherever the last call stopped."""
-    with only_one():
-        if OLD.exists() and not VENV.exists():  # stopped between the two renames
-            OLD.rename(VENV)
+    if OLD.exists() and not VENV.exists():  # stopped between the two renames
+        OLD.rename(VENV)
+    remove(OLD)
+    if not is_complete(VENV, pins):
+        if not is_complete(NEW, pins):
+            remove(NEW)
+            check_machine()
+            print(f"Making .venv with Python {version(sys.version_info)}", flush=True)
+            run_venv(sys.executable, str(NEW))
+            for name in PINS:
+                install(NEW, name)
+            (NEW / "pins").write_text(pins)
+        if VENV.exists():
+            VENV.rename(OLD)
+        NEW.rename(VENV)
         remove(OLD)
-        if not is_complete(VENV, pins):
-            if not is_complete(NEW, pins):
-                remove(NEW)
-                make(NEW, keep_python)
-                install(NEW)
-                write_stamp(NEW, pins)
-            if VENV.exists():
-                VENV.rename(OLD)
-            NEW.rename(VENV)
-            remove(OLD)
-        remove(NEW)
-        if (made_in := read_stamp(VENV)[1:]) != [str(VENV)]:
-            if made_in != [str(NEW)]:
-                print("This folder was moved: the scripts of .venv now name its new place")
-            correct_scripts(VENV)
-            write_stamp(VENV, pins)
+    remove(NEW)
+    if not is_at_home(VENV):
+        correct_scripts(VENV)
 
 
 def remove(folder: Path) -> None:
-    """Remove an environment, if it is there."""
     if folder.is_symlink():
         folder.unlink()
     elif folder.exists():
         shutil.rmtree(folder)
 
 
-def make(folder: Path, keep_python: bool) -> None:
-    """Make an empty environment, with the Python of `.venv` if that should stay.
-
-    Raises SetupError if the disk is too small, or the Python unfit.
-    """
-    check_disk()
-    python, version = base_python(VENV)
-    if not keep_python or python is None or version not in PYTHONS:
-        check_python()
-        python, version = sys.executable, sys.version_info[:2]
-    print("Making .venv with Python {}.{}".format(*version), flush=True)
-    run_venv(python, folder)
-
-
-def run_venv(python: Path | str, *arguments: Path | str) -> None:
-    """Run Python's own `venv`. Raises SetupError if it fails."""
+def run_venv(python: str, *arguments: str) -> None:
     command = [python, "-m", "venv", *arguments]
     if subprocess.run(command, capture_output=True, close_fds=False, check=False).returncode:
-        check_disk()
         raise SetupError(
             f".venv: {python} cannot make one; install its venv module "
             "('apt install python3-venv') or name another: 'make PYTHON=python3.11 ...'"
         )
 
 
-def install(folder: Path) -> None:
-    """Install the pins. Raises SetupError if pip fails."""
-    for name in PINS:
-        print(f"Installing {name}", flush=True)
-        options = ["--no-deps"] if "no-deps" in name else []
-        code, output = run_pip(folder, *options, "--requirement", str(ROOT / name))
-        if code:
-            check_disk()
-            raise SetupError(f"{name}: {reason(folder, code, output)}; .venv is unchanged")
-
-
-def run_pip(folder: Path, *arguments: str) -> tuple[int, str]:
-    """The exit code and the output of `pip install`. On a terminal one line shows what it does."""
-    command = [python_of(folder), "-m", "pip", "--disable-pip-version-check", "install"]
+def install(folder: Path, name: str) -> None:
+    """Install a file of pins. On a terminal one line shows what pip does. Raises SetupError."""
+    print(f"Installing {name}", flush=True)
+    options = ["--no-deps"] if "no-deps" in name else []
+    command = [python_of(folder), "-m", "pip", "--disable-pip-version-check", "install", *options]
     pip = subprocess.Popen(
-        [*command, *arguments],
+        [*command, "--requirement", ROOT / name],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -206,47 +160,39 @@ def run_pip(folder: Path, *arguments: str) -> tuple[int, str]:
         errors="replace",
         close_fds=False,
     )
-    output = []
-    clear = "\r\033[K" if sys.stdout.isatty() else ""
+    output, clear = [], "\r\033[K" if sys.stdout.isatty() else ""
     try:
         for line in pip.stdout:
             output.append(line)
-            step = re.match(
-                r" *((?:Collecting|Downloading|Processing) .*|Installing|WARNING: Retrying)", line
-            )
-            if step and clear:
-                width = shutil.get_terminal_size().columns - 1
-                shown = step[1].partition(" (from")[0]
-                print(f"{clear}{shown:.{width}}", end="", flush=True)
+            if clear:
+                print(
+                    f"{clear}{line.strip():.{shutil.get_terminal_size().columns - 1}}",
+                    end="",
+                    flush=True,
+                )
     except BaseException:
         pip.terminate()
         raise
     finally:
         print(clear, end="", flush=True)
         pip.wait()
-    return pip.returncode, "".join(output)
+    if pip.returncode:
+        raise SetupError(f"{name}: {reason(''.join(output))}; .venv is unchanged")
 
 
-def reason(folder: Path, code: int, output: str) -> str:
+def reason(output: str) -> str:
     """Why pip failed, by what it printed, and what to do."""
-    if "No space left on device" in output:
+    if "No space left on device" in output or "Disk quota exceeded" in output:
         return "the disk is full, or your share of it; make room and run again"
+    broken = r"total=0\b.*connection broken by '(\w+)"  # by the last of the retries
+    error = r"^(?:ERROR: .*|[\w.]+\.)?\b(\w*(?:Connection|Timeout|Protocol|SSL)Error)"
+    if lost := re.search(f"{broken}|{error}", output, re.M):
+        return f"no package index could be reached ({lost[1] or lost[2]}); connect and run again"
     if pin := re.search(r"No matching distribution found for (\S+)", output):
-        # pip says why only when it is asked for every detail.
-        _, output = run_pip(folder, "-vv", "--dry-run", "--no-deps", "--retries=0", pin[1])
-    signs = r"Could not fetch URL \S+: (?!404)|Max retries|(?:Timeout|Connection|Protocol)Error"
-    if lost := re.findall(f"(?m).*(?:{signs}).*?(?= - skipping|$)", output):
-        causes = r"\[(?:Errno|SSL)[^'\")]*|\d{3} \w+ Error|timed out|\w+Error"
-        cause = re.findall(causes, lost[-1])[-1:] or ["no answer"]
-        return f"no package index could be reached ({cause[0]}); connect and run again"
-    release = re.escape(pin[1].partition("==")[2]) if pin else ""
-    if pin and re.search(f"none of the wheel's tags.*-{release}-", output):
-        version = "{}.{}".format(*base_python(folder)[1])
-        return f"{pin[1]} has no wheel for Python {version} on {sys.platform}; try another"
-    if pin:
-        return f"no package index has {pin[1]}; correct the pin, or pip's settings"
+        python = f"Python {version(sys.version_info)} on {sys.platform}"
+        return f"no package index has {pin[1]} for {python}; correct the pin, or pip's settings"
     print("".join(output.splitlines(keepends=True)[-10:]), end="", file=sys.stderr)
-    return f"pip could not install it (exit code {code}, see above); correct that and run again"
+    return "pip could not install it (see above); correct that and run again"
 
 
 def correct_scripts(folder: Path) -> None:
@@ -263,26 +209,17 @@ def correct_scripts(folder: Path) -> None:
         if corrected != content:
             script.write_bytes(corrected)
     # On an environment that is there already, this writes the activators afresh.
-    run_venv(base_python(folder)[0], "--without-pip", folder)
+    run_venv(config(folder, "executable"), "--without-pip", str(folder))
 
 
-def main(arguments: list[str]) -> int:
-    """Set up the environment; returns the exit code.
-
-    With --keep-python, a new `.venv` has the Python of the old one: no other was named.
-    """
-    keep_python = "--keep-python" in arguments
+def main() -> int:
     try:
         pins = pins_digest()
-        tidy = read_stamp(VENV)[1:] == [str(VENV)] and not NEW.exists() and not OLD.exists()
-        if tidy and is_complete(VENV, pins):
-            version = base_python(VENV)[1]
-            if not keep_python and version != sys.version_info[:2]:
-                name = "{}.{}".format(*version)
-                print(f".venv is complete, with Python {name}; for another, 'make clean' first")
-            return 0
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        set_up(pins, keep_python)
+        tidy = not NEW.exists() and not OLD.exists()
+        if not (tidy and is_complete(VENV, pins) and is_at_home(VENV)):
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            with only_one():
+                set_up(pins)
     except SetupError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -297,4 +234,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

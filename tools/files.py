@@ -1,19 +1,22 @@
 """Text files of the book: read with one line about what is wrong, written in one step."""
 
+import errno
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 
 from tools.errors import BookError
 
 CONFLICT = re.compile(r'^[ "]*(<{7}|>{7}) ', re.M)  # as git writes them, also within JSON strings
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}  # a full disk, a share used up, no writing
 
 
 def read_text(path: Path, root: Path) -> str:
-    """The text of a file, or BookError if it is missing, no UTF-8, or half of a merge.
+    """The text of a file, or BookError if it is missing, not UTF-8, or half of a merge.
 
     No advice given here throws work away.
     """
@@ -46,26 +49,46 @@ def written_by(command: str, where: str, mend: str = "run it again") -> Iterator
         raise BookError(f"{where}: not what '{command}' writes; {mend}") from None
 
 
-def write_text(path: Path, text: str, root: Path) -> None:
-    """Write a file in one step: readers see the old file or the new one, never half.
+def write_files(files: Mapping[Path, str | bytes], root: Path) -> None:
+    """Write several files, all of them or none; readers see an old file or a new one, never half.
 
     Raises BookError if the disk is full or nothing may be written there.
     """
-    write_bytes(path, text.encode(), root)
-
-
-def write_bytes(path: Path, data: bytes, root: Path) -> None:
-    """The same for bytes."""
-    half = path.with_name(path.name + ".part")
+    halves = {path: path.with_name(path.name + ".part") for path in files}
+    path = root
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        half.write_bytes(data)
-        half.replace(path)
+        for path, content in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            halves[path].write_bytes(content.encode() if isinstance(content, str) else content)
+        for path, half in halves.items():
+            half.replace(path)
     except OSError as error:
         raise cannot_write(path, root, error) from None
     finally:
-        if half.exists():
-            half.unlink()
+        for half in halves.values():
+            if half.is_file():
+                half.unlink()
+
+
+def write_text(path: Path, text: str, root: Path) -> None:
+    write_files({path: text}, root)
+
+
+def write_bytes(path: Path, data: bytes, root: Path) -> None:
+    write_files({path: data}, root)
+
+
+def write_json(path: Path, content: object, root: Path) -> None:
+    write_text(path, json.dumps(content, indent=1) + "\n", root)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a file that a person wrote to, so that what takes its place overwrites nothing."""
+    kept = path.with_name(f"{path.name}.edited")
+    for number in count(2):
+        if not kept.exists():
+            return path.rename(kept)
+        kept = path.with_name(f"{path.name}.edited-{number}")
 
 
 def check_writable(folder: Path, root: Path) -> None:
@@ -88,11 +111,6 @@ def cannot_write(path: Path, root: Path, error: OSError) -> BookError:
         f"{where}: cannot be written ({error.strerror}); make room or allow writing there, "
         "then run the command again"
     )
-
-
-def write_json(path: Path, content: object, root: Path) -> None:
-    """Write `content` as JSON, in one step."""
-    write_text(path, json.dumps(content, indent=1) + "\n", root)
 
 
 def digest(parts: Iterable[str | bytes]) -> str:

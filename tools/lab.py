@@ -1,6 +1,6 @@
 """JupyterLab with the chapters and the runners at hand: `make lab`.
 
-It is no part of `.venv`, whose pins the book is made with. It has an environment of its own,
+It is not part of `.venv`, whose pins the book is made with. It has an environment of its own,
 which sees the packages of `.venv` and holds nothing but what JupyterLab needs beside them.
 """
 
@@ -36,15 +36,10 @@ def _environment(folder: Path) -> Path:
     print(f"Installing {JUPYTERLAB}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
-    link = Path(packages_of(folder), "book.pth")
-    link.write_text(packages_of(Path(sys.prefix)) + "\n", encoding="utf-8")
+    packages = sysconfig.get_path("purelib", "venv", vars={"base": str(folder)})
+    Path(packages, "book.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", JUPYTERLAB]
     if subprocess.run(pip).returncode:
         raise BookError(f"{JUPYTERLAB}: pip could not install it (see above); then run again")
     stamp.write_text(JUPYTERLAB)
     return python
-
-
-def packages_of(environment: Path) -> str:
-    """The folder of an environment that packages are installed into."""
-    return sysconfig.get_path("purelib", "venv", vars={"base": str(environment)})

@@ -131,20 +131,21 @@ def test_changed_figure_is_refused_until_drawn_again(drawn_book):
     (drawn_book / "img" / "box.svg").write_text(SOUND + "<!-- touched -->")
     with pytest.raises(BookError) as error:
         link_figures(title(drawn_book), "first", drawn_book)
-    assert_one_line(str(error.value), "first: ", "img/box.svg", "make figures")
+    assert_one_line(str(error.value), "first: ", "img/box.svg", "python -m tools figures")
     assert embed_figures(drawn_book) == ["notebooks/first.ipynb"]
     assert link_figures(title(drawn_book), "first", drawn_book) == f"# First\n\n{SHOWN}"
 
 
 @pytest.mark.parametrize("fault", ["broken", "missing", "foreign"])
 def test_faulty_figure_is_one_line(drawn_book, fault):
-    drawing, file = drawn_book / "img" / "box.svg", "img/box.svg"
+    drawing, file = drawn_book / "img" / "box.svg", "notebooks/first.ipynb"
     if fault == "broken":
         drawing.write_text("<svg")
+        file = "img/box.svg"
     elif fault == "missing":
         drawing.unlink()
     else:  # a picture pasted into the chapter: it was drawn from no figure
-        file, dot = "notebooks/first.ipynb", io.BytesIO()
+        dot = io.BytesIO()
         Image.new("L", (1, 1)).save(dot, "PNG")
         encoded = base64.b64encode(dot.getvalue()).decode()
         edit(drawn_book, "first", "title", f"![A dot](data:image/png;base64,{encoded})")

@@ -14,15 +14,13 @@ from helpers import (
     falsify,
     keep,
     outputs_path,
-    refused,
     run_tool,
     text,
 )
 
 from tools.book.book import Book
-from tools.errors import BookError
+from tools.errors import BookError, NoGpu
 from tools.record import compare as module
-from tools.record import provenance
 
 
 @pytest.fixture
@@ -34,13 +32,10 @@ def book(gpu_book):
     return gpu_book
 
 
-def test_what_was_recorded_here_passes(book):
+def test_what_was_recorded_here_passes_and_a_false_output_fails(book):
     run = run_tool(book, "compare")
     assert run.returncode == 0, run.stdout + run.stderr
     assert "4 passed" in run.stdout and "nothing is compared" not in run.stdout
-
-
-def test_a_false_output_fails(book):
     falsify(outputs_path("first", CARD, book), "show", [text("x is 1\n"), text("on cuda:7\n")])
     run = run_tool(book, "compare")
     assert run.returncode == 1
@@ -66,74 +61,27 @@ def compare(root):
     module.compare(Book(root))
 
 
-def test_on_a_card_without_recording_nothing_is_compared_and_a_cell_that_raises_fails(other, capfd):
+def test_what_was_recorded_on_such_a_card_is_compared_and_of_the_rest_every_cell_must_run(
+    other, monkeypatch, capfd
+):
+    keep(other, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
+    compared = []
+    monkeypatch.setattr(module, "_run_nbval", lambda found, root: compared.extend(found))
     compare(other)
-    assert_one_line(capfd.readouterr().out, "NVIDIA H100", "first, second", "nothing is compared")
-    assert not (other / "outputs" / "h100").exists()
-    edit(other, "second", "sum", "2 / 0")
+    assert [recording.where for recording in compared] == ["outputs/h100/second.ipynb"]
+    said = capfd.readouterr().out
+    assert_one_line(said, "nothing recorded on NVIDIA H100 of first as", "nothing is compared")
+    assert [path.name for path in (other / "outputs" / "h100").iterdir()] == ["second.ipynb"]
+    edit(other, "second", "sum", "2 / 0")  # what it is now must run
     with pytest.raises(BookError, match=r"(?s)^notebooks/second\.ipynb: .*ZeroDivisionError"):
         compare(other)
+    assert len(compared) == 1
 
 
-@pytest.fixture
-def on_h100(other):
-    """A book of which one chapter, `second`, was recorded on the card at hand."""
-    keep(other, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
-    return other
-
-
-@pytest.fixture
-def compared(monkeypatch):
-    """The recordings that were given to nbval; it is not started."""
-    paths = []
-
-    def note(found, root):
-        paths.extend(recording.where for recording in found)
-
-    monkeypatch.setattr(module, "_run_nbval", note)
-    return paths
-
-
-def test_chapters_with_and_without_recording_each_get_theirs(on_h100, compared, capfd):
-    compare(on_h100)
-    assert compared == ["outputs/h100/second.ipynb"]
-    assert_one_line(capfd.readouterr().out, "of first as", "nothing is compared")
-
-
-def test_a_chapter_edited_since_its_recording_is_executed_as_it_is_now(on_h100, compared):
-    edit(on_h100, "second", "sum", "2 / 0")
-    with pytest.raises(BookError, match="ZeroDivisionError"):
-        compare(on_h100)
-
-
-def test_a_recording_that_was_edited_by_hand_is_refused(on_h100, compared):
-    path = outputs_path("second", "h100", on_h100)
-    path.write_text(path.read_text().replace('"4"', '"5"'))
-    with refused("outputs/h100/second.ipynb: edited since it was recorded"):
-        compare(on_h100)
-    assert compared == []
-
-
-def test_without_nbval_that_is_reported(on_h100, monkeypatch):
-    monkeypatch.setattr(module, "execute", lambda *arguments, keep: None)
-    monkeypatch.setattr(provenance, "_installed", lambda package: package != "nbval")
-    with refused("lacks nbval", "requirements.txt"):
-        compare(on_h100)
-
-
-# No GPU.
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "stream", "parts"),
-    [
-        ([], 1, "stderr", ["error: kernels/gpu/kernel.json: no GPU"]),
-        (["--if-any"], 0, "stdout", ["gpu: nothing executed, nothing compared: ", "no GPU that"]),
-    ],
-)
-def test_without_a_gpu_one_line_says_so(small_book, options, code, stream, parts):
+def test_without_a_gpu_one_line_says_so(small_book):
     copy_kernel(small_book, "cpu", "gpu")  # it sees none, whatever machine it runs on
-    run = run_tool(small_book, "compare", *options)
-    assert run.returncode == code
-    assert_one_line(run.stdout + run.stderr, *parts)
-    assert getattr(run, stream)
+    run = run_tool(small_book, "compare", "--if-any")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert_one_line(run.stdout, "gpu: nothing executed, nothing compared: ", "no GPU that")
+    with pytest.raises(NoGpu):
+        compare(small_book)

@@ -4,7 +4,6 @@ import asyncio
 import signal
 import time
 from copy import deepcopy
-from pathlib import Path
 
 import pytest
 from filelock import FileLock, Timeout
@@ -14,7 +13,6 @@ from helpers import (
     contents,
     copy_kernel,
     edit,
-    keep,
     kernels_of,
     outputs_path,
     read,
@@ -42,33 +40,24 @@ def test_outputs_are_what_the_cells_printed(recorded):
     assert [setup.execution_count, make.execution_count, show.execution_count] == [1, 2, 3]
 
 
-def test_failing_cell_is_shown_and_nothing_is_written(recorded_book):
+def test_a_failing_cell_is_shown_stops_the_other_chapters_and_nothing_is_written(
+    recorded_book, monkeypatch
+):
+    # In jupyter_client 8.10, stop() of a heartbeat whose thread has not run yet waits for ever.
+    monkeypatch.setattr(HBChannel, "start", lambda heartbeat: pytest.fail("a heartbeat starts"))
     before = contents(recorded_book / "outputs")
     edit(recorded_book, "first", "show", "y = x\ny / 0")
-    run = run_tool(recorded_book, "record", "cpu", "--chapters", "first")
-    assert run.returncode == 1
-    for part in ("notebooks/first.ipynb", "cpu", "y = x\ny / 0", "ZeroDivisionError", "Traceback"):
-        assert part in run.stderr
-    assert "tools/record/execute.py" not in run.stderr  # the author's traceback, not ours
-    assert contents(recorded_book / "outputs") == before
-
-
-def test_first_failure_stops_the_other_chapters(small_book):
-    edit(small_book, "first", "show", "1 / 0")
-    edit(small_book, "second", "sum", "import time\ntime.sleep(60)")
+    edit(recorded_book, "second", "sum", "import time\ntime.sleep(60)")
     start = time.monotonic()
-    with pytest.raises(BookError, match=r"(?s)notebooks/first\.ipynb: .*ZeroDivisionError"):
-        record(["cpu"], [], Book(small_book))
-    assert time.monotonic() - start < 30
-    assert kernels_of(small_book) == list(small_book.glob("outputs/*/*")) == []
-
-
-def test_no_heartbeat_is_started(small_book, monkeypatch):
-    # In jupyter_client 8.10, stop() of one whose thread has not run yet waits for ever.
-    monkeypatch.setattr(HBChannel, "start", lambda heartbeat: pytest.fail("a heartbeat starts"))
-    book = Book(small_book)
-    executed = module.execute_one(book.chapters["first"], book.runner("cpu"))
-    assert executed.cells[-1].outputs
+    with pytest.raises(BookError) as error:
+        record(["cpu"], [], Book(recorded_book))
+    assert time.monotonic() - start < 50
+    shown = str(error.value)
+    for part in ("notebooks/first.ipynb", "cpu", "y = x\ny / 0", "ZeroDivisionError", "Traceback"):
+        assert part in shown
+    assert "tools/record/execute.py" not in shown  # the author's traceback, not ours
+    assert kernels_of(recorded_book) == []
+    assert contents(recorded_book / "outputs") == before
 
 
 def test_a_thread_that_runs_a_loop_of_its_own_can_execute():
@@ -84,8 +73,8 @@ def test_a_thread_that_runs_a_loop_of_its_own_can_execute():
 @pytest.mark.parametrize(
     ("argv", "source", "parts"),
     [
-        (["python", "-c", "raise SystemExit(3)"], "1", ["kernels/cpu/kernel.json: ", "make env"]),
-        (["no-such-program"], "1", ["kernels/cpu/kernel.json: ", "make environment"]),
+        (["python", "-c", "raise SystemExit(3)"], "1", ["kernels/cpu/kernel.json: ", ".venv"]),
+        (["no-such-program"], "1", ["kernels/cpu/kernel.json: ", "remove .venv"]),
         (
             specification("cpu")["argv"],
             "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
@@ -105,35 +94,8 @@ def test_kernel_that_does_not_start_or_dies_is_one_line(recorded_book, argv, sou
 # The pool: all pairs of a chapter and a runner, without a kernel.
 
 
-@pytest.fixture
-def executed(monkeypatch):
-    """The runs that were executed, in the order of their start; none takes time."""
-    runs = []
-
-    async def pretend(chapter, runner, bar, at_once):
-        runs.append((runner.name, chapter.name))
-        done = deepcopy(chapter.notebook)
-        for count, cell in enumerate(done.cells):
-            cell.execution_count = count
-        return done
-
-    monkeypatch.setattr(module, "_execute", pretend)
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 1)
-    return runs
-
-
 def all_runs(book):
     return [Run(chapter, on) for on in book.local_runners for chapter in book.chapters_of(on)]
-
-
-def test_what_was_never_made_is_executed_first_then_the_longest(small_book, executed):
-    copy_kernel(small_book, "cpu", "other")
-    expected = [("other", "first"), ("cpu", "second"), ("other", "second"), ("cpu", "first")]
-    for (runner, name), seconds in zip(expected[1:], (10, 5, 2), strict=True):
-        keep(small_book, name, runner, {}, seconds=seconds)
-    book = Book(small_book)
-    execute(all_runs(book), book, keep=False)
-    assert executed == expected
 
 
 def test_all_runners_share_one_pool_over_the_cores_and_one_bar(small_book, monkeypatch, capfd):
@@ -141,43 +103,27 @@ def test_all_runners_share_one_pool_over_the_cores_and_one_bar(small_book, monke
     now, most = set(), []
 
     async def pretend(chapter, runner, bar, at_once):
-        now.add(runner.name)
+        now.add((runner.name, chapter.name))
         await asyncio.sleep(0.01)
-        most.append((at_once, sorted(now)))
+        most.append((at_once, len(now)))
         bar.update(len(chapter.code_cells))
-        now.discard(runner.name)
+        now.discard((runner.name, chapter.name))
+        return deepcopy(chapter.notebook)
 
     monkeypatch.setattr(module, "_execute", pretend)
     monkeypatch.setattr(module.os, "cpu_count", lambda: 3)
     book = Book(small_book)
     execute(all_runs(book), book, keep=False)
-    assert most[0] == (3, ["cpu", "other"])
+    assert max(most) == (3, 3)
     assert "8/8" in capfd.readouterr().err  # cells of two chapters on two runners
 
 
 def test_where_nothing_can_be_written_nothing_is_executed(small_book):
-    (small_book / "outputs").touch()  # no folder: nobody can write in it
+    (small_book / "outputs").touch()  # not a folder: nobody can write in it
     run = run_tool(small_book, "book")
     assert run.returncode == 1
     assert_one_line(run.stderr, "error: outputs/cpu: cannot be written (Not a directory); make ro")
     assert not (small_book / "_build" / "html").exists()
-
-
-def test_a_full_disk_is_one_line_and_finished_recordings_stay(small_book, executed, monkeypatch):
-    write_bytes = Path.write_bytes
-
-    def full(path, *arguments, **options):
-        if path.name.startswith("second"):
-            raise OSError(28, "No space left on device")
-        return write_bytes(path, *arguments, **options)
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    book = Book(small_book)
-    with refused("outputs/cpu/second.ipynb: cannot be written (No space left on device); "):
-        execute(all_runs(book), book)
-    assert executed == [("cpu", "first"), ("cpu", "second")]
-    assert [path.name for path in small_book.glob("outputs/*/*")] == ["first.ipynb"]
-    assert Book(small_book).recording("cpu", "first").stale_because(book.pins) is None
 
 
 def is_held(root):
@@ -206,23 +152,20 @@ def test_of_two_commands_at_once_each_waits_for_the_other_and_both_succeed(recor
     assert site.is_file() and built == ["html", "inputs.json", "lock"]
 
 
-@pytest.mark.parametrize(
-    ("moment", "runner"),
-    [("while the kernel starts", "cpu"), ("in a cell", "cpu"), ("in a cell", "gpu")],
-)
-def test_ctrl_c_leaves_nothing_half_done(request, moment, runner):
-    root = request.getfixturevalue("gpu_book" if runner == "gpu" else "recorded_book")
+@pytest.mark.parametrize("moment", ["while the kernel starts", "in a cell"])
+def test_ctrl_c_leaves_nothing_half_done(recorded_book, moment):
+    root = recorded_book
     before, started = contents(root / "outputs"), root / "started"
     slow = f"open({str(started)!r}, 'w').close()\nimport time\ntime.sleep(60)"
     write(root, "first", code("quick", "1 + 1"), code("slow", slow))
-    log = root / "stderr"  # no pipe: a kernel left behind would hold it open
+    log = root / "stderr"  # not a pipe: a kernel left behind would hold it open
     with log.open("w") as stderr:
-        tool = start_tool(root, "record", runner, "--chapters", "first", stderr=stderr)
+        tool = start_tool(root, "record", "cpu", "--chapters", "first", stderr=stderr)
     try:
         wait_until(started.exists if moment == "in a cell" else lambda: kernels_of(root))
         assert is_held(root)
         tool.send_signal(signal.SIGINT)
-        tool.wait(timeout=40)  # the cell takes 60 s; a busy machine needs some time
+        tool.wait(timeout=50)  # the cell takes 60 s; a busy machine needs some time
         left = kernels_of(root)
     finally:
         for process in [tool, *kernels_of(root)]:

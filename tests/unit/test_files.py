@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from helpers import code, contents, notebook, read, refused
+from helpers import code, contents, notebook, refused
 
 from tools.book.notebooks import write_notebook
-from tools.files import check_writable, digest
+from tools.files import digest
 
 
 def half(path, data):
@@ -32,25 +32,6 @@ def test_failed_write_leaves_the_old_file_and_no_part(tmp_path, monkeypatch, ste
     with refused(f"a.ipynb: cannot be written ({reason}); make room"):
         write_notebook(notebook(code("a", "2")), path, tmp_path)
     assert contents(tmp_path) == before
-
-
-def test_written_notebook_reads_back_and_ends_in_one_newline(tmp_path):
-    path = tmp_path / "new" / "a.ipynb"
-    write_notebook(notebook(code("a", "1")), path, tmp_path)
-    assert read(path) == notebook(code("a", "1"))
-    assert path.read_text().endswith("}\n")
-    assert [path] == list(path.parent.iterdir())
-
-
-def test_a_folder_stays_empty_and_one_that_takes_no_file_is_found(tmp_path, monkeypatch):
-    check_writable(tmp_path / "outputs", tmp_path)
-    (tmp_path / "file").touch()
-    with refused("file/cpu: cannot be written (Not a directory); "):
-        check_writable(tmp_path / "file" / "cpu", tmp_path)
-    monkeypatch.setattr(Path, "write_bytes", half)
-    with refused("outputs: cannot be written (No space left on device)"):
-        check_writable(tmp_path / "outputs", tmp_path)
-    assert list((tmp_path / "outputs").iterdir()) == []
 
 
 def test_where_one_text_ends_and_the_next_begins_counts():

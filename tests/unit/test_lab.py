@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
+from helpers import refused
 
 from tools import lab
-from tools.errors import BookError
 
 
 @pytest.fixture
@@ -40,13 +41,14 @@ def test_lab_sees_the_packages_and_the_runners(tmp_path, commands):
 def test_an_install_that_fails_is_one_line_and_is_tried_again(tmp_path, commands, monkeypatch):
     failed = subprocess.CompletedProcess([], 1)
     monkeypatch.setattr(lab.subprocess, "run", lambda command, **options: failed)
-    with pytest.raises(BookError, match="pip could not install it"):
-        lab.open_lab(tmp_path)
-    assert not (tmp_path / "_build" / ".lab" / "pin").exists()
+    for _ in range(2):
+        with refused("pip could not install it"):
+            lab.open_lab(tmp_path)
 
 
 def _make(folder):
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    for path in (python, lab.Path(lab.packages_of(folder)) / "there"):
+    packages = sysconfig.get_path("purelib", "venv", vars={"base": str(folder)})
+    for path in (python, Path(packages) / "there"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

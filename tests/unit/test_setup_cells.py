@@ -2,13 +2,14 @@
 
 import ast
 import functools
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from helpers import CHAPTERS, ROOT, assert_one_line, bare_environment, cell, code, notebook, read
-from pythons import interpreter, write_wheel
+from pythons import write_wheel
 
 from tools.book.chapters import Chapter
 from tools.book.pins import read_pins
@@ -18,37 +19,46 @@ from tools.book.setup_cells import PYTHON, chapter_needs, chapter_packages, setu
 SIMULATOR = ROOT / "cudasim" / "src"
 LARGEST = "neural-networks-on-gpus"
 PLAIN_CHAPTER = "tensors-on-gpus"  # imports no simulator
-# What runs a cell: IPython, or Python alone where that is bare, or too old for it.
+# What runs cells: IPython, or Python alone where that is bare, or too old for it.
 SHELL = """\
-import sys
+import json, sys
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 config = Config()
 config.InteractiveShell.colors = "nocolor"
 config.HistoryManager.enabled = False
 shell = InteractiveShell.instance(config=config)
-source = sys.stdin.read()
+sources = json.load(sys.stdin)
 {before}
-for _ in range({times}):
+for source in sources:
     shell.run_cell(source)
 """
 PLAIN = """\
-import sys
-source = sys.stdin.read()
+import json, sys
+sources = json.load(sys.stdin)
 {before}
-for _ in range({times}):
+for source in sources:
     try:
         exec(source)
     except Exception as error:
         print("\\n".join(error._render_traceback_()))
 """
 NO_PIP = "import subprocess; subprocess.run = None"
+RECORDER = """
+import subprocess
+def record(command, **options):
+    print(*command[1:])
+    return subprocess.CompletedProcess(command, {code}, "", "no git")
+subprocess.run = record
+"""
 TINY = {"tiny": "tiny"}
 COUNT = "\nimport torch\nprint(torch.cuda.device_count())"
+HERE = Repository("a", "b", "main")
+IMPORTS_CUDASIM = Chapter("first", notebook(code("a", "import cudasim, torch")))
 
 
 def source_of(name=LARGEST, **changes):
-    """The set-up cell of a chapter, with other needs or with the switch on."""
+    """The set-up cells of a chapter, with other needs or with the switch on."""
     chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
     source = "\n".join(cell(chapter, id).source for id in ("switch", "setup"))
     if "needs" in changes:
@@ -58,12 +68,16 @@ def source_of(name=LARGEST, **changes):
     return source
 
 
-def run(source, before="", times=1, python=None, **variables):
-    """What running a cell prints, in this IPython or in another Python."""
-    program = (PLAIN if python else SHELL).format(before=before, times=times)
+def importing():
+    """The set-up cells of a chapter that imports cudasim, with the switch off."""
+    return "SIMULATE_GPUS = False\n" + setup_source(IMPORTS_CUDASIM, HERE, ROOT)
+
+
+def run(*sources, before="", python=None, **variables):
+    """What running cells prints, in this IPython or in another Python."""
     done = subprocess.run(
-        [python or sys.executable, "-c", program],
-        input=source,
+        [python or sys.executable, "-c", (PLAIN if python else SHELL).format(before=before)],
+        input=json.dumps(sources),
         cwd="/",
         env=bare_environment() | {name: str(value) for name, value in variables.items()},
         capture_output=True,
@@ -86,65 +100,46 @@ def offline(tmp_path):
     return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": tmp_path}
 
 
-def test_names_with_hyphens_stay_in_one_line():
-    """A text that is broken at its hyphen is no Python."""
-    for modules in ("torch, sklearn, matplotlib", "torch, sklearn, matplotlib, requests, PIL"):
-        chapter = Chapter("first", notebook(code("a", f"import {modules}")))
-        source = setup_source(chapter, Repository("a", "b", "main"), ROOT)
-        compile(source, "setup", "exec")
-        assert "'scikit-learn'" in source
+def test_silent_and_without_pip_where_all_is_there():
+    sources = [source_of(name) for name in CHAPTERS]
+    assert run(*sources, *sources, before=NO_PIP, PYTHONPATH=SIMULATOR) == ""
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_silent_and_without_pip_where_all_is_there(name):
-    assert run(source_of(name), before=NO_PIP, times=2, PYTHONPATH=SIMULATOR) == ""
+def test_cells_are_where_readers_and_tools_look_for_them():
+    for name in CHAPTERS:
+        chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
+        switch, set_up = chapter.cells[2:4]
+        assert (switch.id, switch.metadata.tags) == ("switch", ["setup"])
+        assert switch.source.startswith("SIMULATE_GPUS = False  # ") and "\n" not in switch.source
+        assert (set_up.id, set_up.metadata.tags) == ("setup", ["setup", "hide-input"])
+        assert set_up.metadata.jupyter.source_hidden and set_up.metadata.cellView == "form"
+        assert set_up.source.startswith("# @title ")  # what Colab shows of a folded cell
+        assert "`SIMULATE_GPUS = True`" in chapter.cells[1].source
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_cell_is_where_readers_and_tools_look_for_it(name):
-    chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
-    switch, set_up = chapter.cells[2:4]
-    assert (switch.id, switch.metadata.tags) == ("switch", ["setup"])
-    assert switch.source.startswith("SIMULATE_GPUS = False  # ") and "\n" not in switch.source
-    assert (set_up.id, set_up.metadata.tags) == ("setup", ["setup", "hide-input"])
-    assert set_up.metadata.jupyter.source_hidden and set_up.metadata.cellView == "form"
-    assert set_up.source.startswith("# @title ")  # what Colab shows of a folded cell
-    assert "`SIMULATE_GPUS = True`" in chapter.cells[1].source
-
-
-def test_old_python_gets_its_line():
-    faked = "sys.version_info, sys.version = (3, 8, 18), '3.8.18 (main)'"
-    said = run(source_of(), before=faked)
-    assert_one_line(said, "Not ready: Python 3.8.18 is too old, take 3.11 or later")
+def test_old_python_gets_its_line_and_readers_are_told_the_lowest():
+    faked = "sys.version_info, sys.version = (3, 10, 4), '3.10.4 (main)'"
+    for source in (source_of(), importing()):
+        said = run(source, before=faked)
+        assert_one_line(said, "Not ready: Python 3.10.4 is too old, take 3.11 or later")
     ast.parse(source_of(), feature_version=(3, 6))  # older ones can read so far
-
-
-@pytest.mark.parametrize("minor", [6, 7, 8])
-def test_old_python_in_person(minor):
-    said = run(source_of(), python=interpreter(minor))
-    assert_one_line(said, f"Python 3.{minor}.", "take 3.11 or later")
-
-
-def test_lowest_python_is_told_to_readers():
     words = ".".join(map(str, PYTHON))
     assert f"with Python {words} or later" in (ROOT / "README.md").read_text()
     simulator = (ROOT / "cudasim" / "pyproject.toml").read_text()
     assert f'requires-python = ">={words}"' in simulator
 
 
-@pytest.mark.parametrize(
-    "simulate, version, lowest", [(False, "2.8.0", "2.9"), (True, "2.9", "2.11")]
-)
-def test_old_torch_gets_its_line(old_torch, simulate, version, lowest):
-    source = source_of(PLAIN_CHAPTER, simulate=simulate)
-    said = run(source, before=NO_PIP, PYTHONPATH=old_torch(version))
-    assert_one_line(said, f"Not ready: torch {version}", f"take {lowest} or later", str(simulate))
-
-
-@pytest.mark.parametrize("version", ["2.9.0", "2.10.0+cu128", "3.0.0a0+gitabc"])
-def test_torch_from_2_9_on_will_do(old_torch, version):
-    source = source_of(PLAIN_CHAPTER)
-    assert run(source, before=NO_PIP, PYTHONPATH=old_torch(version)) == ""
+def test_old_torch_gets_its_line_and_the_lowest_will_do(old_torch):
+    plain, simulating = (source_of(PLAIN_CHAPTER, simulate=on) for on in (False, True))
+    for source, version, lowest in (
+        (plain, "2.8.0", "2.9"),
+        (simulating, "2.9", "2.11"),
+        (importing(), "2.9", "2.11"),
+    ):
+        said = run(source, before=NO_PIP, PYTHONPATH=old_torch(version))
+        assert_one_line(said, f"Not ready: torch {version}", f"take {lowest} or later")
+    for version in ("2.9.0", "2.10.0+cu128", "3.0.0a0+gitabc"):
+        assert run(plain, before=NO_PIP, PYTHONPATH=old_torch(version)) == ""
 
 
 def test_without_a_network_one_line_says_what_is_missing():
@@ -178,24 +173,15 @@ def test_second_run_is_silent_and_a_new_home_is_found(offline, tmp_path):
         pytest.skip(f"{python} has no pip")
     home = {"HOME": tmp_path, "PIP_USER": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1"}
     source = source_of(needs=TINY) + "\nimport tiny\nprint(tiny.__file__)"
-    said = run(source, python=python, times=2, **home, **offline)
+    said = run(source, source, python=python, **home, **offline)
     installing, *where = said.splitlines()
     assert installing == "Set-up: installing tiny"
-    assert len(where) == 2 and all(Path(each).is_relative_to(tmp_path) for each in where)
+    assert len(where) == 2 and all(Path(path).is_relative_to(tmp_path) for path in where)
 
 
-@pytest.mark.parametrize(
-    "version, index", [("2.11.0+cu128", "whl/cu128"), ("2.13.0+cpu", "whl/cpu"), ("2.12.0", None)]
-)
+@pytest.mark.parametrize(("version", "index"), [("2.11.0+cu128", "whl/cu128"), ("2.12.0", None)])
 def test_pip_is_told_to_keep_torch_and_numpy(old_torch, version, index):
-    recorder = """
-import subprocess
-def record(command, **options):
-    print(*command[1:])
-    return subprocess.CompletedProcess(command, 0, "", "")
-subprocess.run = record
-"""
-    source = source_of(needs={"no_such": "no-such"})
+    source, recorder = source_of(needs={"no_such": "no-such"}), RECORDER.format(code=0)
     said = run(source, before=recorder, PYTHONPATH=old_torch(version)).splitlines()[1]
     assert said.startswith("-m pip install --quiet ") and " no-such" in said
     assert f" torch=={version}" in said and " numpy==" in said and "upgrade" not in said
@@ -204,22 +190,22 @@ subprocess.run = record
 
 def test_switch_gives_two_gpus_says_so_once_and_leaves_a_simulation_alone():
     source = source_of("tensors-on-gpus", simulate=True) + COUNT
-    said = run(source, times=2, PYTHONPATH=SIMULATOR).splitlines()
+    said = run(source, source, PYTHONPATH=SIMULATOR).splitlines()
     assert len(said) == 3 and "2 simulated GPUs" in said[0] and said[1:] == ["2", "2"]
     three = "import cudasim; cudasim.enable(gpus=3, force=True)"
     said = run(source, before=three, PYTHONPATH=SIMULATOR, CUDASIM_QUIET="1")
     assert said == "3\n"
+    off = run(importing() + COUNT, before=NO_PIP, PYTHONPATH=SIMULATOR, CUDA_VISIBLE_DEVICES="-1")
+    assert off == "0\n"  # nothing is simulated, though cudasim is imported
 
 
-def test_switch_that_is_off_changes_nothing():
-    off = run(source_of() + COUNT, PYTHONPATH=SIMULATOR, CUDA_VISIBLE_DEVICES="-1")
-    assert off == "0\n"
-
-
-def test_gpu_used_before_the_switch_gets_one_line():
+def test_gpu_used_before_the_switch_and_an_older_cudasim_get_one_line():
     used = "import cudasim, torch; torch.cuda.is_initialized = lambda: True"
     said = run(source_of(simulate=True), before=used, PYTHONPATH=SIMULATOR)
     assert_one_line(said, "Not ready: this process has used a real GPU", "Restart")
+    older = "import cudasim; cudasim._HOMES.pop('timeline')"
+    said = run(importing(), before=older, PYTHONPATH=SIMULATOR)
+    assert_one_line(said, "Not ready: an older cudasim is here: 'pip uninstall cudasim'")
 
 
 def test_needs_are_what_the_chapter_imports():
@@ -228,55 +214,24 @@ def test_needs_are_what_the_chapter_imports():
         code("a", "%matplotlib inline\nimport os.path, torch\nfrom sklearn import datasets"),
         code("b", "def f():\n    from PIL import Image\nfrom . import x"),
     ]
-    chapter, repository = Chapter("first", notebook(*cells)), Repository("a", "b", "main")
+    chapter = Chapter("first", notebook(*cells))
     assert chapter_packages(chapter) == {"torch", "numpy", "pillow", "scikit-learn"}
     needs = {"torch": "torch", "numpy": "numpy", "PIL": "pillow", "sklearn": "scikit-learn"}
     assert chapter_needs(chapter) == needs
-    assert "d2l==" not in setup_source(chapter, repository, ROOT)
+    assert "d2l==" not in setup_source(chapter, HERE, ROOT)
     chapter = Chapter("first", notebook(*cells, code("c", "from d2l import torch as d2l")))
     assert {"d2l", "torch", "torchvision", "pillow"} < chapter_packages(chapter)
     assert {"torchvision", "scipy", "pandas"} < chapter_needs(chapter).keys()
-    source = setup_source(chapter, repository, ROOT)
+    source = setup_source(chapter, HERE, ROOT)
+    compile(source, "setup", "exec")  # a text that is broken at a hyphen would not be valid
     assert f"{{'d2l': 'd2l=={read_pins(ROOT)['d2l']}'}}" in source
     assert "'git+https://github.com/a/b@main#subdirectory=cudasim'" in source
-
-
-def importing():
-    """The set-up cell of a chapter that imports cudasim, with the switch off."""
-    repository = Repository("a", "b", "main")
-    return "SIMULATE_GPUS = False\n" + setup_source(IMPORTS_CUDASIM, repository, ROOT)
-
-
-IMPORTS_CUDASIM = Chapter("first", notebook(code("a", "import cudasim, torch")))
-RECORDER = """
-import subprocess
-def record(command, **options):
-    print(*command[1:])
-    return subprocess.CompletedProcess(command, 1, '', 'no git')
-subprocess.run = record
-"""
 
 
 def test_a_chapter_that_imports_cudasim_gets_it_from_the_repository_without_simulation():
     assert chapter_packages(IMPORTS_CUDASIM) == {"torch", "numpy"}  # it is on no index: no pin
     assert "cudasim" not in chapter_needs(IMPORTS_CUDASIM)
-    said = run(importing(), before=RECORDER).splitlines()
+    said = run(importing(), before=RECORDER.format(code=1)).splitlines()
     assert said[0] == "Set-up: installing git+https://github.com/a/b@main#subdirectory=cudasim"
     assert "--no-deps git+https://github.com/a/b@main#subdirectory=cudasim" in said[1]
     assert said[2].startswith("Not ready: no git+https") and len(said) == 3
-    hidden = {"PYTHONPATH": SIMULATOR, "CUDA_VISIBLE_DEVICES": "-1"}
-    assert run(importing() + COUNT, before=NO_PIP, **hidden) == "0\n"  # nothing is simulated
-
-
-def test_a_chapter_that_imports_cudasim_needs_the_python_and_torch_that_it_needs(old_torch):
-    said = run(importing(), before="sys.version_info, sys.version = (3, 10, 4), '3.10.4 (main)'")
-    assert_one_line(said, "Not ready: Python 3.10.4 is too old, take 3.11 or later")
-    said = run(importing(), before=NO_PIP, PYTHONPATH=old_torch("2.9"))
-    assert_one_line(said, "Not ready: torch 2.9", "take 2.11 or later")
-
-
-def test_an_older_cudasim_gets_one_line():
-    older = "import cudasim; cudasim._HOMES.pop('timeline')"
-    for source in source_of(simulate=True), importing():
-        said = run(source, before=older, PYTHONPATH=SIMULATOR)
-        assert_one_line(said, "Not ready: an older cudasim is here: 'pip uninstall cudasim'")

@@ -49,27 +49,22 @@ class Book:
 
     @cached_property
     def pins(self) -> dict[str, str]:
-        """The version of every package."""
         return read_pins(self.root)
 
     @cached_property
     def repository(self) -> Repository:
-        """Where the book is published."""
         return read_repository(self.root)
 
     def runner(self, name: str) -> Runner:
-        """The runner of that name, or BookError."""
         if name not in self.runners:
             known = ", ".join(self.runners)
             raise BookError(f"kernels/: no runner '{name}'; choose one of: {known}")
         return self.runners[name]
 
     def chapters_of(self, runner: Runner) -> list[Chapter]:
-        """The chapters that are executed on `runner`."""
         return [chapter for chapter in self.chapters.values() if runner.executes(chapter)]
 
     def recording(self, folder: str, chapter: str) -> Recording | None:
-        """What a chapter printed on a runner or a card, or None."""
         return self.recordings.get(folder, {}).get(chapter)
 
     def recordings_of(self, chapter: Chapter) -> list[Recording]:

@@ -44,12 +44,10 @@ class Chapter:
 
     @property
     def where(self) -> str:
-        """Its path in the repository."""
         return f"notebooks/{self.name}.ipynb"
 
     @property
     def title(self) -> str:
-        """Its heading."""
         return self.notebook.cells[0].source.partition("\n")[0].lstrip("# ")
 
     @property
@@ -58,14 +56,14 @@ class Chapter:
         return self.notebook.metadata.get("kind") == "symptoms"
 
     @property
-    def starts_ranks(self) -> bool:
-        """True if it starts processes by torchrun, which set their own number of threads."""
-        return any(LAUNCHER in cell.source for cell in self.code_cells)
-
-    @property
     def holds_puzzles(self) -> bool:
         """True if it is made of exercises alone, and simulates the GPUs that they are about."""
         return self.notebook.metadata.get("kind") == "puzzles"
+
+    @property
+    def starts_ranks(self) -> bool:
+        """True if it starts processes by torchrun, which set their own number of threads."""
+        return any(LAUNCHER in cell.source for cell in self.code_cells)
 
     @property
     def gpus(self) -> int:
@@ -79,7 +77,6 @@ class Chapter:
 
     @cached_property
     def code_cells(self) -> list[NotebookNode]:
-        """Its code cells, in order."""
         return code_cells(self.notebook)
 
     @cached_property
@@ -108,42 +105,29 @@ class Chapter:
 
 
 def read_chapter(name: str, root: Path) -> Chapter:
-    """The chapter `name` of the book in `root`.
-
-    Raises BookError if it is no valid notebook, has no code, holds outputs, has a cell id twice
-    or a tag that nothing reads, or does not say in its metadata what hardware it is for.
-    """
+    """The chapter `name` of the book in `root`, or BookError if it is not what a chapter is."""
     chapter = Chapter(name, read_notebook(root / "notebooks" / f"{name}.ipynb", root))
     where = chapter.where
     if not chapter.code_cells:
-        raise BookError(
-            f"{where}: no code cell; a page without code is Markdown: move it to book/{name}.md"
-        )
+        raise BookError(f"{where}: no code cell; move it to book/{name}.md, as Markdown")
     for number, cell in enumerate(chapter.notebook.cells):
         if unknown := set(tags(cell)) - TAGS:
+            advice = f"which nothing reads; use one of {', '.join(sorted(TAGS))}"
             raise BookError(
-                f"{where}: cell {number} ('{cell.id}') has the tag '{unknown.pop()}', which "
-                f"nothing reads; use one of {', '.join(sorted(TAGS))}"
+                f"{where}: cell {number} ('{cell.id}') has the tag '{unknown.pop()}', {advice}"
             )
         if cell.cell_type == "code" and (cell.outputs or cell.execution_count is not None):
-            raise BookError(
-                f"{where}: cell {number} ('{cell.id}') holds outputs; chapters have none: "
-                "clear them with 'make clear'"
-            )
+            advice = "chapters have none: 'python -m tools clear'"
+            raise BookError(f"{where}: cell {number} ('{cell.id}') holds outputs; {advice}")
     hardware = chapter.notebook.metadata.get("hardware")
     if not isinstance(hardware, dict) or not hardware.get("gpus"):
-        raise BookError(
-            f"{where}: its metadata lack 'hardware'; say which numbers of GPUs it is for: "
-            '"hardware": {"gpus": [0, 1, 2]}'
-        )
+        example = '"hardware": {"gpus": [0, 1, 2]}'
+        raise BookError(f"{where}: its metadata do not say what hardware it is for: {example}")
     return chapter
 
 
 def read_documents(root: Path) -> list[str]:
-    """Every document that `_toc.yml` lists, without its suffix, in order.
-
-    Raises BookError if `_toc.yml` cannot be read, or lists a document that has no file.
-    """
+    """Every document that `_toc.yml` lists, without its suffix, in order."""
     text = read_text(root / "_toc.yml", root)
     try:
         toc = yaml.safe_load(text)
@@ -151,32 +135,24 @@ def read_documents(root: Path) -> list[str]:
         reason = " ".join(str(error).split())
         raise BookError(f"_toc.yml: not valid YAML; correct it there: {reason}") from None
     if not isinstance(toc, dict) or "root" not in toc:
-        raise BookError(
-            "_toc.yml: no 'root' entry; name the first page there: 'root: book/preface'"
-        )
+        raise BookError("_toc.yml: names no first page; add it there: 'root: book/preface'")
     documents = list(_files(toc))
     for document in documents:
         if not any((root / f"{document}{suffix}").is_file() for suffix in (".md", ".ipynb")):
-            raise BookError(
-                f"_toc.yml: '{document}' has no file; add {document}.md or .ipynb, or drop it"
-            )
+            raise BookError(f"_toc.yml: '{document}' has no file; add one, or drop the entry")
     return documents
 
 
-def _files(entry: object) -> Iterator[str]:
-    if isinstance(entry, list):
-        for item in entry:
-            yield from _files(item)
-    elif isinstance(entry, dict):
-        for name, value in entry.items():
-            if name in ("root", "file"):
-                yield str(value)
-            else:
-                yield from _files(value)
+def _files(entry: dict | list) -> Iterator[str]:
+    items = entry.items() if isinstance(entry, dict) else enumerate(entry)
+    for name, value in items:
+        if name in ("root", "file"):
+            yield str(value)
+        elif isinstance(value, dict | list):
+            yield from _files(value)
 
 
 def chapter_names(documents: list[str]) -> list[str]:
-    """The names of the chapters among the documents of `_toc.yml`."""
     return [Path(name).name for name in documents if name.startswith("notebooks/")]
 
 

@@ -20,18 +20,17 @@ def parsed(source: str) -> ast.Module:
 
 
 def syntax_tree(chapter: Chapter, cell: NotebookNode) -> ast.Module:
-    """The code of a cell as a syntax tree. Raises BookError if it is no Python."""
+    """The code of a cell as a syntax tree, or BookError."""
     try:
         return parsed(cell.source)
     except SyntaxError as error:
         raise BookError(
-            f"{chapter.where}: the cell '{cell.id}' is no Python ({error.msg}, line "
+            f"{chapter.where}: the cell '{cell.id}' is not valid Python ({error.msg}, line "
             f"{error.lineno}); correct it there"
         ) from None
 
 
 def has_assert(tree: ast.Module) -> bool:
-    """True if a cell asserts something."""
     return any(isinstance(node, ast.Assert) for node in ast.walk(tree))
 
 
@@ -52,9 +51,8 @@ def blank_name(tree: ast.Module) -> str | None:
 def comments(cell: NotebookNode) -> list[str]:
     """The comments of a cell whose code is Python."""
     lines = io.StringIO(TransformerManager().transform_cell(cell.source)).readline
-    return [
-        each.string for each in tokenize.generate_tokens(lines) if each.type == tokenize.COMMENT
-    ]
+    tokens = tokenize.generate_tokens(lines)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
 
 
 def bound_names(tree: ast.Module) -> set[str]:
@@ -65,6 +63,6 @@ def bound_names(tree: ast.Module) -> set[str]:
             names.add(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found = (each for target in targets for each in ast.walk(target))
-            names |= {each.id for each in found if isinstance(each, ast.Name)}
+            found = (part for target in targets for part in ast.walk(target))
+            names |= {part.id for part in found if isinstance(part, ast.Name)}
     return names

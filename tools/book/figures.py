@@ -2,7 +2,7 @@
 
 Colab shows no SVG in a text cell and no file of the repository, so a chapter that stands
 alone carries a picture of each figure. The PNG says which SVG it was drawn from, and from
-which version, so that the site can show the SVG itself and a test can find a stale copy.
+which version, so that the site can show the SVG itself and a stale copy is found.
 """
 
 import base64
@@ -16,22 +16,22 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 from PIL.PngImagePlugin import PngInfo
 
+from tools.book.cells import Broken
 from tools.book.chapters import Chapter
-from tools.book.notebooks import write_notebook
+from tools.book.notebooks import notebook_text
 from tools.errors import BookError
+from tools.files import write_files
 
 # ![what the figure shows](../img/name.svg), or the same with the PNG that stands for it
 FIGURE = re.compile(
     r"!\[(?P<alt>[^\]]*)\]\((?:\.\./img/(?P<svg>[\w.-]+)|data:image/png;base64,(?P<png>[^)]+))\)"
 )
+DRAW = "'python -m tools figures'"
 
 
 def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
-    """Draw every figure of the chapters afresh; returns the paths of those that changed.
-
-    Raises BookError if a chapter names a figure that `img/` does not hold.
-    """
-    changed = []
+    """Draw every figure of the chapters that is not drawn, or out of date; returns their paths."""
+    changed = {}
     for chapter in chapters:
         notebook = deepcopy(chapter.notebook)
         for cell in notebook.cells:
@@ -39,18 +39,13 @@ def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
                 lambda match, where=chapter.where: _embedded(match, where, root), cell.source
             )
         if notebook != chapter.notebook:
-            write_notebook(notebook, root / chapter.where, root)
-            changed.append(chapter.where)
-    return changed
+            changed[chapter.where] = notebook_text(notebook)
+    write_files({root / where: text for where, text in changed.items()}, root)
+    return list(changed)
 
 
 def _embedded(match: re.Match, where: str, root: Path) -> str:
-    svg = match["svg"] or figure_name(match["png"])
-    if svg is None:
-        raise BookError(
-            f"{where}: the figure '{match['alt']}' names no drawing; "
-            "write ![...](../img/name.svg) in its place, then 'make figures'"
-        )
+    svg = _drawing(match, where, root)
     if match["png"] and figure_version(match["png"]) == svg_version(svg, root):
         return match[0]
     encoded = base64.b64encode(draw(svg, root)).decode()
@@ -64,19 +59,42 @@ def link_figures(text: str, where: str, root: Path) -> str:
     """
 
     def linked(match: re.Match) -> str:
-        svg = match["svg"] or figure_name(match["png"])
-        if svg is None or not (root / "img" / svg).is_file():
-            raise BookError(
-                f"{where}: the figure '{match['alt']}' names no drawing in img/; "
-                "draw it afresh with 'make figures'"
-            )
+        svg = _drawing(match, where, root)
         if match["png"] and figure_version(match["png"]) != svg_version(svg, root):
-            raise BookError(
-                f"{where}: its copy of img/{svg} is out of date; draw it afresh with 'make figures'"
-            )
+            raise BookError(f"{where}: its copy of img/{svg} is out of date; draw it by {DRAW}")
         return f"![{match['alt']}](../img/{svg})"
 
     return FIGURE.sub(linked, text)
+
+
+def broken_figures(chapter: Chapter, root: Path) -> Broken:
+    """Every figure is in `img/`, and the chapter carries it as it is there."""
+    for cell in chapter.notebook.cells:
+        for figure in FIGURE.finditer(cell.source):
+            try:
+                link_figures(figure[0], chapter.where, root)
+            except BookError as error:
+                yield cell, str(error).removeprefix(f"{chapter.where}: ")
+            else:
+                if figure["svg"]:
+                    yield (
+                        cell,
+                        f"the figure img/{figure['svg']} is not drawn; draw it by {DRAW}",
+                    )
+
+
+def _drawing(match: re.Match, where: str, root: Path) -> str:
+    """The name of the SVG that a figure of a chapter is drawn from; BookError if it is missing."""
+    svg = match["svg"] or figure_name(match["png"])
+    nameless = f"{where}: the figure '{match['alt']}' names no drawing in img/"
+    if svg is None:
+        raise BookError(f"{nameless}; write ![...](../img/name.svg) in its place, then {DRAW}")
+    if not (root / "img" / svg).is_file():
+        raise BookError(
+            f"{nameless}: restore img/{svg} with 'git restore img/{svg}', or take the figure out "
+            "of the chapter"
+        )
+    return svg
 
 
 def draw(svg: str, root: Path) -> bytes:
@@ -84,7 +102,6 @@ def draw(svg: str, root: Path) -> bytes:
     import matplotlib  # here, as the site needs neither of the two
     import resvg_py
 
-    version = svg_version(svg, root)
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     try:
         png = resvg_py.svg_to_bytes(
@@ -96,12 +113,10 @@ def draw(svg: str, root: Path) -> bytes:
             sans_serif_family="DejaVu Sans",
         )
     except ValueError as error:
-        raise BookError(
-            f"img/{svg}: not an SVG that can be drawn ({error}); correct it there"
-        ) from None
+        raise BookError(f"img/{svg}: cannot be drawn ({error}); correct it there") from None
     about = PngInfo()
     about.add_text("Source", svg)
-    about.add_text("Version", version)
+    about.add_text("Version", svg_version(svg, root))
     small = io.BytesIO()
     picture = Image.open(io.BytesIO(bytes(png))).quantize(64, method=Image.Quantize.FASTOCTREE)
     picture.save(small, "PNG", optimize=True, pnginfo=about)
@@ -109,20 +124,15 @@ def draw(svg: str, root: Path) -> bytes:
 
 
 def svg_version(svg: str, root: Path) -> str:
-    """The hash of `img/<svg>`."""
-    try:
-        return hashlib.sha256((root / "img" / svg).read_bytes()).hexdigest()[:16]
-    except FileNotFoundError:
-        raise BookError(f"img/{svg}: no such file; a chapter shows it: draw or rename it") from None
+    return hashlib.sha256((root / "img" / svg).read_bytes()).hexdigest()[:16]
 
 
 def figure_name(encoded: str) -> str | None:
-    """The SVG that a PNG, in base64, says it was drawn from; None if it does not say."""
+    """The SVG that a PNG, in base64, says it was drawn from."""
     return _about(encoded).get("Source")
 
 
 def figure_version(encoded: str) -> str | None:
-    """The version of that SVG; None if the PNG does not say."""
     return _about(encoded).get("Version")
 
 
@@ -130,5 +140,5 @@ def _about(encoded: str) -> dict[str, str]:
     try:
         with Image.open(io.BytesIO(base64.b64decode(encoded))) as picture:
             return getattr(picture, "text", {})
-    except (ValueError, UnidentifiedImageError):  # no base64, or no picture
+    except (ValueError, UnidentifiedImageError):  # not base64, or not a picture
         return {}

@@ -1,8 +1,8 @@
 """Where readers run a chapter: links to services, from the one place that names the repository.
 
-`make links` writes what depends on that place: a row of links and the set-up into every
-chapter, with the recordings that carry them, a table into `README.md`, and an address for pip
-where a text says how to install the simulator.
+`python -m tools links` writes what depends on that place: a row of links and the set-up into
+every chapter, with the recordings that carry them, a table into `README.md`, and an address for
+pip where a text says how to install the simulator.
 """
 
 import re
@@ -15,11 +15,12 @@ from nbformat.v4 import new_markdown_cell
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
-from tools.book.notebooks import write_notebook
+from tools.book.notebooks import notebook_text
+from tools.book.recordings import read_recordings
 from tools.book.repository import HOST, Repository, config_text
 from tools.book.setup_cells import write_setup
 from tools.errors import BookError
-from tools.files import read_text, write_text
+from tools.files import read_text, write_files
 
 CELL = "links"  # id of the cell that holds a chapter's row of links
 # Files that say how to install the simulator from the repository.
@@ -30,7 +31,7 @@ INSTALLS = (
     "cudasim/example/.github/workflows/tests.yml",
 )
 PIP = re.compile(r"git\+https?://\S+(?=#subdirectory=cudasim)")
-TABLE = re.compile(r"(<!-- make links -->\n).*?(<!-- end -->)", re.S)
+TABLE = re.compile(r"(<!-- [\w -]*links -->\n).*?(<!-- end -->)", re.S)
 
 SENTENCE = (
     "Run the two cells below first, and again after a restart of the kernel. The first is a "
@@ -48,7 +49,6 @@ class Link:
 
 
 def launch_links(chapter: str, repository: Repository) -> list[Link]:
-    """The links of a chapter, in this book's repository."""
     return notebook_links(f"notebooks/{chapter}.ipynb", repository)
 
 
@@ -94,28 +94,32 @@ def notebook_links(path: str, repository: Repository) -> list[Link]:
 
 
 def write_links(book: Book, repository: Repository) -> list[str]:
-    """Write all that depends on where the book is published; returns the paths that changed.
+    """Write all that depends on where the book is published, all of it or nothing.
 
-    All is made before anything is written. Raises BookError.
+    Returns the paths that changed.
     """
-    root, changed = book.root, []
-    linked = [linked_chapter(each, repository, root) for each in book.chapters.values()]
+    root = book.root
+    chapters = {
+        name: linked_chapter(chapter, repository, root) for name, chapter in book.chapters.items()
+    }
+    notebooks = [(book.chapters[name].notebook, chapter) for name, chapter in chapters.items()]
+    for recordings in read_recordings(root, chapters, book.runners).values():
+        notebooks += [(made.notebook, made.synced()) for made in recordings.values()]
+    files = {
+        changed.where: notebook_text(changed.notebook)
+        for notebook, changed in notebooks
+        if changed.notebook != notebook
+    }
     texts = {
-        "README.md": readme_text(list(book.chapters.values()), repository, root),
+        "README.md": readme_text(list(chapters.values()), repository, root),
         "_config.yml": config_text(repository, root),
     }
     for name in INSTALLS:
         if (root / name).is_file():
             texts[name] = install_text(read_text(root / name, root), repository)
-    for chapter in linked:
-        if chapter.notebook != book.chapters[chapter.name].notebook:
-            write_notebook(chapter.notebook, root / chapter.where, root)
-            changed.append(chapter.where)
-    for name, text in texts.items():
-        if text != read_text(root / name, root):
-            write_text(root / name, text, root)
-            changed.append(name)
-    return changed
+    files |= {name: text for name, text in texts.items() if text != read_text(root / name, root)}
+    write_files({root / where: text for where, text in files.items()}, root)
+    return list(files)
 
 
 def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
@@ -125,9 +129,7 @@ def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chap
     """
     notebook = deepcopy(chapter.notebook)
     if any(cell.id == CELL and cell.cell_type != "markdown" for cell in notebook.cells):
-        raise BookError(
-            f"{chapter.where}: a code cell has the id '{CELL}', that of the row of links; rename it"
-        )
+        raise BookError(f"{chapter.where}: a code cell has the id '{CELL}'; rename it")
     notebook.cells = [cell for cell in notebook.cells if cell.id != CELL]
     links = launch_links(chapter.name, repository)
     row = ", ".join(f"[{link.label}]({link.url})" for link in links)
@@ -140,9 +142,7 @@ def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> 
     """`README.md` with a row for each chapter, and advice, between the two comments."""
     text = read_text(root / "README.md", root)
     if not TABLE.search(text):
-        raise BookError(
-            "README.md: no '<!-- make links -->' followed by '<!-- end -->'; add both lines"
-        )
+        raise BookError("README.md: no '<!-- links -->' followed by '<!-- end -->'; add both lines")
     rows, addresses = ["| Chapter | Run it on |", "|:--|:--|"], []
     for number, chapter in enumerate(chapters, start=1):
         links = launch_links(chapter.name, repository)

@@ -29,22 +29,21 @@ def read_notebook(path: Path, root: Path) -> NotebookNode:
         nbformat.validate(content)
     except nbformat.ValidationError as error:
         reason = str(error).splitlines()[0]
-        raise BookError(
-            f"{where}: not a valid notebook ({reason}); correct it in Jupyter"
-        ) from None
+        raise BookError(f"{where}: not valid ({reason}); correct it in Jupyter") from None
     return nbformat.reads(text, as_version=4)
 
 
+def notebook_text(notebook: NotebookNode) -> str:
+    return nbformat.writes(notebook) + "\n"
+
+
 def write_notebook(notebook: NotebookNode, path: Path, root: Path) -> None:
-    """Write a notebook in one step, or raise BookError."""
-    write_text(path, nbformat.writes(notebook) + "\n", root)
+    write_text(path, notebook_text(notebook), root)
 
 
 def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
-    """The code cells of `notebook`, in order."""
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def tags(cell: NotebookNode) -> list[str]:
-    """The tags of a cell, [] if it has none."""
     return cell.metadata.get("tags", [])

@@ -1,6 +1,5 @@
 """The pins: which version of which package, and how requirements.txt is compiled."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -17,15 +16,6 @@ from tools.files import read_text, write_text
 from tools.root import ROOT
 
 NAMED = "requirements.in"
-# What a reader may have set for pip to reach its index, and the variables that uv reads. Further
-# sources (extra-index-url, find-links) are left out: with a CPU build of torch, say, among them
-# there would be two pins of torch.
-INDEX_SETTINGS = {
-    "index-url": "UV_DEFAULT_INDEX",
-    "trusted-host": "UV_INSECURE_HOST",
-    "cert": "SSL_CERT_FILE",
-    "proxy": "ALL_PROXY",
-}
 
 
 def read_pins(root: Path = ROOT) -> dict[str, str]:
@@ -64,28 +54,17 @@ def compile_pins(upgrade: Iterable[str] = (), root: Path = ROOT) -> None:
             *(sys.executable, "-m", "uv", "pip", "compile", "--quiet", NAMED),
             *("--universal", "--fork-strategy", "fewest"),
             *("--python-version", ".".join(map(str, PYTHONS[0]))),
-            *("--annotation-style", "line", "--custom-compile-command", "make pins"),
+            *("--annotation-style", "line", "--custom-compile-command", "python -m tools pins"),
             *("--output-file", str(compiled)),
             *(f"--upgrade-package={name}" for name in upgrade),
         ]
-        settings = index_settings() | os.environ
-        run = subprocess.run(command, cwd=root, env=settings, stdout=subprocess.DEVNULL)
-        if run.returncode:
-            raise BookError(f"{NAMED}: uv could not compile it (see above); {PINS[0]} is unchanged")
+        if subprocess.run(command, cwd=root, stdout=subprocess.DEVNULL).returncode:
+            raise BookError(
+                f"{NAMED}: uv could not compile it (see above); {PINS[0]} is unchanged. uv reads "
+                "UV_DEFAULT_INDEX, and not pip's settings"
+            )
         lines = compiled.read_text(encoding="utf-8").splitlines(keepends=True)
     # What Linux alone needs, torch's CUDA packages, is left to pip: not every build asks for it.
-    linux, others = "sys_platform == 'linux'", ("'darwin'", "'win32'")
-    kept = (line for line in lines if linux not in line or any(each in line for each in others))
+    linux, others = "sys_platform == 'linux'", re.compile("'(darwin|win32)'")
+    kept = [line for line in lines if linux not in line or others.search(line)]
     write_text(pins, "".join(kept), root)
-
-
-def index_settings() -> dict[str, str]:
-    """How pip reaches its index on this machine, as the variables that uv reads."""
-    pip = [sys.executable, "-m", "pip", "config", "list"]
-    listed = subprocess.run(pip, capture_output=True, text=True, check=True).stdout
-    settings = {}
-    for section in ("global", "install", ":env:"):  # the later ones prevail
-        for option, variable in INDEX_SETTINGS.items():
-            if match := re.search(rf"^{section}\.{option}='(.*)'$", listed, re.M):
-                settings[variable] = match[1]
-    return settings

@@ -17,7 +17,7 @@ from tools.book.chapters import Chapter
 from tools.book.notebooks import code_cells, read_notebook, write_notebook
 from tools.book.runners import GPU, Runner
 from tools.errors import BookError
-from tools.files import digest
+from tools.files import digest, set_aside
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class Recording:
 
     @property
     def where(self) -> str:
-        """Its path in the repository."""
         return recording_path(self.folder, self.chapter.name)
 
     @property
@@ -53,14 +52,11 @@ class Recording:
     def software(self) -> list[str]:
         """The versions of PyTorch and, on a card, of CUDA and the driver."""
         made = self.provenance
-        versions = [f"PyTorch {made.versions.torch}"]
-        if "card" in made:
-            versions += [f"CUDA {made.cuda}", f"driver {made.driver}"]
-        return versions
+        card = [f"CUDA {made.cuda}", f"driver {made.driver}"] if "card" in made else []
+        return [f"PyTorch {made.versions.torch}", *card]
 
     @property
     def command(self) -> str:
-        """The command that makes it again."""
         return record_command(self.runner.name, self.chapter.name)
 
     @cached_property
@@ -71,12 +67,9 @@ class Recording:
     @cached_property
     def cells(self) -> dict[str, NotebookNode]:
         """The recorded cells whose keys are still those of the chapter, by cell id."""
-        current = self.chapter.keys
-        return {
-            cell.id: cell
-            for cell in code_cells(self.notebook)
-            if current.get(cell.id) == self.keys[cell.id]
-        }
+        current = self.chapter.keys.items()
+        recorded = {cell.id: cell for cell in code_cells(self.notebook)}
+        return {id: cell for id, cell in recorded.items() if (id, self.keys[id]) in current}
 
     @property
     def waiting(self) -> list[str]:
@@ -105,37 +98,31 @@ class Recording:
         """The same with what no key covers as the chapter has it: tags, set-up, metadata."""
         if self.keys != self.chapter.keys:
             return self
-        notebook = as_outputs(self.chapter, self.notebook, self.provenance, self.runner)
-        return Recording(self.chapter, self.runner, self.folder, notebook)
+        place = self.chapter, self.runner, self.folder
+        return make_recording(*place, self.notebook, self.provenance)
 
-    def write(self, root: Path) -> None:
-        """Write it into the book in `root`, in one step."""
-        write_notebook(self.notebook, root / self.where, root)
+    def write(self, root: Path) -> Path | None:
+        """Write it into the book in `root`; what a person made of its file is kept beside it."""
+        path = root / self.where
+        edited = path.exists() and read_as_recorded(path, root) is None
+        kept = set_aside(path) if edited else None
+        write_notebook(self.notebook, path, root)
+        return kept
 
 
 def recording_path(folder: str, chapter: str) -> str:
-    """The path in the repository of what a chapter printed on a runner, or a card."""
     return f"outputs/{folder}/{chapter}.ipynb"
 
 
 def record_command(runner: str, chapter: str) -> str:
-    """The command that records a chapter on the runner of that name."""
-    command = f"make record RUNNER={runner} CHAPTERS={chapter}"
+    command = f"make record RUNNER={runner} CHAPTER={chapter}"
     return f"{command} PYTHON=python3" if runner == GPU else command
 
 
 def make_recording(
     chapter: Chapter, runner: Runner, folder: str, executed: NotebookNode, provenance: dict
 ) -> Recording:
-    """What is recorded of an executed chapter."""
-    outputs = as_outputs(chapter, executed, provenance, runner)
-    return Recording(chapter, runner, folder, outputs)
-
-
-def as_outputs(
-    chapter: Chapter, executed: NotebookNode, provenance: dict, runner: Runner
-) -> NotebookNode:
-    """The code cells of an executed chapter, each under its key, with the provenance."""
+    """What is recorded of an executed chapter: its code cells, each under its key."""
     printed = {cell.id: cell for cell in code_cells(executed)}
     outputs = deepcopy(chapter.notebook)
     outputs.cells = code_cells(outputs)
@@ -147,7 +134,7 @@ def as_outputs(
     outputs.metadata["kernelspec"] = {"name": name, "display_name": name, "language": "python"}
     outputs.metadata["provenance"] = deepcopy(provenance)
     outputs.metadata.provenance["digest"] = outputs_digest(outputs)
-    return outputs
+    return Recording(chapter, runner, folder, outputs)
 
 
 def outputs_digest(outputs: NotebookNode) -> str:
@@ -160,63 +147,63 @@ def outputs_digest(outputs: NotebookNode) -> str:
     return digest([json.dumps([cells, facts], sort_keys=True)])
 
 
+def read_as_recorded(path: Path, root: Path) -> NotebookNode | None:
+    """A recording as these tools wrote it; None if it was edited since, or is not theirs at all."""
+    try:
+        outputs = read_notebook(path, root)
+        intact = outputs.metadata.provenance.digest == outputs_digest(outputs)
+    except (BookError, AttributeError):
+        return None
+    return outputs if intact else None
+
+
 def read_recordings(
     root: Path, chapters: dict[str, Chapter], runners: dict[str, Runner]
 ) -> dict[str, dict[str, Recording]]:
     """All recordings, by runner or card in the order in which pages show them, and by chapter.
 
-    Raises BookError if a file there is of no chapter or no runner, or is not, to the letter,
-    what these tools wrote.
+    Raises BookError for a file that is not, to the letter, what these tools wrote for its place.
     """
     paths = sorted((root / "outputs").glob("*/*.ipynb"))
-    folders = {path.parent.name for path in paths}
-    order = [name for name in runners if name in folders]
-    found = {folder: {} for folder in [*order, *sorted(folders - set(order))]}
     for path in paths:
         where = path.relative_to(root).as_posix()
         if path.stem not in chapters:
-            raise BookError(
-                f"{where}: no chapter has this name; if one was renamed, rename this too "
-                f"('git mv {where} ...'), else remove it"
-            )
-        found[path.parent.name][path.stem] = _read_recording(path, root, chapters, runners)
+            advice = f"if one was renamed, 'git mv {where} ...', else remove it"
+            raise BookError(f"{where}: no chapter has this name; {advice}")
+    folders = {path.parent.name for path in paths}
+    order = [name for name in runners if name in folders]
     return {
-        folder: {name: recordings[name] for name in chapters if name in recordings}
-        for folder, recordings in found.items()
+        folder: {
+            name: _read_recording(root / recording_path(folder, name), root, chapter, runners)
+            for name, chapter in chapters.items()
+            if (root / recording_path(folder, name)).is_file()
+        }
+        for folder in [*order, *sorted(folders - set(order))]
     }
 
 
 def _read_recording(
-    path: Path, root: Path, chapters: dict[str, Chapter], runners: dict[str, Runner]
+    path: Path, root: Path, chapter: Chapter, runners: dict[str, Runner]
 ) -> Recording:
-    outputs, chapter, folder = read_notebook(path, root), chapters[path.stem], path.parent.name
-    where = path.relative_to(root).as_posix()
-    facts = outputs.metadata.get("provenance")
-    name = facts.get("runner") if isinstance(facts, dict) else None
-    runner = runners.get(name)
-    if name and runner is None:
-        raise BookError(
-            f"{where}: recorded on the runner '{name}', which kernels/ does not declare; restore "
-            f"kernels/{name}/kernel.json or, if it was renamed, remove this folder and run "
-            "'make book', which records it again"
-        )
-    if runner and (folder != name if runner.is_local else folder in runners):
-        home = name if runner.is_local else "the name of its card"
-        raise BookError(
-            f"{where}: recorded on the runner '{name}', whose outputs lie in outputs/ under "
-            f"{home}; move it there"
-        )
-    command = record_command(folder if folder in runners else GPU, path.stem)
+    where, folder = path.relative_to(root).as_posix(), path.parent.name
+    command = record_command(folder if folder in runners else GPU, chapter.name)
     again = f"record it again: '{command}'"
-    if runner is None:
-        raise BookError(f"{where}: no provenance; {again}")
-    if facts.get("chapter") != path.stem:
-        raise BookError(f"{where}: outputs of the chapter '{facts.get('chapter')}'; {again}")
-    for cell in code_cells(outputs):
-        if cell.execution_count is None:
-            raise BookError(f"{where}: the cell '{cell.id}' was not executed; {again}")
-    if facts.get("digest") != outputs_digest(outputs):
+    if folder not in runners:  # that card may not be at hand
+        again = f"take it out of outputs/ or, where such a card is, {again}"
+    outputs = read_as_recorded(path, root)
+    if outputs is None:
         raise BookError(f"{where}: edited since it was recorded; {again}")
-    if not runner.is_local and "card" not in facts:
-        raise BookError(f"{where}: recorded on real GPUs, and does not say on which; {again}")
+    facts = outputs.metadata.provenance
+    if facts.runner not in runners:
+        raise BookError(
+            f"{where}: recorded on the runner '{facts.runner}', which kernels/ does not declare; "
+            f"restore kernels/{facts.runner}/ or, if it was renamed, remove this folder"
+        )
+    if facts.chapter != chapter.name:
+        raise BookError(f"{where}: outputs of the chapter '{facts.chapter}'; {again}")
+    runner = runners[facts.runner]
+    if folder != runner.name if runner.is_local else folder in runners:
+        home = runner.name if runner.is_local else "the name of its card"
+        advice = f"whose outputs lie in outputs/ under {home}; move it there"
+        raise BookError(f"{where}: recorded on the runner '{runner.name}', {advice}")
     return Recording(chapter, runner, folder, outputs)

@@ -49,9 +49,8 @@ def read_repository(root: Path) -> Repository:
         raise BookError("_config.yml: no 'repository:' entry with 'url' and 'branch'; add one")
     slug = str(entry.get("url") or "").removeprefix(HOST)
     try:
-        return make_repository(
-            slug, str(entry.get("branch") or ""), str(entry.get("hub") or NO_HUB)
-        )
+        branch, hub = str(entry.get("branch") or ""), str(entry.get("hub") or NO_HUB)
+        return make_repository(slug, branch, hub)
     except BookError as error:
         raise BookError(f"_config.yml: {error}") from None
 
@@ -62,18 +61,14 @@ def make_repository(slug: str, branch: str, hub: str = NO_HUB) -> Repository:
     if match is None or match[2] in (".", "..") or match[2].endswith(".git"):
         raise BookError(f"repository '{slug}': not of the form owner/name; name one on GitHub")
     if not re.fullmatch(r"(?![-/.])(?!.*(//|\.\.|\.lock$|[/.]$))[\w./-]+", branch, re.A):
-        raise BookError(f"branch '{branch}': no name of a branch; use letters, digits and . _ - /")
+        raise BookError(f"branch '{branch}': not a branch's name; use letters, digits and . _ - /")
     hub = "" if hub == NO_HUB else hub.rstrip("/")
     if hub and not re.fullmatch(r"https?://[\w.-]+(:\d+)?(/[\w.~-]+)*", hub, re.A):
-        raise BookError(
-            f"hub '{hub}': not the address of a JupyterHub; write https://hub.example.org, "
-            f"or '{NO_HUB}' for none"
-        )
+        raise BookError(f"hub '{hub}': write https://hub.example.org, or '{NO_HUB}' for none")
     return Repository(match[1], match[2], branch, hub)
 
 
 def config_text(repository: Repository, root: Path) -> str:
-    """`_config.yml` with this repository in it."""
     block = (
         "repository:\n"
         f"  url: {repository.url}\n"

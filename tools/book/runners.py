@@ -29,10 +29,14 @@ class Runner:
     name: str
     root: Path = field(repr=False)
     specification: dict = field(repr=False)
+    label: str  # what the tabs call it
+    legend: str  # a sentence or two for readers that say what it is
+    times: str | None  # what its times are, such as "modelled for a T4"; None if its clock is real
+    conditions: list[dict[str, str]]  # the variables in each of which its outputs are the same
+    chapters: list[str] | None  # the only ones that it executes
 
     @property
     def where(self) -> str:
-        """The path of its specification in the repository."""
         return f"kernels/{self.name}/kernel.json"
 
     @property
@@ -41,29 +45,8 @@ class Runner:
         return self.name != GPU
 
     @property
-    def label(self) -> str:
-        """What the tabs call it."""
-        return self._about.get("name", self.name)
-
-    @property
-    def legend(self) -> str:
-        """A sentence or two for readers that say what it is."""
-        return self._about.get("about", "")
-
-    @property
     def simulates(self) -> bool:
-        """True if its GPUs are simulated."""
         return "--simulate" in self.specification["argv"]
-
-    @property
-    def times(self) -> str | None:
-        """What its times are, such as "modelled for a T4"; None if its clock is a real one."""
-        return self._about.get("times")
-
-    @property
-    def conditions(self) -> list[dict[str, str]]:
-        """The environments, by variable, in each of which its outputs must come out the same."""
-        return self._about.get("compare", [{}])
 
     @property
     def sanitize(self) -> str:
@@ -79,14 +62,10 @@ class Runner:
         return 0 if "--hide-accelerators" in words else None
 
     def executes(self, chapter: Chapter) -> bool:
-        """True if the chapter is one of its own, and it has as many GPUs as the chapter needs.
-
-        Puzzles simulate their GPUs: a runner whose clock is modelled executes them, and no other
-        claims what they show as its own.
-        """
+        """True if the chapter is one of its own, and it has as many GPUs as the chapter needs."""
         if chapter.holds_puzzles and not self.times:
-            return False
-        listed = chapter.name in self._about.get("chapters", [chapter.name])
+            return False  # they simulate GPUs, which a runner with a real clock does not claim
+        listed = self.chapters is None or chapter.name in self.chapters
         return listed and (self.gpus is None or self.gpus >= chapter.gpus)
 
     def digest(self, chapter: Chapter) -> str:
@@ -96,24 +75,16 @@ class Runner:
         it simulates GPUs or the chapter names the simulator, the simulator.
         """
         with_simulator = self.simulates or chapter.names_simulator
-        return self._digest_with_simulator if with_simulator else self._digest_alone
-
-    @cached_property
-    def _digest_alone(self) -> str:
-        return self._digest(with_simulator=False)
+        return self._digest_with_simulator if with_simulator else self._digest([])
 
     @cached_property
     def _digest_with_simulator(self) -> str:
-        return self._digest(with_simulator=True)
+        return self._digest(sorted((self.root / SIMULATOR).rglob("*")))
 
-    def _digest(self, with_simulator: bool) -> str:
+    def _digest(self, simulator: list[Path]) -> str:
         parts = [json.dumps([self.specification["argv"], self.specification.get("env")])]
-        files = [self.root / "kernels" / "start.py"]
-        if with_simulator:
-            found = (self.root / SIMULATOR).rglob("*")
-            files += [path for path in sorted(found) if path.is_file() and path.suffix != ".pyc"]
-        for path in files:
-            if path.is_file():
+        for path in (self.root / "kernels" / "start.py", *simulator):
+            if path.is_file() and path.suffix != ".pyc":
                 parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]
         return digest(parts)
 
@@ -124,20 +95,9 @@ class Runner:
             os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(self.root), *paths]))
         return self.name
 
-    @property
-    def _about(self) -> dict:
-        return _about(self.specification)
-
-
-def _about(specification: dict) -> dict:
-    return specification.get("metadata", {}).get("runner", {})
-
 
 def read_runners(root: Path) -> dict[str, Runner]:
-    """The runners that `kernels/` declares, by name, in the order in which pages show them.
-
-    Raises BookError if a specification cannot be read.
-    """
+    """The runners that `kernels/` declares, by name, in the order in which pages show them."""
     names = [path.parent.name for path in (root / "kernels").glob("*/kernel.json")]
     ordered = sorted(names, key=lambda name: (name != FIRST, name))
     return {name: _read_runner(name, root) for name in ordered}
@@ -147,15 +107,22 @@ def _read_runner(name: str, root: Path) -> Runner:
     where = f"kernels/{name}/kernel.json"
     text = read_text(root / where, root)
     try:
-        content = json.loads(text)
-        if not isinstance(content["argv"], list):
-            raise TypeError("'argv' is no list")
-        if not isinstance(_about(content), dict):
-            raise TypeError("'runner' in its metadata is no object")
-        if ("times" in _about(content)) != ("--clock" in content["argv"]):
+        specification = json.loads(text)
+        argv = specification["argv"]
+        about = dict(specification.get("metadata", {}).get("runner", {}))
+        if not isinstance(argv, list):
+            raise TypeError("'argv' is not a list")
+        if ("times" in about) != ("--clock" in argv):
             raise TypeError("'times' in its metadata and '--clock' in 'argv' go together")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BookError(
-            f"{where}: not a kernel specification ({error}); correct it there"
-        ) from None
-    return Runner(name, root, content)
+        raise BookError(f"{where}: not a kernel specification ({error}); correct it") from None
+    return Runner(
+        name,
+        root,
+        specification,
+        label=about.get("name", name),
+        legend=about.get("about", ""),
+        times=about.get("times"),
+        conditions=about.get("compare", [{}]),
+        chapters=about.get("chapters"),
+    )

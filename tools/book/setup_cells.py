@@ -2,8 +2,8 @@
 
 A chapter that is opened alone, on a service or a laptop, has these two to become able to run.
 The second is one text, filled in with what the chapter imports. Colab shows of it the title in
-its first line, JupyterLab a mark to click on. `make links` writes both into the chapters,
-because it holds the address of the repository.
+its first line, JupyterLab a mark to click on. `python -m tools links` writes both into the
+chapters, because it holds the address of the repository.
 """
 
 import ast
@@ -139,13 +139,13 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
     A chapter that imports the simulator needs what the simulator needs, without simulated GPUs
     too. Raises BookError if the pin of d2l, or the lowest torch of the simulator, is not found.
     """
-    simulated = _find(r'"torch>=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
-    d2l = ".".join(_find(r"^d2l==(\d+)\.(\d+)\.(\d+)", "requirements-no-deps.txt", root))
+    major, minor = _find(r'"torch>=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
+    [d2l] = _find(r"^d2l==(\d+\.\d+\.\d+)", "requirements-no-deps.txt", root)
     modules = imported_modules(chapter)
     words = {
         "python": str(PYTHON),
         "torch": str(TORCH),
-        "torch.simulated": f"({', '.join(simulated)})",
+        "torch.simulated": f"({major}, {minor})",
         "repository": repository.url,
         "branch": repository.branch,
         "imports.simulator": str(CUDASIM in modules),

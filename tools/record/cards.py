@@ -30,7 +30,7 @@ print(json.dumps({
     'driver': driver,
     'cuda': torch.version.cuda or torch.version.hip,
     'torch': torch.__version__,
-    'warnings': [str(each.message) for each in caught],
+    'warnings': [str(warning.message) for warning in caught],
 }))
 """
 MAKERS = r"\b(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce|Quadro|Instinct|Radeon)\b"
@@ -75,10 +75,8 @@ def card_folder(names: list[str]) -> str:
     """
     models = {_model(name) for name in names}
     if len(models) > 1:
-        raise BookError(
-            f"kernels/gpu/kernel.json: cards of several models ({', '.join(sorted(models))}); "
-            "choose those of one with CUDA_VISIBLE_DEVICES"
-        )
+        found = ", ".join(sorted(models))
+        raise BookError(f"kernels/gpu/: {found}; choose those of one by CUDA_VISIBLE_DEVICES")
     model = re.sub(r"[^a-z0-9]+", "-", models.pop().lower()).strip("-")
     return f"{len(names)}x{model}" if len(names) > 1 else model
 
@@ -103,8 +101,7 @@ def card_runs(chapters: list[Chapter], runner: Runner, card: dict) -> list[Run]:
             if free < chapter.gpu_memory * 2**30:
                 raise BookError(
                     f"{chapter.where}: needs {chapter.gpu_memory} GiB on a GPU, and "
-                    f"{free / 2**30:.1f} GiB of cuda:{i} are free; end what uses it, or take a "
-                    "larger card"
+                    f"{free / 2**30:.1f} GiB of cuda:{i} are free; end what uses it"
                 )
     return [Run(chapter, runner, card) for chapter in enough]
 

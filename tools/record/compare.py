@@ -1,6 +1,5 @@
 """Compare the GPUs of the machine at hand with what was recorded on cards of their model."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,5 +49,5 @@ def _run_nbval(recordings: list[Recording], root: Path) -> None:
     options += ["--nbval-sanitize-with", recordings[0].runner.sanitize]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
     paths = [recording.where for recording in recordings]
-    if subprocess.run([*command, *paths], cwd=root, env=os.environ).returncode:
+    if subprocess.run([*command, *paths], cwd=root).returncode:
         raise BookError(f"{Path(paths[0]).parent}: this machine's GPUs print something else")

@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from copy import deepcopy
@@ -25,7 +25,7 @@ from tools.book.chapters import Chapter
 from tools.book.recordings import make_recording
 from tools.book.runners import Runner
 from tools.errors import BookError
-from tools.files import check_writable
+from tools.files import NO_ROOM, check_writable
 from tools.record.provenance import provenance
 
 
@@ -39,7 +39,6 @@ class Run:
 
     @property
     def folder(self) -> str:
-        """Where under `outputs/` it is recorded."""
         return self.card["folder"] if self.card else self.runner.name
 
 
@@ -59,40 +58,29 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
     cells = sum(len(run.chapter.code_cells) for run in runs)
     seconds = 0.1 if sys.stderr.isatty() else 10  # a log needs fewer lines than a screen
     with tqdm(total=cells, unit="cell", mininterval=seconds) as bar:
+        places = asyncio.Semaphore(at_once)
 
         async def record(run: Run) -> None:
-            start = time.monotonic()
-            executed = await _execute(run.chapter, run.runner, bar, at_once)
-            if keep:
+            async with places:
+                start = time.monotonic()
+                executed = await _execute(run.chapter, run.runner, bar, at_once)
+                if not keep:
+                    return
                 took = time.monotonic() - start
                 facts = provenance(run.chapter, run.runner, took, book.pins, run.card)
                 made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
-                made.write(book.root)
+                if kept := made.write(book.root):
+                    bar.write(f"{made.where}: recorded; what was edited there is {kept.name}")
 
-        longest_first = sorted(runs, key=lambda run: _expected_seconds(run, book), reverse=True)
+        async def record_all() -> None:
+            async with asyncio.TaskGroup() as group:
+                for run in runs:
+                    group.create_task(record(run))
+
         try:
-            run_in_thread(_side_by_side(longest_first, record, at_once))
+            run_in_thread(record_all())
         except ExceptionGroup as failures:  # the first to fail stopped the others
             raise failures.exceptions[0] from None
-
-
-def _expected_seconds(run: Run, book: Book) -> float:
-    """How long the last such run took; one that was never made may be the longest."""
-    recording = book.recording(run.folder, run.chapter.name)
-    return recording.provenance.seconds if recording else float("inf")
-
-
-async def _side_by_side(runs: list[Run], record: Callable[[Run], Coroutine], at_once: int) -> None:
-    """Record the runs in their order, `at_once` of them at a time."""
-    places = asyncio.Semaphore(at_once)
-
-    async def in_turn(run: Run) -> None:
-        async with places:
-            await record(run)
-
-    async with asyncio.TaskGroup() as group:
-        for run in runs:
-            group.create_task(in_turn(run))
 
 
 def execute_one(chapter: Chapter, runner: Runner) -> NotebookNode:
@@ -196,10 +184,10 @@ async def _start_kernel(
         ready = True
         return manager, client
     except (NoSuchKernel, RuntimeError, OSError) as error:
-        raise BookError(
-            f"{runner.where}: the kernel does not start ({error}); "
-            "complete the environment with 'make environment'"
-        ) from None
+        if getattr(error, "errno", None) in NO_ROOM:
+            raise
+        advice = "remove .venv, and the next 'make' command makes it anew"
+        raise BookError(f"{runner.where}: the kernel does not start ({error}); {advice}") from None
     finally:
         if not ready:  # Ctrl-C and a failing neighbour come here too: nothing is left behind
             await asyncio.wait([starting])

@@ -56,10 +56,8 @@ def pins_of(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
         if name in found or name not in pins or not _installed(name):
             continue
         found.add(name)
-        needs = [Requirement(each) for each in importlib.metadata.requires(name) or []]
-        ahead += [
-            need.name for need in needs if not need.marker or need.marker.evaluate({"extra": ""})
-        ]
+        needs = map(Requirement, importlib.metadata.requires(name) or [])
+        ahead += [n.name for n in needs if not n.marker or n.marker.evaluate({"extra": ""})]
     return {name: pins[name] for name in sorted(found)}
 
 
@@ -67,10 +65,8 @@ def require(packages: Iterable[str]) -> None:
     """Raise BookError if this Python lacks one of `packages`."""
     missing = [name for name in packages if not _installed(name)]
     if missing:
-        raise BookError(
-            f"{sys.executable}: lacks {', '.join(missing)}; install it there "
-            "(requirements.txt has the pins; with no network, from wheels)"
-        )
+        advice = "install it there (requirements.txt has the pins; with no network, from wheels)"
+        raise BookError(f"{sys.executable}: lacks {', '.join(missing)}; {advice}")
 
 
 def _installed(package: str) -> bool:

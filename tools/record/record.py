@@ -2,8 +2,10 @@
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
+from tools.book.notebooks import notebook_text
 from tools.book.runners import Runner
 from tools.errors import BookError
+from tools.files import write_files
 from tools.record.cards import card_runs, find_cards
 from tools.record.execute import Run, execute
 
@@ -34,7 +36,7 @@ def record(names: list[str], chapters: list[str], book: Book) -> None:
             runs += [Run(chapter, runner) for chapter in chosen]
         else:
             card = find_cards(runner)
-            again = [each for each in chosen if chapters or not _is_good(each, card, book)]
+            again = [c for c in chosen if chapters or not _is_recorded(c, card, book)]
             runs += card_runs(again, runner, card)
     execute(runs, book)
 
@@ -49,7 +51,7 @@ def _chosen(runner: Runner, names: list[str], book: Book) -> list[Chapter]:
     return [known[name] for name in names or known]
 
 
-def _is_good(chapter: Chapter, card: dict, book: Book) -> bool:
+def _is_recorded(chapter: Chapter, card: dict, book: Book) -> bool:
     """True, and a line that says so, if such a card has recorded the chapter as it is."""
     recording = book.recording(card["folder"], chapter.name)
     if recording is None or recording.stale_because(book.pins):
@@ -66,11 +68,11 @@ def sync(book: Book) -> list[str]:
 
     Executes nothing and changes no output. Returns the paths that it wrote.
     """
-    written = []
+    files = {}
     for recordings in book.recordings.values():
         for recording in recordings.values():
             synced = recording.synced()
             if synced.notebook != recording.notebook:
-                synced.write(book.root)
-                written.append(recording.where)
-    return written
+                files[recording.where] = notebook_text(synced.notebook)
+    write_files({book.root / where: text for where, text in files.items()}, book.root)
+    return list(files)

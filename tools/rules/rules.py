@@ -13,6 +13,7 @@ from nbformat import NotebookNode
 from tools.book.cells import Broken
 from tools.book.chapters import ABOUT, TIMES, Chapter
 from tools.book.code import has_assert, syntax_tree
+from tools.book.figures import broken_figures
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.rules.exercises import EXERCISE_RULES
@@ -59,6 +60,7 @@ def broken_rules(chapter: Chapter, recordings: list[Recording], root: Path) -> l
     found = chain(
         *(rule(chapter) for rule in rules),
         *(rule(chapter, recordings) for rule in rules_of_outputs),
+        broken_figures(chapter, root),
     )
     for cell, fault in found:
         place = f": cell {number[cell.id]} ('{cell.id}')" if cell is not None else ""

@@ -18,6 +18,7 @@ import sphinx_book_theme  # noqa: F401
 from sphinx.errors import SphinxError
 
 from tools.errors import BookError
+from tools.files import NO_ROOM, cannot_write
 from tools.site import (  # noqa: F401
     calculator,
     formulas,
@@ -52,13 +53,19 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     arguments = ["build", str(root), "--path-output", work, *OPTIONS]
+    said = io.StringIO()  # of a full disk Sphinx says that this should be reported as its fault
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
             jupyter_book.cli.main.main(arguments, standalone_mode=False)
     except RuntimeError as error:
-        if not isinstance(error.__cause__, SphinxError):
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in NO_ROOM:
+            said = io.StringIO(f"error: {cannot_write(Path(work), root, cause)}\n")
+        elif not isinstance(cause, SphinxError):
             raise
         return 1  # Sphinx has said what is wrong, and Jupyter Book would add two tracebacks
+    finally:
+        sys.stderr.write(said.getvalue())
     return 0
 
 

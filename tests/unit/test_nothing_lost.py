@@ -1,0 +1,191 @@
+"""What a person made is not lost, nothing is left half-done, and every advice works."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+from helpers import (
+    ROOT,
+    assert_one_line,
+    changed,
+    contents,
+    edit,
+    outputs_path,
+    refused,
+    run_tool,
+    start_tool,
+)
+
+from tools import cli
+from tools.book.book import Book
+from tools.book.figures import embed_figures
+from tools.book.links import write_links
+from tools.book.repository import Repository
+from tools.record import execute as executing
+from tools.record.record import record
+
+
+def advice(line):
+    """The command that a message gives in quotes, as its words."""
+    return re.search(r"'((?:git|make) [^']*)'", line)[1].split()
+
+
+def test_an_edited_recording_is_recorded_again_by_the_advice_and_kept_beside(recorded_book):
+    path, other = (outputs_path(name, "cpu", recorded_book) for name in ("first", "second"))
+    with changed(path) as recording:
+        recording.cells[-1].outputs[0].text = "mine\n"
+    edited = path.read_bytes()
+    other.write_text("{")  # the advice works whatever else is wrong
+    said = run_tool(recorded_book, "book")
+    assert_one_line(said.stderr, "outputs/cpu/first.ipynb: edited since it was recorded")
+    words = advice(said.stderr)
+    assert words == ["make", "record", "RUNNER=cpu", "CHAPTER=first"]
+    run = run_tool(recorded_book, "record", **dict(word.split("=") for word in words[2:]))
+    assert run.returncode == 0, run.stderr
+    assert_one_line(
+        run.stdout, "first.ipynb: recorded; what was edited there is first.ipynb.edited"
+    )
+    assert path.with_name("first.ipynb.edited").read_bytes() == edited
+    assert other.read_text() == "{"  # CHAPTER= names the only one that is executed
+    other.unlink()
+    assert Book(recorded_book).recording("cpu", "first").cells.keys() == {"setup", "make", "show"}
+
+
+def test_what_was_edited_twice_is_kept_twice(recorded_book):
+    path = outputs_path("first", "cpu", recorded_book)
+    recording = Book(recorded_book).recording("cpu", "first")
+    for words in ("one", "two"):
+        path.write_text(words)
+        assert recording.write(recorded_book).read_text() == words
+    assert recording.write(recorded_book) is None  # what these tools wrote themselves is not
+    kept = sorted(path.parent.glob("first.ipynb.edited*"))
+    assert [copy.read_text() for copy in kept] == ["one", "two"]
+
+
+SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 40"><rect width="9" height="9"/></svg>'
+)
+
+
+def test_a_figure_that_is_gone_is_named_by_rules_and_comes_back_by_the_advice(small_book):
+    drawing = small_book / "img" / "box.svg"
+    drawing.parent.mkdir()
+    drawing.write_text(SVG)
+    edit(small_book, "first", "title", "# First\n\n![One box, with nothing in it](../img/box.svg)")
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "img"], ["commit", "-qm", "A box"]):
+        subprocess.run([*git, *words], cwd=small_book, check=True)
+
+    def said_by(*words):
+        lines = run_tool(small_book, *words).stderr.splitlines()
+        return [line for line in lines if "img/box.svg" in line]
+
+    [line] = said_by("rules")
+    assert_one_line(line, "notebooks/first.ipynb: cell 0 ('title')", "python -m tools figures")
+    assert embed_figures(Book(small_book).chapters.values(), small_book)
+    assert said_by("rules") == []
+    drawing.unlink()
+    for [line] in (said_by("rules"), said_by("figures")):
+        assert_one_line(line, "notebooks/first.ipynb: ", "take the figure out of the chapter")
+    subprocess.run(advice(line), cwd=small_book, check=True)
+    assert said_by("rules") == [] and drawing.read_text() == SVG
+
+
+NO_SPACE = (28, "No space left on device")
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Lets no file be written whose path holds the words given."""
+    write_bytes = Path.write_bytes
+
+    def fill(words):
+        def written(path, data):
+            if words in path.as_posix():
+                raise OSError(*NO_SPACE)
+            return write_bytes(path, data)
+
+        monkeypatch.setattr(Path, "write_bytes", written)
+
+    return fill
+
+
+def test_links_are_written_everywhere_or_nowhere(linked_book, full_disk):
+    before = contents(linked_book)
+    full_disk("outputs/cpu/second")  # the last of all
+    with refused("outputs/cpu/second.ipynb: cannot be written (No space left on device)"):
+        write_links(Book(linked_book), Repository("other", "book", "trunk"))
+    assert contents(linked_book) == before
+
+
+def test_a_full_disk_is_one_line_and_finished_recordings_stay(small_book, full_disk, monkeypatch):
+    async def pretend(chapter, runner, bar, at_once):
+        done = deepcopy(chapter.notebook)
+        for count, cell in enumerate(done.cells):
+            cell.execution_count = count
+        return done
+
+    monkeypatch.setattr(executing, "_execute", pretend)
+    monkeypatch.setattr(executing.os, "cpu_count", lambda: 1)
+    full_disk("second")
+    with refused("outputs/cpu/second.ipynb: cannot be written (No space left on device); "):
+        record(["cpu"], [], Book(small_book))
+    assert [path.name for path in small_book.glob("outputs/*/*")] == ["first.ipynb"]
+    book = Book(small_book)
+    assert book.recording("cpu", "first").stale_because(book.pins) is None
+
+
+def test_a_full_disk_is_one_line_wherever_it_is_met(monkeypatch, capsys):
+    def full(root):
+        raise OSError(*NO_SPACE, "/tmp/x")
+
+    monkeypatch.setattr(sys, "argv", ["tools", "clear"])
+    monkeypatch.setattr("tools.book.chapters.clear_outputs", full)
+    assert cli.main() == 1
+    assert_one_line(capsys.readouterr().err, "error: /tmp/x: cannot be written", "No space left")
+
+
+def test_a_disk_that_fills_up_while_the_site_is_drawn_is_one_line():
+    program = """
+import io, sys
+from types import SimpleNamespace
+from tools.site import builder
+
+def fail(*arguments, **options):
+    print("Exception occurred: please report this", file=sys.stderr)
+    raise RuntimeError from OSError(28, "No space left on device")
+
+book = SimpleNamespace(documents=[], chapters={}, repository=None)
+builder.read_pages = lambda root: (book, [])
+builder.jupyter_book.cli.main.main = fail
+sys.argv, sys.stdin = ["builder", ".", "./work"], io.StringIO("build\\n")
+sys.exit(builder.main())
+"""
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert_one_line(run.stderr, "error: work: cannot be written (No space left on device); make")
+
+
+def test_a_taken_port_is_one_line_and_a_free_one_shows_the_site(small_book):
+    site = small_book / "_build" / "html"
+    site.mkdir(parents=True)
+    (site / "index.html").write_text("the site")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for port in (str(server.getsockname()[1]), "eight", "99999"):
+            run = run_tool(small_book, "serve", PORT=port)
+            assert run.returncode == 1
+            assert_one_line(run.stderr, f"port {port}: ", "choose another: 'make serve PORT=8001'")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    tool = start_tool(small_book, "serve", variables={"PORT": "0"}, **pipes)
+    address = tool.stdout.readline().split()[0]
+    assert urllib.request.urlopen(address).read() == b"the site"
+    tool.send_signal(signal.SIGINT)
+    out, err = tool.communicate(timeout=60)
+    assert (tool.returncode, out.strip()) == (0, "") and "Traceback" not in err
