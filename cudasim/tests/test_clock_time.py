@@ -216,11 +216,10 @@ IPYTHON = """
 def test_the_magics_of_ipython_are_modelled(tmp_path):
     pytest.importorskip("IPython", reason="IPython is not installed here")
     script = write(tmp_path / "magics.py", IPYTHON)
-    before, again, after = (
-        run(script, when, cwd=tmp_path, IPYTHONDIR=str(tmp_path))
-        for when in ("before", "before", "after")
+    before, after = (
+        run(script, when, cwd=tmp_path, IPYTHONDIR=tmp_path) for when in ("before", "after")
     )
-    assert before.stdout == again.stdout == after.stdout, before.stderr
+    assert before.stdout == after.stdout, before.stderr
     lines = before.stdout.splitlines()
     assert lines[1].endswith("(mean ± std. dev. of 3 runs, 100 loops each)")
     assert lines[2].startswith("50 ns ± 0 ns per loop") or "per loop" in lines[2]

@@ -1,14 +1,12 @@
 """Timelines: of the virtual clock and of `torch.profiler`, as numbers, pictures and traces."""
 
 import json
-import subprocess
-import sys
 from collections import deque
 from xml.etree import ElementTree
 
 import pytest
 import torch
-from programs import PROJECT
+from programs import run
 
 import cudasim
 from cudasim.clock import trace
@@ -543,7 +541,7 @@ def test_a_timeline_within_torchs_own_profiler():
     assert lanes.spans
 
 
-def test_without_matplotlib_all_but_the_picture_is_there():
+def test_without_matplotlib_all_but_the_picture_is_there(tmp_path):
     code = """
 import sys
 sys.modules['matplotlib'] = None
@@ -558,17 +556,13 @@ try:
 except ModuleNotFoundError as error:
     print(error)
 """
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=PROJECT / "src", capture_output=True, text=True
-    )
-    first, second = run.stdout.splitlines()
-    assert first == second, run.stderr
+    got = run("-c", code, cwd=tmp_path)
+    first, second = got.stdout.splitlines()
+    assert first == second, got.stderr
     assert first.startswith("cudasim.timeline(): a picture needs matplotlib")
 
 
-def test_nothing_is_drawn_before_it_is_asked_for():
+def test_nothing_is_drawn_before_it_is_asked_for(tmp_path):
     code = "import sys, torch, cudasim; cudasim.timeline(); print('matplotlib' in sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=PROJECT / "src", capture_output=True, text=True
-    )
-    assert run.stdout == "False\n", run.stderr
+    got = run("-c", code, cwd=tmp_path)
+    assert got.stdout == "False\n", got.stderr

@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from programs import run, write
+from programs import run, run_ranks, write
 
 import cudasim
 
@@ -46,12 +46,10 @@ def simulated(witness):
 def apart(witness, tmp_path):
     """What a program prints in processes of its own, one a rank."""
     script = write(tmp_path / "witness.py", HEAD + textwrap.dedent(witness["program"]))
-    started = [script]
+    started = ["-m", "cudasim", "--gpus", 2, "--card", witness.get("card", "T4"), script]
     if ranks := witness.get("ranks"):
-        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-        started = [*torchrun, ranks, script]
-    card = witness.get("card", "T4")
-    return run("-m", "cudasim", "--gpus", 2, "--card", card, *started, cwd=tmp_path).stdout
+        return "".join(got.stdout for got in run_ranks(*started, cwd=tmp_path, ranks=ranks))
+    return run(*started, cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize("witness", WITNESSES, ids=lambda witness: witness["name"])
