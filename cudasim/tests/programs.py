@@ -56,7 +56,12 @@ def start(programs, cwd, python=sys.executable):
     pipe = subprocess.PIPE
     started = [
         subprocess.Popen(
-            [python, *map(str, arguments)], cwd=cwd, env=environ, stdout=pipe, stderr=pipe, text=True
+            [python, *map(str, arguments)],
+            cwd=cwd,
+            env=environ,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
         )
         for arguments, environ in programs
     ]
@@ -100,7 +105,9 @@ def fork(programs, cwd, python=sys.executable):
 def forking():
     """The process that programs are forked from, until this one ends."""
     command, pipe = [sys.executable, Path(__file__).with_name("forking.py")], subprocess.PIPE
-    server = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment(CUDASIM_QUIET=1), text=True)
+    server = subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, env=environment(CUDASIM_QUIET=1), text=True
+    )
     atexit.register(server.communicate)
     return server
 

@@ -184,11 +184,6 @@ def test_a_command_of_startup_takes_no_arguments(tmp_path, command):
     assert (got.returncode, got.stdout, got.stderr) == (2, "", words)
 
 
-def test_an_unknown_option_gets_the_usage_of_the_command(tmp_path):
-    unknown = run("-m", "cudasim", "--crad", "T4", "script.py", cwd=tmp_path)
-    assert unknown.returncode == 2 and unknown.stderr.startswith("usage: cudasim [--gpus N]")
-
-
 def test_a_missing_torch_stays_missing(monkeypatch):
     finder = startup.AfterTorch()
     monkeypatch.setattr(sys, "meta_path", [finder])
@@ -241,9 +236,7 @@ CHILDREN = """
 """
 
 
-@pytest.mark.parametrize(
-    "way", ["-m cudasim", pytest.param("enable()", marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize("way", ["-m cudasim", pytest.param("enable()", marks=pytest.mark.full)])
 def test_processes_that_a_program_starts_see_the_gpus(tmp_path, way):
     enable = "import cudasim; cudasim.enable(gpus=2)" if way == "enable()" else ""
     script = write(tmp_path / "parent.py", CHILDREN.replace("{enable}", enable))

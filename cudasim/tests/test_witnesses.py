@@ -15,8 +15,6 @@ import cudasim
 
 WITNESSES = tomllib.loads(Path(__file__).with_name("witnesses.toml").read_text())["witness"]
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
-KEYS = {"name", "source", "torch", "program", "said"}
-OPTIONS = {"raises", "card", "alone", "ranks", "warns", "differs"}
 
 
 def pattern(said):
@@ -62,16 +60,6 @@ def test_simulated_gpus_say_it_too(witness, tmp_path, request):
         kinds, said = simulated(witness)
     assert pattern(witness["said"]).fullmatch(said.strip()), said
     assert witness.get("raises", "nothing") in (kinds or {"nothing"}), said
-
-
-def test_each_witness_has_a_source_and_a_version():
-    names = [witness["name"] for witness in WITNESSES]
-    assert len(names) == len(set(names)) >= 50
-    for witness in WITNESSES:
-        assert KEYS <= witness.keys() <= KEYS | OPTIONS, witness["name"]
-        assert witness["source"].startswith("https://"), witness["name"]
-        assert re.match(r"\d", witness["torch"]), witness["name"]
-        assert witness["said"].replace("[...]", "").strip(), witness["name"]
 
 
 @pytest.mark.parametrize(
