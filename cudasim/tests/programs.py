@@ -218,7 +218,6 @@ LEAVING = '''
             raise KeyError
     except KeyError:
         pass
-    {late}
     after = snapshot()
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)

@@ -174,6 +174,7 @@ def test_gradients_go_beside_the_backward_pass_and_the_optimizer_waits(trained):
     assert not on_nccl(ranks[1]["spans"], "wait")  # the slowest waits for nobody
 
 
+@pytest.mark.full
 def test_a_run_is_the_same_every_time(trained, tmp_path):
     assert launch(tmp_path, TRAIN) == trained[1]
 

@@ -144,8 +144,14 @@ def _receive(queue, back):
     queue.get()  # until the sender has looked
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
+@pytest.mark.parametrize(
+    ("method", "strategy"),
+    [
+        ("fork", "file_system"),
+        ("spawn", "file_descriptor"),
+        pytest.param("spawn", "file_system", marks=pytest.mark.full),
+    ],
+)
 def test_tensors_travel_through_a_queue(method, strategy):
     if strategy not in mp.get_all_sharing_strategies():
         pytest.skip(f"this system cannot share memory by {strategy}")

@@ -1,7 +1,6 @@
 """Every way into a simulation, what a program finds there, and that leaving leaves nothing."""
 
 import os
-import re
 import subprocess
 import sys
 import venv
@@ -59,9 +58,6 @@ def test_children_are_told_while_it_lasts():
     before = dict(os.environ)
     with cudasim.simulate(gpus=3, card="H100"):
         assert os.environ["CUDASIM_GPUS"] == "3" and os.environ["CUDASIM_CARD"] == "H100"
-        child = "import torch; print(torch.cuda.device_count(), torch.ones(2, device='cuda:2'))"
-        out = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True)
-        assert (out.stdout, out.stderr) == ("3 tensor([1., 1.], device='cuda:2')\n", "")
     assert os.environ == before
 
 
@@ -236,7 +232,8 @@ CHILDREN = """
 """
 
 
-@pytest.mark.parametrize("way", ["-m cudasim", pytest.param("enable()", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("way", ["-m cudasim", "enable()"])
 def test_processes_that_a_program_starts_see_the_gpus(tmp_path, way):
     enable = "import cudasim; cudasim.enable(gpus=2)" if way == "enable()" else ""
     script = write(tmp_path / "parent.py", CHILDREN.replace("{enable}", enable))
@@ -392,25 +389,10 @@ def test_ipython_extension(tmp_path):
     ], got.stderr
 
 
-def leave(tmp_path, kind, late=""):
-    text = LEAVING.replace("{late}", late).replace("{kind}", kind)
-    return run(write(tmp_path / "leave.py", text), cwd=tmp_path)
-
-
 @pytest.mark.parametrize("kind", ["cuda", "mps", "xpu"])
 def test_leaving_restores_torch_exactly(tmp_path, kind):
-    got = leave(tmp_path, kind)
+    got = run(write(tmp_path / "leave.py", LEAVING.replace("{kind}", kind)), cwd=tmp_path)
     lines = [line for line in got.stdout.splitlines() if not line.startswith("cudasim:")]
     assert got.returncode == 0, got.stderr
     assert lines[:-1] == ["environment is the same: True"]
     assert int(lines[-1].split()[1]) > 8  # texts of errors were compared
-
-
-def test_the_test_of_leaving_bites(tmp_path):
-    late = "torch.Tensor.cuda = lambda self: self; torch.cuda.is_available = lambda: True"
-    got = leave(tmp_path, "cuda", late)
-    assert "changed: torch.Tensor cuda" in got.stdout
-    assert "changed: torch.cuda is_available" in got.stdout
-    plain = run("-c", "import torch; torch.ones(1).cuda()", cwd=tmp_path)
-    says = re.search(r"^\w+Error: .*$", plain.stderr, re.M)[0]  # as this build of torch says it
-    assert f"said: {says}" in got.stdout
