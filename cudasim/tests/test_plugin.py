@@ -58,7 +58,7 @@ def test_none():
     assert ours == [testing, *(f"{testing}.{name}" for name in ("markers", "plugin", "sizes"))]
 """
     write(tmp_path / "test_it.py", text)
-    got = run(*PLUGIN, cwd=tmp_path, **PATH)
+    got = run(*PLUGIN, cwd=tmp_path, fresh=True, **PATH)
     assert outcomes(got) == {"passed": 1} and "cudasim" not in got.stdout.replace(str(PATH), "")
 
 
