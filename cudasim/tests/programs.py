@@ -1,8 +1,12 @@
 """Run small programs in Python processes of their own, as a reader would."""
 
+import atexit
+import functools
+import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -10,30 +14,102 @@ PROJECT = Path(__file__).resolve().parents[1]
 PACKAGE = PROJECT / "src" / "cudasim"
 # What a simulation puts on PYTHONPATH for its children where the package is not installed.
 INHERIT = os.pathsep.join([str(PACKAGE / "inherit"), str(PACKAGE.parent)])
+# What is the same in all programs, and what a Python reads as it starts.
+BASE = {"PYTHONPATH": str(PACKAGE.parent), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+CAN_FORK = sys.platform == "linux"
+SECONDS = 300  # that a program may take
 
 
-def run(*arguments, cwd, python=sys.executable, **variables):
+def environment(**variables):
+    """This process's variables without a simulation's, BASE and `variables`; None takes one out."""
+    environ = {name: os.environ[name] for name in os.environ if not name.startswith("CUDASIM")}
+    environ |= BASE | variables
+    return {name: str(value) for name, value in environ.items() if value is not None}
+
+
+def run(*arguments, cwd, python=sys.executable, fresh=False, **variables):
     """Run `python *arguments` in `cwd`, which the package is not in; returns what came of it.
 
-    A variable that is None is taken out of the environment.
+    A variable that is None is taken out of the environment. Unless it shall be `fresh`, or what a
+    Python reads as it starts is another, the process is forked from one that has torch loaded.
     """
-    environ = {name: os.environ[name] for name in os.environ if not name.startswith("CUDASIM")}
-    environ |= {
-        "PYTHONPATH": str(PACKAGE.parent),
-        "OMP_NUM_THREADS": "1",
-        "PYTHONWARNINGS": "ignore",
-    }
-    environ |= variables
-    environ = {name: value for name, value in environ.items() if value is not None}
-    return subprocess.run(
-        [python, *map(str, arguments)],
-        cwd=cwd,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    environ = environment(**variables)
+    same = all(environ.get(name) == value for name, value in BASE.items())
+    forked = CAN_FORK and same and python == sys.executable and not fresh
+    (done,) = (fork if forked else start)([(arguments, environ)], cwd, python)
+    return done
+
+
+def run_ranks(*arguments, cwd, ranks=2, **variables):
+    """Run `python *arguments` as each rank of a world; returns what came of each."""
+    from torch.distributed import TCPStore
+
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # as torchrun has one
+    world = {"MASTER_ADDR": store.host, "MASTER_PORT": store.port, "WORLD_SIZE": ranks}
+    world |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": 0}
+    environs = [environment(**world, RANK=n, LOCAL_RANK=n, **variables) for n in range(ranks)]
+    return (fork if CAN_FORK else start)([(arguments, one) for one in environs], cwd)
+
+
+def start(programs, cwd, python=sys.executable):
+    """Run several (arguments, environment) at once; returns what came of each."""
+    pipe = subprocess.PIPE
+    started = [
+        subprocess.Popen(
+            [python, *map(str, arguments)],
+            cwd=cwd,
+            env=environ,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+        )
+        for arguments, environ in programs
+    ]
+    try:
+        said = [process.communicate(timeout=SECONDS) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    return [
+        subprocess.CompletedProcess(process.args, process.returncode, *texts)
+        for process, texts in zip(started, said, strict=True)
+    ]
+
+
+def fork(programs, cwd, python=sys.executable):
+    """As `start`, but in forks of a Python that has torch loaded."""
+    with tempfile.TemporaryDirectory() as folder:
+        asked = [
+            {
+                "arguments": [*map(str, arguments)],
+                "environ": environ,
+                "cwd": str(cwd),
+                "stdout": f"{folder}/{number}.out",
+                "stderr": f"{folder}/{number}.err",
+                "seconds": SECONDS,
+            }
+            for number, (arguments, environ) in enumerate(programs)
+        ]
+        server = forking()
+        print(json.dumps(asked), file=server.stdin, flush=True)
+        codes = json.loads(server.stdout.readline())
+        return [
+            subprocess.CompletedProcess(
+                one["arguments"], code, *(Path(one[it]).read_text() for it in ("stdout", "stderr"))
+            )
+            for one, code in zip(asked, codes, strict=True)
+        ]
+
+
+@functools.cache
+def forking():
+    """The process that programs are forked from, until this one ends."""
+    command, pipe = [sys.executable, Path(__file__).with_name("forking.py")], subprocess.PIPE
+    server = subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, env=environment(CUDASIM_QUIET=1), text=True
     )
+    atexit.register(server.communicate)
+    return server
 
 
 def run_fidelity(*arguments, **variables):
@@ -142,7 +218,6 @@ LEAVING = '''
             raise KeyError
     except KeyError:
         pass
-    {late}
     after = snapshot()
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)

@@ -267,7 +267,9 @@ def test_what_is_too_large_to_split_is_given_back_unless_it_can_grow():
     assert block(120).numel() == 120 * MIB
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 20))]
+)
 def test_blocks_that_wait_to_be_freed_change_nothing(seed):
     """A memory that is asked after every step frees each block when it is given back."""
     choice = random.Random(seed)

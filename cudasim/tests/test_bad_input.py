@@ -232,22 +232,35 @@ def test_disabling_within_another_mode():
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"CUDASIM_GPUS": "two"}, f"CUDASIM_GPUS='two': {MANY}"),
-        ({"CUDASIM_GPUS": "0"}, f"CUDASIM_GPUS=0: {MANY}"),
-        ({"CUDASIM_GPUS": "-1"}, f"CUDASIM_GPUS='-1': {MANY}"),
-        ({"CUDASIM_GPUS": "2.5"}, f"CUDASIM_GPUS='2.5': {MANY}"),
-        ({"CUDASIM_GPUS": "99999"}, f"CUDASIM_GPUS=99999: {MANY}"),
+        ({"GPUS": "two"}, f"CUDASIM_GPUS='two': {MANY}"),
+        ({"GPUS": "0"}, f"CUDASIM_GPUS=0: {MANY}"),
+        ({"GPUS": "2.5"}, f"CUDASIM_GPUS='2.5': {MANY}"),
+        ({"GPUS": "99999"}, f"CUDASIM_GPUS=99999: {MANY}"),
+        ({"GPUS": "2", "CARD": "X"}, f"card='X': unknown; choose one of {CARDS}"),
+        ({"GPUS": "2", "CLOCK": "real"}, f"clock='real': {CLOCKS}"),
         (
-            {"CUDASIM_GPUS": "2", "CUDASIM_CARD": "X"},
-            f"card='X': unknown; choose one of {CARDS}",
+            {"GPUS": "2", "DEVICE_TYPE": "mps"},
+            "CUDASIM_GPUS=2: a machine has exactly one mps device",
         ),
-        ({"CUDASIM_GPUS": "2", "CUDASIM_CLOCK": "real"}, f"clock='real': {CLOCKS}"),
+        (
+            {"GPUS": "1", "DEVICE_TYPE": "tpu"},
+            "CUDASIM_DEVICE_TYPE='tpu': unknown; choose one of cuda, mps, xpu",
+        ),
     ],
 )
-def test_malformed_variables_end_what_imports_torch_with_one_line(tmp_path, variables, said):
-    variables["PYTHONPATH"] = INHERIT
+def test_malformed_variables(monkeypatch, variables, said):
+    for name, value in variables.items():
+        monkeypatch.setenv(f"CUDASIM_{name}", value)
+    with pytest.raises(ValueError) as error:
+        simulation.begin(config.from_environment(), inherited=True)
+    assert str(error.value) == said
+
+
+def test_malformed_variables_end_what_imports_torch_with_one_line(tmp_path):
+    variables = {"PYTHONPATH": INHERIT, "CUDASIM_GPUS": "two"}
     got = run("-c", "import torch; print('went on')", cwd=tmp_path, **variables)
-    assert (got.returncode, got.stdout, got.stderr) == (1, "", f"cudasim: {said}\n")
+    assert (got.returncode, got.stdout) == (1, "")
+    assert got.stderr == f"cudasim: CUDASIM_GPUS='two': {MANY}\n"
     got = run("-c", "print('no torch')", cwd=tmp_path, **variables)  # others are left alone
     assert (got.returncode, got.stdout, got.stderr) == (0, "no torch\n", "")
 

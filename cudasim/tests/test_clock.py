@@ -460,8 +460,8 @@ MIXED = """
 
 def test_the_same_nanoseconds_with_one_thread_and_with_two(tmp_path):
     script = write(tmp_path / "mixed.py", MIXED)
-    one = run(script, "1", cwd=tmp_path, OMP_NUM_THREADS=None)
-    two = run(script, "2", cwd=tmp_path, OMP_NUM_THREADS=None)
+    one = run(script, "1", cwd=tmp_path)
+    two = run(script, "2", cwd=tmp_path)
     assert (one.returncode, one.stderr) == (0, "")
     assert one.stdout == two.stdout
     assert one.stdout.count("\n") == 5

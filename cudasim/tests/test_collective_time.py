@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from programs import run, write
+from programs import run_ranks, write
 
 import cudasim
 from cudasim.backends.cuda.distributed import clocks
@@ -45,11 +45,10 @@ SIZE = 4 * 2**22
 def launch(tmp_path, text, card="T4", **variables):
     """What each of two ranks tells of its modelled run of a program."""
     script = write(tmp_path / "worker.py", HEAD + text + "\n    dist.destroy_process_group()\n")
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     clock = ["-m", "cudasim", "--clock", "modelled", "--card", card]
-    got = run(*clock, *launcher, script, cwd=tmp_path, **variables)
-    if got.returncode:
-        return got
+    for got in run_ranks(*clock, script, cwd=tmp_path, **variables):
+        if got.returncode:
+            return got
     return [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
 
 
@@ -175,6 +174,7 @@ def test_gradients_go_beside_the_backward_pass_and_the_optimizer_waits(trained):
     assert not on_nccl(ranks[1]["spans"], "wait")  # the slowest waits for nobody
 
 
+@pytest.mark.full
 def test_a_run_is_the_same_every_time(trained, tmp_path):
     assert launch(tmp_path, TRAIN) == trained[1]
 

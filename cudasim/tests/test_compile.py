@@ -2,12 +2,11 @@
 
 import io
 import json
-import subprocess
-import sys
 import warnings
 
 import pytest
 import torch
+from programs import run
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -103,13 +102,13 @@ def test_after_leaving_torch_compiles_again(said):
     assert len(graphs) == 1
 
 
-def test_the_compiler_is_not_imported_unless_it_is_used():
+def test_the_compiler_is_not_imported_unless_it_is_used(tmp_path):
     program = (
         "import sys, torch, cudasim; cudasim.enable(); net = torch.nn.Linear(2, 2).cuda(1); "
         "net(torch.ones(1, 2, device=1)).sum().backward(); "
         "print('torch._dynamo' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run("-c", program, cwd=tmp_path)
     assert done.stdout.splitlines()[-1] == "False", done.stderr
 
 

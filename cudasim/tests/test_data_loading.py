@@ -46,6 +46,7 @@ def test_batches_arrive(workers, pin):
     assert all(x.is_pinned() == pin for x, _ in loader)
 
 
+@pytest.mark.full
 def test_workers_that_start_anew_see_what_they_need():
     loader = DataLoader(
         Squares(), batch_size=5, num_workers=2, multiprocessing_context="spawn", pin_memory=True

@@ -33,14 +33,6 @@ def test_an_empty_tensor_takes_nothing():
     assert tensor.is_cuda and allocated() == 0 and reserved() == 0
 
 
-def test_a_rest_of_up_to_a_mebibyte_goes_with_a_large_block():
-    # should_split in c10/cuda/CUDACachingAllocator.cpp; segments are of whole 2 MiB.
-    tensor = torch.empty(11 * MIB, dtype=torch.uint8, device="cuda")
-    assert allocated() == reserved() == 12 * MIB
-    del tensor
-    assert allocated() == 0
-
-
 def test_views_share_and_the_last_reference_frees():
     base = torch.zeros(1000, 1000, device="cuda")
     held = allocated()
@@ -104,17 +96,6 @@ def test_the_cache_keeps_what_is_freed_until_it_is_emptied():
     torch.cuda.empty_cache()
     assert reserved() == 2 * MIB
     assert small.item() == 1
-
-
-def test_a_block_keeps_its_whole_segment_from_the_driver():
-    first, second = block(2), block(2)
-    assert reserved() == 20 * MIB
-    del first
-    torch.cuda.empty_cache()
-    assert reserved() == 20 * MIB
-    del second
-    torch.cuda.empty_cache()
-    assert reserved() == 0
 
 
 def test_the_driver_counts_what_is_reserved():

@@ -58,7 +58,7 @@ def test_none():
     assert ours == [testing, *(f"{testing}.{name}" for name in ("markers", "plugin", "sizes"))]
 """
     write(tmp_path / "test_it.py", text)
-    got = run(*PLUGIN, cwd=tmp_path, **PATH)
+    got = run(*PLUGIN, cwd=tmp_path, fresh=True, **PATH)
     assert outcomes(got) == {"passed": 1} and "cudasim" not in got.stdout.replace(str(PATH), "")
 
 
@@ -391,6 +391,7 @@ def test_a_world(tmp_path):
     assert "the fixture 'rank' needs @pytest.mark.world(n)" in got.stdout
 
 
+@pytest.mark.full
 def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
     write(tmp_path / "test_it.py", FAILURES)
     got = run(*PLUGIN, TWO, "-rs", cwd=tmp_path, **PATH)
@@ -409,6 +410,7 @@ def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
     assert re.search(r'test_it.py", line \d+ in test_hangs', got.stdout), got.stdout
 
 
+@pytest.mark.full
 def test_a_world_has_the_options_of_the_project(tmp_path):
     conftest = """
 import pytest
@@ -442,6 +444,7 @@ def test_slow(rank, request):
     assert outcomes(pytest_on(tmp_path, text, *options[1:])) == {"skipped": 1}
 
 
+@pytest.mark.full
 def test_a_world_runs_in_the_folder_that_pytest_was_started_in(tmp_path):
     text = """
 import pytest
@@ -471,6 +474,7 @@ def pytest_addoption(parser):
     assert "ERROR: the option 'odd' has a value that no rank can have" in got.stdout
 
 
+@pytest.mark.full
 def test_a_world_of_unittest_and_one_that_loses_a_gpu(tmp_path):
     text = """
 import os, unittest
@@ -496,6 +500,7 @@ def test_the_others_have_it(gpus):
     assert outcomes(got) == {"passed": 3}, got.stdout
 
 
+@pytest.mark.full
 def test_with_xdist_each_worker_simulates(tmp_path):
     text = """
 @pytest.mark.parametrize("number", range(4))

@@ -4,7 +4,7 @@ Source: https://rocm.docs.amd.com/projects/rccl/en/develop/api-reference/env-var
 """
 
 import pytest
-from programs import run, write
+from programs import run_ranks, write
 
 BOTH_ON_ONE_GPU = """
     import os
@@ -26,10 +26,10 @@ BOTH_ON_ONE_GPU = """
 )
 def test_ranks_share_a_gpu_only_where_they_are_on_different_servers(tmp_path, server, works):
     write(tmp_path / "both.py", BOTH_ON_ONE_GPU)
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = ["-m", "cudasim", "--gpus", "2", *launcher, "both.py"]
-    ended = run(*command, cwd=tmp_path, SERVER=server, NCCL_HOSTID=None)
-    if works:
-        assert sorted(ended.stdout.splitlines()) == [f"rank {r}: [2.0, 2.0]" for r in range(2)]
-    else:
-        assert ended.returncode == 1 and "Duplicate GPU detected" in ended.stderr
+    started = ["-m", "cudasim", "--gpus", "2", "both.py"]
+    got = run_ranks(*started, cwd=tmp_path, SERVER=server, NCCL_HOSTID=None)
+    for rank, ended in enumerate(got):
+        if works:
+            assert ended.stdout == f"rank {rank}: [2.0, 2.0]\n", ended.stderr
+        else:
+            assert ended.returncode == 1 and "Duplicate GPU detected" in ended.stderr

@@ -199,19 +199,3 @@ def test_a_precision_that_a_card_lacks_works_as_float32():
 def test_what_fills_a_card_is_over_its_floor(sheet):
     assert not fills(Work("pointwise", 0, 1000), sheet)
     assert fills(Work("pointwise", 0, 1e9), sheet)
-
-
-def test_pinned_beats_pageable_and_a_link_beats_the_host(sheet):
-    size = 64 * 2**20
-    order = [copy_seconds(size, sheet, kind) for kind in ("device", "peer", "staged")]
-    assert order == sorted(order)
-    for way in ("in", "out"):
-        pinned = copy_seconds(size, sheet, "pinned", way)
-        assert pinned < copy_seconds(size, sheet, "pageable", way)
-
-
-def test_newer_cards_are_faster():
-    for work in (product(8192, 8192, 8192, "float16"), Work("pointwise", 0, 1e9)):
-        order = [kernel_seconds(work, find_sheet(name)) for name in ("H100", "A100", "V100", "T4")]
-        assert order == sorted(order)
-    assert kernel_seconds(work, find_sheet("H200")) < kernel_seconds(work, find_sheet("H100"))

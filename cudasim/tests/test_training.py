@@ -89,13 +89,6 @@ def test_parametrizations_compute_on_the_gpu(name):
     torch.testing.assert_close(answer.cpu(), home(x))
 
 
-def test_the_old_weight_norm_too():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        layer = nn.utils.weight_norm(nn.Linear(3, 2)).to(1)
-    assert layer(torch.ones(1, 3, device=1)).device == GPU1
-
-
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_layers_are_as_on_the_cpu_and_do_not_warn(kind, monkeypatch):
     # As on a build with CUDA, where packing the weights for cuDNN would be tried.
@@ -329,37 +322,6 @@ def test_averaged_models_live_with_the_model_or_where_they_are_sent(average):
     torch.testing.assert_close(moved, torch.full_like(moved, share))
     assert {p.device for p in beside.parameters()} == {GPU1}
     assert {p.device for p in AveragedModel(net, device="cuda:0").parameters()} == {GPU0}
-
-
-SCHEDULERS = {
-    "StepLR": {"step_size": 2},
-    "CosineAnnealingLR": {"T_max": 5},
-    "OneCycleLR": {"max_lr": 0.1, "total_steps": 10},
-    "ExponentialLR": {"gamma": 0.9},
-    "LinearLR": {},
-    "CosineAnnealingWarmRestarts": {"T_0": 2},
-    "CyclicLR": {"base_lr": 0.01, "max_lr": 0.1},
-}
-
-
-@pytest.mark.parametrize("name", [*SCHEDULERS, "ReduceLROnPlateau"])
-def test_schedules_train_as_on_the_cpu(name):
-    def train(device):
-        net = mlp().to(device)
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
-        schedule = getattr(torch.optim.lr_scheduler, name)(optimizer, **SCHEDULERS.get(name, {}))
-        x = torch.linspace(0, 1, 12).reshape(3, 4).to(device)
-        for _ in range(4):
-            optimizer.zero_grad()
-            loss = (net(x) ** 2).sum()
-            loss.backward()
-            optimizer.step()
-            schedule.step(*[loss] if name == "ReduceLROnPlateau" else [])
-        return net[0].weight.detach().cpu(), optimizer.param_groups[0]["lr"]
-
-    (away, rate), (home, same_rate) = train(GPU1), train(CPU)
-    assert rate == same_rate
-    torch.testing.assert_close(away, home, rtol=1e-6, atol=1e-6)
 
 
 def test_a_learning_rate_may_be_a_tensor_on_the_gpu():

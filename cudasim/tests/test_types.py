@@ -7,6 +7,8 @@ import sys
 import pytest
 from programs import PACKAGE, PROJECT, write
 
+pytestmark = pytest.mark.full
+
 PROGRAM = """
     import cudasim
     from cudasim.testing.gpus import Gpus

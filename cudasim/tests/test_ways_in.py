@@ -1,7 +1,6 @@
 """Every way into a simulation, what a program finds there, and that leaving leaves nothing."""
 
 import os
-import re
 import subprocess
 import sys
 import venv
@@ -59,30 +58,34 @@ def test_children_are_told_while_it_lasts():
     before = dict(os.environ)
     with cudasim.simulate(gpus=3, card="H100"):
         assert os.environ["CUDASIM_GPUS"] == "3" and os.environ["CUDASIM_CARD"] == "H100"
-        child = "import torch; print(torch.cuda.device_count(), torch.ones(2, device='cuda:2'))"
-        out = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True)
-        assert (out.stdout, out.stderr) == ("3 tensor([1., 1.], device='cuda:2')\n", "")
     assert os.environ == before
 
 
 ABOUT = """
-    import __main__, sys, torch
-    print(__name__, __main__.__dict__ is globals(), sys.argv[1:], torch.cuda.device_count())
+    import __main__, sys
+    print(__name__, __main__.__dict__ is globals(), sys.argv[1:])
     print(sys.argv[0]); print(sys.path[0]); print(__file__); print(__spec__ and __spec__.name)
 """
 
 
-@pytest.mark.parametrize("how", [["script.py"], ["-m", "pack.mod"], ["-m", "pack"], ["folder"]])
+@pytest.mark.parametrize(
+    "how",
+    [
+        ["script.py"],
+        ["-m", "pack"],
+        pytest.param(["-m", "pack.mod"], marks=pytest.mark.full),
+        pytest.param(["folder"], marks=pytest.mark.full),
+    ],
+)
 def test_a_program_finds_itself_as_without_the_simulation(tmp_path, how):
     for name in ("script.py", "pack/mod.py", "pack/__main__.py", "folder/__main__.py"):
         write(tmp_path / name, ABOUT)
     write(tmp_path / "pack" / "__init__.py", "")
-    plain = run(*how, "--gpus", "7", "-m", cwd=tmp_path)
+    plain = run(*how, "--gpus", "7", "-m", cwd=tmp_path, fresh=True)
     simulated = run("-m", "cudasim", *how, "--gpus", "7", "-m", cwd=tmp_path)
     assert plain.returncode == simulated.returncode == 0
-    assert plain.stdout.startswith("__main__ True ['--gpus', '7', '-m'] 0\n")
-    expected = plain.stdout.replace("] 0\n", "] 2\n")
-    assert simulated.stdout == expected
+    assert plain.stdout.startswith("__main__ True ['--gpus', '7', '-m']\n")
+    assert simulated.stdout == plain.stdout
     assert simulated.stderr == LINE
 
 
@@ -157,8 +160,8 @@ def test_another_sitecustomize_still_runs(tmp_path):
 def test_the_line_of_the_pth_costs_nothing_without_the_variable(tmp_path):
     line = startup_file.LINE
     program = f"{line}\nimport sys; print([n for n in ('cudasim', 'torch') if n in sys.modules])"
-    assert run("-c", program, cwd=tmp_path).stdout == "[]\n"
-    got = run("-c", program, cwd=tmp_path, CUDASIM_GPUS="2")
+    assert run("-c", program, cwd=tmp_path, fresh=True).stdout == "[]\n"
+    got = run("-c", program, cwd=tmp_path, fresh=True, CUDASIM_GPUS="2")
     assert (got.stdout, got.stderr) == ("['cudasim']\n", "")
 
 
@@ -175,11 +178,6 @@ def test_a_command_of_startup_takes_no_arguments(tmp_path, command):
     got = run("-m", "cudasim", command, "--help", cwd=tmp_path)
     words = f"cudasim: {command!r} takes no arguments\n"
     assert (got.returncode, got.stdout, got.stderr) == (2, "", words)
-
-
-def test_an_unknown_option_gets_the_usage_of_the_command(tmp_path):
-    unknown = run("-m", "cudasim", "--crad", "T4", "script.py", cwd=tmp_path)
-    assert unknown.returncode == 2 and unknown.stderr.startswith("usage: cudasim [--gpus N]")
 
 
 def test_a_missing_torch_stays_missing(monkeypatch):
@@ -234,6 +232,7 @@ CHILDREN = """
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["-m cudasim", "enable()"])
 def test_processes_that_a_program_starts_see_the_gpus(tmp_path, way):
     enable = "import cudasim; cudasim.enable(gpus=2)" if way == "enable()" else ""
@@ -255,11 +254,12 @@ def test_processes_that_a_program_starts_see_the_gpus(tmp_path, way):
     ("options", "kernel", "shown", "printed"),
     [
         ([], "cudasim-2", "Python (2 simulated GPUs)", "2 tensor([1.], device='cuda:1')\n"),
-        (
+        pytest.param(
             ["--device-type", "mps"],
             "cudasim-mps-1",
             "Python (1 simulated mps device)",
             "1 tensor([1.], device='mps:0')\n",
+            marks=pytest.mark.full,
         ),
     ],
     ids=["cuda", "mps"],
@@ -389,25 +389,10 @@ def test_ipython_extension(tmp_path):
     ], got.stderr
 
 
-def leave(tmp_path, kind, late=""):
-    text = LEAVING.replace("{late}", late).replace("{kind}", kind)
-    return run(write(tmp_path / "leave.py", text), cwd=tmp_path)
-
-
 @pytest.mark.parametrize("kind", ["cuda", "mps", "xpu"])
 def test_leaving_restores_torch_exactly(tmp_path, kind):
-    got = leave(tmp_path, kind)
+    got = run(write(tmp_path / "leave.py", LEAVING.replace("{kind}", kind)), cwd=tmp_path)
     lines = [line for line in got.stdout.splitlines() if not line.startswith("cudasim:")]
     assert got.returncode == 0, got.stderr
     assert lines[:-1] == ["environment is the same: True"]
     assert int(lines[-1].split()[1]) > 8  # texts of errors were compared
-
-
-def test_the_test_of_leaving_bites(tmp_path):
-    late = "torch.Tensor.cuda = lambda self: self; torch.cuda.is_available = lambda: True"
-    got = leave(tmp_path, "cuda", late)
-    assert "changed: torch.Tensor cuda" in got.stdout
-    assert "changed: torch.cuda is_available" in got.stdout
-    plain = run("-c", "import torch; torch.ones(1).cuda()", cwd=tmp_path)
-    says = re.search(r"^\w+Error: .*$", plain.stderr, re.M)[0]  # as this build of torch says it
-    assert f"said: {says}" in got.stdout

@@ -15,6 +15,8 @@ from programs import PACKAGE, PROJECT, run
 
 import cudasim
 
+pytestmark = pytest.mark.full
+
 LINE = "cudasim: 2 simulated GPUs (T4); real values, computed on the CPU\n"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from launch import MACHINES, TRAIN, TWO, Job, epochs
+from launch import Job, epochs, train
 
 
 class Undisturbed(NamedTuple):
@@ -27,18 +27,7 @@ class Undisturbed(NamedTuple):
 def undisturbed(tmp_path_factory):
     """One run without a fault, which many tests compare with or go on from."""
     job = Job(tmp_path_factory.mktemp("undisturbed"))
-    job.torchrun(*TWO, TRAIN, "--checkpoint", "checkpoints")
-    code, said = job.end()
-    job.assert_gone()
-    assert code == 0, said
-    assert sorted(epochs(said)) == [0, 1, 2, 3]
-    return Undisturbed(epochs(said), job.folder / "checkpoints")
-
-
-@pytest.fixture(params=sorted(MACHINES))
-def machine(request):
-    """What processes see: no GPU, or two simulated ones."""
-    return request.param
+    return Undisturbed(epochs(train(job)), job.folder / "checkpoints")
 
 
 @pytest.fixture

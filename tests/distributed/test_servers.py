@@ -1,5 +1,6 @@
 """`servers/`: the files that start train.py on two servers are right, and do what they say."""
 
+import itertools
 import os
 import re
 import shutil
@@ -38,20 +39,10 @@ test "$*" = "show hostnames node[1-2]" && printf 'localhost\\nlocalhost\\n'
 
 
 def directives(script):
-    """The `#SBATCH` lines that Slurm reads: those before the first command; as (name, value)."""
-    lines = script.splitlines()
-    first = next(n for n, line in enumerate(lines) if line.strip() and not line.startswith("#"))
-    said = [line.removeprefix("#SBATCH ") for line in lines[:first] if line[:8] == "#SBATCH "]
-    return [tuple(line.removeprefix("--").partition("=")[::2]) for line in said]
-
-
-def wrong_directives(script):
-    """What Slurm would refuse in the `#SBATCH` lines of a script."""
-    for name, value in directives(script):
-        if name not in OPTIONS:
-            yield f"--{name} is not an option of sbatch"
-        elif (OPTIONS[name] == "=" and not value) or (not OPTIONS[name] and value):
-            yield f"--{name}={value}: {'no value' if not value else 'takes no value'}"
+    """{name: value} of the `#SBATCH` lines that Slurm reads: those before the first command."""
+    lines = itertools.takewhile(lambda line: line.startswith("#") or not line, script.splitlines())
+    said = [line.removeprefix("#SBATCH --") for line in lines if line.startswith("#SBATCH ")]
+    return {name: value for name, _, value in (line.partition("=") for line in said)}
 
 
 def stand_in(folder, name, text):
@@ -66,25 +57,14 @@ def stand_in(folder, name, text):
 def test_the_batch_script_is_one_that_bash_and_slurm_can_read():
     checked = subprocess.run(["bash", "-n", SBATCH], capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stderr) == (0, "")
-    script = SBATCH.read_text(encoding="utf-8")
-    assert list(wrong_directives(script)) == []
-    asked = dict(directives(script))
+    asked = directives(SBATCH.read_text(encoding="utf-8"))
+    assert [name for name in asked if name not in OPTIONS] == []
+    assert [name for name, value in asked.items() if not value and OPTIONS[name] == "="] == []
+    assert [name for name, value in asked.items() if value and not OPTIONS[name]] == []
     assert asked["nodes"] == "2" and asked["ntasks-per-node"] == "1" and "requeue" in asked
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("--gpu-per-node=2", "--gpu-per-node is not an option of sbatch"),
-        ("--nodes", "--nodes=: no value"),
-        ("--hold=2", "--hold=2: takes no value"),
-    ],
-)
-def test_a_wrong_option_of_sbatch_is_found(line, reason):
-    script = f"#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH {line}\necho\n#SBATCH --not-read\n"
-    assert list(wrong_directives(script)) == [reason]
-
-
+@pytest.mark.full
 def test_slurm_starts_train_on_two_servers(tmp_path):
     shutil.copy(TRAIN, tmp_path)
     job = Job(tmp_path)
@@ -99,32 +79,11 @@ def test_slurm_starts_train_on_two_servers(tmp_path):
     }
     run = "import os, sys; os.execvp('bash', ['bash', sys.argv[1]])"
     job.start("-c", run, SBATCH, PATH=path, **variables)
-    code, said = job.end()
-    assert code == 0, said
-    assert sorted(epochs(said)) == [0, 1, 2, 3]
-    job.assert_gone()
+    assert sorted(epochs(job.succeed())) == [0, 1, 2, 3]
 
 
 def test_the_kubernetes_job_keeps_to_its_schema():
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
     jsonschema.Draft202012Validator(SCHEMA).validate(JOB)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "reason"),
-    [
-        ('nprocPerNode: "2"', "nprocPerNode: 2", "2 is not of type 'string'"),
-        ("maxRestarts:", "maxRestart:", "'maxRestart' was unexpected"),
-        ("claimName:", "claim:", "'claimName' is a required property"),
-        ("Worker:", "Workers:", "'Workers' was unexpected"),
-        ("OnFailure", "onFailure", "'onFailure' is not one of"),
-    ],
-)
-def test_a_wrong_field_of_the_kubernetes_job_is_found(old, new, reason):
-    text = (SERVERS / "pytorchjob.yaml").read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    with pytest.raises(jsonschema.ValidationError, match=reason):
-        jsonschema.Draft202012Validator(SCHEMA).validate(yaml.safe_load(text.replace(old, new)))
 
 
 def test_what_the_pod_mounts_is_there():
@@ -150,6 +109,7 @@ def told_by_the_operator(port):
     }
 
 
+@pytest.mark.full
 def test_kubernetes_starts_train_on_two_servers(tmp_path):
     shutil.copy(TRAIN, tmp_path)
     job = Job(tmp_path)
