@@ -119,7 +119,9 @@ def test_moodle_in_another_language(filled):
 
 @pytest.mark.parametrize("column", ["4711", "Computing devices", "Computing devices (4711)"])
 def test_a_column_can_be_named(column, filled):
-    text = CANVAS.replace("Puzzles (4710)", "Computing-devices! (4709)" if column[0] == "4" else "X")
+    text = CANVAS.replace(
+        "Puzzles (4710)", "Computing-devices! (4709)" if column[0] == "4" else "X"
+    )
     made, _ = filled(text, CLASS, column=column)
     assert ",5,9.5,41.67" in made
 
