@@ -1,4 +1,4 @@
-"""The image of a class's JupyterHub, which nothing here builds: what its files say fits together."""
+"""The image of a class's JupyterHub, which nothing here builds: its files fit together."""
 
 import re
 
