@@ -8,8 +8,9 @@ Where a student deleted, split, merged, copied, moved or retyped cells, a findin
 import re
 from dataclasses import dataclass, field
 
+from tools.book.chapters import SETUP
 from tools.grade.code import bound, tree_of
-from tools.grade.intake import Refused
+from tools.grade.intake import Refused, mapping
 
 CELLS, CHARACTERS = 300, 400_000  # of a student's own code; more is no answer to exercises
 ID = re.compile(r"(?P<part>exercise|answer|shows|holds|by-hand)-(?P<number>\d+)(?:-more)?")
@@ -35,7 +36,6 @@ class Pristine:
     """What the assignment gives, in the form in which cells are compared with it."""
 
     def __init__(self, assignment: dict) -> None:
-        """Read it once for all cells of a submission."""
         self.questions = {each["number"]: each for each in assignment["questions"]}
         self.named = {each["name"]: number for number, each in self.questions.items()}
         self.starters = {n: _norm(each["starter"]) for n, each in self.questions.items()}
@@ -75,7 +75,7 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     exercises need.
     """
     pristine = Pristine(assignment)
-    cells = [_classified(each, pristine) for each in _cells(notebook)]
+    cells = [_classified(cell, pristine) for cell in notebook["cells"]]
     code = [cell for cell in cells if cell.kind == "code"]
     if not any(cell.number for cell in cells) and not any(pristine.names(c.source) for c in code):
         raise Refused("no exercise of this assignment is in it; hand in the student edition")
@@ -115,24 +115,15 @@ def is_blank(sources: list[str], question: dict) -> bool:
 
 def _after(question: dict) -> list[str]:
     """The pristine cells below an answer."""
-    shows = [question["shows"]] if question.get("shows") else []
-    return [*shows, *question["checks"]]
+    return [*filter(None, [question["shows"]]), *question["checks"]]
 
 
 # --- reading
 
 
-def _cells(notebook: dict) -> list[dict]:
-    cells = notebook.get("cells")
-    return [each for each in cells if isinstance(each, dict)] if isinstance(cells, list) else []
-
-
 def text_of(cell: dict) -> str:
-    """The source of a cell, one text however a service wrote it."""
-    source = cell.get("source", "")
-    if isinstance(source, list):
-        source = "".join(each for each in source if isinstance(each, str))
-    return _norm(source) if isinstance(source, str) else ""
+    """The source of a cell, its ends of lines of one kind."""
+    return _norm(cell["source"])
 
 
 def _norm(source: str) -> str:
@@ -142,36 +133,26 @@ def _norm(source: str) -> str:
 
 
 def _classified(raw: dict, pristine: Pristine) -> Cell:
-    """A cell with the part that it is anchored to, if it is."""
-    kind = raw.get("cell_type")
-    cell = Cell(kind if kind in ("code", "markdown") else "raw", text_of(raw))
-    metadata = raw.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    tags, said = metadata.get("tags"), metadata.get("assignment")
-    if isinstance(said, dict):
-        part, number = said.get("part"), said.get("exercise")
-        if part == "given":
-            cell.part, cell.anchored = "given", True
-        elif part in OF_EXERCISES and type(number) is int and number in pristine.questions:
-            cell.part, cell.number, cell.anchored = part, number, True
+    """A cell with the part that it is anchored to, if it is: by its mark, else by its id."""
+    cell, metadata = Cell(raw["cell_type"], text_of(raw)), raw["metadata"]
+    said = mapping(metadata.get("assignment"))
+    anchors = [(said.get("part"), said.get("exercise"))]
     for id in (raw.get("id"), metadata.get("id")):  # Colab keeps the second
-        match = ID.fullmatch(id) if isinstance(id, str) and not cell.part else None
-        if match and int(match["number"]) in pristine.questions:
-            cell.part = PARTS.get(match["part"], match["part"])
-            cell.number, cell.anchored = int(match["number"]), True
-        elif id == "given" and not cell.part:
-            cell.part, cell.anchored = "given", True
-    set_up = (isinstance(tags, list) and "setup" in tags) or SET_UP.match(cell.source)
-    if not cell.part and set_up and not pristine.names(cell.source):
+        if match := ID.fullmatch(str(id)):
+            anchors.append((PARTS.get(match["part"], match["part"]), int(match["number"])))
+        elif id == "given":
+            anchors.append(("given", None))
+    for part, number in anchors:
+        known = type(number) is int and number in pristine.questions
+        if part == "given" or (part in OF_EXERCISES and known):
+            cell.part, cell.anchored = part, True
+            cell.number = None if part == "given" else number
+            return cell
+    tags = metadata.get("tags")
+    set_up = (isinstance(tags, list) and SETUP in tags) or SET_UP.match(cell.source)
+    if set_up and not pristine.names(cell.source):
         cell.part = "set-up"
-    elif not cell.part:
-        _by_text(cell, pristine)
-    return cell
-
-
-def _by_text(cell: Cell, pristine: Pristine) -> None:
-    """Anchor a cell that no service left a mark on, if it is as it was given."""
-    if cell.kind == "code" and cell.source:
+    elif cell.kind == "code" and cell.source:  # as it was given, so no mark is needed
         if pristine.is_given(cell.source) and not pristine.names(cell.source):
             cell.part = "given"
         for number, starter in pristine.starters.items():
@@ -180,10 +161,10 @@ def _by_text(cell: Cell, pristine: Pristine) -> None:
             elif cell.source == starter:
                 cell.part, cell.number = "answer", number
     elif cell.kind == "markdown" and (match := ASKED.match(cell.source)):
-        number = int(match["number"])
-        title = pristine.questions.get(number, {}).get("title", "").rstrip(". ")
-        if title and match["title"].strip().rstrip(". ") == title:
-            cell.part, cell.number = "exercise", number
+        asked = pristine.questions.get(int(match["number"]))
+        if asked and match["title"].strip().rstrip(". ") == asked["title"].rstrip(". "):
+            cell.part, cell.number = "exercise", asked["number"]
+    return cell
 
 
 # --- what students did to cells
