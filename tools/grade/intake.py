@@ -107,23 +107,23 @@ def too_large(size: int) -> str | None:
 def folder_entries(folder: Path, parts: tuple[str, ...] = ()) -> Iterator[Entry]:
     """The files below a folder, by name; links are followed neither to files nor to folders."""
     try:
-        found = sorted(os.scandir(folder), key=lambda each: each.name)
+        found = sorted(os.scandir(folder), key=lambda item: item.name)
     except OSError as error:
         yield Entry(parts or ("?",), refuse, f"cannot be read ({error.strerror})")
         return
-    for each in found:
-        if IGNORED.fullmatch(each.name):
+    for item in found:
+        if IGNORED.fullmatch(item.name):
             continue
-        here = (*parts, unicodedata.normalize("NFC", each.name))  # macOS writes names as NFD
-        kind = each.stat(follow_symlinks=False)
-        if each.is_symlink():
+        here = (*parts, unicodedata.normalize("NFC", item.name))  # macOS writes names as NFD
+        kind = item.stat(follow_symlinks=False)
+        if item.is_symlink():
             yield Entry(here, refuse, "is a link; hand in the file itself")
         elif stat.S_ISDIR(kind.st_mode) and len(here) < DEPTH:
-            yield from folder_entries(Path(each.path), here)
+            yield from folder_entries(Path(item.path), here)
         elif not stat.S_ISREG(kind.st_mode):
             yield Entry(here, refuse, "is no file: a device, a pipe or too deep a folder")
         else:
-            yield Entry(here, partial(read_regular, Path(each.path)), too_large(kind.st_size))
+            yield Entry(here, partial(read_regular, Path(item.path)), too_large(kind.st_size))
 
 
 def refuse() -> bytes:
@@ -215,7 +215,7 @@ def notebook_in_zip(data: bytes) -> bytes:
         for entry in entries:
             if entry.fault:
                 raise Refused(f"holds {quoted(entry.path)}, which {entry.fault}")
-        notebooks = [each for each in entries if each.suffix == ".ipynb"]
+        notebooks = [entry for entry in entries if entry.suffix == ".ipynb"]
         if len(notebooks) != 1:
             raise Refused(
                 f"holds {listed(notebooks)}; keep one notebook"
@@ -295,8 +295,8 @@ def people_of(entries: list[Entry], source: str) -> dict[str, str]:
     Scripts that are published read them as `metadata[folder][":submitters"][0][":sid"]`, with
     Ruby's colons. A student may hand in such a file: those do not count.
     """
-    about = [each for each in entries if each.name == METADATA]
-    about = [each for each in about if not FORMS["gradescope"].fullmatch(each.path)]
+    about = [entry for entry in entries if entry.name == METADATA]
+    about = [entry for entry in about if not FORMS["gradescope"].fullmatch(entry.path)]
     if source != "gradescope" or not about:
         return {}
     try:
@@ -336,9 +336,9 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
     if source is not None and source not in SOURCES:
         raise BookError(f"SOURCE={source}: no such source; choose from: {', '.join(SOURCES)}")
     entries = read_entries(path)
-    outside = [each for each in entries if each.fault == CLIMBS]
-    inside = [each for each in entries if each.fault != CLIMBS]
-    if all(each.name in WRITTEN for each in entries):
+    outside = [entry for entry in entries if entry.fault == CLIMBS]
+    inside = [entry for entry in entries if entry.fault != CLIMBS]
+    if all(entry.name in WRITTEN for entry in entries):
         raise BookError(f"{path}: holds no submission; name the folder or zip of a download")
     source, inside = recognised(inside, [source] if source else list(SOURCES))
     strange = f"is not named as {source} names what is handed in"
@@ -349,13 +349,13 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
             groups.setdefault(found.key, []).append((entry, found))
         else:
             outside.append(Entry(entry.parts, refuse, entry.fault or strange))
-    alone = [[(each, HandIn(each.parts, whose(each.path)))] for each in outside]
+    alone = [[(entry, HandIn(entry.parts, whose(entry.path)))] for entry in outside]
     rows = [*groups.values(), *alone]
     found = [one_submission(row) for row in rows if any(e.name not in WRITTEN for e, _ in row)]
-    faults = sum(each.fault is not None for each in found)
+    faults = sum(submission.fault is not None for submission in found)
     unread = f", {faults} of them without a notebook to read" if faults else ""
     print(f"source: {source}, {len(found)} submissions{unread}")
-    return sorted(found, key=lambda each: (each.student, each.id))
+    return sorted(found, key=lambda submission: (submission.student, submission.id))
 
 
 def single_submission(folder: Path) -> Submission:
@@ -363,7 +363,7 @@ def single_submission(folder: Path) -> Submission:
     entries = list(folder_entries(folder))
     if not entries:
         raise Refused("nothing was handed in")
-    return one_submission([(each, HandIn((), "")) for each in entries])
+    return one_submission([(entry, HandIn((), "")) for entry in entries])
 
 
 def read_entries(path: Path) -> list[Entry]:
@@ -385,18 +385,25 @@ def recognised(entries: list[Entry], sources: list[str]) -> tuple[str, list[Entr
     folders first.
     """
     levels = [entries]
-    while len({each.parts[0] for each in levels[-1]}) == 1 < min(len(e.parts) for e in levels[-1]):
-        levels.append([Entry(each.parts[1:], each.load, each.fault) for each in levels[-1]])
+    while (held := one_folder(levels[-1])) is not None:
+        levels.append(held)
     for source in sources:
         if source == "plain":
             break
         for level in levels:
-            handed = [each for each in level if each.name not in WRITTEN]
-            known = [each for each in handed if FORMS[source].fullmatch(each.path)]
+            handed = [entry for entry in level if entry.name not in WRITTEN]
+            known = [entry for entry in handed if FORMS[source].fullmatch(entry.path)]
             if len(known) * 2 > len(handed):
                 return source, level
-    several = len({each.parts[0] for each in levels[-1]}) > 1
+    several = len({entry.parts[0] for entry in levels[-1]}) > 1
     return sources[-1], levels[-1] if several else entries  # one student's folder is their name
+
+
+def one_folder(entries: list[Entry]) -> list[Entry] | None:
+    """The files within the one folder that holds them all, if there is one."""
+    if len({entry.parts[0] for entry in entries}) != 1 or any(len(e.parts) < 2 for e in entries):
+        return None
+    return [Entry(entry.parts[1:], entry.load, entry.fault) for entry in entries]
 
 
 def one_submission(files: list[tuple[Entry, HandIn]]) -> Submission:
@@ -405,13 +412,13 @@ def one_submission(files: list[tuple[Entry, HandIn]]) -> Submission:
     Nothing is chosen among several notebooks, unless the source says which is the newest.
     """
     files = newest(files)
-    notebooks = newest([each for each in files if each[0].suffix in (".ipynb", ".zip")])
+    notebooks = newest([pair for pair in files if pair[0].suffix in (".ipynb", ".zip")])
     entry, hand_in = (notebooks or files)[0]
     fault = f"{quoted(entry.name)} {entry.fault}" if entry.fault else None
     if len(notebooks) > 1:
-        fault = f"{listed(each for each, _ in notebooks)} were handed in; keep one notebook"
+        fault = f"{listed(entry for entry, _ in notebooks)} were handed in; keep one notebook"
     elif not notebooks and not fault:
-        fault = f"{listed(each for each, _ in files)}: no notebook, which ends in .ipynb"
+        fault = f"{listed(entry for entry, _ in files)}: no notebook, which ends in .ipynb"
     return Submission(
         identity(hand_in.student, entry.path),
         hand_in.student,
@@ -428,7 +435,7 @@ def newest(files: list[tuple[Entry, HandIn]]) -> list[tuple[Entry, HandIn]]:
     if len(series) != 1 or None in series:
         return files
     last = max(hand_in.order for _, hand_in in files)
-    return [each for each in files if each[1].order == last]
+    return [pair for pair in files if pair[1].order == last]
 
 
 def load_notebook(entry: Entry) -> bytes:
@@ -455,8 +462,8 @@ def clean(text: str, longest: int = 200) -> str:
     """A text in one line that shows as it reads: no control characters, none that turn it round."""
     text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))
     joiners = "\u200c\u200d"  # within words of several scripts
-    hidden = (unicodedata.category(each)[0] in "CZ" and each not in joiners for each in text)
-    shown = (" " if hide else each for each, hide in zip(text, hidden, strict=True))
+    hidden = (unicodedata.category(letter)[0] in "CZ" and letter not in joiners for letter in text)
+    shown = (" " if hide else letter for letter, hide in zip(text, hidden, strict=True))
     return " ".join("".join(shown).split())[:longest]
 
 
@@ -476,7 +483,7 @@ def quoted(text: str) -> str:
 
 def listed(entries: Iterable[Entry]) -> str:
     """The names of some files: three, and how many more."""
-    names = [quoted(each.name) for each in entries]
+    names = [quoted(entry.name) for entry in entries]
     shown, more = names[:3], len(names) - 3
     if more > 0:
         shown.append(f"{more} more")
@@ -515,7 +522,7 @@ def read_submission(data: bytes) -> NotebookNode:
     refuse_other_languages(metadata)
     if not isinstance(content.get("cells"), list):
         raise Refused("the file is no notebook: it has no list of cells")
-    cells = [read_cell(each, number) for number, each in enumerate(content["cells"], start=1)]
+    cells = [read_cell(cell, number) for number, cell in enumerate(content["cells"], start=1)]
     try:
         return nbformat.from_dict(
             {"nbformat": 4, "nbformat_minor": minor, "metadata": metadata, "cells": cells}

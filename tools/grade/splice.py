@@ -36,10 +36,12 @@ class Pristine:
     """What the assignment gives, in the form in which cells are compared with it."""
 
     def __init__(self, assignment: dict) -> None:
-        self.questions = {each["number"]: each for each in assignment["questions"]}
-        self.named = {each["name"]: number for number, each in self.questions.items()}
-        self.starters = {n: _norm(each["starter"]) for n, each in self.questions.items()}
-        self.after = {n: [_norm(t) for t in _after(each)] for n, each in self.questions.items()}
+        self.questions = {question["number"]: question for question in assignment["questions"]}
+        self.named = {question["name"]: number for number, question in self.questions.items()}
+        self.starters = {n: _norm(question["starter"]) for n, question in self.questions.items()}
+        self.after = {
+            n: [_norm(t) for t in _after(question)] for n, question in self.questions.items()
+        }
         self.given = _norm("\n\n".join(text for _, text in assignment["given"]))
 
     def is_given(self, source: str) -> bool:
@@ -95,7 +97,7 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     written = {}
     for number, question in pristine.questions.items():
         sources, starter = answers[number], pristine.starters[number]
-        written[number] = "\n\n".join(each for each in sources if each != starter)
+        written[number] = "\n\n".join(source for source in sources if source != starter)
         run += [[number, source] for source in sources]
         run += [[number, source] for source in _after(question)]
     prose = {cell.number: cell.source for cell in cells if cell.part == "by hand"}
@@ -110,7 +112,7 @@ def own_cells(task_cells: list, question: dict) -> list[str]:
 
 def is_blank(sources: list[str], question: dict) -> bool:
     """Is this no more than what the student was given?"""
-    return all(_norm(each) in ("", _norm(question["starter"])) for each in sources)
+    return all(_norm(source) in ("", _norm(question["starter"])) for source in sources)
 
 
 def _after(question: dict) -> list[str]:
@@ -172,7 +174,7 @@ def _classified(raw: dict, pristine: Pristine) -> Cell:
 
 def _unmerge(cells: list[Cell], pristine: Pristine) -> None:
     """Take pristine code out of cells that it was merged into."""
-    texts = [text for each in pristine.after.values() for text in each if text]
+    texts = [text for below in pristine.after.values() for text in below if text]
     for cell in cells:
         if cell.kind != "code" or cell.part == "given":
             continue
@@ -216,7 +218,7 @@ def _drop_pristine(cells: list[Cell], pristine: Pristine, found: list[dict]) -> 
         if cell.part == "given" and pristine.is_given(cell.source):
             continue
         owners = sorted(pristine.named[name] for name in pristine.names(cell.source))
-        number = next((each for each in owners if each not in answered), None)
+        number = next((owner for owner in owners if owner not in answered), None)
         if number is not None:  # merged upwards, or written into the wrong cell
             text = f"the answer was taken from a cell that was given as a {cell.part} cell"
             cell.part, cell.number = "answer", number
@@ -262,9 +264,9 @@ def _placed(
             bound_in[number] |= pristine.names(source)
     everywhere = set().union(*bound_in.values(), *map(bound, preamble))
     for number, question in questions.items():
-        sources = [each for each in answers[number] if each]
+        sources = [source for source in answers[number] if source]
         if question["name"] in everywhere:  # a starter left behind would undo the answer
-            sources = [each for each in sources if each != starters[number]]
+            sources = [source for source in sources if source != starters[number]]
         elif not sources:
             found.append(finding("cells", number, "the cell of its answer is not there"))
             sources = [starters[number]]
@@ -279,8 +281,8 @@ def _placed(
 
 def _follow_names(cells: list[Cell], pristine: Pristine, found: list[dict]) -> None:
     """Give cells to the exercise whose name they define, where another's mark is on them."""
-    ours = [each for each in cells if each.kind == "code" and each.part in ("answer", None)]
-    defined = [sorted(pristine.named[n] for n in pristine.names(each.source)) for each in ours]
+    ours = [cell for cell in cells if cell.kind == "code" and cell.part in ("answer", None)]
+    defined = [sorted(pristine.named[n] for n in pristine.names(cell.source)) for cell in ours]
     owned = {c.number for c, numbers in zip(ours, defined, strict=True) if c.number in numbers}
     for cell, numbers in zip(ours, defined, strict=True):
         free = [number for number in numbers if number not in owned]
