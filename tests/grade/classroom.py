@@ -1,11 +1,11 @@
 """A small assignment, its student edition, answers to it, and a stand-in for a sandbox."""
 
 import copy
-import itertools
 import re
 from contextlib import contextmanager
 
 from tools.grade.sandbox import Ended, Raised
+from tools.grade.sandbox.inside.agent import question as ask_within
 
 GIVEN = "import math\nimport torch"
 TESTS = '''
@@ -54,6 +54,7 @@ def question(number, name, title, tests, points=3, **more):
     return made | more
 
 
+BY_HAND = {"points": 2, "rubric": "Reads well."}
 SMALL = {
     "name": "small",
     "title": "A small chapter",
@@ -64,9 +65,7 @@ SMALL = {
     "questions": [
         question(1, "double", "Twice", TESTS),
         question(2, "total", "In all", TESTS_2, shows="print('total is', total)"),
-        question(
-            3, "zeros", "Nothing there", TESTS_3, by_hand={"points": 2, "rubric": "Reads well."}
-        ),
+        question(3, "zeros", "Nothing there", TESTS_3, by_hand=BY_HAND),
     ],
 }
 RIGHT = {
@@ -94,32 +93,27 @@ def code(id, source, **marks):
 def edition(answers=None, assignment=SMALL):
     """The student edition, with these answers in it; shaped as `make release` writes it."""
     answers = answers or {}
+    joined = "# @title Given: x\n" + "\n\n".join(source for _, source in assignment["given"])
     cells = [
         text("title", "# A small chapter: exercises"),
         code("setup", "# @title Set-up: x\nimport sys", tags=["setup"]),
+        code("given", joined, assignment={"part": "given"}),
     ]
-    joined = "# @title Given: x\n" + "\n\n".join(source for _, source in assignment["given"])
-    cells.append(code("given", joined, assignment={"part": "given"}))
-    for each in assignment["questions"]:
-        n = each["number"]
+    for asked in assignment["questions"]:
+        n = asked["number"]
 
-        def mark(part, n=n):
-            return {"assignment": {"exercise": n, "part": part}}
+        def add(make, id, part, source, n=n):
+            cells.append(make(id, source, assignment={"exercise": n, "part": part}))
 
-        cells.append(
-            text(
-                f"exercise-{n}",
-                f"## {n}. {each['title']}\n\n*Apply, 3 points.* Write it.",
-                **mark("exercise"),
-            )
-        )
-        cells.append(code(f"answer-{n}", answers.get(n, each["starter"]), **mark("answer")))
-        if each["shows"]:
-            cells.append(code(f"shows-{n}", each["shows"], **mark("shows")))
-        for more, check in zip(("", "-more"), each["checks"], strict=False):
-            cells.append(code(f"holds-{n}{more}", check, **mark("check")))
-        if each["by_hand"]:
-            cells.append(text(f"by-hand-{n}", "*Write here.*", **mark("by hand")))
+        words = f"## {n}. {asked['title']}\n\n*Apply, 3 points.* Write it."
+        add(text, f"exercise-{n}", "exercise", words)
+        add(code, f"answer-{n}", "answer", answers.get(n, asked["starter"]))
+        if asked["shows"]:
+            add(code, f"shows-{n}", "shows", asked["shows"])
+        for place, check in enumerate(asked["checks"]):
+            add(code, f"holds-{n}" + "-more" * place, "check", check)
+        if asked["by_hand"]:
+            add(text, f"by-hand-{n}", "by hand", "*Write here.*")
     told = {"name": assignment["name"], "class": assignment["class"], "edition": "student"}
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"assignment": told}, "cells": cells}
 
@@ -156,7 +150,7 @@ class Session:
         def end(kind):
             raise End(kind)
 
-        self.tier, self.names, self.counter = tier, {"end": end}, itertools.count()
+        self.tier, self.names = tier, {"end": end}
 
     def run(self, source, seconds=10):
         shown = []
@@ -166,23 +160,19 @@ class Session:
 
         self.names["print"] = show
         self.tier.ran.append(source)
+        error = None
         try:
             exec(source, self.names)
         except End as ended:
             raise Ended(ended.args[0]) from None
-        except Exception as error:
-            return {
-                "ok": False,
-                "error": type(error).__name__,
-                "shown": "".join(shown),
-                "value": None,
-            }
-        return {"ok": True, "error": None, "shown": "".join(shown), "value": None}
+        except Exception as raised:
+            error = type(raised).__name__
+        return {"ok": error is None, "error": error, "shown": "".join(shown), "value": None}
 
     def ask(self, code, inputs, seconds=10):
         self.tier.asked.append(code)
         try:
-            return eval(code, self.names, inputs)
+            return ask_within(code, inputs, self.names)
         except End as ended:
             raise Ended(ended.args[0]) from None
         except Exception as error:

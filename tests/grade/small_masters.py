@@ -1,199 +1,18 @@
-"""A small master, and a stand-in for what grades: no sandbox, for code of these tests alone."""
+"""A small master, the book that it is of, and a stand-in for what grades: no sandbox."""
 
-import ast
-import random
+import re
 import shutil
 from pathlib import Path
 
+from classroom import StandIn
 from helpers import ROOT, code, make_book, prose, write
 
 from tools.book.book import Book
 from tools.exercises.masters import read_master
+from tools.grade.grade import grade_one
 
-HEAD = """\
----
-title: Small numbers
-given: [base]
-runner: cpu
----
-
-Two exercises about numbers.
-
-## Given
-
-```python
-offset = 1
-```
-"""
-FIRST = """
-## 1. Times
-
-- level: Recall
-- points: 3
-- seconds: 5
-
-Write `times(x)`, which multiplies `x` by {{ factor }}.
-
-*It holds when* `times(1)` is {{ factor }}.
-
-See [the glossary](../book/glossary.md#gpu) and `f[0](x)`.
-
-### Hint
-
-A star multiplies.
-
-### Hint
-
-`x * 1` is `x`.
-
-### Starter
-
-```python
-import math
-
-times = ...  # your function
-```
-
-### Shows
-
-- times: shown
-
-```python
-None if times is ... else times(2)
-```
-
-### Checks
-
-```python
-if times is not ...:
-    assert times(1) == {{ factor }}
-```
-
-```python
-'Exercise 1: ' + ('no answer yet' if times is ... else 'it holds')
-```
-
-### Solution
-
-```python
-def times(x):
-    \"\"\"A number so many times.\"\"\"
-    return {{ factor }} * (x + offset - 1)
-```
-
-It is the plainest way to say it.
-
-### Wrong answer
-
-```python
-def times(x):
-    return x + {{ factor }} - 1
-```
-
-It holds for one number, and for no other one.
-
-### Wrong answer
-
-```python
-times = lambda x: {{ factor }} * abs(x)
-```
-
-It loses the sign on its way.
-
-### Hidden tests
-
-```python
-@points(2)
-def test_any(student, rng):
-    \"\"\"Multiplies any number that is not negative.\"\"\"
-    n = rng.randrange(2, 99)
-    assert student.ask("times(n)", n=n) == {{ factor }} * n
-
-
-def test_negative(student, rng):
-    \"\"\"Multiplies a negative number, too.\"\"\"
-    n = -rng.randrange(2, 99)
-    assert student.ask("times(n)", n=n) == {{ factor }} * n
-```
-
-### For instructors
-
-It is for warming up. Many forget the sign.
-
-### By hand
-
-- points: 2
-
-Two points for a sentence that says why.
-
-### Variants
-
-```yaml
-factor: [2, 3, 5, 7, 11, 13, 17, 19]
-```
-"""
-SECOND = """
-## 2. Which is larger?
-
-- level: Invent
-- points: 1
-
-Write `larger(a, b)`, which returns the larger number.
-
-*It holds when* `larger(1, 2)` is 2.
-
-### Hint
-
-Compare them.
-
-### Hint
-
-Python has a function for it.
-
-### Starter
-
-```python
-larger = ...  # your function
-```
-
-### Checks
-
-```python
-if larger is not ...:
-    assert larger(1, 2) == 2
-'Exercise 2: ' + ('no answer yet' if larger is ... else 'it holds')
-```
-
-### Solution
-
-```python
-larger = max
-```
-
-Functions are values, too.
-
-### Wrong answer
-
-```python
-larger = lambda a, b: b
-```
-
-It never looks at the first.
-
-### Hidden tests
-
-```python
-def test_both(student, rng):
-    \"\"\"Finds it wherever it stands.\"\"\"
-    n = rng.randrange(9)
-    assert student.ask("[larger(n, n + 1), larger(n + 1, n)]", n=n) == [n + 1, n + 1]
-```
-
-### For instructors
-
-A function is handed on without being called.
-"""
-SMALL = HEAD + FIRST + SECOND
+SMALL = Path(__file__).with_name("small.md").read_text(encoding="utf-8")
+HEAD, FIRST, SECOND = re.split(r"(?=\n## \d)", SMALL)
 
 
 def write_master(folder, text=SMALL, name="small"):
@@ -203,7 +22,6 @@ def write_master(folder, text=SMALL, name="small"):
 
 
 def read_small(folder, text=SMALL, **options):
-    """The master of that text."""
     return read_master(write_master(folder, text) / "small.md", folder, **options)
 
 
@@ -231,55 +49,6 @@ def book_of_one(root):
     return Book(root)
 
 
-class Student:
-    """What `ask` may be asked of, without a sandbox."""
-
-    def __init__(self, names):
-        self.names = names
-
-    def ask(self, source, **inputs):
-        *before, last = ast.parse(source).body
-        names = self.names | inputs
-        exec(compile(ast.Module(before, []), "ask", "exec"), names)
-        return eval(compile(ast.Expression(last.value), "ask", "eval"), names)
-
-
-def points(worth):
-    def mark(test):
-        test.points = worth
-        return test
-
-    return mark
-
-
-def grade_one(task):
-    names, questions, raised = {}, {}, set()
-    for number, source in task["cells"]:
-        try:
-            exec(source, names)
-        except Exception:
-            raised.add(number)
-    for question in task["assignment"]["questions"]:
-        tests, results = {"points": points}, []
-        exec(question["tests"], tests)
-        for name in [name for name in tests if name.startswith("test_")]:
-            rng = random.Random(task["assignment"]["seed"] + name)
-            try:
-                tests[name](Student(names), rng)
-                reason = None
-            except Exception as error:
-                reason = type(error).__name__
-            of = getattr(tests[name], "points", 1)
-            results.append({"name": name, "passed": reason is None, "of": of, "reason": reason})
-        questions[str(question["number"])] = {
-            "points": sum(each["of"] for each in results if each["passed"]),
-            "of": sum(each["of"] for each in results),
-            "tests": results,
-            "check": "fails" if question["number"] in raised else "holds",
-        }
-    return {"status": "graded", "reason": None, "questions": questions}
-
-
 class Grader:
     """Grades one task after another, and remembers which."""
 
@@ -289,7 +58,7 @@ class Grader:
     def __call__(self, tasks):
         for task in tasks:
             self.graded.append(task["submission"])
-            yield task, grade_one(task)
+            yield task, grade_one(task, StandIn())
 
 
 def stamp(runner):

@@ -17,6 +17,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from classroom import BY_HAND, edition, question, small
 from helpers import ROOT
 from packaging.utils import canonicalize_name
 
@@ -35,23 +36,7 @@ from tools.grade.exchange.gradescope import (
 )
 
 CANARY = "canary-4f1e"
-ASSIGNMENT = {
-    "name": "doubling",
-    "title": "Doubling",
-    "class": "0123456789ab",
-    "seed": "77",
-    "runner": "cpu",
-    "given": [["imports", "import torch"]],
-    "questions": [
-        {
-            "number": 1,
-            "title": "Double it",
-            "points": 3,
-            "name": "double",
-            "starter": "double = ...  # your function",
-            "shows": None,
-            "checks": ["if double is not ...:\n    assert double(2) == 4\n    'it holds'"],
-            "tests": f'''
+DOUBLE = f'''
 @points(2)
 def test_numbers(student, rng):
     """Doubles any number."""
@@ -62,44 +47,29 @@ def test_numbers(student, rng):
 def test_tensors(student, rng):
     """Doubles a tensor."""
     assert student.ask("double(torch.arange(3)).tolist()") == [0, 2, 4]
-''',
-            "seconds": 5,
-            "memory": 1024,
-            "by_hand": None,
-        },
-        {
-            "number": 2,
-            "title": "Say why",
-            "points": 1,
-            "name": "why",
-            "starter": "why = ...  # a text",
-            "shows": "len(why) if why is not ... else 0",
-            "checks": [],
-            "tests": '''
+'''
+WHY = '''
 def test_text(student, rng):
     """Is a text."""
     assert isinstance(student.ask("why"), str)
-''',
-            "seconds": 5,
-            "memory": 1024,
-            "by_hand": {"points": 2, "rubric": "says why"},
-        },
+'''
+SHOWS = "len(why) if why is not ... else 0"
+ASSIGNMENT = small(
+    name="doubling",
+    title="Doubling",
+    runner="cpu",
+    given=[["imports", "import torch"]],
+    questions=[
+        question(1, "double", "Double it", DOUBLE, memory=1024, seconds=3),
+        question(2, "why", "Say why", WHY, 1, shows=SHOWS, checks=[], by_hand=BY_HAND),
     ],
-}
+)
 GOOD = "def double(x):\n    return x * 2"
 
 
 def submitted(first=GOOD, second="why = 'so'", **changes):
     """A notebook with two answers, as a student hands it in."""
-    parts = [("imports", "import torch"), ("answer-1", first)]
-    parts += [("holds-1", ASSIGNMENT["questions"][0]["checks"][0]), ("answer-2", second)]
-    cells = [
-        {"cell_type": "code", "id": id, "metadata": {}, "source": source, "outputs": []}
-        for id, source in parts
-    ]
-    metadata = {"assignment": {"name": "doubling", "class": "0123456789ab", "edition": "student"}}
-    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
-    return json.dumps(notebook | changes).encode()
+    return json.dumps(edition({1: first, 2: second}, ASSIGNMENT) | changes).encode()
 
 
 @pytest.fixture(scope="module")
@@ -110,85 +80,55 @@ def files():
 # --- what is in the zip
 
 
-def test_the_same_assignment_gives_the_same_bytes(files):
-    again = autograder_files(Assignment.from_json(json.loads(json.dumps(ASSIGNMENT))))
-    assert zipped(files, MODES) == zipped(dict(reversed(again.items())), MODES)
-
-
-def test_scripts_are_at_the_root_and_executable(files):
-    with zipfile.ZipFile(BytesIO(zipped(files, MODES))) as archive:
-        modes = {each.filename: each.external_attr >> 16 & 0o777 for each in archive.infolist()}
-    assert modes["setup.sh"] == modes["run_autograder"] == 0o755
-    assert modes[TESTS] == 0o600
-    assert {mode for name, mode in modes.items() if name.endswith(".py")} == {0o644}
-
-
 def test_it_holds_what_grading_needs_and_no_more(files):
-    tops = {name.split("/")[0] for name in files}
-    assert tops == {
+    again = autograder_files(Assignment.from_json(json.loads(json.dumps(ASSIGNMENT))))
+    archive = zipped(files, MODES)
+    assert archive == zipped(dict(reversed(again.items())), MODES)
+    with zipfile.ZipFile(BytesIO(archive)) as content:
+        modes = {each.filename: each.external_attr >> 16 & 0o777 for each in content.infolist()}
+    assert modes["setup.sh"] == modes["run_autograder"] == 0o755 and modes[TESTS] == 0o600
+    assert {mode for name, mode in modes.items() if name.endswith(".py")} == {0o644}
+    assert {name.split("/")[0] for name in files} == {
         *("cudasim", "kernels", "private", "tools", "setup.sh", "run_autograder"),
         *("requirements.txt", "requirements-no-deps.txt", "uv.txt"),
     }
-    assert "tools/grade/sandbox/inside/agent.py" in files and "kernels/start.py" in files
     assert not any(name.startswith(("tools/site", "cudasim/tests")) for name in files)
     assert sum(map(len, files.values())) < 5_000_000
-    holders = [name for name, data in files.items() if CANARY.encode() in data]
-    assert holders == [TESTS]
+    assert [name for name, data in files.items() if CANARY.encode() in data] == [TESTS]
 
 
-def test_the_pins_are_those_of_the_book(files):
+def test_the_pins_are_those_of_the_book_and_all_that_is_imported(files, tmp_path):
     book = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     lines = files["requirements.txt"].decode().splitlines()
     assert all(f"{line} " in book or f"{line}\n" in book for line in lines)
-    names = {re.match(r"[\w.-]+", line)[0] for line in lines}
-    assert {"torch", "numpy", "matplotlib", "ipython", "pyseccomp", "sympy", "wcwidth"} <= names
-    assert not {"sphinx", "pytest", "playwright", "jupyter-book", "distributed"} & names
+    pins = {line.partition("==")[0] for line in lines}
+    assert {"torch", "numpy", "matplotlib", "ipython", "pyseccomp", "sympy", "wcwidth"} <= pins
+    assert not {"sphinx", "pytest", "playwright", "jupyter-book", "distributed"} & pins
+    needed = imported_packages(imported_modules(PROGRAM))
+    assert {"nbformat", "PyYAML"} <= needed and {canonicalize_name(each) for each in needed} <= pins
     assert re.fullmatch(r"uv==[\d.]+\n", files["uv.txt"].decode())
     with pytest.raises(BookError, match="grading needs no-such-package; name it in requirements"):
         pins_of(["no-such-package"])
-
-
-def test_pip_finds_no_conflict_in_the_pins(files, tmp_path):
-    """All that they need is among them: without an index, nothing is left to be installed."""
+    # All that they need is among them: without an index, nothing is left to be installed.
     (tmp_path / "pins").write_bytes(files["requirements.txt"])
     pip = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", "--quiet"]
     run = subprocess.run([*pip, "-r", tmp_path / "pins"], capture_output=True, text=True, cwd="/")
     assert (run.returncode, run.stdout) == (0, ""), run.stderr
 
 
-def test_what_is_imported_is_pinned(files):
-    """Of every module in the zip, what is imported with it."""
-    pins = {line.partition("==")[0] for line in files["requirements.txt"].decode().splitlines()}
-    needed = imported_packages(imported_modules(PROGRAM))
-    assert {canonicalize_name(name) for name in needed} <= pins
-    assert {"nbformat", "PyYAML"} <= needed
-
-
-def test_what_a_module_imports_is_found(tmp_path):
-    folder = tmp_path / "tools" / "grade"
-    folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text("import tools.errors")
-    (folder / "a.py").write_text(
-        "import json, yaml\nfrom tools.grade import b\ndef f(): import torch"
-    )
-    (folder / "b.py").write_text("from . import c\nfrom tools.grade.a import x\nimport numpy.fft")
-    modules = imported_modules("tools.grade.a", tmp_path)
-    assert modules == {"tools.grade", "tools.grade.a", "tools.grade.b"}
-    assert imported_packages(modules, tmp_path) == {"PyYAML", "numpy"}
-
-
-def test_scripts_parse_and_stop_at_the_first_error(files):
-    for name in ("setup.sh", "run_autograder"):
-        assert files[name].startswith(b"#!/bin/bash\n")
-        run = subprocess.run(["bash", "-n"], input=files[name], capture_output=True)
-        assert (run.returncode, run.stderr) == (0, b"")
-    assert b"\nset -euo pipefail\n" in files["setup.sh"]
-
-
-def test_a_master_that_is_not_there_is_an_error_in_one_line(tmp_path):
-    (tmp_path / "other.md").write_text("x")
-    with pytest.raises(BookError, match=r"no master 'doubling'; name one with CHAPTER=: other$"):
-        make_autograder("doubling", None, tmp_path)
+def test_the_command_makes_the_zip_of_a_class(tmp_path):
+    """Of a master in a folder of the instructor's own."""
+    shutil.copy(ROOT / "masters" / "computing-devices.md", tmp_path)
+    with pytest.raises(BookError, match=r"no master 'x'; name one with CHAPTER=: computing-dev"):
+        make_autograder("x", None, tmp_path)
+    path = make_autograder("computing-devices", "a key of a class", tmp_path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            made = json.loads(archive.read(TESTS))
+    finally:
+        path.unlink()
+    assert made["name"] == "computing-devices" and path.stem.endswith(made["class"])
+    assert "a key of a class" not in json.dumps(made)
 
 
 # --- at Gradescope
@@ -216,10 +156,6 @@ class Gradescope:
             text=True,
             timeout=300,
         )
-
-    def setup(self):
-        run = self.bash(self.source / "setup.sh", "--permissions")
-        assert run.returncode == 0, run.stderr
 
     def grade(self, handed_in, **options):
         """The results for files, and what was printed."""
@@ -259,12 +195,12 @@ def check_format(results):
 def harness(files):
     if os.name == "nt" or os.geteuid() != 0:
         pytest.skip("Gradescope runs the autograder as root, and this is not root")
-    root = Path(tempfile.mkdtemp(prefix="autograder-"))
-    root.chmod(0o755)
-    made = Gradescope(root, zipped(files, MODES))
-    made.setup()
-    yield made
-    shutil.rmtree(root)
+    with tempfile.TemporaryDirectory(prefix="autograder-") as folder:
+        Path(folder).chmod(0o755)
+        made = Gradescope(Path(folder), zipped(files, MODES))
+        run = made.bash(made.source / "setup.sh", "--permissions")
+        assert run.returncode == 0, run.stderr
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -273,97 +209,64 @@ def right(harness):
     return harness.grade({"doubling.ipynb": submitted()})
 
 
-def as_student(*command):
-    """Run a command as a user who is not root."""
-    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
-    return subprocess.run([*drop, *command], capture_output=True, text=True)
+def test_tests_are_readable_by_root_alone(harness):
+    def as_student(*command):
+        drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+        return subprocess.run([*drop, *command], capture_output=True, text=True)
 
-
-def test_tests_are_readable_by_root_alone(files):
-    if os.name == "nt" or os.geteuid() != 0:
-        pytest.skip("only root can make a file its own")
-    root = Path(tempfile.mkdtemp(prefix="autograder-"))
-    root.chmod(0o755)
+    tests = harness.source / TESTS
+    refusal = as_student("cat", tests)
+    assert refusal.returncode and "Permission denied" in refusal.stderr
+    assert as_student("ls", tests.parent).returncode
+    assert as_student("touch", harness.root / "results" / "results.json").returncode
+    assert as_student("cat", harness.source / "tools" / "errors.py").returncode == 0
+    tests.chmod(0o644)  # the bite
+    tests.parent.chmod(0o755)
     try:
-        made = Gradescope(root, zipped(files, MODES))
-        tests = made.source / TESTS
-        assert CANARY in as_student("cat", tests).stdout  # as it is unpacked: the bite
-        made.setup()
-        refusal = as_student("cat", tests)
-        assert refusal.returncode and "Permission denied" in refusal.stderr
-        assert as_student("ls", tests.parent).returncode
-        assert as_student("touch", root / "results" / "results.json").returncode
-        assert as_student("cat", made.source / "tools" / "errors.py").returncode == 0
+        assert CANARY in as_student("cat", tests).stdout
     finally:
-        shutil.rmtree(root)
+        tests.parent.chmod(0o700)
+        tests.chmod(0o600)
+
+
+def scores(results):
+    return {each["number"]: each["score"] for each in results["tests"] if "score" in each}
 
 
 def test_a_right_notebook(right):
     results, said = right
     assert results["score"] == 4, said
     assert results["output"] == "4 of 4 points by tests. A person reads exercise 2 besides."
-    entries = [
-        (each["number"], each["name"], each["score"], each["max_score"], each["status"])
-        for each in results["tests"]
-        if "score" in each
-    ]
-    assert entries == [
-        ("1.1", "Double it: Doubles any number.", 2, 2, "passed"),
-        ("1.2", "Double it: Doubles a tensor.", 1, 1, "passed"),
-        ("2.1", "Say why: Is a text.", 1, 1, "passed"),
+    assert [list(each.values()) for each in results["tests"] if "score" in each] == [
+        ["text", "text", "1.1", "Double it: Doubles any number.", 2, 2, "passed", ""],
+        ["text", "text", "1.2", "Double it: Doubles a tensor.", 1, 1, "passed", ""],
+        ["text", "text", "2.1", "Say why: Is a text.", 1, 1, "passed", ""],
     ]
     assert results["extra_data"]["class"] == "0123456789ab" and results["extra_data"]["sandbox"]
     assert "Traceback" not in said and CANARY not in json.dumps(results) + said
 
 
-def test_the_same_notebook_gives_the_same_results(harness, right):
-    """Under another name, and in a zip."""
-    made = BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        archive.writestr("another name.ipynb", submitted())
-    assert harness.grade({"work.zip": made.getvalue()}) == right
-
-
-def test_a_wrong_notebook_gets_part(harness):
-    wrong = "def double(x):\n    return 2 * x if isinstance(x, int) else x"
-    results, _ = harness.grade({"work.ipynb": submitted(wrong, "why = ...")})
-    scores = {each["number"]: each["score"] for each in results["tests"] if "score" in each}
-    assert (results["score"], scores) == (2, {"1.1": 2, "1.2": 0, "2.1": 0})
-
-
-def test_what_a_student_shows_stays_text(harness):
-    shows = "print('<script>alert(1)</script>\\x1b[31m\\x07 **b** ')\n" + GOOD
-    results, _ = harness.grade({"work.ipynb": submitted(shows)})
-    [entry] = [each for each in results["tests"] if each["number"] == "1"]
-    assert "<script>alert(1)</script> **b**" in entry["output"]  # declared as text: check_format
-
-
 HANDED_IN = {
-    "nothing": ({}, "Not graded: nothing was handed in."),
-    "no notebook": ({"a.pdf": b"%PDF"}, "Not graded: 'a.pdf': no notebook, which ends in .ipynb."),
-    "two": ({"a.ipynb": b"", "b.ipynb": b""}, "'a.ipynb' and 'b.ipynb' were handed in; keep one"),
-    "cut short": ({"a.ipynb": submitted()[:-30]}, "its JSON ends or errs in line 1"),
-    "format 3": ({"a.ipynb": submitted(nbformat=3)}, "the file is in format 3"),
-    "another class": (
-        {"a.ipynb": submitted(metadata={"assignment": {"name": "doubling", "class": "book"}})},
-        "another class",
-    ),
-    "R": ({"a.ipynb": submitted(metadata={"kernelspec": {"name": "ir"}})}, "in 'r'"),
-    "=cmd()": ({"=cmd()\n,.pdf": b""}, "'=cmd() ,.pdf': no notebook"),
+    "Not graded: nothing was handed in.": {},
+    "'a.ipynb' and 'b.ipynb' were handed in; keep one": {"a.ipynb": b"", "b.ipynb": b""},
+    "another class": {
+        "a.ipynb": submitted(metadata={"assignment": {"name": "doubling", "class": "book"}})
+    },
+    "'=cmd() ,.pdf': no notebook": {"=cmd()\n,.pdf": b""},
 }
 
 
-@pytest.mark.parametrize("name", HANDED_IN)
-def test_what_cannot_be_graded_gets_its_reason(name, harness):
-    handed_in, expected = HANDED_IN[name]
-    results, said = harness.grade(handed_in)
-    assert results["score"] == 0 and expected in results["output"]
-    assert "Traceback" not in said and "tests" not in results
+def test_what_cannot_be_graded_gets_its_reason(harness):
+    for words, handed_in in HANDED_IN.items():
+        results, said = harness.grade(handed_in)
+        assert results["score"] == 0 and words in results["output"]
+        assert "Traceback" not in said and "tests" not in results
 
 
 HOSTILE = """
 import glob, os, subprocess
 from pathlib import Path
+print('<script>alert(1)</script>\\x1b[31m\\x07 **b** ')
 found = []
 for folder in (ROOT, "/autograder"):
     for path in [f"{folder}/source/private/assignment.json", f"{folder}/results/results.json",
@@ -391,17 +294,6 @@ def double(x):
 """
 
 
-def test_a_hostile_notebook_reads_no_test_and_writes_no_result(harness):
-    before = (harness.source / TESTS).read_bytes()
-    code = HOSTILE.replace("ROOT", repr(str(harness.root)))
-    results, said = harness.grade({"work.ipynb": submitted(code, "why = str(found)")})
-    assert results["score"] == 1  # that why is a text
-    shown = json.dumps(results) + said
-    assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown
-    assert (harness.source / TESTS).read_bytes() == before
-    assert not any("sleep 1000" in each for each in running())
-
-
 def running():
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -410,36 +302,50 @@ def running():
             pass
 
 
-def test_a_loop_costs_its_exercise_only(harness):
-    results, _ = harness.grade({"work.ipynb": submitted("while True: pass")})
-    scores = {each["number"]: each["score"] for each in results["tests"] if "score" in each}
-    assert scores == {"1.1": 0, "1.2": 0, "2.1": 1}
-
-
-def test_a_notebook_that_kills_its_process_gets_results(harness):
-    kill = "import os\nos.kill(os.getppid(), 9)\nos.kill(-1, 9)\nos._exit(0)"
-    results, _ = harness.grade({"work.ipynb": submitted(kill)})
-    assert results["score"] == 1 and len(results["tests"]) >= 3
-
-
-def test_in_a_container_another_sandbox_holds(harness, right):
-    """Where no namespace can be had, as root of a container of Docker's has none."""
+# In a container no namespace can be had: root of Docker's has none, so another sandbox must hold.
+@pytest.mark.parametrize("container", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harness):
+    before = (harness.source / TESTS).read_bytes()
     code = HOSTILE.replace("ROOT", repr(str(harness.root)))
-    inside, said = harness.grade({"work.ipynb": submitted()}, container=True)
-    assert inside["score"] == 4, said
-    sandboxes = [each["extra_data"]["sandbox"] for each in (right[0], inside)]
-    assert "namespaces" in sandboxes[0] and "namespaces" not in sandboxes[1]
-    results, said = harness.grade(
-        {"work.ipynb": submitted(code, "why = str(found)")}, container=True
-    )
-    assert results["score"] == 1
+    handed_in = {"work.ipynb": submitted(code, "why = str(found)")}
+    results, said = harness.grade(handed_in, container=container)
+    assert results["score"] == 1  # that why is a text
     shown = json.dumps(results) + said
     assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown
-    assert not any("sleep 1000" in each for each in running())
+    assert (harness.source / TESTS).read_bytes() == before
+    assert not any("sleep 1000" in line for line in running())
+    [entry] = [each for each in results["tests"] if each.get("number") == "1"]
+    assert "<script>alert(1)</script> **b**" in entry["output"]  # declared as text: check_format
+
+
+@pytest.mark.full
+def test_in_a_container_a_right_notebook_gets_its_points(harness, right):
+    inside, said = harness.grade({"work.ipynb": submitted()}, container=True)
+    assert inside["score"] == 4, said
+    sandboxes = [results["extra_data"]["sandbox"] for results in (right[0], inside)]
+    assert "namespaces" in sandboxes[0] and "namespaces" not in sandboxes[1]
+
+
+IN_PART = {
+    "wrong": ("def double(x):\n    return 2 * x if isinstance(x, int) else x", 2),
+    "a loop": ("while True: pass", 0),
+    "a kill": ("import os\nos.kill(os.getppid(), 9)\nos.kill(-1, 9)\nos._exit(0)", 0),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("what", IN_PART)
+def test_an_answer_costs_its_exercise_only(what, harness):
+    source, earned = IN_PART[what]
+    made = BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("another name.ipynb", submitted(source))
+    results, _ = harness.grade({"work.zip": made.getvalue()})
+    assert scores(results) == {"1.1": earned, "1.2": 0, "2.1": 1}
 
 
 @pytest.mark.parametrize("broken", ["tests", "python", "tools"])
-def test_a_grader_that_fails_says_so(broken, harness, tmp_path):
+def test_a_grader_that_fails_says_so(broken, harness):
     moved, variables = None, {}
     if broken == "python":
         variables["GRADING_PYTHON"] = "/no/such/python"
@@ -453,16 +359,3 @@ def test_a_grader_that_fails_says_so(broken, harness, tmp_path):
             moved.with_suffix(".moved").rename(moved)
     assert results["score"] == 0 and "That is no fault of your notebook" in results["output"]
     assert said and "private" not in results["output"]
-
-
-def test_the_command_makes_the_zip_of_a_class(tmp_path):
-    """Of a master in a folder of the instructor's own."""
-    shutil.copy(ROOT / "masters" / "computing-devices.md", tmp_path)
-    path = make_autograder("computing-devices", "a key of a class", tmp_path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            made = json.loads(archive.read(TESTS))
-    finally:
-        path.unlink()
-    assert made["name"] == "computing-devices" and path.stem.endswith(made["class"])
-    assert "a key of a class" not in json.dumps(made)

@@ -8,7 +8,7 @@ from classroom import RIGHT, SMALL, TESTS, WRONG, StandIn, edition, small
 
 from tools.errors import BookError
 from tools.grade.grade import NoSandbox, grade_one, strongest, task_of
-from tools.grade.judge import Student, cleaned, close, hidden_tests, rng_of
+from tools.grade.judge import cleaned, close, hidden_tests, rng_of
 from tools.grade.splice import splice
 
 # The stand-in runs in this process, where there is no second card.
@@ -116,16 +116,14 @@ def test_session_that_ends_costs_one_exercise(where):
     ]
 
 
-def test_points_from_before_a_session_ended_stay():
-    result = graded(RIGHT | ON_CPU | {1: END})
-    assert reasons(result, 1) == [None, "took more than 2 s"] and result["points"] == 8
-
-
-def test_what_comes_after_an_end_is_not_asked():
+def test_an_end_leaves_the_points_before_it_and_asks_no_more():
     assignment = small()
     assignment["questions"][0]["tests"] = TESTS + MORE
     result = graded(RIGHT | ON_CPU | {1: END}, assignment=assignment)
-    assert reasons(result, 1)[2] == "not asked, as a test before it ended the session"
+    late = "not asked, as a test before it ended the session"
+    assert reasons(result, 1) == [None, "took more than 2 s", late] and result["points"] == 8
+    again = graded(RIGHT | ON_CPU | {1: END}, assignment=assignment)
+    assert json.dumps(again) == json.dumps(result)  # byte for byte
 
 
 def test_every_exercise_may_end_its_session_and_no_more_are_started_than_that():
@@ -163,11 +161,6 @@ def test_only_what_is_asked_for_is_asked():
     assert list(result["questions"]) == ["2"] and all("total" in each for each in tier.asked)
 
 
-def test_grading_again_gives_the_same_bytes():
-    answers = RIGHT | ON_CPU | {1: END}
-    assert json.dumps(graded(answers)) == json.dumps(graded(answers))
-
-
 def test_rng_is_the_same_for_a_class_and_another_for_each_test():
     draws = {
         (seed, number, name): rng_of(small(seed=seed), number, name).random()
@@ -179,17 +172,18 @@ def test_rng_is_the_same_for_a_class_and_another_for_each_test():
     assert rng_of(small(seed="a"), 1, "test_a").random() == draws["a", 1, "test_a"]
 
 
-def test_data_of_another_form_fails_a_test_and_stops_nothing():
+@pytest.mark.parametrize(
+    ("tests", "reason"),
+    [
+        (FORM, "the result is not of the form asked for"),
+        (SWALLOWS, "took more than 2 s"),  # though the test catches it
+    ],
+)
+def test_a_test_that_goes_astray_stops_nothing(tests, reason):
     assignment = small()
-    assignment["questions"][0]["tests"] = FORM
-    result = graded(RIGHT | ON_CPU, assignment=assignment)
-    assert reasons(result, 1) == ["the result is not of the form asked for"]
-
-
-def test_test_that_swallows_the_end_of_a_session_does_not_pass():
-    assignment = small()
-    assignment["questions"][0]["tests"] = SWALLOWS
-    assert graded(RIGHT | ON_CPU | {1: END}, assignment=assignment)["questions"]["1"]["points"] == 0
+    assignment["questions"][0]["tests"] = tests
+    answers = RIGHT | ON_CPU | ({1: END} if tests is SWALLOWS else {})
+    assert reasons(graded(answers, assignment=assignment), 1) == [reason]
 
 
 @pytest.mark.parametrize(("source", "words"), [("x = 1", "none"), ("def (", "SyntaxError")])
@@ -219,17 +213,6 @@ def test_close():
     assert close([1.0, [2, 3]], [1 + 1e-9, [2, 3.0000001]]) and close(math.nan, math.nan)
     assert not close([1.0], [1.0, 2.0]) and not close(1, 1.1) and not close(True, 1)
     assert not close("a", "a") and not close(None, None) and not close(math.inf, -math.inf)
-
-
-def test_student_asks_no_more_after_the_end():
-    class Over:
-        def ask(self, *_, **__):
-            raise AssertionError("asked")
-
-    student = Student(Over(), 1)
-    student.ended = "time"
-    with pytest.raises(Exception, match="time"):
-        student.ask("1")
 
 
 def test_no_sandbox_no_grade(monkeypatch):

@@ -156,8 +156,8 @@ def test_the_gate_tries_solution_blank_and_every_wrong_answer(run):
 def test_a_solution_that_fails_is_refused(root, run):
     change(root, "larger = max", "larger = lambda a, b: b")
     assert faults(run) == [
-        "masters/small.md: exercise 2: the solution scores 0 of 1 (test_both: AssertionError); "
-        "mend the solution or the test"
+        "masters/small.md: exercise 2: the solution scores 0 of 1 (test_both: the result is not "
+        "the one asked for); mend the solution or the test"
     ]
     assert not any((root / "_build" / "release").iterdir())
 

@@ -1,23 +1,28 @@
 """Whatever was done to its cells, a notebook's answers come to stand in the pristine one."""
 
+import copy
+import json
+
+import nbformat
 import pytest
 from classroom import GIVEN, RIGHT, SMALL, code, edition, find, place, text
 
-from tools.grade.intake import Refused
+from tools.grade.intake import Refused, read_submission
 from tools.grade.splice import splice
 
-PRISTINE = {
-    n: [each for each in (q["shows"], *q["checks"]) if each]
-    for n, q in zip((1, 2, 3), SMALL["questions"], strict=True)
+STARTERS = {question["number"]: question["starter"] for question in SMALL["questions"]}
+PRISTINE = {  # what stands below each answer
+    question["number"]: [source for source in (question["shows"], *question["checks"]) if source]
+    for question in SMALL["questions"]
 }
-MARKS = {n: {"assignment": {"exercise": n, "part": "answer"}} for n in (1, 2, 3)}
+MARKS = {n: {"assignment": {"exercise": n, "part": "answer"}} for n in STARTERS}
 
 
 def expected(answers=RIGHT, preamble=()):
-    cells = [[None, GIVEN], *([None, each] for each in preamble)]
-    for n in (1, 2, 3):
+    cells = [[None, GIVEN], *([None, source] for source in preamble)]
+    for n in STARTERS:
         own = answers[n] if isinstance(answers[n], list) else [answers[n]]
-        cells += [[n, each] for each in [*own, *PRISTINE[n]]]
+        cells += [[n, source] for source in [*own, *PRISTINE[n]]]
     return cells
 
 
@@ -25,192 +30,188 @@ def spliced(notebook):
     return splice(notebook, SMALL)
 
 
-def kinds(found):
-    return [(each["exercise"], each["text"]) for each in found.findings]
-
-
 def test_answers_stand_in_the_pristine_notebook():
     found = spliced(edition(RIGHT))
     assert found.cells == expected() and found.answers == RIGHT and not found.findings
+    blank = spliced(edition())
+    assert blank.cells == expected(STARTERS)
+    assert set(blank.answers.values()) == {""} and not blank.findings
 
 
-def test_blank_edition_has_its_starters_and_no_answers():
-    found = spliced(edition())
-    assert found.cells == expected({n: q["starter"] for n, q in enumerate(SMALL["questions"], 1)})
-    assert set(found.answers.values()) == {""} and not found.findings
+# --- what students do
 
 
-def test_nothing_else_of_a_notebook_gets_in():
-    notebook = edition(RIGHT)
-    find(notebook, "given")["source"] += "\nmath.pi = 3"
-    find(notebook, "holds-1")["source"] = "'Exercise 1: it holds'"
-    find(notebook, "shows-2")["source"] = "torch.equal = lambda *_: True"
-    find(notebook, "setup")["source"] += "\nimport os"
+def without(*ids):
+    """Each of these makes a change to a notebook: here cells are deleted."""
+
+    def change(notebook):
+        for id in ids:
+            notebook["cells"].remove(find(notebook, id))
+
+    return change
+
+
+def rewritten(id, source, kind="code"):
+    return lambda notebook: find(notebook, id).update(source=source, cell_type=kind)
+
+
+def inserted(before, *cells):
+    def change(notebook):
+        at = place(notebook, before) if before else len(notebook["cells"])
+        notebook["cells"][at:at] = cells
+
+    return change
+
+
+def moved(notebook):
+    notebook["cells"].append(notebook["cells"].pop(place(notebook, "answer-1")))
+
+
+def answers_alone(notebook):
+    notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"].startswith("answer")]
+
+
+CHECK = PRISTINE[1][0]
+HALVES = ["def helper(x):\n    return x", "def double(x):\n    return 2 * helper(x)"]
+TWICE, BOTH = "def double(x):\n    return 2 * x", RIGHT[1] + "\n\n" + RIGHT[2]
+LATER = f"{RIGHT[2]}\nlater = lambda: {PRISTINE[2][0]}"
+ODD = [{"exercise": 99, "part": "answer"}, {"exercise": True, "part": "answer"}, 7, {"part": []}]
+TWO = "2 cells hold its answer; they were run in order"
+FROM_CHECK = "the answer was taken from a cell that was given as a check cell"
+WAS = "the cell of the answer was made a"
+# What is changed in the right notebook, the answers that differ then, the findings, and what is
+# run above all exercises.
+CASES = {
+    "nothing else gets in": (
+        [
+            rewritten("given", f"{GIVEN}\nmath.pi = 3"),
+            rewritten("holds-1", "'Exercise 1: it holds'"),
+            rewritten("shows-2", "torch.equal = lambda *_: True"),
+            rewritten("setup", "# @title Set-up: x\nimport os"),
+        ],
+        {},
+        [
+            (None, "a given cell was changed; the original was run"),
+            (1, "a check cell was changed; the original was run"),
+            (2, "a shows cell was changed; the original was run"),
+        ],
+    ),
+    "an answer deleted": (
+        [without("answer-2")],
+        {2: STARTERS[2]},
+        [(2, "the cell of its answer is not there")],
+    ),
+    "all but the answers deleted": ([answers_alone],),
+    "an answer split": (
+        [rewritten("answer-1", HALVES[0]), inserted("holds-1", code("new", HALVES[1]))],
+        {1: HALVES},
+    ),
+    "an answer split, with its marks": (
+        [rewritten("answer-1", HALVES[0]), inserted("holds-1", code("new", HALVES[1], **MARKS[1]))],
+        {1: HALVES},
+        [(1, TWO)],
+    ),
+    "cells of helpers": (
+        [
+            inserted("answer-2", code("a", "LIMIT = 3")),
+            inserted("exercise-1", code("b", "import random")),
+        ],
+        {2: ["LIMIT = 3", RIGHT[2]]},
+        [],
+        ["import random"],
+    ),
+    "an answer merged with its check": (
+        [rewritten("answer-1", f"{RIGHT[1]}\n\n{CHECK}"), without("holds-1")],
+    ),
+    "a check that its answer was merged into": (
+        [rewritten("holds-1", f"{RIGHT[1]}\n{CHECK}"), without("answer-1")],
+        {},
+        [(1, FROM_CHECK)],
+    ),
+    "a line of the check within an answer's": ([rewritten("answer-2", LATER)], {2: LATER}),
+    "two answers merged": (
+        [rewritten("answer-1", BOTH), without("answer-2")],
+        {1: BOTH, 2: []},
+        [(2, "its answer stands among others")],
+    ),
+    "two answers merged into the later": (
+        [rewritten("answer-2", BOTH), without("answer-1")],
+        {1: BOTH, 2: []},
+        [(1, "its answer stands among others")],
+    ),
+    "a starter left behind": (
+        [rewritten("answer-2", STARTERS[2]), inserted("answer-2", code("new", RIGHT[2]))],
+    ),
+    "an answer twice": (
+        [inserted("holds-1", code("copy", TWICE, **MARKS[1]))],
+        {1: [RIGHT[1], TWICE]},
+        [(1, TWO)],
+    ),
+    "an answer made text": (
+        [rewritten("answer-1", RIGHT[1], "markdown")],
+        {},
+        [(1, f"{WAS} Markdown cell; its text was run as code")],
+    ),
+    "an answer made raw, between fences": (
+        [rewritten("answer-1", f"```python\n{RIGHT[1]}\n```", "raw")],
+        {},
+        [(1, f"{WAS} raw cell; its text was run as code")],
+    ),
+    "an answer in words": (
+        [rewritten("answer-1", "I could not do this one, sorry.", "markdown")],
+        {1: STARTERS[1]},
+        [
+            (1, f"{WAS} Markdown cell and holds no Python code"),
+            (1, "the cell of its answer is not there"),
+        ],
+    ),
+    "texts made code, checks made text": (
+        [rewritten("exercise-2", "## 2. In all", "code"), rewritten("holds-3", "x", "markdown")],
+    ),
+    "an answer moved": ([moved], {}, [(1, "its cell was moved; it was run at its own place")]),
+    "marks copied from another answer": (
+        [rewritten("answer-3", STARTERS[3]), inserted(None, code("copy", RIGHT[3], **MARKS[2]))],
+        {},
+        [(3, "its answer stood in a cell of exercise 2")],
+    ),
+    "cells pasted from the book": (
+        [
+            inserted("exercise-1", text("solution-1", "```python\ndouble = 1\n```\n</details>")),
+            inserted("exercise-1", code("imports", GIVEN)),
+            inserted(None, code("other", PRISTINE[2][-1])),
+        ],
+    ),
+    "an answer written into the check": (
+        [rewritten("answer-1", STARTERS[1]), rewritten("holds-1", RIGHT[1])],
+        {},
+        [(1, FROM_CHECK)],
+    ),
+    "marks that mean nothing": (
+        [inserted("exercise-1", *(code("x", "1 + 1", assignment=mark) for mark in ODD))],
+        {},
+        [],
+        ["1 + 1"] * 4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_students_do_to_cells(name):
+    check_case(*CASES[name])
+
+
+def check_case(changes, answers=None, findings=(), preamble=()):
+    answers, notebook = answers or {}, edition(RIGHT)
+    for change in changes:
+        change(notebook)
     found = spliced(notebook)
-    assert found.cells == expected()
-    assert [where for where, _ in kinds(found)] == [None, 1, 2]
-
-
-def test_deleted_answer_is_blank_and_named():
-    notebook = edition(RIGHT)
-    notebook["cells"].remove(find(notebook, "answer-2"))
-    found = spliced(notebook)
-    assert found.cells == expected(RIGHT | {2: SMALL["questions"][1]["starter"]})
-    assert kinds(found) == [(2, "the cell of its answer is not there")]
-
-
-def test_deleted_checks_and_texts_come_back():
-    notebook = edition(RIGHT)
-    notebook["cells"] = [c for c in notebook["cells"] if c["id"].startswith("answer")]
-    assert spliced(notebook).cells == expected()
-
-
-@pytest.mark.parametrize("marked", [True, False])
-def test_split_answer_runs_in_order(marked):
-    notebook = edition(RIGHT)
-    first, second = "def helper(x):\n    return x", "def double(x):\n    return 2 * helper(x)"
-    find(notebook, "answer-1")["source"] = first
-    half = code("new", second, **(MARKS[1] if marked else {}))
-    notebook["cells"].insert(place(notebook, "answer-1") + 1, half)
-    found = spliced(notebook)
-    assert found.cells == expected(RIGHT | {1: [first, second]})
-    assert found.answers[1] == f"{first}\n\n{second}"
-    assert bool(found.findings) == marked
-
-
-def test_helper_cells_belong_to_their_exercise_and_those_above_to_nobody():
-    notebook = edition(RIGHT)
-    notebook["cells"].insert(place(notebook, "answer-2"), code("a", "LIMIT = 3"))
-    notebook["cells"].insert(place(notebook, "exercise-1"), code("b", "import random"))
-    found = spliced(notebook)
-    assert found.cells == expected(RIGHT | {2: ["LIMIT = 3", RIGHT[2]]}, ["import random"])
-    assert found.preamble == "import random"
-
-
-def test_answer_merged_with_its_check():
-    notebook = edition(RIGHT)
-    check = find(notebook, "holds-1")
-    find(notebook, "answer-1")["source"] += "\n\n" + check["source"]
-    notebook["cells"].remove(check)
-    assert spliced(notebook).cells == expected()
-
-
-def test_check_that_its_answer_was_merged_into():
-    notebook = edition(RIGHT)
-    answer, check = find(notebook, "answer-1"), find(notebook, "holds-1")
-    check["source"] = answer["source"] + "\n" + check["source"]
-    notebook["cells"].remove(answer)
-    assert spliced(notebook).cells == expected()
-
-
-def test_an_answer_that_holds_a_line_of_the_check_within_its_own_is_left_whole():
-    shows = SMALL["questions"][1]["shows"]
-    answers = RIGHT | {2: f"{RIGHT[2]}\nlater = lambda: {shows}"}
-    assert spliced(edition(answers)).cells == expected(answers)
-
-
-def test_two_answers_merged_count_for_both():
-    notebook = edition(RIGHT)
-    both = RIGHT[1] + "\n\n" + RIGHT[2]
-    find(notebook, "answer-1")["source"] = both
-    notebook["cells"].remove(find(notebook, "answer-2"))
-    found = spliced(notebook)
-    assert found.cells == expected(RIGHT | {1: both, 2: []})
-    assert (2, "its answer stands among others") in kinds(found)
-    notebook = edition(RIGHT)  # and where the later of the two cells is left
-    find(notebook, "answer-2")["source"] = both
-    notebook["cells"].remove(find(notebook, "answer-1"))
-    assert spliced(notebook).cells == expected(RIGHT | {1: both, 2: []})
-
-
-def test_starter_left_behind_does_not_undo_an_answer():
-    notebook = edition(RIGHT)
-    find(notebook, "answer-2")["source"] = SMALL["questions"][1]["starter"]
-    notebook["cells"].insert(place(notebook, "answer-2"), code("new", RIGHT[2]))
-    assert spliced(notebook).cells == expected()
-
-
-def test_duplicated_answer_runs_twice_and_is_named():
-    notebook = edition(RIGHT)
-    again = code("copy", "def double(x):\n    return 2 * x", **MARKS[1])
-    notebook["cells"].insert(place(notebook, "answer-1") + 1, again)
-    found = spliced(notebook)
-    assert found.cells == expected(RIGHT | {1: [RIGHT[1], again["source"]]})
-    assert kinds(found) == [(1, "2 cells hold its answer; they were run in order")]
-
-
-@pytest.mark.parametrize("kind", ["markdown", "raw"])
-@pytest.mark.parametrize("form", ["{}", "```python\n{}\n```"])
-def test_answer_that_became_text_is_run_and_named(kind, form):
-    notebook = edition(RIGHT)
-    cell = find(notebook, "answer-1")
-    cell["cell_type"], cell["source"] = kind, form.format(RIGHT[1])
-    found = spliced(notebook)
-    assert found.cells == expected() and len(found.findings) == 1
-
-
-def test_answer_in_words_is_none():
-    notebook = edition(RIGHT)
-    cell = find(notebook, "answer-1")
-    cell["cell_type"], cell["source"] = "markdown", "I could not do this one, sorry."
-    found = spliced(notebook)
-    assert found.answers[1] == "" and "holds no Python code" in found.findings[0]["text"]
-
-
-def test_text_and_checks_that_became_code_or_text_do_not_matter():
-    notebook = edition(RIGHT)
-    find(notebook, "exercise-2")["cell_type"] = "code"
-    find(notebook, "holds-3")["cell_type"] = "markdown"
-    assert spliced(notebook).cells == expected()
-
-
-def test_moved_cells_come_back_to_their_places():
-    notebook = edition(RIGHT)
-    cell = find(notebook, "answer-1")
-    notebook["cells"].remove(cell)
-    notebook["cells"].append(cell)
-    found = spliced(notebook)
-    assert found.cells == expected()
-    assert kinds(found) == [(1, "its cell was moved; it was run at its own place")]
-
-
-def test_copied_metadata_do_not_outweigh_the_name_that_is_defined():
-    notebook = edition(RIGHT)
-    find(notebook, "answer-3")["source"] = SMALL["questions"][2]["starter"]
-    notebook["cells"].append(code("copy", RIGHT[3], **MARKS[2]))  # copied from answer 2
-    found = spliced(notebook)
-    assert found.cells == expected()
-    assert kinds(found) == [(3, "its answer stood in a cell of exercise 2")]
-
-
-def test_cells_pasted_from_the_book():
-    notebook = edition(RIGHT)
-    notebook["cells"].insert(3, code("imports", GIVEN))
-    notebook["cells"].insert(3, text("solution-1", "<details>```python\ndouble = 1\n```</details>"))
-    notebook["cells"].append(code("other", PRISTINE[2][-1]))
-    assert spliced(notebook).cells == expected()
-
-
-def test_answer_written_into_the_check():
-    notebook = edition(RIGHT)
-    find(notebook, "answer-1")["source"] = SMALL["questions"][0]["starter"]
-    find(notebook, "holds-1")["source"] = RIGHT[1]
-    found = spliced(notebook)
-    assert found.cells == expected()
-    assert kinds(found) == [(1, "the answer was taken from a cell that was given as a check cell")]
-
-
-def test_marks_of_another_assignment_and_odd_ones_mean_nothing():
-    notebook = edition(RIGHT)
-    odd = [
-        {"exercise": 99, "part": "answer"},
-        {"exercise": True, "part": "answer"},
-        7,
-        {"part": []},
-    ]
-    for each in odd:
-        notebook["cells"].insert(3, code("x", "1 + 1", assignment=each))
-    assert spliced(notebook).cells == expected(RIGHT, ["1 + 1"] * 4)
+    assert found.cells == expected(RIGHT | answers, preamble)
+    assert [(each["exercise"], each["text"]) for each in found.findings] == [*findings]
+    for number, own in answers.items():
+        sources = [own] if isinstance(own, str) else own
+        written = "\n\n".join(source for source in sources if source != STARTERS[number])
+        assert found.answers[number] == written
+    assert found.preamble == "\n\n".join(preamble)
 
 
 def test_words_for_a_person_are_kept():
@@ -223,7 +224,7 @@ def test_no_exercise_and_far_too_much_code_are_refused():
     with pytest.raises(Refused, match="no exercise"):
         spliced({"metadata": {}, "cells": [code("a", "print('hello')")]})
     notebook = edition(RIGHT)
-    notebook["cells"][3:3] = [code(f"x{n}", f"y{n} = 1") for n in range(301)]
+    inserted("exercise-1", *(code(f"x{n}", f"y{n} = 1") for n in range(301)))(notebook)
     with pytest.raises(Refused, match="304 code cells"):
         spliced(notebook)
 
@@ -233,3 +234,85 @@ def test_no_exercise_and_far_too_much_code_are_refused():
 )
 def test_unreadable_code_is_an_answer_like_any_other(source):
     assert spliced(edition(RIGHT | {2: source})).cells == expected(RIGHT | {2: source})
+
+
+# --- what services do when they save a file
+
+
+def colab(notebook, ids=False):
+    """Colab writes format 4.0 without cell ids, metadata of its own, and lists of lines; ids are
+    kept in files of format 4.5 (published notebooks that Colab saved)."""
+    notebook["nbformat_minor"] = 5 if ids else 0
+    notebook["metadata"] |= {
+        "colab": {"provenance": [], "gpuType": "T4"},
+        "kernelspec": {"name": "python3", "display_name": "Python 3"},
+        "language_info": {"name": "python"},
+        "accelerator": "GPU",
+    }
+    for number, cell in enumerate(notebook["cells"]):
+        if not ids:
+            del cell["id"]
+        cell["metadata"] |= {"id": f"2DKG-nQZIz{number:02}", "outputId": "d2f5c8dc-ef18"}
+        cell["metadata"] |= {"executionInfo": {"elapsed": 3}, "colab": {"height": 54}}
+        cell["source"] = cell["source"].splitlines(keepends=True)
+
+
+def jupyterlab(notebook):
+    """JupyterLab, Studio Lab and Notebook 7 split lines, add times of execution, and `editable`,
+    `slideshow` and `tags` once a cell's properties are touched."""
+    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    notebook["metadata"]["kernelspec"] = kernel
+    for number, cell in enumerate(notebook["cells"]):
+        cell["metadata"] |= {"editable": True, "slideshow": {"slide_type": ""}, "scrolled": True}
+        cell["metadata"].setdefault("tags", [])
+        if cell["cell_type"] == "code":
+            cell["execution_count"] = number
+            cell["metadata"]["execution"] = {"iopub.execute_input": "2026-03-01T10:00:00Z"}
+            cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["hello\n"]}]
+        cell["source"] = cell["source"].splitlines(keepends=True)
+
+
+def vscode(notebook):
+    """VS Code adds `vscode`, may lack ids, and ends lines as Windows does in a cell's text until
+    it is saved (`extensions/ipynb/src/serializers.ts` in microsoft/vscode)."""
+    notebook["metadata"]["language_info"] = {"name": "python", "version": "3.13.1"}
+    for number, cell in enumerate(notebook["cells"]):
+        cell["metadata"] |= {"vscode": {"languageId": "python"}}
+        cell["id"] = f"{number:08x}"
+        cell["source"] = cell["source"].replace("\n", "\r\n").splitlines(keepends=True)
+
+
+def marks_lost(notebook):
+    jupyterlab(notebook)
+    for cell in notebook["cells"]:
+        cell["metadata"].pop("assignment", None)
+
+
+def all_lost(notebook):
+    colab(notebook)
+    del notebook["metadata"]["assignment"]
+    for cell in notebook["cells"]:
+        cell["metadata"] = {"id": cell["metadata"]["id"]}
+
+
+def through_nbformat(notebook):
+    saved = json.loads(nbformat.writes(nbformat.from_dict(copy.deepcopy(notebook))))
+    notebook.clear()
+    notebook.update(saved)
+
+
+@pytest.mark.parametrize(
+    "service",
+    [colab, lambda made: colab(made, True), jupyterlab, vscode, marks_lost, all_lost,
+     through_nbformat],
+)  # fmt: skip
+def test_every_service_gives_the_same_cells(service):
+    """Of a notebook as students leave it: helper cells, and an exercise left out."""
+    notebook = edition(RIGHT | {3: STARTERS[3]})
+    inserted("exercise-1", code("mine", "STEP = 1"))(notebook)
+    inserted("answer-2", code("mine-2", "def add(a, b):\n    return a + b"))(notebook)
+    plain = spliced(notebook)
+    service(notebook)
+    found = spliced(read_submission(json.dumps(notebook).encode()))
+    assert found.cells == plain.cells and found.answers == plain.answers
+    assert found.preamble == plain.preamble == "STEP = 1" and not found.findings

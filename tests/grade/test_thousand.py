@@ -1,6 +1,6 @@
 """A class of mixed submissions gets what is known, however often its grader or workers are killed.
 
-`make test` grades 60; THOUSAND=1000 does the thousand, with twenty kills.
+`make test FULL=1` grades 60; THOUSAND=1000 does the thousand, with twenty kills.
 """
 
 import json
@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 
 import pytest
-from crowd import crowd, points_of
+from crowd import crowd
 from distributed import Client
+from small_masters import contents
 
 from tools.grade.store import LOCK
 from tools.root import ROOT
@@ -23,16 +24,13 @@ from tools.root import ROOT
 COUNT = int(os.environ.get("THOUSAND", "60"))
 KILLS = 20 if COUNT >= 1000 else 3
 WORKERS = "2"
-
-
-pytestmark = pytest.mark.usefixtures("sandbox")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sandbox")]
 
 
 def start(folder, out, engine=WORKERS):
     """Start a grading in a process group of its own."""
-    arguments = [folder / "submissions", folder / "assignments.json", out, engine]
     return subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("crowd.py")), *map(str, arguments)],
+        [sys.executable, Path(__file__).with_name("crowd.py"), folder / "submissions", out, engine],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         start_new_session=True,
@@ -40,14 +38,9 @@ def start(folder, out, engine=WORKERS):
     )
 
 
-def contents(out):
+def written(out):
     """Every file that a grading wrote, byte for byte."""
-    files = sorted(path for path in out.rglob("*") if path.is_file() and path.name != LOCK)
-    return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
-
-
-def results(out):
-    return [json.loads(path.read_text()) for path in sorted((out / "results").glob("*.json"))]
+    return {path: data for path, data in contents(out).items() if path != LOCK}
 
 
 def done(out):
@@ -56,34 +49,39 @@ def done(out):
 
 @pytest.fixture(scope="module")
 def graded(once, tmp_path_factory):
-    """(folder, what must come out, the assignment, the files of an undisturbed run).
+    """(folder, what must come out, the files of an undisturbed run).
 
     Graded once for all processes of these tests; the folder is each one's own.
     """
 
     def make(folder):
-        assignment, expected = crowd(folder / "submissions", COUNT)
-        (folder / "assignments.json").write_text(json.dumps([assignment]))
-        (folder / "expected.pickle").write_bytes(pickle.dumps((expected, assignment)))
+        expected = crowd(folder / "submissions", COUNT)
+        (folder / "expected.pickle").write_bytes(pickle.dumps(expected))
         assert start(folder, folder / "plain").wait() == 0
 
     shared, folder = once("crowd", make), tmp_path_factory.mktemp("own")
-    for name in ("submissions", "assignments.json", "plain"):
+    for name in ("submissions", "plain"):
         (folder / name).symlink_to(shared / name)
-    expected, assignment = pickle.loads((shared / "expected.pickle").read_bytes())
-    return folder, expected, assignment, contents(shared / "plain")
+    expected = pickle.loads((shared / "expected.pickle").read_bytes())
+    return folder, expected, written(shared / "plain")
 
 
 def test_every_submission_gets_what_is_known(graded):
-    folder, expected, assignment, files = graded
-    found = results(folder / "plain")
-    assert len(found) == len(expected) == COUNT
-    assert not points_of(found, expected, assignment)
-    assert sum(name.startswith("feedback/") for name in files) == COUNT
+    _, expected, files = graded
+    results = [json.loads(data) for path, data in files.items() if path.startswith("results/")]
+    assert len(results) == len(expected) == COUNT
+    wrong = []
+    for result in results:
+        known = expected[result["student"]]
+        got = {int(number): asked["points"] for number, asked in result["questions"].items()}
+        if got != known if isinstance(known, dict) else known not in str(result["reason"]):
+            wrong.append((result["student"], known, got, result["reason"]))
+    assert not wrong
+    assert sum(path.startswith("feedback/") for path in files) == COUNT
 
 
 def test_killed_at_any_moment_it_ends_with_the_same_bytes(graded):
-    folder, _, _, files = graded
+    folder, _, files = graded
     rng, out, at = random.Random(20), folder / "killed", []
     for _ in range(KILLS):
         process, before = start(folder, out), done(out)
@@ -98,11 +96,11 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(graded):
         at.append(done(out))
     assert at[0] < at[-1] and at == sorted(at), at  # it went on, and lost nothing
     assert start(folder, out).wait() == 0
-    assert contents(out) == files
+    assert written(out) == files
 
 
 def test_dask_workers_that_are_killed_are_survived(graded):
-    folder, _, _, files = graded
+    folder, _, files = graded
     out = folder / "dask"
     # A scheduler and workers that know nothing of this checkout.
     environment = {name: os.environ[name] for name in os.environ.keys() - {"PYTHONPATH"}}
@@ -122,5 +120,5 @@ def test_dask_workers_that_are_killed_are_survived(graded):
             assert process.wait() == 0
             where = client.run(lambda: sys.modules["tools"].__file__)
         cluster.terminate()
-    assert contents(out) == files
+    assert written(out) == files
     assert all("grading-" in path for path in where.values())  # the code that was sent

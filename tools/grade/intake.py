@@ -36,7 +36,8 @@ CLIMBS = "climbs out of its zip; zip the notebook alone"
 # Left by macOS, Windows and Jupyter.
 IGNORED = re.compile(r"__MACOSX|\._.*|\.DS_Store|Thumbs\.db|desktop\.ini|\.ipynb_checkpoints")
 # Written by nbgrader's exchange and Gradescope's export, not by students.
-WRITTEN = {"timestamp.txt", "submission_secret.txt", "submission_metadata.yml"}
+METADATA = "submission_metadata.yml"
+WRITTEN = {"timestamp.txt", "submission_secret.txt", METADATA}
 
 
 class Refused(Exception):
@@ -106,23 +107,23 @@ def too_large(size: int) -> str | None:
 def folder_entries(folder: Path, parts: tuple[str, ...] = ()) -> Iterator[Entry]:
     """The files below a folder, by name; links are followed neither to files nor to folders."""
     try:
-        found = sorted(os.scandir(folder), key=lambda each: each.name)
+        found = sorted(os.scandir(folder), key=lambda item: item.name)
     except OSError as error:
         yield Entry(parts or ("?",), refuse, f"cannot be read ({error.strerror})")
         return
-    for each in found:
-        if IGNORED.fullmatch(each.name):
+    for item in found:
+        if IGNORED.fullmatch(item.name):
             continue
-        here = (*parts, unicodedata.normalize("NFC", each.name))  # macOS writes names as NFD
-        kind = each.stat(follow_symlinks=False)
-        if each.is_symlink():
+        here = (*parts, unicodedata.normalize("NFC", item.name))  # macOS writes names as NFD
+        kind = item.stat(follow_symlinks=False)
+        if item.is_symlink():
             yield Entry(here, refuse, "is a link; hand in the file itself")
         elif stat.S_ISDIR(kind.st_mode) and len(here) < DEPTH:
-            yield from folder_entries(Path(each.path), here)
+            yield from folder_entries(Path(item.path), here)
         elif not stat.S_ISREG(kind.st_mode):
             yield Entry(here, refuse, "is no file: a device, a pipe or too deep a folder")
         else:
-            yield Entry(here, partial(read_regular, Path(each.path)), too_large(kind.st_size))
+            yield Entry(here, partial(read_regular, Path(item.path)), too_large(kind.st_size))
 
 
 def refuse() -> bytes:
@@ -214,7 +215,7 @@ def notebook_in_zip(data: bytes) -> bytes:
         for entry in entries:
             if entry.fault:
                 raise Refused(f"holds {quoted(entry.path)}, which {entry.fault}")
-        notebooks = [each for each in entries if each.suffix == ".ipynb"]
+        notebooks = [entry for entry in entries if entry.suffix == ".ipynb"]
         if len(notebooks) != 1:
             raise Refused(
                 f"holds {listed(notebooks)}; keep one notebook"
@@ -224,7 +225,7 @@ def notebook_in_zip(data: bytes) -> bytes:
         return notebooks[0].load()
 
 
-# --- who handed it in, by the rules of each source
+# --- who handed it in, by how each source names files
 
 
 @dataclass(frozen=True)
@@ -238,76 +239,76 @@ class HandIn:
     order: int | str = 0  # in a series; the newest is the greatest
 
 
-def canvas(entries: list[Entry]) -> list[HandIn | None]:
-    """`doejane_LATE_340934_208490284_exercises-1.ipynb`: `add_upload_submission` and `get_filename`
-    of https://github.com/instructure/canvas-lms, lib/content_zipper.rb. Before the user's id stands
-    the name of a student or group, without `_12_` in it, or `anon`; after it, the attachment's, or
-    what a student typed in or linked to: `text.html`, `link.html`.
-    A file handed in again is called `-1`, `-2`. Where three numbers follow one another, a name that
-    ends in a number could pass for another student's id: such a file is left to the instructor.
-    """
-    form = re.compile(
-        r"(?:(?P<name>\w*?)_)??(?P<late>LATE_)?(?P<user>\d+|anon_\w+?)_"
-        r"(?:(?P<file>\d+)_(?P<rest>.+)|(?:text|link)\.html)"
-    )
+# By which a path, without the folders that only hold all, is known, in the order in which they are
+# tried. Of the groups, `user` is the source's number for a student; the newest file by `time` or
+# `upload` counts.
+SOURCES = {
+    # *Export Submissions* in https://guides.gradescope.com, "Exporting Grades, Evaluations, and
+    # Submissions": `assignment_123_export/submission_456/exercises.ipynb`.
+    "gradescope": r"(?:.*?/)??(?P<name>submission_\d+)(?:/.*)?",
+    # `load_submissionplugin_filelist` and `get_student_prefix` of https://github.com/moodle/moodle,
+    # mod/assign/classes/downloader.php: `Jane Doe_123456_assignsubmission_file/exercises.ipynb`, or
+    # flat, with `_exercises.ipynb`. The number is the participant's (or the group's), which the
+    # grading worksheet has as *Identifier*; in names `_` has become a space. Some versions end the
+    # folder in `_`.
+    "moodle": r"(?P<name>[^/]*?)(?:_(?P<user>\d+))?_assignsubmission_[a-z]+(?:_[^/]*)?(?:/.*)?",
+    # The inbound folder of https://github.com/jupyter/nbgrader, nbgrader/exchange/default/submit.py
+    # and collect.py: `jdoe+hw+2026-02-02 15:58:23.948203 UTC+kX9...` with notebooks in it.
+    "exchange": r"(?P<name>[^/]+?)\+(?P<assignment>[^+/]+)"
+    r"\+(?P<time>\d{4}-\d\d-\d\d \d\d[^/]\d\d[^/]\d\d[^+/]*)(?:\+[\w=-]+)?/.*",
+    # `add_upload_submission` and `get_filename` of https://github.com/instructure/canvas-lms,
+    # lib/content_zipper.rb: `doejane_LATE_340934_208490284_exercises-1.ipynb`. Before the user's id
+    # stands the name of a student or group, without `_12_` in it, or `anon`; after it, the
+    # attachment's, or what a student typed in or linked to: `text.html`, `link.html`. A file handed
+    # in again is called `-1`, `-2`. Where three numbers follow one another, a name that ends in a
+    # number could pass for another student's id: such a file is left to the instructor.
+    "canvas": r"(?>(?:(?P<name>\w*?)_)??(?P<late>LATE_)?(?P<user>\d+|anon_\w+?)_"
+    r"(?:(?P<upload>\d+)_|(?=(?:text|link)\.html\Z)))(?(late)|(?!\d+_))(?P<file>[^/]+)",
+    # As nbgrader collects: https://nbgrader.readthedocs.io, "The philosophy and the approach".
+    "nbgrader": r"(?P<name>[^/]+)/(?P<assignment>[^/]+)/[^/]+",
+    # `jdoe.ipynb`, or a folder for each student.
+    "plain": r"(?P<name>[^/]+?)(?:/.*|\.[^./]+)?",
+}
+FORMS = {source: re.compile(form, re.S) for source, form in SOURCES.items()}
 
-    def read(entry: Entry) -> HandIn | None:
-        match = form.fullmatch(entry.name)
-        if match is None or len(entry.parts) > 1:
-            return None
-        rest, late = match["rest"] or "", bool(match["late"])
-        if not late and re.match(r"\d+_", rest):
-            return None
-        stem, dot, end = rest.rpartition(".")
-        series = re.sub(r"-\d+$", "", stem) + dot + end
-        student = whose(match["name"] or "anonymous", f"Canvas {match['user']}")
-        return HandIn((match["user"],), student, late, series, int(match["file"] or 0))
 
-    return [read(entry) for entry in entries]
-
-
-def moodle(entries: list[Entry]) -> list[HandIn | None]:
-    """`Jane Doe_123456_assignsubmission_file/exercises.ipynb`, or flat, with `_exercises.ipynb`:
-    `load_submissionplugin_filelist` and `get_student_prefix` of https://github.com/moodle/moodle,
-    mod/assign/classes/downloader.php. The number is the participant's (or the group's), which the
-    grading worksheet has as *Identifier*; in names `_` has become a space. Some versions end the
-    folder in `_`.
-    """
-    form = re.compile(r"(?P<name>.*?)(?:_(?P<user>\d+))?_assignsubmission_[a-z]+(?:_.*)?", re.S)
-
-    def read(entry: Entry) -> HandIn | None:
-        if match := form.fullmatch(entry.parts[0]):
-            known_as = f"Moodle {match['user']}" if match["user"] else ""
-            return HandIn((match["name"], known_as), whose(match["name"], known_as))
+def hand_in(entry: Entry, source: str, people: dict[str, str]) -> HandIn | None:
+    """What a source's name of a file says; `people`: who they are whom it names by number alone."""
+    match = FORMS[source].fullmatch(entry.path)
+    if match is None:
         return None
+    said = {group: text or "" for group, text in match.groupdict().items()}
+    name, user, assignment = (said.get(group, "") for group in ("name", "user", "assignment"))
+    if source == "canvas":
+        stem, dot, end = said["file"].rpartition(".")
+        series = re.sub(r"-\d+$", "", stem) + dot + end
+        student = whose(name or "anonymous", f"Canvas {user}")
+        return HandIn((user,), student, bool(said["late"]), series, int(said["upload"] or 0))
+    student = people.get(name) or whose(name, f"Moodle {user}" if user else "")
+    series = assignment if source == "exchange" else None
+    return HandIn((name, user, assignment), student, series=series, order=said.get("time", 0))
 
-    return [read(entry) for entry in entries]
 
+def people_of(entries: list[Entry], source: str) -> dict[str, str]:
+    """The students of Gradescope's folders, by its metadata, which are documented nowhere.
 
-def gradescope(entries: list[Entry]) -> list[HandIn | None]:
-    """`assignment_123_export/submission_456/exercises.ipynb`: *Export Submissions* in
-    https://guides.gradescope.com, "Exporting Grades, Evaluations, and Submissions". Who it is
-    from stands in `submission_metadata.yml`, which is documented nowhere; scripts that are
-    published read it as `metadata[folder][":submitters"][0][":sid"]`, with Ruby's colons.
+    Scripts that are published read them as `metadata[folder][":submitters"][0][":sid"]`, with
+    Ruby's colons. A student may hand in such a file: those do not count.
     """
-
-    def folder_of(entry: Entry) -> str | None:
-        return next((part for part in entry.parts if re.fullmatch(r"submission_\d+", part)), None)
-
-    about = [each for each in entries if each.name == "submission_metadata.yml"]
-    about = [each for each in about if folder_of(each) is None]  # a student may hand in such a file
-    records = gradescope_records(about[0]) if about else {}
-
-    def read(entry: Entry) -> HandIn | None:
-        folder = folder_of(entry)
-        if folder is None:
-            return None
-        record = records.get(folder)
-        people = record.get(":submitters") if isinstance(record, dict) else None
-        names = [submitter(each) for each in people or () if isinstance(each, dict)]
-        return HandIn((folder,), SEVERAL.join(filter(None, names)) or folder)
-
-    return [read(entry) for entry in entries]
+    about = [entry for entry in entries if entry.name == METADATA]
+    about = [entry for entry in about if not FORMS["gradescope"].fullmatch(entry.path)]
+    if source != "gradescope" or not about:
+        return {}
+    try:
+        records = yaml.load(about[0].load(), PlainLoader)
+    except (Refused, yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    people = {}
+    for folder, record in mapping(records).items():
+        found = mapping(record).get(":submitters")
+        names = [submitter(person) for person in found or () if isinstance(person, dict)]
+        people[folder] = SEVERAL.join(filter(None, names))
+    return people
 
 
 def submitter(record: dict) -> str:
@@ -323,62 +324,6 @@ class PlainLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
 PlainLoader.add_multi_constructor("!", lambda loader, suffix, node: None)
 
 
-def gradescope_records(entry: Entry) -> dict:
-    """What the metadata say of each submission; nothing if they cannot be read."""
-    try:
-        records = yaml.load(entry.load(), PlainLoader)
-    except (Refused, yaml.YAMLError, ValueError, RecursionError):
-        records = None
-    return records if isinstance(records, dict) else {}
-
-
-def exchange(entries: list[Entry]) -> list[HandIn | None]:
-    """`jdoe+computing-devices+2026-02-02 15:58:23.948203 UTC+kX9...` with notebooks in it, of
-    which the newest counts: nbgrader's inbound folder, https://github.com/jupyter/nbgrader,
-    nbgrader/exchange/default/submit.py and collect.py.
-    """
-    form = re.compile(
-        r"(?P<user>.+?)\+(?P<assignment>[^+]+)\+(?P<time>\d{4}-\d\d-\d\d \d\d.\d\d.\d\d[^+]*)"
-        r"(?:\+[\w=-]+)?"
-    )
-
-    def read(entry: Entry) -> HandIn | None:
-        match = form.fullmatch(entry.parts[0])
-        if match is None or len(entry.parts) < 2:
-            return None
-        student, assignment, time = match["user"], match["assignment"], match["time"]
-        return HandIn((student, assignment), whose(student), series=assignment, order=time)
-
-    return [read(entry) for entry in entries]
-
-
-def nbgrader(entries: list[Entry]) -> list[HandIn | None]:
-    """`submitted/jdoe/computing-devices/exercises.ipynb`, as nbgrader collects: the directory
-    structure in https://nbgrader.readthedocs.io, "The philosophy and the approach".
-    """
-    return [
-        HandIn(entry.parts[:2], whose(entry.parts[0])) if len(entry.parts) == 3 else None
-        for entry in entries
-    ]
-
-
-def plain(entries: list[Entry]) -> list[HandIn | None]:
-    """`jdoe.ipynb`, or a folder for each student."""
-    students = (each.parts[0] if len(each.parts) > 1 else each.stem for each in entries)
-    return [HandIn((student,), whose(student)) for student in students]
-
-
-Reader = Callable[[list[Entry]], list[HandIn | None]]
-SOURCES: dict[str, Reader] = {  # in the order in which they are tried
-    "gradescope": gradescope,
-    "moodle": moodle,
-    "exchange": exchange,
-    "canvas": canvas,
-    "nbgrader": nbgrader,
-    "plain": plain,
-}
-
-
 # --- the list
 
 
@@ -391,25 +336,26 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
     if source is not None and source not in SOURCES:
         raise BookError(f"SOURCE={source}: no such source; choose from: {', '.join(SOURCES)}")
     entries = read_entries(path)
-    outside = [each for each in entries if each.fault == CLIMBS]
-    inside = [each for each in entries if each.fault != CLIMBS]
-    if all(each.name in WRITTEN for each in entries):
+    outside = [entry for entry in entries if entry.fault == CLIMBS]
+    inside = [entry for entry in entries if entry.fault != CLIMBS]
+    if all(entry.name in WRITTEN for entry in entries):
         raise BookError(f"{path}: holds no submission; name the folder or zip of a download")
     source, inside = recognised(inside, [source] if source else list(SOURCES))
     strange = f"is not named as {source} names what is handed in"
     groups: dict[tuple[str, ...], list[tuple[Entry, HandIn]]] = {}
-    for entry, hand_in in zip(inside, SOURCES[source](inside), strict=True):
-        if hand_in:
-            groups.setdefault(hand_in.key, []).append((entry, hand_in))
+    people = people_of(inside, source)
+    for entry in inside:
+        if found := hand_in(entry, source, people):
+            groups.setdefault(found.key, []).append((entry, found))
         else:
             outside.append(Entry(entry.parts, refuse, entry.fault or strange))
-    alone = [[(each, HandIn(each.parts, whose(each.path)))] for each in outside]
+    alone = [[(entry, HandIn(entry.parts, whose(entry.path)))] for entry in outside]
     rows = [*groups.values(), *alone]
     found = [one_submission(row) for row in rows if any(e.name not in WRITTEN for e, _ in row)]
-    faults = sum(each.fault is not None for each in found)
+    faults = sum(submission.fault is not None for submission in found)
     unread = f", {faults} of them without a notebook to read" if faults else ""
     print(f"source: {source}, {len(found)} submissions{unread}")
-    return sorted(found, key=lambda each: (each.student, each.id))
+    return sorted(found, key=lambda submission: (submission.student, submission.id))
 
 
 def single_submission(folder: Path) -> Submission:
@@ -417,7 +363,7 @@ def single_submission(folder: Path) -> Submission:
     entries = list(folder_entries(folder))
     if not entries:
         raise Refused("nothing was handed in")
-    return one_submission([(each, HandIn((), "")) for each in entries])
+    return one_submission([(entry, HandIn((), "")) for entry in entries])
 
 
 def read_entries(path: Path) -> list[Entry]:
@@ -439,17 +385,25 @@ def recognised(entries: list[Entry], sources: list[str]) -> tuple[str, list[Entr
     folders first.
     """
     levels = [entries]
-    while len({each.parts[0] for each in levels[-1]}) == 1 < min(len(e.parts) for e in levels[-1]):
-        levels.append([Entry(each.parts[1:], each.load, each.fault) for each in levels[-1]])
+    while (held := one_folder(levels[-1])) is not None:
+        levels.append(held)
     for source in sources:
         if source == "plain":
             break
         for level in levels:
-            handed = [each for each in level if each.name not in WRITTEN]
-            if sum(map(bool, SOURCES[source](handed))) * 2 > len(handed):
+            handed = [entry for entry in level if entry.name not in WRITTEN]
+            known = [entry for entry in handed if FORMS[source].fullmatch(entry.path)]
+            if len(known) * 2 > len(handed):
                 return source, level
-    several = len({each.parts[0] for each in levels[-1]}) > 1
+    several = len({entry.parts[0] for entry in levels[-1]}) > 1
     return sources[-1], levels[-1] if several else entries  # one student's folder is their name
+
+
+def one_folder(entries: list[Entry]) -> list[Entry] | None:
+    """The files within the one folder that holds them all, if there is one."""
+    if len({entry.parts[0] for entry in entries}) != 1 or any(len(e.parts) < 2 for e in entries):
+        return None
+    return [Entry(entry.parts[1:], entry.load, entry.fault) for entry in entries]
 
 
 def one_submission(files: list[tuple[Entry, HandIn]]) -> Submission:
@@ -458,13 +412,13 @@ def one_submission(files: list[tuple[Entry, HandIn]]) -> Submission:
     Nothing is chosen among several notebooks, unless the source says which is the newest.
     """
     files = newest(files)
-    notebooks = newest([each for each in files if each[0].suffix in (".ipynb", ".zip")])
+    notebooks = newest([pair for pair in files if pair[0].suffix in (".ipynb", ".zip")])
     entry, hand_in = (notebooks or files)[0]
     fault = f"{quoted(entry.name)} {entry.fault}" if entry.fault else None
     if len(notebooks) > 1:
-        fault = f"{listed(each for each, _ in notebooks)} were handed in; keep one notebook"
+        fault = f"{listed(entry for entry, _ in notebooks)} were handed in; keep one notebook"
     elif not notebooks and not fault:
-        fault = f"{listed(each for each, _ in files)}: no notebook, which ends in .ipynb"
+        fault = f"{listed(entry for entry, _ in files)}: no notebook, which ends in .ipynb"
     return Submission(
         identity(hand_in.student, entry.path),
         hand_in.student,
@@ -481,7 +435,7 @@ def newest(files: list[tuple[Entry, HandIn]]) -> list[tuple[Entry, HandIn]]:
     if len(series) != 1 or None in series:
         return files
     last = max(hand_in.order for _, hand_in in files)
-    return [each for each in files if each[1].order == last]
+    return [pair for pair in files if pair[1].order == last]
 
 
 def load_notebook(entry: Entry) -> bytes:
@@ -508,8 +462,8 @@ def clean(text: str, longest: int = 200) -> str:
     """A text in one line that shows as it reads: no control characters, none that turn it round."""
     text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))
     joiners = "\u200c\u200d"  # within words of several scripts
-    hidden = (unicodedata.category(each)[0] in "CZ" and each not in joiners for each in text)
-    shown = (" " if hide else each for each, hide in zip(text, hidden, strict=True))
+    hidden = (unicodedata.category(letter)[0] in "CZ" and letter not in joiners for letter in text)
+    shown = (" " if hide else letter for letter, hide in zip(text, hidden, strict=True))
     return " ".join("".join(shown).split())[:longest]
 
 
@@ -529,7 +483,7 @@ def quoted(text: str) -> str:
 
 def listed(entries: Iterable[Entry]) -> str:
     """The names of some files: three, and how many more."""
-    names = [quoted(each.name) for each in entries]
+    names = [quoted(entry.name) for entry in entries]
     shown, more = names[:3], len(names) - 3
     if more > 0:
         shown.append(f"{more} more")
@@ -568,7 +522,7 @@ def read_submission(data: bytes) -> NotebookNode:
     refuse_other_languages(metadata)
     if not isinstance(content.get("cells"), list):
         raise Refused("the file is no notebook: it has no list of cells")
-    cells = [read_cell(each, number) for number, each in enumerate(content["cells"], start=1)]
+    cells = [read_cell(cell, number) for number, cell in enumerate(content["cells"], start=1)]
     try:
         return nbformat.from_dict(
             {"nbformat": 4, "nbformat_minor": minor, "metadata": metadata, "cells": cells}

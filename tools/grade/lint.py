@@ -10,52 +10,40 @@ from collections.abc import Iterator
 from tools.grade.code import tree_of
 from tools.grade.splice import finding
 
-MODULES = {  # that no exercise needs
-    **dict.fromkeys(
-        ["gc", "inspect", "ctypes", "marshal", "pickle", "dis", "types"], "looks inside Python"
-    ),
-    **dict.fromkeys(
-        ["subprocess", "multiprocessing", "pty", "signal", "threading"], "starts or stops processes"
-    ),
-    **dict.fromkeys(["socket", "urllib", "requests", "http", "ssl", "ftplib"], "uses the network"),
-    **dict.fromkeys(
-        ["os", "shutil", "pathlib", "glob", "tempfile", "mmap", "fcntl"], "reads or writes files"
-    ),
-    **dict.fromkeys(
-        ["importlib", "runpy", "builtins", "codecs", "base64", "zlib"], "hides what it runs"
-    ),
-    **dict.fromkeys(
-        ["sys", "atexit", "faulthandler", "IPython"], "reaches into the notebook's process"
-    ),
-}
-CALLS = {
-    **dict.fromkeys(["exec", "eval", "compile", "__import__"], "hides what it runs"),
-    **dict.fromkeys(
-        ["globals", "locals", "vars", "get_ipython", "breakpoint"], "looks inside the notebook"
-    ),
-    **dict.fromkeys(["open", "input"], "reads or writes files"),
-    **dict.fromkeys(["setattr", "delattr"], "changes what is not its own"),
-}
-DUNDER = {  # that ordinary classes and contexts have
-    *("__init__", "__call__", "__repr__", "__str__", "__len__", "__getitem__", "__setitem__"),
-    *("__iter__", "__next__", "__enter__", "__exit__", "__post_init__", "__class__", "__name__"),
-    *("__main__", "__doc__", "__torch_function__", "__torch_dispatch__"),
-}
-FRAMES = {
-    "f_globals",
-    "f_locals",
-    "f_back",
-    "f_code",
-    "tb_frame",
-    "gi_frame",
-    "cr_frame",
-    "func_globals",
-}
+
+def _by_name(table: dict[str, str]) -> dict[str, str]:
+    return {name: reason for reason, names in table.items() for name in names.split()}
+
+
+MODULES = _by_name(  # that no exercise needs
+    {
+        "looks inside Python": "gc inspect ctypes marshal pickle dis types",
+        "starts or stops processes": "subprocess multiprocessing pty signal threading",
+        "uses the network": "socket urllib requests http ssl ftplib",
+        "reads or writes files": "os shutil pathlib glob tempfile mmap fcntl",
+        "hides what it runs": "importlib runpy builtins codecs base64 zlib",
+        "reaches into the notebook's process": "sys atexit faulthandler IPython",
+    }
+)
+CALLS = _by_name(
+    {
+        "hides what it runs": "exec eval compile __import__",
+        "looks inside the notebook": "globals locals vars get_ipython breakpoint",
+        "reads or writes files": "open input",
+        "changes what is not its own": "setattr delattr",
+    }
+)
+DUNDER = set(  # that ordinary classes and contexts have
+    "__init__ __call__ __repr__ __str__ __len__ __getitem__ __setitem__ __iter__ __next__ "
+    "__enter__ __exit__ __post_init__ __class__ __name__ __main__ __doc__ __torch_function__ "
+    "__torch_dispatch__".split()
+)
+FRAMES = set("f_globals f_locals f_back f_code tb_frame gi_frame cr_frame func_globals".split())
 ALWAYS = {"__eq__", "__ne__", "__hash__", "__instancecheck__"}  # comparison by the student's rules
 
 
-def lint(source: str, exercise: int | None, library: frozenset[str] = frozenset()) -> list[dict]:
-    """Findings on a student's code, each once; `library`: names of the given cells."""
+def lint(source: str, exercise: int | None) -> list[dict]:
+    """Findings on a student's code, each once."""
     tree = tree_of(source)
     if tree is None:
         return []

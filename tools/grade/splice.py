@@ -8,8 +8,9 @@ Where a student deleted, split, merged, copied, moved or retyped cells, a findin
 import re
 from dataclasses import dataclass, field
 
+from tools.book.chapters import SETUP
 from tools.grade.code import bound, tree_of
-from tools.grade.intake import Refused
+from tools.grade.intake import Refused, mapping
 
 CELLS, CHARACTERS = 300, 400_000  # of a student's own code; more is no answer to exercises
 ID = re.compile(r"(?P<part>exercise|answer|shows|holds|by-hand)-(?P<number>\d+)(?:-more)?")
@@ -35,11 +36,12 @@ class Pristine:
     """What the assignment gives, in the form in which cells are compared with it."""
 
     def __init__(self, assignment: dict) -> None:
-        """Read it once for all cells of a submission."""
-        self.questions = {each["number"]: each for each in assignment["questions"]}
-        self.named = {each["name"]: number for number, each in self.questions.items()}
-        self.starters = {n: _norm(each["starter"]) for n, each in self.questions.items()}
-        self.after = {n: [_norm(t) for t in _after(each)] for n, each in self.questions.items()}
+        self.questions = {question["number"]: question for question in assignment["questions"]}
+        self.named = {question["name"]: number for number, question in self.questions.items()}
+        self.starters = {n: _norm(question["starter"]) for n, question in self.questions.items()}
+        self.after = {
+            n: [_norm(t) for t in _after(question)] for n, question in self.questions.items()
+        }
         self.given = _norm("\n\n".join(text for _, text in assignment["given"]))
 
     def is_given(self, source: str) -> bool:
@@ -75,7 +77,7 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     exercises need.
     """
     pristine = Pristine(assignment)
-    cells = [_classified(each, pristine) for each in _cells(notebook)]
+    cells = [_classified(cell, pristine) for cell in notebook["cells"]]
     code = [cell for cell in cells if cell.kind == "code"]
     if not any(cell.number for cell in cells) and not any(pristine.names(c.source) for c in code):
         raise Refused("no exercise of this assignment is in it; hand in the student edition")
@@ -95,7 +97,7 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     written = {}
     for number, question in pristine.questions.items():
         sources, starter = answers[number], pristine.starters[number]
-        written[number] = "\n\n".join(each for each in sources if each != starter)
+        written[number] = "\n\n".join(source for source in sources if source != starter)
         run += [[number, source] for source in sources]
         run += [[number, source] for source in _after(question)]
     prose = {cell.number: cell.source for cell in cells if cell.part == "by hand"}
@@ -110,29 +112,20 @@ def own_cells(task_cells: list, question: dict) -> list[str]:
 
 def is_blank(sources: list[str], question: dict) -> bool:
     """Is this no more than what the student was given?"""
-    return all(_norm(each) in ("", _norm(question["starter"])) for each in sources)
+    return all(_norm(source) in ("", _norm(question["starter"])) for source in sources)
 
 
 def _after(question: dict) -> list[str]:
     """The pristine cells below an answer."""
-    shows = [question["shows"]] if question.get("shows") else []
-    return [*shows, *question["checks"]]
+    return [*filter(None, [question["shows"]]), *question["checks"]]
 
 
 # --- reading
 
 
-def _cells(notebook: dict) -> list[dict]:
-    cells = notebook.get("cells")
-    return [each for each in cells if isinstance(each, dict)] if isinstance(cells, list) else []
-
-
 def text_of(cell: dict) -> str:
-    """The source of a cell, one text however a service wrote it."""
-    source = cell.get("source", "")
-    if isinstance(source, list):
-        source = "".join(each for each in source if isinstance(each, str))
-    return _norm(source) if isinstance(source, str) else ""
+    """The source of a cell, its ends of lines of one kind."""
+    return _norm(cell["source"])
 
 
 def _norm(source: str) -> str:
@@ -142,36 +135,26 @@ def _norm(source: str) -> str:
 
 
 def _classified(raw: dict, pristine: Pristine) -> Cell:
-    """A cell with the part that it is anchored to, if it is."""
-    kind = raw.get("cell_type")
-    cell = Cell(kind if kind in ("code", "markdown") else "raw", text_of(raw))
-    metadata = raw.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    tags, said = metadata.get("tags"), metadata.get("assignment")
-    if isinstance(said, dict):
-        part, number = said.get("part"), said.get("exercise")
-        if part == "given":
-            cell.part, cell.anchored = "given", True
-        elif part in OF_EXERCISES and type(number) is int and number in pristine.questions:
-            cell.part, cell.number, cell.anchored = part, number, True
+    """A cell with the part that it is anchored to, if it is: by its mark, else by its id."""
+    cell, metadata = Cell(raw["cell_type"], text_of(raw)), raw["metadata"]
+    said = mapping(metadata.get("assignment"))
+    anchors = [(said.get("part"), said.get("exercise"))]
     for id in (raw.get("id"), metadata.get("id")):  # Colab keeps the second
-        match = ID.fullmatch(id) if isinstance(id, str) and not cell.part else None
-        if match and int(match["number"]) in pristine.questions:
-            cell.part = PARTS.get(match["part"], match["part"])
-            cell.number, cell.anchored = int(match["number"]), True
-        elif id == "given" and not cell.part:
-            cell.part, cell.anchored = "given", True
-    set_up = (isinstance(tags, list) and "setup" in tags) or SET_UP.match(cell.source)
-    if not cell.part and set_up and not pristine.names(cell.source):
+        if match := ID.fullmatch(str(id)):
+            anchors.append((PARTS.get(match["part"], match["part"]), int(match["number"])))
+        elif id == "given":
+            anchors.append(("given", None))
+    for part, number in anchors:
+        known = type(number) is int and number in pristine.questions
+        if part == "given" or (part in OF_EXERCISES and known):
+            cell.part, cell.anchored = part, True
+            cell.number = None if part == "given" else number
+            return cell
+    tags = metadata.get("tags")
+    set_up = (isinstance(tags, list) and SETUP in tags) or SET_UP.match(cell.source)
+    if set_up and not pristine.names(cell.source):
         cell.part = "set-up"
-    elif not cell.part:
-        _by_text(cell, pristine)
-    return cell
-
-
-def _by_text(cell: Cell, pristine: Pristine) -> None:
-    """Anchor a cell that no service left a mark on, if it is as it was given."""
-    if cell.kind == "code" and cell.source:
+    elif cell.kind == "code" and cell.source:  # as it was given, so no mark is needed
         if pristine.is_given(cell.source) and not pristine.names(cell.source):
             cell.part = "given"
         for number, starter in pristine.starters.items():
@@ -180,10 +163,10 @@ def _by_text(cell: Cell, pristine: Pristine) -> None:
             elif cell.source == starter:
                 cell.part, cell.number = "answer", number
     elif cell.kind == "markdown" and (match := ASKED.match(cell.source)):
-        number = int(match["number"])
-        title = pristine.questions.get(number, {}).get("title", "").rstrip(". ")
-        if title and match["title"].strip().rstrip(". ") == title:
-            cell.part, cell.number = "exercise", number
+        asked = pristine.questions.get(int(match["number"]))
+        if asked and match["title"].strip().rstrip(". ") == asked["title"].rstrip(". "):
+            cell.part, cell.number = "exercise", asked["number"]
+    return cell
 
 
 # --- what students did to cells
@@ -191,7 +174,7 @@ def _by_text(cell: Cell, pristine: Pristine) -> None:
 
 def _unmerge(cells: list[Cell], pristine: Pristine) -> None:
     """Take pristine code out of cells that it was merged into."""
-    texts = [text for each in pristine.after.values() for text in each if text]
+    texts = [text for below in pristine.after.values() for text in below if text]
     for cell in cells:
         if cell.kind != "code" or cell.part == "given":
             continue
@@ -235,7 +218,7 @@ def _drop_pristine(cells: list[Cell], pristine: Pristine, found: list[dict]) -> 
         if cell.part == "given" and pristine.is_given(cell.source):
             continue
         owners = sorted(pristine.named[name] for name in pristine.names(cell.source))
-        number = next((each for each in owners if each not in answered), None)
+        number = next((owner for owner in owners if owner not in answered), None)
         if number is not None:  # merged upwards, or written into the wrong cell
             text = f"the answer was taken from a cell that was given as a {cell.part} cell"
             cell.part, cell.number = "answer", number
@@ -281,9 +264,9 @@ def _placed(
             bound_in[number] |= pristine.names(source)
     everywhere = set().union(*bound_in.values(), *map(bound, preamble))
     for number, question in questions.items():
-        sources = [each for each in answers[number] if each]
+        sources = [source for source in answers[number] if source]
         if question["name"] in everywhere:  # a starter left behind would undo the answer
-            sources = [each for each in sources if each != starters[number]]
+            sources = [source for source in sources if source != starters[number]]
         elif not sources:
             found.append(finding("cells", number, "the cell of its answer is not there"))
             sources = [starters[number]]
@@ -298,8 +281,8 @@ def _placed(
 
 def _follow_names(cells: list[Cell], pristine: Pristine, found: list[dict]) -> None:
     """Give cells to the exercise whose name they define, where another's mark is on them."""
-    ours = [each for each in cells if each.kind == "code" and each.part in ("answer", None)]
-    defined = [sorted(pristine.named[n] for n in pristine.names(each.source)) for each in ours]
+    ours = [cell for cell in cells if cell.kind == "code" and cell.part in ("answer", None)]
+    defined = [sorted(pristine.named[n] for n in pristine.names(cell.source)) for cell in ours]
     owned = {c.number for c, numbers in zip(ours, defined, strict=True) if c.number in numbers}
     for cell, numbers in zip(ours, defined, strict=True):
         free = [number for number in numbers if number not in owned]
