@@ -5,10 +5,6 @@ import re
 
 from helpers import ROOT, cell, read
 
-from tools.book.chapters import Chapter
-from tools.book.code import bound_names, syntax_tree
-from tools.rules.exercises import exercises
-
 
 def chapter(name):
     return read(ROOT / "notebooks" / f"{name}.ipynb")
@@ -95,14 +91,3 @@ def test_the_script_that_a_chapter_writes_is_the_one_that_is_tested():
         if magic.startswith("%%writefile") and magic.endswith("train.py"):
             text += body if body.endswith("\n") else f"{body}\n"
     assert text == (ROOT / "tests" / "distributed" / "train.py").read_text(encoding="utf-8")
-
-
-def test_no_puzzle_changes_what_another_one_uses():
-    """Readers solve them in any order, and come back to one after others."""
-    owners = {}
-    page = Chapter("puzzles", chapter("puzzles"))
-    for puzzle in exercises(page):
-        parts = filter(None, [puzzle.cell("answer"), puzzle.cell("shows")])
-        for name in set().union(*(bound_names(syntax_tree(page, part)) for part in parts)):
-            assert owners.setdefault(name, puzzle.number) == puzzle.number, name
-    assert len(owners) >= 15

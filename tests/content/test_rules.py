@@ -158,6 +158,19 @@ def test_the_place_of_the_right_choice_cannot_be_learned(root):
     ]
 
 
+def test_no_puzzle_changes_what_another_one_uses(root):
+    """Readers solve them in any order, and come back to one after others."""
+
+    def puzzle(n, source):
+        return prose(f"exercise-{n}", f"### {n}. One\n\n*Recall.* It."), code(f"answer-{n}", source)
+
+    two = [*puzzle(1, "given = 1\nfirst = ..."), *puzzle(2, "second = ...")]
+    assert faults(root, *two, ending=None, kind="puzzles") == []
+    two[-1].source = "given = 2\nsecond = ..."
+    (line,) = faults(root, *two, ending=None, kind="puzzles")
+    assert line.startswith("notebooks/first.ipynb: cell 4 ('answer-2'): gives 'given' a value")
+
+
 @pytest.mark.parametrize(
     ("tags", "printed", "fault"),
     [

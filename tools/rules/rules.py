@@ -14,7 +14,7 @@ from tools.book.chapters import ABOUT, TIMES, Chapter
 from tools.book.code import has_assert, syntax_tree
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
-from tools.rules.exercises import exercises
+from tools.rules.exercises import exercises, independent
 from tools.rules.predictions import PREDICTION_RULES
 from tools.rules.questions import QUESTION_RULES
 from tools.rules.symptoms import shown_symptoms, whole_symptoms
@@ -49,7 +49,7 @@ def broken_rules(chapter: Chapter, recordings: list[Recording], root: Path) -> l
         rules = (*COMMON_RULES, whole_symptoms)
         rules_of_outputs = (times_without_tag, shown_symptoms)
     elif chapter.holds_puzzles:
-        rules = (*COMMON_RULES, opening)
+        rules = (*COMMON_RULES, opening, independent)
     found = chain(
         *(rule(chapter) for rule in rules),
         *(rule(chapter, recordings) for rule in rules_of_outputs),
