@@ -2,8 +2,9 @@
 
 With `-p tools.nbval_exercises`, the cells of `outputs/<runner>/<chapter>.ipynb` are followed by
 an item for each exercise of `notebooks/<chapter>.ipynb`: its check refuses the wrong answer that
-readers see, and takes the solution. Where the clock is modelled, the last item names operators
-that the model has no rule for. On all runners but the first, these items are marked `full`.
+readers see, and takes the solution. Where the clock is modelled, an item before them names the
+operators of the cells that the model has no rule for. On all runners but the first, these items
+are marked `full`.
 
 Written against nbval 0.11.0. What is imported of it here is no public interface, and nothing else
 of this book relies on it.
@@ -49,9 +50,9 @@ class RecordedChapter(IPyNbFile):
             ExerciseItem.from_parent(self, name=f"exercise-{exercise.number}", exercise=exercise)
             for exercise in exercises(chapter)
         ]
-        # The page of symptoms shows errors of any operator, and what it times is timed elsewhere.
+        # The page of symptoms shows the errors of operators that no chapter times.
         if self._clock_is_modelled() and not chapter.lists_symptoms:
-            items.append(OperatorsItem.from_parent(self, name="operators"))
+            items.insert(0, OperatorsItem.from_parent(self, name="operators"))
         first = root / "outputs" / FIRST / name
         for item in items:
             if first.is_file() and first != self.path:
