@@ -6,7 +6,6 @@ import re
 import pytest
 from helpers import ROOT, cell, read
 
-from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.notebooks import tags
 
@@ -106,26 +105,27 @@ def rows_in(text):
     return {row[0]: dict(zip(heads[1:], row[1:], strict=True)) for row in rows}
 
 
-def scoreboards(name, runner):
-    """The tables that a chapter's clinic printed on a runner."""
-    recording = Book(ROOT).recording(runner, name)
-    printed = (output for cell in cells_of(name) for output in recording.cells[cell.id].outputs)
-    texts = (output.get("data", {}).get("text/markdown") for output in printed)
-    return [rows_in(text) for text in texts if text]
+def scoreboards(outputs):
+    """The tables that the clinic printed in a recorded chapter."""
+    cells = (cell for cell in outputs.cells if cell.id.startswith("clinic"))
+    printed = (output.get("data", {}) for cell in cells for output in cell.outputs)
+    return [rows_in(data["text/markdown"]) for data in printed if "text/markdown" in data]
 
 
-def test_a_version_has_one_value_in_every_scoreboard():
+def test_a_version_has_one_value_in_every_scoreboard(recordings):
     known = {}
     for name in ORDER:
-        for table in scoreboards(name, "simulated"):
+        for table in scoreboards(recordings["simulated", name]):
             for version, row in table.items():
                 for head, value in row.items():
                     assert known.setdefault((version, head), value) == value, (name, version, head)
     assert len({version for version, _ in known}) == 14  # as found, twelve mends, both GPUs
 
 
-def test_the_cpu_has_a_dash_for_what_it_cannot_tell():
+def test_the_cpu_has_a_dash_for_what_it_cannot_tell(recordings):
     for name in ORDER[1:]:
-        for row in (row for table in scoreboards(name, "cpu") for row in table.values()):
+        for row in (
+            row for table in scoreboards(recordings["cpu", name]) for row in table.values()
+        ):
             cells = {row[head] for head in row if re.search("GPU|copied|waits|H100", head)}
             assert cells <= {"\N{EN DASH}"}
