@@ -51,7 +51,7 @@ class RecordedChapter(IPyNbFile):
             for exercise in exercises(chapter)
         ]
         # The page of symptoms shows the errors of operators that no chapter times.
-        if self._clock_is_modelled() and not chapter.lists_symptoms:
+        if self._clock_is_modelled():
             items.insert(0, OperatorsItem.from_parent(self, name="operators"))
         first = root / "outputs" / FIRST / name
         for item in items:
@@ -94,11 +94,11 @@ class ExerciseItem(_CodeItem):
 
     def runtest(self) -> None:
         exercise = self.exercise
+        wrong, solution = (exercise.code(kind) for kind in ("wrong", "solution"))
+        if not (wrong and solution and exercise.checks):
+            raise Fault("it lacks a solution, a wrong answer or a check; 'make release' writes all")
         recorded = {cell.id: cell.outputs for cell in code_cells(self.parent.nb)}
         self._ends_in(NO_ANSWER, recorded.get(exercise.checks[-1].id, []), "blank")
-        wrong, solution = (exercise.code(kind) for kind in ("wrong", "solution"))
-        if not (wrong and solution):
-            raise Fault("its cell 'solution-N' folds no solution, or no wrong answer; give both")
         if not errors_of(self._answered(wrong[0], exercise.checks)):
             raise Fault(f"its check does not refuse the wrong answer:\n{wrong[0]}")
         printed = self._answered(solution[0], exercise.tried)

@@ -37,7 +37,7 @@ FAULTS = [  # what is changed in a sound exercise, and what is said of it then
     ({"solution": WRONG}, "its solution does not hold: AssertionError"),
     ({"shows": "3 if double is ... else 3 / 0"}, "does not hold: ZeroDivisionError"),
     ({"check": CHECK.replace("it holds", "fine")}, "solved, its check shows 'Exercise 8: fine'"),
-    ({"folds": "Think."}, "folds no solution"),
+    ({"folds": "Think."}, "it lacks a solution"),
 ]
 
 
