@@ -184,7 +184,7 @@ def printing(kind, true, recorded):
 def test_nbval_sees_every_false_character_outside_of_what_is_left_out(rules, tmp_path):
     """The one that is false in each cell; on a modelled clock, that of a time is seen, too."""
     changes = [(kind, true, false) for kind, true in KINDS for false in [true, *falsified(true)]]
-    nbformat.write(numbered(printing(*each) for each in changes), tmp_path / "kinds.ipynb")
+    nbformat.write(numbered(printing(*change) for change in changes), tmp_path / "kinds.ipynb")
     _, failed, log = run_nbval(tmp_path, "--tb=no", "--nbval-sanitize-with", str(ROOT / rules))
     assert "passed" in log
     seen = [changes[int(name.removeprefix("Cell "))] for name in failed]
