@@ -113,4 +113,4 @@ def test_an_operator_that_modelled_time_does_not_know_is_named(tmp_path):
     rare = code("rare", "import torch\ntorch.linalg.cholesky(torch.eye(2)); x = 3")
     returncode, failed, log = tried(tmp_path, notebook(rare), "simulated")
     assert (returncode, failed) == (1, ["operators"]), log
-    assert "for ['aten.linalg_cholesky_ex.default']" in log
+    assert "for {'aten.linalg_cholesky_ex.default'}" in log
