@@ -113,13 +113,13 @@ def rules(arguments: argparse.Namespace) -> None:
 
     book = Book(ROOT)
     broken = []
-    for each in book.chapters.values():
-        broken += broken_rules(each, book.recordings_of(each), ROOT)
+    for chapter in book.chapters.values():
+        broken += broken_rules(chapter, book.recordings_of(chapter), ROOT)
     for name in book.documents:
         path = ROOT / f"{name}.md"
         if path.is_file():
             dead = dead_links(path.read_text(encoding="utf-8"), path.parent)
-            broken += [f"{name}.md: the link '{each}' leads nowhere" for each in dead]
+            broken += [f"{name}.md: the link '{link}' leads nowhere" for link in dead]
     if broken:
         raise BookError("\n".join(["rules of CONTRIBUTING.md are broken", *broken]))
     print(f"rules: {len(book.chapters)} chapters keep them")

@@ -2,12 +2,10 @@
 
 import ast
 import re
-from functools import cache
 
 import pytest
-from helpers import ROOT, read
+from helpers import ROOT, cell, read
 
-from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.notebooks import tags
 
@@ -17,40 +15,12 @@ ORDER = (
     "two-gpus-at-once",
 )
 WALK = "what-takes-memory"  # executes the script as it was found, and all twelve mends
-DASH = "\N{EN DASH}"  # of the scoreboard: what this machine cannot tell
 MENDED = re.compile(r"board(?:\[| = \{)'(\d+) ([^']+)'")
-# What the script says where it is ill, and where it is well; "" is what stands nowhere.
-FAULTS = {
-    "a device that is not there": ("'cuda:7'", "device = try_gpu()"),
-    "a tensor left behind": ("yield X, labels[i:i + size]\n", "sent(labels[i:i + size])"),
-    "float64 by accident": ("model.double()", "pictures.float()"),
-    "data copied one by one": ("row.to(device) for row in rows", "sent(rows)"),
-    "a value read and printed at each step": ("print(f'step", ""),
-    "pageable batches": ("", "pin_memory()"),
-    "an optimizer made too early": (
-        "lr=0.001)\n    model[-1] =",
-        "model.to(device)\n    return model, torch.optim",
-    ),
-    "an evaluation without no_grad": ("", "@torch.no_grad()\ndef hit_rate"),
-    "work repeated on the host": ("standardized(pictures)[i:i + size]", "rows = pictures[i:i"),
-    "a batch far too small": ("size=8)", "size=64)"),
-    "everything on one of two GPUs": ("hit_rate(model, *unseen)", "hit_rate(judge, *unseen)"),
-    "a graph kept alive in a log": ("retain_graph=True", "losses.append(loss.detach())"),
-}
 
 
-@cache
-def chapter(name):
-    return Chapter(name, read(ROOT / "notebooks" / f"{name}.ipynb"))
-
-
-@cache
 def cells_of(name):
-    return [cell for cell in chapter(name).code_cells if cell.id.startswith("clinic")]
-
-
-def source_of(name, id):
-    return next(cell.source for cell in cells_of(name) if cell.id == id)
+    chapter = Chapter(name, read(ROOT / "notebooks" / f"{name}.ipynb"))
+    return [cell for cell in chapter.code_cells if cell.id.startswith("clinic")]
 
 
 def definitions(source):
@@ -64,19 +34,27 @@ def definitions(source):
     return found
 
 
-def whole_way():
+def shown_in(name):
+    """What the cells that the page shows unfolded define."""
+    cells = [cell for cell in cells_of(name) if "hide-input" not in tags(cell)]
+    return [definitions(cell.source) for cell in cells if cell.id != "clinic-patient"]
+
+
+@pytest.fixture(scope="module")
+def walk():
     """The script as it was found, and the text of each mend by its name, of the walk."""
+    source = cell(read(ROOT / "notebooks" / f"{WALK}.ipynb"), "clinic-way").source
     said = {
         node.targets[0].id: ast.literal_eval(node.value)
-        for node in ast.parse(source_of(WALK, "clinic-way")).body
+        for node in ast.parse(source).body
         if isinstance(node, ast.Assign)
     }
     return said["FOUND"], said["MENDS"]
 
 
-def after(number):
+def after(number, walk):
     """What the script defines when so many faults are mended."""
-    found, mends = whole_way()
+    found, mends = walk
     script = definitions(found)
     for text in list(mends.values())[:number]:
         script |= definitions(text)
@@ -84,70 +62,35 @@ def after(number):
 
 
 def mends_in(name):
-    """The numbers and names of the versions that a chapter examines."""
-    seen = {}
-    for cell in cells_of(name):
-        seen |= {int(number): f"{number} {what}" for number, what in MENDED.findall(cell.source)}
-    return seen
+    """The versions that a chapter examines: their names by their numbers."""
+    found = (match for cell in cells_of(name) for match in MENDED.findall(cell.source))
+    return {int(number): f"{number} {what}" for number, what in found}
 
 
-def test_twelve_faults_are_there_in_the_first_version_and_gone_in_the_last():
-    first, last = (text_after(number) for number in (0, 12))
-    assert len(FAULTS) == len(whole_way()[1]) == 12
-    for ill, well in FAULTS.values():
-        assert not ill or (ill in first and ill not in last)
-        assert not well or (well in last and well not in first)
-        assert ill or well
-
-
-def text_after(number):
-    """The parts of the script as text, without those that a later mend replaces."""
-    found, mends = whole_way()
-    parts = {}
-    for text in [found, *list(mends.values())[:number]]:
-        lines, nodes = text.split("\n"), ast.parse(text).body
-        for node in nodes:
-            begin = min(each.lineno for each in [node, *getattr(node, "decorator_list", [])])
-            (name,) = definitions(ast.unparse(node))
-            parts[name] = "\n".join(lines[begin - 1 : node.end_lineno]) + "\n"
-    return "\n".join(parts.values())
-
-
-def test_the_first_chapter_shows_the_script_as_it_was_found():
+def test_the_first_chapter_shows_the_script_as_it_was_found(walk):
     shown = {}
-    for cell in cells_of(ORDER[0]):
-        if "hide-input" not in tags(cell) and cell.id != "clinic-patient":
-            for name, text in definitions(cell.source).items():
-                shown.setdefault(name, text)
-    wanted = after(0)
-    assert {name: shown.get(name) for name in wanted} == wanted
+    for defined in reversed(shown_in(ORDER[0])):  # what is mended there comes later
+        shown |= defined
+    assert after(0, walk).items() <= shown.items()
 
 
 @pytest.mark.parametrize("name", ORDER[1:])
-def test_a_chapter_begins_with_what_the_last_one_left(name):
+def test_a_chapter_begins_with_what_the_last_one_left(name, walk):
     begins = min(mends_in(name))
     assert begins == max(mends_in(ORDER[ORDER.index(name) - 1]))
-    assert definitions(source_of(name, "clinic-script")) == after(begins)
+    (script,) = [cell.source for cell in cells_of(name) if cell.id == "clinic-script"]
+    assert definitions(script) == after(begins, walk)
 
 
-@pytest.mark.parametrize("name", ORDER)
-def test_what_a_chapter_mends_is_what_the_walk_executes(name):
-    mends = whole_way()[1]
-    shown = [
-        text
-        for cell in cells_of(name)
-        if "hide-input" not in tags(cell)
-        for text in definitions(cell.source).values()
-    ]
-    mended = sorted(mends_in(name))[1:]
-    assert mended
-    if ORDER.index(name) > ORDER.index(WALK):  # what comes after the last mend mends nothing
-        assert min(mended) > len(mends)
-        return
-    for number in mended:
-        assert mends_in(name)[number] == list(mends)[number - 1]
-        for text in definitions(list(mends.values())[number - 1]).values():
-            assert text in shown
+def test_what_chapters_mend_is_what_the_walk_executes(walk):
+    _, mends = walk
+    assert len(mends) == 12
+    for name in ORDER[: ORDER.index(WALK) + 1]:
+        shown = [text for defined in shown_in(name) for text in defined.values()]
+        for number in sorted(mends_in(name))[1:]:
+            assert mends_in(name)[number] == list(mends)[number - 1]
+            for text in definitions(list(mends.values())[number - 1]).values():
+                assert text in shown
 
 
 # The scoreboard
@@ -156,87 +99,33 @@ def test_what_a_chapter_mends_is_what_the_walk_executes(name):
 def rows_in(text):
     """The rows of a table in Markdown, by the first cell: from each head to what is below it."""
     heads, _, *rows = (
-        [each.strip() for each in line.strip("|").split("|")] for line in text.strip().split("\n")
+        [column.strip() for column in line.strip("|").split("|")]
+        for line in text.strip().split("\n")
     )
-    assert len(set(heads)) == len(heads)
     return {row[0]: dict(zip(heads[1:], row[1:], strict=True)) for row in rows}
 
 
-def scoreboard(name, runner):
-    """All rows that a chapter's clinic printed on a runner, in their order."""
-    recording = Book().recording(runner, name)
-    found = {}
-    for cell in cells_of(name):
-        for output in recording.cells[cell.id].outputs:
-            text = output.get("data", {}).get("text/markdown", "")
-            for version, row in (rows_in(text) if text else {}).items():
-                assert {**found.get(version, {}), **row} == row, f"{version} has two values"
-                found[version] = row
-    return found
+def scoreboards(outputs):
+    """The tables that the clinic printed in a recorded chapter."""
+    cells = (cell for cell in outputs.cells if cell.id.startswith("clinic"))
+    printed = (output.get("data", {}) for cell in cells for output in cell.outputs)
+    return [rows_in(data["text/markdown"]) for data in printed if "text/markdown" in data]
 
 
-def broken_links(boards):
-    """Where the scoreboards of chapters, one after the other, do not form a chain."""
-    broken, so_far = [], {}
-    for before, board in zip([None, *boards], boards, strict=False):
-        begins = next(iter(board))
-        last = max(before or [begins], key=lambda version: int(version.split()[0]))
-        if begins not in ("0 as found", last):
-            broken.append(f"begins with {begins}, after {last}")
-        for version, row in board.items():
-            known = so_far.setdefault(version, {})
-            broken += [
-                f"{version}: {head} is {row[head]}, was {known[head]}"
-                for head in known.keys() & row.keys()
-                if row[head] != known[head]
-            ]
-            known |= row
-    return broken
+def test_a_version_has_one_value_in_every_scoreboard(recordings):
+    known = {}
+    for name in ORDER:
+        for table in scoreboards(recordings["simulated", name]):
+            for version, row in table.items():
+                for head, value in row.items():
+                    assert known.setdefault((version, head), value) == value, (name, version, head)
+    assert len({version for version, _ in known}) == 14  # as found, twelve mends, both GPUs
 
 
-def test_the_scoreboards_of_all_chapters_are_one_chain():
-    boards = [scoreboard(name, "simulated") for name in ORDER]
-    assert broken_links(boards) == []
-    walk = boards[ORDER.index(WALK)]
-    assert len(walk) == 13
-    heads = list(next(iter(walk.values())))
-    assert {"does it run", "peak on the first GPU", "copied a step", "waits a step"} < {*heads}
-    ran = [row for row in walk.values() if row["does it run"] == "yes"]
-    assert len(ran) == 11 and all(DASH not in row.values() for row in ran)
-
-
-def test_the_second_gpu_of_a_step_that_is_bound_by_asking_makes_it_longer():
-    """What the chapter on two GPUs finds, and why its version is the last and is not kept."""
-    board = scoreboard(ORDER[-1], "simulated")
-    before, both = (float(row["time a step"].strip("≈ ms")) for row in board.values())
-    assert list(board) == ["12 a log without graphs", "13 both GPUs train"]
-    assert both > 1.4 * before
-    assert {row["waits a step"] for row in board.values()} == {"0.00"}
-
-
-def test_the_cpu_has_a_dash_for_what_it_cannot_tell():
+def test_the_cpu_has_a_dash_for_what_it_cannot_tell(recordings):
     for name in ORDER[1:]:
-        for version, row in scoreboard(name, "cpu").items():
-            assert row["does it run"] == "yes" or version == "0 as found"
-            assert {row[head] for head in row if "GPU" in head or "copied" in head} <= {DASH}
-            assert {row[head] for head in row if "waits" in head or "H100" in head} <= {DASH}
-
-
-A = {"0 as found": {"peak": "2"}, "1 mended": {"peak": "1"}}
-
-
-@pytest.mark.parametrize(
-    ("board", "broken"),
-    [
-        ({"1 mended": {"peak": "1", "time": "3"}}, []),
-        ({"1 mended": {"peak": "2"}}, ["1 mended: peak is 2, was 1"]),
-        ({"2 more": {"peak": "1"}}, ["begins with 2 more, after 1 mended"]),
-    ],
-)
-def test_a_broken_chain_is_noticed(board, broken):
-    assert broken_links([A, board]) == broken
-
-
-def test_rows_of_a_table():
-    text = "| version | peak |\n| :-- | --: |\n| 1 mended | 2 MiB |"
-    assert rows_in(text) == {"1 mended": {"peak": "2 MiB"}}
+        for row in (
+            row for table in scoreboards(recordings["cpu", name]) for row in table.values()
+        ):
+            cells = {row[head] for head in row if re.search("GPU|copied|waits|H100", head)}
+            assert cells <= {"\N{EN DASH}"}

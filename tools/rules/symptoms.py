@@ -74,7 +74,7 @@ def whole_symptoms(chapter: Chapter) -> Broken:
         titles.append(cell.source)
         wanted = [(f"{cell.id}-{part}", kind) for part, kind in PARTS.items()]
         following = cells[number + 1 : number + 1 + len(wanted)]
-        if [(each.id, each.cell_type) for each in following] != wanted:
+        if [(part.id, part.cell_type) for part in following] != wanted:
             names = ", ".join(f"'{id}' ({kind})" for id, kind in wanted)
             yield cell, f"is not followed by the cells {names}"
         elif not CAUSE.fullmatch(following[1].source):
@@ -104,5 +104,6 @@ def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Broken:
 def _text(recording: Recording, cell: NotebookNode) -> str:
     """What a cell printed, as plain text."""
     printed = recording.cells[cell.id].outputs
-    text = "".join(each.text for each in printed if each.output_type == "stream")
-    return "\n".join([text, *(each.data["text/plain"] for each in printed if "data" in each)])
+    text = "".join(output.text for output in printed if output.output_type == "stream")
+    shown = (output.data["text/plain"] for output in printed if "data" in output)
+    return "\n".join([text, *shown])

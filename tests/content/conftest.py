@@ -1,0 +1,10 @@
+"""The recorded outputs, read once."""
+
+import pytest
+from helpers import RECORDED, outputs_path, read
+
+
+@pytest.fixture(scope="session")
+def recordings():
+    """Every recorded notebook, by (runner or card, chapter)."""
+    return {(runner, name): read(outputs_path(name, runner)) for runner, name in RECORDED}

@@ -1,0 +1,93 @@
+"""What chapters say in words and figures is what their code has."""
+
+import ast
+import re
+
+from helpers import ROOT, cell, read
+
+
+def chapter(name):
+    return read(ROOT / "notebooks" / f"{name}.ipynb")
+
+
+def names_of(notebook, *ids):
+    """The names that some cells bind."""
+    names = {}
+    for id in ids:
+        exec(cell(notebook, id).source, names)
+    return names
+
+
+def factors(words):
+    """The factors that a text names: 7.1 of '7.1 times', 212 of '212-fold'."""
+    return {float(number) for number in re.findall(r"([\d.]+)(?: times|-fold)", words)}
+
+
+def agrees(said, found):
+    """True if `said` is `found`, rounded to the digits that are said."""
+    digits = len(f"{said:g}".partition(".")[2])
+    return abs(said - found) <= 0.5 * 10**-digits + 1e-9
+
+
+def test_factors_that_cards_grew_by_are_those_of_the_data_sheets():
+    notebook = chapter("computing-devices")
+    table = names_of(notebook, "cards", "by-name", "growth-best")
+    growth, columns = table["growth"], ("fp32", "memory", "bandwidth")
+    first = [growth("GeForce 8800 GTX", "Tesla P100", column) for column in columns]
+    second = [growth("Tesla P100", "B200", column) for column in columns]
+    # The printed figure of the oldest card counts three operations a cycle; the text names both.
+    found = [*first, *second, 1.5 * first[0]]
+    said = factors(cell(notebook, "growth-first-meaning").source)
+    assert [one for one in found if not any(agrees(factor, one) for factor in said)] == []
+    assert [factor for factor in said if not any(agrees(factor, one) for one in found)] == []
+    step = table["best"]("B200") / table["best"]("Tesla P100")
+    assert factors(cell(notebook, "growth-best-meaning").source) == {round(step)}
+    card = table["cards"]["Tesla T4"]
+    operations = round(card["fp32"] * 1000 / card["bandwidth"])
+    assert f": {operations} operations for each byte" in cell(notebook, "intensity-meaning").source
+
+
+def test_how_much_faster_memory_is_than_a_bus_is_what_the_cell_has():
+    notebook = chapter("computing-devices")
+    rates = names_of(notebook, "bandwidth")["GB_S"]
+    ratios = {
+        "T4": rates["memory of a T4"] / rates["PCI Express 3, 16 lanes"],
+        "H100": rates["memory of an H100"] / rates["PCI Express 5, 16 lanes"],
+    }
+    words = cell(notebook, "bandwidth-meaning").source
+    said = re.findall(r"(\d+)(?: times)? for an? (T4|H100)", words)
+    assert said == [(str(round(ratio)), card) for card, ratio in ratios.items()]
+
+
+def test_memory_that_a_first_tensor_takes_is_what_the_simulator_books():
+    from cudasim.device.sizes import SMALL_SEGMENT
+    from cudasim.device.types.cuda import CUDA
+
+    text = "\n".join(part.source for part in chapter("tensors-on-gpus").cells)
+    shown = re.search(r"showed (\d+) MiB in use before .* and (\d+) MiB after", text)
+    before, after = map(int, shown.groups())
+    assert (after - before) * 2**20 == CUDA.context + SMALL_SEGMENT
+    assert int(re.search(r"(\d+) MiB are the context", text)[1]) * 2**20 == CUDA.context
+
+
+def test_every_line_in_the_table_of_hidden_copies_is_run():
+    notebook = chapter("copying-between-devices")
+    rows = [line.split(" | ") for line in cell(notebook, "masks-note").source.splitlines()]
+    said = {line for row in rows[1:] if len(row) > 1 for line in re.findall(r"`([^`]+)`", row[1])}
+    run = {
+        node.value
+        for id in ("to-show", "to-compute")
+        for node in ast.walk(ast.parse(cell(notebook, id).source))
+        if isinstance(node, ast.Constant)
+    }
+    assert len(said) > 20
+    assert said - run == {"print(Y)", "Y"}  # named beside `str(Y)`, which they call
+
+
+def test_the_script_that_a_chapter_writes_is_the_one_that_is_tested():
+    text = ""
+    for part in chapter("many-processes-many-servers").cells:
+        magic, _, body = part.source.partition("\n")
+        if magic.startswith("%%writefile") and magic.endswith("train.py"):
+            text += body if body.endswith("\n") else f"{body}\n"
+    assert text == (ROOT / "tests" / "distributed" / "train.py").read_text(encoding="utf-8")

@@ -1,0 +1,140 @@
+"""A pytest plugin on nbval: the exercises of a chapter, in the kernel that has run its cells.
+
+With `-p tools.nbval_exercises`, the cells of `outputs/<runner>/<chapter>.ipynb` are followed by
+an item for each exercise of `notebooks/<chapter>.ipynb`: its check refuses the wrong answer that
+readers see, and takes the solution. Where the clock is modelled, an item before them names the
+operators of the cells that the model has no rule for. On all runners but the first, these items
+are marked `full`.
+
+Written against nbval 0.11.0. What is imported of it here is no public interface, and nothing else
+of this book relies on it.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+from nbval.plugin import IPyNbCell, IPyNbFile
+
+from tools.book.chapters import Chapter
+from tools.book.notebooks import code_cells, read_notebook
+from tools.book.runners import FIRST, read_runners
+from tools.rules.exercises import HELD, NO_ANSWER, Exercise, exercises
+
+REFUSED = {"aten._pack_padded_sequence.default"}  # by a symptom, which shows no time of it
+
+
+class Fault(Exception):
+    """What is wrong with an exercise, or with the times of a chapter."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    collectors = yield
+    if any(isinstance(collector, IPyNbFile) for collector in collectors):
+        return [RecordedChapter.from_parent(parent, path=file_path)]
+    return collectors
+
+
+class RecordedChapter(IPyNbFile):
+    """The cells of a recorded chapter, as nbval has them, then its exercises."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        yield from super().collect()
+        root, name = self.config.rootpath, self.path.name
+        chapter = Chapter(self.path.stem, read_notebook(root / "notebooks" / name, root))
+        items = [
+            ExerciseItem.from_parent(self, name=f"exercise-{exercise.number}", exercise=exercise)
+            for exercise in exercises(chapter)
+        ]
+        if self._clock_is_modelled():
+            items.insert(0, OperatorsItem.from_parent(self, name="operators"))
+        first = root / "outputs" / FIRST / name
+        for item in items:
+            if first.is_file() and first != self.path:
+                item.add_marker("full")
+            yield item
+
+    def _clock_is_modelled(self) -> bool:
+        runners = read_runners(self.config.rootpath)
+        return runners[self.config.option.nbval_kernel_name].times is not None
+
+
+class _CodeItem(IPyNbCell):
+    """Code that is run in the kernel of a chapter, and that no cell of it holds."""
+
+    def __init__(self, name: str, parent: RecordedChapter) -> None:
+        errors_are_kept = defaultdict(bool, check_exception=True)
+        super().__init__(name, parent, 0, new_code_cell(), errors_are_kept)
+
+    def run(self, source: str) -> list[NotebookNode]:
+        """What `source` prints, and how it fails."""
+        self.cell = new_code_cell(source)
+        super().runtest()
+        return self.test_outputs
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, self.name
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo) -> str:
+        known = isinstance(excinfo.value, Fault)
+        return f"{self.name}: {excinfo.value}" if known else super().repr_failure(excinfo)
+
+
+class ExerciseItem(_CodeItem):
+    """An exercise: in the chapter it is blank, its wrong answer is refused, its solution holds."""
+
+    def __init__(self, name: str, parent: RecordedChapter, exercise: Exercise) -> None:
+        super().__init__(name, parent)
+        self.exercise = exercise
+
+    def runtest(self) -> None:
+        exercise = self.exercise
+        wrong, solution = (exercise.code(kind) for kind in ("wrong", "solution"))
+        if not (wrong and solution and exercise.checks):
+            raise Fault("it lacks a solution, a wrong answer or a check; 'make release' writes all")
+        recorded = {cell.id: cell.outputs for cell in code_cells(self.parent.nb)}
+        self._ends_in(NO_ANSWER, recorded.get(exercise.checks[-1].id, []), "blank")
+        if not errors_of(self._answered(wrong[0], exercise.checks)):
+            raise Fault(f"its check does not refuse the wrong answer:\n{wrong[0]}")
+        printed = self._answered(solution[0], exercise.tried)
+        if errors := errors_of(printed):
+            raise Fault(f"its solution does not hold: {errors[0]}")
+        self._ends_in(HELD, printed, "solved")
+
+    def _answered(self, answer: str, cells: list[NotebookNode]) -> list[NotebookNode]:
+        """What cells of a chapter print after an answer."""
+        if errors := errors_of(self.run(answer)):
+            raise Fault(f"an answer itself fails: {errors[0]}\n{answer}")
+        return [output for cell in cells for output in self.run(cell.source)]
+
+    def _ends_in(self, words: str, outputs: list[NotebookNode], when: str) -> None:
+        shown, wanted = value_of(outputs), f"'{self.exercise.called}{words}"
+        if not shown.startswith(wanted):
+            raise Fault(f"{when}, its check shows {shown or 'nothing'}, not {wanted}...'")
+
+
+class OperatorsItem(_CodeItem):
+    """The operators that the kernel has met and that modelled time does not know."""
+
+    def runtest(self) -> None:
+        met = ast.literal_eval(value_of(self.run("import cudasim\ncudasim.without_rule()")))
+        if unknown := set(met) - REFUSED:
+            raise Fault(f"no rule of modelled time in cudasim/clock/costs.py for {unknown}")
+
+
+def errors_of(outputs: list[NotebookNode]) -> list[str]:
+    errors = (output for output in outputs if output.output_type == "error")
+    return [f"{error.ename}: {error.evalue}" for error in errors]
+
+
+def value_of(outputs: list[NotebookNode]) -> str:
+    """The value that the last of the cells shows, "" if none shows any."""
+    values = (output for output in outputs if output.output_type == "execute_result")
+    return "".join([value.data["text/plain"] for value in values][-1:])
