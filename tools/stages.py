@@ -68,7 +68,8 @@ def _tests(name: str, full: bool, folder: str = "") -> Stage:
 def _comparisons(runner: Runner, full: bool) -> Iterator[Stage]:
     """A stage for each setting in which the outputs of `runner` are to come out the same."""
     options = ("--nbval", "--nbval-kernel-name", runner.name)
-    options += ("--nbval-sanitize-with", runner.sanitize)
+    options += ("--nbval-sanitize-with", runner.sanitize, "-p", "tools.nbval_exercises")
+    options += () if full else ("-m", "not full")
     module = ("pytest", "-n", WORKERS, "--dist", "loadfile", *options)
     for variables in runner.conditions if full else runner.conditions[:1]:
         settings = (f"{key}={value}" for key, value in variables.items())
