@@ -22,7 +22,6 @@ from packaging.utils import canonicalize_name
 
 from tools.errors import BookError
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import Assignment
 from tools.grade.exchange.gradescope import (
     MODES,
     PROGRAM,
@@ -104,14 +103,14 @@ def submitted(first=GOOD, second="why = 'so'", **changes):
 
 @pytest.fixture(scope="module")
 def files():
-    return autograder_files(Assignment.from_json(ASSIGNMENT))
+    return autograder_files(ASSIGNMENT)
 
 
 # --- what is in the zip
 
 
 def test_the_same_assignment_gives_the_same_bytes(files):
-    again = autograder_files(Assignment.from_json(json.loads(json.dumps(ASSIGNMENT))))
+    again = autograder_files(json.loads(json.dumps(ASSIGNMENT)))
     assert zipped(files, MODES) == zipped(dict(reversed(again.items())), MODES)
 
 

@@ -58,7 +58,7 @@ def grade_class(
     submissions: Path | None,
     key: str | None,
     masters: Path | None = None,
-    workers: int | None = None,
+    workers: int | str | None = None,
     address: str | None = None,
     out: Path | None = None,
     source: str | None = None,
@@ -369,16 +369,20 @@ def similar_in(assignment: dict, results: list[dict]) -> list[Pair]:
     return pairs
 
 
-def engine_for(workers: int | None, address: str | None) -> Engine:
+def engine_for(workers: int | str | None, address: str | None) -> Engine:
     """The engine that was asked for; it raises NoSandbox where there is none. Raises BookError."""
     if address:
         return lambda tasks: on_dask(tasks, address)
-    if workers is not None and workers < 1:
+    try:
+        count = int(os.cpu_count() or 1 if workers is None else workers)
+    except ValueError:
+        count = 0
+    if count < 1:
         raise BookError(f"WORKERS={workers}: name a number of processes, 1 or more")
 
     def here(tasks: Iterable[dict]) -> Iterator[Outcome]:
         os.environ[TRIED] = strongest().name  # so that its workers need not try it again
-        return on_this_machine(tasks, workers or os.cpu_count() or 1)
+        return on_this_machine(tasks, count)
 
     return here
 
