@@ -62,7 +62,7 @@ def assignment_of(name="computing-devices"):
     """(the assignment, its master): a real chapter as a class gets it, with short limits."""
     draws = draws_of(KEY)
     master = read_master(ROOT / f"masters/{name}.md", ROOT, draws.choose)
-    made = make_assignment(master, Book(ROOT).chapters[name], draws)
+    made = make_assignment(master, Book(ROOT).chapters[name], draws).to_json()
     for question in made["questions"]:
         question["seconds"] = SECONDS
     return made, master

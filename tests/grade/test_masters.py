@@ -4,16 +4,7 @@ import pytest
 from helpers import ROOT, refused
 from small_masters import FIRST, HEAD, SECOND, SMALL, read_small, write_master
 
-from tools.exercises.masters import read_master, read_masters
-
-PATHS = sorted((ROOT / "masters").glob("*.md"))
-
-
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_the_books_masters_are_read(path):
-    master = read_master(path, ROOT)
-    assert master.where == f"masters/{path.name}"
-    assert [each.number for each in master.exercises] == list(range(1, len(master.exercises) + 1))
+from tools.exercises.masters import read_masters
 
 
 def test_a_master_is_read_whole(tmp_path):
@@ -64,15 +55,11 @@ def without(part, text=SECOND):
 
 BAD = {
     "no head": (SMALL.removeprefix("---\n"), "begins with no '---' block"),
-    "a head that is no YAML": (SMALL.replace("[base]", "[base"), "begins with no '---' block"),
     "no runner": (SMALL.replace("runner: cpu\n", ""), "begins with no '---' block"),
     "no exercise": (HEAD, "no exercise"),
-    "a section of another name": (HEAD + "## Words\n" + FIRST, "'Words' is no '## 1. Title'"),
     "a number left out": (HEAD + FIRST + SECOND.replace("2. Which", "3. Which"), "'3. Which"),
     "a part of another name": (SMALL.replace("### Shows", "### Draws"), "has a part 'Draws'"),
     "no hidden tests": (HEAD + FIRST + without("Hidden tests"), "0 parts 'Hidden tests'"),
-    "no wrong answer": (HEAD + FIRST + without("Wrong answer"), "0 parts 'Wrong answer'"),
-    "one hint": (HEAD + FIRST + without("Hint"), "has 1 parts 'Hint'; write it 2 to 3 times"),
     "two solutions": (SMALL + "\n### Solution\n\n```python\nx = 1\n```\n", "2 parts 'Solution'"),
     "a part without code": (
         SMALL.replace("```python\nlarger = max\n```", ""),
@@ -93,11 +80,8 @@ BAD = {
         "the part 'Hidden tests' is no Python",
     ),
     "no points": (SMALL.replace("- points: 1\n", ""), "says no '- points: 3' in figures"),
-    "points in words": (SMALL.replace("- points: 1\n", "- points: one\n"), "'- points: 3' in fig"),
     "no level": (SMALL.replace("- level: Invent\n", ""), "says no level"),
-    "another level": (SMALL.replace("Invent", "Dream"), "says no level"),
     "nothing to answer": (SMALL.replace("larger = ...", "larger = 1"), "nothing to answer"),
-    "a starter that is no Python": (SMALL.replace("larger = ...", "larger = = "), "is no Python"),
     "a test that is no Python": (SMALL.replace("def test_both(", "def test both("), "no Python"),
     "a rubric without points": (SMALL.replace("- points: 2\n", ""), "says no '- points: 2"),
     "variants that are no YAML": (SMALL.replace("factor: [2,", "factor: [[2,"), "cannot be drawn"),

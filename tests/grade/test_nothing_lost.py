@@ -226,7 +226,7 @@ def tool(*arguments, **variables):
         (["grade"], {"SUBMISSIONS": ""}, "SUBMISSIONS: name the folder or zip"),
         (
             ["grade"],
-            {"SUBMISSIONS": "~/it's $HOME", "CLASS": "a $key'"},
+            {"SUBMISSIONS": "~/it's $HOME", "CLASS": "it's a $key"},
             "/it's $HOME: no such file",
         ),
         (["grade", "x"], {"WORKERS": "many"}, "WORKERS=many: name a number of processes"),

@@ -20,6 +20,7 @@ from tools.root import ROOT
 
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one
 AHEAD = 2  # tasks for each worker: one that runs, and one that waits
+WAIT = 30  # seconds for the scheduler of a cluster to answer
 PATIENCE = 10  # seconds that a worker has to end when there is no more to do
 DEADLY = "ended every worker that took it; look at it by hand"
 Outcome = tuple[dict, dict | BookError]  # a task, and its result or why this run has none
@@ -147,7 +148,7 @@ def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
     from tools.grade import shipping
 
     try:
-        client = Client(address, timeout=30, set_as_default=False)
+        client = Client(address, timeout=WAIT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise BookError(
             f"DASK={address}: no scheduler answers there ({type(error).__name__}); start one, as "

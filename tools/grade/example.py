@@ -1,4 +1,4 @@
-"""`make example`: a class of five invented students, to try grading on before a term begins.
+"""`python -m tools example`: a class of five invented students, to try grading on.
 
 Their submissions are made of the class's own student edition, as Canvas would download them, and
 beside them lies the gradebook that Canvas would export.
