@@ -141,22 +141,16 @@ def test_what_cannot_be_graded_is_a_row_with_its_reason(folder):
         "none": (edition(RIGHT) | {"cells": []}, "no exercise"),
         "bad": ("{", "no notebook"),
     }
-    for student, (notebook, _) in odd.items():
-        (folder / f"{student}.ipynb").write_text(json.dumps(notebook))
-    results = {result["student"]: result for result in graded(folder)}
-    assert len(results) == 9
-    for student, (_, words) in odd.items():
-        assert results[student]["status"] == "refused" and words in results[student]["reason"]
-        assert len(results[student]["reason"].splitlines()) == 1
-
-
-def test_notebook_whose_metadata_are_lost_is_known_by_its_cells(folder):
-    lost = edition(RIGHT | ON_CPU)
+    lost = edition(RIGHT | ON_CPU)  # known by its cells
     del lost["metadata"]["assignment"]
-    (folder / "ann.ipynb").write_text(json.dumps(lost))
+    for student, (notebook, _) in (odd | {"lost": (lost, "")}).items():
+        (folder / f"{student}.ipynb").write_text(json.dumps(notebook))
     other = small(name="other", questions=[question(1, "halve", "Half", "")])
     results = grade(folder, [other, SMALL], folder.parent / "out", Engine())
-    assert points(results)["ann"] == 9
+    results = {result["student"]: result for result in results}
+    assert len(results) == 10 and results["lost"]["points"] == 9
+    for student, (_, words) in odd.items():
+        assert results[student]["status"] == "refused" and words in results[student]["reason"]
 
 
 def test_fault_of_a_worker_is_tried_again(folder):
@@ -176,21 +170,6 @@ def test_no_sandbox_nothing_is_graded(folder, monkeypatch):
     finally:
         strongest.cache_clear()
     assert not (folder.parent / "out" / "results").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"workers": 0}, "WORKERS=0: name a number of processes, 1 or more"),
-        ({"submissions": Path("nowhere")}, "nowhere: no such file"),
-        ({"masters": Path("nowhere")}, "nowhere: no such folder; name one that holds masters"),
-    ],
-)
-def test_bad_arguments_are_one_line(tmp_path, arguments, words, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    arguments = {"submissions": Path("nowhere"), "key": "a long class key"} | arguments
-    with is_refused(words):
-        command.grade_class(**arguments)
 
 
 @pytest.mark.usefixtures("sandbox")

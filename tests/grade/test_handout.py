@@ -13,18 +13,11 @@ from tools.grade.exchange.handout import handout
 CLASS = make_repository("jdoe/gpus-2026", "main", "https://hub.example.org")
 
 
-@pytest.fixture
-def release(tmp_path):
-    chapters = [
-        {"name": "computing-devices", "title": "Computing devices"},
-        {"name": "puzzles", "title": "Puzzles"},
-    ]
-    (tmp_path / "manifest.json").write_text(json.dumps({"class": "book", "chapters": chapters}))
-    return tmp_path
-
-
-def test_a_line_for_each_notebook(release):
-    first, second = handout(release, CLASS).splitlines()
+def test_a_line_for_each_notebook(tmp_path):
+    titles = {"computing-devices": "Computing devices", "puzzles": "Puzzles"}
+    chapters = [{"name": name, "title": title} for name, title in titles.items()]
+    (tmp_path / "manifest.json").write_text(json.dumps({"chapters": chapters}))
+    first, second = handout(tmp_path, CLASS).splitlines()
     links = dict(re.findall(r"\[(.+?)\]\((\S+?)\)", first))
     assert first.startswith("- Computing devices: [") and second.startswith("- Puzzles: [")
     notebook = "github/jdoe/gpus-2026/blob/main/computing-devices.ipynb"
@@ -40,7 +33,7 @@ def test_a_line_for_each_notebook(release):
         "branch": ["main"],
         "urlpath": ["lab/tree/gpus-2026/computing-devices.ipynb"],
     }
-    without = handout(release, make_repository("jdoe/gpus-2026", "main"))
+    without = handout(tmp_path, make_repository("jdoe/gpus-2026", "main"))
     assert "[Your JupyterHub](https://nbgitpuller.readthedocs.io/en/latest/link.html?" in without
 
 

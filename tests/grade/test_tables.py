@@ -35,7 +35,6 @@ def test_no_cell_begins_a_formula(name):
 
 @pytest.mark.parametrize("name", ARMED + HARMLESS)
 def test_what_is_read_is_what_was_written(name):
-    assert unguard(guard(name)) == name
     [row] = read_table(table_text(["student", "x"], [[name, "y"]]))
     assert row == {"student": name, "x": "y"}
 

@@ -16,7 +16,7 @@ from tools.exercises.editions import EDITIONS, book_chapter, edition, student_re
 from tools.exercises.masters import Master, read_masters
 from tools.exercises.variants import BOOK, Draws, draws_of
 from tools.exercises.verify import Grade, Stamp, leaks, trials, unsound, verify
-from tools.files import cannot_write, check_writable
+from tools.files import cannot_write, check_writable, written_by
 from tools.record.execute import one_at_a_time
 
 MASTERS = "masters"
@@ -129,16 +129,18 @@ def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     return files | {MANIFEST: (json.dumps(content, indent=1) + "\n").encode()}
 
 
-def earlier(out: Path, group: str) -> tuple[dict[str, dict], Files]:
+def earlier(out: Path, own: str) -> tuple[dict[str, dict], Files]:
     """The chapters and notebooks that a folder holds. Raises BookError if of another class."""
     if not (out / MANIFEST).is_file():
         return {}, {}
-    told = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
-    if told["class"] != group:
-        raise BookError(f"{out}: holds the release of class {told['class']}; name another in OUT")
-    names = [name for name in told["files"] if name.endswith(".ipynb")]
-    files = {name: (out / name).read_bytes() for name in names if (out / name).is_file()}
-    return {chapter["name"]: chapter for chapter in told["chapters"]}, files
+    with written_by("make release", str(out / MANIFEST)):
+        told = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+        chapters = {chapter["name"]: chapter for chapter in told["chapters"]}
+        names = [name for name in told["files"] if name.endswith(".ipynb")]
+        group = told["class"]
+    if group != own:
+        raise BookError(f"{out}: holds the release of class {group}; name another folder in OUT")
+    return chapters, {name: (out / name).read_bytes() for name in names if (out / name).is_file()}
 
 
 def check_out(out: Path, root: Path) -> None:

@@ -73,6 +73,7 @@ def grade_class(
     by_name = assignments_of(key, masters)
     all_graded = read_all(submissions, by_name, source)
     check_class(all_graded, next(iter(by_name.values()))["class"], key)
+    check_graded(all_graded)
     folder = out or folder_of(all_graded)
     print(summary(grade_all(all_graded, by_name, folder, engine), folder))
 
@@ -108,7 +109,8 @@ def read_all(
     submissions: Path, assignments: Mapping[str, dict], source: str | None = None
 ) -> list[Graded]:
     """Every submission of a download, under an id that it keeps when it is handed in again."""
-    all_graded = [read(each, assignments) for each in find_submissions(submissions, source)]
+    found = find_submissions(submissions, source)
+    all_graded = [read(submission, assignments) for submission in found]
     count = Counter((graded.submission.student, graded.id[1]) for graded in all_graded)
     for graded in all_graded:
         student = graded.submission.student
@@ -251,19 +253,23 @@ def note_anew(
     assignments: Mapping[str, dict],
 ) -> None:
     """Note beside points by hand that the exercise was answered anew, before it is graded."""
-    noted = {}
-    for graded in all_graded:
-        was, now = store.results.get(graded.id), told(graded)
-        for key, row in typed.items():
-            if key[:2] == graded.id and was and not graded.reason:
-                anew = any(was[part].get(key[2]) != now[part].get(key[2]) for part in now)
-                if anew and report.given(row) is not None and report.AGAIN not in row["note"]:
-                    note = "; ".join(filter(None, [row["note"], report.AGAIN]))
-                    noted[key] = row | {"note": note}
+    by_id, noted = {graded.id: graded for graded in all_graded}, {}
+    for (*id, number), row in typed.items():
+        graded, was = by_id.get(tuple(id)), store.results.get(tuple(id))
+        if (
+            graded
+            and was
+            and not graded.reason
+            and row["points"]
+            and report.AGAIN not in row["note"]
+        ):
+            if any(was[part].get(number) != now.get(number) for part, now in told(graded).items()):
+                note = "; ".join(filter(None, [row["note"], report.AGAIN]))
+                noted[*id, number] = row | {"note": note}
     if noted:
         typed |= noted
-        results = store.results.values()
-        store.write_table(report.BY_HAND, report.by_hand_table(results, assignments, typed))
+        table = report.by_hand_table(store.results.values(), assignments, typed)
+        store.write_table(report.BY_HAND, table)
 
 
 def left(graded: Graded, store: Store) -> dict | None:
@@ -344,7 +350,7 @@ def write_reports(
             report.add_by_hand(result, typed)
             store.save(result)
     pairs = {
-        name: similar_in(assignment, [each for each in results if each["assignment"] == name])
+        name: similar_in(assignment, [one for one in results if one["assignment"] == name])
         for name, assignment in sorted(assignments.items())
     }
     items = report.review_items(results, assignments, pairs)

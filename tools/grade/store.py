@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 
 from tools.errors import BookError
 from tools.files import check_writable, digest, write_bytes, write_text
+from tools.grade.tables import read_table
 from tools.root import ROOT
 
 LOCK = ".grading.lock"
@@ -160,10 +161,11 @@ class Store:
             write_text(path, text, self.folder.parent)
 
     def write_table(self, name: str, text: str) -> None:
-        """Write a table; if it loses a line, what was there is kept."""
+        """Write a table; if it loses a row, or what one says, what was there is kept."""
         path = self.folder / name
-        if path.is_file() and not set(path.read_bytes().splitlines()) <= set(
-            text.encode().splitlines()
-        ):
-            self.keep(path)
+        if path.is_file():
+            before = read_table(path.read_text(encoding="utf-8", errors="replace"))
+            now = read_table(text)
+            if any(row not in now for row in before):
+                self.keep(path)
         self.write(path, text)
