@@ -109,7 +109,7 @@ def test_all_refused_is_an_error_that_touches_nothing(grade, out):
     type_points(out, "ann", "2")
     before = files(out)
     with is_refused("none of 2 submissions can be graded", "nothing is written", "ann: "):
-        grade({"ann": "{", "bob": "no notebook"}, out=out)
+        grade({"ann": "{", "bob": "no notebook"})
     assert files(out) == before
 
 

@@ -162,7 +162,7 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
         match = NUMBERED.fullmatch(heading)
         if not match or int(match["number"]) != len(exercises) + 1:
             title = f"## {len(exercises) + 1}. Title"
-            raise BookError(f"{where}: the section '{heading}' is no '{title}'; number it")
+            raise BookError(f"{where}: the section '{heading}' is not '{title}'; number it")
         body, drawn = _drawn(body, f"{path.stem}/{match['number']}", where, draw)
         exercises.append(_exercise(match, body, drawn, where))
     if not exercises:
@@ -180,7 +180,7 @@ def _drawn(body: str, place: str, where: str, draw: Draw) -> tuple[str, dict[str
         return body, {}
     try:
         variants = yaml.safe_load(_part(listed).blocks[0])
-        values = {name: draw(f"{place}/{name}", list(each)) for name, each in variants.items()}
+        values = {name: draw(f"{place}/{name}", list(found)) for name, found in variants.items()}
         kept = body.replace(listed, f"{{% raw %}}{listed}{{% endraw %}}")
         template = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
         return template.from_string(kept).render(values), values
@@ -237,12 +237,12 @@ def _exercise(match: re.Match, body: str, drawn: dict[str, Any], where: str) -> 
 
 
 def _parsed(source: str, part: str, here: str) -> ast.Module:
-    """The syntax tree of code, or BookError if it is no Python: in hidden tests no magic is."""
+    """The syntax tree of code, or BookError if it is not: in hidden tests no magic is."""
     try:
         return ast.parse(source) if part == "Hidden tests" else parsed(source)
     except SyntaxError as error:
         raise BookError(
-            f"{here}: the part '{part}' is no Python ({error.msg}, line {error.lineno}); "
+            f"{here}: the part '{part}' is not Python ({error.msg}, line {error.lineno}); "
             "correct it there"
         ) from None
 
@@ -250,7 +250,7 @@ def _parsed(source: str, part: str, here: str) -> ast.Module:
 def _sections(text: str, tag: str) -> list[tuple[str, str]]:
     """(heading, text below it) for each heading of that rank; the first has none: what is above.
 
-    Signs of a heading within a block of code are none.
+    A line of code that begins as a heading does is code.
     """
     lines = text.splitlines(keepends=True)
     tokens = MARKDOWN.parse(text)

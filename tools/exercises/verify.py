@@ -122,7 +122,7 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
     def answer(exercise: Exercise, code: str) -> str:
         return answered(exercise.code("Starter"), code)
 
-    solutions = {each.number: answer(each, each.code("Solution")) for each in master.exercises}
+    solutions = {one.number: answer(one, one.code("Solution")) for one in master.exercises}
     yield Trial(master.where, "solution", "the solution", task(assignment, "solution", solutions))
     yield Trial(master.where, "blank", "the blank edition", task(assignment, "blank", {}))
     for exercise, question in zip(master.exercises, assignment["questions"], strict=True):

@@ -45,7 +45,6 @@ class Worker:
     """A process that grades one task after another; another takes its place when it dies."""
 
     def __init__(self) -> None:
-        """The process starts with the first task."""
         self.process: subprocess.Popen | None = None
         self.stopped = False
 
@@ -103,8 +102,8 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
     """Grade by `workers` processes, each with sandboxes of its own. Raises NoSandbox."""
     all_workers = [Worker() for _ in range(workers)]
     idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-    for each in all_workers:
-        idle.put(each)
+    for worker in all_workers:
+        idle.put(worker)
 
     def graded(task: dict) -> dict | None:
         worker = idle.get()
@@ -126,12 +125,12 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
                     yield task, outcome(task, future.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for each in all_workers:
-                each.stop()
+            for worker in all_workers:
+                worker.stop()
             raise
         finally:
-            for each in all_workers:
-                each.end()
+            for worker in all_workers:
+                worker.end()
 
 
 # --- a Dask cluster

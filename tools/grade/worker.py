@@ -25,6 +25,8 @@ def answer_to(task: dict) -> dict:
         return {"no sandbox": str(error)}
     except BookError as error:
         return {"fault": str(error)}
+    except OSError as error:  # no room, or too many files: of this machine, not of the answer
+        return {"fault": f"this machine: {error.strerror or error}; mend it, then grade again"}
 
 
 def main() -> None:
