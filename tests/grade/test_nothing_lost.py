@@ -230,6 +230,7 @@ def tool(*arguments, **variables):
             "/it's $HOME: no such file",
         ),
         (["grade", "x"], {"WORKERS": "many"}, "WORKERS=many: name a number of processes"),
+        (["release"], {"CHAPTER": "nowhere"}, "CHAPTER=nowhere: no such master"),
         (["fill"], {}, "EXPORT: name"),
         (["fill", "a.csv"], {}, "GRADES: name"),
         (["example"], {}, "CHAPTER: name"),

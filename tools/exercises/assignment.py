@@ -49,12 +49,10 @@ Assignment = TypedDict(
 
 
 def points_of(assignment: Assignment) -> int:
-    """The points of its hidden tests."""
     return sum(question["points"] for question in assignment["questions"])
 
 
 def points_by_hand(assignment: Assignment) -> int:
-    """The points that a person gives."""
     parts = (question["by_hand"] for question in assignment["questions"])
     return sum(part["points"] for part in parts if part)
 

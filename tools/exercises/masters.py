@@ -76,7 +76,6 @@ class Exercise:
     parts: dict[str, list[Part]] = field(repr=False)
 
     def part(self, name: str) -> Part | None:
-        """The part of that name, if there is one."""
         return next(iter(self.parts[name]), None)
 
     def code(self, name: str) -> str | None:
@@ -86,7 +85,6 @@ class Exercise:
 
     @property
     def hints(self) -> list[str]:
-        """The texts of its hints, in steps."""
         return [part.whole for part in self.parts["Hint"]]
 
     @property
@@ -97,7 +95,6 @@ class Exercise:
 
     @property
     def checks(self) -> list[str]:
-        """The code of its public checks: one cell or more."""
         return self.part("Checks").blocks
 
     @property

@@ -89,7 +89,6 @@ def make_drafts(book: Book, folder: Path, draws: Draws, chapter: str | None = No
 
 
 def editions(drafts: list[Draft], book: Book) -> Files:
-    """Every notebook of a release, by its path."""
     return {
         f"{kind}/{master.name}.ipynb": _bytes(edition(kind, master, assignment, book))
         for kind in EDITIONS

@@ -86,7 +86,6 @@ class Worker:
 
 
 def start_worker() -> subprocess.Popen:
-    """A process of `tools/grade/worker.py`."""
     return subprocess.Popen(
         [sys.executable, "-m", "tools.grade.worker"],
         cwd=ROOT,

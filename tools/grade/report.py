@@ -268,7 +268,6 @@ def review_items(
 
 
 def review_table(items: Sequence[Item]) -> str:
-    """The list as CSV."""
     lines = []
     for item in items:
         result, other = item.result, item.other
