@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from tools.book.git import untracked
 from tools.errors import BookError, NoGpu
@@ -182,8 +183,9 @@ def release(arguments: argparse.Namespace) -> None:
     from tools.grade.command import engine_for
     from tools.grade.store import code_digest
 
+    masters, out, chapter = arguments.masters, arguments.out, arguments.chapter
     engine = engine_for(None, None)
-    for line in release(Book(ROOT), engine, code_digest, key(), arguments.masters, arguments.out):
+    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, chapter):
         print(line)
 
 
@@ -217,7 +219,9 @@ def fill(arguments: argparse.Namespace) -> None:
     """Fill grades into an export of the instructor's own gradebook."""
     from tools.grade.exchange.gradebooks import fill_export
 
-    fill_export(arguments.export, arguments.grades, arguments.column, arguments.scale)
+    export = asked(arguments.export, "EXPORT: name the gradebook that was exported, a CSV")
+    grades = asked(arguments.grades, "GRADES: name the folder that grade wrote: --grades FOLDER")
+    fill_export(export, grades, arguments.column, arguments.scale)
 
 
 def gradescope(arguments: argparse.Namespace) -> None:
@@ -225,7 +229,8 @@ def gradescope(arguments: argparse.Namespace) -> None:
     from tools.grade.exchange.gradescope import make_autograder
 
     masters = arguments.masters or ROOT / "masters"
-    print(f"written: {make_autograder(arguments.chapter, key(), masters)}")
+    chapter = asked(arguments.chapter, CHAPTER)
+    print(f"written: {make_autograder(chapter, key(), masters)}")
 
 
 def example(arguments: argparse.Namespace) -> None:
@@ -233,7 +238,8 @@ def example(arguments: argparse.Namespace) -> None:
     from tools.book.book import Book
     from tools.grade.example import write_example
 
-    for path in write_example(arguments.chapter, key(), arguments.masters, Book(ROOT)):
+    chapter = asked(arguments.chapter, CHAPTER)
+    for path in write_example(chapter, key(), arguments.masters, Book(ROOT)):
         print(f"written: {path}")
 
 
@@ -257,9 +263,29 @@ def given(name: str) -> list[str]:
     return os.environ.get(name, "").split()
 
 
+CHAPTER = "CHAPTER: name the chapter: computing-devices"
+
+
 def key() -> str | None:
     """The key of a class; from the environment, so that no list of processes shows it."""
     return os.environ.get("CLASS")
+
+
+def asked(value: Any, words: str) -> Any:
+    """An argument that a command cannot do without. Raises BookError."""
+    if value is None:
+        raise BookError(words)
+    return value
+
+
+def folder(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def option(command: argparse.ArgumentParser, name: str, **more: Any) -> None:
+    """An argument that `make` hands on in the environment, where no shell reads it again."""
+    default = os.environ.get(name.removeprefix("--").upper()) or None
+    command.add_argument(name, default=default, **more)
 
 
 COMMANDS = (
@@ -292,22 +318,26 @@ def read_arguments() -> argparse.Namespace:
             command.add_argument("--repository", metavar="OWNER/NAME")
             command.add_argument("--branch")
             command.add_argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'")
-        if function in (release, example, grade, gradescope):
-            command.add_argument("--masters", type=Path, help="a folder; else the book's own")
-        if function in (release, handout, grade):
-            command.add_argument("--out", type=Path, help="the folder to write")
+        if function in (release, grade):
+            option(command, "--masters", type=folder, help="a folder; else the book's own")
+            option(command, "--out", type=folder, help="the folder to write")
+        if function is release:
+            option(command, "--chapter", help="one only; else all")
         if function is grade:
-            command.add_argument("submissions", type=Path, help="a folder or a zip")
-            command.add_argument("--workers", type=int, help="processes; else one a core")
-            command.add_argument("--dask", metavar="ADDRESS", help="of a scheduler")
-            command.add_argument("--source", help="where they were downloaded, if it is not seen")
+            option(command, "submissions", nargs="?", type=folder, help="a folder or a zip")
+            option(command, "--workers", help="processes; else one a core")
+            option(command, "--dask", metavar="ADDRESS", help="of a scheduler")
+            option(command, "--source", help="where they were downloaded, if it is not seen")
+        if function is handout:
+            command.add_argument("--out", type=folder, help="the folder of the release")
         if function is fill:
-            command.add_argument("export", type=Path, help="the gradebook, a CSV")
-            command.add_argument("--grades", type=Path, required=True, help="what grade wrote")
+            command.add_argument("export", nargs="?", type=folder, help="the gradebook, a CSV")
+            command.add_argument("--grades", type=folder, help="what grade wrote")
             command.add_argument("--column", help="the one to fill in")
             command.add_argument("--scale", action="store_true", help="to the export's maximum")
         if function in (example, gradescope):
-            command.add_argument("chapter")
+            command.add_argument("chapter", nargs="?")
+            command.add_argument("--masters", type=folder, help="a folder; else the book's own")
         if function is compare:
             help = "without a GPU, say so and succeed"
             command.add_argument("--if-any", action="store_true", help=help)

@@ -23,7 +23,6 @@ from packaging.utils import canonicalize_name
 
 from tools.errors import BookError
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import Assignment
 from tools.grade.exchange.gradescope import (
     MODES,
     PROGRAM,
@@ -74,14 +73,14 @@ def submitted(first=GOOD, second="why = 'so'", **changes):
 
 @pytest.fixture(scope="module")
 def files():
-    return autograder_files(Assignment.from_json(ASSIGNMENT))
+    return autograder_files(ASSIGNMENT)
 
 
 # --- what is in the zip
 
 
 def test_it_holds_what_grading_needs_and_no_more(files):
-    again = autograder_files(Assignment.from_json(json.loads(json.dumps(ASSIGNMENT))))
+    again = autograder_files(json.loads(json.dumps(ASSIGNMENT)))
     archive = zipped(files, MODES)
     assert archive == zipped(dict(reversed(again.items())), MODES)
     with zipfile.ZipFile(BytesIO(archive)) as content:

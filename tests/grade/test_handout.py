@@ -5,36 +5,25 @@ import re
 from urllib.parse import parse_qs, urlparse
 
 import pytest
+from helpers import refused
 
-from tools.book.links import launch_links, notebook_links
 from tools.book.repository import make_repository
-from tools.errors import BookError
 from tools.grade.exchange.handout import handout
 
 CLASS = make_repository("jdoe/gpus-2026", "main", "https://hub.example.org")
 
 
-@pytest.fixture
-def release(tmp_path):
-    chapters = [
-        {"name": "computing-devices", "title": "Computing devices"},
-        {"name": "puzzles", "title": "Puzzles"},
-    ]
-    (tmp_path / "manifest.json").write_text(json.dumps({"class": "book", "chapters": chapters}))
-    return tmp_path
-
-
-def test_a_line_for_each_notebook(release):
-    first, second = handout(release, CLASS).splitlines()
+def test_a_line_for_each_notebook(tmp_path):
+    titles = {"computing-devices": "Computing devices", "puzzles": "Puzzles"}
+    chapters = [{"name": name, "title": title} for name, title in titles.items()]
+    (tmp_path / "manifest.json").write_text(json.dumps({"chapters": chapters}))
+    first, second = handout(tmp_path, CLASS).splitlines()
     links = dict(re.findall(r"\[(.+?)\]\((\S+?)\)", first))
     assert first.startswith("- Computing devices: [") and second.startswith("- Puzzles: [")
-    assert links.pop("Google Colab") == (
-        "https://colab.research.google.com/github/jdoe/gpus-2026/blob/main/computing-devices.ipynb"
-    )
-    assert links.pop("SageMaker Studio Lab") == (
-        "https://studiolab.sagemaker.aws/import/github/jdoe/gpus-2026/blob/main/"
-        "computing-devices.ipynb"
-    )
+    notebook = "github/jdoe/gpus-2026/blob/main/computing-devices.ipynb"
+    assert links.pop("Google Colab") == f"https://colab.research.google.com/{notebook}"
+    studio = links.pop("SageMaker Studio Lab")
+    assert studio == f"https://studiolab.sagemaker.aws/import/{notebook}"
     assert links.pop("Download").endswith("/jdoe/gpus-2026/main/computing-devices.ipynb")
     pull = urlparse(links.pop("JupyterHub"))
     assert not links
@@ -44,24 +33,13 @@ def test_a_line_for_each_notebook(release):
         "branch": ["main"],
         "urlpath": ["lab/tree/gpus-2026/computing-devices.ipynb"],
     }
-
-
-def test_without_a_hub_the_page_asks_for_its_address(release):
-    text = handout(release, make_repository("jdoe/gpus-2026", "main"))
-    assert "[Your JupyterHub](https://nbgitpuller.readthedocs.io/en/latest/link.html?repo=" in text
-
-
-def test_no_link_leads_to_the_book(release):
-    assert "notebooks/" not in handout(release, CLASS)
-
-
-def test_the_book_has_the_links_that_it_had():
-    assert launch_links("x", CLASS) == notebook_links("notebooks/x.ipynb", CLASS)
+    without = handout(tmp_path, make_repository("jdoe/gpus-2026", "main"))
+    assert "[Your JupyterHub](https://nbgitpuller.readthedocs.io/en/latest/link.html?" in without
 
 
 @pytest.mark.parametrize("content", [None, "{", "{}"])
 def test_no_release_is_an_error_in_one_line(content, tmp_path):
     if content is not None:
         (tmp_path / "manifest.json").write_text(content)
-    with pytest.raises(BookError, match=r"no release; write one with 'make release' first$"):
+    with refused("no release; write one with 'make release' first"):
         handout(tmp_path, CLASS)

@@ -4,26 +4,22 @@ import os
 import re
 import subprocess
 
+import pytest
 from helpers import ROOT
 
 GUIDE = ROOT / "book" / "teaching.md"
 BLOCK = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 
 
-def walk(text):
-    """The commands of the walk, and what its last one shows."""
-    told = text.partition("<!-- the walk -->")[2].partition("<!-- the end of the walk -->")[0]
-    blocks = [(match["kind"], match["text"]) for match in BLOCK.finditer(told)]
-    commands = "".join(each for kind, each in blocks if kind == "sh")
-    [shown] = [each for kind, each in blocks if kind == "text"]
-    return commands, shown
-
-
+@pytest.mark.full
 def test_the_walk_ends_in_the_canvas_file_that_the_guide_shows():
-    commands, shown = walk(GUIDE.read_text(encoding="utf-8"))
-    *others, last = commands.splitlines()
+    told = GUIDE.read_text(encoding="utf-8").partition("<!-- the walk -->")[2]
+    told = told.partition("<!-- the end of the walk -->")[0]
+    blocks = [(match["kind"], match["text"]) for match in BLOCK.finditer(told)]
+    *others, last = "".join(text for kind, text in blocks if kind == "sh").splitlines()
+    [shown] = [text for kind, text in blocks if kind == "text"]
     script = "\n".join(["set -eu", "{", *others, "} >&2", last])
-    environment = {name: each for name, each in os.environ.items() if name != "MAKEFLAGS"}
+    environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
     run = subprocess.run(
         ["bash", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True
     )

@@ -17,7 +17,7 @@ from tools.book.chapters import LANGUAGE, SETUP, Chapter
 from tools.book.code import parsed
 from tools.book.repository import Repository
 from tools.book.setup_cells import FOLDED, write_setup
-from tools.exercises.assignment import Assignment
+from tools.exercises.assignment import Assignment, points_by_hand, points_of
 from tools.exercises.masters import Exercise, Master, Part
 from tools.rules.exercises import PART
 
@@ -33,39 +33,16 @@ HOW = (
 )
 
 
-def student(master: Master, assignment: Assignment, book: Book) -> NotebookNode:
-    """The blank notebook that students get."""
-    return _edition("student", master, assignment, book)
+EDITIONS = ("student", "solution", "instructor")
 
 
-def solution(master: Master, assignment: Assignment, book: Book) -> NotebookNode:
-    """The notebook with every answer filled in, and why."""
-    return _edition("solution", master, assignment, book)
-
-
-def instructor(master: Master, assignment: Assignment, book: Book) -> NotebookNode:
-    """The solved notebook, with what an instructor should know of each exercise."""
-    return _edition("instructor", master, assignment, book)
-
-
-def student_readme(assigned: list[Assignment], book: Book) -> str:
-    """The text that lies beside the notebooks of students."""
-    rows = [
-        f"| `{each.name}.ipynb` | {each.title} | {_points(each.points, each.points_by_hand)} |"
-        for each in assigned
-    ]
-    return "\n".join(
-        [
-            "# Exercises",
-            "",
-            _how(book),
-            "",
-            "| File | Chapter | Worth |",
-            "|:--|:--|:--|",
-            *rows,
-            "",
-        ]
-    )
+def student_readme(chapters: list[dict], book: Book) -> str:
+    """The text that lies beside the notebooks of students; `chapters` as a manifest has them."""
+    lines = ["# Exercises", "", _how(book), "", "| File | Chapter | Worth |", "|:--|:--|:--|"]
+    for chapter in chapters:
+        worth = _points(chapter["points"], chapter["by_hand"])
+        lines.append(f"| `{chapter['name']}.ipynb` | {chapter['title']} | {worth} |")
+    return "\n".join([*lines, ""])
 
 
 def _how(book: Book) -> str:
@@ -84,14 +61,15 @@ def book_chapter(master: Master, chapter: Chapter) -> Chapter:
 
     An exercise that the chapter did not have follows the one before it, or ends the chapter.
     """
-    made = {each.number: _book_cells(each, chapter.holds_puzzles) for each in master.exercises}
+    is_puzzle = chapter.holds_puzzles
+    made = {exercise.number: _book_cells(exercise, is_puzzle) for exercise in master.exercises}
     cells = []
     for cell in chapter.notebook.cells:
         match = PART.fullmatch(cell.id)
         if match is None:
             cells.append(cell)
             continue
-        for number in [each for each in made if each <= int(match["number"])]:
+        for number in [number for number in made if number <= int(match["number"])]:
             cells += made.pop(number)
     for rest in made.values():
         cells += rest
@@ -113,25 +91,26 @@ def _book_cells(exercise: Exercise, is_puzzle: bool) -> list[NotebookNode]:
     return [asked, *(cell for _, cell in _code_cells(exercise, exercise.code("Starter"))), solved]
 
 
-def _edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
-    told = {"name": assignment.name, "class": assignment.group, "edition": kind}
+def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
+    """An edition of a master: blank for students, solved, or solved with what instructors need."""
+    told = {"name": assignment["name"], "class": assignment["class"], "edition": kind}
     notebook = new_notebook(metadata=deepcopy(GPU | LANGUAGE) | {"assignment": told})
     if kind == "student":
         words = [master.head, _how(book)]
     else:
-        words = [f"The {kind} edition, class {assignment.group}.", master.head]
-    worth = f"{_points(assignment.points, assignment.points_by_hand)} in all."
+        words = [f"The {kind} edition, class {assignment['class']}.", master.head]
+    worth = f"{_points(points_of(assignment), points_by_hand(assignment))} in all."
     opening = [f"# {master.title}: exercises", *words, worth]
     cells = [
         _text("title", "\n\n".join(filter(None, opening))),
         new_code_cell("", id="setup", metadata={"tags": [SETUP]}),
     ]
-    for id, source in assignment.given:
+    for id, source in assignment["given"]:
         folded = {name: deepcopy(FOLDED[name]) for name in ("cellView", "jupyter")}
         folded |= {"tags": ["hide-input"], "assignment": {"part": "given"}}
         cells.append(new_code_cell(source, id=id, metadata=folded))
-    for each in master.exercises:
-        cells += _exercise_cells(kind, each)
+    for exercise in master.exercises:
+        cells += _exercise_cells(kind, exercise)
     for cell in cells:
         if cell.cell_type == "markdown":
             cell.source = absolute(cell.source, book.repository)
@@ -211,11 +190,10 @@ def _for_instructors(exercise: Exercise) -> str:
 
 def described(tests: str) -> list[tuple[str, str]]:
     """(name, docstring) of each hidden test."""
-    functions = (node for node in ast.parse(tests).body if isinstance(node, ast.FunctionDef))
     return [
-        (each.name, ast.get_docstring(each) or "")
-        for each in functions
-        if each.name.startswith("test_")
+        (node.name, ast.get_docstring(node) or "")
+        for node in ast.parse(tests).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     ]
 
 

@@ -76,7 +76,6 @@ class Exercise:
     parts: dict[str, list[Part]] = field(repr=False)
 
     def part(self, name: str) -> Part | None:
-        """The part of that name, if there is one."""
         return next(iter(self.parts[name]), None)
 
     def code(self, name: str) -> str | None:
@@ -86,7 +85,6 @@ class Exercise:
 
     @property
     def hints(self) -> list[str]:
-        """The texts of its hints, in steps."""
         return [part.whole for part in self.parts["Hint"]]
 
     @property
@@ -97,7 +95,6 @@ class Exercise:
 
     @property
     def checks(self) -> list[str]:
-        """The code of its public checks: one cell or more."""
         return self.part("Checks").blocks
 
     @property
@@ -120,17 +117,22 @@ class Master:
     exercises: list[Exercise] = field(repr=False)
 
 
-def read_masters(folder: Path, root: Path, draw: Draw = first) -> list[Master]:
-    """The masters in a folder, in the order of their names.
+def read_masters(
+    folder: Path, root: Path, draw: Draw = first, chapter: str | None = None
+) -> list[Master]:
+    """The masters in a folder, in the order of their names; of one chapter, if it is named.
 
-    Raises BookError if there is no such folder, it holds no master, or one is not sound.
+    Raises BookError if there is no such folder or chapter, no master, or one is not sound.
     """
     if not folder.is_dir():
         raise BookError(f"{folder}: no such folder; name one that holds masters (chapter.md)")
     paths = sorted(folder.glob("*.md"))
     if not paths:
         raise BookError(f"{folder}: no master in it; write one: chapter.md, see CONTRIBUTING.md")
-    return [read_master(path, root, draw) for path in paths]
+    names = [path.stem for path in paths]
+    if chapter is not None and chapter not in names:
+        raise BookError(f"CHAPTER={chapter}: no such master; choose from: {', '.join(names)}")
+    return [read_master(path, root, draw) for path in paths if chapter in (None, path.stem)]
 
 
 def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
@@ -157,7 +159,7 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
         match = NUMBERED.fullmatch(heading)
         if not match or int(match["number"]) != len(exercises) + 1:
             title = f"## {len(exercises) + 1}. Title"
-            raise BookError(f"{where}: the section '{heading}' is no '{title}'; number it")
+            raise BookError(f"{where}: the section '{heading}' is not '{title}'; number it")
         body, drawn = _drawn(body, f"{path.stem}/{match['number']}", where, draw)
         exercises.append(_exercise(match, body, drawn, where))
     if not exercises:
@@ -175,7 +177,7 @@ def _drawn(body: str, place: str, where: str, draw: Draw) -> tuple[str, dict[str
         return body, {}
     try:
         variants = yaml.safe_load(_part(listed).blocks[0])
-        values = {name: draw(f"{place}/{name}", list(each)) for name, each in variants.items()}
+        values = {name: draw(f"{place}/{name}", list(found)) for name, found in variants.items()}
         kept = body.replace(listed, f"{{% raw %}}{listed}{{% endraw %}}")
         template = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
         return template.from_string(kept).render(values), values
@@ -232,12 +234,12 @@ def _exercise(match: re.Match, body: str, drawn: dict[str, Any], where: str) -> 
 
 
 def _parsed(source: str, part: str, here: str) -> ast.Module:
-    """The syntax tree of code, or BookError if it is no Python: in hidden tests no magic is."""
+    """The syntax tree of code, or BookError if it is not: in hidden tests no magic is."""
     try:
         return ast.parse(source) if part == "Hidden tests" else parsed(source)
     except SyntaxError as error:
         raise BookError(
-            f"{here}: the part '{part}' is no Python ({error.msg}, line {error.lineno}); "
+            f"{here}: the part '{part}' is not Python ({error.msg}, line {error.lineno}); "
             "correct it there"
         ) from None
 
@@ -245,7 +247,7 @@ def _parsed(source: str, part: str, here: str) -> ast.Module:
 def _sections(text: str, tag: str) -> list[tuple[str, str]]:
     """(heading, text below it) for each heading of that rank; the first has none: what is above.
 
-    Signs of a heading within a block of code are none.
+    A line of code that begins as a heading does is code.
     """
     lines = text.splitlines(keepends=True)
     tokens = MARKDOWN.parse(text)

@@ -11,17 +11,19 @@ from tools.book.book import Book
 from tools.book.notebooks import write_notebook
 from tools.errors import BookError
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import Assignment, make_assignment
-from tools.exercises.canaries import Draft, Files, leaks
-from tools.exercises.editions import book_chapter, instructor, solution, student, student_readme
-from tools.exercises.masters import read_masters
-from tools.exercises.variants import Draws, draws_of
-from tools.exercises.verify import Grade, Stamp, trials, unsound, verify
-from tools.files import cannot_write, check_writable
+from tools.exercises.assignment import Assignment, make_assignment, points_by_hand, points_of
+from tools.exercises.editions import EDITIONS, book_chapter, edition, student_readme
+from tools.exercises.masters import Master, read_masters
+from tools.exercises.variants import BOOK, Draws, draws_of
+from tools.exercises.verify import Grade, Stamp, leaks, trials, unsound, verify
+from tools.files import cannot_write, check_writable, written_by
 from tools.record.execute import one_at_a_time
 
 MASTERS = "masters"
 MANIFEST = "manifest.json"
+
+Draft = tuple[Master, Assignment]
+Files = dict[str, bytes]  # by path
 
 
 def release(
@@ -31,95 +33,113 @@ def release(
     key: str | None = None,
     masters: Path | None = None,
     out: Path | None = None,
+    chapter: str | None = None,
 ) -> list[str]:
     """Verify the masters of a folder and write their editions; returns a line for each thing done.
 
-    Without a key and another folder of masters, the exercises in the book's own chapters are
-    written as well. `grade` and `stamp` are what `verify` needs. Raises BookError, a line for each
-    thing that does not hold, before anything is written.
+    Of one chapter alone, if it is named: those of others stay as they were released. Without a key
+    and another folder of masters, the exercises in the book's own chapters are written as well.
+    `grade` and `stamp` are what `verify` needs. Raises BookError, a line for each thing that does
+    not hold, before anything is written.
     """
     draws = draws_of(key)
     folder = masters or book.root / MASTERS
-    drafts = make_drafts(book, folder, draws)
+    drafts = make_drafts(book, folder, draws, chapter)
     out = out or book.root / "_build" / "release" / draws.fingerprint
     check_out(out, book.root)
-    files = editions(drafts, book)  # before the gate, which takes longer
+    chapters, files = earlier(out, draws.fingerprint) if chapter else ({}, {})
+    chapters |= {master.name: _entry(assignment) for master, assignment in drafts}
+    chapters = dict(sorted(chapters.items()))
+    made = editions(drafts, book)  # before the gate, which takes longer
+    files = whole(files | made, list(chapters.values()), draws.fingerprint, book)
     faults = [line for master, _ in drafts for line in unsound(master)]
-    faults += leaks(drafts, lambda drafts: student_files(drafts, book))
+    for master, assignment in drafts:
+        names = (f"student/{master.name}.ipynb", "student/README.md")
+        faults += leaks(master, assignment, {name: files[name] for name in names})
     faults = faults or verify(
-        [each for draft in drafts for each in trials(*draft)], grade, stamp, book.root
+        [trial for draft in drafts for trial in trials(*draft)], grade, stamp, book.root
     )
     if faults:
         raise BookError("\n".join(["nothing is released: masters do not hold", *faults]))
-    points = sum(assignment.points for _, assignment in drafts)
-    asked = sum(len(assignment.questions) for _, assignment in drafts)
     where = out.relative_to(book.root) if out.is_relative_to(book.root) else out
-    counts = {"chapter": len(drafts), "exercise": asked, "point": points}
+    counts = {
+        "chapter": len(drafts),
+        "exercise": sum(len(assignment["questions"]) for _, assignment in drafts),
+        "point": sum(points_of(assignment) for _, assignment in drafts),
+    }
     words = (f"{count} {thing}{'s' * (count != 1)}" for thing, count in counts.items())
     done = [f"{where}: {', '.join(words)}"]
     with one_at_a_time(book.root):
         swap(files, out, book.root)
-        if key is None and folder.resolve() == (book.root / MASTERS).resolve():
+        if draws.fingerprint == BOOK and folder.resolve() == (book.root / MASTERS).resolve():
             done += write_chapters(drafts, Book(book.root))  # as they are by now
     return done
 
 
-def make_drafts(book: Book, folder: Path, draws: Draws) -> list[Draft]:
-    """The masters of a folder, and their assignments. Raises BookError."""
+def make_drafts(book: Book, folder: Path, draws: Draws, chapter: str | None = None) -> list[Draft]:
+    """The masters of a folder, or of one chapter, and their assignments. Raises BookError."""
     drafts = []
-    for master in read_masters(folder, book.root, draws.choose):
+    for master in read_masters(folder, book.root, draws.choose, chapter):
         if master.runner not in book.runners:
             known = ", ".join(book.runners)
             raise BookError(f"{master.where}: no runner '{master.runner}'; choose from: {known}")
-        chapter = book.chapters.get(master.name)
-        drafts.append((master, make_assignment(master, chapter, draws)))
+        made = make_assignment(master, book.chapters.get(master.name), draws)
+        drafts.append((master, made))
     return drafts
 
 
 def editions(drafts: list[Draft], book: Book) -> Files:
-    """Every file of a release, by its path."""
-    handed_out = student_files(drafts, book)
-    files = {f"student/{name}": data for name, data in handed_out.items()}
-    for kind, make in {"solution": solution, "instructor": instructor}.items():
-        for master, assignment in drafts:
-            files[f"{kind}/{master.name}.ipynb"] = _bytes(make(master, assignment, book))
-    files["student.zip"] = zipped(handed_out)
-    files[MANIFEST] = manifest([assignment for _, assignment in drafts], files)
-    return files
-
-
-def student_files(drafts: list[Draft], book: Book) -> Files:
-    """What students get, by its path below `student/`."""
-    made = {f"{master.name}.ipynb": student(master, assigned, book) for master, assigned in drafts}
-    readme = student_readme([assignment for _, assignment in drafts], book)
-    return {name: _bytes(each) for name, each in made.items()} | {"README.md": readme.encode()}
+    return {
+        f"{kind}/{master.name}.ipynb": _bytes(edition(kind, master, assignment, book))
+        for kind in EDITIONS
+        for master, assignment in drafts
+    }
 
 
 def _bytes(notebook: NotebookNode) -> bytes:
     return (writes(notebook) + "\n").encode()
 
 
-def manifest(assigned: list[Assignment], files: Files) -> bytes:
-    """What a release holds: class, chapters, points, and a hash of each file."""
-    chapters = [
-        {
-            "name": each.name,
-            "title": each.title,
-            "exercises": len(each.questions),
-            "points": each.points,
-            "by_hand": each.points_by_hand,
-        }
-        for each in assigned
-    ]
-    hashes = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
-    content = {
-        "class": assigned[0].group,
-        "points": sum(each["points"] for each in chapters),
-        "by_hand": sum(each["by_hand"] for each in chapters),
-        "chapters": chapters,
-        "files": hashes,
+def _entry(assignment: Assignment) -> dict:
+    return {
+        "name": assignment["name"],
+        "title": assignment["title"],
+        "exercises": len(assignment["questions"]),
+        "points": points_of(assignment),
+        "by_hand": points_by_hand(assignment),
     }
-    return (json.dumps(content, indent=1) + "\n").encode()
+
+
+def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
+    """Notebooks with what lies beside them: a text and a zip for students, and the manifest."""
+    files = files | {"student/README.md": student_readme(chapters, book).encode()}
+    start = "student/"
+    handed_out = {
+        name.removeprefix(start): data for name, data in files.items() if name.startswith(start)
+    }
+    files["student.zip"] = zipped(handed_out)
+    content = {
+        "class": group,
+        "points": sum(chapter["points"] for chapter in chapters),
+        "by_hand": sum(chapter["by_hand"] for chapter in chapters),
+        "chapters": chapters,
+        "files": {name: sha256(data).hexdigest() for name, data in sorted(files.items())},
+    }
+    return files | {MANIFEST: (json.dumps(content, indent=1) + "\n").encode()}
+
+
+def earlier(out: Path, own: str) -> tuple[dict[str, dict], Files]:
+    """The chapters and notebooks that a folder holds. Raises BookError if of another class."""
+    if not (out / MANIFEST).is_file():
+        return {}, {}
+    with written_by("make release", str(out / MANIFEST)):
+        told = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+        chapters = {chapter["name"]: chapter for chapter in told["chapters"]}
+        names = [name for name in told["files"] if name.endswith(".ipynb")]
+        group = told["class"]
+    if group != own:
+        raise BookError(f"{out}: holds the release of class {group}; name another folder in OUT")
+    return chapters, {name: (out / name).read_bytes() for name in names if (out / name).is_file()}
 
 
 def check_out(out: Path, root: Path) -> None:

@@ -1,25 +1,32 @@
 """The gate: a solution scores full, the blank edition 0, every listed wrong answer less than full.
 
 Each is graded as a submission is, in a sandbox, by what `grade` is handed in. What was found to
-hold is remembered, so that only what changed is graded again.
+hold is remembered by what was judged, so a change of words grades nothing again.
 """
 
 import ast
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 
 from tools.errors import BookError
-from tools.exercises.assignment import Assignment
+from tools.exercises.assignment import Assignment, cells_of
 from tools.exercises.editions import answered, described
 from tools.exercises.masters import Exercise, Master
 from tools.files import digest, read_text, write_json
 
 MEMORY = "_build/verified.json"  # keys of what held
+HIDDEN = ("Hidden tests", "Solution", "Wrong answer", "For instructors", "By hand")
+LEAST = 16  # characters of a line that is not in an edition by chance
+RIGHT = {  # is a score, of so many points, what it should be; and what to do if not
+    "solution": (lambda points, of: points == of, "mend the solution or the test"),
+    "blank": (lambda points, of: points == 0, "let each test ask for what only an answer has"),
+    "wrong": (lambda points, of: points < of, "add a test that it fails"),
+}
 
 # Grades tasks in any order, and yields each with its result or why there is none.
 Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
@@ -28,47 +35,10 @@ Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
 Stamp = Callable[[str], str]
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A notebook whose score is known beforehand."""
-
-    where: str  # the file of the master
-    what: str  # "the solution", "the blank edition", "wrong answer 2 of exercise 3"
-    right: Callable[[int, int], bool]  # of points, and of how many
-    advice: str
-    task: dict
-    is_solution: bool = False  # its public checks must hold, too
-
-    def faults(self, result: dict | BookError) -> Iterator[str]:
-        """A line for each exercise that does not score what it should."""
-        if isinstance(result, BookError):
-            yield f"{self.where}: {self.what} cannot be graded: {result}"
-            return
-        if result["status"] != "graded":
-            yield f"{self.where}: {self.what} is refused: {result['reason']}"
-        for number, each in result["questions"].items():
-            if not self.right(each["points"], each["of"]):
-                lost = [
-                    f"{test['name']}: {test['reason']}"
-                    for test in each["tests"]
-                    if not test["passed"]
-                ]
-                why = f" ({'; '.join(lost)})" if lost else ""
-                yield (
-                    f"{self.where}: exercise {number}: {self.what} scores {each['points']} of "
-                    f"{each['of']}{why}; {self.advice}"
-                )
-            if self.is_solution and each["check"] != "holds":
-                yield (
-                    f"{self.where}: exercise {number}: its public check refuses the solution; "
-                    "mend one of them"
-                )
-
-
 def unsound(master: Master) -> Iterator[str]:
-    """A line for each exercise whose hidden tests are no tests, or not worth its points."""
-    for each in master.exercises:
-        here, source = f"{master.where}: exercise {each.number}", each.code("Hidden tests")
+    """A line for each exercise whose hidden tests test nothing, or not for its points."""
+    for exercise in master.exercises:
+        here, source = f"{master.where}: exercise {exercise.number}", exercise.code("Hidden tests")
         if not (tests := described(source)):
             yield f"{here}: no hidden test; write 'def test_what(student, rng):'"
             continue
@@ -78,10 +48,10 @@ def unsound(master: Master) -> Iterator[str]:
         for name in (name for name, about in tests if not about):
             yield f"{here}: {name} does not say what it asks; write a docstring of one sentence"
         worth = sum(_points(source))
-        if worth != each.points:
+        if worth != exercise.points:
             yield (
                 f"{here}: its hidden tests are worth {worth}, and it says '- points: "
-                f"{each.points}'; let both be the same"
+                f"{exercise.points}'; let both be the same"
             )
 
 
@@ -89,59 +59,88 @@ def _points(source: str) -> Iterator[int]:
     """What each hidden test is worth: the number in `@points(2)`, or 1."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            marks = [
-                each.args[0].value
-                for each in node.decorator_list
-                if isinstance(each, ast.Call)
-                and getattr(each.func, "id", None) == "points"
-                and [type(argument) for argument in each.args] == [ast.Constant]
-            ]
-            yield marks[0] if marks else 1
+            marks = [ast.unparse(mark) for mark in node.decorator_list]
+            worth = [mark[7:-1] for mark in marks if mark.startswith("points(")]
+            yield int(worth[0]) if worth and worth[0].isdecimal() else 1
+
+
+def leaks(master: Master, assignment: Assignment, files: dict[str, bytes]) -> Iterator[str]:
+    """A line for each hidden line that is in a file for students and was given nowhere."""
+    given = [source for _, source in cells_of(assignment, {})]
+    for exercise in master.exercises:
+        given += [exercise.text, *exercise.hints]
+    public = "\n".join(given)
+    hidden = {assignment["seed"]: f"{master.where}: the seed of its hidden tests"}
+    for exercise in master.exercises:
+        parts = [part.whole for name in HIDDEN for part in exercise.parts[name]]
+        for line in (line.strip(" \"'") for line in "\n".join(parts).splitlines()):
+            if len(line) >= LEAST and line not in public:
+                place = f"{master.where}: exercise {exercise.number}: a hidden line"
+                hidden[line] = f"{place}, '{line}',"
+    for line, place in sorted(hidden.items()):
+        forms = {line.encode(), json.dumps(line, ensure_ascii=False)[1:-1].encode()}
+        for name, data in files.items():
+            if any(form in data for form in forms):  # the second is that of a notebook
+                yield f"{place} is in {name}; take it out there"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A notebook whose score is known beforehand."""
+
+    where: str  # the file of the master
+    kind: str  # of RIGHT
+    what: str  # "the solution", "the blank edition", "wrong answer 2"
+    task: dict
+
+    def faults(self, result: dict | BookError) -> Iterator[str]:
+        """A line for each exercise that does not score what it should."""
+        right, advice = RIGHT[self.kind]
+        if isinstance(result, BookError):
+            yield f"{self.where}: {self.what} cannot be graded: {result}"
+            return
+        if result["status"] != "graded":
+            yield f"{self.where}: {self.what} is refused: {result['reason']}"
+        for number, question in result["questions"].items():
+            here, points, of = (
+                f"{self.where}: exercise {number}",
+                question["points"],
+                question["of"],
+            )
+            if not right(points, of):
+                tests = [test for test in question["tests"] if not test["passed"]]
+                lost = "; ".join(f"{test['name']}: {test['reason']}" for test in tests)
+                why = f" ({lost})" if lost else ""
+                yield f"{here}: {self.what} scores {points} of {of}{why}; {advice}"
+            if self.kind == "solution" and question["check"] != "holds":
+                yield f"{here}: its public check refuses the solution; mend one of them"
 
 
 def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
     """What has to be graded before a master is released."""
-    solutions = {each.number: _answer(each, each.code("Solution")) for each in master.exercises}
-    yield Trial(
-        master.where,
-        "the solution",
-        lambda points, of: points == of,
-        "mend the solution or the test",
-        task(assignment, "solution", solutions),
-        is_solution=True,
-    )
-    yield Trial(
-        master.where,
-        "the blank edition",
-        lambda points, of: points == 0,
-        "let each test ask for what only an answer has",
-        task(assignment, "blank", {}),
-    )
-    for exercise, question in zip(master.exercises, assignment.questions, strict=True):
-        alone = replace(assignment, questions=[question])  # another exercise changes nothing here
+
+    def answer(exercise: Exercise, code: str) -> str:
+        return answered(exercise.code("Starter"), code)
+
+    solutions = {one.number: answer(one, one.code("Solution")) for one in master.exercises}
+    yield Trial(master.where, "solution", "the solution", task(assignment, "solution", solutions))
+    yield Trial(master.where, "blank", "the blank edition", task(assignment, "blank", {}))
+    for exercise, question in zip(master.exercises, assignment["questions"], strict=True):
+        alone = assignment | {"questions": [question]}  # another exercise changes nothing here
         for place, wrong in enumerate(exercise.wrong_answers, start=1):
-            answers = {exercise.number: _answer(exercise, wrong.blocks[0])}
-            yield Trial(
-                master.where,
-                f"wrong answer {place}",
-                lambda points, of: points < of,
-                "add a test that it fails",
-                task(alone, f"wrong-{exercise.number}-{place}", answers),
-            )
-
-
-def _answer(exercise: Exercise, code: str) -> str:
-    return answered(exercise.code("Starter"), code)
+            answers = {exercise.number: answer(exercise, wrong.blocks[0])}
+            made = task(alone, f"wrong-{exercise.number}-{place}", answers)
+            yield Trial(master.where, "wrong", f"wrong answer {place}", made)
 
 
 def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
     """What grades one notebook: the assignment with these answers to its exercises."""
     return {
-        "assignment": assignment.to_json(),
-        "submission": f"{assignment.name}/{name}",
+        "assignment": assignment,
+        "submission": f"{assignment['name']}/{name}",
         "student": name,
-        "cells": [list(cell) for cell in assignment.cells(answers)],
-        "ask": [each.number for each in assignment.questions],
+        "cells": [list(cell) for cell in cells_of(assignment, answers)],
+        "ask": [question["number"] for question in assignment["questions"]],
     }
 
 
@@ -149,17 +148,16 @@ def verify(all_trials: list[Trial], grade: Grade, stamp: Stamp, root: Path) -> l
     """Grade what is not known to hold; returns a line for each that does not."""
     path = root / MEMORY
     held = set(json.loads(read_text(path, root))) if path.is_file() else set()
-    keys = {each.task["submission"]: _key(each.task, stamp) for each in all_trials}
-    by_id = {each.task["submission"]: each for each in all_trials}
-    left = {id: each for id, each in by_id.items() if keys[id] not in held}
+    keys = {trial.task["submission"]: _key(trial.task, stamp) for trial in all_trials}
+    by_id = {trial.task["submission"]: trial for trial in all_trials}
+    left = {id: trial for id, trial in by_id.items() if keys[id] not in held}
     lines, done = {}, set()
+    seconds = 0.1 if sys.stderr.isatty() else 10  # a log needs fewer lines than a screen
+    bar = tqdm(total=len(left), desc="verified", unit="", mininterval=seconds, disable=not left)
     try:
-        seconds = 0.1 if sys.stderr.isatty() else 10  # a log needs fewer lines than a screen
-        with tqdm(
-            total=len(left), desc="verified", unit="", mininterval=seconds, disable=not left
-        ) as bar:
-            for each, result in grade([trial.task for trial in left.values()]):
-                id = each["submission"]
+        with bar:
+            for graded, result in grade([trial.task for trial in left.values()]):
+                id = graded["submission"]
                 lines[id] = list(left[id].faults(result))
                 if not lines[id]:
                     done.add(keys[id])
@@ -171,4 +169,12 @@ def verify(all_trials: list[Trial], grade: Grade, stamp: Stamp, root: Path) -> l
 
 
 def _key(task: dict, stamp: Stamp) -> str:
-    return digest([stamp(task["assignment"]["runner"]), json.dumps(task)])
+    """A hash of what is judged: no title, no rubric."""
+    assignment = task["assignment"]
+    words = ("title", "points", "by_hand")
+    asked = [
+        {name: value for name, value in question.items() if name not in words}
+        for question in assignment["questions"]
+    ]
+    judged = [assignment[name] for name in ("name", "seed", "given")]
+    return digest([stamp(assignment["runner"]), json.dumps([judged, asked, task["cells"]])])

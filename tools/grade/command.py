@@ -1,9 +1,13 @@
-"""`make grade`: a download of submissions in, a folder of grades out."""
+"""`make grade`: a download of submissions in, a folder of grades out.
+
+Only the students of the download are touched: what others got, and what a person typed, stays.
+"""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -11,19 +15,25 @@ from tqdm import tqdm
 from tools.book.book import Book
 from tools.errors import BookError
 from tools.exercises.release import MASTERS, make_drafts
-from tools.exercises.variants import draws_of
+from tools.exercises.variants import BOOK, draws_of
 from tools.grade import report
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.grade import TRIED, ended, refused, strongest
-from tools.grade.intake import Refused, Submission, find_submissions, read_submission
+from tools.grade.intake import (
+    Refused,
+    Submission,
+    find_submissions,
+    identity,
+    read_submission,
+)
 from tools.grade.lint import lint
-from tools.grade.report import Row
 from tools.grade.similar import Pair, similar
 from tools.grade.splice import Spliced, splice, text_of
-from tools.grade.store import Store, keys_of
+from tools.grade.store import Id, Store, id_of, keys_of
 from tools.root import ROOT
 
 Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
+GRADES = "grades"  # the folder of folders, where OUT names none
 
 
 @dataclass
@@ -32,11 +42,40 @@ class Graded:
 
     submission: Submission
     assignment: dict | None = None
+    group: str | None = None  # the class that the notebook says it was made for
     spliced: Spliced | None = None
     reason: str | None = None
     keys: dict[str, str] = field(default_factory=dict)
     questions: dict[str, dict] = field(default_factory=dict)  # of this run or of one before
     run: dict | None = None  # the result that the other facts come from
+
+    @property
+    def id(self) -> Id:
+        return self.submission.id, self.assignment["name"] if self.assignment else None
+
+
+def grade_class(
+    submissions: Path | None,
+    key: str | None,
+    masters: Path | None = None,
+    workers: int | str | None = None,
+    address: str | None = None,
+    out: Path | None = None,
+    source: str | None = None,
+) -> None:
+    """What `make grade` does. Raises BookError."""
+    if submissions is None:
+        raise BookError(
+            "SUBMISSIONS: name the folder or zip of a download: make grade SUBMISSIONS=... "
+            "CLASS=..."
+        )
+    engine = engine_for(workers, address)
+    by_name = assignments_of(key, masters)
+    all_graded = read_all(submissions, by_name, source)
+    check_class(all_graded, next(iter(by_name.values()))["class"], key)
+    check_graded(all_graded)
+    folder = out or folder_of(all_graded)
+    print(summary(grade_all(all_graded, by_name, folder, engine), folder))
 
 
 def grade(
@@ -51,54 +90,80 @@ def grade(
     Returns the results. Raises BookError if there is nothing to grade, if another grading holds
     `out`, or NoSandbox.
     """
-    by_name = {each["name"]: each for each in assignments}
-    store = Store(out)
-    with store.one_at_a_time():
-        given = report.read_by_hand(store.folder)
-        all_graded = [read(each, by_name) for each in find_submissions(submissions, source)]
-        by_id = {each.submission.id: each for each in all_graded}
-        tasks = [task for each in all_graded if (task := left(each, store))]
-        outcomes = engine(iter(tasks)) if tasks else (none for none in ())
-        bar = tqdm(total=len(tasks), desc="graded", unit="", disable=not tasks)
-        with closing(outcomes), bar as progress:  # Ctrl-C ends the workers, wherever it falls
-            for task, outcome in outcomes:
-                take(by_id[task["submission"]], outcome)
-                store.save(result_of(by_id[task["submission"]], given))
-                progress.update()
-        results = [result_of(each, given) for each in all_graded]
-        for result in results:
-            store.save(result)
-        write_reports(store, all_graded, results, by_name)
-    return results
+    by_name = {assignment["name"]: assignment for assignment in assignments}
+    return grade_all(read_all(submissions, by_name, source), by_name, out, engine)
 
 
-def grade_class(
-    submissions: Path,
-    key: str | None,
-    masters: Path | None = None,
-    workers: int | None = None,
-    address: str | None = None,
-    out: Path | None = None,
-    source: str | None = None,
-) -> None:
-    """What `make grade` does. Raises BookError."""
-    folder = out or Path("grades", submissions.stem)
-    engine = engine_for(workers, address)
-    results = grade(submissions, assignments_of(key, masters), folder, engine, source)
-    print(summary(results, folder))
-
-
-def assignments_of(key: str | None, masters: Path | None = None, root: Path = ROOT) -> list[dict]:
-    """The assignments of all masters of a folder, as a class got them. Raises BookError."""
+def assignments_of(
+    key: str | None, masters: Path | None = None, root: Path = ROOT
+) -> dict[str, dict]:
+    """The assignments of all masters of a folder by name, as a class got them. Raises BookError."""
     drafts = make_drafts(Book(root), masters or root / MASTERS, draws_of(key))
-    return [assignment.to_json() for _, assignment in drafts]
+    return {assignment["name"]: assignment for _, assignment in drafts}
 
 
-def read(submission: Submission, assignments: dict[str, dict]) -> Graded:
+# --- what was handed in
+
+
+def read_all(
+    submissions: Path, assignments: Mapping[str, dict], source: str | None = None
+) -> list[Graded]:
+    """Every submission of a download, under an id that it keeps when it is handed in again."""
+    found = find_submissions(submissions, source)
+    all_graded = [read(submission, assignments) for submission in found]
+    count = Counter((graded.submission.student, graded.id[1]) for graded in all_graded)
+    for graded in all_graded:
+        student = graded.submission.student
+        if count[student, graded.id[1]] == 1:
+            graded.submission = replace(graded.submission, id=identity(student, ""))
+    return all_graded
+
+
+def check_class(all_graded: list[Graded], own: str, key: str | None) -> None:
+    """Raise BookError if the key is missing, or another than that of these notebooks."""
+    count = Counter(graded.group for graded in all_graded if graded.group)
+    if not count and key is None:
+        raise BookError(
+            "CLASS: no notebook here says which class it was made for; name the key of the class: "
+            f"make grade CLASS=...; for the book's own edition: CLASS={BOOK}"
+        )
+    most = max(sorted(count), key=count.get, default=own)
+    if count[own] < count[most]:
+        given = "no key is given" if key is None else f"the key is that of class {own}"
+        raise BookError(
+            f"CLASS: these notebooks were made for class {most}, and {given}; name the key of the "
+            "class: make grade CLASS=..."
+        )
+
+
+def check_graded(all_graded: list[Graded]) -> None:
+    """Raise BookError if nothing is."""
+    if all(graded.reason for graded in all_graded):
+        first = all_graded[0]
+        raise BookError(
+            f"none of {len(all_graded)} submissions can be graded, so nothing is written: "
+            f"{first.submission.student}: {first.reason}"
+        )
+
+
+def folder_of(all_graded: list[Graded]) -> Path:
+    """Where the grades go that no OUT is named for: by the chapter of the most, and the class."""
+    count = Counter(
+        (graded.assignment["name"], graded.assignment["class"])
+        for graded in all_graded
+        if graded.assignment
+    )
+    return Path(GRADES, "-".join(max(sorted(count), key=count.get)))
+
+
+def read(submission: Submission, assignments: Mapping[str, dict]) -> Graded:
     """A submission, with its answers spliced into the notebook that it belongs to."""
     graded = Graded(submission)
     try:
         notebook = read_submission(submission.read())
+        said = notebook["metadata"].get("assignment")
+        if isinstance(said, dict) and isinstance(said.get("class"), str):
+            graded.group = said["class"][:60]
         graded.assignment = assignment_of(notebook, assignments)
         graded.spliced = splice(notebook, graded.assignment)
         graded.keys = keys_of(graded.assignment, graded.spliced.cells)
@@ -107,7 +172,7 @@ def read(submission: Submission, assignments: dict[str, dict]) -> Graded:
     return graded
 
 
-def assignment_of(notebook: dict, assignments: dict[str, dict]) -> dict:
+def assignment_of(notebook: dict, assignments: Mapping[str, dict]) -> dict:
     """The assignment that a notebook was made for, by its metadata or else by its cells.
 
     Raises Refused if it is of another class, or of none of these assignments.
@@ -127,7 +192,7 @@ def assignment_of(notebook: dict, assignments: dict[str, dict]) -> dict:
     texts = {text_of(cell) for cell in notebook["cells"]}
 
     def shared(assignment: dict) -> int:
-        own = [text for each in assignment["questions"] for text in each["checks"]]
+        own = [text for asked in assignment["questions"] for text in asked["checks"]]
         return len(texts & {text_of({"source": text}) for text in own})
 
     best = max(assignments.values(), key=shared, default=None)
@@ -136,11 +201,81 @@ def assignment_of(notebook: dict, assignments: dict[str, dict]) -> dict:
     return best
 
 
+# --- grading
+
+
+def grade_all(
+    all_graded: list[Graded], assignments: Mapping[str, dict], out: Path, engine: Engine
+) -> list[dict]:
+    """Grade what was read, and write all that people read; returns the results of this download."""
+    store = Store(out)
+    with store.one_at_a_time():
+        check_folder(store, assignments, out)
+        typed = report.read_by_hand(store.folder)
+        note_anew(all_graded, store, typed, assignments)
+        tasks = [task for graded in all_graded if (task := left(graded, store))]
+        by_id = {graded.id: graded for graded in all_graded}
+        outcomes = engine(iter(tasks)) if tasks else (none for none in ())
+        bar = tqdm(total=len(tasks), desc="graded", unit="", disable=not tasks)
+        with closing(outcomes), bar as progress:  # Ctrl-C ends the workers, wherever it falls
+            for task, outcome in outcomes:
+                graded = by_id[task["submission"], task["assignment"]["name"]]
+                take(graded, outcome)
+                if not graded.reason:
+                    store.save(result_of(graded, typed))
+                progress.update()
+        check_graded(all_graded)
+        results = [result_of(graded, typed) for graded in all_graded]
+        for result in results:  # a notebook that can be read takes the place of one that could not
+            if unread := store.results.get((result["submission"], None)):
+                store.remove(unread)
+        for result in results:
+            store.save(result)
+        write_reports(store, typed, assignments)
+    return results
+
+
+def check_folder(store: Store, assignments: Mapping[str, dict], out: Path) -> None:
+    """Raise BookError if a folder holds grades of another class."""
+    for result in store.results.values():
+        name, group = result["assignment"], result["class"]
+        if name and (name not in assignments or assignments[name]["class"] != group):
+            raise BookError(
+                f"OUT: {out} holds grades of '{name}' for class {group}; name another folder"
+            )
+
+
+def note_anew(
+    all_graded: list[Graded],
+    store: Store,
+    typed: dict[report.Key, dict],
+    assignments: Mapping[str, dict],
+) -> None:
+    """Note beside points by hand that the exercise was answered anew, before it is graded."""
+    by_id, noted = {graded.id: graded for graded in all_graded}, {}
+    for (*id, number), row in typed.items():
+        graded, was = by_id.get(tuple(id)), store.results.get(tuple(id))
+        if (
+            graded
+            and was
+            and not graded.reason
+            and row["points"]
+            and report.AGAIN not in row["note"]
+        ):
+            if any(was[part].get(number) != now.get(number) for part, now in told(graded).items()):
+                note = "; ".join(filter(None, [row["note"], report.AGAIN]))
+                noted[*id, number] = row | {"note": note}
+    if noted:
+        typed |= noted
+        table = report.by_hand_table(store.results.values(), assignments, typed)
+        store.write_table(report.BY_HAND, table)
+
+
 def left(graded: Graded, store: Store) -> dict | None:
     """The task of what is left to grade: nothing where each exercise has its result."""
     if graded.reason:
         return None
-    before = store.load(graded.submission.id) or {}
+    before = store.results.get(graded.id, {})
     for number, question in before.get("questions", {}).items():
         if question["key"] == graded.keys.get(number):
             graded.questions[number] = question
@@ -169,94 +304,103 @@ def take(graded: Graded, outcome: dict | BookError) -> None:
         graded.questions |= outcome["questions"]
 
 
-def result_of(graded: Graded, given: dict) -> dict:
+def told(graded: Graded) -> dict[str, dict[str, str]]:
+    """What the student wrote, as a result holds it: code and prose by exercise."""
+    spliced = graded.spliced or Spliced([], {}, "", {})
+    parts = {"answers": spliced.answers, "prose": spliced.prose}
+    return {name: {str(n): text for n, text in part.items()} for name, part in parts.items()}
+
+
+def result_of(graded: Graded, typed: Mapping[report.Key, dict]) -> dict:
     """The result of a submission: the same from one grading or from several."""
     submission = graded.submission
+    facts = {"student": submission.student, "late": submission.late, "by_hand": {}} | told(graded)
     if graded.reason or not graded.run:
         reason = graded.reason or "not graded yet"
-        return refused(submission.id, submission.student, reason, graded.assignment)
+        return refused(submission.id, submission.student, reason, graded.assignment) | facts
     spliced, numbers = graded.spliced, sorted(graded.questions, key=int)
     questions = {number: graded.questions[number] for number in numbers}
-    result = {
-        **graded.run,
-        "student": submission.student,
-        "questions": questions,
-        "findings": [
-            *spliced.findings,
-            *lint(spliced.preamble, None),
-            *(each for n, source in spliced.answers.items() for each in lint(source, n)),
-            *(each for each in graded.run["findings"] if each["kind"] == "preamble"),
-            *ended(questions),
-        ],
+    facts["by_hand"] = {
+        str(asked["number"]): {"of": asked["by_hand"]["points"]}
+        for asked in graded.assignment["questions"]
+        if asked["by_hand"]
     }
-    report.add_by_hand(result, graded.assignment, given)
+    findings = [
+        *spliced.findings,
+        *lint(spliced.preamble, None),
+        *(found for number, source in spliced.answers.items() for found in lint(source, number)),
+        *(found for found in graded.run["findings"] if found["kind"] == "preamble"),
+        *ended(questions),
+    ]
+    result = {**graded.run, **facts, "questions": questions, "findings": findings}
+    report.add_by_hand(result, typed)
     return result
 
 
 def write_reports(
-    store: Store, all_graded: list[Graded], results: list[dict], assignments: dict[str, dict]
+    store: Store, typed: Mapping[report.Key, dict], assignments: Mapping[str, dict]
 ) -> None:
-    """Write all that people read, and take away what belongs to no submission any more."""
-    rows = [
-        Row(
-            each.submission.id,
-            each.submission.student,
-            each.submission.late,
-            result,
-            each.spliced.answers if each.spliced else {},
-            each.spliced.prose if each.spliced else {},
-        )
-        for each, result in zip(all_graded, results, strict=True)
-    ]
+    """Write all that people read, of this download and of those before."""
+    results = sorted(
+        store.results.values(), key=lambda result: (result["student"], *map(str, id_of(result)))
+    )
+    for result in results:
+        if result["status"] == "graded":
+            report.add_by_hand(result, typed)
+            store.save(result)
     pairs = {
-        name: similar_in(assignment, [row for row in rows if row.result["assignment"] == name])
+        name: similar_in(assignment, [one for one in results if one["assignment"] == name])
         for name, assignment in sorted(assignments.items())
     }
-    items = report.review_items(rows, assignments, pairs)
-    store.write("grades.csv", report.grades_table(rows, assignments))
-    store.write("review.csv", report.review_table(items))
-    store.write("review.html", report.review_page(items))
-    store.write(report.BY_HAND, report.by_hand_table(rows, assignments))
-    for row in rows:
-        assignment = assignments.get(row.result["assignment"])
-        store.write(report.feedback_name(row.id), report.feedback_page(row, assignment))
-    store.keep_only(row.id for row in rows)
+    items = report.review_items(results, assignments, pairs)
+    store.write_table(report.BY_HAND, report.by_hand_table(results, assignments, typed))
+    store.write_table("grades.csv", report.grades_table(results, assignments))
+    store.write(store.folder / "review.csv", report.review_table(items))
+    store.write(store.folder / "review.html", report.review_page(items))
+    for result in results:
+        page = report.feedback_page(result, assignments.get(result["assignment"]))
+        store.write(store.feedback(result), page)
 
 
-def similar_in(assignment: dict, rows: list[Row]) -> list[Pair]:
+def similar_in(assignment: dict, results: list[dict]) -> list[Pair]:
     """The pairs of nearly the same answers to the exercises of one assignment."""
     given = [source for _, source in assignment["given"]]
     pairs = []
     for question in assignment["questions"]:
         number = question["number"]
-        answers = {row.id: row.answers[number] for row in rows if row.answers.get(number)}
+        found = {result["submission"]: result["answers"].get(str(number)) for result in results}
+        answers = {submission: source for submission, source in found.items() if source}
         pairs += similar(number, answers, [*given, question["starter"], *question["checks"]])
     return pairs
 
 
-def engine_for(workers: int | None, address: str | None) -> Engine:
+def engine_for(workers: int | str | None, address: str | None) -> Engine:
     """The engine that was asked for; it raises NoSandbox where there is none. Raises BookError."""
     if address:
         return lambda tasks: on_dask(tasks, address)
-    if workers is not None and workers < 1:
+    try:
+        count = int(os.cpu_count() or 1 if workers is None else workers)
+    except ValueError:
+        count = 0
+    if count < 1:
         raise BookError(f"WORKERS={workers}: name a number of processes, 1 or more")
 
     def here(tasks: Iterable[dict]) -> Iterator[Outcome]:
         os.environ[TRIED] = strongest().name  # so that its workers need not try it again
-        return on_this_machine(tasks, workers or os.cpu_count() or 1)
+        return on_this_machine(tasks, count)
 
     return here
 
 
 def summary(results: list[dict], out: Path) -> str:
     """What a grading comes to, in a few lines."""
-    graded = [each for each in results if each["status"] == "graded"]
-    full = sum(each["points"] == each["of"] for each in graded)
+    graded = [result for result in results if result["status"] == "graded"]
+    full = sum(result["points"] == result["of"] for result in graded)
     lines = [f"graded: {len(graded)} of {len(results)} submissions, {full} with full points"]
-    lines += [f"sandbox: {name}" for name in sorted({each["sandbox"] for each in graded})]
+    lines += [f"sandbox: {name}" for name in sorted({result["sandbox"] for result in graded})]
     lines += [
-        f"not graded: {each['student']}: {each['reason']}"
-        for each in results
-        if each["status"] != "graded"
+        f"not graded: {result['student']}: {result['reason']}"
+        for result in results
+        if result["status"] != "graded"
     ][:20]
     return "\n".join([*lines, f"written: {out}"])

@@ -20,6 +20,7 @@ from tools.root import ROOT
 
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one
 AHEAD = 2  # tasks for each worker: one that runs, and one that waits
+WAIT = 30  # seconds for the scheduler of a cluster to answer
 PATIENCE = 10  # seconds that a worker has to end when there is no more to do
 DEADLY = "ended every worker that took it; look at it by hand"
 Outcome = tuple[dict, dict | BookError]  # a task, and its result or why this run has none
@@ -44,7 +45,6 @@ class Worker:
     """A process that grades one task after another; another takes its place when it dies."""
 
     def __init__(self) -> None:
-        """The process starts with the first task."""
         self.process: subprocess.Popen | None = None
         self.stopped = False
 
@@ -86,7 +86,6 @@ class Worker:
 
 
 def start_worker() -> subprocess.Popen:
-    """A process of `tools/grade/worker.py`."""
     return subprocess.Popen(
         [sys.executable, "-m", "tools.grade.worker"],
         cwd=ROOT,
@@ -102,8 +101,8 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
     """Grade by `workers` processes, each with sandboxes of its own. Raises NoSandbox."""
     all_workers = [Worker() for _ in range(workers)]
     idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-    for each in all_workers:
-        idle.put(each)
+    for worker in all_workers:
+        idle.put(worker)
 
     def graded(task: dict) -> dict | None:
         worker = idle.get()
@@ -125,12 +124,12 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
                     yield task, outcome(task, future.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for each in all_workers:
-                each.stop()
+            for worker in all_workers:
+                worker.stop()
             raise
         finally:
-            for each in all_workers:
-                each.end()
+            for worker in all_workers:
+                worker.end()
 
 
 # --- a Dask cluster
@@ -147,7 +146,7 @@ def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
     from tools.grade import shipping
 
     try:
-        client = Client(address, timeout=30, set_as_default=False)
+        client = Client(address, timeout=WAIT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise BookError(
             f"DASK={address}: no scheduler answers there ({type(error).__name__}); start one, as "

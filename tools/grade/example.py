@@ -1,4 +1,4 @@
-"""`make example`: a class of five invented students, to try grading on before a term begins.
+"""`python -m tools example`: a class of five invented students, to try grading on.
 
 Their submissions are made of the class's own student edition, as Canvas would download them, and
 beside them lies the gradebook that Canvas would export.
@@ -14,10 +14,9 @@ import nbformat
 from nbformat import NotebookNode
 
 from tools.book.book import Book
-from tools.errors import BookError
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import Assignment
-from tools.exercises.editions import answered, student
+from tools.exercises.assignment import Assignment, points_by_hand, points_of
+from tools.exercises.editions import answered, edition
 from tools.exercises.masters import Exercise, Master
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import draws_of
@@ -28,46 +27,31 @@ ENDLESS = "while True:\n    pass"
 Answer = Callable[[Exercise], str | None]  # the code that a student writes, if any
 
 
+def first_by(answer: Answer, otherwise: Answer) -> Answer:
+    """Who answers the first exercise one way, and all others another."""
+    return lambda exercise: (answer if exercise.number == 1 else otherwise)(exercise)
+
+
 def solution(exercise: Exercise) -> str:
-    """Who solves everything."""
     return exercise.code("Solution")
-
-
-def one_wrong(exercise: Exercise) -> str:
-    """Who gets the first exercise wrong."""
-    wrong = exercise.wrong_answers[0].blocks[0]
-    return wrong if exercise.number == 1 else solution(exercise)
-
-
-def one_done(exercise: Exercise) -> str | None:
-    """Who stops after the first exercise."""
-    return solution(exercise) if exercise.number == 1 else None
-
-
-def one_endless(exercise: Exercise) -> str:
-    """Whose first answer never ends."""
-    return ENDLESS if exercise.number == 1 else solution(exercise)
 
 
 STUDENTS: dict[str, Answer] = {  # the last one's file is cut short
     "Adeyemi, Ada": solution,
-    "Brandt, Ben": one_wrong,
-    "Çelik, Deniz": one_done,
-    '="=SUM(1), Eve"': one_endless,  # how Canvas exports a name that could be a formula
+    "Brandt, Ben": first_by(lambda exercise: exercise.wrong_answers[0].blocks[0], solution),
+    "Çelik, Deniz": first_by(solution, lambda exercise: None),
+    '="=SUM(1), Eve"': first_by(lambda exercise: ENDLESS, solution),  # as Canvas exports a name
     "Fontaine, Emil": solution,
 }
 
 
 def write_example(chapter: str, key: str | None, masters: Path | None, book: Book) -> list[str]:
     """Write the submissions and the gradebook; returns their paths. Raises BookError."""
-    drafts = make_drafts(book, masters or book.root / MASTERS, draws_of(key))
-    found = {master.name: (master, assignment) for master, assignment in drafts}
-    if chapter not in found:
-        raise BookError(f"CHAPTER={chapter}: no such master; choose from: {', '.join(found)}")
-    master, assignment = found[chapter]
-    blank, files, rows = student(master, assignment, book), {}, []
+    folder = masters or book.root / MASTERS
+    [(master, assignment)] = make_drafts(book, folder, draws_of(key), chapter)
+    blank, files, rows = edition("student", master, assignment, book), {}, []
     for number, (name, answer) in enumerate(STUDENTS.items(), start=1):
-        plain = "".join(each for each in name.lower() if each.isalnum())
+        plain = "".join(letter for letter in name.lower() if letter.isalnum())
         data = (nbformat.writes(handed_in(blank, master, answer)) + "\n").encode()
         path = f"{plain}_{1000 + number}_{7000 + number}_{chapter}.ipynb"
         files[path] = data[: len(data) // 2] if number == len(STUDENTS) else data
@@ -92,10 +76,10 @@ def handed_in(blank: NotebookNode, master: Master, answer: Answer) -> NotebookNo
 def gradebook(assignment: Assignment, rows: list[list]) -> str:
     """What Canvas exports before anything is graded: its lib/gradebook_exporter.rb."""
     heads = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
-    points = assignment.points + assignment.points_by_hand
+    points = points_of(assignment) + points_by_hand(assignment)
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow([*heads, f"{assignment.title} (4711)"])
+    writer.writerow([*heads, f"{assignment['title']} (4711)"])
     writer.writerow(["    Points Possible", "", "", "", "", points])
     writer.writerows(rows)
     return written.getvalue()

@@ -22,7 +22,7 @@ class NoSandbox(BookError):
 
 def task_of(assignment: dict, submission: str, cells: list, **more: object) -> dict:
     """A task that asks every exercise: `cells` as `splice` gives them."""
-    ask = [each["number"] for each in assignment["questions"]]
+    ask = [asked["number"] for asked in assignment["questions"]]
     return {"assignment": assignment, "submission": submission, "cells": cells, "ask": ask} | more
 
 
@@ -64,8 +64,8 @@ def grade_one(task: dict, tier: Any = None) -> dict:
         "status": "graded",
         "reason": None,
         "questions": questions,
-        "points": sum(each["points"] for each in questions.values()),
-        "of": sum(each["of"] for each in questions.values()),
+        "points": sum(question["points"] for question in questions.values()),
+        "of": sum(question["of"] for question in questions.values()),
         "sandbox": tier.about,
         "findings": [*findings, *ended(questions)],
     }
@@ -74,9 +74,9 @@ def grade_one(task: dict, tier: Any = None) -> dict:
 def ended(questions: dict) -> list[dict]:
     """A finding for each exercise that ended a session."""
     return [
-        finding(each["ended"], int(number), f"ended its session: {each['ended']}")
-        for number, each in sorted(questions.items(), key=lambda pair: int(pair[0]))
-        if each["ended"]
+        finding(question["ended"], int(number), f"ended its session: {question['ended']}")
+        for number, question in sorted(questions.items(), key=lambda pair: int(pair[0]))
+        if question["ended"]
     ]
 
 
@@ -91,7 +91,7 @@ def refused(submission: str, student: str, reason: str, assignment: dict | None 
         "reason": " ".join(reason.split()),
         "questions": {},
         "points": 0,
-        "of": sum(each["points"] for each in assignment["questions"]) if assignment else 0,
+        "of": sum(asked["points"] for asked in assignment["questions"]) if assignment else 0,
         "sandbox": None,
         "findings": [],
     }

@@ -85,7 +85,7 @@ def close(a: object, b: object, rel: float = 1e-6, abs: float = 1e-9) -> bool:
     """Are two numbers, or lists of lists of numbers, the same but for rounding? Nan is nan's."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(close(x, y, rel, abs) for x, y in zip(a, b, strict=True))
-    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in (a, b)):
+    if not all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b)):
         return False
     return math.isclose(a, b, rel_tol=rel, abs_tol=abs) or (a != a and b != b)
 
@@ -105,7 +105,7 @@ def hidden_tests(source: str) -> tuple[Callable, ...]:
     except Exception as error:
         raise BookError(f"hidden tests cannot be read ({type(error).__name__}: {error})") from None
     found = tuple(
-        each for name, each in names.items() if name.startswith("test_") and callable(each)
+        test for name, test in names.items() if name.startswith("test_") and callable(test)
     )
     if not found:
         raise BookError("hidden tests: none; write 'def test_share(student, rng):'")
@@ -130,15 +130,15 @@ class Judge:
     def __init__(self, task: dict, tier: Any) -> None:
         """Nothing runs before `start`."""
         self.assignment, self.cells, self.tier = task["assignment"], task["cells"], tier
-        self.questions = {each["number"]: each for each in self.assignment["questions"]}
-        self.own = {n: own_cells(self.cells, each) for n, each in self.questions.items()}
+        self.questions = {asked["number"]: asked for asked in self.assignment["questions"]}
+        self.own = {n: own_cells(self.cells, asked) for n, asked in self.questions.items()}
         self.imports = imports_of(source for _, source in self.assignment["given"])
         self.lost: dict[int, str] = {}  # exercises whose cells ended a session, and how
         self.silent: set[int | None] = set()  # those of which no cell runs any more
         self.replies: dict[int, dict] = {}  # what each cell did when it first ran
         self.findings: list[dict] = []
         self.stack, self.session = ExitStack(), None
-        allowed = sum(each["seconds"] for each in self.questions.values())
+        allowed = sum(asked["seconds"] for asked in self.questions.values())
         self.until = time.monotonic() + 4 * allowed + SLACK  # many cells, each just below its limit
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ class Judge:
 
     def start(self) -> None:
         """Run the cells in a fresh session; where it ends, again without what ended it."""
-        memory = max([LEAST_MEMORY, *(each["memory"] for each in self.questions.values())])
+        memory = max([LEAST_MEMORY, *(asked["memory"] for asked in self.questions.values())])
         while self.session is None:
             limits = Limits(seconds=self._seconds(None), memory=memory)
             session = self.stack.enter_context(
@@ -161,7 +161,7 @@ class Judge:
 
     def _seconds(self, number: int | None) -> float:
         """Seconds that one cell or question of an exercise has."""
-        every = [each["seconds"] for each in self.questions.values()]
+        every = [asked["seconds"] for asked in self.questions.values()]
         return self.questions[number]["seconds"] if number in self.questions else max([10, *every])
 
     def _run_cells(self, session: Any) -> bool:
@@ -243,8 +243,8 @@ class Judge:
         ended = self.lost.get(number, ended)
         return {
             "key": None,
-            "points": sum(each["points"] for each in results),
-            "of": sum(each["of"] for each in results),
+            "points": sum(result["points"] for result in results),
+            "of": sum(result["of"] for result in results),
             "tests": results,
             **self._shown(number, blank),
             "ended": ended,
@@ -274,7 +274,7 @@ class Judge:
             said = reply["shown"].rstrip()  # mostly with the value or the error at its end
             texts += [
                 said,
-                *(each for each in (reply["value"], reply["error"]) if each and each not in said),
+                *(more for more in (reply["value"], reply["error"]) if more and more not in said),
             ]
         shown = cleaned("\n".join(text for text in texts if text))
         if blank or number in self.lost:

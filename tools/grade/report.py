@@ -5,17 +5,20 @@ spreadsheets.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from tools.errors import BookError
 from tools.grade.similar import Pair
-from tools.grade.store import file_name
 from tools.grade.tables import read_table, table_text
 
 BY_HAND = "by-hand.csv"
-BY_HAND_HEADER = ("student", "submission", "assignment", "exercise", "rubric", "of", "points")
+BY_HAND_HEADER = (
+    *("student", "submission", "assignment", "exercise", "rubric", "of"),
+    *("points", "note"),  # what a person types
+)
+AGAIN = "given for an earlier hand-in"  # a note beside points; a person takes it away
 CODE = 6000  # characters of an answer on the list
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;
@@ -57,117 +60,115 @@ PROMISE = (
 )
 
 
-@dataclass(frozen=True)
-class Row:
-    """One submission on its way through a grading."""
-
-    id: str
-    student: str
-    late: bool
-    result: dict
-    answers: Mapping[int, str] = field(default_factory=dict)  # the student's own code
-    prose: Mapping[int, str] = field(default_factory=dict)  # what a person is to read
+Key = tuple[str, str, str]  # submission, assignment and exercise of points by hand
 
 
 # --- by hand
 
 
-def read_by_hand(folder: Path) -> dict[tuple[str, str], float]:
-    """The points that a person gave, by (submission, exercise). Raises BookError."""
-    path = folder / BY_HAND
+def read_by_hand(folder: Path) -> dict[Key, dict[str, str]]:
+    """The rows that a person may have typed in, columns of their own included. Raises BookError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = (folder / BY_HAND).read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError):
         raise BookError(f"{BY_HAND}: cannot be read; save it as CSV in UTF-8") from None
-    given = {}
+    typed = {}
     for number, row in enumerate(read_table(text), start=2):
-        if not {"submission", "exercise", "of", "points"} <= row.keys():
+        if not {"submission", "assignment", "exercise", "of", "points"} <= row.keys():
             raise BookError(
                 f"{BY_HAND}: the columns are not {', '.join(BY_HAND_HEADER)}; save it with commas"
             )
-        said = (row["points"] or "").strip()
-        if not said:
-            continue
         try:
-            points, of = float(said.replace(",", ".")), float(row["of"])
-        except (TypeError, ValueError):
-            points, of = -1.0, 0.0
-        if not 0 <= points <= of:
+            if row["points"].strip() and not 0 <= given(row) <= float(row["of"]):
+                raise ValueError
+        except ValueError:
             raise BookError(
-                f"{BY_HAND}: line {number} gives '{said[:20]}' points; write a number from 0 to "
-                f"{row['of']}"
-            )
-        given[row["submission"], row["exercise"]] = int(points) if points.is_integer() else points
-    return given
+                f"{BY_HAND}: line {number} gives '{row['points'][:20]}' points; write a number "
+                f"from 0 to {row['of']}"
+            ) from None
+        typed[row["submission"], row["assignment"], row["exercise"]] = {"note": ""} | row
+    return typed
 
 
-def add_by_hand(result: dict, assignment: dict, given: Mapping[tuple[str, str], float]) -> None:
+def given(row: Mapping[str, str]) -> float | None:
+    """The points that a person gave."""
+    said = row.get("points", "").strip().replace(",", ".")
+    points = float(said) if said else None
+    return int(points) if points is not None and points.is_integer() else points
+
+
+def add_by_hand(result: dict, typed: Mapping[Key, dict[str, str]]) -> None:
     """Add what a person gave to the points of a result, and what they may give to `of`."""
-    result["by_hand"] = {}
-    for question in assignment["questions"]:
-        if question["by_hand"]:
-            number = str(question["number"])
-            points = given.get((result["submission"], number))
-            result["by_hand"][number] = {"points": points, "of": question["by_hand"]["points"]}
+    for number, part in result["by_hand"].items():
+        row = typed.get((result["submission"], result["assignment"], number), {})
+        part |= {"points": given(row), "note": row.get("note", "")}
     asked = [*result["questions"].values(), *result["by_hand"].values()]
-    result["points"] = sum(each["points"] or 0 for each in asked)
-    result["of"] = sum(each["of"] for each in asked)
+    result["points"] = sum(part["points"] or 0 for part in asked)
+    result["of"] = sum(part["of"] for part in asked)
 
 
-def by_hand_table(rows: Sequence[Row], assignments: Mapping[str, dict]) -> str:
-    """What a person still has to read, with what they gave already."""
-    lines = []
-    for row in rows:
-        for number, part in row.result.get("by_hand", {}).items():
-            name = row.result["assignment"]
+def by_hand_table(
+    results: Sequence[dict],
+    assignments: Mapping[str, dict],
+    typed: Mapping[Key, dict[str, str]],
+) -> str:
+    """What a person still has to read, with all that they typed already."""
+    rows = {}
+    for result in results:
+        submission, name = result["submission"], result["assignment"]
+        for number, part in result["by_hand"].items():
             rubric = _question(assignments[name], number)["by_hand"]["rubric"]
-            points = "" if part["points"] is None else part["points"]
-            lines.append([row.student, row.id, name, number, rubric, part["of"], points])
-    return table_text(BY_HAND_HEADER, lines)
+            told = [result["student"], submission, name, number, rubric, part["of"]]
+            row = dict(zip(BY_HAND_HEADER, told, strict=False))
+            rows[submission, name, number] = typed.get((submission, name, number), {}) | row
+    own = dict.fromkeys(name for row in typed.values() for name in row)
+    own = [name for name in own if name not in BY_HAND_HEADER]
+    for key, row in typed.items():  # of whom there is no result by now
+        if key not in rows and any(row.get(name) for name in ("points", "note", *own)):
+            rows[key] = row
+    header = [*BY_HAND_HEADER, *own]
+    return table_text(header, ([row.get(name) for name in header] for row in rows.values()))
 
 
 def _question(assignment: dict, number: str) -> dict:
-    return next(each for each in assignment["questions"] if str(each["number"]) == number)
+    return next(asked for asked in assignment["questions"] if str(asked["number"]) == number)
 
 
 # --- grades
 
 
-def grades_table(rows: Sequence[Row], assignments: Mapping[str, dict]) -> str:
+def grades_table(results: Sequence[dict], assignments: Mapping[str, dict]) -> str:
     """A row for each student: points of each exercise, of each part by hand, total, reason."""
-    used = {row.result["assignment"] for row in rows}
+    used = {result["assignment"] for result in results}
     columns = []
     for name in sorted(used & assignments.keys()):
         for question in assignments[name]["questions"]:
-            number = str(question["number"])
-            columns.append(
-                (name, number, "questions", f"{name} {number} (of {question['points']})")
-            )
+            number, points = str(question["number"]), question["points"]
+            columns.append((name, number, "questions", f"{name} {number} (of {points})"))
             if question["by_hand"]:
                 of = question["by_hand"]["points"]
                 columns.append((name, number, "by_hand", f"{name} {number} by hand (of {of})"))
-    students: dict[str, list[Row]] = {}
-    for row in rows:
-        students.setdefault(row.student, []).append(row)
+    students: dict[str, list[dict]] = {}
+    for result in results:
+        students.setdefault(result["student"], []).append(result)
     lines = []
     for student, own in students.items():
         graded = {}
-        for row in own:
-            if row.result["status"] == "graded":
-                graded.setdefault(row.result["assignment"], row.result)
+        for result in own:
+            if result["status"] == "graded":
+                graded.setdefault(result["assignment"], result)
         cells = []
         for name, number, part, _ in columns:
             found = graded.get(name, {}).get(part, {}).get(number)
             cells.append("" if found is None or found["points"] is None else found["points"])
-        total = sum(each["points"] for each in graded.values())
-        of = sum(each["of"] for each in graded.values())
-        reasons = [row.result["reason"] for row in own if row.result["reason"]]
-        late = "late" if any(row.late for row in own) else ""
-        ids = " ".join(row.id for row in own)
-        total, of = (total, of) if graded else ("", "")
-        lines.append([student, ids, *cells, total, of, late, "; ".join(reasons)])
+        total = sum(result["points"] for result in graded.values()) if graded else ""
+        of = sum(result["of"] for result in graded.values()) if graded else ""
+        late = "late" if any(result["late"] for result in own) else ""
+        reasons = "; ".join(result["reason"] for result in own if result["reason"])
+        ids = " ".join(dict.fromkeys(result["submission"] for result in own))
+        lines.append([student, ids, *cells, total, of, late, reasons])
     header = ["student", "submission", *(column[3] for column in columns)]
     return table_text([*header, "total", "of", "late", "not graded because"], lines)
 
@@ -180,11 +181,10 @@ def _page(title: str, body: Iterable[str]) -> str:
     return PAGE.format(title=escape(title), style=STYLE, body=text)
 
 
-def feedback_page(row: Row, assignment: dict | None) -> str:
+def feedback_page(result: dict, assignment: dict | None) -> str:
     """What a student gets back: what was tested in words, what held, what their code showed."""
-    result = row.result
     title = assignment["title"] if assignment else "Your submission"
-    body = [f"<h1>{escape(title)}</h1>", f"<p>{escape(row.student)}</p>"]
+    body = [f"<h1>{escape(title)}</h1>", f"<p>{escape(result['student'])}</p>"]
     if result["status"] != "graded":
         body += [f"<p><strong>Not graded:</strong> {escape(result['reason'])}.</p>"]
         return _page(title, body)
@@ -193,31 +193,29 @@ def feedback_page(row: Row, assignment: dict | None) -> str:
         asked = _question(assignment, number)
         body.append(f"<h2>{number}. {escape(asked['title'])}</h2>")
         body.append(f"<p>{question['points']} of {question['of']} points</p><table>")
-        for test in question["tests"]:
-            said = "passed" if test["passed"] else escape(test["reason"] or "")
-            points = f"{test['points']} of {test['of']}"
-            body.append(
-                f"<tr><td>{escape(test['about'])}</td><td>{said}</td><td class=n>{points}</td></tr>"
-            )
-        if part := result.get("by_hand", {}).get(number):
-            points = (
-                "not read yet" if part["points"] is None else f"{part['points']} of {part['of']}"
-            )
-            body.append(f"<tr><td>Read by a person</td><td></td><td class=n>{points}</td></tr>")
+        rows = [
+            (test["about"], "passed" if test["passed"] else test["reason"] or "", test)
+            for test in question["tests"]
+        ]
+        if part := result["by_hand"].get(number):
+            rows.append(("Read by a person", "", part))
+        for about, said, part in rows:
+            points = f"{part['points']} of {part['of']}"
+            points = "not read yet" if part["points"] is None else points
+            cells = f"<td>{escape(about)}</td><td>{escape(said)}</td><td class=n>{points}</td>"
+            body.append(f"<tr>{cells}</tr>")
         body.append(f"</table><p>{CHECKS[question['check']]}</p>")
         if question["shown"]:
             body.append(f"<pre>{escape(question['shown'])}</pre>")
-    notes = [each for each in result["findings"] if each["kind"] == "cells"]
+    notes = [found for found in result["findings"] if found["kind"] == "cells"]
     if notes:
         body.append("<h2>How your notebook was read</h2><ul>")
-        body += [f"<li>{escape(_where(each))}{escape(each['text'])}.</li>" for each in notes]
+        for found in notes:
+            where = f"Exercise {found['exercise']}: " if found["exercise"] else ""
+            body.append(f"<li>{escape(where)}{escape(found['text'])}.</li>")
         body.append("</ul>")
     body.append(f"<p><small>{PROMISE}</small></p>")
     return _page(title, body)
-
-
-def _where(finding: dict) -> str:
-    return f"Exercise {finding['exercise']}: " if finding["exercise"] else ""
 
 
 KINDS = {  # of findings, in the order of the list
@@ -236,29 +234,32 @@ class Item:
     """A thing for a person to look at."""
 
     kind: str
-    row: Row
+    result: dict
     exercise: int | None
     text: str
-    other: Row | None = None
+    other: dict | None = None  # the result that is like it
 
 
 def review_items(
-    rows: Sequence[Row], assignments: Mapping[str, dict], pairs: Mapping[str, Sequence[Pair]]
+    results: Sequence[dict], assignments: Mapping[str, dict], pairs: Mapping[str, Sequence[Pair]]
 ) -> list[Item]:
     """All that a person should look at; `pairs` by the name of their assignment."""
-    items, by_id = [], {row.id: row for row in rows}
-    for row in rows:
-        result = row.result
+    items = []
+    for result in results:
         if result["status"] != "graded":
-            items.append(Item("refused", row, None, result["reason"]))
-        for each in result["findings"]:
-            kind = each["kind"] if each["kind"] in KINDS else "ended"
-            items.append(Item(kind, row, each["exercise"], each["text"]))
-        for number, part in result.get("by_hand", {}).items():
+            items.append(Item("refused", result, None, result["reason"]))
+        for found in result["findings"]:
+            kind = found["kind"] if found["kind"] in KINDS else "ended"
+            items.append(Item(kind, result, found["exercise"], found["text"]))
+        for number, part in result["by_hand"].items():
+            rubric = _question(assignments[result["assignment"]], number)["by_hand"]["rubric"]
             if part["points"] is None:
-                rubric = _question(assignments[result["assignment"]], number)["by_hand"]["rubric"]
-                items.append(Item("by hand", row, int(number), rubric))
-    for found in pairs.values():
+                items.append(Item("by hand", result, int(number), rubric))
+            elif AGAIN in part["note"]:
+                text = f"{part['points']} of {part['of']} points were {AGAIN}. {rubric}"
+                items.append(Item("by hand", result, int(number), text))
+    for name, found in pairs.items():
+        by_id = {one["submission"]: one for one in results if one["assignment"] == name}
         for pair in found:
             first, second = by_id[pair.first], by_id[pair.second]
             items.append(Item("similar", first, pair.exercise, pair.text, second))
@@ -267,19 +268,12 @@ def review_items(
 
 
 def review_table(items: Sequence[Item]) -> str:
-    """The list as CSV."""
-    lines = [
-        [
-            item.kind,
-            item.row.student,
-            item.row.id,
-            item.row.result["assignment"] or "",
-            item.exercise or "",
-            item.text,
-            f"{item.other.student} [{item.other.id}]" if item.other else "",
-        ]
-        for item in items
-    ]
+    lines = []
+    for item in items:
+        result, other = item.result, item.other
+        told = [item.kind, result["student"], result["submission"], result["assignment"]]
+        like = f"{other['student']} [{other['submission']}]" if other else ""
+        lines.append([*told, item.exercise or "", item.text, like])
     return table_text(REVIEW_HEADER, lines)
 
 
@@ -292,33 +286,26 @@ def review_page(items: Sequence[Item]) -> str:
         "depend on it.</p>"
     )
     for kind, heading in KINDS.items():
-        of_kind = [item for item in items if item.kind == kind]
-        if not of_kind:
-            continue
-        body.append(f"<h2>{heading}: {len(of_kind)}</h2>")
-        body += [_entry(item) for item in of_kind]
+        if of_kind := [item for item in items if item.kind == kind]:
+            body.append(f"<h2>{heading}: {len(of_kind)}</h2>")
+            body += [_entry(item) for item in of_kind]
     if not items:
         body.append("<p>There is nothing.</p>")
     return _page(title, body)
 
 
 def _entry(item: Item) -> str:
-    who = item.row.student + (f" and {item.other.student}" if item.other else "")
-    where = item.row.result["assignment"] or ""
-    where += f", exercise {item.exercise}" if item.exercise else ""
+    both = [item.result, item.other] if item.other else [item.result]
+    number, name = str(item.exercise), item.result["assignment"]
+    who = " and ".join(result["student"] for result in both)
+    where = (name or "") + (f", exercise {number}" if item.exercise else "")
     is_read = item.kind == "by hand"  # its text is a rubric, as long as what it is about
     line = escape(": ".join(filter(None, (who, where, "" if is_read else item.text))))
-    rows = [row for row in (item.row, item.other) if row and row.answers.get(item.exercise)]
-    if item.kind in ("cells", "refused") or not (rows or is_read):
-        return f"<p>{line}</p>"
-    texts = [row.answers[item.exercise] for row in rows]
+    texts = [result["answers"].get(number, "") for result in both]
     if is_read:
-        texts += [item.row.prose.get(item.exercise, ""), f"Rubric. {item.text}"]
+        texts += [item.result["prose"].get(number, ""), f"Rubric. {item.text}"]
+    if item.kind in ("cells", "refused") or not any(texts):
+        return f"<p>{line}</p>"
     codes = "".join(f"<pre>{escape(text[:CODE])}</pre>" for text in texts if text)
-    both = f'<div class="two">{codes}</div>' if item.other else codes
-    return f"<details><summary>{line}</summary>{both}</details>"
-
-
-def feedback_name(submission: str) -> str:
-    """The file of a page of feedback, within the folder of grades."""
-    return f"feedback/{file_name(submission)}.html"
+    shown = f'<div class="two">{codes}</div>' if item.other else codes
+    return f"<details><summary>{line}</summary>{shown}</details>"

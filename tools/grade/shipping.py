@@ -38,7 +38,6 @@ class Code(WorkerPlugin):
     """Unpacks the code on a worker and lets it import that, and no other."""
 
     def __init__(self, archive: bytes) -> None:
-        """`archive` is what `packed` returns."""
         self.archive = archive
         self.name = f"grading-{hashlib.sha256(archive).hexdigest()[:16]}"
 
@@ -54,14 +53,12 @@ class Code(WorkerPlugin):
         self.folder = folder
 
     def teardown(self, worker: Any) -> None:
-        """Called when a worker ends in peace."""
         import shutil
 
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def send(client: Any) -> None:
-    """Give the workers of a cluster this checkout's code."""
     import cloudpickle
 
     from tools.root import ROOT

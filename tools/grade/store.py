@@ -1,24 +1,29 @@
 """Results on disk: one JSON file a submission, written in one step, with the key of each exercise.
 
 The key covers all that a result follows from. So grading that was stopped goes on where it was, a
-changed test grades only its exercise again, and a changed answer only that submission.
+changed test grades only its exercise again, and a changed answer only that submission. What a
+person typed or was graded is copied into `earlier/` before another takes its place.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from functools import cache
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from tools.errors import BookError
-from tools.files import check_writable, digest, write_text
+from tools.files import check_writable, digest, write_bytes, write_text
+from tools.grade.tables import read_table
 from tools.root import ROOT
 
 LOCK = ".grading.lock"
+EARLIER = "earlier"
 PINS = ("requirements.txt", "requirements-no-deps.txt")
 CODE = (
     "tools/grade/judge.py",
@@ -28,6 +33,8 @@ CODE = (
 )
 SIMULATOR = "cudasim/src/cudasim"  # for runners with simulated GPUs
 RULES = 1  # raised when a result comes to mean another thing
+
+Id = tuple[str, str | None]  # of a submission, and the assignment that it was graded for
 
 
 @cache
@@ -54,20 +61,32 @@ def keys_of(assignment: dict, cells: list) -> dict[str, str]:
     """
     questions = assignment["questions"]
     shared = {name: assignment[name] for name in ("name", "class", "seed", "runner", "given")}
-    limits = [[each["seconds"], each["memory"]] for each in questions]
+    limits = [[asked["seconds"], asked["memory"]] for asked in questions]
     common = json.dumps([shared, limits, cells], sort_keys=True, ensure_ascii=True)
     base = digest([code_digest(assignment["runner"]), common])
     return {
-        str(each["number"]): digest([base, json.dumps(each, sort_keys=True)]) for each in questions
+        str(asked["number"]): digest([base, json.dumps(asked, sort_keys=True)])
+        for asked in questions
     }
 
 
-def file_name(submission: str) -> str:
-    """The name of a submission's file: readable, safe everywhere, its own for each."""
-    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", submission).strip("-.")[:60] or "submission"
-    if plain == submission and plain == plain.lower():
+def id_of(result: dict) -> Id:
+    """What a result is kept under: a student may hand in several assignments."""
+    return result["submission"], result["assignment"]
+
+
+def points_of(result: dict) -> dict[str, int]:
+    """What tests gave for each exercise."""
+    return {number: question["points"] for number, question in result["questions"].items()}
+
+
+def file_name(result: dict) -> str:
+    """The name of a result's files: readable, safe everywhere, its own for each."""
+    said = "-".join(filter(None, id_of(result)))
+    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", said).strip("-.")[:60] or "submission"
+    if plain == said and plain == plain.lower():
         return plain
-    return f"{plain.lower()}-{sha256(submission.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return f"{plain.lower()}-{sha256(said.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 class Store:
@@ -76,6 +95,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         """Raises BookError if nothing can be written there."""
         self.folder = folder.resolve()
+        self.results: dict[Id, dict] = {}
         check_writable(self.folder, self.folder.parent)
 
     @contextmanager
@@ -85,6 +105,7 @@ class Store:
             with FileLock(self.folder / LOCK, timeout=0):
                 for half in self.folder.rglob("*.part"):  # left by one that was killed
                     half.unlink()
+                self.load()
                 yield
         except Timeout:
             raise BookError(
@@ -92,39 +113,59 @@ class Store:
                 "another folder with OUT="
             ) from None
 
-    def path(self, submission: str) -> Path:
-        """Where the result of a submission lies."""
-        return self.folder / "results" / f"{file_name(submission)}.json"
+    def path(self, result: dict) -> Path:
+        return self.folder / "results" / f"{file_name(result)}.json"
 
-    def load(self, submission: str) -> dict | None:
-        """The result of a submission, if there is a whole one."""
-        try:
-            result = json.loads(self.path(submission).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return (
-            result if isinstance(result, dict) and result.get("submission") == submission else None
-        )
+    def feedback(self, result: dict) -> Path:
+        return self.folder / "feedback" / f"{file_name(result)}.html"
+
+    def load(self) -> None:
+        """Read the results that are there whole."""
+        self.results = {}
+        for path in sorted(self.folder.glob("results/*.json")):
+            try:
+                result = json.loads(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                continue
+            if (
+                isinstance(result, dict)
+                and {"submission", "assignment", "answers"} <= result.keys()
+            ):
+                self.results[id_of(result)] = result
 
     def save(self, result: dict) -> None:
-        """Write a result in one step, if it is not there as it is."""
-        text = json.dumps(result, indent=1, sort_keys=True) + "\n"
-        self.write(self.path(result["submission"]).relative_to(self.folder).as_posix(), text)
+        """Write a result; of one with other points, a copy is kept."""
+        before = self.results.get(id_of(result))
+        if before and points_of(before) not in ({}, points_of(result)):
+            for path in (self.path(before), self.feedback(before)):
+                self.keep(path)
+        self.write(self.path(result), json.dumps(result, indent=1, sort_keys=True) + "\n")
+        self.results[id_of(result)] = result
 
-    def keep_only(self, submissions: Iterable[str]) -> None:
-        """Remove results and feedback of submissions that are not among these."""
-        names = {file_name(each) for each in submissions}
-        for kind in ("results/*.json", "feedback/*.html"):
-            for path in self.folder.glob(kind):
-                if path.stem not in names:
-                    path.unlink()
+    def remove(self, result: dict) -> None:
+        for path in (self.path(result), self.feedback(result)):
+            path.unlink(missing_ok=True)
+        del self.results[id_of(result)]
 
-    def write(self, name: str, text: str) -> None:
+    def keep(self, path: Path) -> None:
+        """Copy a file, as it is by now, to `earlier/` under a name that says when."""
+        if path.is_file():
+            day, folder = date.today().isoformat(), self.folder / EARLIER
+            names = (f"{path.stem}.{day}-{number}{path.suffix}" for number in count(1))
+            name = next(name for name in names if not (folder / name).exists())
+            write_bytes(folder / name, path.read_bytes(), self.folder.parent)
+
+    def write(self, path: Path, text: str) -> None:
         """Write a file of this folder in one step, if it is not there as it is."""
+        if not path.is_file() or path.read_bytes() != text.encode():
+            write_text(path, text, self.folder.parent)
+
+    def write_table(self, name: str, text: str) -> None:
+        """Write a table; if it loses a row, or what one says, what was there is kept."""
         path = self.folder / name
-        try:
-            if path.read_bytes() == text.encode():
-                return
-        except OSError:
-            pass
-        write_text(path, text, self.folder.parent)
+        if path.is_file():
+            before = read_table(path.read_text(encoding="utf-8", errors="replace"))
+            now = read_table(text)
+            if any(row not in now for row in before):
+                self.keep(path)
+        self.write(path, text)

@@ -38,6 +38,11 @@ def table_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def read_table(text: str) -> list[dict[str, str]]:
-    """The rows of a table that `table_text` made, by the names of its columns."""
-    rows = csv.DictReader(io.StringIO(text.removeprefix(BOM), newline=""))
-    return [{unguard(name): unguard(value) for name, value in row.items()} for row in rows]
+    """The rows of a table that `table_text` made, by the names of its columns.
+
+    A person may have saved it since: a cell that is missing is empty.
+    """
+    rows = csv.reader(io.StringIO(text.removeprefix(BOM), newline=""))
+    header = [unguard(name) for name in next(rows, ())]
+    table = (map(unguard, [*row, *[""] * (len(header) - len(row))]) for row in rows if any(row))
+    return [dict(zip(header, row, strict=False)) for row in table]

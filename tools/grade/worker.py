@@ -25,10 +25,11 @@ def answer_to(task: dict) -> dict:
         return {"no sandbox": str(error)}
     except BookError as error:
         return {"fault": str(error)}
+    except OSError as error:  # no room, or too many files: of this machine, not of the answer
+        return {"fault": f"this machine: {error.strerror or error}; mend it, then grade again"}
 
 
 def main() -> None:
-    """Grade until there is no more."""
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the coordinator, which ends this
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

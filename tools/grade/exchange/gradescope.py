@@ -119,7 +119,7 @@ def autograder_files(assignment: Assignment, root: Path = ROOT) -> dict[str, byt
     files["requirements.txt"] = pins.encode()
     files[NO_DEPS] = (root / NO_DEPS).read_bytes()
     files["uv.txt"] = "\n".join(pins_of(["uv"], root)).encode() + b"\n"
-    files[TESTS] = json.dumps(assignment.to_json(), indent=1, sort_keys=True).encode()
+    files[TESTS] = json.dumps(assignment, indent=1, sort_keys=True).encode()
     return files
 
 
@@ -132,6 +132,6 @@ def make_autograder(chapter: str, key: str | None, masters: Path, root: Path = R
     draws = draws_of(key)
     master = read_master(path, root, draws.choose)
     assignment = make_assignment(master, Book(root).chapters.get(chapter), draws)
-    made = root / "_build" / "gradescope" / f"{chapter}-{assignment.group}.zip"
+    made = root / "_build" / "gradescope" / f"{chapter}-{assignment['class']}.zip"
     write_bytes(made, zipped(autograder_files(assignment, root), MODES), root)
     return made
