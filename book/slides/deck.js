@@ -48,8 +48,11 @@
   const opens = (slide) => slide.matches(".section, .title");
 
   function nextRunner() {
-    const chosen = document.querySelector('.runner-tabs [aria-selected="true"]');
-    (chosen?.nextElementSibling ?? chosen?.parentElement.firstElementChild)?.click();
+    const sets = [...document.querySelectorAll(".runner-tabs")];
+    const most = Math.max(...sets.map((set) => set.childElementCount)); // not all have all runners
+    const tabs = [...(sets.find((set) => set.childElementCount === most)?.children ?? [])];
+    const chosen = tabs.findIndex((tab) => tab.ariaSelected === "true");
+    tabs[(chosen + 1) % tabs.length]?.click();
     fit(slides[current]);
   }
 
