@@ -1,9 +1,49 @@
-"""Styles and scripts that only some pages need."""
+"""What only some pages have: HTML of this book's own, and the styles and scripts for it."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+from tools.errors import BookError
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+    from sphinx.writers.html5 import HTML5Translator
+
+
+class part(nodes.General, nodes.Element):
+    """A part of a page, as its `html` says; unlike a raw node, none of it is searched."""
+
+
+def setup(app: "Sphinx") -> dict[str, bool]:
+    app.add_node(part, html=(visit_part, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def visit_part(writer: "HTML5Translator", node: part) -> None:
+    writer.body.append(node["html"])
+    raise nodes.SkipNode
+
+
+def add_part(app: "Sphinx", name: str, draw: Callable[["BuildEnvironment"], str]) -> None:
+    """Let the directive `name` put the HTML that `draw` returns into a page.
+
+    A BookError ends the build in one line.
+    """
+
+    class Part(SphinxDirective):
+        def run(self) -> list[nodes.Node]:
+            try:
+                return [part("", html=draw(self.env))]
+            except BookError as error:
+                raise ExtensionError(str(error)) from None
+
+    app.setup_extension("tools.site.assets")
+    app.add_directive(name, Part)
 
 
 def load_where(app: "Sphinx", sign: str, *files: str, defer: bool = False) -> None:

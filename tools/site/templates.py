@@ -7,12 +7,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tools.root import ROOT
 
-TEMPLATES = Environment(
-    loader=FileSystemLoader(ROOT / "book" / "templates"),
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+LOADER = FileSystemLoader(ROOT / "book" / "templates")
+TEMPLATES = Environment(loader=LOADER, undefined=StrictUndefined)
 TEMPLATES.filters["e"] = escape
 
 
