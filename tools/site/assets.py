@@ -19,9 +19,8 @@ class part(nodes.General, nodes.Element):
     """A part of a page, as its `html` says; unlike a raw node, none of it is searched."""
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
+def setup(app: "Sphinx") -> None:
     app.add_node(part, html=(visit_part, None))
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def visit_part(writer: "HTML5Translator", node: part) -> None:

@@ -18,18 +18,7 @@ import sphinx_book_theme  # noqa: F401
 from sphinx.errors import SphinxError
 
 from tools.errors import BookError
-from tools.site import (  # noqa: F401
-    calculator,
-    formulas,
-    front,
-    images,
-    launch,
-    predictions,
-    symptoms,
-    tabs,
-    theme,
-    timeline,
-)
+from tools.site import front, theme  # noqa: F401
 from tools.site.extension import read_pages
 from tools.site.merge import page_notes
 

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
+def setup(app: "Sphinx") -> None:
     add_part(app, "calculator", lambda env: form(read_sheets(Path(env.srcdir))))
     files = ("calculator.css", "formulas.js", "calculator.js")
     load_where(app, '<div class="calculator"', *files, defer=True)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 @cache  # a process builds one site

@@ -50,15 +50,13 @@ TABLES = {
 }
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Connect the extension, and those it brings along, to Sphinx."""
+def setup(app: "Sphinx") -> None:
     for name in BROUGHT:
         app.setup_extension(f"tools.site.{name}")
     for name in TABLES:
         app.add_directive(name, FactsTable)
     app.connect("source-read", show_outputs)
     app.connect("html-page-context", describe_page)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 @cache  # a process builds one site, of files that do not change meanwhile

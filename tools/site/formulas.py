@@ -24,10 +24,8 @@ ziamath.config.precision = 1
 ziamath.config.svg2 = False  # with SVG 2, formulas would share ids on a page
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Let `html_math_renderer: drawn` choose these drawings."""
+def setup(app: "Sphinx") -> None:
     app.add_html_math_renderer("drawn", (visit_math, None), (visit_math_block, None))
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def visit_math(writer: "HTML5Translator", node: nodes.math) -> None:

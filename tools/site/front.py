@@ -98,10 +98,9 @@ class Scene(NamedTuple):
     told: str  # the picture of them in words
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
+def setup(app: "Sphinx") -> None:
     add_part(app, "first-screen", first_screen)
     load_where(app, 'class="front-steps"', "front.css", "front.js")
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def first_screen(env: "BuildEnvironment") -> str:

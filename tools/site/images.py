@@ -24,10 +24,8 @@ REFERENCE = re.compile(r"(?<=url\(#)|(?<=^#)")  # where the id begins in "url(#i
 ElementTree.register_namespace("", SVG)
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Connect the extension to Sphinx."""
+def setup(app: "Sphinx") -> None:
     app.add_node(nodes.image, override=True, html=(visit_image, None))
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def visit_image(writer: "HTML5Translator", node: nodes.image) -> None:

@@ -32,27 +32,24 @@ class covered(nodes.General, nodes.Element):
     """What the cell `cell` printed, on every runner."""
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Cover the outputs of every chapter that answer a prediction."""
+def setup(app: "Sphinx") -> None:
     app.add_node(prediction, html=(visit_prediction, depart_prediction))
     app.add_node(covered, html=(visit_covered, depart_covered))
     app.connect("doctree-read", cover, priority=600)  # once the tabs are gathered
     load_where(app, '<details class="covered"', "predictions.css", "predictions.js")
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def cover(app: "Sphinx", doctree: nodes.document) -> None:
     """Put what is asked into one box, and what was printed under a cover."""
-    cells = [node for node in doctree.findall(nodes.container) if is_cell(node)]
-    answers = [cell for cell in cells if PREDICTED in cell["cell_metadata"]]
+    answers = [cell for cell in doctree.findall(is_cell) if PREDICTED in cell["cell_metadata"]]
     for number, cell in enumerate(answers):
-        asked = [each for each in preceding(cell) if isinstance(each, ASKED)]
-        for each in asked:
-            each.parent.remove(each)
+        asked = [node for node in preceding(cell) if isinstance(node, ASKED)]
+        for node in asked:
+            node.parent.remove(node)
         cell.parent.insert(cell.parent.index(cell), prediction("", *asked, first=number == 0))
-        printed = [each for each in cell if is_output(each)]
-        for each in printed:
-            cell.remove(each)
+        printed = [node for node in cell if is_output(node)]
+        for node in printed:
+            cell.remove(node)
         cell += covered("", *printed, name=f"printed-{cell['cell_metadata'][PREDICTED]}")
 
 
@@ -76,7 +73,6 @@ def visit_prediction(writer: "HTML5Translator", node: prediction) -> None:
 
 
 def depart_prediction(writer: "HTML5Translator", node: prediction) -> None:
-    """Close what was opened."""
     writer.body.append("</div>\n")
 
 
@@ -91,5 +87,4 @@ def visit_covered(writer: "HTML5Translator", node: covered) -> None:
 
 
 def depart_covered(writer: "HTML5Translator", node: covered) -> None:
-    """Close the cover."""
     writer.body.append("</details>\n")

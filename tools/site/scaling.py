@@ -60,12 +60,11 @@ print(json.dumps({
 """
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
+def setup(app: "Sphinx") -> None:
     add_part(app, "scaling-calculator", lambda env: form(ask(Path(env.srcdir))["links"]))
     add_part(app, "scaling-plot", lambda env: plot(ask(Path(env.srcdir))["shares"]))
     files = ("calculator.css", "scaling.css", "scaling-model.js", "scaling.js")
     load_where(app, '<div class="calculator scaling"', *files, defer=True)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 @cache  # a process builds one site

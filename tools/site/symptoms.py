@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
+def setup(app: "Sphinx") -> None:
     add_part(app, "symptom-search", lambda env: render("symptom-search.html"))
     load_where(app, '<form class="symptom-search"', "symptoms.css", "symptoms.js", defer=True)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def overview(chapter: Chapter) -> NotebookNode:

@@ -27,41 +27,33 @@ class tab_panel(nodes.General, nodes.Element):
     """
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Gather the outputs of every chapter into tabs, and let HTML draw them."""
+def setup(app: "Sphinx") -> None:
     app.add_node(tab_set, html=(visit_tab_set, depart_tab_set))
     app.add_node(tab_panel, html=(visit_tab_panel, depart_tab_panel))
     app.connect("doctree-read", gather)
     app.add_css_file("tabs.css")
     app.add_js_file("tabs.js")
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def gather(app: "Sphinx", doctree: nodes.document) -> None:
     """Put the outputs of all runners of a cell into one set of tabs, within that cell."""
-    cells = [node for node in doctree.findall(nodes.container) if is_cell(node)]
-    for cell in cells:
-        if runner_of(cell):
-            continue
+    for cell in [node for node in doctree.findall(is_cell) if not runner_of(node)]:
         following = cell.parent.children[cell.parent.index(cell) + 1 :]
-        outputs = list(takewhile(runner_of, following))
-        if not outputs:
-            continue
         tabs = tab_set("")
-        for output in outputs:
+        for output in takewhile(runner_of, following):
             output.parent.remove(output)
             about = runner_of(output)
-            children = output.children or [nodes.paragraph("", "Prints nothing.")]
             tabs += tab_panel(
                 "",
-                *children,
+                *(output.children or [nodes.paragraph("", "Prints nothing.")]),
                 runner=about["name"],
                 label=about["label"],
                 facts=about["facts"],
                 times=about.get("times", ""),
                 name=f"{about['cell']}-{about['name']}",
             )
-        cell += tabs
+        if tabs.children:
+            cell += tabs
 
 
 def is_cell(node: nodes.Node) -> bool:
@@ -100,12 +92,10 @@ def visit_tab_panel(writer: "HTML5Translator", node: tab_panel) -> None:
 
 
 def depart_tab_panel(writer: "HTML5Translator", node: tab_panel) -> None:
-    """Below times, what they are."""
     if node["times"]:
         writer.body.append(f'<p class="runner-times">{escape(node["times"])}</p>\n')
     writer.body.append("</div>\n")
 
 
 def depart_tab_set(writer: "HTML5Translator", node: tab_set) -> None:
-    """Close what was opened."""
     writer.body.append("</div>\n")

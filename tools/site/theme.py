@@ -29,13 +29,11 @@ NEEDED = {
 TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browsers of 2014
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Connect the extension to Sphinx; to be set up after the extensions it corrects."""
+def setup(app: "Sphinx") -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
     app.connect("html-page-context", drop_viewport)
     app.connect("html-page-context", drop_unneeded)
     app.connect("build-finished", lighten)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def visit_hidden(writer: "HTML5Translator", node: HideCodeCellNode) -> None:

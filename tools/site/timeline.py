@@ -31,10 +31,8 @@ TICKS = 4  # at least, on the axis
 PLURALS = {"copy": "copies"}
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Let the pages with a timeline, and no others, load the style and the script."""
+def setup(app: "Sphinx") -> None:
     load_where(app, '<figure class="timeline"', "timeline.css", "timeline.js")
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def timeline_html(payload: str, alt: str = "") -> str:
