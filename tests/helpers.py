@@ -174,7 +174,8 @@ def dress(root):
     book = Book(root)
     for name, chapter in book.chapters.items():
         links = [f"[{link.label}]({link.url})" for link in launch_links(name, book.repository)]
-        chapter.notebook.cells.insert(1, prose("links", ", ".join(links)))
+        row = f"Run this chapter: {', '.join(links)}"
+        chapter.notebook.cells.insert(1, prose("links", row))
         write_notebook(chapter.notebook, root / chapter.where, root)
 
 
@@ -194,7 +195,7 @@ built.mkdir(parents=True)
 
 def draw_by(root, fault=""):
     """Let this program draw the site of the book in `root`."""
-    (root / "tools" / "page" / "builder.py").write_text(BUILDER.format(fault=fault))
+    (root / "tools" / "site" / "builder.py").write_text(BUILDER.format(fault=fault))
 
 
 TOC = """\
