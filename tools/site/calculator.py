@@ -6,7 +6,9 @@ The sheets are asked of `cudasim` when the site is built, so no figure is typed 
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sphinx.application import Sphinx
 
 from tools.book.book import Book
 from tools.site.assets import add_part, load_where
@@ -14,13 +16,10 @@ from tools.site.simulator import ask, embedded
 from tools.site.table import table
 from tools.site.templates import render
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-
 PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
 
 
-def setup(app: "Sphinx") -> None:
+def setup(app: Sphinx) -> None:
     add_part(app, "calculator", lambda env: form(read_sheets(Path(env.srcdir))))
     files = ("calculator.css", "formulas.js", "calculator.js")
     load_where(app, '<div class="calculator"', *files, defer=True)

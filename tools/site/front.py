@@ -9,9 +9,11 @@ shown one under another.
 import ast
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nbformat import NotebookNode
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 from tools.book.book import Book
 from tools.book.links import launch_links
@@ -20,10 +22,6 @@ from tools.site.assets import add_part, load_where
 from tools.site.extension import read_pages
 from tools.site.templates import render
 from tools.site.timeline import MIME, timeline_html
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
 
 RUNNER = "simulated"  # whose outputs are shown
 GPUS = 2
@@ -98,12 +96,12 @@ class Scene(NamedTuple):
     told: str  # the picture of them in words
 
 
-def setup(app: "Sphinx") -> None:
+def setup(app: Sphinx) -> None:
     add_part(app, "first-screen", first_screen)
     load_where(app, 'class="front-steps"', "front.css", "front.js")
 
 
-def first_screen(env: "BuildEnvironment") -> str:
+def first_screen(env: BuildEnvironment) -> str:
     """Where to begin, and every step. Raises BookError."""
     book, _ = read_pages(Path(env.srcdir))
     builder, first = env.app.builder, next(iter(book.chapters))

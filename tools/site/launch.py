@@ -1,18 +1,15 @@
 """The row of links on the page of each chapter: where a reader can run it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from sphinx.writers.html5 import HTML5Translator
 
 from tools.book.links import launch_links
 from tools.book.repository import read_repository
 from tools.errors import BookError
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
 
 RUN = "Run this chapter:"
 
@@ -21,13 +18,13 @@ class launch_row(nodes.General, nodes.Element):
     """The links of a chapter on its page: a list, for which readers' programs have a name."""
 
 
-def setup(app: "Sphinx") -> None:
+def setup(app: Sphinx) -> None:
     app.add_node(launch_row, html=(visit_row, depart_row))
     app.connect("doctree-read", draw_row)
     app.add_css_file("launch.css")
 
 
-def draw_row(app: "Sphinx", doctree: nodes.document) -> None:
+def draw_row(app: Sphinx, doctree: nodes.document) -> None:
     """Turn a chapter's sentence of links into a list, its download into a local one.
 
     What is downloaded from the site is the chapter as it was when the site was built.
@@ -53,11 +50,11 @@ def draw_row(app: "Sphinx", doctree: nodes.document) -> None:
     rows[0].replace_self(launch_row("", items))
 
 
-def visit_row(writer: "HTML5Translator", node: launch_row) -> None:
+def visit_row(writer: HTML5Translator, node: launch_row) -> None:
     writer.body.append(
         f'<nav class="launch" aria-label="Run this chapter">\n<p aria-hidden="true">{RUN}</p>\n'
     )
 
 
-def depart_row(writer: "HTML5Translator", node: launch_row) -> None:
+def depart_row(writer: HTML5Translator, node: launch_row) -> None:
     writer.body.append("</nav>\n")

@@ -6,17 +6,13 @@ chosen. A style keeps the cell below out of sight, too, as it asserts the answer
 everything.
 """
 
-from typing import TYPE_CHECKING
-
 from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
 
 from tools.book.chapters import PREDICTED
 from tools.site.assets import load_where
 from tools.site.tabs import is_cell, tab_set
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
 
 SWITCH = (
     '<p class="prediction-switch">What answers a prediction is covered until you choose, or ask '
@@ -32,14 +28,14 @@ class covered(nodes.General, nodes.Element):
     """What the cell `cell` printed, on every runner."""
 
 
-def setup(app: "Sphinx") -> None:
+def setup(app: Sphinx) -> None:
     app.add_node(prediction, html=(visit_prediction, depart_prediction))
     app.add_node(covered, html=(visit_covered, depart_covered))
     app.connect("doctree-read", cover, priority=600)  # once the tabs are gathered
     load_where(app, '<details class="covered"', "predictions.css", "predictions.js")
 
 
-def cover(app: "Sphinx", doctree: nodes.document) -> None:
+def cover(app: Sphinx, doctree: nodes.document) -> None:
     """Put what is asked into one box, and what was printed under a cover."""
     answers = [cell for cell in doctree.findall(is_cell) if PREDICTED in cell["cell_metadata"]]
     for number, cell in enumerate(answers):
@@ -67,16 +63,16 @@ def is_output(node: nodes.Node) -> bool:
     return isinstance(node, tab_set) or node.get("nb_element") == "cell_code_output"
 
 
-def visit_prediction(writer: "HTML5Translator", node: prediction) -> None:
+def visit_prediction(writer: HTML5Translator, node: prediction) -> None:
     """Above the first prediction of a page, the switch for all of them."""
     writer.body.append(f'{SWITCH if node["first"] else ""}<div class="prediction">\n')
 
 
-def depart_prediction(writer: "HTML5Translator", node: prediction) -> None:
+def depart_prediction(writer: HTML5Translator, node: prediction) -> None:
     writer.body.append("</div>\n")
 
 
-def visit_covered(writer: "HTML5Translator", node: covered) -> None:
+def visit_covered(writer: HTML5Translator, node: covered) -> None:
     """A place for what the reader chose, then the cover."""
     writer.body.append(
         '<p class="chosen" role="status"></p>\n'
@@ -86,5 +82,5 @@ def visit_covered(writer: "HTML5Translator", node: covered) -> None:
     )
 
 
-def depart_covered(writer: "HTML5Translator", node: covered) -> None:
+def depart_covered(writer: HTML5Translator, node: covered) -> None:
     writer.body.append("</details>\n")

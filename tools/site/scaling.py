@@ -8,16 +8,15 @@ import json
 import math
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from sphinx.application import Sphinx
 
 from tools.book.book import Book
 from tools.site import simulator
 from tools.site.assets import add_part, load_where
 from tools.site.table import table
 from tools.site.templates import render
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 COUNTS = [2**power for power in range(1, 11)]  # 2 to 1,024 GPUs
 CHECK = "cudasim.published_scaling"
@@ -60,7 +59,7 @@ print(json.dumps({
 """
 
 
-def setup(app: "Sphinx") -> None:
+def setup(app: Sphinx) -> None:
     add_part(app, "scaling-calculator", lambda env: form(ask(Path(env.srcdir))["links"]))
     add_part(app, "scaling-plot", lambda env: plot(ask(Path(env.srcdir))["shares"]))
     files = ("calculator.css", "scaling.css", "scaling-model.js", "scaling.js")

@@ -4,21 +4,18 @@
 """
 
 import re
-from typing import TYPE_CHECKING
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
+from sphinx.application import Sphinx
 
 from tools.book.chapters import Chapter
 from tools.rules.symptoms import groups_of
 from tools.site.assets import add_part, load_where
 from tools.site.templates import render
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
-
-def setup(app: "Sphinx") -> None:
+def setup(app: Sphinx) -> None:
     add_part(app, "symptom-search", lambda env: render("symptom-search.html"))
     load_where(app, '<form class="symptom-search"', "symptoms.css", "symptoms.js", defer=True)
 

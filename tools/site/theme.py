@@ -7,15 +7,12 @@ What templates can correct lies in `book/templates/`, what a style sheet can in
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fontTools.ttLib import TTFont
 from markupsafe import escape
 from myst_nb.sphinx_ import HideCodeCellNode
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
 
 # How the theme's style sheet says which character an icon is: .fa-sun:before{content:"\f185"}
 ICON_RULE = re.compile(r'(?:\.fa-[\w-]+:before,?)+\{content:"\\?([^"]+)"\}')
@@ -29,14 +26,14 @@ NEEDED = {
 TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browsers of 2014
 
 
-def setup(app: "Sphinx") -> None:
+def setup(app: Sphinx) -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
     app.connect("html-page-context", drop_viewport)
     app.connect("html-page-context", drop_unneeded)
     app.connect("build-finished", lighten)
 
 
-def visit_hidden(writer: "HTML5Translator", node: HideCodeCellNode) -> None:
+def visit_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
     """Open a folded cell; its label is the text in sight, which MyST-NB labels otherwise."""
     show, hide = escape(node["prompt_show"]), escape(node["prompt_hide"])
     writer.body.append(
@@ -46,17 +43,17 @@ def visit_hidden(writer: "HTML5Translator", node: HideCodeCellNode) -> None:
     )
 
 
-def depart_hidden(writer: "HTML5Translator", node: HideCodeCellNode) -> None:
+def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
     """Close a folded cell."""
     writer.body.append("</details>\n")
 
 
-def drop_viewport(app: "Sphinx", page: str, template: str, context: dict, *_: object) -> None:
+def drop_viewport(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
     """Take out the viewport tag that docutils writes; Sphinx's template has the same."""
     context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
 
 
-def drop_unneeded(app: "Sphinx", page: str, template: str, context: dict, *_: object) -> None:
+def drop_unneeded(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
     """Take out the styles and scripts for code from a page that holds none."""
     body = context.get("body", "")
     for kind in ("css_files", "script_files"):
@@ -71,7 +68,7 @@ def drop_unneeded(app: "Sphinx", page: str, template: str, context: dict, *_: ob
         ]
 
 
-def lighten(app: "Sphinx", exception: Exception | None) -> None:
+def lighten(app: Sphinx, exception: Exception | None) -> None:
     """Take icons that the site's fonts lack, a third of it, out of the theme's style sheet."""
     if exception or app.builder.format != "html":
         return

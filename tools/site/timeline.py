@@ -11,14 +11,13 @@ import json
 import math
 import re
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sphinx.application import Sphinx
 
 from tools.errors import BookError
 from tools.site.assets import load_where
 from tools.site.templates import render
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 MIME = "application/vnd.cudasim.timeline+json"
 ROW, BAR, THIN, AXIS = 36, 22, 10, 22  # pixels: a lane, a bar of work, one of waiting, the axis
@@ -31,7 +30,7 @@ TICKS = 4  # at least, on the axis
 PLURALS = {"copy": "copies"}
 
 
-def setup(app: "Sphinx") -> None:
+def setup(app: Sphinx) -> None:
     load_where(app, '<figure class="timeline"', "timeline.css", "timeline.js")
 
 
