@@ -82,8 +82,9 @@ def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
     for section in page.select("section"):
         heading, *rest = section.find_all(lambda tag: tag.name != "section", recursive=False)
         head, kind = heading.decode_contents(), "title" if heading.name == "h1" else "section"
-        for group in _groups(rest, whole=bool(EXERCISE.match(heading.text))) or [[]]:
-            if not ASKS.match(group[0].text if group else "") and kind != "title":
+        puzzle = bool(EXERCISE.match(heading.text))
+        for group in _groups(rest, puzzle) or [[]]:
+            if kind != "title" and not puzzle and not ASKS.match(group[0].text if group else ""):
                 for tag in group:
                     _shorten(tag)
             yield Slide(head, "\n".join(map(str, group)), kind)
