@@ -13,20 +13,17 @@ font-family="Verdana"><title>A box</title><pattern id="dots" width="2" height="2
 <rect fill="url(#dots)"/><use href="#dots"/><text font-family="Arial">Box</text></svg>"""
 
 
-class Writer:
-    """As much of Sphinx's writer as an image needs, with a document of two images."""
-
-    def __init__(self, folder, uri):
-        self.builder, self.body = SimpleNamespace(srcdir=folder, images={uri: "x.svg"}), []
-        self.document = new_document("page")
-        self.document += [nodes.image(uri=uri, alt="A box & more") for _ in range(2)]
+class Writer(SimpleNamespace):
+    """As much of Sphinx's writer as an image needs."""
 
     def visit_image(self, node):
         self.body.append(f'<img alt="x" src="{node["uri"]}" />')
 
 
 def written(folder, uri):
-    writer = Writer(folder, uri)
+    builder = SimpleNamespace(srcdir=folder, images={uri: "x.svg"})
+    writer = Writer(builder=builder, body=[], document=new_document("page"))
+    writer.document += [nodes.image(uri=uri, alt="A box & more") for _ in range(2)]
     for node in writer.document.children:
         images.visit_image(writer, node)
     return writer
