@@ -78,7 +78,7 @@ def test_a_deck_is_stepped_through_read_and_printed_with_nothing_beside_it(brows
     slides = page.locator(".slide").count()
     other.wait_for_selector(".slide.current >> nth=0")
     other.wait_for_function(f"location.hash === '#{slides}'")
-    shown = page.locator(".runner-tabs:has(:nth-child(2)) + .runner-output.shown").first
+    shown = page.locator(".runner-outputs:has(button + button) .runner-output.shown").first
     before = shown.get_attribute("data-runner")
     page.keyboard.press("r")
     assert shown.get_attribute("data-runner") != before
