@@ -174,7 +174,8 @@ def dress(root):
     book = Book(root)
     for name, chapter in book.chapters.items():
         links = [f"[{link.label}]({link.url})" for link in launch_links(name, book.repository)]
-        chapter.notebook.cells.insert(1, prose("links", ", ".join(links)))
+        row = f"Run this chapter: {', '.join(links)}"
+        chapter.notebook.cells.insert(1, prose("links", row))
         write_notebook(chapter.notebook, root / chapter.where, root)
 
 

@@ -126,13 +126,6 @@ def rules(arguments: argparse.Namespace) -> None:
     print(f"rules: {len(book.chapters)} chapters keep them")
 
 
-def fonts(arguments: argparse.Namespace) -> None:
-    """Cut the site's fonts afresh from the pinned npm packages."""
-    from tools.site.fonts import make_fonts
-
-    print(f"fonts: {make_fonts(ROOT)}")
-
-
 def links(arguments: argparse.Namespace) -> None:
     """Name the repository in every link, and write the chapters' rows and set-up cells."""
     from tools.book.book import Book
@@ -244,18 +237,13 @@ def example(arguments: argparse.Namespace) -> None:
 
 
 def slides(arguments: argparse.Namespace) -> None:
-    """Draw a deck of slides for each chapter."""
+    """Draw a deck of slides for each chapter, of its page."""
     from tools.book.book import Book
-    from tools.site.slides_write import write_decks
+    from tools.site.slides import write_decks
 
-    print(f"slides: {write_decks(Book(ROOT))}")
-
-
-def reveal(arguments: argparse.Namespace) -> None:
-    """Bring reveal.js, which steps through the slides, from its pinned npm package."""
-    from tools.site.slides_reveal import write_reveal
-
-    print(f"reveal: {write_reveal(ROOT)}")
+    if not is_current(ROOT):
+        refresh()
+    print(f"slides: {write_decks(Book(ROOT), ROOT / SITE, ROOT / '_build' / 'slides')}")
 
 
 def given(name: str) -> list[str]:
@@ -290,8 +278,8 @@ def option(command: argparse.ArgumentParser, name: str, **more: Any) -> None:
 
 COMMANDS = (
     *(book, test, serve, record, compare, chapter, lab, clear),
-    *(figures, fonts, rules, links, pins, bench),
-    *(release, handout, example, grade, fill, gradescope, slides, reveal),
+    *(figures, rules, links, pins, bench),
+    *(release, handout, example, grade, fill, gradescope, slides),
 )
 
 

@@ -6,8 +6,6 @@ import pytest
 from helpers import ROOT
 
 from cudasim.clock import drawing
-from cudasim.clock.timeline import Bar
-from tools.site import timeline
 
 SHEET = (ROOT / "book" / "static" / "book.css").read_text(encoding="utf-8")
 NAMED = dict(re.findall(r"--colour-(\w+): (#\w+);", SHEET))
@@ -18,16 +16,6 @@ HEX = re.compile(r"#[0-9a-fA-F]{6}\b")
 FIGURES = sorted(
     path for path in (ROOT / "img").glob("*.svg") if path.stem not in ("logo", "favicon")
 )
-LANES = [
-    ("Python", "operation", "host"),
-    ("Python, thread 2", "wait", "wait"),
-    ("Python", "sleep", "wait"),
-    ("cuda:0 stream 0", "kernel", "gpu0"),
-    ("cuda:1 stream 3", "kernel", "gpu1"),
-    ("cuda:1 copies in", "copy", "copy"),
-    ("xpu:1 stream 0", "kernel", "gpu1"),
-    ("mps stream 0", "kernel", "gpu0"),
-]
 
 
 def lightness(colour):
@@ -52,23 +40,12 @@ def test_styles_and_drawings_have_the_same_colours():
     assert set(WRITTEN) == set(drawing.LETTERS) == set(NAMED) - {"wait"}
 
 
-@pytest.mark.parametrize("name", NAMED)
-def test_a_colour_is_seen_on_light_and_on_dark(name):
-    assert min(contrast(NAMED[name], page) for page in (LIGHT, DARK)) >= 3
-
-
-@pytest.mark.parametrize("name", WRITTEN)
-def test_what_is_written_on_a_colour_is_read(name):
-    assert contrast(NAMED[name], WRITTEN[name]) >= 4.5
-    assert contrast(NAMED[name], LETTERS[drawing.LETTERS[name]]) >= 4.5
-
-
-@pytest.mark.parametrize(("lane", "kind", "name"), LANES)
-def test_a_bar_has_the_colour_of_whose_work_it_is(lane, kind, name):
-    bar = Bar(lane, "mm", 0, 1, kind)
-    assert timeline.paint(lane, kind) == drawing.paint(bar) == name
-    assert timeline.meaning(lane, kind) == drawing.meaning(bar)
-    assert (kind == "kernel") == (lane.split()[0] in drawing.meaning(bar))
+def test_a_colour_is_seen_on_light_and_on_dark_and_what_is_written_on_it_is_read():
+    for colour in NAMED.values():
+        assert min(contrast(colour, page) for page in (LIGHT, DARK)) >= 3
+    for name, letters in WRITTEN.items():
+        assert contrast(NAMED[name], letters) >= 4.5
+        assert contrast(NAMED[name], LETTERS[drawing.LETTERS[name]]) >= 4.5
 
 
 # Of those who lack the cones for long or middle waves; Viénot, Brettel and Mollon, 1999:
@@ -106,7 +83,6 @@ def test_bars_are_told_apart_by_readers_of_every_sight(sight):
     """A wait may come near another, for it is hatched."""
     solid = [colour for name, colour in NAMED.items() if name != "wait"]
     assert nearest(solid, sight) > 15
-    assert nearest(["#00a000", "#a06000"], "deuteranopia") < 15  # as a green and a brown are not
 
 
 def foreign(drawing):
@@ -120,11 +96,7 @@ def foreign(drawing):
     )
 
 
-@pytest.mark.parametrize("path", FIGURES, ids=lambda path: path.stem)
-def test_figures_are_drawn_in_these_colours(path):
-    assert foreign(path.read_text(encoding="utf-8")) == []
-
-
-def test_another_colour_in_a_figure_is_noticed():
-    drawing = '<path fill="#4a7ab5" stroke="#0072B2"/><path fill="#7d7d7d" stroke="#dcecf7"/>'
-    assert foreign(drawing) == ["#4a7ab5"]
+def test_figures_are_drawn_in_these_colours():
+    found = {path.stem: foreign(path.read_text(encoding="utf-8")) for path in FIGURES}
+    assert {name: colours for name, colours in found.items() if colours} == {}
+    assert foreign('<path fill="#4a7ab5" stroke="#0072B2"/>') == ["#4a7ab5"]

@@ -19,18 +19,7 @@ from sphinx.errors import SphinxError
 
 from tools.errors import BookError
 from tools.files import NO_ROOM, cannot_write
-from tools.site import (  # noqa: F401
-    calculator,
-    formulas,
-    front,
-    images,
-    launch,
-    predictions,
-    symptoms,
-    tabs,
-    theme,
-    timeline,
-)
+from tools.site import front, theme  # noqa: F401
 from tools.site.extension import read_pages
 from tools.site.merge import page_notes
 

@@ -7,13 +7,14 @@ chapter merged with its outputs, `html-page-context` describes a page.
 import textwrap
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nbformat
 from docutils import nodes
 from docutils.statemachine import StringList
 from markupsafe import escape
 from nbformat import NotebookNode
+from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
@@ -22,9 +23,6 @@ from tools.errors import BookError
 from tools.site.merge import chapter_page
 from tools.site.scaling import shares_table
 from tools.site.status import chapters_table, figures_table
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 # The extensions that come with this one.
 BROUGHT = (
@@ -38,15 +36,13 @@ TABLES = {
 }
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Connect the extension, and those it brings along, to Sphinx."""
+def setup(app: Sphinx) -> None:
     for name in BROUGHT:
         app.setup_extension(f"tools.site.{name}")
     for name in TABLES:
         app.add_directive(name, FactsTable)
     app.connect("source-read", show_outputs)
     app.connect("html-page-context", describe_page)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 @cache  # a process builds one site, of files that do not change meanwhile
@@ -56,7 +52,7 @@ def read_pages(root: Path) -> tuple[Book, dict[str, NotebookNode]]:
     return book, {name: chapter_page(each, book) for name, each in book.chapters.items()}
 
 
-def show_outputs(app: "Sphinx", docname: str, source: list[str]) -> None:
+def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
     """Replace the text of a chapter by its page: the chapter with its outputs."""
     path = Path(app.env.doc2path(docname))
     if path.suffix != ".ipynb":
@@ -85,7 +81,7 @@ class FactsTable(SphinxDirective):
 
 
 def describe_page(
-    app: "Sphinx",
+    app: Sphinx,
     pagename: str,
     templatename: str,
     context: dict[str, Any],

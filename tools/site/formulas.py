@@ -4,17 +4,14 @@ Pages so need no script, no font and no network to show mathematics. A formula's
 its text alternative; its colour and size are those of the text around it.
 """
 
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import ziamath
 from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
+from sphinx.writers.html5 import HTML5Translator
 
 logger = logging.getLogger(__name__)
 
@@ -24,19 +21,17 @@ ziamath.config.precision = 1
 ziamath.config.svg2 = False  # with SVG 2, formulas would share ids on a page
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Let `html_math_renderer: drawn` choose these drawings."""
+def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("drawn", (visit_math, None), (visit_math_block, None))
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def visit_math(writer: "HTML5Translator", node: nodes.math) -> None:
+def visit_math(writer: HTML5Translator, node: nodes.math) -> None:
     """Draw a formula within a line."""
     writer.body.append(f'<span class="formula">{draw(node, inline=True)}</span>')
     raise nodes.SkipNode
 
 
-def visit_math_block(writer: "HTML5Translator", node: nodes.math_block) -> None:
+def visit_math_block(writer: HTML5Translator, node: nodes.math_block) -> None:
     """Draw a formula on lines of its own, with its number if it has one."""
     writer.body.append(writer.starttag(node, "div", CLASS="formula"))
     if node["number"]:

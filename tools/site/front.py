@@ -8,33 +8,26 @@ shown one under another.
 
 import ast
 import re
-from dataclasses import dataclass
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from docutils import nodes
 from nbformat import NotebookNode
-from sphinx.errors import ExtensionError
-from sphinx.util.docutils import SphinxDirective
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 from tools.book.book import Book
 from tools.book.links import launch_links
 from tools.errors import BookError
-from tools.site.assets import load_where
+from tools.site.assets import add_part, load_where
 from tools.site.extension import read_pages
+from tools.site.templates import render
 from tools.site.timeline import MIME, timeline_html
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
 
 RUNNER = "simulated"  # whose outputs are shown
 GPUS = 2
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A step of the picture: what is said of it, and the cell that shows it.
 
     `way` is what the cell shows: tensors "made", one "copied" from another, a sum "refused", or a
@@ -90,40 +83,6 @@ class Tensor(NamedTuple):
 PRINTED = re.compile(r"tensor\(\[(\[[^()]*\])\](?:, [a-z_]+=[^()=]*?)*?, device='[a-z]+:(\d+)'")
 
 
-class first_screen(nodes.General, nodes.Element):
-    """What the page shows first: where to begin, and the picture."""
-
-
-class FirstScreen(SphinxDirective):
-    """The first screen, drawn of the book's recordings."""
-
-    def run(self) -> list[nodes.Node]:
-        """Read the cells. A fault fails the build in one line."""
-        try:
-            book, _ = read_pages(Path(self.env.srcdir))
-            shown = scenes(book)
-            chapter = next(iter(book.chapters))
-            (colab,) = (
-                link.url
-                for link in launch_links(chapter, book.repository)
-                if link.label == "Google Colab"
-            )
-        except BookError as error:
-            raise ExtensionError(str(error)) from None
-        return [first_screen("", scenes=shown, chapter=f"notebooks/{chapter}", colab=colab)]
-
-
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Give the site the directive, and the page that has it its style and script."""
-    app.add_node(first_screen, html=(visit_first_screen, None))
-    app.add_directive("first-screen", FirstScreen)
-    load_where(app, 'class="front-steps"', "front.css", "front.js")
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-# What is read.
-
-
 class Scene(NamedTuple):
     """A step as it is drawn: the cell's code and outputs, and the tensors there by then."""
 
@@ -134,43 +93,75 @@ class Scene(NamedTuple):
     printed: str  # as text; of a timeline, its payload
     tensors: dict[str, Tensor]
     new: tuple[str, ...]  # the names of those that the cell prints
-    original: str  # what the cell copies, or empty
+    told: str  # the picture of them in words
+
+
+def setup(app: Sphinx) -> None:
+    add_part(app, "first-screen", first_screen)
+    load_where(app, 'class="front-steps"', "front.css", "front.js")
+
+
+def first_screen(env: BuildEnvironment) -> str:
+    """Where to begin, and every step. Raises BookError."""
+    book, _ = read_pages(Path(env.srcdir))
+    builder, first = env.app.builder, next(iter(book.chapters))
+    links = {link.label: link.url for link in launch_links(first, book.repository)}
+
+    def highlight(code: str) -> str:
+        drawn = builder.highlighter.highlight_block(code, "ipython3")
+        return re.sub(r"^<div[^>]*><pre>(<span></span>)?|</pre></div>\s*$", "", drawn)
+
+    return render(
+        "front.html",
+        scenes=scenes(book),
+        gpus=range(GPUS),
+        first=first,
+        colab=links["Google Colab"],
+        link=lambda document: builder.get_relative_uri(env.docname, document),
+        highlight=highlight,
+        timeline=timeline_html,
+    )
 
 
 def scenes(book: Book, picture: tuple[Step, ...] = PICTURE) -> list[Scene]:
     """Every step with what its cell printed. Raises BookError, naming the cell, if one is gone."""
     found, tensors = [], {}
     for step in picture:
-        cell, times = _cell(book, step)
-        printed = _printed(step, cell)
-        new = _tensors(step, cell.source, printed)
-        original = _original(step, cell.source, new, tensors)
-        tensors = tensors | new
-        title = book.chapters[step.chapter].title
-        shown = cell.source, printed, tensors, tuple(new), original
-        found.append(Scene(step, title, times, *shown))
+        try:
+            found.append(_scene(step, book, tensors))
+        except ValueError as fault:
+            where = f"the cell '{step.cell}' of notebooks/{step.chapter}.ipynb"
+            raise BookError(f"the front page shows {where}, {fault}") from None
+        tensors = found[-1].tensors
     return found
-
-
-def _where(step: Step) -> str:
-    return f"the front page shows the cell '{step.cell}' of notebooks/{step.chapter}.ipynb"
 
 
 CHOOSE = "choose another in PICTURE, tools/site/front.py"
 
 
-def _cell(book: Book, step: Step) -> tuple[NotebookNode, str]:
-    """The cell of a step as it was recorded, and what its times are."""
-    chapter = book.chapters.get(step.chapter)
+def _scene(step: Step, book: Book, tensors: dict[str, Tensor]) -> Scene:
+    """A step beside the `tensors` of those before it. Raises ValueError, saying what is wrong."""
+    chapter, recording = book.chapters.get(step.chapter), book.recording(RUNNER, step.chapter)
     if chapter is None or step.cell not in {cell.id for cell in chapter.code_cells}:
-        raise BookError(f"{_where(step)}, which is gone; {CHOOSE}")
-    recording = book.recording(RUNNER, step.chapter)
+        raise ValueError(f"which is gone; {CHOOSE}")
     if recording is None or step.cell not in recording.cells:
-        raise BookError(
-            f"{_where(step)}, which is not recorded on the runner '{RUNNER}' as it is now; "
+        raise ValueError(
+            f"which is not recorded on the runner '{RUNNER}' as it is now; "
             f"make record RUNNER={RUNNER} CHAPTERS={step.chapter}"
         )
-    return recording.cells[step.cell], recording.times
+    cell = recording.cells[step.cell]
+    printed, new, also = _printed(step, cell), {}, ""
+    if step.way in ("made", "copied"):
+        new = _tensors(cell.source, printed)
+    if step.way == "copied":
+        also = f" {', '.join(new)} is a copy of {_original(cell.source, new, tensors)}."
+    elif step.way == "refused":
+        also = " Their sum is refused."
+    tensors = tensors | new
+    held = [[name for name in tensors if tensors[name].gpu == gpu] for gpu in range(GPUS)]
+    told = [f"GPU {i} holds {', '.join(names) or 'nothing'}." for i, names in enumerate(held)]
+    shown = (cell.source, printed, tensors, tuple(new), " ".join(told) + also)
+    return Scene(step, chapter.title, recording.times, *shown)
 
 
 def _printed(step: Step, cell: NotebookNode) -> str:
@@ -180,146 +171,37 @@ def _printed(step: Step, cell: NotebookNode) -> str:
         output.text if output.output_type == "stream" else output.get("data", {}).get(kind, "")
         for output in cell.outputs
     ]
-    printed = next((text for text in texts if text), "") if kind == MIME else "".join(texts)
+    printed = next(filter(None, texts), "") if kind == MIME else "".join(texts)
     if not printed:
-        what = "no timeline" if kind == MIME else "nothing"
-        raise BookError(f"{_where(step)}, which printed {what}; {CHOOSE}")
+        raise ValueError(f"which printed {'no timeline' if kind == MIME else 'nothing'}; {CHOOSE}")
     if step.way == "refused":
         if "same device" not in printed:
-            raise BookError(f"{_where(step)}, in which no sum was refused; {CHOOSE}")
+            raise ValueError(f"in which no sum was refused; {CHOOSE}")
         # A message that a cell ends in is printed as Python writes a text.
         printed = re.sub(r"^(['\"])(.*)\1$", r"\2", printed.strip())
     return printed
 
 
-def _tensors(step: Step, code: str, printed: str) -> dict[str, Tensor]:
+def _tensors(code: str, printed: str) -> dict[str, Tensor]:
     """The tensors that a cell printed, by their names in its last line."""
-    if step.way in ("refused", "timeline"):
-        return {}
     last = ast.parse(code).body[-1]
     shown = last.value if isinstance(last, ast.Expr) else None
-    names = [ast.unparse(each) for each in getattr(shown, "elts", [shown]) if each]
+    names = [ast.unparse(name) for name in getattr(shown, "elts", [shown]) if name]
     found = [
         Tensor([row.split(", ") for row in re.findall(r"\[([^\[\]]*)\]", rows)], int(gpu))
         for rows, gpu in PRINTED.findall(re.sub(r"\s+", " ", printed))
     ]
     if not names or len(found) != len(names) or any(gpu >= GPUS for _, gpu in found):
         asked = ", ".join(names) or "a tensor"
-        raise BookError(f"{_where(step)}, which did not print {asked} on a GPU; {CHOOSE}")
+        raise ValueError(f"which did not print {asked} on a GPU; {CHOOSE}")
     return dict(zip(names, found, strict=True))
 
 
-def _original(step: Step, code: str, new: dict[str, Tensor], there: dict[str, Tensor]) -> str:
-    """Of a step that copies: the name of the tensor, on another GPU, that its cell copies."""
-    if step.way != "copied":
-        return ""
-    for line in ast.parse(code).body:
-        match line:
-            case ast.Assign(
-                targets=[ast.Name(id=copy)],
-                value=ast.Call(func=ast.Attribute(value=ast.Name(id=original), attr="to")),
-            ) if copy in new and original in there:
-                one, other = new[copy], there[original]
-                if one.rows == other.rows and one.gpu != other.gpu:
-                    return original
-    raise BookError(f"{_where(step)}, in which no tensor was copied to another GPU; {CHOOSE}")
-
-
-# What is drawn.
-
-
-def visit_first_screen(writer: "HTML5Translator", node: first_screen) -> None:
-    """Write where to begin, and every step."""
-
-    def link(document: str) -> str:
-        return writer.builder.get_relative_uri(writer.builder.current_docname, document)
-
-    writer.body.append(
-        '<p class="front-start">'
-        f'<a class="front-go" href="{escape(link(node["chapter"]))}">Start reading</a> '
-        f'<a href="{escape(node["colab"])}">Open in Colab</a></p>\n'
-    )
-    total = len(node["scenes"])
-    items = []
-    for number, scene in enumerate(node["scenes"], start=1):
-        code = writer.highlighter.highlight_block(scene.code, "ipython3")
-        code = re.sub(r"^<div[^>]*><pre>(<span></span>)?|</pre></div>\s*$", "", code)
-        items.append(_step(number, total, scene, code, link(f"notebooks/{scene.step.chapter}")))
-    writer.body.append(
-        '<div class="front-steps" role="group" aria-label="What this book shows, in steps">\n'
-        f"{_controls(node['scenes'])}<ol>\n{''.join(items)}</ol>\n</div>\n"
-    )
-    raise nodes.SkipNode
-
-
-def _controls(shown: list[Scene]) -> str:
-    """The buttons, which are seen where the script runs."""
-    numbers = "".join(
-        f'<button type="button" data-step="{i}" aria-label="{i + 1}: {escape(scene.step.title)}">'
-        f"{i + 1}</button>"
-        for i, scene in enumerate(shown)
-    )
-    return (
-        '<div class="front-controls">'
-        f'<button type="button" data-by="-1">Back</button>{numbers}'
-        '<button type="button" data-by="1" class="front-next">Next</button>'
-        '<p class="front-status" role="status"></p></div>\n'
-    )
-
-
-def _step(number: int, total: int, scene: Scene, code: str, chapter: str) -> str:
-    step = scene.step
-    if step.way == "timeline":
-        shown = f'<div class="front-scene front-time">{timeline_html(scene.printed)}</div>\n'
-        source = f", {scene.times}"
-    else:
-        shown = (
-            f'<div class="front-scene">\n<div class="front-host">'
-            f'<p class="front-place">Host, where Python runs</p>\n'
-            f'<pre class="highlight">{code}</pre>\n'
-            f'<pre class="front-out {step.way}">{escape(scene.printed.strip())}</pre></div>\n'
-            f"{_gpus(scene)}</div>\n"
-        )
-        source = ""
-    return (
-        f'<li class="front-step" data-title="{escape(step.title)}">\n'
-        f'<p class="front-title"><b>{number}</b> {escape(step.title)}</p>\n'
-        f'<p class="front-said">{escape(step.said)}</p>\n{shown}'
-        f'<p class="front-from">Cell <code>{escape(step.cell)}</code> of '
-        f'<a href="{escape(chapter)}">{escape(scene.title)}</a>, '
-        f"as two simulated GPUs ran it{escape(source)}</p>\n</li>\n"
-    )
-
-
-def _gpus(scene: Scene) -> str:
-    """The GPUs with their tensors, and what passes between them."""
-    step = scene.step
-    sign = {"copied": "copy", "refused": "refused"}.get(step.way, "")
-    boxes, told = [], []
-    for gpu in range(GPUS):
-        here = {name: each for name, each in scene.tensors.items() if each.gpu == gpu}
-        told.append(f"GPU {gpu} holds {', '.join(here) or 'nothing'}.")
-        drawn = "".join(
-            _tensor(name, each, step.way if name in scene.new else "")
-            for name, each in here.items()
-        )
-        boxes.append(
-            f'<div class="front-gpu gpu{gpu}"><p class="front-place">GPU {gpu}</p>\n{drawn}</div>\n'
-        )
-    bus = f'<div class="front-bus {sign}"><span>{sign}</span></div>\n'
-    if step.way == "refused":
-        told.append("Their sum is refused.")
-    if scene.original:
-        told.append(f"{', '.join(scene.new)} is a copy of {scene.original}.")
-    label = escape(" ".join(told))
-    return f'<div class="front-gpus" role="img" aria-label="{label}">\n{bus.join(boxes)}</div>\n'
-
-
-def _tensor(name: str, tensor: Tensor, way: str) -> str:
-    """A tensor as a grid of its numbers. `way` is how it came in this step, or empty."""
-    rows = "".join(
-        "<span>" + "".join(f"<i>{escape(number)}</i>" for number in row) + "</span>"
-        for row in tensor.rows
-    )
-    grid = f'<span class="front-grid">{rows}</span>'
-    return f'<div class="front-tensor {way}"><b>{escape(name)}</b>{grid}</div>\n'
+def _original(code: str, new: dict[str, Tensor], there: dict[str, Tensor]) -> str:
+    """The name of the tensor, on another GPU, that a cell copies."""
+    for copy, original in re.findall(r"^(\w+) = (\w+)\.to\(", code, re.M):
+        if copy in new and original in there:
+            one, other = new[copy], there[original]
+            if one.rows == other.rows and one.gpu != other.gpu:
+                return original
+    raise ValueError(f"in which no tensor was copied to another GPU; {CHOOSE}")

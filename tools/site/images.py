@@ -6,16 +6,13 @@ the reader's system has. Within the page it has the page's fonts.
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.images import get_image_size
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
+from sphinx.writers.html5 import HTML5Translator
 
 logger = logging.getLogger(__name__)
 
@@ -24,13 +21,11 @@ REFERENCE = re.compile(r"(?<=url\(#)|(?<=^#)")  # where the id begins in "url(#i
 ElementTree.register_namespace("", SVG)
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Connect the extension to Sphinx."""
+def setup(app: Sphinx) -> None:
     app.add_node(nodes.image, override=True, html=(visit_image, None))
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def visit_image(writer: "HTML5Translator", node: nodes.image) -> None:
+def visit_image(writer: HTML5Translator, node: nodes.image) -> None:
     """Write an image with its width and height, so that text does not move when it comes.
 
     It is loaded when it comes near, and that of a tab that stays hidden not at all.

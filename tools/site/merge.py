@@ -19,6 +19,7 @@ from tools.book.notebooks import code_cells, tags
 from tools.book.recordings import Recording, recording_path
 from tools.errors import BookError
 from tools.site.symptoms import overview
+from tools.site.templates import render
 from tools.site.timeline import MIME as TIMELINE
 from tools.site.timeline import timeline_html
 
@@ -155,28 +156,11 @@ def facts(recording: Recording) -> str:
 
 def legend(recordings: list[Recording]) -> NotebookNode:
     """A note for the top of a page that says what each tab stands for."""
-    lines = [
-        f"**{each.label}**\n: {each.runner.legend} Times are {each.times}. ({facts(each)})\n"
-        for each in recordings
-    ]
-    labels = "; ".join(each.label for each in recordings)
-    text = [
-        '<details class="legend">',
-        f"<summary>What the tabs show: {escape(labels)}</summary>",
-        "",
-        "Under a cell whose outputs differ there is a tab for each [runner](../book/glossary.md"
-        "#runner). One click switches all of them, here and on the other pages. Where there are "
-        f"no tabs, all runners print the same. The sign {ABOUT} stands before a time and what was "
-        "computed from one: [modelled](../book/glossary.md#modelled-time), it is the same on every "
-        "run; [measured](../book/glossary.md#measured-time), no run repeats it.",
-        "",
-        *lines,
-        "",
-    ]
-    if any(each.runner.simulates for each in recordings):
-        text += ["Simulated is simulated: [how, and where it differs](../book/simulation.md)."]
-    text += ["", "</details>"]
-    return new_markdown_cell("\n".join(text), id="legend")
+    labels = escape("; ".join(recording.label for recording in recordings))
+    simulates = any(recording.runner.simulates for recording in recordings)
+    told = [(recording, facts(recording)) for recording in recordings]
+    text = render("legend.md", labels=labels, sign=ABOUT, runners=told, simulates=simulates)
+    return new_markdown_cell(text, id="legend")
 
 
 def page_notes(chapter: Chapter, book: Book) -> Iterator[str]:

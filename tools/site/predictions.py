@@ -6,17 +6,13 @@ chosen. A style keeps the cell below out of sight, too, as it asserts the answer
 everything.
 """
 
-from typing import TYPE_CHECKING
-
 from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
 
 from tools.book.chapters import PREDICTED
 from tools.site.assets import load_where
 from tools.site.tabs import is_cell, tab_set
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
 
 SWITCH = (
     '<p class="prediction-switch">What answers a prediction is covered until you choose, or ask '
@@ -32,27 +28,24 @@ class covered(nodes.General, nodes.Element):
     """What the cell `cell` printed, on every runner."""
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Cover the outputs of every chapter that answer a prediction."""
+def setup(app: Sphinx) -> None:
     app.add_node(prediction, html=(visit_prediction, depart_prediction))
     app.add_node(covered, html=(visit_covered, depart_covered))
     app.connect("doctree-read", cover, priority=600)  # once the tabs are gathered
     load_where(app, '<details class="covered"', "predictions.css", "predictions.js")
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def cover(app: "Sphinx", doctree: nodes.document) -> None:
+def cover(app: Sphinx, doctree: nodes.document) -> None:
     """Put what is asked into one box, and what was printed under a cover."""
-    cells = [node for node in doctree.findall(nodes.container) if is_cell(node)]
-    answers = [cell for cell in cells if PREDICTED in cell["cell_metadata"]]
+    answers = [cell for cell in doctree.findall(is_cell) if PREDICTED in cell["cell_metadata"]]
     for number, cell in enumerate(answers):
-        asked = [each for each in preceding(cell) if isinstance(each, ASKED)]
-        for each in asked:
-            each.parent.remove(each)
+        asked = [node for node in preceding(cell) if isinstance(node, ASKED)]
+        for node in asked:
+            node.parent.remove(node)
         cell.parent.insert(cell.parent.index(cell), prediction("", *asked, first=number == 0))
-        printed = [each for each in cell if is_output(each)]
-        for each in printed:
-            cell.remove(each)
+        printed = [node for node in cell if is_output(node)]
+        for node in printed:
+            cell.remove(node)
         cell += covered("", *printed, name=f"printed-{cell['cell_metadata'][PREDICTED]}")
 
 
@@ -70,17 +63,16 @@ def is_output(node: nodes.Node) -> bool:
     return isinstance(node, tab_set) or node.get("nb_element") == "cell_code_output"
 
 
-def visit_prediction(writer: "HTML5Translator", node: prediction) -> None:
+def visit_prediction(writer: HTML5Translator, node: prediction) -> None:
     """Above the first prediction of a page, the switch for all of them."""
     writer.body.append(f'{SWITCH if node["first"] else ""}<div class="prediction">\n')
 
 
-def depart_prediction(writer: "HTML5Translator", node: prediction) -> None:
-    """Close what was opened."""
+def depart_prediction(writer: HTML5Translator, node: prediction) -> None:
     writer.body.append("</div>\n")
 
 
-def visit_covered(writer: "HTML5Translator", node: covered) -> None:
+def visit_covered(writer: HTML5Translator, node: covered) -> None:
     """A place for what the reader chose, then the cover."""
     writer.body.append(
         '<p class="chosen" role="status"></p>\n'
@@ -90,6 +82,5 @@ def visit_covered(writer: "HTML5Translator", node: covered) -> None:
     )
 
 
-def depart_covered(writer: "HTML5Translator", node: covered) -> None:
-    """Close the cover."""
+def depart_covered(writer: HTML5Translator, node: covered) -> None:
     writer.body.append("</details>\n")

@@ -6,26 +6,17 @@ computes the same in the browser, and `book/static/scaling.js` draws.
 
 import json
 import math
-import os
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from docutils import nodes
-from sphinx.errors import ExtensionError
-from sphinx.util.docutils import SphinxDirective
+from sphinx.application import Sphinx
 
 from tools.book.book import Book
-from tools.book.runners import SIMULATOR
-from tools.errors import BookError
-from tools.site.assets import load_where
+from tools.site import simulator
+from tools.site.assets import add_part, load_where
 from tools.site.table import table
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
+from tools.site.templates import render
 
 COUNTS = [2**power for power in range(1, 11)]  # 2 to 1,024 GPUs
 
@@ -61,127 +52,60 @@ def shares(inside, between, cards, name, look):
         for gpus in counts
     ]
 print(json.dumps({
-    "shares": [shares(*each) for each in settings],
+    "shares": [shares(*setting) for setting in settings],
     "links": json.loads(scaling.PATH.read_text(encoding="utf-8")),
 }))
 """
 
 
-class scaling(nodes.General, nodes.Element):
-    """The calculator's form, or the plot."""
-
-
-class Scaling(SphinxDirective):
-    """`scaling-calculator` and `scaling-plot`, at this place of a page."""
-
-    def run(self) -> list[nodes.Node]:
-        """Embed what is computed. A fault fails the build in one line."""
-        try:
-            return [scaling("", model=ask(Path(self.env.srcdir)), what=self.name)]
-        except BookError as error:
-            raise ExtensionError(str(error)) from None
-
-
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Let a page hold the calculator and the plot; load their script and style on it only."""
-    app.add_node(scaling, html=(visit_scaling, None))
-    for name in ("scaling-calculator", "scaling-plot"):
-        app.add_directive(name, Scaling)
+def setup(app: Sphinx) -> None:
+    add_part(app, "scaling-calculator", lambda env: form(ask(Path(env.srcdir))["links"]))
+    add_part(app, "scaling-plot", lambda env: plot(ask(Path(env.srcdir))["shares"]))
     files = ("calculator.css", "scaling.css", "scaling-model.js", "scaling.js")
     load_where(app, '<div class="calculator scaling"', *files, defer=True)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 @cache  # a process builds one site
 def ask(root: Path) -> dict[str, Any]:
     """`shares` of linear scaling for each of SETTINGS and COUNTS, and `links`. Raises BookError."""
     given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
-    return json.loads(_run(root, ["-c", ASK], "the scaling model", given))
+    return simulator.ask(root, ["-c", ASK], "the scaling model", given)
 
 
-def _run(root: Path, arguments: list[str], what: str, given: str) -> str:
-    environment = os.environ | {"PYTHONPATH": str(root / SIMULATOR)}
-    run = subprocess.run(
-        [sys.executable, *arguments],
-        **{"cwd": root, "env": environment, "input": given, "capture_output": True, "text": True},
-    )
-    if run.returncode:
-        reason = (run.stderr.splitlines() or ["no reason given"])[-1]
-        raise BookError(f"{SIMULATOR}: {what} fails: {reason}")
-    return run.stdout
-
-
-def visit_scaling(writer: "HTML5Translator", node: scaling) -> None:
-    """Write the plot, or the form of `book/templates/scaling.html`."""
-    if node["what"] == "scaling-plot":
-        writer.body.append(plot(node["model"]["shares"]))
-        raise nodes.SkipNode
+def form(links: dict[str, list[dict[str, Any]]]) -> str:
     known = {
         where: [
-            {"id": each["id"], "name": each["name"], "latency": each["latency"]}
-            | {"bandwidth": each["line"] * each["share"]}
-            for each in listed
+            {name: link[name] for name in ("id", "name", "latency")}
+            | {"bandwidth": link["line"] * link["share"]}
+            for link in listed
         ]
-        for where, listed in node["model"]["links"].items()
+        for where, listed in links.items()
     }
-    embedded = json.dumps(known).replace("<", "\\u003c")
-    context = {"links": known, "embedded": embedded}
-    writer.body.append(writer.builder.templates.render("scaling.html", context))
-    raise nodes.SkipNode
-
-
-# The plot
-
-WIDTH, HEIGHT = 720, 340
-LEFT, RIGHT, TOP, BOTTOM = 60, 30, 14, 50
-MARKS = {
-    "first": "M{x} {y}m-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",
-    "second": "M{x} {y}m-5 -5h10v10h-10z",
-    "third": "M{x} {y}m0 -6l6 6l-6 6l-6 -6z",
-    "fourth": "M{x} {y}m0 -6l6 11h-12z",
-}
+    return render("scaling.html", links=known, embedded=simulator.embedded(known))
 
 
 def plot(shares: list[list[float]]) -> str:
-    """The efficiencies as a figure: a line for each of SETTINGS, with its key below."""
+    """The efficiencies as a figure of 720 x 340, whose axes cross at 60, 290."""
 
     def x(gpus: int) -> float:
-        whole = math.log2(COUNTS[-1] / COUNTS[0])
-        return round(LEFT + math.log2(gpus / COUNTS[0]) / whole * (WIDTH - LEFT - RIGHT), 1)
+        return round(60 + math.log2(gpus / COUNTS[0]) / math.log2(COUNTS[-1] / COUNTS[0]) * 630, 1)
 
     def y(share: float) -> float:
-        return round(TOP + (1 - share) * (HEIGHT - TOP - BOTTOM), 1)
+        return round(14 + (1 - share) * 276, 1)
 
-    parts = []
-    for percent in range(0, 101, 20):
-        high = y(percent / 100)
-        parts.append(f'<path class="grid" d="M{LEFT} {high}H{WIDTH - RIGHT}"/>')
-        parts.append(f'<text class="end" x="{LEFT - 8}" y="{high + 5}">{percent} %</text>')
-    for gpus in COUNTS:
-        parts.append(f'<text class="middle" x="{x(gpus)}" y="{HEIGHT - 28}">{gpus:,}</text>')
-    parts.append(
-        f'<text class="middle" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 5}">GPUs</text>'
-    )
-    said = []
+    lines, said = {}, []
     for setting, line in zip(SETTINGS, shares, strict=True):
-        at = [(x(gpus), y(share)) for gpus, share in zip(COUNTS, line, strict=True)]
-        path = "L".join(f"{a} {b}" for a, b in at)
-        parts.append(f'<path class="line {setting.look}" d="M{path}"/>')
-        marks = "".join(MARKS[setting.look].format(x=a, y=b) for a, b in at)
-        parts.append(f'<path class="marks {setting.look}" d="{marks}"/>')
+        places = zip(COUNTS, line, strict=True)
+        lines[setting.look] = [(x(gpus), y(share)) for gpus, share in places]
         said.append(f"{setting.name}: {line[0]:.0%} at 2 GPUs, {line[-1]:.0%} at 1,024")
-    keys = "".join(
-        f'<li><svg width="36" height="14" aria-hidden="true"><path class="line {each.look}" '
-        f'd="M0 7H36"/><path class="marks {each.look}" d="{MARKS[each.look].format(x=18, y=7)}"/>'
-        f"</svg> {each.name}</li>"
-        for each in SETTINGS
-    )
-    label = f"Modelled efficiency by number of GPUs. {'. '.join(said)}."
-    return (
-        '<figure class="scaling-plot"><figcaption>Modelled, not measured: efficiency of '
-        f'data-parallel training, {SERVER} GPUs a server.</figcaption><svg viewBox="0 0 {WIDTH} '
-        f'{HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
-        f'<ul class="legend">{keys}</ul></figure>'
+    return render(
+        "scaling-plot.html",
+        server=SERVER,
+        settings=SETTINGS,
+        grid=[(percent, y(percent / 100)) for percent in range(0, 101, 20)],
+        counts=[(gpus, x(gpus)) for gpus in COUNTS],
+        lines=lines,
+        said=". ".join(said),
     )
 
 

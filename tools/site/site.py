@@ -24,7 +24,14 @@ INPUTS = (
     *("cudasim/src", "cudasim/facts", "requirements.txt", "requirements-no-deps.txt"),
 )
 # Files that no page asks for.
-UNPUBLISHED = ("*.map", "fontawesome.js*", "*webpack-macros.html", ".buildinfo")
+UNPUBLISHED = (
+    "*.map",
+    "fontawesome.js*",
+    "*.ttf",
+    "*webpack-macros.html",
+    ".buildinfo",
+    "README.md",
+)
 
 
 def is_current(root: Path) -> bool:

@@ -6,14 +6,11 @@ the other, each under its runner's name; `book/static/tabs.js` makes tabs of the
 """
 
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from docutils import nodes
 from markupsafe import escape
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
 
 
 class tab_set(nodes.General, nodes.Element):
@@ -27,41 +24,33 @@ class tab_panel(nodes.General, nodes.Element):
     """
 
 
-def setup(app: "Sphinx") -> dict[str, bool]:
-    """Gather the outputs of every chapter into tabs, and let HTML draw them."""
+def setup(app: Sphinx) -> None:
     app.add_node(tab_set, html=(visit_tab_set, depart_tab_set))
     app.add_node(tab_panel, html=(visit_tab_panel, depart_tab_panel))
     app.connect("doctree-read", gather)
     app.add_css_file("tabs.css")
     app.add_js_file("tabs.js")
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def gather(app: "Sphinx", doctree: nodes.document) -> None:
+def gather(app: Sphinx, doctree: nodes.document) -> None:
     """Put the outputs of all runners of a cell into one set of tabs, within that cell."""
-    cells = [node for node in doctree.findall(nodes.container) if is_cell(node)]
-    for cell in cells:
-        if runner_of(cell):
-            continue
+    for cell in [node for node in doctree.findall(is_cell) if not runner_of(node)]:
         following = cell.parent.children[cell.parent.index(cell) + 1 :]
-        outputs = list(takewhile(runner_of, following))
-        if not outputs:
-            continue
         tabs = tab_set("")
-        for output in outputs:
+        for output in takewhile(runner_of, following):
             output.parent.remove(output)
             about = runner_of(output)
-            children = output.children or [nodes.paragraph("", "Prints nothing.")]
             tabs += tab_panel(
                 "",
-                *children,
+                *(output.children or [nodes.paragraph("", "Prints nothing.")]),
                 runner=about["name"],
                 label=about["label"],
                 facts=about["facts"],
                 times=about.get("times", ""),
                 name=f"{about['cell']}-{about['name']}",
             )
-        cell += tabs
+        if tabs.children:
+            cell += tabs
 
 
 def is_cell(node: nodes.Node) -> bool:
@@ -74,7 +63,7 @@ def runner_of(node: nodes.Node) -> dict | None:
     return node["cell_metadata"].get("runner") if is_cell(node) else None
 
 
-def visit_tab_set(writer: "HTML5Translator", node: tab_set) -> None:
+def visit_tab_set(writer: HTML5Translator, node: tab_set) -> None:
     """The row of tabs. The first is chosen until the script finds another choice."""
     writer.body.append('<div class="runner-outputs">\n')
     writer.body.append('<div class="runner-tabs" role="tablist" aria-label="Outputs by runner">\n')
@@ -89,7 +78,7 @@ def visit_tab_set(writer: "HTML5Translator", node: tab_set) -> None:
     writer.body.append("</div>\n")
 
 
-def visit_tab_panel(writer: "HTML5Translator", node: tab_panel) -> None:
+def visit_tab_panel(writer: HTML5Translator, node: tab_panel) -> None:
     """The outputs of one runner, under its name."""
     shown = " shown" if node.parent.index(node) == 0 else ""
     writer.body.append(
@@ -99,13 +88,11 @@ def visit_tab_panel(writer: "HTML5Translator", node: tab_panel) -> None:
     )
 
 
-def depart_tab_panel(writer: "HTML5Translator", node: tab_panel) -> None:
-    """Below times, what they are."""
+def depart_tab_panel(writer: HTML5Translator, node: tab_panel) -> None:
     if node["times"]:
         writer.body.append(f'<p class="runner-times">{escape(node["times"])}</p>\n')
     writer.body.append("</div>\n")
 
 
-def depart_tab_set(writer: "HTML5Translator", node: tab_set) -> None:
-    """Close what was opened."""
+def depart_tab_set(writer: HTML5Translator, node: tab_set) -> None:
     writer.body.append("</div>\n")

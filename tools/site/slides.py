@@ -1,0 +1,152 @@
+"""Lecture slides: the page of each chapter, cut into slides, in one file that needs no network.
+
+A slide is some text with the cell below it, one more cell, a prediction, the cell that answers
+it, a question, or an exercise. Left out are the set-up, folded cells, and of exercises the checks
+and solutions. `book/slides/deck.js` steps through them, and sets smaller what does not fit.
+"""
+
+import base64
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from bs4 import BeautifulSoup, NavigableString, Tag
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.files import read_text, write_text
+from tools.rules.exercises import PART
+
+STYLES = (  # of the site
+    *("pygments.css", "fonts/fonts.css", "book.css", "tabs.css", "questions.css"),
+    *("predictions.css", "timeline.css"),
+)
+NOT_SHOWN = (
+    ".launch, .tag_setup, .tag_hide-input, .tag_hide-cell, .solution, .wrong:not(.choice), "
+    ".headerlink, .prediction-switch, form, .symptom-list, "
+    ".timeline-tools, .timeline-said, .timeline > details"
+)
+EXERCISE = re.compile(r"\d+\. ")
+ASKS = re.compile(rf"Check yourself|{EXERCISE.pattern}")
+ENDS = {"cell", "prediction", "choice"}
+SENTENCE = re.compile(r"[.?!]\s")
+SHORT, LONG = 80, 600  # letters of a paragraph that are shown at least; of a slide's text, at most
+
+
+class Slide(NamedTuple):
+    head: str
+    body: str
+    kind: str
+
+
+def write_decks(book: Book, site: Path, folder: Path) -> Path:
+    """Write the deck of each chapter of `site` and an index of them, which is returned.
+
+    Raises BookError if nothing can be written.
+    """
+    parts = book.root / "book" / "slides"
+    templates = Environment(loader=FileSystemLoader(parts), undefined=StrictUndefined)
+    given = {"css": _styles(site) + read_text(parts / "deck.css", book.root)}
+    given["js"] = read_text(parts / "deck.js", book.root)
+    given["tabs_js"] = (site / "_static" / "tabs.js").read_text(encoding="utf-8")
+    deck, index = map(templates.get_template, ("deck.html", "index.html"))
+    for path in folder.glob("*.html"):  # some may be of chapters that are gone
+        path.unlink()
+    for name, chapter in book.chapters.items():
+        text = deck.render(given, chapter=chapter, slides=[*slides_of(chapter, site)])
+        write_text(folder / f"{name}.html", text, book.root)
+    write_text(
+        folder / "index.html", index.render(given, chapters=book.chapters.values()), book.root
+    )
+    return folder / "index.html"
+
+
+def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
+    """The slides of a chapter, of its page in `site`."""
+    path = site / "notebooks" / f"{chapter.name}.html"
+    page = BeautifulSoup(path.read_bytes(), "html.parser").select_one("article.bd-article")
+    for drawn, cell in zip(page.select("div.cell"), chapter.code_cells, strict=True):
+        part = PART.fullmatch(cell.id)
+        if part and part[1] == "holds":
+            drawn.decompose()
+    set_up = page.select_one("nav.launch").find_next_siblings(lambda tag: tag.name != "section")
+    for tag in [*set_up, *page.select(NOT_SHOWN)]:
+        tag.decompose()
+    for link in page.select("a:not([href^=http])"):
+        link.unwrap()  # there is no other page beside a deck
+    for image in page.select("img"):
+        kind = "svg+xml" if image["src"].endswith(".svg") else Path(image["src"]).suffix[1:]
+        image["src"] = f"data:image/{kind};base64,{_encoded(path.parent / image['src'])}"
+    for section in page.select("section"):
+        heading, *rest = section.find_all(lambda tag: tag.name != "section", recursive=False)
+        head, kind = heading.decode_contents(), "title" if heading.name == "h1" else "section"
+        puzzle = bool(EXERCISE.match(heading.text))
+        for group in _groups(rest, puzzle) or [[]]:
+            if kind != "title" and not puzzle and not ASKS.match(group[0].text if group else ""):
+                for tag in group:
+                    _shorten(tag)
+            yield Slide(head, "\n".join(map(str, group)), kind)
+            kind = ""
+
+
+def _groups(tags: list[Tag], whole: bool) -> list[list[Tag]]:
+    """What stands on one slide: all of an exercise, else at most some text and a cell."""
+    groups = []
+    for tag in tags:
+        asks = tag.name == "p" and ASKS.match(tag.text)
+        if not groups or asks or (not whole and _ends(groups[-1], tag)):
+            groups.append([])
+        groups[-1].append(tag)
+        whole = bool(EXERCISE.match(tag.text)) if asks else whole
+    return groups
+
+
+def _ends(group: list[Tag], tag: Tag) -> bool:
+    """Whether a slide that holds a group has no room for tag."""
+    before, now = ({*one.get("class", [])} for one in (group[-1], tag))
+    if "choice" in now:
+        return False
+    if _is_figure(group[0]):
+        return len(group) > 1 or not _is_caption(tag)
+    if "cell" in now:
+        return bool(before & ENDS)
+    letters = sum(len(member.text) for member in [*group, tag])
+    return bool(before & ENDS or now & {"prediction"} or _is_figure(tag)) or letters > LONG
+
+
+def _is_caption(tag: Tag) -> bool:
+    return tag.name == "p" and tag.em is tag.contents[0]
+
+
+def _is_figure(tag: Tag) -> bool:
+    return tag.name == "p" and tag.find("svg", class_="figure") is not None
+
+
+def _shorten(paragraph: Tag) -> None:
+    """Leave what follows its first sentences to the speaker, who sees it with the key N."""
+    letters = 0
+    for node in paragraph.contents if paragraph.name == "p" else []:
+        ends = SENTENCE.finditer(node) if isinstance(node, NavigableString) else ()
+        for end in ends:
+            if letters + end.end() >= SHORT:
+                more = Tag(name="span", attrs={"class": "more"})
+                more.extend([node[end.end() :], *node.next_siblings])
+                node.replace_with(node[: end.end()], more)
+                return
+        letters += len(node.text)
+
+
+def _styles(site: Path) -> str:
+    """Style sheets of the site as one, the fonts within it."""
+    css = "\n".join((site / "_static" / name).read_text(encoding="utf-8") for name in STYLES)
+
+    def embedded(found: re.Match) -> str:
+        return f"url(data:font/woff2;base64,{_encoded(site / '_static' / 'fonts' / found[1])})"
+
+    return re.sub(r"url\(([\w-]+\.woff2)\)", embedded, css)
+
+
+def _encoded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

@@ -1,0 +1,17 @@
+"""HTML that this site adds to its pages, from `book/templates/`."""
+
+from html import escape
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tools.root import ROOT
+
+LOADER = FileSystemLoader(ROOT / "book" / "templates")
+TEMPLATES = Environment(loader=LOADER, undefined=StrictUndefined)
+TEMPLATES.filters["e"] = escape
+
+
+def render(template: str, **context: Any) -> str:
+    """A template, filled in."""
+    return TEMPLATES.get_template(template).render(context)
