@@ -194,7 +194,7 @@ built.mkdir(parents=True)
 
 def draw_by(root, fault=""):
     """Let this program draw the site of the book in `root`."""
-    (root / "tools" / "page" / "builder.py").write_text(BUILDER.format(fault=fault))
+    (root / "tools" / "site" / "builder.py").write_text(BUILDER.format(fault=fault))
 
 
 TOC = """\
