@@ -1,6 +1,7 @@
 """Opening pages of a site in a browser, and what may be wrong with any page."""
 
 import functools
+import os
 import subprocess
 import sys
 import time
@@ -78,6 +79,14 @@ def opened(browser, folder, name, asked=None, width=WIDE, height=740, uncovered=
             context.close()
 
 
+def finds_only(fonts, folder):
+    """The environment of a browser that finds these fonts alone, by fontconfig (on Linux)."""
+    settings = folder / "fonts.conf"
+    cache = f"<cachedir>{folder}/cache</cachedir>"
+    settings.write_text(f"<fontconfig><dir>{fonts}</dir>{cache}</fontconfig>")
+    return os.environ | {"FONTCONFIG_FILE": str(settings)}
+
+
 # Colours that change slowly would be weighed half-way.
 STILL = "*, *::before, *::after { transition: none !important }"
 
@@ -110,7 +119,8 @@ LAYOUT = """() => {
   for (const image of document.images) {
     const [wide, high] = ["width", "height"].map(side => +image.getAttribute(side));
     const { width, height } = image.getBoundingClientRect();
-    if (image.complete && Math.abs(wide / high * image.naturalHeight / image.naturalWidth - 1) > .02)
+    const own = image.naturalWidth / image.naturalHeight;
+    if (image.complete && Math.abs(wide / high / own - 1) > 0.02)
       fault(`size ${wide} x ${high}, not its own`, image);
     if (height && Math.abs(width / height / (wide / high) - 1) > 0.05)
       fault(`out of shape, ${width} x ${height}`, image);

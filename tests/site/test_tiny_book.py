@@ -2,7 +2,7 @@
 
 import pytest
 from browsing import NARROW, WIDE, layout_faults, look, opened, shift_faults, unmarked, violations
-from conftest import STEPS
+from tiny import STEPS
 
 FIRST, SECOND = "notebooks/first.html", "notebooks/second.html"
 
