@@ -1,4 +1,4 @@
-"""The front page: its picture is true; it is read by hand, by keyboard, on paper, without script."""
+"""The front page: its picture is true, and is read by hand, by keyboard, on paper."""
 
 import re
 
