@@ -1,7 +1,6 @@
 """The two pages that compute: the same seconds as `cudasim`, offline, from a disk, by keyboard."""
 
 import functools
-import itertools
 import math
 import re
 import shutil
@@ -68,10 +67,11 @@ SIZES = {  # of tensors that PyTorch can describe, and of some that it cannot
     ],
     "copy": [(1, 1), (16384, 16384), (2**28, 2**28), (LARGE, LARGE)],
 }
-WORKS = [
+WORKS = [  # the second size in every precision, each other one in one
     (operation, dict(zip(NAMES[operation], sizes, strict=True)), precision)
     for operation, all_sizes in SIZES.items()
-    for sizes, precision in itertools.product(all_sizes, PRECISIONS)
+    for place, sizes in enumerate(all_sizes)
+    for precision in (PRECISIONS if place == 1 else [PRECISIONS[place % len(PRECISIONS)]])
 ]
 OPERATORS = {
     "matmul": torch.ops.aten.bmm.default,
@@ -134,12 +134,13 @@ def wrong_seconds(costs, cards):
     """What the page computes otherwise than `cudasim` for work of these costs, on each card."""
     work = {name: costs[name] for name in Work._fields}
     work = Work(**work | {"shape": work["shape"] and tuple(work["shape"])})
+    host = host_sheet()
     for card, seconds, by_link in cards:
         sheet = find_sheet(card)
         needs, kernel = formulas.bounds(work, sheet), formulas.kernel_seconds(work, sheet)
         if not all(map(near, seconds, (*needs, kernel))):
             yield card, "kernel"
-        launch = host_sheet().operation + sheet.launch * work.kernels
+        launch = host.operation + sheet.launch * work.kernels
         whole = 0 if work.kind == "copy" else max(kernel, launch)
         for link, shown in zip(LINKS, by_link, strict=True):
             moving = sum(formulas.copy_seconds(size, sheet, link) for size in costs["operands"])
@@ -167,7 +168,7 @@ def test_the_calculator_computes_what_cudasim_does_and_books(browser, site):
     limits = {one["limit"] for _, cards in answers for *_, shown in cards for one in shown}
     assert limits == {"launch", "memory", "compute", "link"}
     described = [pair for pair in zip(WORKS, answers, strict=True) if fits(pair[0][1])]
-    assert len(described) >= 50
+    assert len(described) >= 40
     for (operation, sizes, precision), (found, _) in described:
         args, func = arguments(operation, sizes, precision), OPERATORS[operation]
         with products_in(precision):
