@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 from bs4 import BeautifulSoup, Tag
 from fontTools.ttLib import TTFont
-from helpers import CHAPTERS, RECORDED, ROOT
+from helpers import RECORDED, ROOT
 from markdown_it import MarkdownIt
 
 from tools.book.book import Book
@@ -373,13 +373,8 @@ def test_links_that_lead_nowhere_are_noticed(tmp_path):
         assert dead_ends(read_html(f'<a href="{link}">'), tmp_path / "page.html") == fault
 
 
-def one_and_in_full_all(names, one):
-    marks = {name: () if name == one else pytest.mark.full for name in names}
-    return pytest.mark.parametrize("name", [pytest.param(n, marks=marks[n]) for n in names])
-
-
-@one_and_in_full_all(CHAPTERS, "tensors-on-gpus")
-def test_an_output_that_is_taken_off_altered_or_anothers_is_noticed(site, name):
+def test_an_output_that_is_taken_off_altered_or_anothers_is_noticed(site):
+    name = "tensors-on-gpus"
     page = in_sight(read_html((site / "notebooks" / f"{name}.html").read_text("utf-8")))
     cells = {runner: BOOK.recording(runner, name).cells for runner in runners_of(name)}
 
