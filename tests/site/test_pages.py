@@ -190,7 +190,8 @@ def test_any_page_leads_to_the_search_by_keyboard(browser, site):
 
 
 def test_the_index_leads_to_the_first_page(browser, site):
-    with opened(browser, site, "index.html") as (page, faults):
+    with opened(browser, site, "search.html") as (page, faults):
+        page.goto(page.url.replace("search", "index"))
         page.wait_for_url(f"**/{BOOK.documents[0]}.html", wait_until="networkidle")
         assert faults == []
 
