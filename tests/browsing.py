@@ -1,6 +1,7 @@
-"""Opening pages of a site in a browser, with a note of everything that goes wrong."""
+"""Opening pages of a site in a browser, and what may be wrong with any page."""
 
 import functools
+import os
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from tools.browsing import chromium_program, served
 
 INSTALL = "on Debian, 'apt-get install chromium libatomic1'"  # the second for Node.js from 25 on
-
+WIDE, NARROW = 1280, 360
 
 # What book/static/predictions.js keeps when its switch is pressed.
 SHOW_EVERYTHING = """sessionStorage.setItem(
@@ -38,22 +39,11 @@ def missing():
 
 
 @contextmanager
-def opened(
-    browser,
-    folder,
-    name,
-    asked=None,
-    width=1280,
-    height=740,
-    uncovered=False,
-    until="load",
-    **options,
-):
-    """A page of the site in `folder`, and the list of what went wrong on it.
+def opened(browser, folder, name, asked=None, width=WIDE, height=740, uncovered=False, **options):
+    """A page of the site in `folder` with all that it asks for, and the list of its faults.
 
-    The address of every request is appended to `asked`, where it is given. Where it is
-    `uncovered`, the reader has asked to see what answers its predictions. Scripts, fonts and
-    all that was asked for are there; "networkidle" waits for what may still be asked late.
+    The address of every request is appended to `asked`. Where the page is `uncovered`, the
+    reader has asked to see what answers its predictions.
     """
     asked = [] if asked is None else asked
     with served(folder) as host:
@@ -77,30 +67,140 @@ def opened(
         page.on("pageerror", lambda error: faults.append(f"script: {error}"))
         if uncovered:
             context.add_init_script(SHOW_EVERYTHING)
-        page.goto(host + name, wait_until=until)
-        if until == "load":  # the half second of "networkidle" is most of what an opening takes
+        try:
+            page.goto(host + name)
             page.evaluate("document.fonts.ready.then(() => null)")
             deadline = time.monotonic() + 30  # seconds, as Playwright waits for anything else
             while waiting:
                 assert time.monotonic() < deadline, [request.url for request in waiting]
                 page.wait_for_timeout(10)
-        try:
             yield page, faults
         finally:
             context.close()
 
 
-@contextmanager
-def opened_text(browser, folder, text, **options):
-    """A page of its own, written to `folder`; else as above."""
-    (folder / "page.html").write_text(text, encoding="utf-8")
-    with opened(browser, folder, "page.html", **options) as page_and_faults:
-        yield page_and_faults
+def finds_only(fonts, folder):
+    """The environment of a browser that finds these fonts alone, by fontconfig (on Linux)."""
+    settings = folder / "fonts.conf"
+    cache = f"<cachedir>{folder}/cache</cachedir>"
+    settings.write_text(f"<fontconfig><dir>{fonts}</dir>{cache}</fontconfig>")
+    return os.environ | {"FONTCONFIG_FILE": str(settings)}
 
 
-# Axe looks for what is behind each piece of text, which takes nearly all of its time where a
-# page has thousands of names in code. Text of the same look on the same grounds, in the same
+# Colours that change slowly would be weighed half-way.
+STILL = "*, *::before, *::after { transition: none !important }"
+
+
+def look(page, width=WIDE, scheme="light"):
+    """Show the page in a window of this width, in this colour scheme."""
+    page.add_style_tag(content=STILL)
+    if page.viewport_size["width"] != width:
+        page.set_viewport_size({"width": width, "height": 740})
+        page.wait_for_timeout(400)  # the theme's script waits 300 ms before it looks again
+    page.emulate_media(color_scheme=scheme)
+
+
+LAYOUT = """() => {
+  const found = [], root = document.documentElement;
+  const fault = (what, box) => found.push(`${what}: ${box.outerHTML.slice(0, 120)}`);
+  const hides = side => /hidden|clip/.test(side);
+  if (root.scrollWidth > root.clientWidth) found.push(`page: ${root.scrollWidth} wide`);
+  for (const box of document.body.querySelectorAll("*")) {
+    if (!box.checkVisibility()) continue;
+    const style = getComputedStyle(box);
+    if (box.clientWidth > 1 && box.clientHeight > 1) {
+      const wide = box.scrollWidth > box.clientWidth + 1 && hides(style.overflowX);
+      const high = box.scrollHeight > box.clientHeight + 1 && hides(style.overflowY);
+      if ((wide || high) && box.innerText?.trim()) fault("cut off", box);
+    }
+    const words = [...box.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    if (words && !/^"Book (Text|Code)"/.test(style.fontFamily)) fault(style.fontFamily, box);
+  }
+  for (const image of document.images) {
+    const [wide, high] = ["width", "height"].map(side => +image.getAttribute(side));
+    const { width, height } = image.getBoundingClientRect();
+    const own = image.naturalWidth / image.naturalHeight;
+    if (image.complete && Math.abs(wide / high / own - 1) > 0.02)
+      fault(`size ${wide} x ${high}, not its own`, image);
+    if (height && Math.abs(width / height / (wide / high) - 1) > 0.05)
+      fault(`out of shape, ${width} x ${height}`, image);
+  }
+  for (const drawing of document.querySelectorAll(".formula svg")) {
+    const { width, height } = drawing.getBoundingClientRect();
+    if (!(width && height) && !drawing.closest("details:not([open])"))
+      fault("takes no room", drawing);
+  }
+  document.querySelectorAll(".math").forEach(box => fault("not drawn", box));
+  return found;
+}"""
+
+
+def layout_faults(page):
+    """What is wider than the window, cut off, out of shape, not drawn, or in another font."""
+    return page.evaluate(LAYOUT)
+
+
+def shift_faults(page):
+    """Whether what was already shown moved while the page loaded (0.1 is held to be too much)."""
+    shift = page.evaluate(
+        """() => new Promise(resolve => {
+          let sum = 0;
+          new PerformanceObserver(list => list.getEntries().forEach(one => { sum += one.value; }))
+            .observe({type: "layout-shift", buffered: true});
+          setTimeout(() => resolve(sum), 500);
+        })"""
+    )
+    return [f"moves by {shift:.2f}"] if shift > 0.02 else []
+
+
+def favicon_faults(page):
+    """Whether the page names an icon, and the icon is an image."""
+    return page.evaluate(
+        """async () => {
+          const link = document.querySelector("link[rel=icon]");
+          if (!link) return ["no favicon"];
+          const icon = new Image();
+          icon.src = link.href;
+          return icon.decode().then(() => [], () => [`no image: ${link.href}`]);
+        }"""
+    )
+
+
+def unmarked(page):
+    """The controls of the page that look the same with and without the keyboard's focus."""
+    page.add_style_tag(content=STILL)
+    found, seen = [], 0
+    while True:
+        page.keyboard.press("Tab")
+        control = page.evaluate(
+            """() => {
+              const box = document.activeElement;
+              if (box === document.body || box.dataset.seen) return null;
+              box.dataset.seen = "yes";
+              const look = () => {
+                const { outline, boxShadow, backgroundColor } = getComputedStyle(box);
+                return outline + boxShadow + backgroundColor;
+              };
+              const marked = look();
+              box.blur();
+              const plain = look();
+              box.focus();
+              return [marked !== plain, box.outerHTML.slice(0, 120)];
+            }"""
+        )
+        if control is None:
+            assert seen
+            return found
+        seen += 1
+        if not control[0]:
+            found.append(f"unmarked: {control[1]}")
+
+
+# Axe takes its time for every element, and longest for what is behind each piece of text, where
+# a page has thousands of names in code. Text of the same look on the same grounds, in the same
 # classes, is of the same contrast: the first, the middle and the last in sight stand for all.
+# All other names in code become text of their line; parts of pictures, and rows of long tables
+# that are like those before them, are taken out.
 ALIKE = """() => {
   const grounds = new Map([[null, 0]]), number = new Map(), alike = {};
   const short = text => number.get(text) ?? number.set(text, number.size + 1).get(text);
@@ -125,27 +225,28 @@ ALIKE = """() => {
   }
   for (const all of Object.values(alike))
     for (const i of [0, all.length >> 1, all.length - 1]) all[i].dataset.contrast = "";
-  axe.configure({ rules: [{ id: "color-contrast", selector: "[data-contrast]" }] });
+  for (const name of document.querySelectorAll("pre span[class]:not([data-contrast])"))
+    if (name.attributes.length === 1 && !name.children.length) name.replaceWith(name.textContent);
+  document.querySelectorAll("pre").forEach(code => code.normalize());
+  document.querySelectorAll("svg[role=img] :is(path, rect)").forEach(part => part.remove());
+  for (const row of document.querySelectorAll("tbody tr:nth-child(n + 9)"))
+    if (!row.querySelector("[data-contrast], [id], a, button")) row.remove();
+  axe.configure({ rules: [
+    { id: "color-contrast", selector: "[data-contrast]" },
+    { id: "link-in-text-block", selector: "a[href][data-contrast]" },
+  ] });
 }"""
 
 
-def violations(page, contrast=True):
+def violations(page, colours=True):
     """What axe-core finds: its default rules and one more, that labels hold the text in sight.
 
-    Without `contrast` it does not weigh colours, which takes most of its time.
+    It spoils the page. Without `colours` it does not weigh them, which takes most of its time.
     """
     page.evaluate(f"window.axe || (() => {{ {AXE_SCRIPT} }})()")
     page.evaluate(ALIKE)
     more = {"label-content-name-mismatch": {"enabled": True}}
-    more["color-contrast"] = {"enabled": contrast}
+    more |= {name: {"enabled": colours} for name in ("color-contrast", "link-in-text-block")}
     options = {"resultTypes": ["violations"], "rules": more, "preload": False}
     found = page.evaluate("options => axe.run(options)", options)["violations"]
     return [f"{rule['id']}: {node['html'][:120]}" for rule in found for node in rule["nodes"]]
-
-
-def doctor(site, place, old, new):
-    """Replace a text in the files of `site` that match `place`, where it must be."""
-    for path in site.glob(place):
-        text = path.read_text(encoding="utf-8")
-        assert old in text
-        path.write_text(text.replace(old, new), encoding="utf-8")

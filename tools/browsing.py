@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from playwright.sync_api import Browser, sync_playwright
@@ -25,10 +26,11 @@ def chromium_program() -> str | None:
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium(**options: Any) -> Iterator[Browser]:
     """The system's Chromium, driven by Playwright."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_program(), args=QUIET)
+        program = chromium_program()
+        browser = playwright.chromium.launch(executable_path=program, args=QUIET, **options)
         yield browser
         browser.close()
 
@@ -37,7 +39,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     """Serves files, and writes no line for each."""
 
     def log_message(self, *arguments: object) -> None:
-        """Say nothing."""
+        pass
 
 
 @contextmanager

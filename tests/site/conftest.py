@@ -1,13 +1,19 @@
-"""The browser that opens the pages, if the system has what it needs."""
+"""The browser that opens the pages, and the site of a tiny book."""
 
 import os
-import shutil
 import sys
+from contextlib import ExitStack
+from pathlib import Path
 
+import matplotlib
 import pytest
-from browsing import missing
+from browsing import finds_only, missing
+from tiny import make_tiny_book
 
 from tools.browsing import chromium
+
+DEJAVU = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+RUNNING = {}  # the browser, while tests of this folder run
 
 
 def pytest_configure(config):
@@ -23,14 +29,29 @@ def pytest_runtest_setup(item):
         pytest.skip(missing())
 
 
-@pytest.fixture(scope="module")  # while it runs, nothing else can use asyncio
-def browser():
-    """One Chromium for a file of tests."""
-    with chromium() as program:
-        yield program
-
-
 @pytest.fixture
-def doctored(site, tmp_path):
-    """A copy of the site, to be changed at will."""
-    return shutil.copytree(site, tmp_path / "site")
+def browser(request, tmp_path_factory):
+    """One Chromium for all tests of this folder, with the same few fonts on every machine.
+
+    It ends with the folder: while Playwright runs, nothing else can use asyncio.
+    """
+    if not RUNNING:
+        here = Path(__file__).parent
+        (folder,) = (node for node in request.node.iter_parents() if node.path == here)
+        stack = ExitStack()
+        stack.callback(RUNNING.clear)
+        environment = finds_only(DEJAVU, tmp_path_factory.mktemp("dejavu"))
+        RUNNING["browser"] = stack.enter_context(chromium(env=environment))
+        folder.addfinalizer(stack.close)
+    return RUNNING["browser"]
+
+
+@pytest.fixture(scope="session")
+def tiny_book(once):
+    """The root of a tiny book with predictions, tabs and timelines, and its site."""
+    return once("tiny-book", make_tiny_book)
+
+
+@pytest.fixture(scope="session")
+def tiny_site(tiny_book):
+    return tiny_book / "_build" / "html"

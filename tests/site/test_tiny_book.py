@@ -1,0 +1,455 @@
+"""Predictions, tabs and timelines in the hands of a reader: mouse, keyboard, paper, no script."""
+
+import pytest
+from browsing import NARROW, WIDE, layout_faults, look, opened, shift_faults, unmarked, violations
+from tiny import STEPS
+
+FIRST, SECOND = "notebooks/first.html", "notebooks/second.html"
+
+# Predictions: covered until a reader chooses or asks.
+
+STATE = """() => ({
+  all: document.querySelector('.prediction-switch button')?.getAttribute('aria-pressed'),
+  shown: [...document.querySelectorAll('details.covered')].map(cover => [
+    ...cover.querySelectorAll('.cell_output')].some(printed => printed.checkVisibility())),
+  asserted: [...document.querySelectorAll('.cell:has(> details.covered) + .cell')].map(
+    below => below.checkVisibility()),
+  pressed: [...document.querySelectorAll('.prediction button[aria-pressed=true]')].map(
+    button => button.textContent),
+  said: [...document.querySelectorAll('.chosen')].map(line => line.textContent),
+})"""
+COVERED = {"all": "false", "shown": [False, False], "pressed": [], "said": ["", ""]}
+OPENED = COVERED | {"shown": [True, False]}
+CHOSEN = OPENED | {"pressed": ["on the cpu"], "said": ["You chose: on the cpu", ""]}
+EVERYTHING = {"all": "true", "shown": [True, True]}
+
+
+def state(page):
+    """What is in sight; the cell below a cover, which asserts the answer, is when it is open."""
+    page.wait_for_timeout(50)  # a cover tells that it was opened a moment later
+    found = page.evaluate(STATE)
+    assert found.pop("asserted") == found["shown"]
+    return found
+
+
+def choose(page, words):
+    page.locator(".prediction button", has_text=words).click()
+
+
+def covers(page):
+    return page.locator("details.covered > summary")
+
+
+def test_a_choice_uncovers_its_output_and_is_kept(browser, tiny_site):
+    with opened(browser, tiny_site, FIRST) as (page, faults):
+        assert state(page) == COVERED
+        choose(page, "on the cpu")
+        assert state(page) == CHOSEN
+        page.get_by_text("nowhere yet").dispatch_event("click")  # too late: the answer is in sight
+        assert state(page) == CHOSEN
+        page.goto(page.url.replace(FIRST, SECOND))
+        page.go_back()
+        assert state(page) == CHOSEN
+        covers(page).first.click()
+        assert state(page) == COVERED  # covered again, and the choice is open again
+        choose(page, "nowhere yet")
+        assert state(page)["pressed"] == ["nowhere yet"]
+        assert faults == []
+
+
+def test_who_does_not_choose_may_see_one_or_everything(browser, tiny_site):
+    with opened(browser, tiny_site, FIRST) as (page, faults):
+        covers(page).last.click()
+        assert state(page) == COVERED | {"shown": [False, True]}
+        page.reload()
+        assert state(page) == COVERED | {"shown": [False, True]}
+        covers(page).last.click()
+        assert state(page) == COVERED
+        switch = page.get_by_role("button", name="Show everything")
+        switch.click()
+        page.reload()
+        assert state(page) == COVERED | EVERYTHING
+        switch.click()
+        assert state(page) == COVERED
+        choose(page, "on the cpu")
+        switch.click()
+        assert state(page) == CHOSEN | EVERYTHING
+        switch.click()
+        assert state(page) == CHOSEN  # what was chosen outlasts it
+        assert faults == []
+
+
+STOPS = [
+    *("Show everything", "on the cpu", "on the first GPU", "nowhere yet"),
+    *["Show what it printed"] * 2,
+]
+STOP = """() => {
+  const at = document.activeElement;
+  return at.closest('.prediction, .prediction-switch, details.covered')
+    ? [at.innerText.trim(), getComputedStyle(at).outlineStyle] : null;
+}"""
+
+
+def test_predictions_are_worked_by_keyboard_and_told_to_screen_readers(browser, tiny_site):
+    with opened(browser, tiny_site, FIRST, width=NARROW) as (page, faults):
+        stops = []
+        while len(stops) < len(STOPS):
+            page.keyboard.press("Tab")
+            stop = page.evaluate(STOP)
+            stops += [stop] if stop else []
+        assert stops == [[stop, "solid"] for stop in STOPS]
+        group = page.get_by_role("group", name="Predict. Where is X?")
+        button = group.get_by_role("button").first
+        said = page.get_by_role("status").filter(has_text="You chose: on the cpu")
+        for key in ("Enter", "Space"):
+            assert said.count() == 0
+            button.focus()
+            page.keyboard.press(key)
+            assert state(page) == CHOSEN and said.count() == 1
+            assert group.get_by_role("button", pressed=True).inner_text() == "on the cpu"
+            assert group.get_by_role("button", disabled=True).count() == 3
+            assert button.evaluate("button => button === document.activeElement")
+            covers(page).first.focus()
+            page.keyboard.press(key)
+            assert state(page) == COVERED
+            page.keyboard.press(key)
+            assert state(page) == OPENED
+            page.keyboard.press(key)
+        targets = page.locator(".prediction button, details.covered > summary").all()
+        assert len(targets) == 5
+        assert [target for target in targets if target.bounding_box()["height"] < 44] == []
+        assert faults == []
+
+
+def test_predictions_on_paper_and_in_both_schemes(browser, tiny_site):
+    with opened(browser, tiny_site, FIRST) as (page, faults):
+        page.emulate_media(media="print")
+        assert state(page)["shown"] == [True, True]
+        for words in ("here: cpu", "there: cuda", "so:", "on the first GPU"):
+            assert page.get_by_text(words, exact=False).first.evaluate("e => e.checkVisibility()")
+        for words in ("Show everything", "Show what it printed"):
+            assert not page.get_by_text(words).first.is_visible()
+        page.emulate_media(media="screen")
+        look(page)
+        assert violations(page) + layout_faults(page) == []
+        choose(page, "on the cpu")
+        look(page, scheme="dark")
+        assert violations(page) + layout_faults(page) == []
+        look(page, NARROW)
+        page.get_by_role("button", name="Show everything").click()
+        assert violations(page) + layout_faults(page) + faults == []
+
+
+PLACES = """() => [...document.querySelectorAll(
+  ".prediction, .prediction li, .prediction li > *, details.covered")].map(
+  box => Object.values(box.getBoundingClientRect().toJSON()))"""
+
+
+def test_nothing_moves_when_the_script_makes_buttons_of_the_choices(browser, tiny_site):
+    script = (tiny_site / "_static" / "predictions.js").read_text(encoding="utf-8")
+    waits = script.replace('"DOMContentLoaded"', '"never"')
+    assert waits != script
+    with opened(browser, tiny_site, FIRST) as (page, _):
+        places = page.evaluate(PLACES)
+        assert page.locator(".prediction button").count() == 3
+        page.route("**/predictions.js*", lambda route: route.fulfill(body=waits))
+        page.reload()
+        assert page.locator(".prediction button").count() == 0
+        assert page.evaluate(PLACES) == places and len(places) == 10
+
+
+def test_without_scripts_predictions_are_disclosures_and_nothing_does_nothing(browser, tiny_site):
+    with opened(browser, tiny_site, FIRST, java_script_enabled=False) as (page, faults):
+        assert page.locator(".prediction li").all_inner_texts() == STOPS[1:4]
+        assert page.locator(".prediction button").count() == 0
+        assert not page.get_by_text("Show everything").is_visible()
+        for cover in page.locator("details.covered").all():
+            printed = cover.locator(".cell_output").first
+            below = cover.locator("xpath=../following-sibling::div[1]")
+            assert not printed.is_visible() and not below.is_visible()
+            cover.locator("summary").click()
+            assert printed.is_visible() and below.is_visible()
+        assert faults == []
+
+
+# Tabs: the outputs of one runner at a time.
+
+TABS = """() => [...document.querySelectorAll('.runner-outputs')].map(set => ({
+  tabs: [...set.querySelectorAll('[role=tab]')].map(tab => ({
+    runner: tab.dataset.runner,
+    chosen: tab.getAttribute('aria-selected') === 'true',
+    stop: tab.tabIndex === 0,
+    seen: tab.checkVisibility(),
+  })),
+  panels: [...set.querySelectorAll('[role=tabpanel]')].map(panel => ({
+    runner: panel.dataset.runner,
+    seen: panel.checkVisibility(),
+    named: panel.querySelector('.runner-name').checkVisibility(),
+  })),
+}))"""
+RUNNERS = ["simulated", "cpu", "h100"]  # on the second page
+
+
+def chosen(page):
+    """The runner whose tab is chosen in every set of the page, and whose panel alone is seen."""
+    found = set()
+    for one in page.evaluate(TABS):
+        (runner,) = [tab["runner"] for tab in one["tabs"] if tab["chosen"]]
+        assert [tab["runner"] for tab in one["tabs"] if tab["stop"]] == [runner]
+        assert all(tab["seen"] for tab in one["tabs"])
+        assert [panel["runner"] for panel in one["panels"] if panel["seen"]] == [runner]
+        assert not any(panel["named"] for panel in one["panels"])
+        found.add(runner)
+    (runner,) = found
+    return runner
+
+
+def stacked(page):
+    """Whether no tab is seen, and all panels are, each under the name of its runner."""
+    sets = page.evaluate(TABS)
+    panels = [panel for one in sets for panel in one["panels"]]
+    return not any(tab["seen"] for one in sets for tab in one["tabs"]) and all(
+        panel["seen"] and panel["named"] for panel in panels
+    )
+
+
+def tab(page, runner, number=-1):
+    return page.locator(f".runner-outputs [role=tab][data-runner={runner}]").nth(number)
+
+
+def test_a_click_switches_every_set_and_the_choice_is_kept(browser, tiny_site):
+    with opened(browser, tiny_site, SECOND, uncovered=True) as (page, faults):
+        assert page.locator(".runner-outputs").count() == 2
+        assert chosen(page) == "simulated"  # who has chosen none
+        for runner in ("h100", "simulated", "cpu"):
+            tab(page, runner).click()
+            assert chosen(page) == runner
+        page.reload()
+        assert chosen(page) == "cpu"
+        page.goto(page.url.replace(SECOND, FIRST))
+        assert chosen(page) == "cpu"
+        another = page.context.new_page()  # another window
+        another.goto(page.url.replace(FIRST, SECOND))
+        tab(another, "simulated").click()
+        page.wait_for_selector(".runner-output.shown[data-runner=simulated]")
+        assert chosen(page) == "simulated"
+        tab(another, "h100").click()  # a runner that the first page does not have
+        page.reload()
+        assert chosen(page) == "simulated" and faults == []
+
+
+def test_tabs_are_reached_and_switched_by_keyboard_and_told_to_screen_readers(browser, tiny_site):
+    with opened(browser, tiny_site, SECOND) as (page, faults):
+        place, first = page.url, tab(page, "simulated", 0)
+
+        def focused():
+            return page.evaluate("document.activeElement.dataset.runner")
+
+        first.focus()  # one stop for the whole set
+        page.keyboard.press("Shift+Tab")
+        assert focused() is None
+        page.keyboard.press("Tab")
+        assert first.evaluate("tab => tab === document.activeElement")
+        outline = first.evaluate("tab => getComputedStyle(tab).outline")
+        assert "solid" in outline and "0px" not in outline, outline
+        for key, runner in [
+            ("ArrowRight", RUNNERS[1]),
+            ("ArrowLeft", RUNNERS[0]),
+            ("ArrowLeft", RUNNERS[-1]),  # around the end
+            ("ArrowRight", RUNNERS[0]),
+            ("End", RUNNERS[-1]),
+            ("Home", RUNNERS[0]),
+        ]:
+            page.keyboard.press(key)
+            assert (focused(), chosen(page)) == (runner, runner), key
+        lists = page.get_by_role("tablist", name="Outputs by runner")
+        name = lists.last.get_by_role("tab", selected=True).inner_text()
+        assert page.get_by_role("tabpanel", name=name, exact=True).count() == lists.count() == 2
+        page.keyboard.press("Tab")
+        assert focused() is None
+        assert (page.url, faults) == (place, [])  # the theme turns pages with arrow keys
+
+
+def test_the_tab_that_is_clicked_keeps_its_place_on_the_screen(browser, tiny_site):
+    with opened(browser, tiny_site, SECOND, width=900, height=500) as (page, _):
+        # Above it, outputs that take more room for one runner than for the other. Not every
+        # browser anchors what is seen by itself; the script has to do without.
+        page.add_style_tag(
+            content="[data-runner=simulated].runner-output { min-height: 900px }"
+            "html { overflow-anchor: none } body { padding-bottom: 900px }"
+        )
+        for runner in ("cpu", "simulated"):
+            wanted = tab(page, runner)
+            wanted.scroll_into_view_if_needed()
+            before = wanted.bounding_box()["y"], page.evaluate("scrollY")
+            wanted.click()
+            after = wanted.bounding_box()["y"], page.evaluate("scrollY")
+            assert abs(after[0] - before[0]) <= 1
+            assert abs(after[1] - before[1]) > 100  # else there was nothing to keep
+
+
+def test_on_paper_and_without_scripts_all_outputs_are_seen_under_their_names(browser, tiny_site):
+    with opened(browser, tiny_site, SECOND) as (page, faults):
+        assert not stacked(page)
+        page.emulate_media(media="print")
+        assert stacked(page) and faults == []
+    with opened(browser, tiny_site, SECOND, java_script_enabled=False) as (page, faults):
+        assert stacked(page) and faults == []
+        for figure in page.locator(".timeline").all():
+            bars, rows = figure.locator("rect").count(), figure.locator("tbody tr").count()
+            assert bars == rows == 4 * STEPS + 1
+            assert figure.locator(".timeline-view").is_visible()
+            assert not figure.locator(".timeline-tools").is_visible()
+            assert "the first 3 spans were dropped" in figure.inner_text()
+            figure.locator("summary").click()
+            assert figure.locator("table").is_visible()
+        assert page.locator(".timeline").count() == 2 and faults == []
+
+
+# Timelines.
+
+
+def in_tab(page, runner):
+    """The timeline of a runner, seen because its tab was chosen."""
+    tab(page, runner, 0).click()
+    return page.locator(f".runner-output[data-runner={runner}] .timeline")
+
+
+def width(figure):
+    return figure.locator(".timeline-view > svg").evaluate("svg => svg.clientWidth")
+
+
+def said(figure):
+    return figure.locator(".timeline-said").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("runner", "window"),
+    [("simulated", WIDE), pytest.param("cpu", NARROW, marks=pytest.mark.full)],
+)
+def test_a_timeline_zooms_pans_and_says_what_a_bar_is(browser, tiny_site, runner, window):
+    with opened(browser, tiny_site, SECOND, width=window) as (page, faults):
+        figure = in_tab(page, runner)
+        view, whole = figure.locator(".timeline-view"), width(figure)
+        place = page.url
+        # The buttons.
+        figure.get_by_role("button", name="Zoom in").click()
+        assert width(figure) == pytest.approx(2 * whole, abs=2)
+        figure.get_by_role("button", name="Zoom out").click()
+        figure.get_by_role("button", name="Zoom out").click()
+        assert width(figure) == whole  # never smaller than its column
+        # The keys.
+        view.focus()
+        assert said(figure).startswith("mm (Python): begins at ≈ 0 ms, takes ≈ 0.0090 ms")
+        for key, part in [
+            ("ArrowRight", "item (Python): begins at ≈ 0.0090 ms, takes ≈ 0.0710 ms"),
+            ("ArrowDown", "mm (cuda:0 stream 0)"),
+            ("ArrowDown", "copy (cuda:0 copies out): begins at ≈ 0.0700 ms"),
+            ("ArrowDown", "addmm (cuda:1 stream 0)"),
+            ("ArrowDown", "addmm (cuda:1 stream 0)"),  # there is no lane below
+            ("ArrowUp", "copy (cuda:0 copies out): begins at ≈ 0.9700 ms"),
+            ("ArrowUp", "mm (cuda:0 stream 0): begins at ≈ 0.9090 ms"),
+            ("Home", "mm (cuda:0 stream 0): begins at ≈ 0.0090 ms"),
+            ("ArrowLeft", "mm (cuda:0 stream 0): begins at ≈ 0.0090 ms"),  # nor a bar before it
+        ]:
+            page.keyboard.press(key)
+            assert said(figure).startswith(part), key
+        for _ in range(4):
+            page.keyboard.press("+")
+        assert width(figure) == pytest.approx(16 * whole, abs=16)
+        for _ in range(STEPS):
+            page.keyboard.press("ArrowRight")
+        assert "begins at ≈ 2.909 ms" in said(figure)
+        moved = view.evaluate("view => view.scrollLeft")
+        assert moved > 8 * whole  # the window follows
+        page.keyboard.press("Shift+ArrowLeft")
+        assert view.evaluate("view => view.scrollLeft") < moved
+        ticks = figure.locator(".timeline-axis text").all_text_contents()
+        assert len(set(ticks)) == len(ticks) >= 4
+        page.keyboard.press("0")
+        assert width(figure) == whole
+        # The wheel, which without Ctrl is the page's, and the mouse.
+        row = figure.locator("rect").first.bounding_box()["height"]
+        box = view.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + row)
+        page.mouse.wheel(0, -10)
+        assert width(figure) == whole
+        view.scroll_into_view_if_needed()
+        box = view.bounding_box()
+        bar = figure.locator("rect.kernel").nth(15).bounding_box()  # a step is narrower than it
+        at = bar["y"] + bar["height"] / 2
+        page.mouse.move(box["x"] + box["width"] / 2, at)
+        assert "mm (cuda:0 stream 0): begins at ≈ 1.509 ms" in said(figure)
+        page.keyboard.down("Control")
+        page.mouse.wheel(0, -400)
+        page.keyboard.up("Control")
+        page.wait_for_function(
+            "([svg, whole]) => Math.abs(svg.clientWidth - 4 * whole) < 9",
+            arg=[figure.locator(".timeline-view > svg").element_handle(), whole],
+        )
+        middle = view.evaluate("view => (view.scrollLeft + view.clientWidth / 2) / 4")
+        assert middle == pytest.approx(whole / 2, abs=3)  # what is under the mouse stays there
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] / 4, at, steps=4)
+        page.mouse.up()
+        assert view.evaluate("view => (view.scrollLeft + view.clientWidth / 2) / 4") > middle + 9
+        assert (page.url, faults) == (place, [])
+
+
+# (contrast, what) of bars against the page and of names against their bars, as computed.
+COLOURS = """() => {
+  const canvas = document.createElement("canvas").getContext("2d");
+  const light = colour => {
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    const parts = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map(part => {
+      const share = part / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+  };
+  const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  const paint = (box, name) => light(getComputedStyle(box)[name]);
+  const figure = document.querySelector(".shown .timeline");
+  let ground = figure;
+  while (/, 0\\)$/.test(getComputedStyle(ground).backgroundColor)) ground = ground.parentElement;
+  const back = paint(ground, "backgroundColor");
+  return [...figure.querySelectorAll(".timeline-view rect")].map(bar => [
+    contrast(paint(bar, bar.matches(".wait") ? "stroke" : "fill"), back),
+    bar.getAttribute("class")
+  ]).concat([...figure.querySelectorAll("rect + svg text")].map(text => [
+    contrast(paint(text, "fill"), paint(text.parentNode.previousElementSibling, "fill")),
+    `a name ${text.parentNode.getAttribute("class")}`,
+  ]));
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_timeline_is_seen_and_told_by_everyone(browser, tiny_site, scheme):
+    with opened(browser, tiny_site, SECOND, color_scheme=scheme) as (page, faults):
+        assert shift_faults(page) == []
+        found = page.evaluate(COLOURS)
+        kinds = {tuple(what.split()[:2]) for _, what in found}
+        assert kinds >= {("operation", "host"), ("kernel", "gpu0"), ("kernel", "gpu1")}
+        assert kinds >= {("wait", "wait"), ("copy", "copy"), ("a", "name")}
+        assert [(c, what) for c, what in found if c < (4.5 if "a name" in what else 3)] == []
+        # Colour is never alone: a wait is hatched, by a pattern of its own figure.
+        marks = page.locator("pattern").evaluate_all("all => all.map(mark => mark.id)")
+        assert len(set(marks)) == len(marks) == page.locator(".timeline").count() == 2
+        for figure, mark in zip(page.locator(".timeline").all(), marks, strict=True):
+            fills = figure.locator("rect.wait").evaluate_all(
+                "all => [...new Set(all.map(bar => getComputedStyle(bar).fill))]"
+            )
+            assert fills == [f'url("#{mark}")']
+        figure = in_tab(page, "simulated")
+        label = figure.get_by_role("img").get_attribute("aria-label")
+        assert label.startswith("Timeline, modelled for a T4: ≈ 2.98")
+        figure.locator("summary").click()
+        table = figure.get_by_role("table")
+        assert "Python: 30 operations, 30 waits" in table.locator("caption").inner_text()
+        assert figure.get_by_role("status").count() == 1
+        assert unmarked(page) == []
+        look(page, NARROW, scheme)
+        assert layout_faults(page) == []
+        look(page, WIDE, scheme)
+        assert layout_faults(page) + violations(page) + faults == []

@@ -1,0 +1,80 @@
+"""A tiny book with all that reacts to a reader: predictions, tabs, timelines."""
+
+from helpers import (
+    H100,
+    build_site,
+    code,
+    copy_code,
+    copy_kernel,
+    display,
+    dress,
+    keep,
+    make_book,
+    prose,
+    text,
+    write,
+)
+from nbformat.v4 import new_output
+
+from cudasim.clock.clock import Span
+from cudasim.clock.timeline import Timeline
+
+ASKING = [
+    prose("title", "# First\n\nA chapter that asks."),
+    code("make", "X = 1"),
+    prose(
+        "predict-place",
+        "**Predict.** Where is `X`?\n\n- on the `cpu`\n- on the first GPU\n- nowhere yet",
+    ),
+    code("place", "X.device", ["predicted"]),
+    code("place-held", "assert X.device\nX"),
+    prose("more", "## More\n\nNow without choices."),
+    prose("predict-sum", "**Predict.** What is 2 + 2?"),
+    code("sum", "print('so:')\n2 + 2", ["predicted"]),
+    code("sum-held", "assert 2 + 2 == 4\n4"),
+]
+SHOWING = [
+    prose("title", "# Second\n\nTimelines, and a card."),
+    code("show", "clock"),
+    code("where", "X.device"),
+]
+STEPS = 30
+
+
+def timeline(source):
+    """A timeline of a few steps, each with a wait."""
+    spans = []
+    for at in range(0, STEPS * 100_000, 100_000):
+        spans += [
+            Span("Python", "mm", at, at + 9_000, "operation"),
+            Span("Python", "item", at + 9_000, at + 80_000, "wait"),
+            Span("cuda:0 stream 0", "mm", at + 9_000, at + 70_000, "kernel"),
+            Span("cuda:0 copies out", "copy", at + 70_000, at + 71_000, "copy", 4),
+        ]
+    spans.append(Span("cuda:1 stream 0", "addmm", 0, 2_000_000, "kernel"))
+    drawn = Timeline()
+    drawn.fill(spans, source, ["the first 3 spans were dropped: there are too many"])
+    return new_output("display_data", data=drawn._repr_mimebundle_())
+
+
+def make_tiny_book(root):
+    """Its first chapter asks; its second shows timelines, and a card beside two runners."""
+    make_book(root)
+    copy_code(root, "cudasim/src")
+    for runner in ("simulated", "gpu"):
+        copy_kernel(root, runner)
+    write(root, "first", *ASKING)
+    write(root, "second", *SHOWING)
+    dress(root)
+    for runner, place, source in (
+        ("cpu", "here: cpu", "measured on a processor"),
+        ("simulated", "there: cuda", "modelled for a T4"),
+    ):
+        printed = {"place": [display(text_plain=place)]}
+        printed["sum"] = [text("so:\n"), display(text_plain="4")]
+        keep(root, "first", runner, printed)
+        printed = {"show": [timeline(source)], "where": [display(text_plain=place)]}
+        keep(root, "second", runner, printed)
+    printed = {"show": [text("none\n")], "where": [display(text_plain="on a real card")]}
+    keep(root, "second", "h100", printed, **H100)
+    build_site(root)
