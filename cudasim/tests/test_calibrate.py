@@ -200,6 +200,7 @@ def test_the_file_says_where_it_is_from(calibrated):
     assert about["measured"]["matmul"]["float32"]["seconds"] > 0
 
 
+@pytest.mark.full
 def test_the_model_agrees_with_itself(tmp_path):
     path = tmp_path / "t4.json"
     with Uncomputed(), cudasim.simulate(1, "T4", force=True, clock="modelled"):

@@ -458,6 +458,7 @@ MIXED = """
 """
 
 
+@pytest.mark.full
 def test_the_same_nanoseconds_with_one_thread_and_with_two(tmp_path):
     script = write(tmp_path / "mixed.py", MIXED)
     one = run(script, "1", cwd=tmp_path)

@@ -12,6 +12,8 @@ from programs import PROJECT
 from conformance import reasons, running
 from conformance.running import LOADING, Verdict
 
+pytestmark = pytest.mark.full  # each case starts Python and PyTorch, and kills them
+
 TESTS = """
 import os
 import time

@@ -460,6 +460,7 @@ def test_nested_tensors(x, layout):
 # ---- warnings
 
 
+@pytest.mark.full
 def test_enabling_warns_of_nothing(tmp_path):
     program = (
         "import warnings; warnings.simplefilter('error')\n"

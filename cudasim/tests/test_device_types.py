@@ -408,6 +408,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.full
 def test_ways_in(tmp_path):
     script = write(tmp_path / "script.py", SCRIPT)
     asked = {"PYTHONPATH": INHERIT, "CUDASIM_GPUS": "1", "CUDASIM_DEVICE_TYPE": "mps"}

@@ -151,6 +151,7 @@ ENDING = """
 """
 
 
+@pytest.mark.full
 def test_the_end_of_python_under_torchrun_does_not_meet_a_thread_of_gloo(tmp_path):
     script = write(tmp_path / "worker.py", HEAD + ENDING)
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

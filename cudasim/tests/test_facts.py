@@ -25,7 +25,10 @@ CARD = {
 }
 
 
-@pytest.mark.parametrize("name", tables.TABLES)
+QUICK = tables.TABLES.keys() - {"timings"}  # which asks the model for all that was published
+
+
+@pytest.mark.parametrize("name", [*sorted(QUICK), pytest.param("timings", marks=pytest.mark.full)])
 def test_a_table_is_what_its_data_give(name):
     text = (tables.HERE / f"{name}.md").read_text(encoding="utf-8")
     assert text == tables.drawn(name), f"'{tables.COMMAND} tables' draws facts/{name}.md afresh"
@@ -101,6 +104,7 @@ class TestSome(unittest.TestCase):
 """
 
 
+@pytest.mark.full
 def test_what_came_of_pytorchs_tests_is_kept_once_every_failure_has_its_reason(here, monkeypatch):
     (here / "test").mkdir()
     (here / "test" / "test_cuda.py").write_text(TESTS)

@@ -125,6 +125,7 @@ def test_a_started_program_sees_the_cards_that_its_variable_shows(tmp_path):
         assert seen_by_a_started_program(tmp_path, **{config.VISIBLE: "1"}) == "[1]"
 
 
+@pytest.mark.full
 def test_a_forced_simulation_ignores_what_hides_the_cards_of_the_machine(monkeypatch, tmp_path):
     monkeypatch.setenv(config.VISIBLE, "-1")  # as a runner hides real cards
     with cudasim.simulate(gpus=2, force=True):

@@ -86,6 +86,7 @@ def test_an_unknown_unit_is_refused():
         row_of(CHEAP[0] | {"unit": "furlongs"})
 
 
+@pytest.mark.full
 def test_the_command_prints_the_table_or_says_what_is_missing(tmp_path, monkeypatch):
     got = run("-m", "cudasim.published", cwd=tmp_path)
     assert got.returncode == 0 and got.stderr == ""

@@ -14,7 +14,10 @@ def databases():
     return survey.load_databases()
 
 
-@pytest.mark.parametrize(("device", "first"), [("cuda:1", 2), ("mps:0", 0), ("xpu:1", 6)])
+OTHERS = [pytest.param(*case, marks=pytest.mark.full) for case in (("mps:0", 0), ("xpu:1", 6))]
+
+
+@pytest.mark.parametrize(("device", "first"), [("cuda:1", 2), *OTHERS])
 def test_a_sample_of_the_survey_has_no_unexpected_failure(databases, device, first):
     tasks = survey.chosen(databases)[first::STRIDE]
     verdicts = list(survey.survey(tasks, device, processes=2))
@@ -69,6 +72,7 @@ def test_the_survey_notices(two_gpus, result, reason):
     assert reason in verdict.reason
 
 
+@pytest.mark.full
 def test_a_process_that_crashes_or_hangs_is_replaced(monkeypatch):
     tasks = [("operator", "no such operator"), ("module", "nn.ReLU"), ("module", "nn.Tanh")]
     verdicts = {each.name: each for each in survey.survey(tasks, processes=1, seconds=60)}

@@ -532,6 +532,7 @@ def test_a_timeline_within_torchs_own_profiler():
     assert lanes.spans
 
 
+@pytest.mark.full
 def test_without_matplotlib_all_but_the_picture_is_there(tmp_path):
     code = """
 import sys
@@ -553,6 +554,7 @@ except ModuleNotFoundError as error:
     assert first.startswith("cudasim.timeline(): a picture needs matplotlib")
 
 
+@pytest.mark.full
 def test_nothing_is_drawn_before_it_is_asked_for(tmp_path):
     code = """
         import sys, torch, cudasim

@@ -211,6 +211,7 @@ def train(tmp_path, text, gpus="2"):
     assert said == {(0, "done"): "nothing", (1, "done"): "nothing"}
 
 
+@pytest.mark.full
 def test_batch_norm_over_the_whole_batch(tmp_path):
     train(tmp_path, BATCH_NORM)
 
@@ -224,6 +225,7 @@ def test_a_replica_on_two_gpus(tmp_path):
     train(tmp_path, TWO_GPUS, gpus="4")
 
 
+@pytest.mark.full
 def test_parts_of_tensors_and_groups(tmp_path):
     train(tmp_path, TENSORS)
 

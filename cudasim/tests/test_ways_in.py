@@ -129,6 +129,7 @@ def test_a_syntax_error_is_told_as_python_tells_it(tmp_path):
     assert simulated.returncode == plain.returncode == 1
 
 
+@pytest.mark.full
 def test_the_environment_is_enough_for_a_plain_python(tmp_path):
     script = write(
         tmp_path / "plain.py",
@@ -299,6 +300,7 @@ SAYS_THE_TIME = "import time, torch; print(torch.cuda.get_device_name(), time.pe
 TIMED = "Simulated GPU (T4, modelled time) True\n"
 
 
+@pytest.mark.full
 def test_the_clock_on_every_way_in(tmp_path, capsys):
     script = write(tmp_path / "time.py", SAYS_THE_TIME)
     for arguments, variables in (
@@ -389,7 +391,12 @@ def test_ipython_extension(tmp_path):
     ], got.stderr
 
 
-@pytest.mark.parametrize("kind", ["cuda", "mps", "xpu"])
+FULL = pytest.mark.full
+
+
+@pytest.mark.parametrize(
+    "kind", ["cuda", *(pytest.param(name, marks=FULL) for name in ("mps", "xpu"))]
+)
 def test_leaving_restores_torch_exactly(tmp_path, kind):
     got = run(write(tmp_path / "leave.py", LEAVING.replace("{kind}", kind)), cwd=tmp_path)
     lines = [line for line in got.stdout.splitlines() if not line.startswith("cudasim:")]

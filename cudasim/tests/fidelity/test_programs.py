@@ -46,6 +46,7 @@ def test_with_one_gpu_those_that_need_one_answer(simulated):
     assert {name: each for name, each in answers.items() if running.unexpected(each)} == {}
 
 
+@pytest.mark.full
 def test_answers_depend_neither_on_order_nor_on_the_card(simulated):
     expected, shuffled = simulated(2, "T4"), simulated(2, "H100", seed=1)
     assert list(shuffled) != list(expected)

@@ -126,6 +126,7 @@ def test_a_stand_in_is_kept_from_the_answers_of_real_gpus():
     assert "are never recorded as those of a GPU" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.full
 @forks
 def test_a_program_that_crashes_or_hangs_is_told_and_the_others_answer():
     text = """\
