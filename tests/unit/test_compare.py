@@ -23,23 +23,14 @@ from tools.errors import BookError, NoGpu
 from tools.record import compare as module
 
 
-@pytest.fixture
-def book(gpu_book):
-    """A book that was recorded on the stand-in, with the rules of the comparison."""
+def test_a_false_output_fails_and_what_was_recorded_here_passes(gpu_book):
     (gpu_book / "tests").mkdir()
     for path in (ROOT / "tests").glob("sanitize*.cfg"):
         shutil.copy(path, gpu_book / "tests")
-    return gpu_book
-
-
-def test_what_was_recorded_here_passes_and_a_false_output_fails(book):
-    run = run_tool(book, "compare")
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "4 passed" in run.stdout and "nothing is compared" not in run.stdout
-    falsify(outputs_path("first", CARD, book), "show", [text("x is 1\n"), text("on cuda:7\n")])
-    run = run_tool(book, "compare")
-    assert run.returncode == 1
-    assert "1 failed, 3 passed" in run.stdout
+    falsify(outputs_path("first", CARD, gpu_book), "show", [text("x is 1\n"), text("on cuda:7\n")])
+    run = run_tool(gpu_book, "compare")
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "1 failed, 3 passed" in run.stdout and "nothing is compared" not in run.stdout
     assert_one_line(run.stderr, f"error: outputs/{CARD}: ", "print something else")
 
 
@@ -57,24 +48,20 @@ def other(recorded_book, monkeypatch):
     return recorded_book
 
 
-def compare(root):
-    module.compare(Book(root))
-
-
 def test_what_was_recorded_on_such_a_card_is_compared_and_of_the_rest_every_cell_must_run(
     other, monkeypatch, capfd
 ):
     keep(other, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
     compared = []
     monkeypatch.setattr(module, "_run_nbval", lambda found, root: compared.extend(found))
-    compare(other)
+    module.compare(Book(other))
     assert [recording.where for recording in compared] == ["outputs/h100/second.ipynb"]
     said = capfd.readouterr().out
     assert_one_line(said, "nothing recorded on NVIDIA H100 of first as", "nothing is compared")
     assert [path.name for path in (other / "outputs" / "h100").iterdir()] == ["second.ipynb"]
     edit(other, "second", "sum", "2 / 0")  # what it is now must run
     with pytest.raises(BookError, match=r"(?s)^notebooks/second\.ipynb: .*ZeroDivisionError"):
-        compare(other)
+        module.compare(Book(other))
     assert len(compared) == 1
 
 
@@ -84,4 +71,4 @@ def test_without_a_gpu_one_line_says_so(small_book):
     assert (run.returncode, run.stderr) == (0, "")
     assert_one_line(run.stdout, "gpu: nothing executed, nothing compared: ", "no GPU that")
     with pytest.raises(NoGpu):
-        compare(small_book)
+        module.compare(Book(small_book))
