@@ -16,6 +16,11 @@ def replaced(old, new):
     return lambda path: path.write_bytes(path.read_bytes().replace(old, new, 1))
 
 
+def written(text):
+    """A fault: a file that holds this text."""
+    return lambda path: path.write_text(text)
+
+
 def doctored(change):
     """A fault: `change` of the JSON of a chapter."""
 
@@ -47,9 +52,12 @@ add_output = doctored(lambda made: made["cells"][2].update(outputs=[HELLO], exec
         (FIRST, replaced(b"{", b"\xef\xbb\xbf{"), "byte order mark; save it as UTF-8 without one"),
         (FIRST, replaced(b"\n", CONFLICT), "conflict markers of git from line 2 on"),
         ("requirements.txt", replaced(b"#", b"# pr\xe9face"), "save it as UTF-8"),
+        ("requirements.txt", written("numpy>=2"), "line 1, 'numpy>=2', is not 'package==version'"),
+        ("requirements.txt", written("d2l==1\nD2L==2"), "line 2: d2l is pinned twice"),
+        ("kernels/cpu/kernel.json", written('{"argv": "python"}'), "not a kernel specification"),
         ("_toc.yml", replaced(b"second", b"third"), "'notebooks/third' has no file; add one"),
-        ("_toc.yml", lambda path: path.write_text("chapters: [\n"), "correct it there"),
-        ("_toc.yml", lambda path: path.write_text(""), "'root: book/preface'"),
+        ("_toc.yml", written("chapters: [\n"), "correct it there"),
+        ("_toc.yml", written(""), "'root: book/preface'"),
         ("_toc.yml", lambda path: path.unlink(), "no such file"),
     ],
 )
@@ -57,7 +65,7 @@ def test_a_faulty_file_is_named_in_one_line_with_its_mend(small_book, file, faul
     fault(small_book / file)
     with refused(f"{file}: ", advice):
         book = Book(small_book)
-        assert book.chapters and book.pins
+        assert book.chapters and book.runners and book.pins
 
 
 def test_keys_follow_where_code_stands_and_no_marker_within_a_line_is_a_conflict(small_book):

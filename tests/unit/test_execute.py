@@ -40,7 +40,7 @@ def test_a_failing_cell_is_shown_stops_the_other_chapters_and_nothing_is_written
         record(["cpu"], [], Book(recorded_book))
     assert time.monotonic() - start < 50
     shown = str(error.value)
-    for part in ("notebooks/first.ipynb", "cpu", "y = x\ny / 0", "ZeroDivisionError", "Traceback"):
+    for part in ("notebooks/first.ipynb", "cpu", "y = x\ny / 0", "ZeroDivisionError"):
         assert part in shown
     assert "tools/record/execute.py" not in shown  # the author's traceback, not ours
     assert kernels_of(recorded_book) == []

@@ -1,10 +1,7 @@
 """The pins are read in one way, and agree with what they are compiled from."""
 
 import re
-import shutil
 from importlib.util import find_spec
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from helpers import ROOT, refused
@@ -12,17 +9,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pythons import write_wheel
 
-from tools.book import pins
-from tools.book.pins import NAMED, compile_pins, read_pins
+from tools.book.pins import NAMED, compile_pins
 from tools.environment import PINS
-
-
-@pytest.fixture
-def root(tmp_path):
-    """A copy of the pins and of what they are compiled from."""
-    for name in (NAMED, *PINS):
-        shutil.copy(ROOT / name, tmp_path / name)
-    return tmp_path
 
 
 def requirements(path):
@@ -45,53 +33,24 @@ def test_pins_are_compiled_from_what_we_name():
     assert [name for name in compiled if re.match("nvidia|cuda|triton", name)] == []
 
 
-@pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        ("numpy>=2", ["line 1, ", "is not 'package==version'"]),
-        ("D2L==1.0.4\nd2l==1.0.3", ["line 2: ", "d2l is pinned twice"]),
-    ],
-)
-def test_file_that_does_not_hold_pins_is_one_line(root, content, parts):
-    (root / PINS[1]).write_text(content)
-    with refused(f"{PINS[1]}: ", *parts):
-        read_pins(root)
-
-
-def test_what_linux_alone_needs_is_left_to_pip_and_nothing_is_lost_where_uv_fails(
-    root, monkeypatch
+def test_uv_compiles_what_linux_alone_needs_is_left_to_pip_and_a_failure_changes_nothing(
+    tmp_path, monkeypatch
 ):
-    kept = (
-        "# header\nnumpy==2.4.6  # via torch\n"
-        "appnope==1.0 ; sys_platform == 'darwin' or sys_platform == 'linux'  # via x\n"
-    )
-    linux = "triton==3.7.1 ; python_version < '4' and sys_platform == 'linux'  # via x\n"
-
-    def uv(code):
-        def run(command, cwd, **options):
-            next(Path(word) for word in command if word.endswith(PINS[0])).write_text(kept + linux)
-            return SimpleNamespace(returncode=code)
-
-        monkeypatch.setattr(pins.subprocess, "run", run)
-
-    before = (root / PINS[0]).read_text()
-    uv(1)
-    with refused(f"{NAMED}: ", "unchanged"):
-        compile_pins(root=root)
-    assert (root / PINS[0]).read_text() == before
-    uv(0)
-    compile_pins(root=root)
-    assert (root / PINS[0]).read_text() == kept
-
-
-def test_uv_compiles(tmp_path, monkeypatch):
-    """Without a network, from a folder of one wheel."""
+    """Without a network, from a folder of wheels."""
     if find_spec("uv") is None:
         pytest.skip("no uv in this environment: 'make book'")
-    write_wheel(tmp_path, "tiny")
-    (tmp_path / NAMED).write_text("tiny  # as an example\n")
+    for name in ("tiny", "triton", "both"):
+        write_wheel(tmp_path, name)
+    (tmp_path / NAMED).write_text(
+        "tiny\ntriton ; sys_platform == 'linux'\n"
+        "both ; sys_platform == 'darwin' or sys_platform == 'linux'\n"
+    )
     monkeypatch.setenv("UV_NO_INDEX", "1")
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path))
     compile_pins(root=tmp_path)
-    pin = re.sub("  +", "  ", (tmp_path / PINS[0]).read_text().splitlines()[-1])
-    assert pin == f"tiny==1.0  # via -r {NAMED}"
+    assert list(requirements(tmp_path / PINS[0])) == ["both", "tiny"]
+    before = (tmp_path / PINS[0]).read_text()
+    (tmp_path / NAMED).write_text("absent\n")
+    with refused(f"{NAMED}: ", "unchanged"):
+        compile_pins(root=tmp_path)
+    assert (tmp_path / PINS[0]).read_text() == before

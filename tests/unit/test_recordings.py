@@ -1,6 +1,7 @@
 """Recordings are stale when what made them changed, and only then; edited ones are refused."""
 
 import re
+import shutil
 
 import pytest
 from helpers import (
@@ -32,21 +33,20 @@ def reasons(root, folder="cpu"):
     return {name: recording.stale_because(book.pins) for name, recording in found}
 
 
-SETUP = code("setup", "import sys", tags=["setup"])
 FRESH = {"first": None, "second": None}
 
 
 @pytest.mark.parametrize(
-    ("name", "cells", "id"),
+    ("cells", "id"),
     [
-        ("first", [SETUP, code("make", "x = 2")], "make"),
-        ("second", [code("total", "2 + 2")], "total"),
-        ("second", [code("one", "1"), code("sum", "2 + 2")], "one"),
+        ([code("sum", "2 + 3")], "sum"),
+        ([code("total", "2 + 2")], "total"),
+        ([code("one", "1"), code("sum", "2 + 2")], "one"),
     ],
 )
-def test_changed_cells_make_their_chapter_stale_and_no_other(recorded_book, name, cells, id):
-    write(recorded_book, name, *cells)
-    assert reasons(recorded_book) == FRESH | {name: f"changed from the cell '{id}' on"}
+def test_changed_cells_make_their_chapter_stale_and_no_other(recorded_book, cells, id):
+    write(recorded_book, "second", *cells)
+    assert reasons(recorded_book) == FRESH | {"second": f"changed from the cell '{id}' on"}
 
 
 def pin(root, package, version):
@@ -63,19 +63,14 @@ def test_what_no_output_depends_on_makes_nothing_stale(recorded_book):
     edit(recorded_book, "first", "title", "# Another title")
     edit(recorded_book, "first", "setup", "import os")
     copy_kernel(recorded_book, "cpu", display_name="Another", metadata={"runner": {"name": "O"}})
-    for path in recorded_book.glob("requirements*.txt"):
-        path.write_text("# Pins\n" + path.read_text().replace("#", "# still:"))
     for package in ("ruff", "sphinx", "torch"):  # these chapters import none
         pin(recorded_book, package, "0.1")
     assert reasons(recorded_book) == FRESH
 
 
-@pytest.mark.parametrize(
-    ("package", "version"), [("pyzmq", "0.1"), ("ipykernel", None)]
-)  # pyzmq: for ipykernel
-def test_a_pin_that_executes_every_cell_makes_all_chapters_stale(recorded_book, package, version):
-    before = pin(recorded_book, package, version)
-    reason = f"{package} is pinned to {version or 'no version'}, it was {before}"
+def test_a_pin_that_executes_every_cell_makes_all_chapters_stale(recorded_book):
+    before = pin(recorded_book, "pyzmq", "0.1")  # it is for ipykernel
+    reason = f"pyzmq is pinned to 0.1, it was {before}"
     assert reasons(recorded_book) == {"first": reason, "second": reason}
 
 
@@ -84,16 +79,10 @@ def test_a_chapter_runs_on_what_it_imports_and_on_what_that_needs():
 
     def packages(source):
         made = pins_of(Chapter("one", notebook(code("a", source))), pins)
-        assert all(pins[name] == version for name, version in made.items())
-        return made.keys() & {"ruff", "sphinx", "torch", "d2l", "sympy", "ipykernel"}
+        return made.keys() & {"ruff", "sphinx", "torch", "sympy", "ipykernel"}
 
     assert packages("1") == {"ipykernel"}
     assert packages("import torch.nn") == {"ipykernel", "torch", "sympy"}  # sympy: for torch
-    assert packages("from d2l import torch") == {"ipykernel", "torch", "sympy", "d2l"}
-
-
-def add_to_the_simulator(root):
-    (root / "cudasim" / "src" / "cudasim" / "new.py").write_text("")
 
 
 def test_another_machine_or_simulation_makes_its_outputs_stale_and_no_others(recorded_book):
@@ -109,11 +98,11 @@ def test_another_machine_or_simulation_makes_its_outputs_stale_and_no_others(rec
     assert reasons(recorded_book) == FRESH
     copy_kernel(recorded_book, "simulated")
     assert reasons(recorded_book, "simulated") == {"first": None}
-    add_to_the_simulator(recorded_book)
+    (recorded_book / "cudasim" / "src" / "cudasim" / "new.py").touch()
     assert reasons(recorded_book, "simulated") == {"first": "the runner simulated changed"}
     assert reasons(recorded_book) == FRESH | {"second": "the runner cpu changed"}
     (recorded_book / "kernels" / "start.py").write_text("# changed\n")
-    assert reasons(recorded_book)["first"] == "the runner cpu changed"
+    assert reasons(recorded_book)["first"] == "the runner cpu changed"  # it starts all of them
 
 
 def test_outputs_of_a_card_are_stale_for_their_code_alone(recorded_book):
@@ -134,19 +123,6 @@ def assert_refused(root, *parts):
         Book(root).recordings  # noqa: B018
 
 
-def test_outputs_that_are_not_as_recorded_are_refused_in_one_line(recorded_book):
-    path = outputs_path("first", "cpu", recorded_book)
-    for fault in (
-        lambda made: made.cells[2].outputs[0].update(text="x is 7\n"),
-        lambda made: made.metadata.provenance.update(hardware="Abacus"),
-        lambda made: made.metadata.pop("provenance"),
-    ):
-        with changed(path) as outputs:
-            fault(outputs)
-        again = "edited since it was recorded; record it again: 'make record RUNNER=cpu"
-        assert_refused(recorded_book, f"outputs/cpu/first.ipynb: {again} CHAPTER=first'")
-
-
 def test_damaged_outputs_of_a_card_are_refused_in_one_line(recorded_book):
     copy_kernel(recorded_book, "gpu")
     keep(recorded_book, "first", "h100", {}, **H100).write_text("{")
@@ -154,15 +130,14 @@ def test_damaged_outputs_of_a_card_are_refused_in_one_line(recorded_book):
     assert_refused(recorded_book, "outputs/h100/first.ipynb: ", again, "PYTHON=python3")
 
 
-def test_outputs_of_another_chapter_or_none_are_refused_in_one_line(recorded_book):
+def test_outputs_of_another_chapter_none_or_a_renamed_runner_are_refused(recorded_book):
     folder = recorded_book / "outputs" / "cpu"
-    (folder / "first.ipynb").replace(folder / "second.ipynb")
-    assert_refused(recorded_book, "outputs/cpu/second.ipynb: outputs of the chapter 'first'")
-    (folder / "second.ipynb").rename(folder / "old.ipynb")
+    first, second, old = (folder / f"{name}.ipynb" for name in ("first", "second", "old"))
+    second.rename(old)
     assert_refused(recorded_book, "outputs/cpu/old.ipynb: no chapter", "git mv")
-
-
-def test_outputs_of_a_renamed_runner_are_refused_in_one_line(recorded_book):
+    old.unlink()
+    shutil.copy(first, second)
+    assert_refused(recorded_book, "outputs/cpu/second.ipynb: outputs of the chapter 'first'")
     (recorded_book / "kernels" / "cpu").rename(recorded_book / "kernels" / "host")
     parts = ("recorded on the runner 'cpu'", "restore kernels/cpu/ or, if", "remove this folder")
     assert_refused(recorded_book, "outputs/cpu/first.ipynb: ", *parts)
@@ -173,12 +148,6 @@ def test_outputs_of_a_card_under_the_name_of_a_runner_are_refused(recorded_book)
     keep(recorded_book, "first", "cpu", {}, **H100)
     parts = ("recorded on the runner 'gpu'", "outputs/ under the name of its card; move it there")
     assert_refused(recorded_book, "outputs/cpu/first.ipynb: ", *parts)
-
-
-def test_a_page_can_show_the_cells_before_the_changed_one(recorded_book):
-    edit(recorded_book, "first", "make", "x = 2")
-    recording = Book(recorded_book).recording("cpu", "first")
-    assert (list(recording.cells), recording.waiting) == (["setup"], ["make", "show"])
 
 
 def test_this_books_recordings_are_complete_and_current_and_say_where_they_were_made():
@@ -193,8 +162,6 @@ def test_this_books_recordings_are_complete_and_current_and_say_where_they_were_
         assert {"date", "hardware", "versions", "seconds"} <= facts.keys(), recording.where
         if recording.runner.is_local:
             assert recording.stale_because(book.pins) is None, recording.where
-            assert "ipykernel" in facts.pins and not {"ruff", "sphinx"} & facts.pins.keys()
         else:
             assert facts.card and facts.driver and facts.cuda, recording.where
         assert recording.synced() == recording  # nothing to write in a fresh clone
-        assert recording.cells

@@ -1,14 +1,10 @@
 """Runners are what kernels/ declares, and each is the machine that it says."""
 
 import json
-import os
 import runpy
-import subprocess
-import sys
 
-import pytest
 import torch
-from helpers import ROOT, code, copy_kernel, notebook, refused, write
+from helpers import ROOT, code, copy_kernel, notebook, write
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
@@ -58,24 +54,9 @@ def test_a_chapter_runs_on_the_runners_that_list_it_and_have_gpus_enough(small_b
     } == {"simulated": (2, both), "cpu": (0, second), "extra": (None, second), "gpu": (None, both)}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{",
-        '{"language": "python"}',
-        '{"argv": [], "metadata": {"runner": {"times": "modelled for a T4"}}}',
-        '{"argv": ["--clock", "modelled"]}',
-    ],
-)
-def test_broken_kernel_json_is_one_line(small_book, text):
-    (small_book / "kernels" / "cpu" / "kernel.json").write_text(text)
-    with refused("kernels/cpu/kernel.json: not a kernel specification", "correct it"):
-        read_runners(small_book)
-
-
 CELLS = {
     "variables": f"import json, os\nprint(json.dumps({{n: os.environ[n] for n in {[*HIDES]}}}))",
-    "hash": "print(hash('tensor'))",
+    "hash": "import sys; print(sys.flags.hash_randomization)",
     "plot": """\
 import io
 import matplotlib.pyplot as plt
@@ -106,14 +87,9 @@ def test_a_kernel_of_cpu_sees_no_accelerator_repeats_itself_and_can_import_what_
         for cell in executed.cells
     }
 
-    def hash_by(seed):
-        ask = [sys.executable, "-c", CELLS["hash"]]
-        environment = os.environ | {"PYTHONHASHSEED": seed}
-        return subprocess.run(ask, env=environment, capture_output=True, text=True).stdout
-
     assert json.loads(printed["variables"]) == HIDES
     assert printed["hidden"] == "0 False\n0 False\n"
-    assert printed["hash"] == hash_by("0") != hash_by("1")
+    assert printed["hash"] == "0\n"  # so sets are printed in one order
     assert printed["plot"] == "True\n"
     # After a bump: does d2l still load without `complete_torchvision`? Then take it out.
     assert printed["d2l"] == "Trainer\n"

@@ -1,4 +1,4 @@
-"""The workflows of `.github/`: a few rules of our own, on what they say and what they run."""
+"""The workflows of `.github/`: what their steps do, run as a runner runs them."""
 
 import os
 import re
@@ -9,15 +9,11 @@ import pytest
 import yaml
 from helpers import ROOT
 
-FILES = sorted((ROOT / ".github" / "workflows").iterdir())
-TEXTS = {path.name: path.read_text(encoding="utf-8") for path in FILES}
-WORKFLOWS = {name: yaml.safe_load(text) for name, text in TEXTS.items()}
-JOBS = WORKFLOWS["tests.yml"]["jobs"]
-PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
-RIGHTS = {
-    "actions/checkout": {"contents": "read"},
-    "actions/deploy-pages": {"pages": "write", "id-token": "write"},
+WORKFLOWS = {
+    path.name: yaml.safe_load(path.read_text(encoding="utf-8"))
+    for path in (ROOT / ".github" / "workflows").iterdir()
 }
+JOBS = WORKFLOWS["tests.yml"]["jobs"]
 
 
 def bash(command, folder, **variables):
@@ -31,23 +27,6 @@ def bash(command, folder, **variables):
         capture_output=True,
         text=True,
     )
-
-
-def test_actions_are_pinned_by_commit_with_their_version_one_for_each():
-    used = {use for text in TEXTS.values() for use in re.findall(r"\buses: *(.*)", text)}
-    assert [use for use in used if not PINNED.fullmatch(use)] == []
-    assert len(used) == len({use.partition("@")[0] for use in used}) > 0
-
-
-def test_jobs_have_least_rights_and_an_end_and_no_secret():
-    for name, workflow in WORKFLOWS.items():
-        assert not re.search("secrets|pull_request_target|workflow_run|self-hosted", TEXTS[name])
-        assert workflow["permissions"] == {}
-        for job in workflow["jobs"].values():
-            used = {step.get("uses", "").partition("@")[0] for step in job["steps"]}
-            needed = {right: kind for use in used for right, kind in RIGHTS.get(use, {}).items()}
-            assert job.get("permissions", {}) == needed
-            assert job["timeout-minutes"] <= 120
 
 
 @pytest.mark.parametrize(
