@@ -123,6 +123,12 @@ def assert_refused(root, *parts):
         Book(root).recordings  # noqa: B018
 
 
+def test_facts_that_were_typed_are_refused(recorded_book):
+    with changed(outputs_path("first", "cpu", recorded_book)) as recording:
+        recording.metadata.provenance.hardware = "Abacus"
+    assert_refused(recorded_book, "outputs/cpu/first.ipynb: edited since it was recorded")
+
+
 def test_damaged_outputs_of_a_card_are_refused_in_one_line(recorded_book):
     copy_kernel(recorded_book, "gpu")
     keep(recorded_book, "first", "h100", {}, **H100).write_text("{")

@@ -18,7 +18,6 @@ from tools.book.setup_cells import PYTHON, chapter_needs, setup_source
 
 SIMULATOR = ROOT / "cudasim" / "src"
 LARGEST = "neural-networks-on-gpus"
-PLAIN_CHAPTER = "tensors-on-gpus"  # imports no simulator
 # What runs cells: IPython, or Python alone where that is bare, or too old for it.
 SHELL = """\
 import json, sys
@@ -33,7 +32,7 @@ sources = json.load(sys.stdin)
 for source in sources:
     shell.run_cell(source)
 """
-PLAIN = """\
+BARE = """\
 import json, sys
 sources = json.load(sys.stdin)
 {before}
@@ -66,15 +65,15 @@ def source_of(name=LARGEST, needs=None, simulate=False):
     return source.replace("SIMULATE_GPUS = False", f"SIMULATE_GPUS = {simulate}", 1)
 
 
-def importing():
-    """The set-up cells of a chapter that imports cudasim, with the switch off."""
-    return "SIMULATE_GPUS = False\n" + setup_source(IMPORTS_CUDASIM, HERE, ROOT)
+PLAIN = source_of("tensors-on-gpus")  # imports no simulator
+SIMULATED = source_of("tensors-on-gpus", simulate=True)
+IMPORTING = "SIMULATE_GPUS = False\n" + setup_source(IMPORTS_CUDASIM, HERE, ROOT)
 
 
 def run(*sources, before="", python=None, **variables):
     """What running cells prints, in this IPython or in another Python."""
     done = subprocess.run(
-        [python or sys.executable, "-c", (PLAIN if python else SHELL).format(before=before)],
+        [python or sys.executable, "-c", (BARE if python else SHELL).format(before=before)],
         input=json.dumps(sources),
         cwd="/",
         env=bare_environment() | {name: str(value) for name, value in variables.items()},
@@ -96,34 +95,47 @@ def test_silent_and_without_pip_where_all_is_there():
     assert run(*sources, *sources, before=NO_PIP, PYTHONPATH=SIMULATOR) == ""
 
 
-def test_old_python_gets_its_line_and_readers_are_told_the_lowest():
-    said = run(source_of(), before="sys.version_info, sys.version = (3, 10, 4), '3.10.4 (main)'")
-    assert_one_line(said, "Not ready: Python 3.10.4 is too old, take 3.11 or later")
-    ast.parse(source_of(), feature_version=(3, 6))  # older ones can read so far
+def test_an_old_python_reads_so_far_and_readers_are_told_the_lowest():
+    ast.parse(source_of(), feature_version=(3, 6))
     words = ".".join(map(str, PYTHON))
     assert f"with Python {words} or later" in (ROOT / "README.md").read_text()
     simulator = (ROOT / "cudasim" / "pyproject.toml").read_text()
     assert f'requires-python = ">={words}"' in simulator
 
 
-def test_old_torch_gets_its_line_and_the_lowest_will_do(old_torch):
-    plain = source_of(PLAIN_CHAPTER)
-    for source, version, lowest in (plain, "2.8.0", "2.9"), (importing(), "2.9", "2.11"):
-        said = run(source, before=NO_PIP, PYTHONPATH=old_torch(version))
-        assert_one_line(said, f"Not ready: torch {version}", f"take {lowest} or later")
-    assert run(plain, before=NO_PIP, PYTHONPATH=old_torch("2.9.0a0+gitabc")) == ""
+OLD_PYTHON = "sys.version_info, sys.version = (3, 10, 4), '3.10.4 (main)'"
+USED = "import cudasim, torch; torch.cuda.is_initialized = lambda: True"
+OLDER = "import cudasim; cudasim._HOMES.pop('timeline')"
+
+
+@pytest.mark.parametrize(
+    ("source", "before", "torch", "parts"),
+    [
+        (SIMULATED, OLD_PYTHON, None, ["Python 3.10.4 is too old, take 3.11 or later"]),
+        (PLAIN, NO_PIP, "2.8.0", ["torch 2.8.0", "take 2.9 or later"]),
+        (IMPORTING, NO_PIP, "2.9", ["torch 2.9", "take 2.11 or later"]),
+        (SIMULATED, USED, None, ["this process has used a real GPU", "Restart"]),
+        (IMPORTING, OLDER, None, ["an older cudasim is here: 'pip uninstall cudasim'"]),
+    ],
+    ids=["Python", "torch", "torch for the simulator", "a GPU in use", "cudasim"],
+)
+def test_where_something_is_too_old_or_in_use_one_line_says_so(
+    old_torch, source, before, torch, parts
+):
+    said = run(source, before=before, PYTHONPATH=old_torch(torch) if torch else SIMULATOR)
+    assert_one_line(said, "Not ready: ", *parts)
+
+
+def test_the_lowest_torch_will_do(old_torch):
+    assert run(PLAIN, before=NO_PIP, PYTHONPATH=old_torch("2.9.0a0+gitabc")) == ""
 
 
 def test_without_a_network_one_line_says_what_is_missing():
     nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": "/dev/null"}
     said = run(source_of(needs={"torch": "torch", "no_such": "no-such-package"}), **nowhere)
     assert said.startswith("Set-up: installing no-such-package\n")
-    assert_one_line(
-        said.splitlines()[1],
-        "Not ready: no no-such-package.",
-        "Is the network on?",
-        "pip says: ERROR",
-    )
+    last = said.splitlines()[1]
+    assert_one_line(last, "Not ready: no no-such-package.", "network on?", "pip says: ERROR")
 
 
 def test_where_there_is_no_pip_one_line_says_so(tmp_path):
@@ -157,20 +169,10 @@ def test_pip_is_told_to_keep_torch_and_numpy(old_torch, version, index):
 
 
 def test_switch_gives_two_gpus_and_says_so_once():
-    source = source_of("tensors-on-gpus", simulate=True) + COUNT
-    said = run(source, source, PYTHONPATH=SIMULATOR).splitlines()
+    said = run(SIMULATED + COUNT, SIMULATED + COUNT, PYTHONPATH=SIMULATOR).splitlines()
     assert len(said) == 3 and "2 simulated GPUs" in said[0] and said[1:] == ["2", "2"]
-    off = run(importing() + COUNT, before=NO_PIP, PYTHONPATH=SIMULATOR, CUDA_VISIBLE_DEVICES="-1")
+    off = run(IMPORTING + COUNT, before=NO_PIP, PYTHONPATH=SIMULATOR, CUDA_VISIBLE_DEVICES="-1")
     assert off == "0\n"  # nothing is simulated, though cudasim is imported
-
-
-def test_gpu_used_before_the_switch_and_an_older_cudasim_get_one_line():
-    used = "import cudasim, torch; torch.cuda.is_initialized = lambda: True"
-    said = run(source_of(simulate=True), before=used, PYTHONPATH=SIMULATOR)
-    assert_one_line(said, "Not ready: this process has used a real GPU", "Restart")
-    older = "import cudasim; cudasim._HOMES.pop('timeline')"
-    said = run(importing(), before=older, PYTHONPATH=SIMULATOR)
-    assert_one_line(said, "Not ready: an older cudasim is here: 'pip uninstall cudasim'")
 
 
 def test_needs_are_what_the_chapter_imports():
@@ -190,7 +192,7 @@ def test_needs_are_what_the_chapter_imports():
 
 
 def test_a_chapter_that_imports_cudasim_gets_it_from_the_repository_without_simulation():
-    said = run(importing(), before=RECORDER.format(code=1)).splitlines()
+    said = run(IMPORTING, before=RECORDER.format(code=1)).splitlines()
     assert said[0] == "Set-up: installing git+https://github.com/a/b@main#subdirectory=cudasim"
     assert "--no-deps git+https://github.com/a/b@main#subdirectory=cudasim" in said[1]
     assert said[2].startswith("Not ready: no git+https") and len(said) == 3
