@@ -172,43 +172,23 @@ def test_killed_anywhere_the_next_call_finishes(complete, shelf, killed):
 NOWHERE = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_FIND_LINKS": ""}
 
 
-@pytest.fixture
-def silent():
-    """An index that takes a question and never answers, and the variables that lead pip to it."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
+def test_interrupted_install_leaves_the_old_one_and_no_pip(complete, shelf):
+    (complete / PINS[0]).write_text("subject==1.0\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:  # an index that never answers
         server.settimeout(300)
         address = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
-        yield server, NOWHERE | {"PIP_INDEX_URL": address, "PIP_RETRIES": "0"}
-
-
-def test_interrupted_install_leaves_the_old_one_and_no_pip(complete, shelf, silent):
-    server, variables = silent
-    (complete / PINS[0]).write_text("subject==1.0\n")
-    run = start(complete, shelf, **variables)
-    connection, _ = server.accept()
-    run.send_signal(signal.SIGTERM)  # it does what Ctrl-C does
-    code, said = end(run)
-    assert code == 130
-    assert_one_line(said, "interrupted: ", "again")
-    connection.settimeout(300)
-    while connection.recv(4096):  # it ends when pip does
-        pass
+        run = start(complete, shelf, **NOWHERE | {"PIP_INDEX_URL": address})
+        connection, _ = server.accept()
+        run.send_signal(signal.SIGTERM)  # it does what Ctrl-C does
+        code, said = end(run)
+        assert code == 130
+        assert_one_line(said, "interrupted: ", "again")
+        connection.settimeout(300)
+        while connection.recv(4096):  # it ends when pip does
+            pass
     (complete / PINS[0]).write_text(NAMED)
     assert end(start(complete, shelf)) == (0, "")
     assert installed(complete) == PACKAGES
-
-
-def test_next_call_waits_for_the_pip_of_a_killed_one(bare, shelf, silent):
-    server, variables = silent
-    first = start(bare, shelf, **variables)
-    connection, _ = server.accept()
-    first.kill()
-    second = start(bare, shelf)
-    assert_one_line(second.stdout.readline(), "Waiting for another set-up")
-    connection.close()
-    server.close()
-    assert end(second) == (0, "")
-    assert installed(bare) == PACKAGES
 
 
 NO_ROOM = """

@@ -1,7 +1,5 @@
 """What `make book` and `make record` execute, what they leave alone, and what they write."""
 
-import subprocess
-
 import pytest
 from helpers import (
     CARD,
@@ -46,20 +44,6 @@ def test_make_book_executes_what_is_stale_on_every_local_runner_and_no_other(rec
         [output] = read(outputs_path("first", runner, recorded_book)).cells[-1].outputs
         assert output.data["text/plain"] == printed
     assert contents(second.parent)[second] == before
-
-
-def test_an_output_that_git_does_not_track_is_noted_even_if_nothing_is_stale(recorded_book):
-    def notes():
-        run = run_tool(recorded_book, "book")
-        assert run.returncode == 0, run.stderr
-        return [line for line in run.stdout.splitlines() if not line.startswith("site: ")]
-
-    assert notes() == []  # no repository
-    subprocess.run(["git", "init", "-q"], cwd=recorded_book, check=True)
-    subprocess.run(["git", "add", "outputs/cpu/first.ipynb"], cwd=recorded_book, check=True)
-    path = "outputs/cpu/second.ipynb"
-    current = "nothing stale: neither outputs nor site"
-    assert notes() == [current, f"note: {path}: git does not track it; 'git add {path}'"]
 
 
 @pytest.mark.parametrize(

@@ -149,13 +149,6 @@ def test_outputs_of_another_chapter_none_or_a_renamed_runner_are_refused(recorde
     assert_refused(recorded_book, "outputs/cpu/first.ipynb: ", *parts)
 
 
-def test_outputs_of_a_card_under_the_name_of_a_runner_are_refused(recorded_book):
-    copy_kernel(recorded_book, "gpu")
-    keep(recorded_book, "first", "cpu", {}, **H100)
-    parts = ("recorded on the runner 'gpu'", "outputs/ under the name of its card; move it there")
-    assert_refused(recorded_book, "outputs/cpu/first.ipynb: ", *parts)
-
-
 def test_this_books_recordings_are_complete_and_current_and_say_where_they_were_made():
     book = Book(ROOT)
     found = {(folder, name) for folder in book.recordings for name in book.recordings[folder]}
