@@ -45,12 +45,15 @@ def test_uv_compiles_what_linux_alone_needs_is_left_to_pip_and_a_failure_changes
         "tiny\ntriton ; sys_platform == 'linux'\n"
         "both ; sys_platform == 'darwin' or sys_platform == 'linux'\n"
     )
-    monkeypatch.setenv("UV_NO_INDEX", "1")
+    monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path))
     compile_pins(root=tmp_path)
-    assert list(requirements(tmp_path / PINS[0])) == ["both", "tiny"]
+    kept = requirements(tmp_path / PINS[0])
+    assert {name: str(line.specifier) for name, (line, _) in kept.items()} == dict.fromkeys(
+        ("both", "tiny"), "==1.0"
+    )
     before = (tmp_path / PINS[0]).read_text()
-    (tmp_path / NAMED).write_text("absent\n")
+    (tmp_path / NAMED).write_text("tiny==1.0\ntiny==2.0\n")
     with refused(f"{NAMED}: ", "unchanged"):
         compile_pins(root=tmp_path)
     assert (tmp_path / PINS[0]).read_text() == before
