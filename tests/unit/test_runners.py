@@ -1,15 +1,12 @@
 """Runners are what kernels/ declares, and each is the machine that it says."""
 
-import json
 import runpy
 
 import torch
-from helpers import ROOT, code, copy_kernel, notebook, write
+from helpers import ROOT, code, copy_kernel, write
 
 from tools.book.book import Book
-from tools.book.chapters import Chapter
 from tools.book.runners import read_runners
-from tools.record.execute import execute_one
 
 RUNNERS = read_runners(ROOT)
 REPEATS = {
@@ -52,51 +49,6 @@ def test_a_chapter_runs_on_the_runners_that_list_it_and_have_gpus_enough(small_b
         name: (runner.gpus, [chapter.name for chapter in book.chapters_of(runner)])
         for name, runner in book.runners.items()
     } == {"simulated": (2, both), "cpu": (0, second), "extra": (None, second), "gpu": (None, both)}
-
-
-CELLS = {
-    "variables": f"import json, os\nprint(json.dumps({{n: os.environ[n] for n in {[*HIDES]}}}))",
-    "hash": "import sys; print(sys.flags.hash_randomization)",
-    "plot": """\
-import io
-import matplotlib.pyplot as plt
-drawing = io.StringIO()
-plt.savefig(drawing, format='svg')
-print('<dc:date>1970-01-01T' in drawing.getvalue())""",
-    "hidden": """\
-import torch
-print(torch.cuda.device_count(), torch.cuda.is_available())
-print(torch.accelerator.device_count(), torch.accelerator.is_available())""",
-    "d2l": "from d2l import torch as d2l\nprint(d2l.Trainer.__name__)",
-    "cudasim": "import cudasim\nprint(cudasim.__file__, cudasim.is_enabled())",
-}
-
-
-def test_a_kernel_of_cpu_sees_no_accelerator_repeats_itself_and_can_import_what_chapters_do(
-    monkeypatch,
-):
-    """Started where every variable says something else."""
-    for name in HIDES:
-        monkeypatch.setenv(name, "0")
-    monkeypatch.setenv("PYTHONHASHSEED", "1")
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    chapter = Chapter("question", notebook(*(code(id, source) for id, source in CELLS.items())))
-    executed = execute_one(chapter, RUNNERS["cpu"])
-    printed = {
-        cell.id: "".join(output.get("text", "") for output in cell.outputs)
-        for cell in executed.cells
-    }
-
-    assert json.loads(printed["variables"]) == HIDES
-    assert printed["hidden"] == "0 False\n0 False\n"
-    assert printed["hash"] == "0\n"  # so sets are printed in one order
-    assert printed["plot"] == "True\n"
-    # After a bump: does d2l still load without `complete_torchvision`? Then take it out.
-    assert printed["d2l"] == "Trainer\n"
-    tried = {"torch": "2.13.0", "torchvision": "0.28.0", "d2l": "1.0.3"}
-    assert tried.items() <= Book(ROOT).pins.items()
-    package = ROOT / "cudasim" / "src" / "cudasim" / "__init__.py"
-    assert printed["cudasim"] == f"{package} False\n"
 
 
 def test_apples_accelerator_is_hidden(monkeypatch):
