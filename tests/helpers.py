@@ -35,7 +35,6 @@ KINDS = {  # what a chapter is when it is no lesson: symptoms, puzzles
     for name in CHAPTERS
 }
 LESSONS = [name for name in CHAPTERS if KINDS[name] == "lesson"]
-WITH_EXERCISES = [name for name in CHAPTERS if KINDS[name] in ("lesson", "puzzles")]
 RECORDED = sorted(  # (runner or card, chapter)
     (path.parent.name, path.stem) for path in (ROOT / "outputs").glob("*/*.ipynb")
 )
@@ -256,15 +255,6 @@ def run_tool(root, *arguments, **variables):
     """Run a command of the tools in `root`, which holds a copy of them."""
     options = {"cwd": root, "env": bare_environment() | variables}
     return subprocess.run(command(*arguments), **options, capture_output=True, text=True)
-
-
-def plan(*words, **variables):
-    """The commands that `make` would run."""
-    if shutil.which("make") is None:
-        pytest.skip("no make on this machine")
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHON"}
-    make = ["make", "--dry-run", "--no-print-directory", *words]
-    return subprocess.check_output(make, cwd=ROOT, env=environment | variables, text=True)
 
 
 def start_tool(root, *arguments, variables=None, **streams):

@@ -3,125 +3,69 @@
 import json
 
 import pytest
-from helpers import code, contents, prose, read, refused, run_tool, write
+from helpers import code, read, refused, write
 
 from tools.book.book import Book
 from tools.book.chapters import clear_outputs, read_chapter
-from tools.record.record import stale_runs
+
+FIRST = "notebooks/first.ipynb"
 
 
-def first(root):
-    return root / "notebooks" / "first.ipynb"
+def replaced(old, new):
+    """A fault: these bytes of a file in the place of those."""
+    return lambda path: path.write_bytes(path.read_bytes().replace(old, new, 1))
+
+
+def written(text):
+    """A fault: a file that holds this text."""
+    return lambda path: path.write_text(text)
 
 
 def doctored(change):
-    """A fault: `change` of the JSON of the first chapter."""
+    """A fault: `change` of the JSON of a chapter."""
 
-    def fault(root):
-        content = json.loads(first(root).read_text())
+    def fault(path):
+        content = json.loads(path.read_text())
         change(content)
-        first(root).write_text(json.dumps(content))
+        path.write_text(json.dumps(content))
 
     return fault
 
 
-def holding(text, name="notebooks/first.ipynb"):
-    """A fault: a file that holds this text."""
-    return lambda root: (root / name).write_text(text)
-
-
-def drop_bracket(root):
-    first(root).write_text(first(root).read_text().rstrip()[:-1])
-
-
-def drop_code(root):
-    write(root, "first", prose("title", "# First"))
-
-
-def delete_chapter(root):
-    (root / "notebooks" / "second.ipynb").unlink()
-
-
 HELLO = {"output_type": "stream", "name": "stdout", "text": "hello"}
-FORMAT_3 = '{"nbformat": 3, "nbformat_minor": 5, "metadata": {}, "worksheets": []}'
-add_output = doctored(lambda made: made["cells"][2]["outputs"].append(HELLO))
-add_count = doctored(lambda made: made["cells"][2].update(execution_count=1))
+CONFLICT = b"\n<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> branch\n"
+add_output = doctored(lambda made: made["cells"][2].update(outputs=[HELLO], execution_count=1))
 
-FAULTS = {  # by the file that the message names
-    "notebooks/first.ipynb": [
-        (drop_bracket, "correct it there"),
-        (holding("[]"), "save it with"),
-        (holding(FORMAT_3), "save it with"),
-        (doctored(lambda made: made.update(nbformat_minor=4)), "save it with"),
-        (doctored(lambda made: made["cells"][2].pop("source")), "correct it in Jupyter"),
-        (add_output, "'python -m tools clear'"),
-        (add_count, "'python -m tools clear'"),
-        (doctored(lambda made: made["cells"][3].update(id="make")), "two cells have the id 'make'"),
-        (drop_code, "no code cell; move it to book"),
+
+@pytest.mark.parametrize(
+    ("file", "fault", "advice"),
+    [
+        (FIRST, lambda path: path.write_text(path.read_text()[:-3]), "correct it there"),
+        (FIRST, doctored(lambda made: made.update(nbformat_minor=4)), "save it with"),
+        (FIRST, add_output, "'python -m tools clear'"),
+        (FIRST, doctored(lambda made: made["cells"][3].update(id="make")), "have the id 'make'"),
         (
+            FIRST,
             doctored(lambda made: made["cells"][2]["metadata"].update(tags=["hide_input"])),
             "cell 2 ('make') has the tag 'hide_input'",
         ),
-        (doctored(lambda made: made["metadata"].update(hardware="two")), '"hardware": {"gpus"'),
+        (FIRST, replaced(b"{", b"\xef\xbb\xbf{"), "byte order mark; save it as UTF-8 without one"),
+        (FIRST, replaced(b"\n", CONFLICT), "conflict markers of git from line 2 on"),
+        ("requirements.txt", replaced(b"#", b"# pr\xe9face"), "save it as UTF-8"),
+        ("requirements.txt", written("numpy>=2"), "line 1, 'numpy>=2', is not 'package==version'"),
+        ("requirements.txt", written("d2l==1\nD2L==2"), "line 2: d2l is pinned twice"),
+        ("kernels/cpu/kernel.json", written('{"argv": "python"}'), "not a kernel specification"),
+        ("_toc.yml", replaced(b"second", b"third"), "'notebooks/third' has no file; add one"),
+        ("_toc.yml", written("chapters: [\n"), "correct it there"),
+        ("_toc.yml", written(""), "'root: book/preface'"),
+        ("_toc.yml", lambda path: path.unlink(), "no such file"),
     ],
-    "_toc.yml": [
-        (delete_chapter, "'notebooks/second' has no file; add one"),
-        (holding("root: book/preface\nchapters: [\n", "_toc.yml"), "correct it there"),
-        (holding("chapters:\n  - file: notebooks/first\n", "_toc.yml"), "'root: book/preface'"),
-        (holding("", "_toc.yml"), "'root: book/preface'"),
-    ],
-}
-
-
-def assert_refused(root, *parts):
-    """What 'make book' asks first says what is wrong in one line; returns that line."""
-    with refused(*parts) as error:
-        stale_runs(Book(root))
-    return str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("file", "fault", "advice"), [(file, *case) for file in FAULTS for case in FAULTS[file]]
 )
-def test_faulty_book_is_refused_in_one_line(small_book, file, fault, advice):
-    fault(small_book)
-    assert_refused(small_book, f"{file}: ", advice)
-
-
-def test_the_command_says_the_line_and_changes_no_output(recorded_book):
-    before = contents(recorded_book / "outputs")
-    add_output(recorded_book)
-    line = assert_refused(recorded_book)
-    run = run_tool(recorded_book, "book")
-    assert (run.returncode, run.stderr) == (1, f"error: {line}\n")
-    assert contents(recorded_book / "outputs") == before
-
-
-CONFLICT = b"\n<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> branch\n"
-TEXT_FAULTS = {
-    "byte order mark; save it as UTF-8 without one": lambda text: b"\xef\xbb\xbf" + text,
-    "conflict markers of git from line 2 on; choose what to keep there": (
-        lambda text: text.replace(b"\n", CONFLICT, 1)
-    ),
-    "save it as UTF-8": lambda text: text + b"# pr\xe9face",
-}
-
-
-@pytest.mark.parametrize(("advice", "fault"), TEXT_FAULTS.items(), ids=("mark", "merge", "latin 1"))
-@pytest.mark.parametrize(
-    "file", ["notebooks/first.ipynb", "_toc.yml", "kernels/cpu/kernel.json", "requirements.txt"]
-)
-def test_text_that_editors_and_merges_spoil_is_refused(small_book, file, advice, fault):
-    path = small_book / file
-    path.write_bytes(fault(path.read_bytes()))
+def test_a_faulty_file_is_named_in_one_line_with_its_mend(small_book, file, fault, advice):
+    fault(small_book / file)
     with refused(f"{file}: ", advice):
         book = Book(small_book)
         assert book.chapters and book.runners and book.pins
-    path.unlink()
-    if file in ("_toc.yml", "requirements.txt"):
-        with refused(f"{file}: no such file", f"'git restore {file}'"):
-            book = Book(small_book)
-            assert book.chapters and book.pins
 
 
 def test_keys_follow_where_code_stands_and_no_marker_within_a_line_is_a_conflict(small_book):
@@ -132,11 +76,9 @@ def test_keys_follow_where_code_stands_and_no_marker_within_a_line_is_a_conflict
 
 
 def test_clear_takes_out_outputs_and_nothing_else(small_book):
-    sound = read(first(small_book))
-    second = small_book / "notebooks" / "second.ipynb"
+    sound, second = read(small_book / FIRST), small_book / "notebooks" / "second.ipynb"
     untouched = second.stat().st_mtime_ns
-    add_output(small_book)
-    add_count(small_book)
+    add_output(small_book / FIRST)
     assert clear_outputs(small_book) == ["first"]
-    assert read(first(small_book)) == sound
+    assert read(small_book / FIRST) == sound
     assert second.stat().st_mtime_ns == untouched

@@ -19,69 +19,40 @@ from helpers import (
 )
 
 from tools.book.book import Book
-from tools.errors import BookError, NoGpu
+from tools.errors import BookError
 from tools.record import compare as module
 
 
-@pytest.fixture
-def book(gpu_book):
-    """A book that was recorded on the stand-in, with the rules of the comparison."""
+def test_a_false_output_fails_and_what_was_recorded_here_passes(gpu_book):
     (gpu_book / "tests").mkdir()
     for path in (ROOT / "tests").glob("sanitize*.cfg"):
         shutil.copy(path, gpu_book / "tests")
-    return gpu_book
-
-
-def test_what_was_recorded_here_passes_and_a_false_output_fails(book):
-    run = run_tool(book, "compare")
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "4 passed" in run.stdout and "nothing is compared" not in run.stdout
-    falsify(outputs_path("first", CARD, book), "show", [text("x is 1\n"), text("on cuda:7\n")])
-    run = run_tool(book, "compare")
-    assert run.returncode == 1
-    assert "1 failed, 3 passed" in run.stdout
+    falsify(outputs_path("first", CARD, gpu_book), "show", [text("x is 1\n"), text("on cuda:7\n")])
+    run = run_tool(gpu_book, "compare")
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "1 failed, 3 passed" in run.stdout and "nothing is compared" not in run.stdout
     assert_one_line(run.stderr, f"error: outputs/{CARD}: ", "print something else")
 
-
-# From here on, the kernel `cpu` stands in, which starts sooner, with made-up cards.
 
 FACTS = {"folder": "h100", "label": "NVIDIA H100", "names": ["NVIDIA H100"], "free": [2**40]}
 FACTS |= {"cuda": "12.4", "driver": "550.1", "torch": "2.13.0+cu124"}
 
 
-@pytest.fixture
-def other(recorded_book, monkeypatch):
-    """A book of which nothing was recorded on the card at hand."""
+def test_what_was_recorded_on_such_a_card_is_compared_and_of_the_rest_every_cell_must_run(
+    recorded_book, monkeypatch, capfd
+):
+    # The kernel `cpu` stands in, which starts sooner, with made-up cards.
     copy_kernel(recorded_book, "cpu", "gpu")
     monkeypatch.setattr(module, "find_cards", lambda runner: FACTS)
-    return recorded_book
-
-
-def compare(root):
-    module.compare(Book(root))
-
-
-def test_what_was_recorded_on_such_a_card_is_compared_and_of_the_rest_every_cell_must_run(
-    other, monkeypatch, capfd
-):
-    keep(other, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
+    keep(recorded_book, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
     compared = []
     monkeypatch.setattr(module, "_run_nbval", lambda found, root: compared.extend(found))
-    compare(other)
+    module.compare(Book(recorded_book))
     assert [recording.where for recording in compared] == ["outputs/h100/second.ipynb"]
     said = capfd.readouterr().out
     assert_one_line(said, "nothing recorded on NVIDIA H100 of first as", "nothing is compared")
-    assert [path.name for path in (other / "outputs" / "h100").iterdir()] == ["second.ipynb"]
-    edit(other, "second", "sum", "2 / 0")  # what it is now must run
+    assert not outputs_path("first", "h100", recorded_book).exists()  # nor is it recorded
+    edit(recorded_book, "second", "sum", "2 / 0")  # what it is now must run
     with pytest.raises(BookError, match=r"(?s)^notebooks/second\.ipynb: .*ZeroDivisionError"):
-        compare(other)
+        module.compare(Book(recorded_book))
     assert len(compared) == 1
-
-
-def test_without_a_gpu_one_line_says_so(small_book):
-    copy_kernel(small_book, "cpu", "gpu")  # it sees none, whatever machine it runs on
-    run = run_tool(small_book, "compare", "--if-any")
-    assert (run.returncode, run.stderr) == (0, "")
-    assert_one_line(run.stdout, "gpu: nothing executed, nothing compared: ", "no GPU that")
-    with pytest.raises(NoGpu):
-        compare(small_book)

@@ -4,7 +4,6 @@ pip installs tiny wheels from a folder, so nothing here needs a network.
 """
 
 import functools
-import importlib.util
 import os
 import shutil
 import signal
@@ -12,7 +11,6 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from helpers import ROOT, assert_one_line
@@ -21,9 +19,11 @@ from pythons import interpreter, write_wheel
 from tools.environment import PINS
 
 SCRIPT = Path("tools", "environment.py")
-# `venv` copies an empty environment, which takes no time.
-LOAD = """
+# `venv` copies an empty environment, which takes no time; `change` makes something fail.
+QUICK = """
 import shutil, sys
+from pathlib import Path
+from types import SimpleNamespace
 sys.path.insert(0, "tools")
 import environment
 run_venv = environment.run_venv
@@ -32,11 +32,11 @@ def copy(python, *words):
         return run_venv(python, *words)
     shutil.copytree(sys.argv[1], words[0], symlinks=True)
 environment.run_venv, environment.SMALLEST_GB = copy, 0
+{change}
 sys.exit(environment.main())
 """
 PACKAGES = {"subject", "helper", "apart"}
 NAMED = "subject==1.0  # what it is about\nhelper==1.0\n"
-copy = functools.partial(shutil.copytree, symlinks=True)
 
 
 @pytest.fixture(scope="session")
@@ -53,10 +53,7 @@ def shelf(tmp_path_factory):
     for package in (folder / "empty").glob("lib/*/site-packages/*"):  # a link is quick to copy
         package.symlink_to(package.rename(folder / package.name))
     root = make_bare(folder / "finished")
-    with pytest.MonkeyPatch.context() as patch:
-        offline(patch, folder)
-        run = start(root, folder)
-        assert (run.wait(300), run.stderr.read()) == (0, "")
+    assert end(start(root, folder)) == (0, "")
     return folder
 
 
@@ -64,66 +61,40 @@ def make_bare(root):
     """A root that holds the script and the pins."""
     (root / SCRIPT.parent).mkdir(parents=True)
     shutil.copy(ROOT / SCRIPT, root / SCRIPT)
-    (root / "requirements.txt").write_text(NAMED)
-    (root / "requirements-no-deps.txt").write_text("apart==1.0\n")
+    (root / PINS[0]).write_text(NAMED)
+    (root / PINS[1]).write_text("apart==1.0\n")
     return root
 
 
-def offline(patch, shelf):
-    """Let pip take wheels from the shelf, whatever this machine's settings are."""
-    for name in [name for name in os.environ if name.startswith("PIP_")]:
-        patch.delenv(name)
-    patch.setenv("PIP_CONFIG_FILE", os.devnull)
-    patch.setenv("PIP_NO_INDEX", "1")
-    patch.setenv("PIP_FIND_LINKS", str(shelf / "wheels"))
+def start(root, shelf, change="", quick=True, **variables):
+    """Start the script: with a shortcut and a `change`, or as it is."""
+    command = ["-I", "-S", SCRIPT]  # no variables, no current folder, no site-packages
+    if quick:
+        command = ["-c", QUICK.format(change=change), shelf / "empty"]
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    own |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
+    own |= {"PIP_FIND_LINKS": str(shelf / "wheels")}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *command], cwd=root, env=own | variables, **pipes)
 
 
-def start(root, shelf=None, **variables):
-    """Start the script; with a shelf, it does not make an environment but copies the empty one."""
-    # -I: no variables, no current folder; -S: no site-packages
-    command = ["-c", LOAD, shelf / "empty"] if shelf else ["-I", "-S", SCRIPT]
-    return subprocess.Popen(
-        [sys.executable, *command],
-        cwd=root,
-        env=os.environ | variables,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-    )
-
-
-def load(root):
-    """The script as a module, loaded by its path as the bare Python does."""
-    spec = importlib.util.spec_from_file_location("environment", root / SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def end(process):
+    """The exit code of a script that ends now, and its errors."""
+    _, said = process.communicate(timeout=300)
+    return process.returncode, said
 
 
 @pytest.fixture
-def bare(tmp_path, shelf, monkeypatch):
+def bare(tmp_path, shelf):
     """A root without an environment."""
-    offline(monkeypatch, shelf)
     return make_bare(tmp_path / "bare")
 
 
 @pytest.fixture
-def complete(bare, shelf, monkeypatch):
-    """The script as a module, in a root with a complete environment, moved there."""
-    module, run_venv = load(bare), subprocess.run
-    copy(shelf / "finished" / ".venv", module.VENV)
-
-    def quick(command, **options):
-        if command[2] == "venv" and len(command) == 4:
-            copy(shelf / "empty", command[3])
-            return SimpleNamespace(returncode=0)
-        return run_venv(command, **options)
-
-    monkeypatch.setattr(module, "subprocess", SimpleNamespace(**vars(subprocess) | {"run": quick}))
-    monkeypatch.setattr(module, "SMALLEST_GB", 0)
-    monkeypatch.setattr(module, "signal", SimpleNamespace(**vars(signal) | {"signal": print}))
-    return module
+def complete(bare, shelf):
+    """A root with a complete environment, which was made elsewhere."""
+    shutil.copytree(shelf / "finished" / ".venv", bare / ".venv", symlinks=True)
+    return bare
 
 
 def installed(root):
@@ -138,23 +109,23 @@ def installed(root):
     return {path.stem.split("-")[0] for path in folder.glob("lib/*/*/*-1.0.dist-info")}
 
 
-@pytest.mark.parametrize("minor", [8, 10])
-def test_other_python_uses_a_complete_environment_and_makes_none(bare, shelf, minor):
+def test_other_python_uses_a_complete_environment_and_makes_none(bare, shelf):
     """The script must be readable by the very Python that it refuses."""
-    command = [interpreter(minor), SCRIPT]
-    run = functools.partial(subprocess.run, command, capture_output=True, text=True)
+    run = functools.partial(
+        subprocess.run, [interpreter(8), SCRIPT], capture_output=True, text=True
+    )
     refused = run(cwd=bare)
     assert refused.returncode == 1
-    named = (f"Python 3.{minor}", "3.11, 3.12, 3.13", "make PYTHON=")
+    named = ("Python 3.8", "3.11, 3.12, 3.13", "make PYTHON=")
     assert_one_line(refused.stderr, "error: Makefile: ", *named)
     assert not (bare / ".venv").exists()
     used = run(cwd=shelf / "finished")
     assert (used.returncode, used.stderr) == (0, "")
 
 
-def test_two_at_once_make_one_environment(bare):
+def test_two_at_once_make_one_environment(bare, shelf):
     """Nothing is replaced by a stand-in here, and the script has the standard library alone."""
-    both = [start(bare), start(bare)]
+    both = [start(bare, shelf, quick=False) for _ in range(2)]
     printed = sorted(run.communicate(timeout=300) for run in both)
     assert [run.returncode for run in both] == [0, 0], printed
     (first, _), (second, _) = printed
@@ -163,148 +134,106 @@ def test_two_at_once_make_one_environment(bare):
     assert installed(bare) == PACKAGES
 
 
-def test_second_call_does_nothing_whatever_the_comments_on_pins(complete, monkeypatch, capsys):
-    assert complete.main() == 0
-    capsys.readouterr()
-    monkeypatch.setattr(complete, "only_one", None)  # not even the lock is taken
-    (complete.ROOT / "requirements.txt").write_text(NAMED.replace("what", "all that"))
-    assert complete.main() == 0
-    assert capsys.readouterr().out == ""
+def test_second_call_does_nothing_but_where_the_python_of_the_environment_is_gone(complete, shelf):
+    assert end(start(complete, shelf)) == (0, "")
+    (complete / PINS[0]).write_text(NAMED.replace("what", "all that"))
+    untouched = "environment.only_one = environment.set_up = None"
+    assert end(start(complete, shelf, untouched)) == (0, "")
+    (complete / ".venv" / "pyvenv.cfg").write_text("executable = /usr/bin/python-that-was\n")
+    assert end(start(complete, shelf)) == (0, "")
+    assert installed(complete) == PACKAGES
 
 
-def test_environment_without_its_python_is_made_anew(complete):
-    (complete.VENV / "pyvenv.cfg").write_text("executable = /usr/bin/python-that-was\n")
-    (complete.VENV / "left").touch()
-    assert complete.main() == 0
-    assert installed(complete.ROOT) == PACKAGES
-    assert not (complete.VENV / "left").exists()
+@pytest.mark.parametrize("name", ["my books", "l" * 150])
+def test_moved_environment_works_also_where_the_path_has_a_space(complete, shelf, tmp_path, name):
+    moved = complete.rename(tmp_path / name)
+    assert end(start(moved, shelf)) == (0, "")
+    assert installed(moved) == PACKAGES
 
 
-def test_moved_environment_works_also_where_the_path_has_a_space(complete, tmp_path):
-    for name in ("my books", "books", "l" * 150):
-        moved = load(complete.ROOT.rename(tmp_path / name))
-        complete.ROOT = moved.ROOT
-        assert moved.main() == 0
-        assert installed(moved.ROOT) == PACKAGES
-
-
-RENAMED = {"first rename": ".venv", "second rename": ".venv.new"}
-
-
-@pytest.mark.parametrize("stop", ["install", *RENAMED, "remove", "correct_scripts"])
-def test_killed_anywhere_the_next_call_finishes(complete, stop, monkeypatch):
-    def killed(*arguments):
-        raise SystemExit
-
-    rename = Path.rename
-    assert complete.main() == 0
-    (complete.ROOT / "requirements.txt").write_text("subject==1.0\n")
-    with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        if stop in RENAMED:
-            at = complete.ROOT / RENAMED[stop]
-            patch.setattr(Path, "rename", lambda a, b: killed() if a == at else rename(a, b))
-        elif stop == "remove":
-            patch.setattr(complete, "remove", lambda old: old.exists() and killed())
-        else:
-            patch.setattr(complete, stop, killed)
-        complete.main()
-    assert any((folder / "pins").is_file() for folder in (complete.VENV, complete.OLD))
-    assert complete.main() == 0
-    assert installed(complete.ROOT) == {"subject", "apart"}
-
-
-@pytest.fixture
-def silent():
-    """An index that takes a question and never answers, and the variables that lead pip to it."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(300)
-        address = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
-        variables = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": address, "PIP_RETRIES": "0"}
-        yield server, variables | {"PIP_FIND_LINKS": ""}
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_install_leaves_the_old_one_and_no_pip(complete, shelf, silent, number):
-    server, variables = silent
-    assert complete.main() == 0
-    (complete.ROOT / "requirements.txt").write_text("subject==1.0\n")
-    run = start(complete.ROOT, shelf, **variables)
-    connection, _ = server.accept()
-    run.send_signal(number)
-    assert_one_line(run.communicate(timeout=300)[1], "interrupted: ", "again")
-    assert run.returncode == 130
-    connection.settimeout(300)
-    while connection.recv(4096):  # it ends when pip does
-        pass
-    (complete.ROOT / "requirements.txt").write_text(NAMED)
-    assert complete.main() == 0
-    assert installed(complete.ROOT) == PACKAGES
-
-
-def test_next_call_waits_for_the_pip_of_a_killed_one(bare, shelf, silent):
-    server, variables = silent
-    first = start(bare, shelf, **variables)
-    connection, _ = server.accept()
-    first.kill()
-    second = start(bare, shelf)
-    assert_one_line(second.stdout.readline(), "Waiting for another set-up")
-    connection.close()
-    server.close()
-    assert second.wait(300) == 0
-    assert installed(bare) == PACKAGES
+@pytest.mark.parametrize(
+    "killed",
+    [
+        """
+rename = Path.rename
+Path.rename = lambda a, b: sys.exit(9) if a.name == ".venv.new" else rename(a, b)""",
+        "environment.correct_scripts = lambda folder: sys.exit(9)",
+    ],
+    ids=["between the two renames", "before the scripts are corrected"],
+)
+def test_killed_anywhere_the_next_call_finishes(complete, shelf, killed):
+    (complete / PINS[0]).write_text("subject==1.0\n")
+    assert end(start(complete, shelf, killed)) == (9, "")
+    (complete / PINS[0]).write_text("absent==1.0\n")  # not even by one that fails is it lost
+    assert end(start(complete, shelf))[0] == 1
+    assert (complete / ".venv" / "pins").is_file()
+    (complete / PINS[0]).write_text("subject==1.0\n")
+    assert end(start(complete, shelf)) == (0, "")
+    assert installed(complete) == {"subject", "apart"}
 
 
 NOWHERE = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_FIND_LINKS": ""}
 
 
+def test_interrupted_install_leaves_the_old_one_and_no_pip(complete, shelf):
+    (complete / PINS[0]).write_text("subject==1.0\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:  # an index that never answers
+        server.settimeout(300)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
+        run = start(complete, shelf, **NOWHERE | {"PIP_INDEX_URL": address})
+        connection, _ = server.accept()
+        run.send_signal(signal.SIGTERM)  # it does what Ctrl-C does
+        code, said = end(run)
+        assert code == 130
+        assert_one_line(said, "interrupted: ", "again")
+        connection.settimeout(300)
+        while connection.recv(4096):  # it ends when pip does
+            pass
+    (complete / PINS[0]).write_text(NAMED)
+    assert end(start(complete, shelf)) == (0, "")
+    assert installed(complete) == PACKAGES
+
+
+NO_ROOM = """
+environment.SMALLEST_GB = 3
+environment.shutil.disk_usage = lambda path: SimpleNamespace(free=1.24e9)"""
+# Debian's python3 cannot make an environment until python3-venv is installed.
+NO_VENV = """
+environment.run_venv = run_venv
+environment.subprocess.run = lambda *words, **options: SimpleNamespace(returncode=1)"""
+
+
 @pytest.mark.parametrize(
-    ("file", "pin", "variables", "said"),
+    ("pin", "change", "variables", "parts"),
     [
-        (PINS[1], "absent==1.0", {}, "no package index has absent==1.0 for Python 3."),
-        (PINS[0], "subject==1.0", NOWHERE, "be reached (NewConnectionError); connect and run"),
+        ("absent==1.0", "", {}, [PINS[0], "no package index has absent==1.0 for Python 3."]),
+        (
+            "subject==1.0",
+            "",
+            NOWHERE,
+            [PINS[0], "be reached (NewConnectionError); connect and run"],
+        ),
+        ("subject==1.0", NO_ROOM, {}, ["1.2 GB free", "make room"]),
+        ("subject==1.0", NO_VENV, {}, [".venv: ", "python3-venv"]),
     ],
+    ids=["no such package", "no network", "no room", "no venv"],
 )
-def test_failing_pip_is_explained_in_one_line(
-    complete, file, pin, variables, said, monkeypatch, capsys
+def test_what_fails_is_one_line_and_the_environment_stays(
+    complete, shelf, pin, change, variables, parts
 ):
-    before = (complete.VENV / "pins").read_text()
-    (complete.ROOT / file).write_text(f"{pin}\n")
-    for name, value in (variables | {"PIP_RETRIES": "1"}).items():
-        monkeypatch.setenv(name, value)
-    assert complete.main() == 1
-    assert_one_line(capsys.readouterr().err, f"error: {file}: ", said, ".venv is unchanged")
-    assert (complete.VENV / "pins").read_text() == before
+    before = (complete / ".venv" / "pins").read_text()
+    (complete / PINS[0]).write_text(f"{pin}\n")
+    code, said = end(start(complete, shelf, change, **variables | {"PIP_RETRIES": "1"}))
+    assert code == 1
+    assert_one_line(said, "error: ", *parts)
+    assert (complete / ".venv" / "pins").read_text() == before
 
 
-def test_reason_is_read_from_what_pip_printed(complete, capsys):
-    full = complete.reason("ERROR: [Errno 28] No space left on device: '/x'")
-    assert "the disk is full" in full and capsys.readouterr().err == ""
-    for retried in ("WARNING: Retrying (total=4) after connection broken by 'X'", "ERROR: other"):
-        assert "(see above)" in complete.reason(f"{retried}\n")
-        assert capsys.readouterr().err == f"{retried}\n"
-
-
-@pytest.mark.parametrize(
-    ("function", "returned", "parts"),
-    [
-        ("shutil.disk_usage", SimpleNamespace(free=1.24e9), ["1.2 GB free", "make room"]),
-        # Debian's python3 cannot make an environment until python3-venv is installed.
-        ("subprocess.run", SimpleNamespace(returncode=1), ["python3-venv"]),
-    ],
-)
-def test_machine_that_cannot_make_one_is_one_line(
-    bare, function, returned, parts, monkeypatch, capsys
-):
-    monkeypatch.setattr(function, lambda *arguments, **options: returned)
-    assert load(bare).main() == 1
-    assert_one_line(capsys.readouterr().err, "error: .venv: ", *parts)
-    assert not (bare / ".venv").exists()
-
-
-def test_folder_that_cannot_be_written_to_and_missing_pins_are_one_line(bare, capsys):
+def test_folder_that_cannot_be_written_to_and_missing_pins_are_one_line(bare, shelf):
     (bare / ".venv.lock").mkdir()
-    assert load(bare).main() == 1
-    assert_one_line(capsys.readouterr().err, "error: .venv: ", ".venv.lock", "can be written to")
+    code, said = end(start(bare, shelf))
+    assert_one_line(said, "error: .venv: ", ".venv.lock", "can be written to")
     (bare / PINS[1]).unlink()
-    assert load(bare).main() == 1
-    assert_one_line(capsys.readouterr().err, f"error: {PINS[1]}: ", "git restore")
+    again, said = end(start(bare, shelf))
+    assert_one_line(said, f"error: {PINS[1]}: ", "git restore")
+    assert (code, again) == (1, 1)

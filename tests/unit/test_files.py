@@ -6,7 +6,6 @@ import pytest
 from helpers import code, contents, notebook, refused
 
 from tools.book.notebooks import write_notebook
-from tools.files import digest
 
 
 def half(path, data):
@@ -32,8 +31,3 @@ def test_failed_write_leaves_the_old_file_and_no_part(tmp_path, monkeypatch, ste
     with refused(f"a.ipynb: cannot be written ({reason}); make room"):
         write_notebook(notebook(code("a", "2")), path, tmp_path)
     assert contents(tmp_path) == before
-
-
-def test_where_one_text_ends_and_the_next_begins_counts():
-    assert digest(["ab", "c"]) != digest(["a", "bc"]) != digest(["abc"])
-    assert digest(["a", b"b"]) == digest([b"a", "b"])

@@ -1,19 +1,12 @@
 """Runners are what kernels/ declares, and each is the machine that it says."""
 
-import json
-import os
 import runpy
-import subprocess
-import sys
 
-import pytest
 import torch
-from helpers import ROOT, code, copy_kernel, notebook, refused, write
+from helpers import ROOT, code, copy_kernel, write
 
 from tools.book.book import Book
-from tools.book.chapters import Chapter
 from tools.book.runners import read_runners
-from tools.record.execute import execute_one
 
 RUNNERS = read_runners(ROOT)
 REPEATS = {
@@ -27,123 +20,35 @@ HIDES = {
 }
 
 
-def test_this_books_runners_and_that_two_simulated_gpus_are_shown_first():
+def test_every_runner_is_the_machine_that_it_tells_readers_and_simulated_gpus_come_first():
     assert list(RUNNERS) == ["simulated", "cpu", "gpu", "simulated-mps"]
-    local = [runner.name for runner in Book(ROOT).local_runners]
-    assert local == ["simulated", "cpu", "simulated-mps"]
-    assert RUNNERS["simulated"].times == "modelled for a T4"
-    assert RUNNERS["simulated-mps"].times is None
-    assert "not those of an Apple GPU" in RUNNERS["simulated-mps"].legend
-
-
-@pytest.mark.parametrize("runner", RUNNERS.values(), ids=RUNNERS)
-def test_every_runner_is_the_machine_that_it_tells_readers(runner):
-    assert runner.label != runner.name and len(runner.legend) > 20
-    words = runner.specification["argv"]
-    modelled = words[words.index("--clock") + 1] == "modelled" if "--clock" in words else False
-    assert runner.times == (
-        f"modelled for a {words[words.index('--card') + 1]}" if modelled else None
-    )
-    assert runner.sanitize == ("tests/sanitize-modelled.cfg" if modelled else "tests/sanitize.cfg")
-    assert (ROOT / runner.sanitize).is_file()
-    needed = REPEATS | (HIDES if runner.is_local else {})
-    if runner.simulates:
-        needed |= {"CUDASIM_QUIET": "1"}  # no chapter begins with a line about the simulation
-        needed |= {"OMP_WAIT_POLICY": "PASSIVE"}  # kernels side by side leave the cores to others
-    assert runner.specification["env"] == needed
-    assert ("--hide-accelerators" in words) == runner.is_local  # Apple's
+    for name, runner in RUNNERS.items():
+        words = runner.specification["argv"]
+        modelled = "--clock" in words and words[words.index("--clock") + 1] == "modelled"
+        card = words[words.index("--card") + 1] if modelled else None
+        assert runner.times == (f"modelled for a {card}" if modelled else None), name
+        assert ("-modelled" in runner.sanitize) == modelled, name
+        assert (ROOT / runner.sanitize).is_file()
+        needed = REPEATS | (HIDES if runner.is_local else {})
+        if runner.simulates:
+            needed |= {"CUDASIM_QUIET": "1"}  # no chapter begins with a line about the simulation
+            needed |= {"OMP_WAIT_POLICY": "PASSIVE"}  # kernels side by side leave cores to others
+        assert runner.specification["env"] == needed, name
+        assert ("--hide-accelerators" in words) == runner.is_local, name  # Apple's
 
 
 def test_a_chapter_runs_on_the_runners_that_list_it_and_have_gpus_enough(small_book):
     write(small_book, "first", code("a", "1"), hardware={"gpus": [2]})
     for runner in ("simulated", "gpu"):
         copy_kernel(small_book, runner)
-    copy_kernel(small_book, "gpu", "plain", metadata={})
     copy_kernel(small_book, "gpu", "extra", metadata={"runner": {"chapters": ["second"]}})
     (small_book / "kernels" / "notes").mkdir()
     book = Book(small_book)
-    plain = book.runner("plain")
-    assert (plain.label, plain.legend) == ("plain", "")
     both, second = ["first", "second"], ["second"]
     assert {
         name: (runner.gpus, [chapter.name for chapter in book.chapters_of(runner)])
         for name, runner in book.runners.items()
-    } == {
-        "simulated": (2, both),
-        "cpu": (0, second),
-        "extra": (None, second),
-        "gpu": (None, both),
-        "plain": (None, both),
-    }
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{",
-        "[]",
-        '{"language": "python"}',
-        '{"argv": "python"}',
-        '{"argv": [], "metadata": []}',
-        '{"argv": [], "metadata": {"runner": "cpu"}}',
-        '{"argv": [], "metadata": {"runner": {"times": "modelled for a T4"}}}',
-        '{"argv": ["--clock", "modelled"]}',
-    ],
-)
-def test_broken_kernel_json_is_one_line(small_book, text):
-    (small_book / "kernels" / "cpu" / "kernel.json").write_text(text)
-    with refused("kernels/cpu/kernel.json: not a kernel specification", "correct it"):
-        read_runners(small_book)
-
-
-CELLS = {
-    "variables": f"import json, os\nprint(json.dumps({{n: os.environ[n] for n in {[*HIDES]}}}))",
-    "hash": "print(hash('tensor'))",
-    "plot": """\
-import io
-import matplotlib.pyplot as plt
-drawing = io.StringIO()
-plt.savefig(drawing, format='svg')
-print('<dc:date>1970-01-01T' in drawing.getvalue())""",
-    "hidden": """\
-import torch
-print(torch.cuda.device_count(), torch.cuda.is_available())
-print(torch.accelerator.device_count(), torch.accelerator.is_available())""",
-    "d2l": "from d2l import torch as d2l\nprint(d2l.Trainer.__name__)",
-    "cudasim": "import cudasim\nprint(cudasim.__file__, cudasim.is_enabled())",
-}
-
-
-def test_a_kernel_of_cpu_sees_no_accelerator_repeats_itself_and_can_import_what_chapters_do(
-    monkeypatch,
-):
-    """Started where every variable says something else."""
-    for name in HIDES:
-        monkeypatch.setenv(name, "0")
-    monkeypatch.setenv("PYTHONHASHSEED", "1")
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    chapter = Chapter("question", notebook(*(code(id, source) for id, source in CELLS.items())))
-    executed = execute_one(chapter, RUNNERS["cpu"])
-    printed = {
-        cell.id: "".join(output.get("text", "") for output in cell.outputs)
-        for cell in executed.cells
-    }
-
-    def hash_by(seed):
-        ask = [sys.executable, "-c", CELLS["hash"]]
-        environment = os.environ | {"PYTHONHASHSEED": seed}
-        return subprocess.run(ask, env=environment, capture_output=True, text=True).stdout
-
-    assert json.loads(printed["variables"]) == HIDES
-    assert printed["hidden"] == "0 False\n0 False\n"
-    assert printed["hash"] == hash_by("0") != hash_by("1")
-    assert printed["plot"] == "True\n"
-    # After a bump: does d2l still load without `complete_torchvision`? Then take it out.
-    assert printed["d2l"] == "Trainer\n"
-    tried = {"torch": "2.13.0", "torchvision": "0.28.0", "d2l": "1.0.3"}
-    assert tried.items() <= Book(ROOT).pins.items()
-    package = ROOT / "cudasim" / "src" / "cudasim" / "__init__.py"
-    assert printed["cudasim"] == f"{package} False\n"
+    } == {"simulated": (2, both), "cpu": (0, second), "extra": (None, second), "gpu": (None, both)}
 
 
 def test_apples_accelerator_is_hidden(monkeypatch):

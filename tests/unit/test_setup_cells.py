@@ -14,11 +14,10 @@ from pythons import write_wheel
 from tools.book.chapters import Chapter
 from tools.book.pins import read_pins
 from tools.book.repository import Repository
-from tools.book.setup_cells import PYTHON, chapter_needs, chapter_packages, setup_source
+from tools.book.setup_cells import PYTHON, chapter_needs, setup_source
 
 SIMULATOR = ROOT / "cudasim" / "src"
 LARGEST = "neural-networks-on-gpus"
-PLAIN_CHAPTER = "tensors-on-gpus"  # imports no simulator
 # What runs cells: IPython, or Python alone where that is bare, or too old for it.
 SHELL = """\
 import json, sys
@@ -33,7 +32,7 @@ sources = json.load(sys.stdin)
 for source in sources:
     shell.run_cell(source)
 """
-PLAIN = """\
+BARE = """\
 import json, sys
 sources = json.load(sys.stdin)
 {before}
@@ -57,26 +56,24 @@ HERE = Repository("a", "b", "main")
 IMPORTS_CUDASIM = Chapter("first", notebook(code("a", "import cudasim, torch")))
 
 
-def source_of(name=LARGEST, **changes):
+def source_of(name=LARGEST, needs=None, simulate=False):
     """The set-up cells of a chapter, with other needs or with the switch on."""
     chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
     source = "\n".join(cell(chapter, id).source for id in ("switch", "setup"))
-    if "needs" in changes:
-        return source[: source.index("set_up(\n")] + f"set_up({changes['needs']}, {{}}, '', False)"
-    if changes.get("simulate"):
-        return source.replace("SIMULATE_GPUS = False", "SIMULATE_GPUS = True", 1)
-    return source
+    if needs:
+        return source[: source.index("set_up(\n")] + f"set_up({needs}, {{}}, '', False)"
+    return source.replace("SIMULATE_GPUS = False", f"SIMULATE_GPUS = {simulate}", 1)
 
 
-def importing():
-    """The set-up cells of a chapter that imports cudasim, with the switch off."""
-    return "SIMULATE_GPUS = False\n" + setup_source(IMPORTS_CUDASIM, HERE, ROOT)
+PLAIN = source_of("tensors-on-gpus")  # imports no simulator
+SIMULATED = source_of("tensors-on-gpus", simulate=True)
+IMPORTING = "SIMULATE_GPUS = False\n" + setup_source(IMPORTS_CUDASIM, HERE, ROOT)
 
 
 def run(*sources, before="", python=None, **variables):
     """What running cells prints, in this IPython or in another Python."""
     done = subprocess.run(
-        [python or sys.executable, "-c", (PLAIN if python else SHELL).format(before=before)],
+        [python or sys.executable, "-c", (BARE if python else SHELL).format(before=before)],
         input=json.dumps(sources),
         cwd="/",
         env=bare_environment() | {name: str(value) for name, value in variables.items()},
@@ -93,85 +90,68 @@ def old_torch(tmp_path):
     return functools.partial(write_wheel, tmp_path, "torch")
 
 
-@pytest.fixture
-def offline(tmp_path):
-    """Variables by which pip uses no network, but a folder with one package."""
-    write_wheel(tmp_path, "tiny")
-    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": tmp_path}
-
-
 def test_silent_and_without_pip_where_all_is_there():
     sources = [source_of(name) for name in CHAPTERS]
     assert run(*sources, *sources, before=NO_PIP, PYTHONPATH=SIMULATOR) == ""
 
 
-def test_cells_are_where_readers_and_tools_look_for_them():
-    for name in CHAPTERS:
-        chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
-        switch, set_up = chapter.cells[2:4]
-        assert (switch.id, switch.metadata.tags) == ("switch", ["setup"])
-        assert switch.source.startswith("SIMULATE_GPUS = False  # ") and "\n" not in switch.source
-        assert (set_up.id, set_up.metadata.tags) == ("setup", ["setup", "hide-input"])
-        assert set_up.metadata.jupyter.source_hidden and set_up.metadata.cellView == "form"
-        assert set_up.source.startswith("# @title ")  # what Colab shows of a folded cell
-        assert "`SIMULATE_GPUS = True`" in chapter.cells[1].source
-
-
-def test_old_python_gets_its_line_and_readers_are_told_the_lowest():
-    faked = "sys.version_info, sys.version = (3, 10, 4), '3.10.4 (main)'"
-    for source in (source_of(), importing()):
-        said = run(source, before=faked)
-        assert_one_line(said, "Not ready: Python 3.10.4 is too old, take 3.11 or later")
-    ast.parse(source_of(), feature_version=(3, 6))  # older ones can read so far
+def test_an_old_python_reads_so_far_and_readers_are_told_the_lowest():
+    ast.parse(source_of(), feature_version=(3, 6))
     words = ".".join(map(str, PYTHON))
     assert f"with Python {words} or later" in (ROOT / "README.md").read_text()
     simulator = (ROOT / "cudasim" / "pyproject.toml").read_text()
     assert f'requires-python = ">={words}"' in simulator
 
 
-def test_old_torch_gets_its_line_and_the_lowest_will_do(old_torch):
-    plain, simulating = (source_of(PLAIN_CHAPTER, simulate=on) for on in (False, True))
-    for source, version, lowest in (
-        (plain, "2.8.0", "2.9"),
-        (simulating, "2.9", "2.11"),
-        (importing(), "2.9", "2.11"),
-    ):
-        said = run(source, before=NO_PIP, PYTHONPATH=old_torch(version))
-        assert_one_line(said, f"Not ready: torch {version}", f"take {lowest} or later")
-    for version in ("2.9.0", "2.10.0+cu128", "3.0.0a0+gitabc"):
-        assert run(plain, before=NO_PIP, PYTHONPATH=old_torch(version)) == ""
+OLD_PYTHON = "sys.version_info, sys.version = (3, 10, 4), '3.10.4 (main)'"
+USED = "import cudasim, torch; torch.cuda.is_initialized = lambda: True"
+OLDER = "import cudasim; cudasim._HOMES.pop('timeline')"
+
+
+@pytest.mark.parametrize(
+    ("source", "before", "torch", "parts"),
+    [
+        (SIMULATED, OLD_PYTHON, None, ["Python 3.10.4 is too old, take 3.11 or later"]),
+        (PLAIN, NO_PIP, "2.8.0", ["torch 2.8.0", "take 2.9 or later"]),
+        (IMPORTING, NO_PIP, "2.9", ["torch 2.9", "take 2.11 or later"]),
+        (SIMULATED, USED, None, ["this process has used a real GPU", "Restart"]),
+        (IMPORTING, OLDER, None, ["an older cudasim is here: 'pip uninstall cudasim'"]),
+    ],
+    ids=["Python", "torch", "torch for the simulator", "a GPU in use", "cudasim"],
+)
+def test_where_something_is_too_old_or_in_use_one_line_says_so(
+    old_torch, source, before, torch, parts
+):
+    said = run(source, before=before, PYTHONPATH=old_torch(torch) if torch else SIMULATOR)
+    assert_one_line(said, "Not ready: ", *parts)
+
+
+def test_the_lowest_torch_will_do(old_torch):
+    assert run(PLAIN, before=NO_PIP, PYTHONPATH=old_torch("2.9.0a0+gitabc")) == ""
 
 
 def test_without_a_network_one_line_says_what_is_missing():
     nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": "/dev/null"}
     said = run(source_of(needs={"torch": "torch", "no_such": "no-such-package"}), **nowhere)
-    first, last = said.splitlines()
-    assert first == "Set-up: installing no-such-package"
-    assert_one_line(last, "Not ready: no no-such-package.", "Is the network on?", "pip says: ERROR")
+    assert said.startswith("Set-up: installing no-such-package\n")
+    last = said.splitlines()[1]
+    assert_one_line(last, "Not ready: no no-such-package.", "network on?", "pip says: ERROR")
 
 
-@pytest.mark.parametrize(
-    ("options", "cause"), [([], "'/proc/home'"), (["--without-pip"], "No module named pip")]
-)
-def test_where_nothing_can_be_written_or_there_is_no_pip_one_line_says_so(
-    offline, tmp_path, options, cause
-):
-    subprocess.run([sys.executable, "-m", "venv", *options, tmp_path / "room"], check=True)
-    said = run(
-        source_of(needs=TINY),
-        python=tmp_path / "room" / "bin" / "python",
-        PIP_TARGET="/proc/home",  # not even the administrator can write there
-        **offline,
-    )
-    assert_one_line(said.splitlines()[-1], "Not ready: no tiny.", cause)
+def test_where_there_is_no_pip_one_line_says_so(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "room"], check=True)
+    said = run(source_of(needs=TINY), python=tmp_path / "room" / "bin" / "python")
+    assert_one_line(said.splitlines()[-1], "Not ready: no tiny.", "No module named pip")
 
 
-def test_second_run_is_silent_and_a_new_home_is_found(offline, tmp_path):
+def test_second_run_is_silent_and_a_new_home_is_found(tmp_path):
     """Where pip may write into the reader's home only, in a folder that is not there yet."""
     python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
     if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode:
         pytest.skip(f"{python} has no pip")
+    write_wheel(tmp_path, "tiny")
     home = {"HOME": tmp_path, "PIP_USER": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1"}
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": tmp_path}
     source = source_of(needs=TINY) + "\nimport tiny\nprint(tiny.__file__)"
     said = run(source, source, python=python, **home, **offline)
     installing, *where = said.splitlines()
@@ -188,24 +168,11 @@ def test_pip_is_told_to_keep_torch_and_numpy(old_torch, version, index):
     assert (index in said) if index else ("whl" not in said)
 
 
-def test_switch_gives_two_gpus_says_so_once_and_leaves_a_simulation_alone():
-    source = source_of("tensors-on-gpus", simulate=True) + COUNT
-    said = run(source, source, PYTHONPATH=SIMULATOR).splitlines()
+def test_switch_gives_two_gpus_and_says_so_once():
+    said = run(SIMULATED + COUNT, SIMULATED + COUNT, PYTHONPATH=SIMULATOR).splitlines()
     assert len(said) == 3 and "2 simulated GPUs" in said[0] and said[1:] == ["2", "2"]
-    three = "import cudasim; cudasim.enable(gpus=3, force=True)"
-    said = run(source, before=three, PYTHONPATH=SIMULATOR, CUDASIM_QUIET="1")
-    assert said == "3\n"
-    off = run(importing() + COUNT, before=NO_PIP, PYTHONPATH=SIMULATOR, CUDA_VISIBLE_DEVICES="-1")
+    off = run(IMPORTING + COUNT, before=NO_PIP, PYTHONPATH=SIMULATOR, CUDA_VISIBLE_DEVICES="-1")
     assert off == "0\n"  # nothing is simulated, though cudasim is imported
-
-
-def test_gpu_used_before_the_switch_and_an_older_cudasim_get_one_line():
-    used = "import cudasim, torch; torch.cuda.is_initialized = lambda: True"
-    said = run(source_of(simulate=True), before=used, PYTHONPATH=SIMULATOR)
-    assert_one_line(said, "Not ready: this process has used a real GPU", "Restart")
-    older = "import cudasim; cudasim._HOMES.pop('timeline')"
-    said = run(importing(), before=older, PYTHONPATH=SIMULATOR)
-    assert_one_line(said, "Not ready: an older cudasim is here: 'pip uninstall cudasim'")
 
 
 def test_needs_are_what_the_chapter_imports():
@@ -215,23 +182,17 @@ def test_needs_are_what_the_chapter_imports():
         code("b", "def f():\n    from PIL import Image\nfrom . import x"),
     ]
     chapter = Chapter("first", notebook(*cells))
-    assert chapter_packages(chapter) == {"torch", "numpy", "pillow", "scikit-learn"}
     needs = {"torch": "torch", "numpy": "numpy", "PIL": "pillow", "sklearn": "scikit-learn"}
     assert chapter_needs(chapter) == needs
-    assert "d2l==" not in setup_source(chapter, HERE, ROOT)
     chapter = Chapter("first", notebook(*cells, code("c", "from d2l import torch as d2l")))
-    assert {"d2l", "torch", "torchvision", "pillow"} < chapter_packages(chapter)
     assert {"torchvision", "scipy", "pandas"} < chapter_needs(chapter).keys()
     source = setup_source(chapter, HERE, ROOT)
     compile(source, "setup", "exec")  # a text that is broken at a hyphen would not be valid
     assert f"{{'d2l': 'd2l=={read_pins(ROOT)['d2l']}'}}" in source
-    assert "'git+https://github.com/a/b@main#subdirectory=cudasim'" in source
 
 
 def test_a_chapter_that_imports_cudasim_gets_it_from_the_repository_without_simulation():
-    assert chapter_packages(IMPORTS_CUDASIM) == {"torch", "numpy"}  # it is on no index: no pin
-    assert "cudasim" not in chapter_needs(IMPORTS_CUDASIM)
-    said = run(importing(), before=RECORDER.format(code=1)).splitlines()
+    said = run(IMPORTING, before=RECORDER.format(code=1)).splitlines()
     assert said[0] == "Set-up: installing git+https://github.com/a/b@main#subdirectory=cudasim"
     assert "--no-deps git+https://github.com/a/b@main#subdirectory=cudasim" in said[1]
     assert said[2].startswith("Not ready: no git+https") and len(said) == 3
