@@ -82,6 +82,7 @@ def environment(**variables: str) -> dict[str, str]:
         "GIT_CONFIG_KEY_0": f"url.{REPOSITORY.as_uri()}.insteadOf",
         "GIT_CONFIG_VALUE_0": read_repository(ROOT).url,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_NO_COMPILE": "1",  # Python does it for what is imported, which is far less
         "PIP_CACHE_DIR": str(ROOMS / "pip"),
         "PIP_RETRIES": "1",  # it asks an index that is out of reach for every package
         "PATH": os.pathsep.join(outside),

@@ -1,4 +1,11 @@
-"""Every chapter alone, in a copy of each service's environment: set-up for real, then all cells."""
+"""Every chapter alone, in a copy of each service's environment: the set-up runs for real.
+
+All cells run where the room differs from the environment in which every chapter is compared: on
+a bare laptop, and with Colab's older packages. Studio Lab and Binder have the book's own pins:
+there one chapter runs whole, the one with the most to install, and of the others the set-up and
+every import. The same goes for a laptop with the switch on, as the runner `simulated` compares
+the rest.
+"""
 
 import inspect
 import re
@@ -17,7 +24,7 @@ from kernels import start
 from tools.book.book import Book
 
 BOOK = Book(ROOT)
-FOR_RANKS = ("bare", "colab")  # the newest torch and the oldest; ranks take long to start
+WHOLE = "neural-networks-on-gpus"  # the one that needs d2l and torchvision
 SWITCH = "SIMULATE_GPUS = False"
 COMPLETE = f"""\
 import importlib.util, sys
@@ -39,13 +46,30 @@ REPORTED = ("torch", "torchvision", "numpy", "pandas", "matplotlib", "ipython")
 
 
 def cases():
+    """(room, chapter, switch on, all cells): ranks take long, so Colab starts those of one only."""
     for room in MAKERS:
         for name in CHAPTERS:
-            chapter = BOOK.chapters[name]
-            if not chapter.gpus and (room in FOR_RANKS or not chapter.starts_ranks):
-                yield pytest.param(room, name, False, marks=pytest.mark.xdist_group(room))
-    for chapter in CHAPTERS if not CUDA else ():
-        yield pytest.param("bare", chapter, True, marks=pytest.mark.xdist_group("bare"))
+            chapter, group = BOOK.chapters[name], pytest.mark.xdist_group(room)
+            pinned = room in ("studio-lab", "binder")
+            dear = chapter.starts_ranks and name != "when-a-process-dies"
+            whole = name == WHOLE if pinned else not (dear and room == "colab")
+            if not chapter.gpus:
+                yield pytest.param(room, name, False, whole, marks=group)
+            if room == "bare" and not CUDA:
+                # Where a chapter needs GPUs this is the only case, and it runs whole.
+                yield pytest.param(
+                    room, name, True, bool(chapter.gpus) or name == WHOLE, marks=group
+                )
+
+
+def imports_alone(notebook):
+    """What a chapter imports, wherever it does, in place of the cells after its set-up."""
+    place = notebook.cells.index(cell(notebook, "setup")) + 1
+    lines = "\n".join(c.source for c in notebook.cells[place:] if c.cell_type == "code")
+    found = dict.fromkeys(
+        re.findall(r"^(?:import|from) (?!shared\b)[^\n(]*(?:\([^)]*\))?", lines, re.M)
+    )
+    notebook.cells[place:] = [code("room-imports", "\n".join(found))]
 
 
 def packages(room):
@@ -83,13 +107,15 @@ def folder(tmp_path):
     return tmp_path / "alone"
 
 
-@pytest.mark.parametrize("name, chapter, simulated", list(cases()))
-def test_chapter_runs(name, chapter, simulated, folder, monkeypatch, record_property):
+@pytest.mark.parametrize("name, chapter, simulated, whole", list(cases()))
+def test_chapter_runs(name, chapter, simulated, whole, folder, monkeypatch, record_property):
     notebook = nbformat.read(shutil.copy(ROOT / "notebooks" / f"{chapter}.ipynb", folder), 4)
     set_up, switch = cell(notebook, "setup"), cell(notebook, "switch")
     assert switch.source.startswith(SWITCH)
     if simulated:
         switch.source = switch.source.replace(SWITCH, "SIMULATE_GPUS = True", 1)
+    if not whole:
+        imports_alone(notebook)
     place = notebook.cells.index(set_up)
     notebook.cells.insert(place + 1, code("room-complete", COMPLETE))
     notebook.cells.append(code("room-again", set_up.source))
