@@ -96,8 +96,7 @@ def builds(clone: Path, root: Path) -> Figures:
 def edit(clone: Path, name: str) -> None:
     """Change the first cell of a chapter that its outputs depend on."""
     chapter = Book(clone).chapters[name]
-    keyed = [cell for cell in chapter.code_cells if cell not in chapter.setup_cells]
-    keyed[0].source += "\n# edited"
+    chapter.keyed_cells[0].source += "\n# edited"
     write_notebook(chapter.notebook, clone / chapter.where, clone)
 
 

@@ -344,27 +344,19 @@ def main() -> int:
     try:
         arguments = read_arguments()
         arguments.pop("function")(**arguments)
+        return 0
     except BookError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        reason = error
     except ModuleNotFoundError as error:  # a PYTHON that is not .venv may lack some
-        print(
-            f"error: {sys.executable}: lacks {error.name}; install it there "
-            "(requirements.txt has the pins; with no network, from wheels)",
-            file=sys.stderr,
-        )
-        return 1
+        advice = "install it there (requirements.txt has the pins; with no network, from wheels)"
+        reason = f"{sys.executable}: lacks {error.name}; {advice}"
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        print(f"error: {cannot_write(Path(error.filename or '.'), ROOT, error)}", file=sys.stderr)
-        return 1
+        reason = cannot_write(Path(error.filename or "."), ROOT, error)
     except KeyboardInterrupt as interrupt:
         default = "interrupted: what was finished stays, nothing is half-written"
         print(f"\n{str(interrupt) or default}", file=sys.stderr)
         return 130
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print(f"error: {reason}", file=sys.stderr)
+    return 1

@@ -84,6 +84,11 @@ class Chapter:
         return [cell for cell in self.code_cells if SETUP in tags(cell)]
 
     @cached_property
+    def keyed_cells(self) -> list[NotebookNode]:
+        """The code cells that outputs depend on: all but the set-up."""
+        return [cell for cell in self.code_cells if SETUP not in tags(cell)]
+
+    @cached_property
     def keys(self) -> dict[str, str]:
         """The key of every code cell, by cell id.
 
@@ -101,6 +106,8 @@ class Chapter:
 def read_chapter(name: str, root: Path) -> Chapter:
     """The chapter `name` of the book in `root`, or BookError if it is not what a chapter is."""
     chapter = Chapter(name, read_notebook(root / "notebooks" / f"{name}.ipynb", root))
+    if not chapter.code_cells:
+        raise BookError(f"{chapter.where}: no code cell; move it to book/{name}.md, as Markdown")
     for number, cell in enumerate(chapter.notebook.cells):
         place = f"{chapter.where}: cell {number} ('{cell.id}')"
         if unknown := set(tags(cell)) - TAGS:

@@ -74,8 +74,7 @@ class Runner:
         That is its command and variables, `kernels/start.py`, which the command starts, and, if
         it simulates GPUs or the chapter names the simulator, the simulator.
         """
-        own = [cell for cell in chapter.code_cells if cell not in chapter.setup_cells]
-        if self.simulates or any("cudasim" in cell.source for cell in own):
+        if self.simulates or any("cudasim" in cell.source for cell in chapter.keyed_cells):
             return self._digest_with_simulator
         return self._digest([])
 

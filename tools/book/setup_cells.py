@@ -17,7 +17,6 @@ from nbformat.v4 import new_code_cell
 
 from tools.book.chapters import SETUP, Chapter
 from tools.book.code import syntax_tree
-from tools.book.notebooks import tags
 from tools.book.repository import Repository
 from tools.errors import BookError
 from tools.files import read_text
@@ -107,9 +106,7 @@ def chapter_packages(chapter: Chapter) -> set[str]:
 def imported_modules(chapter: Chapter) -> set[str]:
     """The top modules that the cells after the set-up import, less Python's and the kernel's."""
     names = set()
-    for cell in chapter.code_cells:
-        if SETUP in tags(cell):
-            continue
+    for cell in chapter.keyed_cells:
         for node in ast.walk(syntax_tree(chapter, cell)):
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
