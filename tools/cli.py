@@ -176,14 +176,6 @@ def figures() -> None:
 
 
 @command()
-def fonts() -> None:
-    """Cut the site's fonts afresh from the pinned npm packages."""
-    from tools.site.fonts import make_fonts
-
-    print(f"fonts: {make_fonts(ROOT)}")
-
-
-@command()
 def rules() -> None:
     """Name every place where a chapter or a page breaks a rule of this book, a line each."""
     from tools.book.book import Book
@@ -301,19 +293,13 @@ def gradescope(chapter: str, masters: Path | None) -> None:
 
 @command()
 def slides() -> None:
-    """Draw a deck of slides for each chapter."""
+    """Draw a deck of slides for each chapter, of its page."""
     from tools.book.book import Book
-    from tools.site.slides_write import write_decks
+    from tools.site.slides import write_decks
 
-    print(f"slides: {write_decks(Book(ROOT))}")
-
-
-@command()
-def reveal() -> None:
-    """Bring reveal.js, which steps through the slides, from its pinned npm package."""
-    from tools.site.slides_reveal import write_reveal
-
-    print(f"reveal: {write_reveal(ROOT)}")
+    if not is_current(ROOT):
+        refresh()
+    print(f"slides: {write_decks(Book(ROOT), ROOT / SITE, ROOT / '_build' / 'slides')}")
 
 
 class Parser(argparse.ArgumentParser):

@@ -44,7 +44,7 @@ FOLDED = {
 
 SWITCH = "SIMULATE_GPUS = False  # True gives two simulated GPUs where there are fewer"
 # An old Python must get as far as its message: syntax is that of 3.6, imports come late.
-TEMPLATE = Path(__file__).with_name("setup_template.py")  # its words in capitals are filled in
+TEMPLATE = Path(__file__).with_name("setup_cell.txt")  # its words in capitals are filled in
 
 
 def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
