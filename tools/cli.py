@@ -15,26 +15,31 @@ from tools.site.site import SITE, is_current, site_builder
 
 # What a command needs is imported within it: `make book` with nothing stale needs next to nothing.
 
-Arguments = list[tuple[str, str, dict[str, Any]]]
-COMMANDS: list[tuple[Callable[..., None], Arguments]] = []
+Argument = tuple[str, bool, dict[str, Any]]
+COMMANDS: list[tuple[Callable[..., None], tuple[Argument, ...]]] = []
 
 
-def command(*arguments: tuple[str, str, dict[str, Any]]) -> Callable:
+def command(*arguments: Argument) -> Callable:
     """Make a function a command, which its docstring explains, with these arguments."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        COMMANDS.append((function, list(arguments)))
+        COMMANDS.append((function, arguments))
         return function
 
     return register
 
 
-def argument(name: str, make: str = "", **options: Any) -> tuple[str, str, dict[str, Any]]:
-    """An argument as argparse takes it.
+def argument(name: str, make: str = "", needed: bool = False, **options: Any) -> Argument:
+    """An argument as argparse takes it; a `needed` one is asked for by its help.
 
     `make` names the variables of the Makefile, in the environment, that stand in for it.
     """
-    return name, make, options
+    if make:
+        given = " ".join(os.environ.get(variable, "") for variable in make.split())
+        options["default"] = given.split() if options.get("nargs") == "*" else given or None
+    if needed and not name.startswith("-"):
+        options["nargs"] = "?"
+    return name, needed, options
 
 
 def folder(text: str) -> Path:
@@ -51,7 +56,7 @@ REPOSITORY = (
     argument("--branch"),
     argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'"),
 )
-CHAPTER = argument("chapter", help="its name, such as computing-devices")
+CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices")
 MASTERS = argument("--masters", "MASTERS", type=folder, help="a folder; else the book's own")
 OUT = argument("--out", "OUT", type=folder, help="the folder to write")
 
@@ -136,7 +141,7 @@ def compare(if_any: bool) -> None:
         print(f"gpu: nothing executed, nothing compared: {reason}")
 
 
-@command(argument("name"))
+@command(argument("name", needed=True, help="the new chapter: streams-and-events"))
 def chapter(name: str) -> None:
     """Make a new chapter from a template that keeps every rule."""
     from tools.book.book import Book
@@ -271,8 +276,10 @@ def grade(submissions: Path | None, dask: str | None, **options: Any) -> None:
 
 
 @command(
-    argument("export", type=folder, help="the gradebook, a CSV"),
-    argument("--grades", type=folder, required=True, help="the folder that grade wrote"),
+    argument("export", needed=True, type=folder, help="the gradebook that was exported, a CSV"),
+    argument(
+        "--grades", needed=True, type=folder, help="the folder that grade wrote: --grades FOLDER"
+    ),
     argument("--column", help="the one to fill in"),
     argument("--scale", action="store_true", help="to the export's maximum"),
 )
@@ -309,27 +316,29 @@ class Parser(argparse.ArgumentParser):
         raise BookError(f"{self.prog}: {message}; see '{self.prog} --help'")
 
 
-def read_arguments() -> dict[str, Any]:
-    """The function of the command, and its arguments by name."""
+def read_arguments() -> tuple[Callable[..., None], dict[str, Any]]:
+    """The function of the command, and its arguments by name. Raises BookError."""
     parser = Parser(prog="python -m tools", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for function, arguments in COMMANDS:
         subparser = commands.add_parser(function.__name__, help=function.__doc__)
-        subparser.set_defaults(function=function)
-        for name, make, options in arguments:
-            words = " ".join(os.environ.get(variable, "") for variable in make.split())
-            default = words.split() if options.get("nargs") == "*" else words.strip() or None
-            if "action" not in options:
-                options = options | {"default": default}
+        subparser.set_defaults(command=(function, arguments))
+        for name, _, options in arguments:
             subparser.add_argument(name, **options)
-    return vars(parser.parse_args())
+    given = vars(parser.parse_args())
+    function, arguments = given.pop("command")
+    for name, needed, options in arguments:
+        name = name.removeprefix("--")
+        if needed and given[name] is None:
+            raise BookError(f"{name.upper()}: name {options['help']}")
+    return function, given
 
 
 def main() -> int:
     """Run one command; a fault in the input is one line, with exit code 1."""
     try:
-        arguments = read_arguments()
-        arguments.pop("function")(**arguments)
+        function, arguments = read_arguments()
+        function(**arguments)
         return 0
     except BookError as error:
         reason = error
