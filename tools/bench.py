@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from tools.book.book import Book
@@ -26,7 +27,7 @@ from tools.site.status import BENCH, COMMAND, read_bench
 from tools.stages import TIMES
 
 RUNS = 3  # the median is kept
-LIMIT = 250  # KiB of a page with all that it asks for, compressed
+LIMIT = 250  # KiB that a page may weigh with all that it asks for, compressed
 LIMITS = {"preface": 150}  # of the front page
 COLUMNS = ("what", "value", "unit", "aim", "command")
 Figures = Iterator[tuple[str, float, str, str, str]]
@@ -77,33 +78,29 @@ def seconds(clone: Path, *command: str, before: Callable[[], None] = lambda: Non
 
 def builds(clone: Path, root: Path) -> Figures:
     """A cold build, one with nothing stale, and one after an edit of each chapter."""
-
-    def clean() -> None:
-        shutil.rmtree(clone / "_build", ignore_errors=True)
-
+    clean = partial(shutil.rmtree, clone / "_build", ignore_errors=True)
     what = "Cold build from a fresh clone, without the installs"
     yield what, round(seconds(clone, "book", before=clean), 1), "s", "", "make book"
     yield "Build with nothing stale", round(seconds(clone, "book"), 2), "s", "0.3 s", "make book"
     for name in Book(clone).chapters:
-
-        def edit(name: str = name) -> None:
-            chapter = Book(clone).chapters[name]
-            keyed = [cell for cell in chapter.code_cells if cell not in chapter.setup_cells]
-            keyed[0].source += "\n# edited"
-            write_notebook(chapter.notebook, clone / chapter.where, clone)
-
         book = Book(clone)
         on = [one.name for one in book.local_runners if one.executes(book.chapters[name])]
         alone = seconds(clone, "record", *on, "--chapters", name)
-        after = seconds(clone, "book", before=edit)
+        after = seconds(clone, "book", before=partial(edit, clone, name))
         what = f"Rebuild after one edited cell of {name}, as a ratio to executing it alone on its "
         unit = f"({after:.1f} s to {alone:.1f} s)"
         how = f"make book, to make record RUNNER='{' '.join(on)}' CHAPTERS={name}"
         yield f"{what}{len(on)} runners", round(after / alone, 2), unit, "at most 1.3", how
 
 
+def edit(clone: Path, name: str) -> None:
+    """Change the first cell of a chapter that its outputs depend on."""
+    chapter = Book(clone).chapters[name]
+    chapter.keyed_cells[0].source += "\n# edited"
+    write_notebook(chapter.notebook, clone / chapter.where, clone)
+
+
 def page_limit(name: str) -> int:
-    """KiB that the page called `name` may weigh with all that it asks for, compressed."""
     return LIMITS.get(Path(name).stem, LIMIT)
 
 

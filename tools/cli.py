@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,54 @@ from tools.site.site import SITE, is_current, site_builder
 
 # What a command needs is imported within it: `make book` with nothing stale needs next to nothing.
 
+Argument = tuple[str, bool, dict[str, Any]]
+COMMANDS: list[tuple[Callable[..., None], tuple[Argument, ...]]] = []
 
-def book(arguments: argparse.Namespace) -> None:
+
+def command(*arguments: Argument) -> Callable:
+    """Make a function a command, which its docstring explains, with these arguments."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        COMMANDS.append((function, arguments))
+        return function
+
+    return register
+
+
+def argument(name: str, make: str = "", needed: bool = False, **options: Any) -> Argument:
+    """An argument as argparse takes it; a `needed` one is asked for by its help.
+
+    `make` names the variables of the Makefile, in the environment, that stand in for it.
+    """
+    if make:
+        given = " ".join(os.environ.get(variable, "") for variable in make.split())
+        options["default"] = given.split() if options.get("nargs") == "*" else given or None
+    if needed and not name.startswith("-"):
+        options["nargs"] = "?"
+    return name, needed, options
+
+
+def folder(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def key() -> str | None:
+    """The key of a class; from the environment, so that no list of processes shows it."""
+    return os.environ.get("CLASS")
+
+
+REPOSITORY = (
+    argument("--repository", metavar="OWNER/NAME"),
+    argument("--branch"),
+    argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'"),
+)
+CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices")
+MASTERS = argument("--masters", "MASTERS", type=folder, help="a folder; else the book's own")
+OUT = argument("--out", "OUT", type=folder, help="the folder to write")
+
+
+@command()
+def book() -> None:
     """Execute what is stale on the runners that every machine has, then build the site."""
     if is_current(ROOT):
         print("nothing stale: neither outputs nor site")
@@ -46,28 +93,40 @@ def refresh() -> None:
         build()
 
 
-def record(arguments: argparse.Namespace) -> None:
+@command(argument("stages", "STAGE", nargs="*", help="those whose names hold this; else all"))
+def test(stages: list[str]) -> None:
+    """Run the stages of `make test`: all of them, or those that are named."""
+    from tools.stages import run_stages
+
+    run_stages(stages, full=os.environ.get("FULL", "") not in ("", "0"))
+
+
+@command(argument("port", "PORT", nargs="?"))
+def serve(port: str | None) -> None:
+    """Show the site on this machine, on PORT or 8000."""
+    from tools.serve import serve
+
+    serve(ROOT / SITE, port or "8000")
+
+
+@command(
+    argument("runners", "RUNNER", nargs="*"),
+    argument("--chapters", "CHAPTER CHAPTERS", nargs="*", metavar="NAME"),
+)
+def record(runners: list[str], chapters: list[str]) -> None:
     """Execute chapters on runners, stale or not: all of them, or those that are named."""
     from tools.book.book import Book
     from tools.record.execute import one_at_a_time
     from tools.record.record import record
 
-    runners = arguments.runners or given("RUNNER")
     if not runners:
         raise BookError("Makefile: record needs a runner; name one: 'make record RUNNER=cpu'")
-    chapters = arguments.chapters or [*given("CHAPTER"), *given("CHAPTERS")]
     with one_at_a_time(ROOT):
         record(runners, chapters, Book(ROOT))
 
 
-def serve(arguments: argparse.Namespace) -> None:
-    """Show the site on this machine, on PORT or 8000."""
-    from tools.serve import serve
-
-    serve(ROOT / SITE, os.environ.get("PORT") or "8000")
-
-
-def compare(arguments: argparse.Namespace) -> None:
+@command(argument("--if-any", action="store_true", help="without a GPU, say so and succeed"))
+def compare(if_any: bool) -> None:
     """Execute the chapters on this machine's GPUs, and compare with what is recorded."""
     from tools.book.book import Book
     from tools.record.compare import compare
@@ -77,20 +136,33 @@ def compare(arguments: argparse.Namespace) -> None:
         with one_at_a_time(ROOT):
             compare(Book(ROOT))
     except NoGpu as reason:
-        if not arguments.if_any:
+        if not if_any:
             raise
         print(f"gpu: nothing executed, nothing compared: {reason}")
 
 
-def test(arguments: argparse.Namespace) -> None:
-    """Run the stages of `make test`: all of them, or those that are named."""
-    from tools.stages import run_stages
+@command(argument("name", needed=True, help="the new chapter: streams-and-events"))
+def chapter(name: str) -> None:
+    """Make a new chapter from a template that keeps every rule."""
+    from tools.book.book import Book
+    from tools.book.links import write_links
+    from tools.book.new_chapter import make_chapter
 
-    words = arguments.stages or os.environ.get("STAGE", "").split()
-    run_stages(words, full=os.environ.get("FULL", "") not in ("", "0"))
+    path = make_chapter(name, Book(ROOT))
+    write_links(Book(ROOT), Book(ROOT).repository)  # the table in README.md has a row for it
+    print(f"{path}: made, and listed in _toc.yml; open it with 'make lab'")
 
 
-def clear(arguments: argparse.Namespace) -> None:
+@command()
+def lab() -> None:
+    """Open the chapters in JupyterLab, with the runners at hand."""
+    from tools.lab import open_lab
+
+    open_lab(ROOT)
+
+
+@command()
+def clear() -> None:
     """Take outputs and execution counts out of the chapters."""
     from tools.book.chapters import clear_outputs
 
@@ -98,7 +170,8 @@ def clear(arguments: argparse.Namespace) -> None:
         print(f"notebooks/{name}.ipynb: outputs cleared")
 
 
-def figures(arguments: argparse.Namespace) -> None:
+@command()
+def figures() -> None:
     """Draw the figures that the chapters carry afresh from img/."""
     from tools.book.book import Book
     from tools.book.figures import embed_figures
@@ -107,7 +180,8 @@ def figures(arguments: argparse.Namespace) -> None:
         print(f"{path}: figures drawn")
 
 
-def rules(arguments: argparse.Namespace) -> None:
+@command()
+def rules() -> None:
     """Name every place where a chapter or a page breaks a rule of this book, a line each."""
     from tools.book.book import Book
     from tools.rules.rules import broken_rules, dead_links
@@ -126,117 +200,106 @@ def rules(arguments: argparse.Namespace) -> None:
     print(f"rules: {len(book.chapters)} chapters keep them")
 
 
-def links(arguments: argparse.Namespace) -> None:
+@command(*REPOSITORY)
+def links(repository: str | None, branch: str | None, hub: str | None) -> None:
     """Name the repository in every link, and write the chapters' rows and set-up cells."""
     from tools.book.book import Book
     from tools.book.links import write_links
 
     book = Book(ROOT)
-    slug, branch, hub = arguments.repository, arguments.branch, arguments.hub
-    changed = write_links(book, book.repository.changed(slug, branch, hub))
+    changed = write_links(book, book.repository.changed(repository, branch, hub))
     print("\n".join(f"{path}: written" for path in changed) or "links: nothing to change")
 
 
-def chapter(arguments: argparse.Namespace) -> None:
-    """Make a new chapter from a template that keeps every rule."""
-    from tools.book.book import Book
-    from tools.book.links import write_links
-    from tools.book.new_chapter import make_chapter
-
-    path = make_chapter(arguments.name, Book(ROOT))
-    write_links(Book(ROOT), Book(ROOT).repository)  # the table in README.md has a row for it
-    print(f"{path}: made, and listed in _toc.yml; open it with 'make lab'")
-
-
-def lab(arguments: argparse.Namespace) -> None:
-    """Open the chapters in JupyterLab, with the runners at hand."""
-    from tools.lab import open_lab
-
-    open_lab(ROOT)
-
-
-def pins(arguments: argparse.Namespace) -> None:
+@command(argument("upgrade", nargs="*", metavar="PACKAGE", help="to its newest"))
+def pins(upgrade: list[str]) -> None:
     """Compile requirements.txt from requirements.in."""
     from tools.book.pins import compile_pins
 
-    compile_pins(arguments.upgrade, ROOT)
+    compile_pins(upgrade, ROOT)
 
 
-def bench(arguments: argparse.Namespace) -> None:
+@command(argument("groups", nargs="*", metavar="GROUP", help="of figures; else all"))
+def bench(groups: list[str]) -> None:
     """Measure what the status page reports."""
     from tools.bench import measure
 
-    measure(arguments.groups, ROOT)
+    measure(groups, ROOT)
 
 
-def release(arguments: argparse.Namespace) -> None:
+@command(MASTERS, OUT, argument("--chapter", "CHAPTER", help="one only; else all"))
+def release(masters: Path | None, out: Path | None, chapter: str | None) -> None:
     """Verify the masters, and write their editions for a class, or those of the book."""
     from tools.book.book import Book
     from tools.exercises.release import release
     from tools.grade.command import engine_for
     from tools.grade.store import code_digest
 
-    masters, out, chapter = arguments.masters, arguments.out, arguments.chapter
     engine = engine_for(None, None)
     for line in release(Book(ROOT), engine, code_digest, key(), masters, out, chapter):
         print(line)
 
 
-def grade(arguments: argparse.Namespace) -> None:
-    """Grade what students handed in, as it was downloaded."""
-    from tools.grade.command import grade_class
-
-    grade_class(
-        arguments.submissions,
-        key(),
-        arguments.masters,
-        arguments.workers,
-        arguments.dask,
-        arguments.out,
-        arguments.source,
-    )
-
-
-def handout(arguments: argparse.Namespace) -> None:
+@command(argument("--out", type=folder, help="the folder of the release"), *REPOSITORY)
+def handout(out: Path | None, repository: str | None, branch: str | None, hub: str | None) -> None:
     """Print links to a repository that holds the student edition."""
     from tools.book.repository import make_repository
     from tools.exercises.variants import draws_of
     from tools.grade.exchange.handout import handout
 
-    folder = arguments.out or ROOT / "_build" / "release" / draws_of(key()).fingerprint
-    slug, branch, hub = arguments.repository, arguments.branch, arguments.hub
-    print(handout(folder, make_repository(slug or "", branch or "main", hub or "none")))
+    out = out or ROOT / "_build" / "release" / draws_of(key()).fingerprint
+    print(handout(out, make_repository(repository or "", branch or "main", hub or "none")))
 
 
-def fill(arguments: argparse.Namespace) -> None:
-    """Fill grades into an export of the instructor's own gradebook."""
-    from tools.grade.exchange.gradebooks import fill_export
-
-    export = asked(arguments.export, "EXPORT: name the gradebook that was exported, a CSV")
-    grades = asked(arguments.grades, "GRADES: name the folder that grade wrote: --grades FOLDER")
-    fill_export(export, grades, arguments.column, arguments.scale)
-
-
-def gradescope(arguments: argparse.Namespace) -> None:
-    """Build the autograder of a chapter for Gradescope."""
-    from tools.grade.exchange.gradescope import make_autograder
-
-    masters = arguments.masters or ROOT / "masters"
-    chapter = asked(arguments.chapter, CHAPTER)
-    print(f"written: {make_autograder(chapter, key(), masters)}")
-
-
-def example(arguments: argparse.Namespace) -> None:
+@command(CHAPTER, MASTERS)
+def example(chapter: str, masters: Path | None) -> None:
     """Invent a class of five, to try grading on."""
     from tools.book.book import Book
     from tools.grade.example import write_example
 
-    chapter = asked(arguments.chapter, CHAPTER)
-    for path in write_example(chapter, key(), arguments.masters, Book(ROOT)):
+    for path in write_example(chapter, key(), masters, Book(ROOT)):
         print(f"written: {path}")
 
 
-def slides(arguments: argparse.Namespace) -> None:
+@command(
+    argument("submissions", "SUBMISSIONS", nargs="?", type=folder, help="a folder or a zip"),
+    argument("--workers", "WORKERS", help="processes; else one a core"),
+    argument("--dask", "DASK", metavar="ADDRESS", help="of a scheduler"),
+    argument("--source", "SOURCE", help="where they were downloaded, if it is not seen"),
+    *(MASTERS, OUT),
+)
+def grade(submissions: Path | None, dask: str | None, **options: Any) -> None:
+    """Grade what students handed in, as it was downloaded."""
+    from tools.grade.command import grade_class
+
+    grade_class(submissions, key(), address=dask, **options)
+
+
+@command(
+    argument("export", needed=True, type=folder, help="the gradebook that was exported, a CSV"),
+    argument(
+        "--grades", needed=True, type=folder, help="the folder that grade wrote: --grades FOLDER"
+    ),
+    argument("--column", help="the one to fill in"),
+    argument("--scale", action="store_true", help="to the export's maximum"),
+)
+def fill(export: Path, grades: Path, column: str | None, scale: bool) -> None:
+    """Fill grades into an export of the instructor's own gradebook."""
+    from tools.grade.exchange.gradebooks import fill_export
+
+    fill_export(export, grades, column, scale)
+
+
+@command(CHAPTER, MASTERS)
+def gradescope(chapter: str, masters: Path | None) -> None:
+    """Build the autograder of a chapter for Gradescope."""
+    from tools.grade.exchange.gradescope import make_autograder
+
+    print(f"written: {make_autograder(chapter, key(), masters or ROOT / 'masters')}")
+
+
+@command()
+def slides() -> None:
     """Draw a deck of slides for each chapter, of its page."""
     from tools.book.book import Book
     from tools.site.slides import write_decks
@@ -246,118 +309,49 @@ def slides(arguments: argparse.Namespace) -> None:
     print(f"slides: {write_decks(Book(ROOT), ROOT / SITE, ROOT / '_build' / 'slides')}")
 
 
-def given(name: str) -> list[str]:
-    """The words that `make` was given for a name."""
-    return os.environ.get(name, "").split()
+class Parser(argparse.ArgumentParser):
+    """Says in one line what it cannot take, as every other fault is said."""
+
+    def error(self, message: str) -> None:
+        raise BookError(f"{self.prog}: {message}; see '{self.prog} --help'")
 
 
-CHAPTER = "CHAPTER: name the chapter: computing-devices"
-
-
-def key() -> str | None:
-    """The key of a class; from the environment, so that no list of processes shows it."""
-    return os.environ.get("CLASS")
-
-
-def asked(value: Any, words: str) -> Any:
-    """An argument that a command cannot do without. Raises BookError."""
-    if value is None:
-        raise BookError(words)
-    return value
-
-
-def folder(text: str) -> Path:
-    return Path(text).expanduser()
-
-
-def option(command: argparse.ArgumentParser, name: str, **more: Any) -> None:
-    """An argument that `make` hands on in the environment, where no shell reads it again."""
-    default = os.environ.get(name.removeprefix("--").upper()) or None
-    command.add_argument(name, default=default, **more)
-
-
-COMMANDS = (
-    *(book, test, serve, record, compare, chapter, lab, clear),
-    *(figures, rules, links, pins, bench),
-    *(release, handout, example, grade, fill, gradescope, slides),
-)
-
-
-def read_arguments() -> argparse.Namespace:
-    """The command and its arguments."""
-    parser = argparse.ArgumentParser(prog="python -m tools", description=__doc__)
+def read_arguments() -> tuple[Callable[..., None], dict[str, Any]]:
+    """The function of the command, and its arguments by name. Raises BookError."""
+    parser = Parser(prog="python -m tools", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for function in COMMANDS:
-        command = commands.add_parser(function.__name__, help=function.__doc__)
-        command.set_defaults(function=function)
-        if function is test:
-            help = "run the stages whose names hold this"
-            command.add_argument("stages", nargs="*", metavar="STAGE", help=help)
-        if function is record:
-            command.add_argument("runners", nargs="*", metavar="RUNNER")
-            command.add_argument("--chapters", nargs="*", default=[], metavar="NAME")
-        if function is pins:
-            command.add_argument("upgrade", nargs="*", metavar="PACKAGE", help="to its newest")
-        if function is bench:
-            command.add_argument("groups", nargs="*", metavar="GROUP", help="of figures; else all")
-        if function is chapter:
-            command.add_argument("name", nargs="?", default="")
-        if function in (links, handout):
-            command.add_argument("--repository", metavar="OWNER/NAME")
-            command.add_argument("--branch")
-            command.add_argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'")
-        if function in (release, grade):
-            option(command, "--masters", type=folder, help="a folder; else the book's own")
-            option(command, "--out", type=folder, help="the folder to write")
-        if function is release:
-            option(command, "--chapter", help="one only; else all")
-        if function is grade:
-            option(command, "submissions", nargs="?", type=folder, help="a folder or a zip")
-            option(command, "--workers", help="processes; else one a core")
-            option(command, "--dask", metavar="ADDRESS", help="of a scheduler")
-            option(command, "--source", help="where they were downloaded, if it is not seen")
-        if function is handout:
-            command.add_argument("--out", type=folder, help="the folder of the release")
-        if function is fill:
-            command.add_argument("export", nargs="?", type=folder, help="the gradebook, a CSV")
-            command.add_argument("--grades", type=folder, help="what grade wrote")
-            command.add_argument("--column", help="the one to fill in")
-            command.add_argument("--scale", action="store_true", help="to the export's maximum")
-        if function in (example, gradescope):
-            command.add_argument("chapter", nargs="?")
-            command.add_argument("--masters", type=folder, help="a folder; else the book's own")
-        if function is compare:
-            help = "without a GPU, say so and succeed"
-            command.add_argument("--if-any", action="store_true", help=help)
-    return parser.parse_args()
+    for function, arguments in COMMANDS:
+        subparser = commands.add_parser(function.__name__, help=function.__doc__)
+        subparser.set_defaults(command=(function, arguments))
+        for name, _, options in arguments:
+            subparser.add_argument(name, **options)
+    given = vars(parser.parse_args())
+    function, arguments = given.pop("command")
+    for name, needed, options in arguments:
+        name = name.removeprefix("--")
+        if needed and given[name] is None:
+            raise BookError(f"{name.upper()}: name {options['help']}")
+    return function, given
 
 
 def main() -> int:
     """Run one command; a fault in the input is one line, with exit code 1."""
-    arguments = read_arguments()
     try:
-        arguments.function(arguments)
+        function, arguments = read_arguments()
+        function(**arguments)
+        return 0
     except BookError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        reason = error
     except ModuleNotFoundError as error:  # a PYTHON that is not .venv may lack some
-        print(
-            f"error: {sys.executable}: lacks {error.name}; install it there "
-            "(requirements.txt has the pins; with no network, from wheels)",
-            file=sys.stderr,
-        )
-        return 1
+        advice = "install it there (requirements.txt has the pins; with no network, from wheels)"
+        reason = f"{sys.executable}: lacks {error.name}; {advice}"
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        print(f"error: {cannot_write(Path(error.filename or '.'), ROOT, error)}", file=sys.stderr)
-        return 1
+        reason = cannot_write(Path(error.filename or "."), ROOT, error)
     except KeyboardInterrupt as interrupt:
         default = "interrupted: what was finished stays, nothing is half-written"
         print(f"\n{str(interrupt) or default}", file=sys.stderr)
         return 130
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print(f"error: {reason}", file=sys.stderr)
+    return 1

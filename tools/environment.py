@@ -147,41 +147,26 @@ def run_venv(python: str, *arguments: str) -> None:
 
 
 def install(folder: Path, name: str) -> None:
-    """Install a file of pins. On a terminal one line shows what pip does. Raises SetupError."""
+    """Install a file of pins. On a terminal pip shows what it does. Raises SetupError."""
     print(f"Installing {name}", flush=True)
+    pip = [python_of(folder), "-m", "pip", "--disable-pip-version-check", "install"]
     options = ["--no-deps"] if "no-deps" in name else []
-    command = [python_of(folder), "-m", "pip", "--disable-pip-version-check", "install", *options]
-    pip = subprocess.Popen(
-        [*command, "--requirement", ROOT / name],
+    run = subprocess.run(
+        [*pip, *options, "--requirement", ROOT / name],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=None if sys.stdout.isatty() else subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         encoding="utf-8",
         errors="replace",
         close_fds=False,
+        check=False,
     )
-    output, clear = [], "\r\033[K" if sys.stdout.isatty() else ""
-    try:
-        for line in pip.stdout:
-            output.append(line)
-            if clear:
-                print(
-                    f"{clear}{line.strip():.{shutil.get_terminal_size().columns - 1}}",
-                    end="",
-                    flush=True,
-                )
-    except BaseException:
-        pip.terminate()
-        raise
-    finally:
-        print(clear, end="", flush=True)
-        pip.wait()
-    if pip.returncode:
-        raise SetupError(f"{name}: {reason(''.join(output))}; .venv is unchanged")
+    if run.returncode:
+        raise SetupError(f"{name}: {reason(run.stderr)}; .venv is unchanged")
 
 
 def reason(output: str) -> str:
-    """Why pip failed, by what it printed, and what to do."""
+    """Why pip failed, by its errors and warnings, and what to do."""
     if "No space left on device" in output or "Disk quota exceeded" in output:
         return "the disk is full, or your share of it; make room and run again"
     broken = r"total=0\b.*connection broken by '(\w+)"  # by the last of the retries

@@ -40,6 +40,18 @@ def read_text(path: Path, root: Path) -> str:
     return text
 
 
+def read_yaml(path: Path, root: Path) -> dict:
+    """The entries of a YAML file; raises as `read_text`, and if it is not valid."""
+    import yaml  # here: a command that finds nothing to do needs none
+
+    try:
+        content = yaml.safe_load(read_text(path, root))
+    except yaml.YAMLError as error:
+        where, reason = path.relative_to(root).as_posix(), " ".join(str(error).split())
+        raise BookError(f"{where}: not valid YAML; correct it there: {reason}") from None
+    return content if isinstance(content, dict) else {}
+
+
 @contextmanager
 def written_by(command: str, where: str, mend: str = "run it again") -> Iterator[None]:
     """Inside, what is read was written by a command: BookError, naming both, if it was not."""

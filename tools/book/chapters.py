@@ -7,12 +7,11 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-import yaml
 from nbformat import NotebookNode
 
 from tools.book.notebooks import code_cells, read_notebook, tags, write_notebook
 from tools.errors import BookError
-from tools.files import read_text
+from tools.files import read_yaml
 
 SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key covers it
 TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
@@ -85,9 +84,9 @@ class Chapter:
         return [cell for cell in self.code_cells if SETUP in tags(cell)]
 
     @cached_property
-    def names_simulator(self) -> bool:
-        """True if its code, the set-up aside, names `cudasim`."""
-        return any("cudasim" in cell.source for cell in self.code_cells if SETUP not in tags(cell))
+    def keyed_cells(self) -> list[NotebookNode]:
+        """The code cells that outputs depend on: all but the set-up."""
+        return [cell for cell in self.code_cells if SETUP not in tags(cell)]
 
     @cached_property
     def keys(self) -> dict[str, str]:
@@ -107,34 +106,28 @@ class Chapter:
 def read_chapter(name: str, root: Path) -> Chapter:
     """The chapter `name` of the book in `root`, or BookError if it is not what a chapter is."""
     chapter = Chapter(name, read_notebook(root / "notebooks" / f"{name}.ipynb", root))
-    where = chapter.where
     if not chapter.code_cells:
-        raise BookError(f"{where}: no code cell; move it to book/{name}.md, as Markdown")
+        raise BookError(f"{chapter.where}: no code cell; move it to book/{name}.md, as Markdown")
     for number, cell in enumerate(chapter.notebook.cells):
+        place = f"{chapter.where}: cell {number} ('{cell.id}')"
         if unknown := set(tags(cell)) - TAGS:
             advice = f"which nothing reads; use one of {', '.join(sorted(TAGS))}"
-            raise BookError(
-                f"{where}: cell {number} ('{cell.id}') has the tag '{unknown.pop()}', {advice}"
-            )
+            raise BookError(f"{place} has the tag '{unknown.pop()}', {advice}")
         if cell.cell_type == "code" and (cell.outputs or cell.execution_count is not None):
-            advice = "chapters have none: 'python -m tools clear'"
-            raise BookError(f"{where}: cell {number} ('{cell.id}') holds outputs; {advice}")
+            raise BookError(f"{place} holds outputs; chapters have none: 'python -m tools clear'")
     hardware = chapter.notebook.metadata.get("hardware")
     if not isinstance(hardware, dict) or not hardware.get("gpus"):
-        example = '"hardware": {"gpus": [0, 1, 2]}'
-        raise BookError(f"{where}: its metadata do not say what hardware it is for: {example}")
+        raise BookError(
+            f"{chapter.where}: its metadata do not say what hardware it is for: "
+            '"hardware": {"gpus": [0, 1, 2]}'
+        )
     return chapter
 
 
 def read_documents(root: Path) -> list[str]:
     """Every document that `_toc.yml` lists, without its suffix, in order."""
-    text = read_text(root / "_toc.yml", root)
-    try:
-        toc = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise BookError(f"_toc.yml: not valid YAML; correct it there: {reason}") from None
-    if not isinstance(toc, dict) or "root" not in toc:
+    toc = read_yaml(root / "_toc.yml", root)
+    if "root" not in toc:
         raise BookError("_toc.yml: names no first page; add it there: 'root: book/preface'")
     documents = list(_files(toc))
     for document in documents:

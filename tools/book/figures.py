@@ -33,23 +33,21 @@ def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
     """Draw every figure of the chapters that is not drawn, or out of date; returns their paths."""
     changed = {}
     for chapter in chapters:
-        notebook = deepcopy(chapter.notebook)
+        where, notebook = chapter.where, deepcopy(chapter.notebook)
+
+        def embedded(match: re.Match, where: str = where) -> str:
+            svg, current = _drawing(match, where, root)
+            if current:
+                return match[0]
+            encoded = base64.b64encode(draw(svg, root)).decode()
+            return f"![{match['alt']}](data:image/png;base64,{encoded})"
+
         for cell in notebook.cells:
-            cell.source = FIGURE.sub(
-                lambda match, where=chapter.where: _embedded(match, where, root), cell.source
-            )
+            cell.source = FIGURE.sub(embedded, cell.source)
         if notebook != chapter.notebook:
-            changed[chapter.where] = notebook_text(notebook)
+            changed[where] = notebook_text(notebook)
     write_files({root / where: text for where, text in changed.items()}, root)
     return list(changed)
-
-
-def _embedded(match: re.Match, where: str, root: Path) -> str:
-    svg = _drawing(match, where, root)
-    if match["png"] and figure_version(match["png"]) == svg_version(svg, root):
-        return match[0]
-    encoded = base64.b64encode(draw(svg, root)).decode()
-    return f"![{match['alt']}](data:image/png;base64,{encoded})"
 
 
 def link_figures(text: str, where: str, root: Path) -> str:
@@ -59,8 +57,8 @@ def link_figures(text: str, where: str, root: Path) -> str:
     """
 
     def linked(match: re.Match) -> str:
-        svg = _drawing(match, where, root)
-        if match["png"] and figure_version(match["png"]) != svg_version(svg, root):
+        svg, current = _drawing(match, where, root)
+        if match["png"] and not current:
             raise BookError(f"{where}: its copy of img/{svg} is out of date; draw it by {DRAW}")
         return f"![{match['alt']}](../img/{svg})"
 
@@ -70,21 +68,21 @@ def link_figures(text: str, where: str, root: Path) -> str:
 def broken_figures(chapter: Chapter, root: Path) -> Broken:
     """Every figure is in `img/`, and the chapter carries it as it is there."""
     for cell in chapter.notebook.cells:
-        for figure in FIGURE.finditer(cell.source):
+        for match in FIGURE.finditer(cell.source):
             try:
-                link_figures(figure[0], chapter.where, root)
+                svg, current = _drawing(match, chapter.where, root)
             except BookError as error:
                 yield cell, str(error).removeprefix(f"{chapter.where}: ")
             else:
-                if figure["svg"]:
-                    yield (
-                        cell,
-                        f"the figure img/{figure['svg']} is not drawn; draw it by {DRAW}",
-                    )
+                if not current:
+                    yield cell, f"it does not carry img/{svg} as it is now; draw it by {DRAW}"
 
 
-def _drawing(match: re.Match, where: str, root: Path) -> str:
-    """The name of the SVG that a figure of a chapter is drawn from; BookError if it is missing."""
+def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
+    """The SVG that a figure of a chapter is drawn from, and whether the chapter carries it.
+
+    Raises BookError if it is missing.
+    """
     svg = match["svg"] or figure_name(match["png"])
     nameless = f"{where}: the figure '{match['alt']}' names no drawing in img/"
     if svg is None:
@@ -94,7 +92,7 @@ def _drawing(match: re.Match, where: str, root: Path) -> str:
             f"{nameless}: restore img/{svg} with 'git restore img/{svg}', or take the figure out "
             "of the chapter"
         )
-    return svg
+    return svg, bool(match["png"]) and figure_version(match["png"]) == svg_version(svg, root)
 
 
 def draw(svg: str, root: Path) -> bytes:
@@ -114,10 +112,9 @@ def draw(svg: str, root: Path) -> bytes:
         )
     except ValueError as error:
         raise BookError(f"img/{svg}: cannot be drawn ({error}); correct it there") from None
-    about = PngInfo()
+    about, small = PngInfo(), io.BytesIO()
     about.add_text("Source", svg)
     about.add_text("Version", svg_version(svg, root))
-    small = io.BytesIO()
     picture = Image.open(io.BytesIO(bytes(png))).quantize(64, method=Image.Quantize.FASTOCTREE)
     picture.save(small, "PNG", optimize=True, pnginfo=about)
     return small.getvalue()

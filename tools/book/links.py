@@ -102,21 +102,20 @@ def write_links(book: Book, repository: Repository) -> list[str]:
     chapters = {
         name: linked_chapter(chapter, repository, root) for name, chapter in book.chapters.items()
     }
-    notebooks = [(book.chapters[name].notebook, chapter) for name, chapter in chapters.items()]
+    pairs = [(book.chapters[name], chapter) for name, chapter in chapters.items()]
     for recordings in read_recordings(root, chapters, book.runners).values():
-        notebooks += [(made.notebook, made.synced()) for made in recordings.values()]
+        pairs += [(made, made.synced()) for made in recordings.values()]
     files = {
-        changed.where: notebook_text(changed.notebook)
-        for notebook, changed in notebooks
-        if changed.notebook != notebook
+        new.where: notebook_text(new.notebook) for old, new in pairs if new.notebook != old.notebook
     }
     texts = {
         "README.md": readme_text(list(chapters.values()), repository, root),
         "_config.yml": config_text(repository, root),
     }
+    address = f"git+{repository.url}@{repository.branch}"
     for name in INSTALLS:
         if (root / name).is_file():
-            texts[name] = install_text(read_text(root / name, root), repository)
+            texts[name] = PIP.sub(address, read_text(root / name, root))
     files |= {name: text for name, text in texts.items() if text != read_text(root / name, root)}
     write_files({root / where: text for where, text in files.items()}, root)
     return list(files)
@@ -153,8 +152,3 @@ def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> 
     advice = " ".join(f"**{link.label}:** {link.advice}." for link in services)
     block = "\n".join([*rows, "", advice, "", *addresses]) + "\n"
     return TABLE.sub(lambda match: match[1] + block + match[2], text)
-
-
-def install_text(text: str, repository: Repository) -> str:
-    """A text with the address from which pip installs the simulator."""
-    return PIP.sub(f"git+{repository.url}@{repository.branch}", text)

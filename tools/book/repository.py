@@ -4,10 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from tools.errors import BookError
-from tools.files import read_text
+from tools.files import read_text, read_yaml
 
 HOST = "https://github.com/"
 NO_HUB = "none"
@@ -39,13 +37,8 @@ class Repository:
 
 def read_repository(root: Path) -> Repository:
     """The repository that `_config.yml` names. Raises BookError if it names none, or a bad one."""
-    text = read_text(root / "_config.yml", root)
-    try:
-        entry = (yaml.safe_load(text) or {}).get("repository")
-    except (yaml.YAMLError, AttributeError) as error:
-        reason = " ".join(str(error).split())
-        raise BookError(f"_config.yml: not valid YAML; correct it there: {reason}") from None
-    if not isinstance(entry, dict) or not BLOCK.search(text):
+    entry = read_yaml(root / "_config.yml", root).get("repository")
+    if not isinstance(entry, dict) or not BLOCK.search(read_text(root / "_config.yml", root)):
         raise BookError("_config.yml: no 'repository:' entry with 'url' and 'branch'; add one")
     slug = str(entry.get("url") or "").removeprefix(HOST)
     try:

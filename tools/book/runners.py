@@ -74,8 +74,9 @@ class Runner:
         That is its command and variables, `kernels/start.py`, which the command starts, and, if
         it simulates GPUs or the chapter names the simulator, the simulator.
         """
-        with_simulator = self.simulates or chapter.names_simulator
-        return self._digest_with_simulator if with_simulator else self._digest([])
+        if self.simulates or any("cudasim" in cell.source for cell in chapter.keyed_cells):
+            return self._digest_with_simulator
+        return self._digest([])
 
     @cached_property
     def _digest_with_simulator(self) -> str:
@@ -108,12 +109,10 @@ def _read_runner(name: str, root: Path) -> Runner:
     text = read_text(root / where, root)
     try:
         specification = json.loads(text)
-        argv = specification["argv"]
         about = dict(specification.get("metadata", {}).get("runner", {}))
-        if not isinstance(argv, list):
-            raise TypeError("'argv' is not a list")
-        if ("times" in about) != ("--clock" in argv):
-            raise TypeError("'times' in its metadata and '--clock' in 'argv' go together")
+        argv = specification["argv"]
+        if not isinstance(argv, list) or ("times" in about) != ("--clock" in argv):
+            raise ValueError("'argv' is a list; '--clock' in it goes with 'times' in the metadata")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BookError(f"{where}: not a kernel specification ({error}); correct it") from None
     return Runner(

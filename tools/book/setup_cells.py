@@ -17,7 +17,6 @@ from nbformat.v4 import new_code_cell
 
 from tools.book.chapters import SETUP, Chapter
 from tools.book.code import syntax_tree
-from tools.book.notebooks import tags
 from tools.book.repository import Repository
 from tools.errors import BookError
 from tools.files import read_text
@@ -43,80 +42,9 @@ FOLDED = {
     "tags": [SETUP, "hide-input"],
 }
 
-# An old Python must get as far as its message: syntax is that of 3.6, imports come late.
 SWITCH = "SIMULATE_GPUS = False  # True gives two simulated GPUs where there are fewer"
-CELL = """\
-# @title Set-up: run this cell too, again after each restart of the kernel
-# It installs what this machine lacks, never another torch or numpy, and does nothing where all
-# is there.
-class NotReady(Exception):
-    \"""Why the chapter cannot run here, shown as one line instead of a traceback.\"""
-
-    def _render_traceback_(self):
-        return [f'Not ready: {self}']
-
-def install(packages, *options):
-    import importlib
-    import site
-    import subprocess
-    import sys
-
-    print('Set-up: installing', *packages, flush=True)
-    pip = [sys.executable, '-m', 'pip', 'install', '--quiet', '--retries=1', *options]
-    run = subprocess.run([*pip, *packages], capture_output=True, text=True)
-    if run.returncode:
-        lines = run.stderr.strip().splitlines() or ['nothing']
-        errors = [line for line in lines if 'error:' in line.lower() and 'Exception:' not in line]
-        reason = [*errors, lines[-1]][0]
-        raise NotReady(f"no {', '.join(packages)}. Is the network on? pip says: {reason}")
-    if site.ENABLE_USER_SITE:  # pip may have made that folder just now
-        site.addsitedir(site.getusersitepackages())
-    importlib.invalidate_caches()
-
-def set_up(needs, alone, simulator, imports_simulator):
-    import sys
-
-    oldest, found = <python>, sys.version.split()[0]
-    if sys.version_info < oldest:
-        raise NotReady(f'Python {found} is too old, take {oldest[0]}.{oldest[1]} or later')
-    from importlib.metadata import version
-    from importlib.util import find_spec
-
-    held = {name: version(name) for name in ('torch', 'numpy') if find_spec(name)}
-    torch = held.get('torch', '')
-    simulator_too = SIMULATE_GPUS or imports_simulator
-    lowest = <torch.simulated> if simulator_too else <torch>
-    if torch and tuple(int(part) for part in torch.split('.')[:2]) < lowest:
-        words = f'{lowest[0]}.{lowest[1]} or later, and restart'
-        raise NotReady(f'torch {torch} with SIMULATE_GPUS = {SIMULATE_GPUS}: take {words}')
-    missing = [package for name, package in needs.items() if not find_spec(name)]
-    if missing:
-        build = torch.partition('+')[2]  # cu128 of 2.11.0+cu128
-        index = [f'--extra-index-url=https://download.pytorch.org/whl/{build}'] if build else []
-        install(missing, *index, *(f'{name}=={number}' for name, number in held.items()))
-    alone = dict(alone, cudasim=simulator) if simulator_too else alone
-    missing = [package for name, package in alone.items() if not find_spec(name)]
-    if missing:
-        install(missing, '--no-deps')
-    if simulator_too:
-        import cudasim
-
-        if not hasattr(cudasim, 'timeline'):
-            raise NotReady("an older cudasim is here: 'pip uninstall cudasim', and restart")
-    if SIMULATE_GPUS:
-        try:
-            if not cudasim.is_enabled():
-                cudasim.enable(gpus=2, clock='modelled')
-        except RuntimeError as reason:
-            raise NotReady(f'{reason}. Restart, and run this cell first') from None
-
-set_up(
-    <needs>,
-    <alone>,  # without their own lists of requirements
-    'git+<repository>@<branch>#subdirectory=cudasim',
-    imports_simulator=<imports.simulator>,
-)
-"""
+# An old Python must get as far as its message: syntax is that of 3.6, imports come late.
+TEMPLATE = Path(__file__).with_name("setup_cell.txt")  # its words in capitals are filled in
 
 
 def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
@@ -143,16 +71,18 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
     [d2l] = _find(r"^d2l==(\d+\.\d+\.\d+)", "requirements-no-deps.txt", root)
     modules = imported_modules(chapter)
     words = {
-        "python": str(PYTHON),
-        "torch": str(TORCH),
-        "torch.simulated": f"({major}, {minor})",
-        "repository": repository.url,
-        "branch": repository.branch,
-        "imports.simulator": str(CUDASIM in modules),
-        "needs": _dictionary(chapter_needs(chapter)),
-        "alone": _dictionary({"d2l": f"d2l=={d2l}"} if "d2l" in modules else {}),
+        "OLDEST_PYTHON": str(PYTHON),
+        "OLDEST_TORCH": str(TORCH),
+        "OLDEST_TORCH_SIMULATING": f"({major}, {minor})",
+        "REPOSITORY": repository.url,
+        "BRANCH": repository.branch,
+        "IMPORTS_SIMULATOR": str(CUDASIM in modules),
+        "NEEDS": _dictionary(chapter_needs(chapter)),
+        "ALONE": _dictionary({"d2l": f"d2l=={d2l}"} if "d2l" in modules else {}),
     }
-    return re.sub(r"<([a-z.]+)>", lambda match: words[match[1]], CELL).rstrip("\n")
+    pattern = rf"\b({'|'.join(words)})\b"
+    text = TEMPLATE.read_text(encoding="utf-8").rstrip("\n")
+    return re.sub(pattern, lambda match: words[match[1]], text)
 
 
 def chapter_needs(chapter: Chapter) -> dict[str, str]:
@@ -176,9 +106,7 @@ def chapter_packages(chapter: Chapter) -> set[str]:
 def imported_modules(chapter: Chapter) -> set[str]:
     """The top modules that the cells after the set-up import, less Python's and the kernel's."""
     names = set()
-    for cell in chapter.code_cells:
-        if SETUP in tags(cell):
-            continue
+    for cell in chapter.keyed_cells:
         for node in ast.walk(syntax_tree(chapter, cell)):
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}

@@ -92,18 +92,19 @@ def card_runs(chapters: list[Chapter], runner: Runner, card: dict) -> list[Run]:
 
     Raises BookError if a card has less free memory than a chapter says that it needs.
     """
-    enough = [chapter for chapter in chapters if chapter.gpus <= len(card["free"])]
+    runs = []
     for chapter in chapters:
-        if chapter not in enough:
+        if chapter.gpus > len(card["free"]):
             print(f"{chapter.where}: left out, it needs {chapter.gpus} GPUs")
-    for chapter in enough:
+            continue
         for i, free in enumerate(card["free"]):
             if free < chapter.gpu_memory * 2**30:
                 raise BookError(
                     f"{chapter.where}: needs {chapter.gpu_memory} GiB on a GPU, and "
                     f"{free / 2**30:.1f} GiB of cuda:{i} are free; end what uses it"
                 )
-    return [Run(chapter, runner, card) for chapter in enough]
+        runs.append(Run(chapter, runner, card))
+    return runs
 
 
 def _plain(name: str) -> str:
