@@ -12,7 +12,7 @@ from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.setup_cells import SWITCH, setup_source
 from tools.exercises.assignment import GIVEN, cells_of
-from tools.exercises.editions import absolute, answered, book_chapter, edition
+from tools.exercises.editions import absolute, book_chapter, edition
 from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
 
@@ -116,11 +116,6 @@ def test_solution_and_instructor_editions_say_what_only_they_may(small):
         *("- `factor`: `2`", "**Read by a person**, 2 points. Two points for a sentence"),
     ):
         assert part in words
-
-
-def test_an_answer_takes_the_place_of_the_blank_alone():
-    starter = "def given():\n    return 1\n\nanswer = ...  # {'A': ...}"
-    assert answered(starter, "answer = 2") == "def given():\n    return 1\n\nanswer = 2"
 
 
 def test_links_lead_to_the_repository_from_anywhere(book):

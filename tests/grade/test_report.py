@@ -79,23 +79,6 @@ def test_grades_have_a_row_for_each_student():
     assert table[2]["total"] == "" and table[2]["not graded because"] == "holds no exercise"
 
 
-def test_points_by_hand_are_kept_and_added(tmp_path):
-    rows = [row("Ann"), row("Bob")]
-    text = report.by_hand_table(rows, BY_NAME, {})
-    assert read_by_hand(tmp_path) == {}
-    typed = text.replace("Reads well.,2,", "Reads well.,2,1.5", 1) + "\r\n"  # and an empty line
-    (tmp_path / BY_HAND).write_text(typed)
-    found = read_by_hand(tmp_path)
-    assert [key for key, cells in found.items() if cells["points"]] == [("Ann", "small", "3")]
-    again = [row("Ann", typed=found), row("Bob", typed=found)]
-    assert again[0]["points"] == rows[0]["points"] + 1.5
-    assert again[1]["points"] == rows[1]["points"]
-    (tmp_path / BY_HAND).write_text(report.by_hand_table(again, BY_NAME, found))
-    assert read_by_hand(tmp_path) == found
-    items = report.review_items(again, BY_NAME, {})
-    assert [item.result["student"] for item in items if item.kind == "by hand"] == ["Bob"]
-
-
 def test_points_by_hand_that_cannot_be(tmp_path):
     text = report.by_hand_table([row("Ann")], BY_NAME, {})
     for said in ("many", "3", "-1", "nan"):
