@@ -284,8 +284,7 @@ def all_lost(notebook):
 
 
 @pytest.mark.parametrize(
-    "service",
-    [colab, lambda made: colab(made, True), vscode, marks_lost, all_lost],
+    "service", [colab, lambda made: colab(made, True), vscode, marks_lost, all_lost]
 )
 def test_every_service_gives_the_same_cells(service):
     """Of a notebook as students leave it: helper cells, and an exercise left out."""

@@ -19,13 +19,7 @@ from tools.exercises.variants import BOOK, draws_of
 from tools.grade import report
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.grade import TRIED, ended, refused, strongest
-from tools.grade.intake import (
-    Refused,
-    Submission,
-    find_submissions,
-    identity,
-    read_submission,
-)
+from tools.grade.intake import Refused, Submission, find_submissions, identity, read_submission
 from tools.grade.lint import lint
 from tools.grade.similar import Pair, similar
 from tools.grade.splice import Spliced, splice, text_of
