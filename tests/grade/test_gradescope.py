@@ -16,6 +16,7 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
+import psutil
 import pytest
 from classroom import BY_HAND, edition, question, small
 from helpers import ROOT
@@ -103,7 +104,6 @@ def test_the_pins_are_those_of_the_book_and_all_that_is_imported(files, tmp_path
     lines = files["requirements.txt"].decode().splitlines()
     assert all(f"{line} " in book or f"{line}\n" in book for line in lines)
     pins = {line.partition("==")[0] for line in lines}
-    assert {"torch", "numpy", "matplotlib", "ipython", "pyseccomp", "sympy", "wcwidth"} <= pins
     assert not {"sphinx", "pytest", "playwright", "jupyter-book", "distributed"} & pins
     needed = imported_packages(imported_modules(PROGRAM))
     assert {"nbformat", "PyYAML"} <= needed and {canonicalize_name(name) for name in needed} <= pins
@@ -229,18 +229,14 @@ def test_a_right_notebook(harness):
     assert "Traceback" not in said and CANARY not in json.dumps(results) + said
 
 
-HANDED_IN = {
-    "Not graded: nothing was handed in.": {},
-    "'a.ipynb' and 'b.ipynb' were handed in; keep one": {"a.ipynb": b"", "b.ipynb": b""},
-    "another class": {
-        "a.ipynb": submitted(metadata={"assignment": {"name": "doubling", "class": "book"}})
-    },
-    "'=cmd() ,.pdf': no notebook": {"=cmd()\n,.pdf": b""},
-}
-
-
 def test_what_cannot_be_graded_gets_its_reason(harness):
-    for words, handed_in in HANDED_IN.items():
+    other_class = submitted(metadata={"assignment": {"name": "doubling", "class": "book"}})
+    for words, handed_in in {
+        "Not graded: nothing was handed in.": {},
+        "'a.ipynb' and 'b.ipynb' were handed in; keep one": {"a.ipynb": b"", "b.ipynb": b""},
+        "another class": {"a.ipynb": other_class},
+        "'=cmd() ,.pdf': no notebook": {"=cmd()\n,.pdf": b""},
+    }.items():
         results, said = harness.grade(handed_in)
         assert results["score"] == 0 and words in results["output"]
         assert "Traceback" not in said and "tests" not in results
@@ -277,14 +273,6 @@ def double(x):
 """
 
 
-def running():
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            yield path.read_bytes().replace(b"\0", b" ").decode("latin-1")
-        except OSError:
-            pass
-
-
 # In a container no namespace can be had: root of Docker's has none, so another sandbox must hold.
 @pytest.mark.parametrize("container", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harness):
@@ -297,7 +285,8 @@ def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harnes
     shown = json.dumps(results) + said
     assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown
     assert (harness.source / TESTS).read_bytes() == before
-    assert not any("sleep 1000" in line for line in running())
+    lines = (process.info["cmdline"] for process in psutil.process_iter(["cmdline"]))
+    assert not any(line and line[:2] == ["sleep", "1000"] for line in lines)
     [entry] = [one for one in results["tests"] if one.get("number") == "1"]
     assert "<script>alert(1)</script> **b**" in entry["output"]  # declared as text: check_format
 

@@ -245,12 +245,13 @@ def colab(notebook, ids=False):
         cell["source"] = cell["source"].splitlines(keepends=True)
 
 
-def jupyterlab(notebook):
+def marks_lost(notebook):
     """JupyterLab, Studio Lab and Notebook 7 split lines, add times of execution, and `editable`,
-    `slideshow` and `tags` once a cell's properties are touched."""
+    `slideshow` and `tags` once a cell's properties are touched; here the exercise's mark is gone."""
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     notebook["metadata"]["kernelspec"] = kernel
     for number, cell in enumerate(notebook["cells"]):
+        cell["metadata"].pop("assignment", None)
         cell["metadata"] |= {"editable": True, "slideshow": {"slide_type": ""}, "scrolled": True}
         cell["metadata"].setdefault("tags", [])
         if cell["cell_type"] == "code":
@@ -268,12 +269,6 @@ def vscode(notebook):
         cell["metadata"] |= {"vscode": {"languageId": "python"}}
         cell["id"] = f"{number:08x}"
         cell["source"] = cell["source"].replace("\n", "\r\n").splitlines(keepends=True)
-
-
-def marks_lost(notebook):
-    jupyterlab(notebook)
-    for cell in notebook["cells"]:
-        cell["metadata"].pop("assignment", None)
 
 
 def all_lost(notebook):
