@@ -247,7 +247,7 @@ def colab(notebook, ids=False):
 
 def marks_lost(notebook):
     """JupyterLab, Studio Lab and Notebook 7 split lines, add times of execution, and `editable`,
-    `slideshow` and `tags` once a cell's properties are touched; here the exercise's mark is gone."""
+    `slideshow` and `tags` once a cell's properties are touched. Our marks are gone."""
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     notebook["metadata"]["kernelspec"] = kernel
     for number, cell in enumerate(notebook["cells"]):
