@@ -19,12 +19,7 @@ from tools.grade.command import engine_for, grade
 HOSTILE = [
     "while True:\n    pass",
     "def {name}(*_):\n    while True:\n        pass",
-    "import os\nos._exit(0)",
     "def {name}(*_):\n    import os\n    os._exit(0)",
-    "import os\nos.kill(-1, 9)",
-    "import os\nwhile True:\n    os.fork()",
-    "x = bytearray(3 * 10**10)",
-    "while True:\n    print('x' * 10**6)",
     "class {name}:\n    def __new__(cls, *_): return object.__new__(cls)\n"
     "    __eq__ = lambda *_: True\n    __hash__ = lambda *_: 1",
     "def {name}(*_):\n    return 'x' * 10**7",

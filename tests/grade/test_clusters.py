@@ -1,32 +1,12 @@
-"""The files for clusters: what they ask for is what a worker needs."""
+"""The files for clusters and hubs, which nothing here starts: they fit together."""
 
-import signal
-import subprocess
-import sys
+import re
 
-import pytest
 import yaml
-from distributed import Client
 
 from tools.root import ROOT
 
 DASK = ROOT / "course" / "dask"
-
-
-@pytest.mark.full
-@pytest.mark.skipif(sys.platform == "win32", reason="grading needs Linux")
-def test_local_cluster_says_where_it_is_and_ends():
-    command = [sys.executable, str(DASK / "local.py"), "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            address = process.stdout.readline().split("DASK=")[1].split()[0]
-            with Client(address, set_as_default=False) as client:
-                client.wait_for_workers(1)
-                assert list(client.nthreads().values()) == [1]
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
-        finally:
-            process.kill()
 
 
 def test_kubernetes_gives_each_worker_one_thread_and_no_rights():
@@ -42,3 +22,17 @@ def test_kubernetes_gives_each_worker_one_thread_and_no_rights():
         context = container["securityContext"]
         assert context["runAsNonRoot"] and not context["allowPrivilegeEscalation"]
         assert context["capabilities"] == {"drop": ["ALL"]} and "privileged" not in context
+
+
+def test_the_image_is_the_books_python_with_its_pins_and_the_one_that_the_hub_is_given():
+    said = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    python = (ROOT / "binder" / "runtime.txt").read_text(encoding="utf-8").strip()
+    assert re.search(rf"^FROM quay\.io/jupyter/minimal-notebook:{python}$", said, re.M)
+    named = re.findall(r"--requirement (\S+)", said)
+    assert named == ["binder/reader.txt", "requirements-no-deps.txt"]
+    assert all((ROOT / name).is_file() for name in named) and "./cudasim" in said
+    folder = ROOT / "course" / "jupyterhub"
+    values = yaml.safe_load((folder / "values.yaml").read_text(encoding="utf-8"))
+    image = values["singleuser"]["image"]
+    words = (folder / "README.md").read_text(encoding="utf-8")
+    assert words.count(f"{image['name']}:{image['tag']}") == 3

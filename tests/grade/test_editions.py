@@ -1,6 +1,7 @@
 """Editions: each from the master, and what students get opens and runs as they would run it."""
 
 import json
+from itertools import product
 
 import nbformat
 import pytest
@@ -12,14 +13,13 @@ from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.setup_cells import SWITCH, setup_source
 from tools.exercises.assignment import GIVEN, cells_of
-from tools.exercises.editions import absolute, answered, book_chapter, edition
+from tools.exercises.editions import absolute, book_chapter, edition
 from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
 
 CHAPTERS = sorted(path.stem for path in (ROOT / "masters").glob("*.md"))
 FIRST = ["exercise-1", "answer-1", "shows-1", "holds-1", "holds-1-more"]
 SECOND = ["exercise-2", "answer-2", "holds-2"]
-RUNS = [(name, runner) for name in CHAPTERS for runner in ("cpu", "simulated")]
 
 
 @pytest.fixture(scope="module")
@@ -118,11 +118,6 @@ def test_solution_and_instructor_editions_say_what_only_they_may(small):
         assert part in words
 
 
-def test_an_answer_takes_the_place_of_the_blank_alone():
-    starter = "def given():\n    return 1\n\nanswer = ...  # {'A': ...}"
-    assert answered(starter, "answer = 2") == "def given():\n    return 1\n\nanswer = 2"
-
-
 def test_links_lead_to_the_repository_from_anywhere(book):
     text = (
         "[a](b.ipynb#c) [a](../book/d.md) [a](https://e.org) [a](#here) `f[0](x)` ```\nf[0](x)\n```"
@@ -139,7 +134,7 @@ def test_links_lead_to_the_repository_from_anywhere(book):
     ("name", "runner"),
     [
         pytest.param(*run, marks=[] if run == ("tensors-on-gpus", "cpu") else pytest.mark.full)
-        for run in RUNS
+        for run in product(CHAPTERS, ("cpu", "simulated"))
     ],
 )
 def test_a_students_notebook_runs_blank_and_solved(

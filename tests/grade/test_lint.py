@@ -37,15 +37,11 @@ def test_tricks_are_named_but_in_comments_and_texts(words):
     assert not lint("# " + source.replace("\n", "\n# ") + f"\nx = {source!r}", 1)
 
 
-def test_a_reason_comes_once_and_unreadable_code_has_none():
+def test_a_reason_comes_once_and_honest_or_unreadable_code_has_none():
+    own = "class A:\n    def __init__(self):\n        self.x = 1\n"
+    assert not lint(own + "a = A()\na.x = 2\nnet = make()\nnet.a.b = 3", 1)
     assert len(lint("import gc\nimport gc\nimport gc", 3)) == 1
     assert lint("import gc (", 3) == [] and lint("import gc", 3)[0]["exercise"] == 3
-
-
-def test_what_code_makes_itself_it_may_change():
-    own = "class A:\n    def __init__(self):\n        self.x = 1\n"
-    source = own + "a = A()\na.x = 2\nnet = make()\nnet.a.b = 3"
-    assert not lint(source, 1)
 
 
 def test_no_solution_of_the_book_is_named():

@@ -34,7 +34,7 @@ def grade(tmp_path, monkeypatch):
 
     def assignments_of(key, masters=None):
         group = key or "book"
-        return {each["name"]: each | {"class": group} for each in (SMALL, WEEK_2)}
+        return {made["name"]: made | {"class": group} for made in (SMALL, WEEK_2)}
 
     monkeypatch.setattr(command, "assignments_of", assignments_of)
     monkeypatch.setattr(command, "engine_for", lambda workers, address: engine)

@@ -32,12 +32,12 @@ def spread(v: list, k: int = 3) -> tuple:  # all my own work
 """
 OTHER = """
 def spread(values, limit):
-    kept = [each for each in dict.fromkeys(values) if each >= 0]
-    sums = [each * limit for each in kept]
+    kept = [value for value in dict.fromkeys(values) if value >= 0]
+    sums = [value * limit for value in kept]
     result = sum(sums)
     while result > 1000:
         result -= 1000
-    order = sorted(kept, key=lambda each: (each, -each))
+    order = sorted(kept, key=lambda value: (value, -value))
     print(order, result)
     return (result, order)
 """
@@ -55,13 +55,6 @@ def test_disguised_copy_is_found_and_an_answer_of_its_own_is_not():
         f"{pair.alone} of them stand in no other one"
     )
     assert 4 <= pair.alone <= 11
-
-
-def test_reordered_copy_is_found():
-    first, second = "        seen.add(value)\n", "        total += value * limit\n"
-    assert first + second in ONE
-    moved = ONE.replace(first + second, second + first).replace("seen", "known")
-    assert found({"ann": ONE, "bob": moved}) == [("ann", "bob")]
 
 
 def test_a_group_is_found_as_pairs_that_say_how_many():

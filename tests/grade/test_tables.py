@@ -2,11 +2,10 @@
 
 import csv
 import io
-import random
 
 import pytest
 
-from tools.grade.tables import guard, read_table, table_text, unguard
+from tools.grade.tables import read_table, table_text
 
 ARMED = [
     *("=cmd()", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1"),  # noqa: RUF001
@@ -41,11 +40,3 @@ def test_what_is_read_is_what_was_written(name):
 
 def test_a_row_that_a_person_cut_short_is_read():
     assert read_table("a,b\n1\n,\n") == [{"a": "1", "b": ""}]
-
-
-def test_any_text_comes_back():
-    rng = random.Random(13)
-    for _ in range(2000):
-        name = "".join(rng.choices("'=+-@ \tab,\"\n\r", k=rng.randrange(6)))
-        assert unguard(guard(name)) == name
-        assert not starts_formula(guard(name))

@@ -19,13 +19,7 @@ from tools.exercises.variants import BOOK, draws_of
 from tools.grade import report
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.grade import TRIED, ended, refused, strongest
-from tools.grade.intake import (
-    Refused,
-    Submission,
-    find_submissions,
-    identity,
-    read_submission,
-)
+from tools.grade.intake import Refused, Submission, find_submissions, identity, read_submission
 from tools.grade.lint import lint
 from tools.grade.similar import Pair, similar
 from tools.grade.splice import Spliced, splice, text_of
@@ -83,7 +77,6 @@ def grade(
     assignments: Iterable[dict],
     out: Path,
     engine: Engine,
-    source: str | None = None,
 ) -> list[dict]:
     """Grade a download; what was graded before with the same keys is not graded again.
 
@@ -91,14 +84,12 @@ def grade(
     `out`, or NoSandbox.
     """
     by_name = {assignment["name"]: assignment for assignment in assignments}
-    return grade_all(read_all(submissions, by_name, source), by_name, out, engine)
+    return grade_all(read_all(submissions, by_name), by_name, out, engine)
 
 
-def assignments_of(
-    key: str | None, masters: Path | None = None, root: Path = ROOT
-) -> dict[str, dict]:
+def assignments_of(key: str | None, masters: Path | None = None) -> dict[str, dict]:
     """The assignments of all masters of a folder by name, as a class got them. Raises BookError."""
-    drafts = make_drafts(Book(root), masters or root / MASTERS, draws_of(key))
+    drafts = make_drafts(Book(ROOT), masters or ROOT / MASTERS, draws_of(key))
     return {assignment["name"]: assignment for _, assignment in drafts}
 
 

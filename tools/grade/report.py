@@ -110,9 +110,7 @@ def add_by_hand(result: dict, typed: Mapping[Key, dict[str, str]]) -> None:
 
 
 def by_hand_table(
-    results: Sequence[dict],
-    assignments: Mapping[str, dict],
-    typed: Mapping[Key, dict[str, str]],
+    results: Sequence[dict], assignments: Mapping[str, dict], typed: Mapping[Key, dict[str, str]]
 ) -> str:
     """What a person still has to read, with all that they typed already."""
     rows = {}

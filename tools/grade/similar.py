@@ -104,17 +104,17 @@ def similar(exercise: int, answers: Mapping[str, str], given: Iterable[str]) -> 
     for source in given:
         known |= lines_of(source)
     lines = {id: lines_of(source) - known for id, source in sorted(answers.items())}
-    held = Counter(line for each in lines.values() for line in each)
+    held = Counter(line for own in lines.values() for line in own)
     if len(lines) >= TELLING:
         common = {line for line, count in held.items() if count > COMMON * len(lines)}
         lines = {
-            id: Counter({line: n for line, n in each.items() if line not in common})
-            for id, each in lines.items()
+            id: Counter({line: n for line, n in own.items() if line not in common})
+            for id, own in lines.items()
         }
-    lines = {id: each for id, each in lines.items() if each.total() >= LEAST}
+    lines = {id: own for id, own in lines.items() if own.total() >= LEAST}
     holders: dict[str, list[str]] = defaultdict(list)
-    for id, each in lines.items():
-        for line in each:
+    for id, own in lines.items():
+        for line in own:
             holders[line].append(id)
     few = max(FEW, len(answers) // 50)
     candidates: Counter[tuple[str, str]] = Counter()

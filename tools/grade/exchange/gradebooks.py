@@ -138,7 +138,7 @@ def canvas(
 def meant(wanted: str, name: str) -> bool:
     """Is this the column that is wanted: by its whole name, without its id, or by its id?"""
     match = ASSIGNMENT.fullmatch(name)
-    plain = [" ".join(re.findall(r"\w+", each.casefold())) for each in (wanted, match["name"])]
+    plain = [" ".join(re.findall(r"\w+", text.casefold())) for text in (wanted, match["name"])]
     return wanted in (name, match["id"]) or plain[0] == plain[1]
 
 
@@ -182,7 +182,7 @@ def fill(book: Gradebook, results: list[dict], where: str, scale: bool = False) 
     notes, cells = [], {}
     handed_in: dict[int, list[tuple[str, dict]]] = {}  # by where a student's row begins
     rows = {row[0].start: row for row in book.students}
-    for result in sorted(results, key=lambda each: (each["student"], each["submission"])):
+    for result in sorted(results, key=lambda made: (made["student"], made["submission"])):
         if result["status"] == "graded" and result["of"] != book.maximum and not scale:
             raise BookError(
                 f"{where}: '{book.header[book.column]}' counts {shown(book.maximum)} points, the "
@@ -260,7 +260,7 @@ def shown(points: float) -> str:
 def replaced(text: str, cells: dict[Cell, str]) -> str:
     """The text with other words in some cells, each quoted as it was."""
     parts, at = [], 0
-    for cell, said in sorted(cells.items(), key=lambda each: each[0].start):
+    for cell, said in sorted(cells.items(), key=lambda item: item[0].start):
         quote = '"' if text.startswith('"', cell.start) else ""
         parts += [text[at : cell.start], quote, said, quote]
         at = cell.end
@@ -284,7 +284,7 @@ def read_results(folder: Path) -> list[dict]:
 def fill_export(export: Path, folder: Path, column: str | None = None, scale: bool = False) -> None:
     """Write the filled export beside the one that was exported, which stays. Raises BookError."""
     results = read_results(folder)
-    names = sorted({each["assignment"] for each in results if each["assignment"]})
+    names = sorted({made["assignment"] for made in results if made["assignment"]})
     if len(names) != 1:
         raise BookError(f"{folder}: results of {len(names)} assignments; fill in one at a time")
     try:

@@ -60,7 +60,7 @@ def imported_modules(name: str, root: Path = ROOT) -> set[str]:
 
 def imported_packages(modules: Iterable[str], root: Path = ROOT) -> set[str]:
     """The packages that these modules import, by the names under which they are installed."""
-    tops = {name.split(".")[0] for each in modules for name in imports_of(path_of(each, root))}
+    tops = {name.split(".")[0] for module in modules for name in imports_of(path_of(module, root))}
     installed = packages_distributions()
     return {installed[name][0] for name in tops - sys.stdlib_module_names - {"tools"}}
 
@@ -77,7 +77,7 @@ def path_of(module: str, root: Path = ROOT) -> Path | None:
         return None
     path = root.joinpath(*module.split("."))
     found = (path / "__init__.py", path.with_suffix(".py"))
-    return next((each for each in found if each.is_file()), None)
+    return next((path for path in found if path.is_file()), None)
 
 
 def pins_of(names: Iterable[str], root: Path = ROOT) -> list[str]:
@@ -109,8 +109,8 @@ def autograder_files(assignment: Assignment, root: Path = ROOT) -> dict[str, byt
     modules = imported_modules(PROGRAM, root)
     paths = {path_of(name, root) for name in modules}
     for folder, endings in DATA.items():
-        found = (each for each in root.joinpath(folder).rglob("*") if each.is_file())
-        paths |= {each for each in found if each.name.endswith(endings)}
+        found = (path for path in root.joinpath(folder).rglob("*") if path.is_file())
+        paths |= {path for path in found if path.name.endswith(endings)}
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
     for script in SCRIPTS:
         files[script] = root.joinpath(HERE, script).read_bytes()
@@ -123,15 +123,15 @@ def autograder_files(assignment: Assignment, root: Path = ROOT) -> dict[str, byt
     return files
 
 
-def make_autograder(chapter: str, key: str | None, masters: Path, root: Path = ROOT) -> Path:
+def make_autograder(chapter: str, key: str | None, masters: Path) -> Path:
     """Write the autograder of a chapter for a class; returns its path. Raises BookError."""
     path = masters / f"{chapter}.md"
     if not chapter or not path.is_file():
-        names = ", ".join(sorted(each.stem for each in masters.glob("*.md"))) or "none"
+        names = ", ".join(sorted(path.stem for path in masters.glob("*.md"))) or "none"
         raise BookError(f"{masters}: no master '{chapter}'; name one with CHAPTER=: {names}")
     draws = draws_of(key)
-    master = read_master(path, root, draws.choose)
-    assignment = make_assignment(master, Book(root).chapters.get(chapter), draws)
-    made = root / "_build" / "gradescope" / f"{chapter}-{assignment['class']}.zip"
-    write_bytes(made, zipped(autograder_files(assignment, root), MODES), root)
+    master = read_master(path, ROOT, draws.choose)
+    assignment = make_assignment(master, Book(ROOT).chapters.get(chapter), draws)
+    made = ROOT / "_build" / "gradescope" / f"{chapter}-{assignment['class']}.zip"
+    write_bytes(made, zipped(autograder_files(assignment, ROOT), MODES), ROOT)
     return made
