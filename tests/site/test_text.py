@@ -35,10 +35,17 @@ def page_of(site, name):
 # What a page says of itself, and of its pictures.
 
 
+HEAD = ("title", "meta[name=description]", "meta[name=viewport]", "link[rel~=icon]")
+
+
 def head_faults(page):
-    said = [tag.get("content", "").strip() for tag in page.select("meta[name=description]")]
-    found = [] if page.title and page.title.get_text(strip=True) else ["no title"]
-    return found + ([f"descriptions: {said}"] if len(said) != 1 or not said[0] else [])
+    """What a page does not say of itself, or says twice."""
+    found = {part: page.select(f"head > {part}") for part in HEAD}
+    said = {
+        part: [tag.get("content") or tag.get("href") or tag.get_text(strip=True) for tag in tags]
+        for part, tags in found.items()
+    }
+    return [part for part, words in said.items() if len(words) != 1 or not words[0]]
 
 
 def image_faults(page):
@@ -81,7 +88,7 @@ def ids(path):
 def dead_ends(page, path):
     """Links from a page, which lies in `path`, to files or places that are not there."""
     found = []
-    for link in page.select("a[href]"):
+    for link in page.select("a[href], link[href]"):
         file, _, place = unquote(link["href"]).partition("#")
         if re.match(r"[a-z]+:", file) or (not file and "_" in place):
             continue  # another host's, or a case that the page's own script opens
@@ -271,12 +278,14 @@ def test_no_drawing_or_style_sheet_asks_another_host_or_writes_what_is_not_drawn
 
 # Each check notices its fault.
 
-SOUND = """<title>A page</title><meta name="description" content="Sound.">
+SOUND = """<head><title>A page</title><meta name="description" content="Sound.">
+<meta name="viewport" content="x"><link rel="icon" href="a.svg"></head>
 <img src="a.png" alt="A square" width="2" height="2"><a href="https://pytorch.org">PyTorch</a>
 <p>Tiếng Việt, x → y ≤ 2 µs, “±”</p><pre>├── █ ✓ Ω</pre>"""
 CHANGES = [  # a check, what is changed, and to what
     (head_faults, "<title>A page</title>", ""),
     (head_faults, "Sound.", ""),
+    (head_faults, 'rel="icon"', ""),
     (image_faults, "A square", ""),
     (image_faults, "A square", "_images/1a2b.svg"),
     (image_faults, 'height="2"', ""),
@@ -305,11 +314,10 @@ def test_an_output_that_is_altered_or_anothers_is_noticed(site):
     page = in_sight(page_of(site, f"notebooks/{name}.html"))
 
     def noticed():
-        return tab_faults(page, name) + sum(
-            (missing_outputs(page, name, runner) for runner in runners_of(name)), []
-        )
+        missing = (missing_outputs(page, name, runner) for runner in runners_of(name))
+        return bool(tab_faults(page, name)) or any(missing)
 
-    assert noticed() == []
+    assert not noticed()
     one, other = page.select("div.runner-outputs")[0].select("div.runner-output")[:2]
     one["data-runner"], other["data-runner"] = other["data-runner"], one["data-runner"]
     assert noticed()
