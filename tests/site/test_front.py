@@ -61,6 +61,7 @@ def test_every_step_shows_what_its_cell_printed_and_tells_screen_readers(site):
     assert untrue(page) == []
     told = [box["aria-label"] for box in page.select(".front-gpus")]
     assert told[0] == "GPU 0 holds X. GPU 1 holds Y."
+    assert told[1].endswith("Their sum is refused.") and "Z is a copy of X." in told[2]
     page.select(".front-grid i")[-1].string = "7."
     assert untrue(page) != []
 

@@ -309,26 +309,6 @@ def test_a_fault_in_the_text_of_a_page_is_noticed(tmp_path):
         assert dead_ends(read_html(f'<a href="{link}">'), tmp_path / "page.html") == fault
 
 
-def test_an_output_that_is_altered_or_anothers_is_noticed(site):
-    name = "tensors-on-gpus"
-    page = in_sight(page_of(site, f"notebooks/{name}.html"))
-
-    def noticed():
-        missing = (missing_outputs(page, name, runner) for runner in runners_of(name))
-        return bool(tab_faults(page, name)) or any(missing)
-
-    assert not noticed()
-    one, other = page.select("div.runner-outputs")[0].select("div.runner-output")[:2]
-    one["data-runner"], other["data-runner"] = other["data-runner"], one["data-runner"]
-    assert noticed()
-    one["data-runner"], other["data-runner"] = other["data-runner"], one["data-runner"]
-    for box in page.select("div.cell_output")[::10]:
-        altered = read_html('<div class="cell_output">something else</div>').div
-        box.replace_with(altered)
-        assert noticed(), box
-        altered.replace_with(box)
-
-
 def test_a_card_has_its_tab_with_the_facts_on_hover(tiny_site):
     tabs = page_of(tiny_site, "notebooks/second.html").select("div.runner-outputs")[-1]
     *_, card = tabs.select("[role=tab]")
