@@ -155,10 +155,16 @@ WARNINGS = {  # what is on a page, and what is said of it
     "{py:func}`gone`": "py:func reference target not found: gone",
     r"$\gone$": r"formula has a command that cannot be drawn: \gone",
     r"$\frac{1$": r"formula cannot be drawn: \frac{1",
+    "![A square](https://example.org/a.png)": "image whose size cannot be read: https://",
+    "![A square](torn.png)": "image whose size cannot be read: book/torn.png",
+    "![A square](styled.svg)": "style in a drawing would be the page's: book/styled.svg",
 }
 
 
 def test_every_warning_is_said_and_fails_the_build(drawn, capfd):
+    (drawn / "book" / "torn.png").write_bytes(b"no image")
+    styled = '<svg xmlns="http://www.w3.org/2000/svg"><style>* {}</style><text>A</text></svg>'
+    (drawn / "book" / "styled.svg").write_text(styled)
     with (drawn / "book" / "preface.md").open("a") as page:
         page.write("".join(f"\n{fault}\n" for fault in WARNINGS))
     said = re.sub(r"\x1b\[\d*m", "", refused_build(drawn, capfd))
