@@ -153,19 +153,6 @@ def shift_faults(page):
     return [f"moves by {shift:.2f}"] if shift > 0.02 else []
 
 
-def favicon_faults(page):
-    """Whether the page names an icon, and the icon is an image."""
-    return page.evaluate(
-        """async () => {
-          const link = document.querySelector("link[rel=icon]");
-          if (!link) return ["no favicon"];
-          const icon = new Image();
-          icon.src = link.href;
-          return icon.decode().then(() => [], () => [`no image: ${link.href}`]);
-        }"""
-    )
-
-
 def unmarked(page):
     """The controls of the page that look the same with and without the keyboard's focus."""
     page.add_style_tag(content=STILL)
@@ -197,44 +184,21 @@ def unmarked(page):
 
 
 # Axe takes its time for every element, and longest for what is behind each piece of text, where
-# a page has thousands of names in code. Text of the same look on the same grounds, in the same
-# classes, is of the same contrast: the first, the middle and the last in sight stand for all.
-# All other names in code become text of their line; parts of pictures, and rows of long tables
-# that are like those before them, are taken out.
+# a page has thousands of names in code: three of each look stand for all. Parts of pictures, and
+# rows of long tables that are like those before them, are taken out.
 ALIKE = """() => {
-  const grounds = new Map([[null, 0]]), number = new Map(), alike = {};
-  const short = text => number.get(text) ?? number.set(text, number.size + 1).get(text);
-  const look = box => {
-    const { color, fontSize, fontWeight, textShadow, position } = getComputedStyle(box);
-    return [color, fontSize, fontWeight, textShadow, position].join();
-  };
-  const ground = box => {
-    if (!grounds.has(box)) {
-      const { backgroundColor, backgroundImage, opacity, filter, position } = getComputedStyle(box);
-      const own = [box.tagName, box.getAttribute("class"), box.getAttribute("style")];
-      own.push(backgroundColor, backgroundImage, opacity, filter, position);
-      grounds.set(box, short([ground(box.parentElement), ...own].join("|")));
-    }
-    return grounds.get(box);
-  };
-  for (const box of document.querySelectorAll("body, body *")) {
-    box.removeAttribute("data-contrast");
-    const words = [...box.childNodes].some(node => node.nodeType === 3 && node.data.trim());
-    if ((words || box.matches("input, select, textarea")) && box.checkVisibility())
-      (alike[`${ground(box)} ${look(box)}`] ??= []).push(box);
+  const times = {};
+  for (const name of document.querySelectorAll("pre span[class]:not(:has(*))")) {
+    const { color, fontWeight, backgroundColor } = getComputedStyle(name);
+    const block = name.closest("pre").parentElement.className;
+    const look = [name.className, color, fontWeight, backgroundColor, block].join();
+    times[look] = (times[look] ?? 0) + 1;
+    if (times[look] > 3 && name.attributes.length === 1) name.replaceWith(name.textContent);
   }
-  for (const all of Object.values(alike))
-    for (const i of [0, all.length >> 1, all.length - 1]) all[i].dataset.contrast = "";
-  for (const name of document.querySelectorAll("pre span[class]:not([data-contrast])"))
-    if (name.attributes.length === 1 && !name.children.length) name.replaceWith(name.textContent);
   document.querySelectorAll("pre").forEach(code => code.normalize());
   document.querySelectorAll("svg[role=img] :is(path, rect)").forEach(part => part.remove());
   for (const row of document.querySelectorAll("tbody tr:nth-child(n + 9)"))
-    if (!row.querySelector("[data-contrast], [id], a, button")) row.remove();
-  axe.configure({ rules: [
-    { id: "color-contrast", selector: "[data-contrast]" },
-    { id: "link-in-text-block", selector: "a[href][data-contrast]" },
-  ] });
+    if (!row.querySelector("[id], a, button")) row.remove();
 }"""
 
 

@@ -30,15 +30,12 @@ def programs(tmp_path, monkeypatch):
     return replace
 
 
-def test_what_does_not_start_is_reported_with_the_packages(programs):
+def test_what_does_not_start_or_is_not_there_is_reported_with_the_packages(programs, monkeypatch):
     assert missing.__wrapped__() is None
     for broken, named in (("node", "Playwright's driver"), ("chromium", "Chromium")):
         programs(**{broken: LACKS})
         assert_one_line(missing.__wrapped__(), named, LACKS, INSTALL)
-
-
-def test_a_machine_without_chromium_is_advised_on_packages(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nowhere")
     assert_one_line(missing.__wrapped__(), "no Chromium", INSTALL)
 
 

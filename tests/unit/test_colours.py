@@ -1,6 +1,8 @@
 """The colours that mean something are the same in styles, plots, timelines and figures."""
 
+import math
 import re
+from itertools import combinations
 
 import pytest
 from helpers import ROOT
@@ -18,14 +20,19 @@ FIGURES = sorted(
 )
 
 
+def dot(one, other):
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def linear(colour):
+    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
+
+
 def lightness(colour):
     """The relative luminance of a colour, 0 to 1 (WCAG 2.2)."""
     colour = colour if len(colour) == 7 else "#" + "".join(2 * digit for digit in colour[1:])
-    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (
-        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    return dot((0.2126, 0.7152, 0.0722), linear(colour))
 
 
 def contrast(one, other):
@@ -34,15 +41,11 @@ def contrast(one, other):
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_styles_and_drawings_have_the_same_colours():
-    assert NAMED == drawing.COLOURS
-    assert set(NAMED) == {"host", "gpu0", "gpu1", "copy", "wait"}
-    assert set(WRITTEN) == set(drawing.LETTERS) == set(NAMED) - {"wait"}
-
-
-def test_a_colour_is_seen_on_light_and_on_dark_and_what_is_written_on_it_is_read():
+def test_styles_and_drawings_have_the_same_colours_seen_on_light_and_on_dark():
+    assert NAMED == drawing.COLOURS and set(NAMED) == {"host", "gpu0", "gpu1", "copy", "wait"}
     for colour in NAMED.values():
         assert min(contrast(colour, page) for page in (LIGHT, DARK)) >= 3
+    assert set(WRITTEN) == set(drawing.LETTERS) == set(NAMED) - {"wait"}
     for name, letters in WRITTEN.items():
         assert contrast(NAMED[name], letters) >= 4.5
         assert contrast(NAMED[name], LETTERS[drawing.LETTERS[name]]) >= 4.5
@@ -59,11 +62,10 @@ SIGHTS = {
 
 def seen(colour, sight):
     """A colour as such a reader sees it, in CIE L*a*b*."""
-    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
+    light = linear(colour)
     if sight:
-        linear = [sum(a * b for a, b in zip(row, linear, strict=True)) for row in SIGHTS[sight]]
-    red, green, blue = (min(max(part, 0), 1) for part in linear)
+        light = [dot(row, light) for row in SIGHTS[sight]]
+    red, green, blue = (min(max(part, 0), 1) for part in light)
     x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505
     y = 0.2126 * red + 0.7152 * green + 0.0722 * blue
     z = (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089
@@ -71,18 +73,11 @@ def seen(colour, sight):
     return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
-def nearest(colours, sight):
-    """The least distance between two of the colours (L*a*b*; 2.3 is just noticed)."""
-    points = [seen(colour, sight) for colour in colours]
-    pairs = [(a, b) for i, a in enumerate(points) for b in points[:i]]
-    return min(sum((p - q) ** 2 for p, q in zip(a, b, strict=True)) ** 0.5 for a, b in pairs)
-
-
 @pytest.mark.parametrize("sight", [None, *SIGHTS])
 def test_bars_are_told_apart_by_readers_of_every_sight(sight):
     """A wait may come near another, for it is hatched."""
-    solid = [colour for name, colour in NAMED.items() if name != "wait"]
-    assert nearest(solid, sight) > 15
+    points = [seen(colour, sight) for name, colour in NAMED.items() if name != "wait"]
+    assert min(math.dist(*pair) for pair in combinations(points, 2)) > 15  # 2.3 is just noticed
 
 
 def foreign(drawing):

@@ -47,15 +47,3 @@ def test_an_image_gets_its_size_and_a_drawing_with_text_becomes_part_of_the_page
         assert drawing.rect["fill"] == f"url(#{own})" and drawing.use["href"] == f"#{own}"
     assert first.pattern["id"] != second.pattern["id"]
     assert writer.builder.images == {}  # nothing asks for the file
-
-
-def test_an_image_that_cannot_be_shown_as_it_is_is_reported(tmp_path, caplog):
-    (tmp_path / "torn.png").write_bytes(b"no image")
-    (tmp_path / "a.svg").write_text(DRAWING.replace("<rect", "<style>* { fill: red }</style><rect"))
-    for uri in ("torn.png", "https://example.org/a.png", "a.svg"):
-        written(tmp_path, uri)
-    assert caplog.messages[::2] == [
-        "image whose size cannot be read: torn.png",
-        "image whose size cannot be read: https://example.org/a.png",
-        "style in a drawing would be the page's: a.svg",
-    ]
