@@ -39,16 +39,16 @@ FAULTS = [  # what is changed in a sound exercise, and what is said of it then
 ]
 
 
-def exercise(n, shows="3 if double is ... else 4", check=CHECK, blank=BLANK, **changes):
+def exercise(n, shows="3 if double is ... else 4", check=CHECK, blank=BLANK, **parts):
     """The cells of an exercise as they are recorded, the text cells among them."""
-    told = {"answer": "double = ...", "solution": SOLUTION, "wrong": WRONG, "folds": FOLDS} | changes
+    parts = {"answer": "double = ...", "solution": SOLUTION, "wrong": WRONG, "folds": FOLDS} | parts
     printed = [value(f"'Exercise {n}: {blank}'")] if blank else []
     return [
         prose(f"exercise-{n}", f"**{n}. Double.** *Recall.* Write it."),
-        code(f"answer-{n}", told["answer"]),
+        code(f"answer-{n}", parts["answer"]),
         code(f"shows-{n}", shows, outputs=[value("3")], execution_count=1),
         code(f"holds-{n}", check.replace("{n}", str(n)), outputs=printed, execution_count=1),
-        prose(f"solution-{n}", told["folds"].format(**told)),
+        prose(f"solution-{n}", parts["folds"].format(**parts)),
     ]
 
 
