@@ -76,7 +76,6 @@ LEFT_ALONE = [
     "AcceleratorError: CUDA error: invalid device ordinal",
     "NVIDIA H100, 3, 81559 MiB free",
     "0x7f3a5c0de1f0",
-    "~ 0.5 s",
     "≈ the same",
     "0.5 s ≈",
     'See {"unit":"≈ ns","total":3}',
