@@ -4,7 +4,8 @@ With `-p tools.nbval_exercises`, the cells of `outputs/<runner>/<chapter>.ipynb`
 an item for each exercise of `notebooks/<chapter>.ipynb`: its check refuses the wrong answer that
 readers see, and takes the solution. Where the clock is modelled, an item before them names the
 operators of the cells that the model has no rule for. On all runners but the first, these items
-are marked `full`.
+are marked `full`. The chapters that took longest to record come first, so that workers end together
+(pytest-xdist keeps that order with `--no-loadscope-reorder`).
 
 Written against nbval 0.11.0. What is imported of it here is no public interface, and nothing else
 of this book relies on it.
@@ -25,6 +26,10 @@ from tools.book.notebooks import code_cells, read_notebook
 from tools.book.runners import FIRST, read_runners
 from tools.rules.exercises import HELD, NO_ANSWER, Exercise, exercises
 
+# Whether the last error came from an assertion, or from what was called: the answer, mostly.
+ASSERTED = """\
+(lambda at: at.name != '<module>' or at.line.startswith('assert '))(
+    __import__('traceback').extract_tb(__import__('sys').last_traceback)[-1])"""
 REFUSED = {"aten._pack_padded_sequence.default"}  # by a symptom, which shows no time of it
 
 
@@ -40,6 +45,10 @@ def pytest_collect_file(
     if any(isinstance(collector, IPyNbFile) for collector in collectors):
         return [RecordedChapter.from_parent(parent, path=file_path)]
     return collectors
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: -seconds_of(item.parent))
 
 
 class RecordedChapter(IPyNbFile):
@@ -101,8 +110,10 @@ class ExerciseItem(_CodeItem):
             raise Fault("it lacks a solution, a wrong answer or a check; 'make release' writes all")
         recorded = {cell.id: cell.outputs for cell in code_cells(self.parent.nb)}
         self._ends_in(NO_ANSWER, recorded.get(exercise.checks[-1].id, []), "blank")
-        if not errors_of(self._answered(wrong[0], exercise.checks)):
+        if not (errors := errors_of(self._answered(wrong[0], exercise.checks))):
             raise Fault(f"its check does not refuse the wrong answer:\n{wrong[0]}")
+        if value_of(self.run(ASSERTED)) != "True":
+            raise Fault(f"its check does not assert what the wrong answer lacks: {errors[0]}")
         printed = self._answered(solution[0], exercise.tried)
         if errors := errors_of(printed):
             raise Fault(f"its solution does not hold: {errors[0]}")
@@ -127,6 +138,12 @@ class OperatorsItem(_CodeItem):
         met = ast.literal_eval(value_of(self.run("import cudasim\ncudasim.without_rule()")))
         if unknown := set(met) - REFUSED:
             raise Fault(f"no rule of modelled time in cudasim/clock/costs.py for {unknown}")
+
+
+def seconds_of(chapter: pytest.Collector | None) -> float:
+    """How long a chapter took to record, 0 where that is not known."""
+    known = isinstance(chapter, RecordedChapter)
+    return chapter.nb.metadata.get("provenance", {}).get("seconds", 0) if known else 0
 
 
 def errors_of(outputs: list[NotebookNode]) -> list[str]:

@@ -70,7 +70,8 @@ def _comparisons(runner: Runner, full: bool) -> Iterator[Stage]:
     options = ("--nbval", "--nbval-kernel-name", runner.name)
     options += ("--nbval-sanitize-with", runner.sanitize, "-p", "tools.nbval_exercises")
     options += () if full else ("-m", "not full")
-    module = ("pytest", "-n", WORKERS, "--dist", "loadfile", *options)
+    spread = ("-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
+    module = ("pytest", *spread, *options)
     for variables in runner.conditions if full else runner.conditions[:1]:
         settings = (f"{key}={value}" for key, value in variables.items())
         # Kernels run side by side: threads that wait leave the cores to others.

@@ -10,10 +10,8 @@ def pytest_configure(config):
 
 def pytest_terminal_summary(terminalreporter):
     """List what each room is made of, what it lacks, and what the set-up cells installed."""
-    reports = [
-        report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)
-    ]
-    said = sorted({(name, text) for report in reports for name, text in report.user_properties})
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    said = sorted({line for report in reports for line in report.user_properties})
     if said:
         terminalreporter.section("clean rooms")
         for name, text in said:

@@ -36,17 +36,12 @@ class Unavailable(Exception):
 
 
 class Room:
-    """An environment: its interpreter, and what of the service it lacks."""
+    """An environment: its interpreter, and notes on what it is made of and lacks."""
 
     def __init__(self, name: str):
         self.folder = ROOMS / name
         self.python = self.folder / "bin" / "python"
-        self.notes = self.folder / "left-out.txt"
-
-    @property
-    def version(self) -> str:
-        """The version of its Python."""
-        return re.search(r"^version = (.*)$", (self.folder / "pyvenv.cfg").read_text(), re.M)[1]
+        self.notes = self.folder / "notes.txt"
 
     def note(self, line: str) -> None:
         with self.notes.open("a") as file:
@@ -58,15 +53,10 @@ class Room:
 
 def run(*command: object, cwd: Path = ROOT, **variables: str) -> str:
     """Run a command in an environment without this process's own; Unavailable if it fails."""
-    done = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        env=environment(**variables),
-        capture_output=True,
-        text=True,
-    )
+    words, environ = list(map(str, command)), environment(**variables)
+    done = subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True)
     if done.returncode:
-        raise Unavailable(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+        raise Unavailable(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
 
 
@@ -121,16 +111,16 @@ def with_torch(room: Room, *wanted: tuple[str, str]) -> None:
     """Make a room that holds torch: the first pair of Python and torch that can be had."""
     refused = []
     for python, torch in wanted:
+        pair = f"Python {python} with torch {torch}"
         base = Room(f"torch-{python}-{torch}")
         try:
             once(base.folder, make_base, base, python, torch)
         except Unavailable as reason:
-            last = str(reason).strip().splitlines()[-1]
-            refused.append(f"Python {python} with torch {torch} ({last})")
+            refused.append(f"left out: {pair} ({str(reason).strip().splitlines()[-1]})")
             continue
         link(base, room)
         (room.folder / "made").unlink()
-        for line in refused:
+        for line in [pair, *refused]:
             room.note(line)
         return
     raise Unavailable("; ".join(refused))
@@ -173,19 +163,18 @@ def make_colab(room: Room) -> None:
     try:
         room.pip("--no-deps", f"torchvision=={vision}{BUILD}", *INDEX)
     except Unavailable:
-        room.note(f"torchvision {vision}{BUILD}, which Colab has; the set-up cell installs one")
+        room.note(f"left out: torchvision {vision}{BUILD}; the set-up cell installs one")
 
 
 def make_studio_lab(room: Room) -> None:
     """Studio Lab: the packages of environment.yml, through pip."""
-    content = yaml.safe_load((ROOT / "environment.yml").read_text())
-    python = next(line for line in content["dependencies"] if str(line).startswith("python="))
+    *packages, last = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    (python,) = (line for line in packages if line.startswith("python="))
     with_torch(room, (python.partition("=")[2], pin("torch")), (AT_HAND, pin("torch")))
     requirements = room.folder / "environment.txt"
-    pip = next(line["pip"] for line in content["dependencies"] if isinstance(line, dict))
-    requirements.write_text("\n".join(line.replace(" binder/", f" {ROOT}/binder/") for line in pip))
+    requirements.write_text("\n".join(last["pip"]).replace(" binder/", f" {ROOT}/binder/"))
     room.pip("--requirement", requirements)
-    room.note("conda itself: its packages here are pip's")
+    room.note("left out: conda; its packages here are pip's")
 
 
 def binder_python() -> str:
@@ -203,15 +192,11 @@ def make_binder(room: Room) -> None:
         room.pip("--no-cache-dir", "--requirement", "binder/requirements.txt", cwd=checkout)
         path = os.pathsep.join([str(room.python.parent), environment()["PATH"]])
         run("./binder/postBuild", cwd=checkout, PATH=path)
-    room.note("JupyterLab, which repo2docker installs with conda")
+    room.note("left out: JupyterLab, which repo2docker installs with conda")
 
 
-MAKERS = {
-    "bare": make_bare,
-    "colab": make_colab,
-    "studio-lab": make_studio_lab,
-    "binder": make_binder,
-}
+MAKERS = {"bare": make_bare, "colab": make_colab, "studio-lab": make_studio_lab}
+MAKERS["binder"] = make_binder
 
 
 @contextmanager

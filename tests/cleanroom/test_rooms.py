@@ -42,7 +42,6 @@ def complete_room():
 complete_room()
 print(hasattr(sys.modules[__name__], "torchvision_library"))
 """
-REPORTED = ("torch", "torchvision", "numpy", "pandas", "matplotlib", "ipython")
 
 
 def cases():
@@ -125,22 +124,15 @@ def test_chapter_runs(name, chapter, simulated, whole, folder, monkeypatch, reco
     with copied(name) as room:
         before = packages(room)
         done = execute(notebook, room, folder, monkeypatch)
-        after, python = packages(room), room.version
-        notes = room.notes.read_text().splitlines() if room.notes.exists() else []
+        after, notes = packages(room), room.notes.read_text().splitlines()
 
     new = sorted(f"{package} {after[package]}" for package in after.keys() - before.keys())
-    about = f"Python {python}, " + ", ".join(
-        f"{package} {before[package]}" for package in REPORTED if package in before
-    )
-    record_property(name, about)
-    for note in notes:
-        record_property(name, f"left out: {note}")
-    took = seconds(cell(done, "setup"))
-    record_property(
-        name, f"{chapter}: set-up installed {', '.join(new) or 'nothing'}, measured {took:.1f} s"
-    )
+    took = f"measured {seconds(cell(done, 'setup')):.1f} s"
+    notes.append(f"{chapter}: set-up installed {', '.join(new) or 'nothing'}, {took}")
     if said(done, "room-complete") == "True\n":
-        record_property(name, "torchvision: a CUDA build beside a CPU one of torch, completed")
+        notes.append("torchvision: a CUDA build beside a CPU one of torch, completed")
+    for note in notes:
+        record_property(name, note)
 
     assert bool(said(done, "setup")) == bool(new) or simulated  # silent where all is there
     assert {package: after[package] for package in before} == before  # and nothing replaced

@@ -17,14 +17,10 @@ if double is not ...:
     assert double(3) == 6
 'Exercise {n}: ' + ('no answer yet' if double is ... else 'it holds')"""
 BLANK = "no answer yet"
-FOLDS = """\
-<details class="solution">\n<summary>A solution</summary>
-
-```python\n{solution}\n```\n\n</details>
-
-<details class="wrong">\n<summary>A wrong answer</summary>
-
-```python\n{wrong}\n```\n\n</details>"""
+FOLDS = "\n\n".join(
+    f'<details class="{kind}">\n<summary>It</summary>\n\n```python\n{{{kind}}}\n```\n\n</details>'
+    for kind in ("solution", "wrong")
+)
 FAULTS = [  # what is changed in a sound exercise, and what is said of it then
     ({}, None),
     (
@@ -33,32 +29,26 @@ FAULTS = [  # what is changed in a sound exercise, and what is said of it then
     ),
     ({"check": CHECK.replace("'Ex", "_ = 'Ex"), "blank": None}, "blank, its check shows nothing"),
     ({"wrong": "double = lambda x: x + 3"}, "does not refuse the wrong answer"),
+    ({"wrong": "double = lambda x: x / 0"}, None),
+    ({"check": CHECK.replace("assert ", "1 / "), "wrong": "double = lambda x: 0"}, "not assert"),
     ({"wrong": "double = nothing"}, "an answer itself fails: NameError"),
     ({"solution": WRONG}, "its solution does not hold: AssertionError"),
     ({"shows": "3 if double is ... else 3 / 0"}, "does not hold: ZeroDivisionError"),
-    ({"check": CHECK.replace("it holds", "fine")}, "solved, its check shows 'Exercise 8: fine'"),
+    ({"check": CHECK.replace("it holds", "fine")}, "solved, its check shows 'Exercise 10: fine'"),
     ({"folds": "Think."}, "it lacks a solution"),
 ]
 
 
-def exercise(
-    n,
-    answer="double = ...",
-    shows="3 if double is ... else 4",
-    check=CHECK,
-    solution=SOLUTION,
-    wrong=WRONG,
-    folds=FOLDS,
-    blank=BLANK,
-):
+def exercise(n, shows="3 if double is ... else 4", check=CHECK, blank=BLANK, **parts):
     """The cells of an exercise as they are recorded, the text cells among them."""
+    parts = {"answer": "double = ...", "solution": SOLUTION, "wrong": WRONG, "folds": FOLDS} | parts
     printed = [value(f"'Exercise {n}: {blank}'")] if blank else []
     return [
         prose(f"exercise-{n}", f"**{n}. Double.** *Recall.* Write it."),
-        code(f"answer-{n}", answer),
+        code(f"answer-{n}", parts["answer"]),
         code(f"shows-{n}", shows, outputs=[value("3")], execution_count=1),
         code(f"holds-{n}", check.replace("{n}", str(n)), outputs=printed, execution_count=1),
-        prose(f"solution-{n}", folds.format(solution=solution, wrong=wrong)),
+        prose(f"solution-{n}", parts["folds"].format(**parts)),
     ]
 
 
@@ -86,8 +76,7 @@ def test_an_exercise_that_does_not_work_is_named_and_a_sound_one_passes(tmp_path
         assert any(line.startswith(f"{name}: ") and words in line for line in log.splitlines()), log
 
 
-def test_exercises_are_tried_once_unless_all_is_asked_for(tmp_path):
-    """Those that the first runner has tried are left to FULL=1 on the others."""
+def test_what_the_first_runner_has_tried_is_left_to_full_on_the_others(tmp_path):
     (tmp_path / "outputs" / "simulated").mkdir(parents=True)
     (tmp_path / "outputs" / "simulated" / "small.ipynb").touch()
     recorded = notebook(*exercise(1, wrong=SOLUTION))

@@ -12,6 +12,8 @@ from tools.book.figures import FIGURE, embed_figures, figure_name, link_figures
 SVG = "{http://www.w3.org/2000/svg}"
 SOUND = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 40">
 <title>A box</title><desc>One box, empty.</desc><rect width="80" height="30"/></svg>"""
+# Scripts, links that lead away, and styles that depend on where the drawing is shown.
+ALIEN = re.compile(r"<script|\son\w+=|href=['\"](?!#)|@media|@import|url\((?!['\"]?#)")
 # The book's logo and its like say nothing in a text: the theme gives them their words.
 SIGNS = set(re.findall(r"img/(\S+\.svg)", (ROOT / "_config.yml").read_text()))
 DRAWINGS = {path.name: path for path in (ROOT / "img").glob("*.svg") if path.name not in SIGNS}
@@ -20,46 +22,18 @@ SHOWN = "![One box that nothing has been put into yet](../img/box.svg)"
 
 def svg_faults(text):
     """What keeps a drawing from being shown anywhere and read by anyone."""
-    try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        return [f"not well-formed: {error}"]
-    faults = [
-        f"no {name}" for name in ("title", "desc") if not (root.findtext(SVG + name) or "").strip()
-    ]
-    if root.tag != f"{SVG}svg" or "viewBox" not in root.attrib:
-        faults.append("no svg with a viewBox")
-    for node in root.iter():
-        if node.tag == f"{SVG}script" or any(name.startswith("on") for name in node.attrib):
-            faults.append("script")
-        links = [value for name, value in node.attrib.items() if name.endswith("href")]
-        faults += [f"link to {link}" for link in links if not link.startswith("#")]
-    if "@media" in text or "@import" in text or re.search(r"url\((?!['\"]?#)", text):
-        faults.append("media query, or style from elsewhere")
-    return faults
+    root = ElementTree.fromstring(text)
+    said = [name for name in ("title", "desc") if (root.findtext(SVG + name) or "").strip()]
+    missing = {"title", "desc", "viewBox"} - {*said, *root.attrib}
+    return sorted(missing) + ALIEN.findall(text)
 
 
 def test_every_drawing_is_sound():
+    assert svg_faults(SOUND) == []
+    for alien in ("<script>", "<rect onclick=''/>", "<a href='b'/>", "@media", "url(b)"):
+        assert ALIEN.search(alien)
     texts = {name: path.read_text(encoding="utf-8") for name, path in DRAWINGS.items()}
     assert texts and {name: found for name in texts if (found := svg_faults(texts[name]))} == {}
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("</svg>", ""),
-        ("<title>A box</title>", ""),
-        ("One box, empty.", " "),
-        ("<rect", "<style>@media (prefers-color-scheme: dark) {}</style><rect"),
-        ("<rect", "<script>1</script><rect"),
-        ("<rect", "<rect onclick='go()'"),
-        ("<rect", "<image href='https://example.org/a.png'/><rect"),
-        ("viewBox", "data-box"),
-    ],
-)
-def test_a_drawing_that_is_not_sound_is_found(old, new):
-    assert svg_faults(SOUND) == []
-    assert svg_faults(SOUND.replace(old, new, 1)) != []
 
 
 def test_figures_are_told_in_words_and_every_drawing_is_shown():
@@ -108,14 +82,11 @@ def test_a_chapter_carries_the_figure_as_a_picture_and_the_page_shows_the_drawin
     assert link_figures(title(drawn_book), "first", drawn_book) == f"# First\n\n{SHOWN}"
 
 
-def test_a_drawing_that_cannot_be_drawn_is_one_line(drawn_book):
+def test_a_figure_that_cannot_be_drawn_or_was_drawn_from_nothing_is_one_line(drawn_book):
     (drawn_book / "img" / "box.svg").write_text("<svg")
     run = run_tool(drawn_book, "figures")
     assert run.returncode == 1
     assert_one_line(run.stderr, "error: img/box.svg: ")
-
-
-def test_a_picture_that_was_drawn_from_no_figure_is_one_line(drawn_book):
     edit(drawn_book, "first", "title", "![A dot](data:image/png;base64,AAAA)")
     with refused("notebooks/first.ipynb: ", "A dot"):
         drawn(drawn_book)

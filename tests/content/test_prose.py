@@ -19,29 +19,23 @@ def names_of(notebook, *ids):
 
 
 def factors(words):
-    """The factors that a text names: 7.1 of '7.1 times', 212 of '212-fold'."""
-    return {float(number) for number in re.findall(r"([\d.]+)(?: times|-fold)", words)}
-
-
-def agrees(said, found):
-    """True if `said` is `found`, rounded to the digits that are said."""
-    digits = len(f"{said:g}".partition(".")[2])
-    return abs(said - found) <= 0.5 * 10**-digits + 1e-9
+    """The factors that a text names, as they stand there: 7.1 of '7.1 times', 212 of '212-fold'."""
+    return re.findall(r"([\d.]+)(?: times|-fold)", words)
 
 
 def test_factors_that_cards_grew_by_are_those_of_the_data_sheets():
     notebook = chapter("computing-devices")
     table = names_of(notebook, "cards", "by-name", "growth-best")
-    growth, columns = table["growth"], ("fp32", "memory", "bandwidth")
-    first = [growth("GeForce 8800 GTX", "Tesla P100", column) for column in columns]
-    second = [growth("Tesla P100", "B200", column) for column in columns]
+    steps = [("GeForce 8800 GTX", "Tesla P100"), ("Tesla P100", "B200")]
+    columns = ("fp32", "memory", "bandwidth")
+    found = [table["growth"](*step, column) for step in steps for column in columns]
     # The printed figure of the oldest card counts three operations a cycle; the text names both.
-    found = [*first, *second, 1.5 * first[0]]
-    said = factors(cell(notebook, "growth-first-meaning").source)
-    assert [one for one in found if not any(agrees(factor, one) for factor in said)] == []
-    assert [factor for factor in said if not any(agrees(factor, one) for one in found)] == []
+    found.append(1.5 * found[0])
+    spelled = [{f"{growth:.{digits}f}" for digits in range(3)} for growth in found]
+    said = {*factors(cell(notebook, "growth-first-meaning").source)}
+    assert all(said & forms for forms in spelled) and said <= set().union(*spelled)
     step = table["best"]("B200") / table["best"]("Tesla P100")
-    assert factors(cell(notebook, "growth-best-meaning").source) == {round(step)}
+    assert {*factors(cell(notebook, "growth-best-meaning").source)} == {f"{step:.0f}"}
     card = table["cards"]["Tesla T4"]
     operations = round(card["fp32"] * 1000 / card["bandwidth"])
     assert f": {operations} operations for each byte" in cell(notebook, "intensity-meaning").source
@@ -85,9 +79,8 @@ def test_every_line_in_the_table_of_hidden_copies_is_run():
 
 
 def test_the_script_that_a_chapter_writes_is_the_one_that_is_tested():
-    text = ""
-    for part in chapter("many-processes-many-servers").cells:
-        magic, _, body = part.source.partition("\n")
-        if magic.startswith("%%writefile") and magic.endswith("train.py"):
-            text += body if body.endswith("\n") else f"{body}\n"
-    assert text == (ROOT / "tests" / "distributed" / "train.py").read_text(encoding="utf-8")
+    cells = (part.source.partition("\n") for part in chapter("many-processes-many-servers").cells)
+    parts = [body for magic, _, body in cells if re.match("%%writefile .*train.py$", magic)]
+    tested = ROOT / "tests" / "distributed" / "train.py"
+    script = "".join(part.removesuffix("\n") + "\n" for part in parts)
+    assert script == tested.read_text(encoding="utf-8")

@@ -1,5 +1,3 @@
-"""Each test has a job of its own, whose processes are counted when it has ended."""
-
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +31,6 @@ def undisturbed(tmp_path_factory):
 @pytest.fixture
 def job(tmp_path):
     """A job on this machine without GPUs; none of its processes outlives the test."""
-    one = Job(tmp_path)
-    yield one
-    left = one.kill()
-    assert left == 0, f"{left} processes were left behind"
+    job = Job(tmp_path)
+    yield job
+    assert job.kill() == 0, "processes were left behind"

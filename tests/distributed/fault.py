@@ -3,10 +3,11 @@
     torchrun ... fault.py FAULT train.py [arguments of train.py]
 
 A fault strikes the last rank of a server, in its first life only, unless SPARED is set there: at
-its 30th step, in the midst of the second epoch, or, `absent` and `shared`, before it begins. The
+its 30th step, in the midst of the second epoch, or, `absent`, before it begins. The
 hook on optimizers is PyTorch's own, so that the script knows nothing of it.
 """
 
+import itertools
 import os
 import runpy
 import signal
@@ -19,17 +20,11 @@ import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 STEP = 30
-steps = 0
 
 
 def absent() -> None:
     """Never comes to where the ranks meet: a server that hangs, a disk that does not answer."""
     time.sleep(3600)
-
-
-def shared() -> None:
-    """Takes the first GPU, which the other rank has."""
-    os.environ["LOCAL_RANK"] = "0"
 
 
 def killed() -> None:
@@ -45,39 +40,24 @@ def stopped() -> None:
 
 def shape() -> None:
     """Takes part in the next collective with a tensor of another shape."""
-    dist.all_reduce(torch.ones(3, device=here()))
+    dist.all_reduce(torch.ones(3))
 
 
 def order() -> None:
     """Calls one collective while the others call another."""
-    dist.broadcast(torch.ones(3, device=here()), src=0)
-
-
-def here() -> torch.device:
-    """The device that this rank trains on."""
-    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
-
-
-BEFORE = {fault.__name__: fault for fault in (absent, shared)}
-AT_A_STEP = {fault.__name__: fault for fault in (killed, stopped, shape, order)}
+    dist.broadcast(torch.ones(3), src=0)
 
 
 def main(name: str, script: str, *arguments: str) -> None:
     """Run the script as `python script *arguments`, with the fault at the step."""
-
-    def after_step(*_: object) -> None:
-        global steps
-        steps += 1
-        if steps == STEP:
-            AT_A_STEP[name]()
-
+    fault, steps = globals()[name], itertools.count(1)
     last = os.environ["LOCAL_RANK"] == str(int(os.environ["LOCAL_WORLD_SIZE"]) - 1)
     first_life = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
     if last and first_life and "SPARED" not in os.environ:
-        if name in BEFORE:
-            BEFORE[name]()
+        if fault is absent:
+            absent()
         else:
-            register_optimizer_step_post_hook(after_step)
+            register_optimizer_step_post_hook(lambda *_: next(steps) == STEP and fault())
     sys.argv = [script, *arguments]
     runpy.run_path(script, run_name="__main__")
 

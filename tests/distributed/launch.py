@@ -4,9 +4,9 @@ What is started carries a mark in its environment, which its children inherit: a
 run is found by the mark, whoever its parent is by now.
 """
 
+import contextlib
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -30,7 +30,7 @@ LONGEST = 300  # seconds that a run may take on a busy machine before the test g
 # store that torchrun keeps still holds: https://github.com/pytorch/pytorch/issues/135712.
 AGAIN = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 MACHINES = {  # what the processes of a run see
-    "cpu": {},
+    "cpu": {"CUDA_VISIBLE_DEVICES": "-1"},
     "simulated": {"CUDASIM_GPUS": "2", "CUDASIM_QUIET": "1"},
 }
 
@@ -54,13 +54,12 @@ class Job:
 
     def start(self, *command: object, server: str = "a", **variables: object) -> subprocess.Popen:
         """Start `python *command` as the agent of a server; variables go to its environment."""
-        hidden = {"CUDA_VISIBLE_DEVICES": "-1"} if self.machine == "cpu" else {}
+        path = [CUDASIM / "cudasim" / "inherit", CUDASIM, self.folder]
         environ = {name: os.environ[name] for name in os.environ if name[:7] != "CUDASIM"}
         environ |= {
-            "PYTHONPATH": os.pathsep.join([str(CUDASIM / "cudasim" / "inherit"), str(CUDASIM)]),
+            "PYTHONPATH": os.pathsep.join(map(str, path)),
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
-            **hidden,
             **MACHINES[self.machine],
             **{name: str(value) for name, value in variables.items()},
             MARK: f"{self.mark}-{server}",
@@ -83,24 +82,19 @@ class Job:
 
     def alive(self, server: str = "") -> list[psutil.Process]:
         """The processes of this job, or of one of its servers, that run now."""
-        return [process for process in psutil.process_iter() if self._is_ours(process, server)]
-
-    def _is_ours(self, process: psutil.Process, server: str) -> bool:
-        try:
-            mark = process.environ().get(MARK, "")
-            dead = process.status() == psutil.STATUS_ZOMBIE
-        except psutil.Error:  # another user's, or gone by now
-            return False
-        return not dead and mark.startswith(f"{self.mark}-{server}")
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):  # another user's, or gone by now
+                if process.environ().get(MARK, "").startswith(f"{self.mark}-{server}"):
+                    found += [process] if process.status() != psutil.STATUS_ZOMBIE else []
+        return found
 
     def kill(self, server: str = "") -> int:
         """End a server as a power cut does, or all that is left; returns how many it ran."""
         processes = self.alive(server)
         for process in processes:
-            try:
-                process.send_signal(signal.SIGKILL)
-            except psutil.NoSuchProcess:
-                pass
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         return len(processes)
 
     def said(self, server: str = "a") -> str:
@@ -117,15 +111,15 @@ class Job:
 
     def succeed(self, server: str = "a") -> str:
         """What was printed by a run that ended well, when all of its processes have gone."""
-        code, said = self.end(server)
-        assert code == 0, said
-        self.assert_gone()
-        return said
+        return self._ended(server, well=True)
 
     def fail(self, server: str = "a") -> str:
         """What was printed by a run that failed, when all of its processes have gone."""
+        return self._ended(server, well=False)
+
+    def _ended(self, server: str, well: bool) -> str:
         code, said = self.end(server)
-        assert code != 0, said
+        assert (code == 0) == well, said
         self.assert_gone()
         return said
 
@@ -151,10 +145,10 @@ def epochs(output: str) -> dict[int, str]:
 # https://github.com/pytorch/pytorch/issues/190489
 COUNT = """\
 import atexit, os
+from pathlib import Path
 
 def tell():
-    tasks = os.listdir("/proc/self/task")
-    names = [open(f"/proc/self/task/{task}/comm").read() for task in tasks]
+    names = [comm.read_text() for comm in Path("/proc/self/task").glob("*/comm")]
     left = sum("gloo_runloop" in name for name in names)
     os.write(1, f"rank {os.environ['RANK']} ends with {left} threads\\n".encode())
 
@@ -166,9 +160,7 @@ if "RANK" in os.environ:
 def train(job: Job) -> str:
     """Train with two processes to the end; what they printed. No thread of gloo is left."""
     (job.folder / "sitecustomize.py").write_text(COUNT)
-    path = [CUDASIM / "cudasim" / "inherit", CUDASIM, job.folder]
-    path = os.pathsep.join(map(str, path))
-    job.torchrun(*TWO, TRAIN, "--checkpoint", "checkpoints", PYTHONPATH=path)
+    job.torchrun(*TWO, TRAIN, "--checkpoint", "checkpoints")
     said = job.succeed()
     left = sorted(re.findall(r"rank \d ends with \d threads", said))
     assert left == ["rank 0 ends with 0 threads", "rank 1 ends with 0 threads"]

@@ -1,7 +1,9 @@
 """Faults that training survives, or that end it with words that say why and no process left."""
 
+from dataclasses import dataclass, field
+
 import pytest
-from launch import AGAIN, FAULT, LONGEST, TRAIN, TWO, epochs, free_port, train, wait
+from launch import AGAIN, FAULT, LONGEST, TRAIN, TWO, Job, epochs, free_port, train, wait
 
 SOON = 10  # seconds; on a busy machine a rank that is well may come that late
 TRAINING = TRAIN, "--checkpoint", "checkpoints", "--resume"
@@ -51,51 +53,38 @@ def test_a_checkpoint_cut_short_is_passed_over(job, undisturbed):
     assert sorted(epochs(said)) == [2, 3] and epochs(said).items() <= undisturbed.epochs.items()
 
 
-def two_servers(job, *command, nodes="1:2"):
-    """Start the agents `a`, at which they meet, and `b`, which a fault may strike."""
-    port = free_port()
-    for server in "ab":
+@dataclass
+class Servers:
+    """Servers of one process each that meet at a port; a fault stops the rank of `b`."""
+
+    job: Job
+    nodes: object  # how many they are, or from how many to how many
+    port: int = field(default_factory=free_port)
+
+    def start(self, server, *command):
+        # The store is at `a`: else the first to come would open it, be it the one that is lost.
+        conf = "last_call_timeout=10,keep_alive_interval=2,keep_alive_max_attempt=4,"
+        conf += f"is_host={int(server == 'a')}"
+        meet = "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{self.port}"
+        options = "--nnodes", self.nodes, *meet, "--rdzv-conf", conf, "--max-restarts", 2
         spared = {"SPARED": 1} if server == "a" else {}
-        options = join(port, nodes, host=server == "a")
-        job.torchrun(*options, *command, server=server, **AGAIN, **spared)
-    return port
+        self.job.torchrun(*options, *command, server=server, **AGAIN, **spared)
 
+    def lose(self, server):
+        """Start both; when `b` stands still in mid-epoch, cut a server's power."""
+        for name in "ab":
+            self.start(name, FAULT, "stopped", *TRAINING)
+        wait((self.job.folder / "stopped").exists, LONGEST, self.said)
+        assert len(self.job.alive(server)) == 2  # an agent and its worker
+        self.job.kill(server)
 
-def join(port, nodes, host=False):
-    """The options of an agent with one process that meets the others at a port.
-
-    The store is at the `host`: else the first to come would open it, be it the one that is lost.
-    """
-    conf = "last_call_timeout=10,keep_alive_interval=2,keep_alive_max_attempt=4"
-    conf += f",is_host={int(host)}"
-    meet = "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-conf", conf
-    return "--nnodes", nodes, *meet, "--nproc-per-node", 1, "--max-restarts", 2
-
-
-def all_said(job):
-    """What all servers have printed."""
-    return "\n".join(job.said(server) for server in job.agents)
-
-
-def lose(job, server):
-    """Wait until the rank of `b` stands still in mid-epoch, then cut a server's power."""
-    wait(lambda: (job.folder / "stopped").exists(), LONGEST, lambda: all_said(job))
-    assert len(job.alive(server)) == 2  # an agent and its worker
-    job.kill(server)
-
-
-@pytest.mark.full
-def test_two_servers_agree_with_one(job, undisturbed):
-    two_servers(job, TRAIN, nodes=2)
-    assert [job.end(server)[0] for server in "ab"] == [0, 0], all_said(job)
-    assert epochs(all_said(job)) == undisturbed.epochs
-    job.assert_gone()
+    def said(self):
+        return "\n".join(self.job.said(server) for server in self.job.agents)
 
 
 @pytest.mark.full
 def test_training_goes_on_without_a_server_that_is_lost(job, undisturbed):
-    two_servers(job, FAULT, "stopped", *TRAINING)
-    lose(job, "b")
+    Servers(job, "1:2").lose("b")
     said = job.succeed()
     assert sorted(epochs(said)) == [0, 1, 2, 3] and said.count("epoch 0:") == 1
     here, there = (float(found[3].split()[-1]) for found in (epochs(said), undisturbed.epochs))
@@ -104,17 +93,15 @@ def test_training_goes_on_without_a_server_that_is_lost(job, undisturbed):
 
 @pytest.mark.full
 def test_a_server_that_was_lost_is_waited_for_and_taken_in(job, undisturbed):
-    port = two_servers(job, FAULT, "stopped", *TRAINING, nodes=2)
-    lose(job, "b")
-    job.torchrun(*join(port, 2), *TRAINING, server="c", **AGAIN)
-    ends = {server: job.end(server)[0] for server in "ac"}
-    assert ends == {"a": 0, "c": 0}, all_said(job)
-    assert epochs(all_said(job)) == undisturbed.epochs
+    servers = Servers(job, 2)
+    servers.lose("b")
+    servers.start("c", *TRAINING)
+    assert [job.end(server)[0] for server in "ac"] == [0, 0], servers.said()
+    assert epochs(servers.said()) == undisturbed.epochs
     job.assert_gone()
 
 
 @pytest.mark.full
 def test_losing_the_server_where_they_meet_ends_the_others(job):
-    two_servers(job, FAULT, "stopped", *TRAINING)
-    lose(job, "a")
+    Servers(job, "1:2").lose("a")
     assert "RendezvousConnectionError" in job.fail("b")

@@ -1,6 +1,5 @@
 """`servers/`: the files that start train.py on two servers are right, and do what they say."""
 
-import itertools
 import os
 import re
 import shutil
@@ -11,18 +10,23 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from launch import HERE, TRAIN, Job, epochs, free_port
+from launch import HERE, TRAIN, epochs, free_port
 
 SERVERS = HERE.parents[1] / "servers"
 SBATCH = SERVERS / "slurm.sbatch"
 JOB = yaml.safe_load((SERVERS / "pytorchjob.yaml").read_text(encoding="utf-8"))
+WORKER = JOB["spec"]["pytorchReplicaSpecs"]["Worker"]
+(CONTAINER,) = WORKER["template"]["spec"]["containers"]
 SCHEMA = yaml.safe_load((HERE / "pytorchjob.schema.yaml").read_text(encoding="utf-8"))
-OPTIONS = {  # name: "=", "[=]" or ""
-    re.match(r"[a-z-]+", line)[0]: line[re.match(r"[a-z-]+", line).end() :]
-    for line in (HERE / "sbatch-options.txt").read_text(encoding="utf-8").splitlines()
-    if not line.startswith("#")
+VALUES = {"": (False,), "=": (True,), "[=]": (False, True)}  # may an option have a value?
+OPTIONS = {
+    name: VALUES[sign]
+    for name, sign in re.findall(
+        r"^([a-z-]+)(.*)$", (HERE / "sbatch-options.txt").read_text(encoding="utf-8"), re.M
+    )
 }
 
+EXEC = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
 SRUN = """\
 #!/usr/bin/env python3
 # Stands in for srun: one task on each of the nodes, ends with the first exit code that is not 0.
@@ -38,13 +42,6 @@ test "$*" = "show hostnames node[1-2]" && printf 'localhost\\nlocalhost\\n'
 """
 
 
-def directives(script):
-    """{name: value} of the `#SBATCH` lines that Slurm reads: those before the first command."""
-    lines = itertools.takewhile(lambda line: line.startswith("#") or not line, script.splitlines())
-    said = [line.removeprefix("#SBATCH --") for line in lines if line.startswith("#SBATCH ")]
-    return {name: value for name, _, value in (line.partition("=") for line in said)}
-
-
 def stand_in(folder, name, text):
     """An executable of that name; returns the PATH that finds it first."""
     folder.mkdir(exist_ok=True)
@@ -55,21 +52,22 @@ def stand_in(folder, name, text):
 
 
 def test_the_batch_script_is_one_that_bash_and_slurm_can_read():
-    checked = subprocess.run(["bash", "-n", SBATCH], capture_output=True, text=True, check=False)
+    checked = subprocess.run(["bash", "-n", SBATCH], capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
-    asked = directives(SBATCH.read_text(encoding="utf-8"))
-    assert [name for name in asked if name not in OPTIONS] == []
-    assert [name for name, value in asked.items() if not value and OPTIONS[name] == "="] == []
-    assert [name for name, value in asked.items() if value and not OPTIONS[name]] == []
-    assert asked["nodes"] == "2" and asked["ntasks-per-node"] == "1" and "requeue" in asked
+    # Slurm reads the lines before the first command.
+    head = re.match(r"(?:#.*\n|\n)*", SBATCH.read_text(encoding="utf-8"))[0]
+    asked = {
+        name: bool(value) for name, value in re.findall(r"^#SBATCH --([a-z-]+)(=.+)?", head, re.M)
+    }
+    assert [name for name, value in asked.items() if value not in OPTIONS.get(name, ())] == []
+    assert {"--nodes=2", "--ntasks-per-node=1", "--requeue"} <= {*re.findall(r"--\S+", head)}
 
 
 @pytest.mark.full
-def test_slurm_starts_train_on_two_servers(tmp_path):
-    shutil.copy(TRAIN, tmp_path)
-    job = Job(tmp_path)
-    stand_in(tmp_path / "bin", "srun", SRUN)
-    path = stand_in(tmp_path / "bin", "scontrol", SCONTROL)
+def test_slurm_starts_train_on_two_servers(job, undisturbed):
+    shutil.copy(TRAIN, job.folder)
+    stand_in(job.folder / "bin", "srun", SRUN)
+    path = stand_in(job.folder / "bin", "scontrol", SCONTROL)
     variables = {
         "SLURM_JOB_ID": free_port(),  # of which the script makes a port
         "SLURM_JOB_NODELIST": "node[1-2]",
@@ -77,22 +75,17 @@ def test_slurm_starts_train_on_two_servers(tmp_path):
         "SLURM_GPUS_ON_NODE": 1,
         "SLURM_CPUS_PER_TASK": 2,
     }
-    run = "import os, sys; os.execvp('bash', ['bash', sys.argv[1]])"
-    job.start("-c", run, SBATCH, PATH=path, **variables)
-    assert sorted(epochs(job.succeed())) == [0, 1, 2, 3]
+    job.start("-c", EXEC, "bash", SBATCH, PATH=path, **variables)
+    assert epochs(job.succeed()) == undisturbed.epochs
 
 
-def test_the_kubernetes_job_keeps_to_its_schema():
+def test_the_kubernetes_job_keeps_to_its_schema_and_mounts_what_is_there():
     jsonschema.Draft202012Validator(SCHEMA).validate(JOB)
-
-
-def test_what_the_pod_mounts_is_there():
-    pod = JOB["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert container["name"] == "pytorch"
-    mounts = {mount["name"] for mount in container["volumeMounts"]}
+    pod = WORKER["template"]["spec"]
+    assert CONTAINER["name"] == "pytorch"
+    mounts = {mount["name"] for mount in CONTAINER["volumeMounts"]}
     assert mounts == {volume["name"] for volume in pod["volumes"]}
-    gpus = container["resources"]["limits"]["nvidia.com/gpu"]
+    gpus = CONTAINER["resources"]["limits"]["nvidia.com/gpu"]
     assert JOB["spec"]["nprocPerNode"] == str(gpus)
 
 
@@ -110,22 +103,19 @@ def told_by_the_operator(port):
 
 
 @pytest.mark.full
-def test_kubernetes_starts_train_on_two_servers(tmp_path):
-    shutil.copy(TRAIN, tmp_path)
-    job = Job(tmp_path)
-    path = stand_in(tmp_path / "bin", "pip", "#!/bin/sh\n")
-    worker = JOB["spec"]["pytorchReplicaSpecs"]["Worker"]
-    (container,) = worker["template"]["spec"]["containers"]
-    (line,) = container["args"]
-    for mount in container["volumeMounts"]:
-        there = {"train": tmp_path, "checkpoints": tmp_path / "checkpoints"}.get(mount["name"])
-        line = line.replace(f" {mount['mountPath']}", f" {there}") if there else line
-    run = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
+def test_kubernetes_starts_train_on_two_servers(job, undisturbed):
+    shutil.copy(TRAIN, job.folder)
+    path = stand_in(job.folder / "bin", "pip", "#!/bin/sh\n")
+    (line,) = CONTAINER["args"]
+    here = {"train": job.folder, "checkpoints": job.folder / "checkpoints"}
+    for mount in CONTAINER["volumeMounts"]:
+        if mount["name"] in here:
+            line = line.replace(f" {mount['mountPath']}", f" {here[mount['name']]}")
     told = told_by_the_operator(free_port())
-    for pod in "ab"[: worker["replicas"]]:
-        job.start("-c", run, *container["command"], line, server=pod, PATH=path, **told)
+    for pod in "ab"[: WORKER["replicas"]]:
+        job.start("-c", EXEC, *CONTAINER["command"], line, server=pod, PATH=path, **told)
     ends = {pod: job.end(pod) for pod in job.agents}
     assert [code for code, _ in ends.values()] == [0, 0], ends
-    spoke = [said for _, said in ends.values() if epochs(said)]
-    assert len(spoke) == 1 and sorted(epochs(spoke[0])) == [0, 1, 2, 3]
+    (spoke,) = [said for _, said in ends.values() if epochs(said)]
+    assert epochs(spoke) == undisturbed.epochs
     job.assert_gone()
