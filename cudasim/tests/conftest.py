@@ -12,6 +12,12 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(PROJECT / "src"), str(PROJECT)]  # `cudasim`, not installed, and `fidelity`
 
 
+def pytest_configure(config):
+    """In the book's folder this is its marker too: a table here would be another root of pytest."""
+    about = "full: slow, or a second setting of what runs anyway; -m 'not full' leaves it out"
+    config.addinivalue_line("markers", about)
+
+
 @pytest.fixture
 def two_gpus():
     """Two simulated GPUs for the length of a test."""
