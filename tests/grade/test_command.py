@@ -167,11 +167,9 @@ def test_in_a_sandbox_by_two_workers(folder):
 @pytest.mark.usefixtures("sandbox")
 def test_ctrl_c_ends_all_and_leaves_nothing_half_written(folder):
     hand_in(folder, {f"more-{place}": RIGHT for place in range(30)})
-    made = folder.parent / "assignments.json"
-    made.write_text(json.dumps([SMALL]))
     out = folder.parent / "out"
     process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("crowd.py")), folder, made, out, "2"],
+        [sys.executable, str(Path(__file__).with_name("crowd.py")), folder, out, "2"],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
         start_new_session=True,
