@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from tools.errors import BookError
 
@@ -105,15 +106,13 @@ def set_aside(path: Path) -> Path:
 
 def check_writable(folder: Path, root: Path) -> None:
     """Raise BookError if no file can be written into `folder`, before work is done for it."""
-    probe = folder / "probe.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"?" * 4096)
+        # A file of its own for each of the commands that may look at once.
+        with NamedTemporaryFile(dir=folder, suffix=".part", buffering=0) as probe:
+            probe.write(b"?" * 4096)
     except OSError as error:
         raise cannot_write(folder, root, error) from None
-    finally:
-        if probe.exists():
-            probe.unlink()
 
 
 def cannot_write(path: Path, root: Path, error: OSError) -> BookError:

@@ -163,7 +163,8 @@ WARNINGS = {  # what is on a page, and what is said of it
 
 def test_every_warning_is_said_and_fails_the_build(drawn, capfd):
     (drawn / "book" / "torn.png").write_bytes(b"no image")
-    styled = '<svg xmlns="http://www.w3.org/2000/svg"><style>* {}</style><text>A</text></svg>'
+    size = 'xmlns="http://www.w3.org/2000/svg" width="9" height="9"'
+    styled = f"<svg {size}><style>* {{}}</style><text>A</text></svg>"
     (drawn / "book" / "styled.svg").write_text(styled)
     with (drawn / "book" / "preface.md").open("a") as page:
         page.write("".join(f"\n{fault}\n" for fault in WARNINGS))
