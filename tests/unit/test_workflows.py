@@ -9,9 +9,13 @@ import pytest
 import yaml
 from helpers import ROOT
 
-WORKFLOWS = {
-    path.name: yaml.safe_load(path.read_text(encoding="utf-8"))
-    for path in (ROOT / ".github" / "workflows").iterdir()
+FOLDER = ROOT / ".github" / "workflows"
+TEXTS = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
+WORKFLOWS = {name: yaml.safe_load(text) for name, text in TEXTS.items()}
+PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+RIGHTS = {
+    "actions/checkout": {"contents": "read"},
+    "actions/deploy-pages": {"pages": "write", "id-token": "write"},
 }
 JOBS = WORKFLOWS["tests.yml"]["jobs"]
 
@@ -27,6 +31,23 @@ def bash(command, folder, **variables):
         capture_output=True,
         text=True,
     )
+
+
+def test_what_others_wrote_is_pinned_has_least_rights_and_sees_no_secret():
+    used = {use for text in TEXTS.values() for use in re.findall(r"\buses: *(.*)", text)}
+    assert used and [use for use in used if not PINNED.fullmatch(use)] == []
+    for workflow in WORKFLOWS.values():
+        assert workflow["permissions"] == {}
+        for job in workflow["jobs"].values():
+            actions = {step.get("uses", "").partition("@")[0] for step in job["steps"]}
+            needed = {
+                right: kind for name in actions for right, kind in RIGHTS.get(name, {}).items()
+            }
+            assert job.get("permissions", {}) == needed
+            assert job["timeout-minutes"] <= 120
+    text = "".join(TEXTS.values())
+    assert not re.search("secrets|pull_request_target|workflow_run|self-hosted", text)
+    assert re.findall(r"vars\.\w+", text) == ["vars.GPU_RUNNER"]
 
 
 @pytest.mark.parametrize(
