@@ -59,6 +59,7 @@ REPOSITORY = (
 CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices")
 MASTERS = argument("--masters", "MASTERS", type=folder, help="a folder; else the book's own")
 OUT = argument("--out", "OUT", type=folder, help="the folder to write")
+ASSIGNMENT = argument("--assignment", "ASSIGNMENT", type=folder, help="a file: what is set")
 
 
 @command()
@@ -227,17 +228,35 @@ def bench(groups: list[str]) -> None:
     measure(groups, ROOT)
 
 
-@command(MASTERS, OUT, argument("--chapter", "CHAPTER", help="one only; else all"))
-def release(masters: Path | None, out: Path | None, chapter: str | None) -> None:
+@command(MASTERS, OUT, ASSIGNMENT, argument("--chapter", "CHAPTER", help="one only; else all"))
+def release(
+    masters: Path | None, out: Path | None, assignment: Path | None, chapter: str | None
+) -> None:
     """Verify the masters, and write their editions for a class, or those of the book."""
     from tools.book.book import Book
+    from tools.exercises.assignment import Choice, read_choice
     from tools.exercises.release import release
     from tools.grade.command import engine_for
     from tools.grade.store import code_digest
 
+    if assignment and chapter:
+        raise BookError(f"CHAPTER={chapter}: {assignment} names one; leave out CHAPTER, or that")
+    choice = Choice(chapter, where=f"CHAPTER={chapter}") if chapter else None
+    choice = read_choice(assignment) if assignment else choice
     engine = engine_for(None, None)
-    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, chapter):
+    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, choice):
         print(line)
+
+
+@command(argument("folder", needed=True, type=folder, help="a new folder, not in the book"))
+def masters(folder: Path) -> None:
+    """Make a folder of masters of your own, for exercises that count."""
+    from tools.exercises.masters import copy_masters
+
+    if folder.resolve().is_relative_to(ROOT):
+        raise BookError(f"{folder}: within the book, which is public; name a folder outside")
+    copy_masters(ROOT / "masters", folder)
+    print(f"written: {folder}; use it with MASTERS={folder}")
 
 
 @command(argument("--out", type=folder, help="the folder of the release"), *REPOSITORY)
@@ -266,13 +285,17 @@ def example(chapter: str, masters: Path | None) -> None:
     argument("--workers", "WORKERS", help="processes; else one a core"),
     argument("--dask", "DASK", metavar="ADDRESS", help="of a scheduler"),
     argument("--source", "SOURCE", help="where they were downloaded, if it is not seen"),
-    *(MASTERS, OUT),
+    *(ASSIGNMENT, MASTERS, OUT),
 )
-def grade(submissions: Path | None, dask: str | None, **options: Any) -> None:
+def grade(
+    submissions: Path | None, dask: str | None, assignment: Path | None, **options: Any
+) -> None:
     """Grade what students handed in, as it was downloaded."""
+    from tools.exercises.assignment import read_choice
     from tools.grade.command import grade_class
 
-    grade_class(submissions, key(), address=dask, **options)
+    choice = read_choice(assignment) if assignment else None
+    grade_class(submissions, key(), address=dask, choice=choice, **options)
 
 
 @command(

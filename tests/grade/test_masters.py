@@ -4,7 +4,7 @@ import pytest
 from helpers import ROOT, refused
 from small_masters import FIRST, HEAD, SECOND, SMALL, read_small, write_master
 
-from tools.exercises.masters import read_masters
+from tools.exercises.masters import master_paths
 
 
 def test_a_master_is_read_whole(tmp_path):

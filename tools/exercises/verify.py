@@ -1,4 +1,4 @@
-"""The gate: a solution scores full, the blank edition 0, every listed wrong answer less than full.
+"""The gate: a solution scores full, a blank or given program 0, each wrong answer less than full.
 
 Each is graded as a submission is, in a sandbox, by what `grade` is handed in. What was found to
 hold is remembered by what was judged, so a change of words grades nothing again.
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from tools.book.code import parsed
 from tools.errors import BookError
 from tools.exercises.assignment import Assignment, cells_of
 from tools.exercises.editions import answered, described
@@ -24,9 +25,24 @@ HIDDEN = ("Hidden tests", "Solution", "Wrong answer", "For instructors", "By han
 LEAST = 16  # characters of a line that is not in an edition by chance
 RIGHT = {  # is a score, of so many points, what it should be; and what to do if not
     "solution": (lambda points, of: points == of, "mend the solution or the test"),
-    "blank": (lambda points, of: points == 0, "let each test ask for what only an answer has"),
+    "nothing": (lambda points, of: points == 0, "let each test ask for what only an answer has"),
     "wrong": (lambda points, of: points < of, "add a test that it fails"),
 }
+# An answer with two faces: at every other call it does nothing but repeat what it returned before.
+TWO_FACED = """
+def _two_faced(whole):
+    calls, last = 0, None
+    def answer(*given, **named):
+        nonlocal calls, last
+        calls += 1
+        if calls % 2 == {turn}:
+            last = whole(*given, **named)
+        return last
+    return answer
+
+if callable({name}) and not isinstance({name}, type):
+    {name} = _two_faced({name})
+"""
 
 # Grades tasks in any order, and yields each with its result or why there is none.
 Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
@@ -108,10 +124,13 @@ class Trial:
                 question["of"],
             )
             if not right(points, of):
-                tests = [test for test in question["tests"] if not test["passed"]]
-                lost = "; ".join(f"{test['name']}: {test['reason']}" for test in tests)
-                why = f" ({lost})" if lost else ""
-                yield f"{here}: {self.what} scores {points} of {of}{why}; {advice}"
+                told = [
+                    f"{test['name']}: {test['reason'] or 'passes'}"
+                    for test in question["tests"]
+                    if test["passed"] != (self.kind == "solution")
+                ]
+                why = "; ".join(told)
+                yield f"{here}: {self.what} scores {points} of {of} ({why}); {advice}"
             if self.kind == "solution" and question["check"] != "holds":
                 yield f"{here}: its public check refuses the solution; mend one of them"
 
@@ -119,18 +138,41 @@ class Trial:
 def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
     """What has to be graded before a master is released."""
 
-    def answer(exercise: Exercise, code: str) -> str:
-        return answered(exercise.code("Starter"), code)
+    def trial(kind: str, what: str, codes: dict[int, str]) -> Trial:
+        """With these answers, and of these exercises alone: others change nothing here."""
+        answers = {
+            exercise.number: answered(exercise.code("Starter"), codes[exercise.number])
+            for exercise in master.exercises
+            if exercise.number in codes
+        }
+        asked = [each for each in assignment["questions"] if each["number"] in codes]
+        alone = assignment | {"questions": asked}
+        return Trial(master.where, kind, what, task(alone, f"{what} of {[*codes]}", answers))
 
-    solutions = {one.number: answer(one, one.code("Solution")) for one in master.exercises}
-    yield Trial(master.where, "solution", "the solution", task(assignment, "solution", solutions))
-    yield Trial(master.where, "blank", "the blank edition", task(assignment, "blank", {}))
-    for exercise, question in zip(master.exercises, assignment["questions"], strict=True):
-        alone = assignment | {"questions": [question]}  # another exercise changes nothing here
-        for place, wrong in enumerate(exercise.wrong_answers, start=1):
-            answers = {exercise.number: answer(exercise, wrong.blocks[0])}
-            made = task(alone, f"wrong-{exercise.number}-{place}", answers)
-            yield Trial(master.where, "wrong", f"wrong answer {place}", made)
+    exercises = {exercise.number: exercise for exercise in master.exercises}
+    solutions = {number: each.code("Solution") for number, each in exercises.items()}
+    yield trial("solution", "the solution", solutions)
+    blank = task(assignment, "the blank edition", {})
+    yield Trial(master.where, "nothing", "the blank edition", blank)
+    for number, exercise in exercises.items():
+        given = [f"{exercise.name} = {program}" for program in programs(exercise)]
+        wrong = [part.blocks[0] for part in exercise.wrong_answers]
+        for place, code in enumerate(wrong, start=1):
+            yield trial("wrong", f"wrong answer {place}", {number: code})
+        kind, bases = ("nothing", given) if given else ("wrong", wrong)
+        for program in given:
+            yield trial(kind, f"the given program, '{program}',", {number: program})
+        for turn in (0, 1):
+            faces = TWO_FACED.format(name=exercise.name, turn=turn)
+            what = f"'{bases[0]}'" if given else "wrong answer 1"
+            what = f"{what} with two faces, at call {2 - turn},"
+            yield trial(kind, what, {number: f"{bases[0]}\n{faces}"})
+
+
+def programs(exercise: Exercise) -> list[str]:
+    """The names of the programs that its starter gives."""
+    given = parsed(exercise.code("Starter")).body
+    return [node.name for node in given if isinstance(node, ast.FunctionDef)]
 
 
 def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
@@ -171,7 +213,7 @@ def verify(all_trials: list[Trial], grade: Grade, stamp: Stamp, root: Path) -> l
 def _key(task: dict, stamp: Stamp) -> str:
     """A hash of what is judged: no title, no rubric."""
     assignment = task["assignment"]
-    words = ("title", "points", "by_hand")
+    words = ("title", "points", "by_hand", "remarks")
     asked = [
         {name: value for name, value in question.items() if name not in words}
         for question in assignment["questions"]

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from tools.book.book import Book
 from tools.errors import BookError
+from tools.exercises.assignment import Choice
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import BOOK, draws_of
 from tools.grade import report
@@ -56,6 +57,7 @@ def grade_class(
     address: str | None = None,
     out: Path | None = None,
     source: str | None = None,
+    choice: Choice | None = None,
 ) -> None:
     """What `make grade` does. Raises BookError."""
     if submissions is None:
@@ -64,7 +66,7 @@ def grade_class(
             "CLASS=..."
         )
     engine = engine_for(workers, address)
-    by_name = assignments_of(key, masters)
+    by_name = assignments_of(key, masters, choice)
     all_graded = read_all(submissions, by_name, source)
     check_class(all_graded, next(iter(by_name.values()))["class"], key)
     check_graded(all_graded)
@@ -87,9 +89,11 @@ def grade(
     return grade_all(read_all(submissions, by_name), by_name, out, engine)
 
 
-def assignments_of(key: str | None, masters: Path | None = None) -> dict[str, dict]:
-    """The assignments of all masters of a folder by name, as a class got them. Raises BookError."""
-    drafts = make_drafts(Book(ROOT), masters or ROOT / MASTERS, draws_of(key))
+def assignments_of(
+    key: str | None, masters: Path | None = None, choice: Choice | None = None
+) -> dict[str, dict]:
+    """The assignments of a folder of masters by name, as a class got them. Raises BookError."""
+    drafts = make_drafts(Book(ROOT), masters or ROOT / MASTERS, draws_of(key), choice)
     return {assignment["name"]: assignment for _, assignment in drafts}
 
 
@@ -123,7 +127,7 @@ def check_class(all_graded: list[Graded], own: str, key: str | None) -> None:
         given = "no key is given" if key is None else f"the key is that of class {own}"
         raise BookError(
             f"CLASS: these notebooks were made for class {most}, and {given}; name the key of the "
-            "class: make grade CLASS=..."
+            "class: make grade CLASS=..., and the ASSIGNMENT that it was released with, if any"
         )
 
 
