@@ -1,7 +1,6 @@
 """A small assignment, its student edition, answers to it, and a stand-in for a sandbox."""
 
 import copy
-import re
 from contextlib import contextmanager
 
 from tools.grade.sandbox import Ended, Raised
@@ -153,21 +152,14 @@ class Session:
         self.tier, self.names = tier, {"end": end}
 
     def run(self, source, seconds=10):
-        shown = []
-
-        def show(*words):
-            shown.append(re.sub("0x[0-9a-f]+", "0x...", " ".join(map(str, words))) + "\n")
-
-        self.names["print"] = show
         self.tier.ran.append(source)
-        error = None
         try:
             exec(source, self.names)
         except End as ended:
             raise Ended(ended.args[0]) from None
         except Exception as raised:
-            error = type(raised).__name__
-        return {"ok": error is None, "error": error, "shown": "".join(shown), "value": None}
+            return type(raised).__name__
+        return None
 
     def ask(self, code, inputs, seconds=10):
         self.tier.asked.append(code)
