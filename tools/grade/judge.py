@@ -33,6 +33,7 @@ NO_ANSWER = "there is no answer yet"
 RAISED = "your code raised an error"
 OTHER = "the result is not the one asked for"
 NO_FORM = "the result is not of the form asked for"
+AS_GIVEN = "right, and no better than the program that was given"
 NOT_ASKED = "not asked, as a test before it ended the session"
 
 
@@ -66,11 +67,15 @@ class Student:
             raise StudentError(end.kind) from None
 
 
-def points(worth: int) -> Callable:
-    """Says what a hidden test is worth: `@points(2)` above it."""
+def points(worth: int, alone: bool = True) -> Callable:
+    """Says what a hidden test is worth: `@points(2)` above it.
+
+    `alone=False` where the program that was given passes it too: it then earns points only beside
+    another test, so that handing in what the task calls slow earns none.
+    """
 
     def mark(test: Callable) -> Callable:
-        test.points = worth
+        test.points, test.alone = worth, alone
         return test
 
     return mark
@@ -100,7 +105,9 @@ def hidden_tests(source: str) -> tuple[Callable, ...]:
     except Exception as error:
         raise BookError(f"hidden tests cannot be read ({type(error).__name__}: {error})") from None
     found = tuple(
-        test for name, test in names.items() if name.startswith("test_") and callable(test)
+        test if hasattr(test, "points") else points(1)(test)
+        for name, test in names.items()
+        if name.startswith("test_") and callable(test)
     )
     if not found:
         raise BookError("hidden tests: none; write 'def test_share(student, rng):'")
@@ -173,7 +180,7 @@ class Judge:
                         return
 
     def _run_above(self, session: Any) -> bool:
-        """Run what stands above the exercises; False if the student's part of it ended the session."""
+        """Run what stands above the exercises; False if the student's part ended the session."""
         try:
             for source in self.given:
                 self._run(session, source, None)
@@ -217,31 +224,40 @@ class Judge:
         """
         question, own = self.questions[number], self.own[number]
         blank = bool(own) and is_blank(own, question)
-        tests, lost = [], ended is not None
-        for test in hidden_tests(question["tests"]):
+        hidden, lost, reasons, inputs = hidden_tests(question["tests"]), ended, {}, {}
+        for test in hidden:
             student = Student(session, question["seconds"])
-            if ended:
-                reason = self._end(ended, number) if lost else NOT_ASKED
+            if lost:
+                reasons[test] = self._end(lost, number)
+            elif ended:
+                reasons[test] = NOT_ASKED
             else:
-                reason = self._reason(test, student, number)
+                reasons[test] = self._reason(test, student, number)
                 if ended := student.ended:
-                    reason = self._end(ended, number)
-            of = getattr(test, "points", 1)
-            tests.append(
-                {
-                    "name": test.__name__,
-                    "about": " ".join((test.__doc__ or test.__name__).split()),
-                    "passed": reason is None,
-                    "points": of if reason is None else 0,
-                    "of": of,
-                    "reason": NO_ANSWER if reason and blank and not ended else reason,
-                    "inputs": student.inputs if reason else {},
-                }
-            )
+                    reasons[test] = self._end(ended, number)
+            inputs[test] = student.inputs
+        if not any(test.alone and reasons[test] is None for test in hidden):
+            reasons |= {test: AS_GIVEN for test in hidden if reasons[test] is None}
+        if blank and not ended:
+            reasons |= {test: NO_ANSWER for test in hidden if reasons[test]}
+        tests = [
+            {
+                "name": test.__name__,
+                "about": " ".join((test.__doc__ or test.__name__).split()),
+                "passed": reasons[test] is None,
+                "points": 0 if reasons[test] else test.points,
+                "of": test.points,
+                "reason": reasons[test],
+                "inputs": inputs[test] if reasons[test] else {},
+            }
+            for test in hidden
+        ]
         won, of = (sum(test[part] for test in tests) for part in ("points", "of"))
         check = "not run"
         if not blank and not ended and (won < of or self.every_check):
             try:
+                for source in filter(None, [question["shows"]]):  # a check may build on it
+                    self._run(session, source, number)
                 errors = [self._run(session, source, number) for source in question["checks"]]
                 check = "fails" if any(errors) else "holds"
             except Ended as end:
