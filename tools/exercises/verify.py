@@ -123,7 +123,8 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
         return answered(exercise.code("Starter"), code)
 
     solutions = {one.number: answer(one, one.code("Solution")) for one in master.exercises}
-    yield Trial(master.where, "solution", "the solution", task(assignment, "solution", solutions))
+    solved = task(assignment, "solution", solutions) | {"every check": True}
+    yield Trial(master.where, "solution", "the solution", solved)
     yield Trial(master.where, "blank", "the blank edition", task(assignment, "blank", {}))
     for exercise, question in zip(master.exercises, assignment["questions"], strict=True):
         alone = assignment | {"questions": [question]}  # another exercise changes nothing here
@@ -171,7 +172,7 @@ def verify(all_trials: list[Trial], grade: Grade, stamp: Stamp, root: Path) -> l
 def _key(task: dict, stamp: Stamp) -> str:
     """A hash of what is judged: no title, no rubric."""
     assignment = task["assignment"]
-    words = ("title", "points", "by_hand")
+    words = ("title", "points", "by_hand", "remarks")
     asked = [
         {name: value for name, value in question.items() if name not in words}
         for question in assignment["questions"]

@@ -5,6 +5,7 @@ there, it is asked once more in a session of its own, so that no other answer co
 Expected values stay here. A session that ends costs the exercise in which it ended, and no other.
 """
 
+import ast
 import builtins
 import itertools
 import math
@@ -15,8 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 from tools.errors import BookError
-from tools.grade.code import imports_of, without_magics
-from tools.grade.sandbox import Ended, Limits, Raised
+from tools.grade.code import imports_of, tree_of, without_magics
+from tools.grade.sandbox import Ended, Limits, NoData, Raised
 from tools.grade.splice import finding, is_blank, own_cells
 
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given
@@ -60,6 +61,8 @@ class Student:
         self.inputs = inputs
         try:
             return self._session.ask(code, inputs, seconds=self._seconds)
+        except NoData:
+            raise StudentError(NO_FORM) from None
         except Raised:
             raise StudentError(RAISED) from None
         except Ended as end:
@@ -117,6 +120,18 @@ def hidden_tests(source: str) -> tuple[Callable, ...]:
 def rng_of(assignment: dict, number: int, test: str) -> random.Random:
     """The random numbers of one test: the same for every submission of a class."""
     return random.Random(f"{assignment['seed']}/{assignment['name']}/{number}/{test}")
+
+
+def remark(own: Iterable[str], question: dict) -> str | None:
+    """What the master says of this very answer, if it is one of its wrong ones."""
+    tree = tree_of("\n".join(own))
+    if tree is None:
+        return None
+    for code, text in question["remarks"]:
+        wrong = tree_of(code)
+        if ast.dump(ast.Module(tree.body[-len(wrong.body) :], [])) == ast.dump(wrong):
+            return text
+    return None
 
 
 class Judge:
@@ -270,6 +285,7 @@ class Judge:
             "blank": blank,
             "check": check,
             "error": None,
+            "remark": None if won == of else remark(own, question),
             "ended": ended,
         }
 
@@ -282,8 +298,8 @@ class Judge:
             test(student, rng_of(self.assignment, number, test.__name__))
         except AssertionError:
             return OTHER
-        except StudentError:
-            return RAISED
+        except StudentError as error:
+            return str(error)
         except Exception:  # the data were not of the form that the test goes through
             return NO_FORM
         return None

@@ -4,12 +4,18 @@ The same results give the same bytes. Whatever is a student's is escaped, in HTM
 spreadsheets.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tools.errors import BookError
+from tools.files import read_text
 from tools.grade.similar import Pair
 from tools.grade.tables import read_table, table_text
 
@@ -18,46 +24,41 @@ BY_HAND_HEADER = (
     *("student", "submission", "assignment", "exercise", "rubric", "of"),
     *("points", "note"),  # what a person types
 )
+TYPED = BY_HAND_HEADER.index("points")
 AGAIN = "given for an earlier hand-in"  # a note beside points; a person takes it away
 CODE = 6000  # characters of an answer on the list
-STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;
-color:#1b1f24;background:#fff}h1{font-size:1.4rem}h2{font-size:1.1rem;margin:2rem 0 .3rem}
-table{border-collapse:collapse;width:100%}td,th{padding:.2rem .6rem .2rem 0;text-align:left;
-vertical-align:top;border-bottom:1px solid #d8dee4}td.n,th.n{text-align:right;white-space:nowrap}
-pre{background:#f4f6f8;padding:.6rem;overflow-x:auto;white-space:pre-wrap;overflow-wrap:anywhere;
-font-size:.85rem}.two{display:grid;grid-template-columns:1fr 1fr;gap:1rem}small{color:#57606a}
-@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}pre{background:#161b22}
-td,th{border-color:#30363d}small{color:#9198a1}}
-""".replace("\n", "")
-PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width">
-<meta name="robots" content="noindex">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-{body}
-</body>
-</html>
-"""
-CHECKS = {
-    "holds": "The check below the exercise holds.",
-    "fails": "The check below the exercise fails.",
-    "not run": "The check below the exercise was not run.",
-}
-PROMISE = (
-    "What this page says comes from hidden tests, which called your code on inputs that you have "
-    "not seen and compared what it returned. Passing says that the results were right on those "
-    "inputs, not that they always are, and nothing of style, speed on a real GPU or "
-    "explanation. Your code ran on two simulated GPUs: times in it are modelled. If you think "
-    "that a test is wrong, say which, and show your instructor an input and what should come out."
+INPUT = 120  # of an input that a test was asked with
+TEMPLATES = Path(__file__).with_name("templates")
+PAGES = Environment(
+    loader=FileSystemLoader(TEMPLATES),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
 )
+
+
+def inputs(given: Mapping[str, object]) -> str:
+    """The inputs of a question, in few words."""
+    words = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in given.items())
+    return ", ".join(word if len(word) <= INPUT else word[:INPUT] + " ..." for word in words)
+
+
+def word(note: str) -> str:
+    """What a person wrote beside points for the student, less what is for themselves."""
+    return "; ".join(part for part in note.split("; ") if part not in ("", AGAIN))
+
+
+def digest(script: str) -> str:
+    """What a page says of the one script that it lets run."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+PAGES.filters |= {"inputs": inputs, "word": word, "digest": digest}
+
+
+def page(template: str, title: str, **context: Any) -> str:
+    return PAGES.get_template(template).render(title=title, **context)
 
 
 Key = tuple[str, str, str]  # submission, assignment and exercise of points by hand
@@ -109,10 +110,10 @@ def add_by_hand(result: dict, typed: Mapping[Key, dict[str, str]]) -> None:
     result["of"] = sum(part["of"] for part in asked)
 
 
-def by_hand_table(
+def by_hand_rows(
     results: Sequence[dict], assignments: Mapping[str, dict], typed: Mapping[Key, dict[str, str]]
-) -> str:
-    """What a person still has to read, with all that they typed already."""
+) -> tuple[list[str], dict[Key, dict]]:
+    """The columns and the rows of what a person reads, with all that they typed already."""
     rows = {}
     for result in results:
         submission, name = result["submission"], result["assignment"]
@@ -126,8 +127,43 @@ def by_hand_table(
     for key, row in typed.items():  # of whom there is no result by now
         if key not in rows and any(row.get(name) for name in ("points", "note", *own)):
             rows[key] = row
-    header = [*BY_HAND_HEADER, *own]
+    return [*BY_HAND_HEADER, *own], rows
+
+
+def by_hand_table(
+    results: Sequence[dict], assignments: Mapping[str, dict], typed: Mapping[Key, dict[str, str]]
+) -> str:
+    """What a person still has to read, as a table."""
+    header, rows = by_hand_rows(results, assignments, typed)
     return table_text(header, ([row.get(name) for name in header] for row in rows.values()))
+
+
+def by_hand_page(
+    results: Sequence[dict], assignments: Mapping[str, dict], typed: Mapping[Key, dict[str, str]]
+) -> str:
+    """The same with what the students wrote, and places for points and a word."""
+    header, rows = by_hand_rows(results, assignments, typed)
+    by_key = {(result["submission"], result["assignment"]): result for result in results}
+    shown = []
+    for (submission, name, number), row in rows.items():
+        result = by_key.get((submission, name), {"prose": {}, "answers": {}})
+        before, after = header[:TYPED], header[TYPED + 2 :]
+        shown.append(
+            {name: "" if row.get(name) is None else row[name] for name in BY_HAND_HEADER}
+            | {"text": result["prose"].get(number), "code": result["answers"].get(number)}
+            | {
+                "before": _line(row, before) + ",",
+                "after": "".join(f",{_line(row, [name])}" for name in after),
+            }
+        )
+    columns = table_text(header, []).rstrip("\r\n")
+    script = read_text(TEMPLATES / "by-hand.js", TEMPLATES).replace("HEADER", json.dumps(columns))
+    return page("by-hand.html", "To be read by a person", rows=shown, script=script)
+
+
+def _line(row: Mapping[str, object], names: Sequence[str]) -> str:
+    """Some cells of a row, as the table has them."""
+    return table_text([], [[row.get(name) for name in names]]).split("\r\n", 1)[1].rstrip("\r\n")
 
 
 def _question(assignment: dict, number: str) -> dict:
@@ -174,46 +210,22 @@ def grades_table(results: Sequence[dict], assignments: Mapping[str, dict]) -> st
 # --- pages
 
 
-def _page(title: str, body: Iterable[str]) -> str:
-    text = "\n".join(body)
-    return PAGE.format(title=escape(title), style=STYLE, body=text)
-
-
 def feedback_page(result: dict, assignment: dict | None) -> str:
-    """What a student gets back: what was tested in words, what held, what their code showed."""
-    title = assignment["title"] if assignment else "Your submission"
-    body = [f"<h1>{escape(title)}</h1>", f"<p>{escape(result['student'])}</p>"]
-    if result["status"] != "graded":
-        body += [f"<p><strong>Not graded:</strong> {escape(result['reason'])}.</p>"]
-        return _page(title, body)
-    body += [f"<p><strong>{result['points']} of {result['of']} points</strong></p>"]
-    for number, question in sorted(result["questions"].items(), key=lambda pair: int(pair[0])):
-        asked = _question(assignment, number)
-        body.append(f"<h2>{number}. {escape(asked['title'])}</h2>")
-        body.append(f"<p>{question['points']} of {question['of']} points</p><table>")
-        rows = [
-            (test["about"], "passed" if test["passed"] else test["reason"] or "", test)
-            for test in question["tests"]
-        ]
-        if part := result["by_hand"].get(number):
-            rows.append(("Read by a person", "", part))
-        for about, said, part in rows:
-            points = f"{part['points']} of {part['of']}"
-            points = "not read yet" if part["points"] is None else points
-            cells = f"<td>{escape(about)}</td><td>{escape(said)}</td><td class=n>{points}</td>"
-            body.append(f"<tr>{cells}</tr>")
-        body.append(f"</table><p>{CHECKS[question['check']]}</p>")
-        if question["shown"]:
-            body.append(f"<pre>{escape(question['shown'])}</pre>")
-    notes = [found for found in result["findings"] if found["kind"] == "cells"]
-    if notes:
-        body.append("<h2>How your notebook was read</h2><ul>")
-        for found in notes:
-            where = f"Exercise {found['exercise']}: " if found["exercise"] else ""
-            body.append(f"<li>{escape(where)}{escape(found['text'])}.</li>")
-        body.append("</ul>")
-    body.append(f"<p><small>{PROMISE}</small></p>")
-    return _page(title, body)
+    """What a student gets back: what was tested in words, on which inputs, and what held."""
+    unread = sum(part["of"] for part in result["by_hand"].values() if part["points"] is None)
+    return page(
+        "feedback.html",
+        assignment["title"] if assignment else "Your submission",
+        result=result
+        | {"by_hand": {number: {} for number in result["questions"]} | result["by_hand"]},
+        exercises=[
+            asked
+            for asked in (assignment["questions"] if assignment else ())
+            if str(asked["number"]) in result["questions"]
+        ],
+        unread=unread,
+        notes=[found for found in result["findings"] if found["kind"] == "cells"],
+    )
 
 
 KINDS = {  # of findings, in the order of the list
@@ -277,33 +289,22 @@ def review_table(items: Sequence[Item]) -> str:
 
 def review_page(items: Sequence[Item]) -> str:
     """The list as a page, with the code that it is about."""
-    title = "To look at"
-    body = [f"<h1>{title}</h1>"]
-    body.append(
-        "<p>Nothing here is a verdict. Code on this list may be honest, and grades do not "
-        "depend on it.</p>"
-    )
-    for kind, heading in KINDS.items():
-        if of_kind := [item for item in items if item.kind == kind]:
-            body.append(f"<h2>{heading}: {len(of_kind)}</h2>")
-            body += [_entry(item) for item in of_kind]
-    if not items:
-        body.append("<p>There is nothing.</p>")
-    return _page(title, body)
+    groups = [
+        (heading, [_shown(item) for item in items if item.kind == kind])
+        for kind, heading in KINDS.items()
+    ]
+    return page("review.html", "To look at", groups=[group for group in groups if group[1]])
 
 
-def _entry(item: Item) -> str:
+def _shown(item: Item) -> dict[str, Any]:
+    """An item in a line, and the answers that it is about."""
     both = [item.result, item.other] if item.other else [item.result]
-    number, name = str(item.exercise), item.result["assignment"]
+    number = str(item.exercise)
     who = " and ".join(result["student"] for result in both)
-    where = (name or "") + (f", exercise {number}" if item.exercise else "")
-    is_read = item.kind == "by hand"  # its text is a rubric, as long as what it is about
-    line = escape(": ".join(filter(None, (who, where, "" if is_read else item.text))))
+    where = (item.result["assignment"] or "") + (f", exercise {number}" if item.exercise else "")
     texts = [result["answers"].get(number, "") for result in both]
-    if is_read:
-        texts += [item.result["prose"].get(number, ""), f"Rubric. {item.text}"]
-    if item.kind in ("cells", "refused") or not any(texts):
-        return f"<p>{line}</p>"
-    codes = "".join(f"<pre>{escape(text[:CODE])}</pre>" for text in texts if text)
-    shown = f'<div class="two">{codes}</div>' if item.other else codes
-    return f"<details><summary>{line}</summary>{shown}</details>"
+    codes = [text[:CODE] for text in texts if text]
+    return {
+        "line": ": ".join(filter(None, (who, where, item.text))),
+        "codes": [] if item.kind in ("cells", "refused", "by hand") else codes,
+    }

@@ -58,7 +58,7 @@ def graded(root: Path) -> dict:
 
 
 def gradescope_results(result: dict, assignment: dict) -> dict:
-    """A result as Gradescope has it: an entry for each hidden test, and what exercises showed."""
+    """A result as Gradescope has it: an entry for each hidden test."""
     entries = []
     for asked in assignment["questions"]:
         number = asked["number"]
@@ -74,9 +74,6 @@ def gradescope_results(result: dict, assignment: dict) -> dict:
                     "output": test["reason"] or "",
                 }
             )
-        if question["shown"]:
-            name = f"{asked['title']}: what your cells showed"
-            entries.append({"number": str(number), "name": name, "output": question["shown"]})
     if result["findings"]:
         lines = [f"{each['kind']}: {each['text']}" for each in result["findings"]]
         about = {"name": "To look at", "output": "\n".join(lines), "visibility": "hidden"}
