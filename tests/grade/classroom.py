@@ -49,7 +49,8 @@ def question(number, name, title, tests, points=3, **more):
     )
     made = {"number": number, "title": title, "points": points, "name": name}
     made |= {"starter": f"{name} = ...  # your function", "shows": None, "checks": [check]}
-    made |= {"tests": tests, "seconds": 2, "memory": 512, "by_hand": None, "remarks": []}
+    made |= {"tests": tests, "seconds": 2, "memory": 512, "by_hand": None}
+    made |= {"solution": "", "remarks": []}
     return made | more
 
 

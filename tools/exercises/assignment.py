@@ -32,6 +32,7 @@ class Question(TypedDict):
     seconds: float  # of processor time
     memory: int  # MiB
     by_hand: dict | None  # "points" and "rubric" of what a person reads
+    solution: str
     remarks: list[list[str]]  # [code, what is wrong with it] of known wrong answers
 
 
@@ -108,5 +109,6 @@ def _question(exercise: Exercise) -> Question:
         "seconds": exercise.seconds,
         "memory": exercise.memory,
         "by_hand": exercise.by_hand,
+        "solution": exercise.code("Solution"),
         "remarks": [[part.blocks[0], part.text] for part in exercise.wrong_answers],
     }

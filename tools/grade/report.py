@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tools.errors import BookError
 from tools.files import read_text
-from tools.grade.similar import Pair
+from tools.grade.similar import PUBLISHED, Group
 from tools.grade.tables import read_table, table_text
 
 BY_HAND = "by-hand.csv"
@@ -247,13 +247,13 @@ class Item:
     result: dict
     exercise: int | None
     text: str
-    other: dict | None = None  # the result that is like it
+    others: tuple[dict, ...] = ()  # the results that are like it
 
 
 def review_items(
-    results: Sequence[dict], assignments: Mapping[str, dict], pairs: Mapping[str, Sequence[Pair]]
+    results: Sequence[dict], assignments: Mapping[str, dict], groups: Mapping[str, Sequence[Group]]
 ) -> list[Item]:
-    """All that a person should look at; `pairs` by the name of their assignment."""
+    """All that a person should look at; `groups` by the name of their assignment."""
     items = []
     for result in results:
         if result["status"] != "graded":
@@ -268,11 +268,14 @@ def review_items(
             elif AGAIN in part["note"]:
                 text = f"{part['points']} of {part['of']} points were {AGAIN}. {rubric}"
                 items.append(Item("by hand", result, int(number), text))
-    for name, found in pairs.items():
+    for name, found in groups.items():
         by_id = {one["submission"]: one for one in results if one["assignment"] == name}
-        for pair in found:
-            first, second = by_id[pair.first], by_id[pair.second]
-            items.append(Item("similar", first, pair.exercise, pair.text, second))
+        solutions = {str(one["number"]): one["solution"] for one in assignments[name]["questions"]}
+        by_id[PUBLISHED] = {"student": PUBLISHED, "submission": "", "answers": solutions}
+        for group in found:
+            last = sorted(group.submissions, key=lambda id: id == PUBLISHED)
+            first, *others = (by_id[id] for id in last)
+            items.append(Item("similar", first, group.exercise, group.text, tuple(others)))
     order = list(KINDS)
     return sorted(items, key=lambda item: (order.index(item.kind), item.exercise or 0))
 
@@ -280,10 +283,10 @@ def review_items(
 def review_table(items: Sequence[Item]) -> str:
     lines = []
     for item in items:
-        result, other = item.result, item.other
+        result = item.result
         told = [item.kind, result["student"], result["submission"], result["assignment"]]
-        like = f"{other['student']} [{other['submission']}]" if other else ""
-        lines.append([*told, item.exercise or "", item.text, like])
+        named = (f"{one['student']} [{one['submission']}]" for one in item.others)
+        lines.append([*told, item.exercise or "", item.text, "; ".join(named)])
     return table_text(REVIEW_HEADER, lines)
 
 
@@ -298,11 +301,11 @@ def review_page(items: Sequence[Item]) -> str:
 
 def _shown(item: Item) -> dict[str, Any]:
     """An item in a line, and the answers that it is about."""
-    both = [item.result, item.other] if item.other else [item.result]
+    both = [item.result, *item.others]
     number = str(item.exercise)
-    who = " and ".join(result["student"] for result in both)
+    who = ", ".join(result["student"] for result in both)
     where = (item.result["assignment"] or "") + (f", exercise {number}" if item.exercise else "")
-    texts = [result["answers"].get(number, "") for result in both]
+    texts = [result["answers"].get(number, "") for result in both[:2]]
     codes = [text[:CODE] for text in texts if text]
     return {
         "line": ": ".join(filter(None, (who, where, item.text))),
