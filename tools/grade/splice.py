@@ -95,7 +95,7 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     own = [source for sources in [preamble, *answers.values()] for source in sources]
     if len(own) > CELLS:
         raise Refused(
-            f"holds {len(own)} code cells of its own; hand in the student edition with answers in it"
+            f"holds {len(own)} code cells of its own; hand in the student edition, answered"
         )
     run = [[None, source] for _, source in assignment["given"]]
     run += [[None, source] for source in preamble]
