@@ -1,18 +1,61 @@
 """Opening pages of a site in a browser, and what may be wrong with any page."""
 
 import functools
+import http.server
 import os
+import shutil
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 
 from axe_playwright_python.base import AXE_SCRIPT
-
-from tools.browsing import chromium_program, served
+from playwright.sync_api import sync_playwright
 
 INSTALL = "on Debian, 'apt-get install chromium libatomic1'"  # the second for Node.js from 25 on
 WIDE, NARROW = 1280, 360
+
+QUIET = (  # Chromium itself asks other hosts unless it is asked not to
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update"
+).split()
+
+
+def chromium_program():
+    names = "chromium", "chromium-browser", "google-chrome"
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+@contextmanager
+def chromium(**options):
+    with sync_playwright() as playwright:
+        program = chromium_program()
+        browser = playwright.chromium.launch(executable_path=program, args=QUIET, **options)
+        yield browser
+        browser.close()
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves files, and writes no line for each."""
+
+    def log_message(self, *arguments):
+        pass
+
+
+@contextmanager
+def served(folder):
+    """The address under which `folder` is served, on a free port of this machine."""
+    handler = functools.partial(Handler, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
 
 # What book/static/predictions.js keeps when its switch is pressed.
 SHOW_EVERYTHING = """sessionStorage.setItem(

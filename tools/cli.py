@@ -220,14 +220,6 @@ def pins(upgrade: list[str]) -> None:
     compile_pins(upgrade, ROOT)
 
 
-@command(argument("groups", nargs="*", metavar="GROUP", help="of figures; else all"))
-def bench(groups: list[str]) -> None:
-    """Measure what the status page reports."""
-    from tools.bench import measure
-
-    measure(groups, ROOT)
-
-
 @command(MASTERS, OUT, ASSIGNMENT, argument("--chapter", "CHAPTER", help="one only; else all"))
 def release(
     masters: Path | None, out: Path | None, assignment: Path | None, chapter: str | None

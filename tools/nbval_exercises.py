@@ -3,9 +3,9 @@
 With `-p tools.nbval_exercises`, the cells of `outputs/<runner>/<chapter>.ipynb` are followed by
 an item for each exercise of `notebooks/<chapter>.ipynb`: its check refuses the wrong answer that
 readers see, and takes the solution. Where the clock is modelled, an item before them names the
-operators of the cells that the model has no rule for. On all runners but the first, these items
-are marked `full`. The chapters that took longest to record come first, so that workers end together
-(pytest-xdist keeps that order with `--no-loadscope-reorder`).
+operators of the cells that the model has no rule for. These items are marked `exercise`, and on
+all runners but the first `full`. The chapters that took longest to record come first, so that
+workers end together (pytest-xdist keeps that order with `--no-loadscope-reorder`).
 
 Written against nbval 0.11.0. What is imported of it here is no public interface, and nothing else
 of this book relies on it.
@@ -62,6 +62,7 @@ class RecordedChapter(IPyNbFile):
             items.insert(0, OperatorsItem.from_parent(self, name="operators"))
         first = root / "outputs" / FIRST / name
         for item in items:
+            item.add_marker("exercise")
             if first.is_file() and first != self.path:
                 item.add_marker("full")
             yield item

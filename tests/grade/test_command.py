@@ -83,8 +83,8 @@ def test_small_class(folder):
     made = files(folder)
     table = read_table(made["grades.csv"].decode())
     assert [row["total"] for row in table] == ["9", "9", "6", "0", "0"]
-    assert {"review.html", "review.csv", "by-hand.csv"} <= made.keys()
-    assert sum(name.endswith(".html") for name in made) == 6
+    assert {"review.html", "review.csv", "by-hand.csv", "by-hand.html"} <= made.keys()
+    assert sum(name.endswith(".html") for name in made) == 7
     assert "graded: 5 of 5 submissions" in summary(results, folder)
 
 
@@ -134,6 +134,29 @@ def test_what_cannot_be_graded_is_a_row_with_its_reason(folder):
         assert results[student]["status"] == "refused" and words in results[student]["reason"]
 
 
+TRYING = {  # code that is dear to read, or not to be read at all
+    "deep": "if 0: torch" + ".a" * 600,
+    "deeper": "x = " + "(" * 180 + ")" * 180 + "\n" + "-" * 50_000 + "1",
+    "branches": "if 0: pass\n" + "elif 0: pass\n" * 1500,
+    "long": "x = 1\n" * 1_000_000,
+}
+
+
+def test_no_submission_stops_a_class(folder):
+    for name, source in TRYING.items():
+        hand_in(folder, {name: RIGHT | ON_CPU | {1: f"{source}\n{RIGHT[1]}"}})
+    notebook = edition(RIGHT | ON_CPU)
+    notebook["cells"].append({"cell_type": "markdown", "metadata": {}, "source": "`" * 80_000})
+    notebook["cells"].append({"cell_type": "markdown", "metadata": {}, "source": "```\n" * 20_000})
+    (folder / "ticks.ipynb").write_text(json.dumps(notebook))
+    (folder / "nested.ipynb").write_text("[" * 100_000)
+    results = {one["student"]: one for one in graded(folder)}
+    assert len(results) == 5 + len(TRYING) + 2
+    assert results["ann"]["points"] == results["ticks"]["points"] == 9
+    for name in (*TRYING, "nested"):
+        assert results[name]["points"] >= 6 or results[name]["reason"], name
+
+
 def test_fault_of_a_worker_is_tried_again(folder):
     results = graded(folder, Engine(ill={"ann"}))
     assert {result["student"]: result["reason"] for result in results}["ann"] == "it is ill"
@@ -159,8 +182,8 @@ def test_in_a_sandbox_by_two_workers(folder):
     results = graded(folder, engine_for(2, None))
     assert points(results) == {"=cmd[]": 6, "ann": 9, "bob": 6, "cy": 0, "dee": 6}
     assert all("seccomp" in result["sandbox"] for result in results)
-    pages = {name: text for name, text in files(folder).items() if name.endswith(".html")}
-    assert not any(b"SECRET" in text for name, text in pages.items() if name != "review.html")
+    pages = [path.read_bytes() for path in (folder.parent / "out" / "feedback").iterdir()]
+    assert len(pages) == 5 and not any(b"SECRET" in page for page in pages)
 
 
 @pytest.mark.full

@@ -281,14 +281,12 @@ def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harnes
     handed_in = {"work.ipynb": submitted(code, "why = str(found)")}
     results, said = harness.grade(handed_in, container=container)
     assert results["score"] == 1  # that why is a text
-    assert container != ("namespaces" in results["extra_data"]["sandbox"])
+    assert container != ("bubblewrap" in results["extra_data"]["sandbox"])
     shown = json.dumps(results) + said
     assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown
     assert (harness.source / TESTS).read_bytes() == before
     lines = (process.info["cmdline"] for process in psutil.process_iter(["cmdline"]))
     assert not any(line and line[:2] == ["sleep", "1000"] for line in lines)
-    [entry] = [one for one in results["tests"] if one.get("number") == "1"]
-    assert "<script>alert(1)</script> **b**" in entry["output"]  # declared as text: check_format
 
 
 @pytest.mark.parametrize("broken", ["tests", "python", "tools"])

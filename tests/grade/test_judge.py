@@ -8,7 +8,7 @@ from classroom import RIGHT, SMALL, TESTS, StandIn, edition, small
 
 from tools.errors import BookError
 from tools.grade.grade import grade_one, task_of
-from tools.grade.judge import cleaned, close, rng_of
+from tools.grade.judge import close, rng_of
 from tools.grade.splice import splice
 
 # The stand-in runs in this process, where there is no second card.
@@ -72,7 +72,6 @@ def reasons(result, number):
 def test_right_answers_get_full_points():
     result = graded(RIGHT | ON_CPU)
     assert result["points"] == result["of"] == 9 and result["sandbox"] == "stand-in"
-    assert [asked["check"] for asked in result["questions"].values()] == ["holds"] * 3
     assert result["questions"]["1"]["tests"][0] == {
         "name": "test_numbers",
         "about": "Doubles any number.",
@@ -80,24 +79,46 @@ def test_right_answers_get_full_points():
         "points": 2,
         "of": 2,
         "reason": None,
+        "inputs": {},
     }
 
 
-@pytest.mark.parametrize("where", ["answer", "check", "shows", "question"])
+@pytest.mark.parametrize("where", ["answer", "check", "question"])
 def test_session_that_ends_costs_one_exercise(where):
     answer = {
         "answer": "def total(xs):\n    return sum(xs)\nend('memory')",
         "check": "class total: pass\ncallable = lambda f: end('memory') if f is total else 1",
-        "shows": "class T:\n    __str__ = lambda self: end('memory')\ntotal = T()",
         "question": "def total(xs):\n    return end('memory') if xs else 0",
     }[where]
     result = graded(RIGHT | ON_CPU | {2: answer})
     assert result["questions"]["2"]["points"] == 0 and result["questions"]["2"]["ended"] == "memory"
     assert result["points"] == 6
-    assert "needed more than 512 MiB of memory" in reasons(result, 2)
     assert {"kind": "memory", "exercise": 2, "text": "ended its session: memory"} in result[
         "findings"
     ]
+
+
+@pytest.mark.parametrize(
+    "below",
+    ["double = total = 5", "sum = len = range = 5", "import math\ndel double"],
+)
+def test_an_answer_is_asked_as_it_stood_when_its_own_cell_had_run(below):
+    zeros = ON_CPU[3] + "\n" + below
+    assert graded(RIGHT | {3: zeros})["points"] == 9
+
+
+@pytest.mark.parametrize("above", ["sum = range = 5", "for xs in [1]: s = 1 / 0", "math = None"])
+def test_no_answer_costs_another_one_points(above):
+    total = "def total(xs):\n    return sum(xs)"
+    result = graded(RIGHT | ON_CPU | {1: RIGHT[1] + "\n" + above, 2: total})
+    assert result["points"] == 9
+
+
+def test_a_student_is_told_what_was_put_in_and_what_their_cell_raised():
+    result = graded({1: "def double(x):\n    return 2.5 * x\n1 / 0"})["questions"]["1"]
+    assert result["check"] == "holds" and result["error"] == "ZeroDivisionError"
+    number = result["tests"][0]["inputs"]["n"]
+    assert 5 <= number < 400
 
 
 def test_an_end_leaves_the_points_before_it_and_asks_no_more():
@@ -114,9 +135,7 @@ def test_every_exercise_may_end_its_session_and_no_more_are_started_than_that():
     tier = StandIn()
     result = graded(dict.fromkeys((1, 2, 3), "end('crash')"), tier)
     assert [asked["ended"] for asked in result["questions"].values()] == ["crash"] * 3
-    assert tier.sessions == 4
-    spoiled = "import builtins\nend('crash')"
-    assert graded(dict.fromkeys((1, 2, 3), spoiled), tier)["points"] == 0
+    assert tier.sessions == 3
 
 
 def test_cells_above_the_exercises_that_end_a_session_are_left_out():
@@ -132,11 +151,10 @@ def test_given_cell_that_ends_a_session_is_nobodys_fault():
         graded(RIGHT, assignment=assignment)
 
 
-def test_nothing_from_a_hidden_question_reaches_a_result():
-    result = graded(RIGHT | ON_CPU | {2: LEAK, 1: END})
-    assert "SECRET" not in json.dumps(result)
-    plain = graded(RIGHT | ON_CPU | {2: "print('seen')\n" + LEAK})
-    assert plain["questions"]["2"]["shown"].startswith("seen")  # what cells print is shown
+def test_nothing_that_a_student_says_reaches_a_result():
+    named = "class SECRET(Exception): pass\ndef total(xs):\n    raise SECRET\nraise SECRET"
+    for answer in (LEAK, named):
+        assert "SECRET" not in json.dumps(graded(RIGHT | ON_CPU | {2: answer, 1: END}))
 
 
 def test_rng_is_the_same_for_a_class_and_another_for_each_test():
@@ -172,13 +190,6 @@ def test_magics_behave():
     assert graded(RIGHT | ON_CPU | {1: answer}, tier)["points"] == 9
     assert not any(sign in "".join(tier.ran) for sign in "%!?")
     assert graded(RIGHT | ON_CPU | {1: "%%bash\nrm -rf /"})["questions"]["1"]["points"] == 0
-
-
-def test_shown_text_is_cut_and_cleaned():
-    text = cleaned("\x1b[31mred\x1b[0m\x07 \u202eabc \ud800" + "x" * 99999)
-    assert text.startswith("red \N{REPLACEMENT CHARACTER}abc") and text.endswith("[cut]")
-    assert len(text) < 2100 and "\x1b" not in text
-    assert cleaned("\x1b]0;title\x07on\r\ntwo") == "on\ntwo"
 
 
 def test_close():

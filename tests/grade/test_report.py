@@ -8,7 +8,7 @@ from helpers import refused as is_refused
 from tools.grade import report
 from tools.grade.grade import grade_one, refused, task_of
 from tools.grade.report import BY_HAND, add_by_hand, read_by_hand
-from tools.grade.similar import Pair
+from tools.grade.similar import PUBLISHED, Group
 from tools.grade.splice import splice
 from tools.grade.tables import read_table
 
@@ -19,7 +19,7 @@ BY_NAME = {"small": SMALL}
 def row(student, answers=RIGHT, typed=None, late=False):
     spliced = splice(edition(answers), SMALL)
     result = grade_one(task_of(SMALL, student, spliced.cells, student=student), StandIn())
-    written = {str(number): text for number, text in spliced.answers.items()}
+    written = spliced.answers
     result |= {"late": late, "answers": written, "prose": {}, "by_hand": {"3": {"of": 2}}}
     add_by_hand(result, typed or {})
     return result
@@ -36,7 +36,7 @@ class Safe(HTMLParser):
     def handle_starttag(self, tag, attributes):
         assert tag in {
             *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "table", "tr"),
-            *("td", "pre", "ul", "li", "small", "strong", "details", "summary", "div"),
+            *("td", "pre", "ul", "li", "small", "strong", "details", "summary", "div", "span"),
         }, tag
         assert not any(name.startswith("on") or name in ("href", "src") for name, _ in attributes)
 
@@ -46,6 +46,7 @@ def test_feedback_says_what_was_tested_what_held_and_what_it_promises():
     for words in ("Ann", "Doubles any number.", "passed", "the result is not the one asked for"):
         assert words in page
     assert "your code raised an error" in page and "not read yet" in page
+    assert "2 are still to be read by a person" in page and "Asked with xs = [" in page
     assert "Passing says that the results were right on those inputs" in page
     assert "Content-Security-Policy" in page and len(page) < 6000
     assert "randrange" not in page and "student.ask" not in page
@@ -54,8 +55,10 @@ def test_feedback_says_what_was_tested_what_held_and_what_it_promises():
 def test_pages_hold_nothing_of_a_student_but_text():
     answers = {1: f"print({EVIL!r})", 2: f"raise ValueError({EVIL!r})"}
     rows = [row(EVIL, answers), not_graded(EVIL, EVIL)]
-    pair = Pair(1, EVIL, EVIL, 9, 9, 9, 2)
+    pair = Group(1, (EVIL, PUBLISHED), 9, 9)
     items = report.review_items(rows, BY_NAME, {"small": [pair]})
+    by_hand = report.by_hand_page([rows[0]], BY_NAME, {})
+    assert EVIL not in by_hand and "&lt;script&gt;" in by_hand
     for page in (
         report.feedback_page(rows[0], SMALL),
         report.feedback_page(rows[1], None),
@@ -90,7 +93,7 @@ def test_points_by_hand_that_cannot_be(tmp_path):
 def test_review_lists_what_a_person_should_see():
     rows = [row("Ann"), row("Bob", {1: "end('time')"}), not_graded("Cy", "no notebook")]
     rows[0]["findings"].append({"kind": "lint", "exercise": 2, "text": "imports gc"})
-    items = report.review_items(rows, BY_NAME, {"small": [Pair(2, "Ann", "Bob", 9, 10, 5, 2)]})
+    items = report.review_items(rows, BY_NAME, {"small": [Group(2, ("Ann", "Bob"), 9, 10)]})
     kinds = [item.kind for item in items]
     assert kinds == ["refused", "ended", "similar", "lint", "by hand", "by hand"]
     page, table = report.review_page(items), read_table(report.review_table(items))

@@ -22,8 +22,7 @@ import psutil
 import pytest
 from helpers import ROOT, wait_until
 
-from tools.grade.sandbox import Ended, Limits, Raised, Tier, missing, tiers
-from tools.grade.sandbox.inside.agent import CUT, SHOWN
+from tools.grade.sandbox import Ended, Limits, NoData, Raised, Tier, missing, tiers
 from tools.grade.sandbox.inside.helper import remove
 from tools.grade.sandbox.tier import ways_out
 
@@ -63,10 +62,7 @@ def offered(name):
     return Tier(name)
 
 
-@pytest.fixture(
-    params=[0, *(pytest.param(place, marks=pytest.mark.full) for place in (1, 2))],
-    ids=["strongest", "second", "third"],
-)
+@pytest.fixture(params=[0, pytest.param(1, marks=pytest.mark.full)], ids=["strongest", "fallback"])
 def tier(request, sandbox):
     """The sandboxes of this machine."""
     if request.param == 0:
@@ -161,38 +157,28 @@ def hostile_session(tier, world, limits=SMALL):
     with tier.session(limits) as session:
         place = session.place
         place.line = Path(f"/proc/{place.pid}/cmdline").read_bytes()
-        groups = list(place.cgroups)
-        assert session.run(world.known())["ok"]
+        assert session.run(world.known()) is None
         yield session
     assert place.alive() and processes_of(place) == []
     assert os.listdir(f"/proc/{place.pid}/root{place.folder}") == []
-    assert [path for path in groups if Path(path).exists()] == []
     world.is_untouched()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < before + HOLDS
-
-
-def harmless(reply, world):
-    """What a cell gives holds no secret, and is short."""
-    said = json.dumps(reply)
-    assert world.secret not in said and os.environ["HOSTILE_SECRET"] not in said
-    assert len(said) < 6 * (SHOWN + 8192)
-    return reply
 
 
 def try_it(session, attack, world):
     """Run one attack; True if the session goes on."""
     ends = attack.words - {"alone"}
     try:
-        ran = harmless(session.run("loot.clear()\n" + attack.source, attack.seconds), world)
-        loot = harmless(session.run("repr(loot)"), world)
+        error = session.run("loot.clear()\n" + attack.source, attack.seconds)
+        session.run("1")
     except Ended as ended:
         assert ended.kind in ends, attack.name
         return False
     assert not ends or ends & {"on", "later"}, f"{attack.name}: it should have ended"
     meant = ends or attack.name.startswith(("raises", "leaves politely", "shadows"))
-    assert ran["ok"] or meant, f"{attack.name}: it fails by itself, so it tries nothing"
+    assert error is None or meant, f"{attack.name}: it fails by itself, so it tries nothing"
     if "alone" not in attack.words and "later" not in ends:
-        assert loot["value"] == "'[]'", attack.name
+        assert session.ask("repr(loot)") == "[]", attack.name
     return True
 
 
@@ -212,8 +198,6 @@ def test_attacks_end_only_their_session(tier, attack, world):
             with contextlib.suppress(Raised, Ended):
                 value = session.ask("[n, n + 1, torch.ones(1).tolist()]", {"n": 5}, seconds=1)
                 assert "later" not in attack.words or value == [5, 6, [1.0]]
-            with pytest.raises(ValueError, match="before the first question"):
-                session.run("stolen")  # nothing that a question said is shown
 
 
 LEFT = """
@@ -235,26 +219,71 @@ def test_the_next_session_is_as_the_first(tier, world):
         assert rest == [False] * 3 and not [name for name in files if "hostile" in name]
 
 
+PLAIN = {  # what an honest answer may be, and the data that it comes to
+    "(None, True, 2, 'ä', [0.5], {'a': ()})": [None, True, 2, "ä", [0.5], {"a": []}],
+    "numpy.float32(0.5), numpy.int64(2), numpy.bool_(True), numpy.arange(3)": [
+        0.5,
+        2,
+        True,
+        [0, 1, 2],
+    ],
+    "torch.tensor(3), torch.ones(1, 2, device='cuda:1'), torch.zeros(2, 3).shape": [
+        3,
+        [[1.0, 1.0]],
+        [2, 3],
+    ],
+    "collections.Counter('aab'), http.HTTPStatus.OK": [{"a": 2, "b": 1}, 200],
+}
+
+
 def test_values_are_data_or_nothing(tier, world):
     with hostile_session(tier, world) as session:
         try_it(session, called("has values that equal everything"), world)
-        for number in range(session.ask("len(answers)")):
-            with pytest.raises(Raised):
-                session.ask("answers[k]", {"k": number})
-        plain = [None, True, 2, "ä", [0.5], {"a": []}]
-        assert session.ask("(None, True, 2, 'ä', [0.5], {'a': ()})") == plain
+        session.run("import collections, http, numpy")
+        for asked, plain in PLAIN.items():
+            assert session.ask(f"list(({asked}))" if asked[0] != "(" else asked) == plain
+        for strange in ("object()", "{1, 2}", "1j", "torch", "{1: 2}"):
+            with pytest.raises(NoData):
+                session.ask(strange)
+
+
+ALIASES = """
+import cudasim
+torch.cuda.max_memory_allocated = lambda *_: 0
+torch.cuda.memory.max_memory_allocated = torch.cuda.max_memory_allocated
+with cudasim.timeline() as lanes:
+    pass
+class Quick:
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+    spans, total = [], 0.0
+cudasim.timeline = Quick
+type(lanes).spans = property(lambda self: [])
+"""
+MEASURED = """
+import cudasim, torch
+with cudasim.timeline() as lanes:
+    x = torch.ones(1 << 20, device='cuda:0') + 1
+[torch.cuda.max_memory_allocated(0) >= 8 << 20, len(lanes.spans) > 0, lanes.total > 0]
+"""
+
+
+def test_an_alias_tells_no_other_time_and_no_other_memory(tier):
+    with tier.session() as session:
+        assert session.run("import torch\n" + ALIASES) is None
+        assert session.ask(MEASURED) == [True] * 3
 
 
 def test_what_an_assignment_imports_is_imported_once(sandbox):
     """In the helper, for all sessions after it; a session finds the module, and no name more."""
-    imported = "import sys\n'this' in sys.modules, 'this' in globals()"
+    imported = "import sys\n['this' in sys.modules, 'this' in globals()]"
     for imports, value in (
-        ([], "(False, False)"),
-        (["import this", "import no_such_module"], "(True, False)"),
-        ([], "(True, False)"),
+        ([], [False, False]),
+        (["import this", "import no_such_module"], [True, False]),
+        ([], [True, False]),
     ):
         with sandbox.session(imports=imports) as session:
-            assert session.run(imported)["value"] == value
+            assert session.ask(imported) == value
 
 
 @pytest.mark.parametrize(
@@ -262,8 +291,7 @@ def test_what_an_assignment_imports_is_imported_once(sandbox):
     [
         ("landlock", "landlock", {"reads files", "lists folders", "writes files"}),
         ("landlock", "seccomp", {"starts processes", "leaves namespaces"}),
-        pytest.param("bubblewrap", "seccomp", {"starts processes"}, marks=pytest.mark.full),
-        ("namespaces", "seccomp", {"starts processes", "starts programs"}),
+        ("bubblewrap", "seccomp", {"starts processes"}),
     ],
 )
 def test_each_part_is_needed(name, without, ways):
@@ -286,49 +314,42 @@ if not os.fork():
 def test_a_daemon_that_gets_through_is_killed(tier, world):
     """Should the filter have a hole, what it let through ends with the session."""
     with hostile_session(Tier(tier.name, frozenset({"seccomp"})), world) as session:
-        assert session.run(DAEMON)["ok"]
+        assert session.run(DAEMON) is None
         time.sleep(0.2)
         assert len(processes_of(session.place)) > 1
 
 
 def test_cells_are_run_and_asked(tier):
     with tier.session() as session:
-        reply = session.run("import torch\nprint('seen')\nx = torch.ones(2, device='cuda:1')\nx")
-        value = "tensor([1., 1.], device='cuda:1')"
-        assert reply == {"ok": True, "error": None, "shown": f"seen\n{value}\n", "value": value}
-        assert session.run("n = 4\ndef f(k): return k + n")["ok"]
-        wrong = session.run("1 / 0")
-        assert (wrong["ok"], wrong["error"]) == (False, "ZeroDivisionError")
-        assert "division by zero" in wrong["shown"]
-        assert session.run("await __import__('asyncio').sleep(0, 3)")["value"] == "3"
-        shown = session.run(r"print('\x1b[31mred\x07\r50%\u202e', object(), 'x' * 99999)")["shown"]
-        assert shown.startswith("red\n50% <object object at 0x...> x") and shown.endswith(CUT)
-        assert len(shown.encode()) <= SHOWN
-        ask = "y = x * n\n[str(y.device), y.tolist(), [f(n) for _ in range(n)]]"
-        assert session.ask(ask, {"n": 2}) == ["cuda:1", [2.0, 2.0], [6, 6]]  # its own n is 4 still
+        assert session.run("import torch\nprint('seen')\ntorch.ones(2, device='cuda:1')") is None
+        assert session.run("n = 4\ndef f(k): return k + n") is None
+        assert session.run("1 / 0") == "ZeroDivisionError"
+        assert session.run("await __import__('asyncio').sleep(0, 3)") is None
+        ask = "y = torch.ones(2, device='cuda:1') * n\n[str(y.device), [f(n) for _ in range(n)]]"
+        assert session.ask(ask, {"n": 2}) == ["cuda:1", [6, 6]]  # its own n is 4 still
         with pytest.raises(Raised):
             session.ask("1 / 0")
         with pytest.raises(ValueError, match="ends in an expression"):
             session.ask("y = 1")
+        assert session.run("n = 5") is None and session.ask("n") == 5
 
 
 def test_everything_is_the_same_every_time(tier):
     """Outputs, orders, addresses, random numbers and modelled times do not differ."""
     cells = [
-        "import numpy, os, random, time, torch\nobject(), [id(object())], hash('a')",
-        "print({str(n) for n in range(20)}, random.random(), numpy.random.rand(), torch.rand(1))",
-        "start = time.perf_counter()\nx = torch.rand(512, 512, device='cuda')\ny = x @ x",
-        "torch.cuda.synchronize()\nprint(time.perf_counter() - start)",
-        "print(os.getcwd(), sorted(os.environ), os.getcwd())",
-        "1 / 0",
-        "torch.ones(2, device='cuda:7')",
+        "import numpy, os, random, time, torch",
+        "[hash('a'), str({str(n) for n in range(20)}), os.getcwd(), sorted(os.environ)]",
+        "[random.random(), numpy.random.rand(), torch.rand(1)]",
+        "x = torch.rand(512, 512, device='cuda')\nstart = time.perf_counter()\ny = x @ x\n"
+        "torch.cuda.synchronize()\ntime.perf_counter() - start",
     ]
 
     def grade():
         with tier.session() as session:
-            return [session.run(cell) for cell in cells]
+            session.run(cells[0])
+            return [session.ask(cell) for cell in cells[1:]]
 
-    assert grade()[1:] == grade()[1:]
+    assert grade() == grade()
 
 
 def test_limits_cost_the_question_alone(tier):
@@ -339,8 +360,8 @@ def test_limits_cost_the_question_alone(tier):
         with pytest.raises(Ended, match="time"):
             session.ask("1")
     with tier.session(Limits(seconds=1, memory=256)) as session:
-        assert session.run("x = bytearray(300 << 20)")["error"] == "MemoryError"
-        assert session.run("x = bytearray(100 << 20)")["ok"]
+        assert session.run("x = bytearray(300 << 20)") == "MemoryError"
+        assert session.run("x = bytearray(100 << 20)") is None
 
 
 JUDGE = """
@@ -348,7 +369,7 @@ import sys
 from tools.grade.sandbox import Limits, Tier
 with Tier(sys.argv[1]).session(Limits(seconds=1000)) as session:
     place = session.place
-    print(place.pid, session.watch.pid, place.folder, *place.cgroups, flush=True)
+    print(place.pid, session.watch.pid, place.folder, flush=True)
     session.run("while True: pass")
 """
 
@@ -370,7 +391,7 @@ def test_nothing_survives_a_killed_worker(tier, victim):
         stderr=subprocess.DEVNULL,
         text=True,
     ) as judge:
-        helper, agent, folder, *cgroups = judge.stdout.readline().split()
+        helper, agent, folder = judge.stdout.readline().split()
         os.kill(judge.pid if victim == "judge" else int(helper), signal.SIGKILL)
         try:
             judge.wait(30)
@@ -379,8 +400,6 @@ def test_nothing_survives_a_killed_worker(tier, victim):
     wait_until(lambda: gone(agent) and gone(helper))
     if tier.name != "bubblewrap":
         wait_until(lambda: not Path(folder).exists())
-    if victim == "judge" and tier.name != "bubblewrap":
-        wait_until(lambda: not any(Path(path).exists() for path in cgroups))
 
 
 # In a mount namespace of its own, where the Python of root's home is for everybody to read.

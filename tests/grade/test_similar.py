@@ -1,5 +1,7 @@
 """Near-identical answers are found whatever they were disguised with, and honest ones are not."""
 
+import pytest
+
 from tools.grade.similar import lines_of, similar
 
 ONE = '''
@@ -43,29 +45,30 @@ def spread(values, limit):
 """
 
 
+def groups(answers, given=()):
+    return similar(1, {id: lines_of(source) for id, source in answers.items()}, given)
+
+
 def found(answers, given=()):
-    return [(pair.first, pair.second) for pair in similar(1, answers, given)]
+    return [group.submissions for group in groups(answers, given)]
 
 
 def test_disguised_copy_is_found_and_an_answer_of_its_own_is_not():
-    (pair,) = similar(1, {"ann": ONE, "bob": DISGUISED, "cy": OTHER}, [])
-    assert (pair.first, pair.second, pair.same, pair.lines) == ("ann", "bob", 10, 11)
-    assert pair.text == (
-        "10 of 11 lines are the same once names and comments are put aside; "
-        f"{pair.alone} of them stand in no other one"
-    )
-    assert 4 <= pair.alone <= 11
+    (group,) = groups({"ann": ONE, "bob": DISGUISED, "cy": OTHER})
+    assert (group.submissions, group.same, group.lines) == (("ann", "bob"), 10, 11)
+    assert group.text == "10 of 11 lines are the same once names and comments are put aside"
 
 
-def test_a_group_is_found_as_pairs_that_say_how_many():
-    pairs = similar(1, {name: ONE for name in "abcd"} | {"z": OTHER}, [])
-    assert len(pairs) == 6 and "only in 4 submissions like it" in pairs[0].text
+@pytest.mark.parametrize("count", [4, 12])
+def test_those_who_are_alike_are_one_group_however_many(count):
+    (group,) = groups({f"s{n}": ONE for n in range(count)} | {"z": OTHER})
+    assert len(group.submissions) == count
 
 
 def test_what_was_given_and_what_most_wrote_say_nothing():
     assert found({"ann": ONE, "bob": DISGUISED}, [ONE]) == []
-    class_of = {f"s{n}": ONE for n in range(20)} | {f"t{n}": OTHER for n in range(5)}
-    assert not any(first[0] == "s" for first, _ in found(class_of))
+    most = {f"s{n}": f"{ONE}\n# {n}\nx = {n}" for n in range(20)}  # who differ in a line
+    assert found(most | {"z": OTHER}) == []
 
 
 def test_short_and_unreadable_answers_are_put_aside():

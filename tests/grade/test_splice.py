@@ -30,7 +30,11 @@ def spliced(notebook):
 
 def test_answers_stand_in_the_pristine_notebook():
     found = spliced(edition(RIGHT))
-    assert found.cells == expected() and found.answers == RIGHT and not found.findings
+    assert (
+        found.cells == expected()
+        and found.answers == {str(n): text for n, text in RIGHT.items()}
+        and not found.findings
+    )
     blank = spliced(edition())
     assert blank.cells == expected(STARTERS)
     assert set(blank.answers.values()) == {""} and not blank.findings
@@ -198,14 +202,14 @@ def check_case(changes, answers=None, findings=(), preamble=()):
     for number, own in answers.items():
         sources = [own] if isinstance(own, str) else own
         written = "\n\n".join(source for source in sources if source != STARTERS[number])
-        assert found.answers[number] == written
+        assert found.answers[str(number)] == written
     assert found.preamble == "\n\n".join(preamble)
 
 
 def test_words_for_a_person_are_kept():
     notebook = edition(RIGHT)
     find(notebook, "by-hand-3")["source"] = "Because zeros need no copy."
-    assert spliced(notebook).prose == {3: "Because zeros need no copy."}
+    assert spliced(notebook).prose == {"3": "Because zeros need no copy."}
 
 
 def test_no_exercise_and_far_too_much_code_are_refused():

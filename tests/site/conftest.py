@@ -7,10 +7,8 @@ from pathlib import Path
 
 import matplotlib
 import pytest
-from browsing import finds_only, missing
+from browsing import chromium, finds_only, missing
 from tiny import make_tiny_book
-
-from tools.browsing import chromium
 
 DEJAVU = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 RUNNING = {}  # the browser, while tests of this folder run

@@ -6,10 +6,10 @@ A browser finds only the fonts that a test gives it: none, or matplotlib's, whic
 import re
 import time
 
+import browsing
 from browsing import finds_only, opened
 from helpers import ROOT
 
-from tools import browsing
 from tools.rules.rules import WIDTH
 
 FONTS = ROOT / "book" / "static" / "fonts"

@@ -1,7 +1,7 @@
 """Every page in a browser, opened once for all checks, and what any page lets a reader do."""
 
-import base64
-import os
+import gzip
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from browsing import (
@@ -16,21 +16,25 @@ from browsing import (
 )
 from helpers import LESSONS, ROOT
 
-from tools.bench import page_limit
 from tools.book.book import Book
-from tools.browsing import weights
 
 BOOK = Book(ROOT)
 PAGES = sorted(f"{name}.html" for name in (*BOOK.documents, "search"))
 CHAPTER, WORD = "notebooks/copying-between-devices.html", "pinned"
-# Chapters are drawn alike: the colours of one, of the symptoms and the puzzles stand for all.
+# Chapters are drawn alike: one, the shortest of them, stands for all in the quick tier.
+LONG = [f"notebooks/{name}.html" for name in BOOK.chapters if name != "computing-devices"]
 ALIKE = [f"notebooks/{name}.html" for name in LESSONS if name != "tensors-on-gpus"]
+
+
+LIMIT, LIMITS = 250, {"book/preface.html": 150}  # KiB of a page and all that it asks for, gzipped
 
 
 def weight_faults(site, asked, name):
     """Whether the files of `site` that a page asked for weigh too much, each compressed."""
-    weight = sum(weights(site, asked).values())
-    return [f"weighs {weight / 1024:.0f} KiB"] if weight >= page_limit(name) * 1024 else []
+    paths = {unquote(urlsplit(url).path).lstrip("/") for url in asked}
+    files = [site / path for path in paths if (site / path).is_file()]
+    weight = sum(len(gzip.compress(file.read_bytes())) for file in files) / 1024
+    return [f"weighs {weight:.0f} KiB"] if weight >= LIMITS.get(name, LIMIT) else []
 
 
 FOLDS = "details:is(.choice, .hint, .solution, .wrong)"
@@ -50,7 +54,10 @@ def fold_faults(page):
     return low + unprinted
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in PAGES],
+)
 def test_a_page_has_no_fault(browser, site, name):
     asked = []
     with opened(browser, site, name, asked) as (page, faults):
@@ -167,84 +174,3 @@ def test_the_index_leads_to_the_first_page(browser, site):
         page.goto(page.url.replace("search", "index"))
         page.wait_for_url(f"**/{BOOK.documents[0]}.html", wait_until="networkidle")
         assert faults == []
-
-
-# Each check notices its fault.
-
-FONT = ROOT / "book" / "static" / "fonts" / "text-latin.woff2"
-ICON = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><path d="M0 0h9v9"/></svg>'
-SOUND = f"""<!doctype html><html lang="en"><head><title>A page</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="icon.svg"><style>@font-face {{
-  font-family: "Book Text";
-  src: url(data:font/woff2;base64,{base64.b64encode(FONT.read_bytes()).decode()});
-}}
-.choice summary {{ line-height: 44px }}
-@media print {{ .choice::details-content {{ content-visibility: visible }} }}
-</style></head><body style="font-family: 'Book Text'"><main><h1>A page</h1><a href="#">Away</a>
-<img src="icon.svg" alt="A square" width="20" height="10">
-<span class="formula"><svg role="img" aria-label="n" width="9" height="9"/></span>
-<details class="choice"><summary>A</summary><p>No.</p></details></main></body></html>"""
-FAULTS = {  # what is added to the sound page, and what its check must find
-    layout_faults: {
-        '<p style="width: 2000px">Wide</p>': "page: 20",
-        '<p style="width: 1em; overflow: hidden">Unbroken</p>': "cut off",
-        '<p style="font-family: Arial">Other</p>': "Arial: <p",
-        '<img src="icon.svg" alt="A" width="20" height="20">': "size 20 x 20",
-        '<img src="icon.svg" alt="A" width="20" height="10" style="height: 40px">': "out of shape",
-        '<span class="formula" hidden><svg/></span>': "takes no room",
-        '<p class="math">n</p>': "not drawn",
-    },
-    violations: {
-        '<p style="color: #aaa">Faint</p>': 'color-contrast: <p style="color: #aaa"',
-        '<pre><span style="color: #aaa">faint</span></pre>': "color-contrast: <span",
-        '<button aria-label="Do">Go</button>': "label-content",
-        "</main><p>Outside</p>": "region",
-    },
-    shift_faults: {
-        """<script>setTimeout(() => {
-          document.querySelector("h1").style.marginTop = "400px" }, 200)</script>""": "moves by"
-    },
-    unmarked: {'<a href="#" style="outline: none">Away</a>': "unmarked: <a"},
-    fold_faults: {
-        '<details class="hint"><summary>A</summary><p>No.</p></details>': "too low",
-        '<details class="solution"><summary>A</summary><p>No.</p></details>': "not printed",
-    },
-    keyboard_faults: {
-        '<details class="choice"><summary tabindex="-1">A</summary></details>': "choice 1: not rea",
-        '<details class="choice"><summary onclick="return false">A</summary><p>No.</p></details>': (
-            "choice 2: Enter does not"
-        ),
-        '<details class="choice" open><summary>A</summary><p>No.</p></details>': "choice 3: feedba",
-    },
-    None: {
-        '<script src="https://cdn.example.org/a.js"></script>': "asks another host: https://cdn",
-        '<img src="missing.png">': "answers 404",
-        "<script>console.error('a fault')</script>": "console: a fault",
-        "<script>undefined_function()</script>": "script: undefined_function",
-    },
-}
-
-
-@pytest.mark.parametrize("check", FAULTS, ids=lambda check: check.__name__ if check else "load")
-def test_a_fault_of_a_page_is_noticed(browser, tmp_path, check):
-    def found(added):
-        page = SOUND.replace("</main>", "".join(added) + "</main>")
-        (tmp_path / "page.html").write_text(page, encoding="utf-8")
-        with opened(browser, tmp_path, "page.html") as (page, faults):
-            return (check(page) if check else []) + faults
-
-    (tmp_path / "icon.svg").write_text(ICON)
-    assert found([]) == []
-    # Axe's are found one by one: several of them have one name.
-    for group in [[added] for added in FAULTS[check]] if check is violations else [FAULTS[check]]:
-        faults = found(group)
-        for added in group:
-            assert any(fault.startswith(FAULTS[check][added]) for fault in faults), added
-
-
-def test_a_heavy_page_is_noticed(tmp_path):
-    limit = page_limit(CHAPTER)
-    for size in (limit - 5, limit + 1):
-        (tmp_path / "icon.svg").write_bytes(os.urandom(size * 1024))  # gzip makes it no smaller
-        assert bool(weight_faults(tmp_path, ["http://x/icon.svg"], CHAPTER)) == (size > limit)

@@ -173,12 +173,7 @@ def test_every_warning_is_said_and_fails_the_build(drawn, capfd):
         assert re.search(f"preface.md.*WARNING.*{re.escape(words)}", said), (words, said)
 
 
-def test_a_broken_file_of_facts_or_no_repository_fails_the_build_in_one_line(drawn, capfd):
-    with (drawn / "book" / "preface.md").open("a") as page:
-        page.write("\n```{status-figures}\n```\n")
-    (drawn / "book" / "bench.json").write_text("[]")
-    said = refused_build(drawn, capfd)
-    assert "\nbook/bench.json: not what " in said and "Traceback" not in said
+def test_no_repository_fails_the_build_in_one_line(drawn, capfd):
     config = drawn / "_config.yml"
     config.write_text(config.read_text().replace("repository:", "depository:"))
     assert_one_line(refused_build(drawn, capfd), "error: _config.yml: no 'repository:' entry")

@@ -1,10 +1,7 @@
 """The colours that mean something are the same in styles, plots, timelines and figures."""
 
-import math
 import re
-from itertools import combinations
 
-import pytest
 from helpers import ROOT
 
 from cudasim.clock import drawing
@@ -49,35 +46,6 @@ def test_styles_and_drawings_have_the_same_colours_seen_on_light_and_on_dark():
     for name, letters in WRITTEN.items():
         assert contrast(NAMED[name], letters) >= 4.5
         assert contrast(NAMED[name], LETTERS[drawing.LETTERS[name]]) >= 4.5
-
-
-# Of those who lack the cones for long or middle waves; Viénot, Brettel and Mollon, 1999:
-# "Digital video colourmaps for checking the legibility of displays by dichromats", in linear
-# RGB as https://daltonlens.org/understanding-cvd-simulation derives them.
-SIGHTS = {
-    "protanopia": ((0.11238, 0.88762, 0), (0.11238, 0.88762, 0), (0.00401, -0.00401, 1)),
-    "deuteranopia": ((0.29275, 0.70725, 0), (0.29275, 0.70725, 0), (-0.02234, 0.02234, 1)),
-}
-
-
-def seen(colour, sight):
-    """A colour as such a reader sees it, in CIE L*a*b*."""
-    light = linear(colour)
-    if sight:
-        light = [dot(row, light) for row in SIGHTS[sight]]
-    red, green, blue = (min(max(part, 0), 1) for part in light)
-    x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505
-    y = 0.2126 * red + 0.7152 * green + 0.0722 * blue
-    z = (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089
-    x, y, z = (c ** (1 / 3) if c > 0.008856 else 7.787 * c + 16 / 116 for c in (x, y, z))
-    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
-
-
-@pytest.mark.parametrize("sight", [None, *SIGHTS])
-def test_bars_are_told_apart_by_readers_of_every_sight(sight):
-    """A wait may come near another, for it is hatched."""
-    points = [seen(colour, sight) for name, colour in NAMED.items() if name != "wait"]
-    assert min(math.dist(*pair) for pair in combinations(points, 2)) > 15  # 2.3 is just noticed
 
 
 def foreign(drawing):

@@ -23,6 +23,7 @@ from tools.errors import BookError
 from tools.record import compare as module
 
 
+@pytest.mark.full
 def test_a_false_output_fails_and_what_was_recorded_here_passes(gpu_book):
     (gpu_book / "tests").mkdir()
     for path in (ROOT / "tests").glob("sanitize*.cfg"):

@@ -34,7 +34,8 @@ class Question(TypedDict):
     seconds: float  # of processor time
     memory: int  # MiB
     by_hand: dict | None  # "points" and "rubric" of what a person reads
-    remarks: list[list[str]]  # [a wrong answer's code, what is wrong with it]
+    solution: str
+    remarks: list[list[str]]  # [code, what is wrong with it] of known wrong answers
 
 
 Assignment = TypedDict(
@@ -99,9 +100,7 @@ def read_choice(file: Path) -> Choice:
         "exercises": lambda value: (
             isinstance(value, list) and value and all(type(number) is int for number in value)
         ),
-        "points": lambda value: (
-            isinstance(value, dict) and all(map(_is_worth, value.values()))
-        ),
+        "points": lambda value: isinstance(value, dict) and all(map(_is_worth, value.values())),
         "due": lambda value: isinstance(value, datetime) and value.tzinfo,
     }
     if strange := said.keys() - right.keys():
@@ -187,5 +186,6 @@ def _question(exercise: Exercise, choice: Choice) -> Question:
         "seconds": exercise.seconds,
         "memory": exercise.memory,
         "by_hand": exercise.by_hand,
-        "remarks": [[wrong.blocks[0], wrong.text] for wrong in exercise.wrong_answers],
+        "solution": exercise.code("Solution"),
+        "remarks": [[part.blocks[0], part.text] for part in exercise.wrong_answers],
     }

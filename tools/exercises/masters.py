@@ -133,7 +133,6 @@ def master_paths(folder: Path) -> list[Path]:
     return paths
 
 
-
 def copy_masters(source: Path, folder: Path) -> None:
     """An instructor's own masters: a copy that says at its head that it is private.
 

@@ -85,7 +85,7 @@ def release(
 def make_drafts(
     book: Book, folder: Path, draws: Draws, choice: Choice | None = None
 ) -> list[Draft]:
-    """The masters of a folder, or what is chosen of one, and their assignments. Raises BookError."""
+    """Masters of a folder, or what is chosen of one, with their assignments. Raises BookError."""
     paths = {path.stem: path for path in master_paths(folder)}
     if choice and choice.chapter not in paths:
         raise BookError(f"{choice.where}: no such master; choose from: {', '.join(paths)}")

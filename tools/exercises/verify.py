@@ -28,20 +28,19 @@ RIGHT = {  # is a score, of so many points, what it should be; and what to do if
     "nothing": (lambda points, of: points == 0, "let each test ask for what only an answer has"),
     "wrong": (lambda points, of: points < of, "add a test that it fails"),
 }
-# An answer with two faces: at every other call it does nothing but repeat what it returned before.
+# The program that a task gives, with two faces: every other call only repeats the one before.
 TWO_FACED = """
-def _two_faced(whole):
+def _two_faced(given):
     calls, last = 0, None
-    def answer(*given, **named):
+    def answer(*inputs):
         nonlocal calls, last
         calls += 1
         if calls % 2 == {turn}:
-            last = whole(*given, **named)
+            last = given(*inputs)
         return last
     return answer
 
-if callable({name}) and not isinstance({name}, type):
-    {name} = _two_faced({name})
+{name} = _two_faced({name})
 """
 
 # Grades tasks in any order, and yields each with its result or why there is none.
@@ -151,22 +150,21 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
 
     exercises = {exercise.number: exercise for exercise in master.exercises}
     solutions = {number: each.code("Solution") for number, each in exercises.items()}
-    yield trial("solution", "the solution", solutions)
+    solved = trial("solution", "the solution", solutions)
+    solved.task["every check"] = True
+    yield solved
     blank = task(assignment, "the blank edition", {})
     yield Trial(master.where, "nothing", "the blank edition", blank)
     for number, exercise in exercises.items():
-        given = [f"{exercise.name} = {program}" for program in programs(exercise)]
-        wrong = [part.blocks[0] for part in exercise.wrong_answers]
-        for place, code in enumerate(wrong, start=1):
-            yield trial("wrong", f"wrong answer {place}", {number: code})
-        kind, bases = ("nothing", given) if given else ("wrong", wrong)
-        for program in given:
-            yield trial(kind, f"the given program, '{program}',", {number: program})
-        for turn in (0, 1):
-            faces = TWO_FACED.format(name=exercise.name, turn=turn)
-            what = f"'{bases[0]}'" if given else "wrong answer 1"
-            what = f"{what} with two faces, at call {2 - turn},"
-            yield trial(kind, what, {number: f"{bases[0]}\n{faces}"})
+        for place, wrong in enumerate(exercise.wrong_answers, start=1):
+            yield trial("wrong", f"wrong answer {place}", {number: wrong.blocks[0]})
+        for program in programs(exercise):
+            code = f"{exercise.name} = {program}"
+            yield trial("nothing", f"'{code}', as given,", {number: code})
+            for turn in (0, 1):
+                faces = TWO_FACED.format(name=exercise.name, turn=turn)
+                what = f"'{code}' at every other call, from call {2 - turn} on,"
+                yield trial("nothing", what, {number: f"{code}\n{faces}"})
 
 
 def programs(exercise: Exercise) -> list[str]:
@@ -213,7 +211,7 @@ def verify(all_trials: list[Trial], grade: Grade, stamp: Stamp, root: Path) -> l
 def _key(task: dict, stamp: Stamp) -> str:
     """A hash of what is judged: no title, no rubric."""
     assignment = task["assignment"]
-    words = ("title", "points", "by_hand", "remarks")
+    words = ("title", "points", "by_hand", "solution", "remarks")
     asked = [
         {name: value for name, value in question.items() if name not in words}
         for question in assignment["questions"]

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -18,11 +18,12 @@ from tools.exercises.assignment import Choice
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import BOOK, draws_of
 from tools.grade import report
+from tools.grade.bounded import TooMuch, bounded
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.grade import TRIED, ended, refused, strongest
 from tools.grade.intake import Refused, Submission, find_submissions, identity, read_submission
 from tools.grade.lint import lint
-from tools.grade.similar import Pair, similar
+from tools.grade.similar import PUBLISHED, Group, lines_of, similar
 from tools.grade.splice import Spliced, splice, text_of
 from tools.grade.store import Id, Store, id_of, keys_of
 from tools.root import ROOT
@@ -152,19 +153,43 @@ def folder_of(all_graded: list[Graded]) -> Path:
 
 
 def read(submission: Submission, assignments: Mapping[str, dict]) -> Graded:
-    """A submission, with its answers spliced into the notebook that it belongs to."""
+    """A submission, with its answers spliced into the notebook that it belongs to.
+
+    No file of a student's is opened, and no code of theirs parsed, but in a process of its own.
+    """
     graded = Graded(submission)
+    try:
+        said = bounded(reading, submission, assignments)
+    except TooMuch as reason:
+        said = {"reason": f"{reason}; look at it by hand"}
+    graded.group, graded.reason = said.get("group"), said.get("reason")
+    graded.assignment = assignments.get(said.get("name"))
+    if "spliced" in said:
+        graded.spliced = Spliced(**said["spliced"])
+        graded.keys = keys_of(graded.assignment, graded.spliced.cells)
+    return graded
+
+
+def reading(submission: Submission, assignments: Mapping[str, dict]) -> dict:
+    """What a submission holds, as plain data: the class that it names, its assignment's name, what
+    was spliced, and the reason if it cannot be graded."""
+    found = {}
     try:
         notebook = read_submission(submission.read())
         said = notebook["metadata"].get("assignment")
         if isinstance(said, dict) and isinstance(said.get("class"), str):
-            graded.group = said["class"][:60]
-        graded.assignment = assignment_of(notebook, assignments)
-        graded.spliced = splice(notebook, graded.assignment)
-        graded.keys = keys_of(graded.assignment, graded.spliced.cells)
+            found["group"] = said["class"][:60]
+        assignment = assignment_of(notebook, assignments)
+        found["name"] = assignment["name"]
+        spliced = splice(notebook, assignment)
+        parts = [(spliced.preamble, None)]
+        parts += [(source, int(number)) for number, source in spliced.answers.items()]
+        spliced.findings += [one for source, number in parts for one in lint(source, number)]
+        spliced.lines = {number: dict(lines_of(code)) for number, code in spliced.answers.items()}
+        found["spliced"] = asdict(spliced)
     except Refused as refusal:
-        graded.reason = str(refusal)
-    return graded
+        found["reason"] = str(refusal)
+    return found
 
 
 def assignment_of(notebook: dict, assignments: Mapping[str, dict]) -> dict:
@@ -302,14 +327,14 @@ def take(graded: Graded, outcome: dict | BookError) -> None:
 def told(graded: Graded) -> dict[str, dict[str, str]]:
     """What the student wrote, as a result holds it: code and prose by exercise."""
     spliced = graded.spliced or Spliced([], {}, "", {})
-    parts = {"answers": spliced.answers, "prose": spliced.prose}
-    return {name: {str(n): text for n, text in part.items()} for name, part in parts.items()}
+    return {"answers": spliced.answers, "prose": spliced.prose}
 
 
 def result_of(graded: Graded, typed: Mapping[report.Key, dict]) -> dict:
     """The result of a submission: the same from one grading or from several."""
     submission = graded.submission
     facts = {"student": submission.student, "late": submission.late, "by_hand": {}} | told(graded)
+    facts["lines"] = graded.spliced.lines if graded.spliced else {}
     if graded.reason or not graded.run:
         reason = graded.reason or "not graded yet"
         return refused(submission.id, submission.student, reason, graded.assignment) | facts
@@ -322,8 +347,6 @@ def result_of(graded: Graded, typed: Mapping[report.Key, dict]) -> dict:
     }
     findings = [
         *spliced.findings,
-        *lint(spliced.preamble, None),
-        *(found for number, source in spliced.answers.items() for found in lint(source, number)),
         *(found for found in graded.run["findings"] if found["kind"] == "preamble"),
         *ended(questions),
     ]
@@ -343,12 +366,13 @@ def write_reports(
         if result["status"] == "graded":
             report.add_by_hand(result, typed)
             store.save(result)
-    pairs = {
+    groups = {
         name: similar_in(assignment, [one for one in results if one["assignment"] == name])
         for name, assignment in sorted(assignments.items())
     }
-    items = report.review_items(results, assignments, pairs)
+    items = report.review_items(results, assignments, groups)
     store.write_table(report.BY_HAND, report.by_hand_table(results, assignments, typed))
+    store.write(store.folder / "by-hand.html", report.by_hand_page(results, assignments, typed))
     store.write_table("grades.csv", report.grades_table(results, assignments))
     store.write(store.folder / "review.csv", report.review_table(items))
     store.write(store.folder / "review.html", report.review_page(items))
@@ -357,16 +381,17 @@ def write_reports(
         store.write(store.feedback(result), page)
 
 
-def similar_in(assignment: dict, results: list[dict]) -> list[Pair]:
-    """The pairs of nearly the same answers to the exercises of one assignment."""
+def similar_in(assignment: dict, results: list[dict]) -> list[Group]:
+    """Those whose answers are nearly the same, or nearly the published one, by exercise."""
     given = [source for _, source in assignment["given"]]
-    pairs = []
+    groups = []
     for question in assignment["questions"]:
         number = question["number"]
-        found = {result["submission"]: result["answers"].get(str(number)) for result in results}
-        answers = {submission: source for submission, source in found.items() if source}
-        pairs += similar(number, answers, [*given, question["starter"], *question["checks"]])
-    return pairs
+        lines = {one["submission"]: one.get("lines", {}).get(str(number)) for one in results}
+        answers = {submission: Counter(own) for submission, own in lines.items() if own}
+        answers[PUBLISHED] = lines_of(question["solution"])
+        groups += similar(number, answers, [*given, question["starter"], *question["checks"]])
+    return groups
 
 
 def engine_for(workers: int | str | None, address: str | None) -> Engine:

@@ -1,26 +1,25 @@
-"""The judge: runs a notebook in a sandbox, then asks the hidden tests from outside.
+"""The judge: runs a notebook in a sandbox, and asks the hidden tests from outside.
 
-All cells run first; what they show is kept from then only, so nothing that came from a hidden
-question reaches a result. Expected values stay here. A session that ends costs the exercise in
-which it ended, and no other: the next one starts with that answer left blank, or goes on after it.
+Each answer is asked in the state in which its own cells leave the notebook. Where it loses points
+there, it is asked once more in a session of its own, so that no other answer costs it any.
+Expected values stay here. A session that ends costs the exercise in which it ended, and no other.
 """
 
+import ast
+import builtins
 import itertools
 import math
 import random
-import re
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
 from tools.errors import BookError
-from tools.grade.code import imports_of, without_magics
-from tools.grade.sandbox import Ended, Limits, Raised
+from tools.grade.code import imports_of, tree_of, without_magics
+from tools.grade.sandbox import Ended, Limits, NoData, Raised
 from tools.grade.splice import finding, is_blank, own_cells
 
-SHOWN = 2000  # characters of what an exercise shows that its student gets back
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given
 SLACK = 120  # s of wall time that a submission has beyond four times all its exercises' seconds
 ENDS = {  # how a session ends, in words that its student reads
@@ -28,7 +27,6 @@ ENDS = {  # how a session ends, in words that its student reads
     "memory": "needed more than {memory} MiB of memory",
     "disk": "wrote more to disk than is allowed",
     "output": "printed more than is allowed",
-    "processes": "started more processes than is allowed",
     "crash": "ended the Python process that ran it",
     "protocol": "disturbed the line to the grader",
 }
@@ -36,11 +34,8 @@ NO_ANSWER = "there is no answer yet"
 RAISED = "your code raised an error"
 OTHER = "the result is not the one asked for"
 NO_FORM = "the result is not of the form asked for"
+AS_GIVEN = "right, and no better than the program that was given"
 NOT_ASKED = "not asked, as a test before it ended the session"
-CONTROL = re.compile(
-    r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-)
-UNSEEN = re.compile("[\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 
 class StudentError(Exception):
@@ -54,6 +49,7 @@ class Student:
         """Each question may take `seconds`."""
         self._session, self._seconds = session, seconds
         self.ended: str | None = None
+        self.inputs: dict[str, object] = {}  # of the last question
 
     def ask(self, code: str, **inputs: object) -> Any:
         """The value of the last expression of `code`, run in the notebook with `inputs` as names.
@@ -62,8 +58,11 @@ class Student:
         """
         if self.ended:
             raise StudentError(self.ended)
+        self.inputs = inputs
         try:
             return self._session.ask(code, inputs, seconds=self._seconds)
+        except NoData:
+            raise StudentError(NO_FORM) from None
         except Raised:
             raise StudentError(RAISED) from None
         except Ended as end:
@@ -71,11 +70,15 @@ class Student:
             raise StudentError(end.kind) from None
 
 
-def points(worth: int) -> Callable:
-    """Says what a hidden test is worth: `@points(2)` above it."""
+def points(worth: int, alone: bool = True) -> Callable:
+    """Says what a hidden test is worth: `@points(2)` above it.
+
+    `alone=False` where the program that was given passes it too: it then earns points only beside
+    another test, so that handing in what the task calls slow earns none.
+    """
 
     def mark(test: Callable) -> Callable:
-        test.points = worth
+        test.points, test.alone = worth, alone
         return test
 
     return mark
@@ -105,7 +108,9 @@ def hidden_tests(source: str) -> tuple[Callable, ...]:
     except Exception as error:
         raise BookError(f"hidden tests cannot be read ({type(error).__name__}: {error})") from None
     found = tuple(
-        test for name, test in names.items() if name.startswith("test_") and callable(test)
+        test if hasattr(test, "points") else points(1)(test)
+        for name, test in names.items()
+        if name.startswith("test_") and callable(test)
     )
     if not found:
         raise BookError("hidden tests: none; write 'def test_share(student, rng):'")
@@ -117,180 +122,189 @@ def rng_of(assignment: dict, number: int, test: str) -> random.Random:
     return random.Random(f"{assignment['seed']}/{assignment['name']}/{number}/{test}")
 
 
-def cleaned(text: str) -> str:
-    """Text of a student's, cut, without what drives a terminal or hides from a reader."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = UNSEEN.sub("\N{REPLACEMENT CHARACTER}", CONTROL.sub("", text[: 20 * SHOWN]))
-    return text if len(text) <= SHOWN else text[:SHOWN].rstrip() + " [cut]"
+def remark(own: Iterable[str], question: dict) -> str | None:
+    """What the master says of this very answer, if it is one of its wrong ones."""
+    tree = tree_of("\n".join(own))
+    if tree is None:
+        return None
+    for code, text in question["remarks"]:
+        wrong = tree_of(code)
+        if ast.dump(ast.Module(tree.body[-len(wrong.body) :], [])) == ast.dump(wrong):
+            return text
+    return None
 
 
 class Judge:
     """One submission's notebook, run as often as its sessions end, and asked."""
 
     def __init__(self, task: dict, tier: Any) -> None:
-        """Nothing runs before `start`."""
-        self.assignment, self.cells, self.tier = task["assignment"], task["cells"], tier
+        """Nothing runs before `judged`."""
+        self.assignment, self.tier, self.ask = task["assignment"], tier, task["ask"]
+        self.every_check = task.get("every check", False)  # even where all points are won
         self.questions = {asked["number"]: asked for asked in self.assignment["questions"]}
-        self.own = {n: own_cells(self.cells, asked) for n, asked in self.questions.items()}
-        self.imports = imports_of(source for _, source in self.assignment["given"])
-        self.lost: dict[int, str] = {}  # exercises whose cells ended a session, and how
-        self.silent: set[int | None] = set()  # those of which no cell runs any more
-        self.replies: dict[int, dict] = {}  # what each cell did when it first ran
+        self.own = {n: own_cells(task["cells"], asked) for n, asked in self.questions.items()}
+        self.given = [source for _, source in self.assignment["given"]]
+        above = [source for number, source in task["cells"] if number is None]
+        self.preamble = above[len(self.given) :]
+        self.results: dict[int, dict] = {}
+        self.lost: set[int] = set()  # exercises whose cells ended a session: they run no more
         self.findings: list[dict] = []
-        self.stack, self.session = ExitStack(), None
         allowed = sum(asked["seconds"] for asked in self.questions.values())
         self.until = time.monotonic() + 4 * allowed + SLACK  # many cells, each just below its limit
 
-    def close(self) -> None:
-        """End the session, if there is one."""
-        self.session = None
-        self.stack.close()
+    def judged(self) -> tuple[dict[str, dict], list[dict]]:
+        """The results of the exercises asked for, by number, and findings."""
+        while any(number not in self.results for number in self.ask):
+            self._pass(self.questions, self.results)
+        for number in self.ask if len(self.questions) > 1 else ():
+            before, alone = self.results[number], {}
+            if before["points"] < before["of"] and not before["blank"] and not before["ended"]:
+                self._pass([number], alone)
+            if alone and alone[number]["points"] > before["points"]:
+                self.results[number] = alone[number]
+        return {str(number): self.results[number] for number in self.ask}, self.findings
 
-    def start(self) -> None:
-        """Run the cells in a fresh session; where it ends, again without what ended it."""
+    def _pass(self, numbers: Iterable[int], results: dict[int, dict]) -> None:
+        """Run the cells of these exercises in order, each asked after its own.
+
+        A session that ends ends the pass; the next one leaves out what ended it.
+        """
         memory = max([LEAST_MEMORY, *(asked["memory"] for asked in self.questions.values())])
-        while self.session is None:
-            limits = Limits(seconds=self._seconds(None), memory=memory)
-            session = self.stack.enter_context(
-                self.tier.session(limits, self.assignment["runner"], self.imports)
-            )
-            if self._run_cells(session):
-                self.session = session
-            else:
-                self.stack.close()
+        limits, runner = (
+            Limits(seconds=self._seconds(None), memory=memory),
+            self.assignment["runner"],
+        )
+        with self.tier.session(limits, runner, imports_of(self.given)) as session:
+            if not self._run_above(session):
+                return
+            for number in numbers:
+                if number in self.lost:
+                    continue
+                wanted = number in self.ask and number not in results
+                try:
+                    replies = [self._run(session, source, number) for source in self.own[number]]
+                except Ended as end:
+                    self.lost.add(number)
+                    if wanted:
+                        results[number] = self._result(number, None, end.kind)
+                    return
+                if wanted:
+                    results[number] = self._result(number, session)
+                    results[number]["error"] = next(filter(None, replies), None)
+                    if results[number]["ended"]:
+                        return
+
+    def _run_above(self, session: Any) -> bool:
+        """Run what stands above the exercises; False if the student's part ended the session."""
+        try:
+            for source in self.given:
+                self._run(session, source, None)
+        except Ended as end:
+            raise BookError(
+                f"{self.assignment['name']}: a given cell ended the session ({end.kind}); "
+                "allow more memory or seconds, or mend it"
+            ) from None
+        try:
+            for source in self.preamble:
+                self._run(session, source, None)
+        except Ended as end:
+            self.preamble = []
+            text = f"cells above the exercises: {self._end(end.kind, None)}"
+            self.findings.append(finding("preamble", None, text))
+            return False
+        return True
+
+    def _run(self, session: Any, source: str, number: int | None) -> str | None:
+        """Run a cell; the name of the error that it raised, if it did and Python has it."""
+        if number is not None and time.monotonic() > self.until:
+            raise Ended("time")
+        name = session.run(without_magics(source), seconds=self._seconds(number))
+        # A name of the student's own could say what a question before it asked.
+        return name if name is None or hasattr(builtins, name) else "Exception"
 
     def _seconds(self, number: int | None) -> float:
         """Seconds that one cell or question of an exercise has."""
         every = [asked["seconds"] for asked in self.questions.values()]
-        return self.questions[number]["seconds"] if number in self.questions else max([10, *every])
+        return max([10, *every]) if number is None else self.questions[number]["seconds"]
 
-    def _run_cells(self, session: Any) -> bool:
-        """Run all cells in order; False if one ended the session."""
-        given, count = len(self.assignment["given"]), {}
-        for place, (number, source) in enumerate(self.cells):
-            nth = count[number] = count.get(number, -1) + 1
-            student = number is not None or place >= given
-            if student and number in self.silent:
-                continue
-            if number in self.lost and nth < len(self.own[number]):
-                if nth:
-                    continue
-                source = self.questions[number]["starter"]
-            try:
-                if number in self.own and time.monotonic() > self.until:
-                    raise Ended("time")
-                reply = session.run(without_magics(source), seconds=self._seconds(number))
-            except Ended as end:
-                if not student:
-                    raise BookError(
-                        f"{self.assignment['name']}: a given cell ended the session ({end.kind}); "
-                        "allow more memory or seconds, or mend it"
-                    ) from None
-                self._lose(number, end.kind)
-                return False
-            if number not in self.lost:
-                self.replies.setdefault(place, reply)
-        return True
-
-    def _lose(self, number: int | None, kind: str) -> None:
-        """Note that a session ended in a cell of an exercise, or of the preamble."""
-        if number is None or number in self.lost:
-            self.silent.add(number)
-        if number is None:
-            self.findings.append(
-                finding("preamble", None, f"cells above the exercises: {self._end(kind)}")
-            )
-        else:
-            self.lost.setdefault(number, kind)
-
-    def _end(self, kind: str, number: int | None = None) -> str:
+    def _end(self, kind: str, number: int | None) -> str:
         """How a session ended, in words."""
-        question = self.questions.get(number, {"memory": LEAST_MEMORY})
-        limits = {"seconds": self._seconds(number), "memory": question["memory"]}
-        return ENDS.get(kind, "ended the session").format(**limits)
+        memory = LEAST_MEMORY if number is None else self.questions[number]["memory"]
+        return ENDS[kind].format(seconds=self._seconds(number), memory=memory)
 
-    def asked(self, number: int) -> dict:
-        """What an exercise gets: its hidden tests, what it showed, how its public check went."""
-        question = self.questions[number]
-        blank = is_blank(self.own[number], question) and not self._defined_elsewhere(number)
-        results, ended = [], None
-        for test in hidden_tests(question["tests"]):
-            if number not in self.lost and time.monotonic() > self.until:
-                self.lost[number] = "time"
-            if number not in self.lost and not ended:
-                self.start()  # the cells may lose this exercise only now
-            if number in self.lost:
-                reason = self._end(self.lost[number], number)
+    def _result(self, number: int, session: Any, ended: str | None = None) -> dict:
+        """What an exercise gets: its hidden tests, and how its public check went.
+
+        `ended` says how its cells ended the session, if they did.
+        """
+        question, own = self.questions[number], self.own[number]
+        blank = bool(own) and is_blank(own, question)
+        hidden, lost, reasons, inputs = hidden_tests(question["tests"]), ended, {}, {}
+        for test in hidden:
+            student = Student(session, question["seconds"])
+            if lost:
+                reasons[test] = self._end(lost, number)
             elif ended:
-                reason = NOT_ASKED
+                reasons[test] = NOT_ASKED
             else:
-                student = Student(self.session, question["seconds"])
-                reason = self._reason(test, student, number)
-                if student.ended:
-                    ended, reason = student.ended, self._end(student.ended, number)
-                    self.close()
-            of = getattr(test, "points", 1)
-            results.append(
-                {
-                    "name": test.__name__,
-                    "about": " ".join((test.__doc__ or test.__name__).split()),
-                    "passed": reason is None,
-                    "points": of if reason is None else 0,
-                    "of": of,
-                    "reason": NO_ANSWER if reason and blank and not ended else reason,
-                }
-            )
-        ended = self.lost.get(number, ended)
+                reasons[test] = self._reason(test, student, number)
+                if ended := student.ended:
+                    reasons[test] = self._end(ended, number)
+            inputs[test] = student.inputs
+        if not any(test.alone and reasons[test] is None for test in hidden):
+            reasons |= {test: AS_GIVEN for test in hidden if reasons[test] is None}
+        if blank and not ended:
+            reasons |= {test: NO_ANSWER for test in hidden if reasons[test]}
+        tests = [
+            {
+                "name": test.__name__,
+                "about": " ".join((test.__doc__ or test.__name__).split()),
+                "passed": reasons[test] is None,
+                "points": 0 if reasons[test] else test.points,
+                "of": test.points,
+                "reason": reasons[test],
+                "inputs": inputs[test] if reasons[test] else {},
+            }
+            for test in hidden
+        ]
+        won, of = (sum(test[part] for test in tests) for part in ("points", "of"))
+        check = "not run"
+        if not blank and not ended and (won < of or self.every_check):
+            try:
+                for source in filter(None, [question["shows"]]):  # a check may build on it
+                    self._run(session, source, number)
+                errors = [self._run(session, source, number) for source in question["checks"]]
+                check = "fails" if any(errors) else "holds"
+            except Ended as end:
+                ended, check = end.kind, "fails"
         return {
             "key": None,
-            "points": sum(result["points"] for result in results),
-            "of": sum(result["of"] for result in results),
-            "tests": results,
-            **self._shown(number, blank),
+            "points": won,
+            "of": of,
+            "tests": tests,
+            "blank": blank,
+            "check": check,
+            "error": None,
+            "remark": None if won == of else remark(own, question),
             "ended": ended,
         }
 
-    def _defined_elsewhere(self, number: int) -> bool:
-        return not self.own[number]  # it stands in a cell of another exercise
-
     def _reason(self, test: Callable, student: Student, number: int) -> str | None:
         """Why a test failed, or None; never with a word of what came from inside."""
+        if time.monotonic() > self.until:
+            student.ended = "time"
+            return RAISED
         try:
             test(student, rng_of(self.assignment, number, test.__name__))
         except AssertionError:
             return OTHER
-        except StudentError:
-            return RAISED
+        except StudentError as error:
+            return str(error)
         except Exception:  # the data were not of the form that the test goes through
             return NO_FORM
-        return NOT_ASKED if student.ended else None  # it caught what ended the session
-
-    def _shown(self, number: int, blank: bool) -> dict:
-        """What its cells showed when they first ran, and how the public check went."""
-        places = [place for place, (n, _) in enumerate(self.cells) if n == number]
-        checks = places[len(places) - len(self.questions[number]["checks"]) :]
-        texts = []
-        for reply in (self.replies[place] for place in places if place in self.replies):
-            said = reply["shown"].rstrip()  # mostly with the value or the error at its end
-            texts += [
-                said,
-                *(more for more in (reply["value"], reply["error"]) if more and more not in said),
-            ]
-        shown = cleaned("\n".join(text for text in texts if text))
-        if blank or number in self.lost:
-            check = "not run"
-        else:
-            ran = [self.replies.get(place) for place in checks]
-            check = "holds" if all(reply and reply["ok"] for reply in ran) else "fails"
-        return {"shown": shown, "check": check}
+        return None
 
 
-def judged(task: dict, tier: Any) -> tuple[dict, list[dict]]:
+def judged(task: dict, tier: Any) -> tuple[dict[str, dict], list[dict]]:
     """The results of the exercises asked for, by number, and findings."""
-    judge = Judge(task, tier)
-    try:
-        judge.start()
-        questions = {str(number): judge.asked(number) for number in task["ask"]}
-    finally:
-        judge.close()
-    return questions, judge.findings
+    return Judge(task, tier).judged()

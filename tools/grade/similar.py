@@ -8,7 +8,7 @@ hardly any other: the work grows with the class, not with its pairs.
 
 import ast
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -22,27 +22,25 @@ COMMON = 0.5  # of a class: a line that more of it wrote says nothing, from TELL
 TELLING = 8
 
 
+PUBLISHED = "the published solution"  # stands among the submissions
+
+
 @dataclass(frozen=True)
-class Pair:
-    """Two submissions whose answers to one exercise are nearly the same."""
+class Group:
+    """Submissions whose answers to one exercise are nearly the same, each as another of them."""
 
     exercise: int
-    first: str
-    second: str
-    same: int
-    lines: int  # of the shorter
-    alone: int
-    group: int  # submissions that such pairs join, these two among them
+    submissions: tuple[str, ...]
+    same: int  # lines, of the two that are least alike among those that were joined
+    lines: int  # of the shorter of the two
 
     @property
     def text(self) -> str:
         """The figures in words."""
-        others = (
-            f"only in {self.group} submissions like it" if self.group > 2 else "in no other one"
-        )
+        least = "at least " if len(self.submissions) > 2 else ""
         return (
-            f"{self.same} of {self.lines} lines are the same once names and comments are put "
-            f"aside; {self.alone} of them stand {others}"
+            f"{least}{self.same} of {self.lines} lines are the same once names and comments are "
+            "put aside"
         )
 
 
@@ -98,12 +96,45 @@ def lines_of(source: str) -> Counter[str]:
     return Counter(line.strip() for line in text.splitlines() if line.strip())
 
 
-def similar(exercise: int, answers: Mapping[str, str], given: Iterable[str]) -> list[Pair]:
-    """The pairs among the answers to one exercise, by submission; `given`: code that all got."""
+def similar(
+    exercise: int, answers: Mapping[str, Counter[str]], given: Iterable[str]
+) -> list[Group]:
+    """The groups among the answers to one exercise, as `lines_of` has them, by submission.
+
+    `given` is code that all got.
+    """
     known = Counter()
     for source in given:
         known |= lines_of(source)
-    lines = {id: lines_of(source) - known for id, source in sorted(answers.items())}
+    lines = {id: own - known for id, own in sorted(answers.items())}
+    joined = [*_identical(lines), *_near(lines)]
+    group = _groups([pair[:2] for pair in joined])
+    members: dict[str, list[str]] = defaultdict(list)
+    for id, first in sorted(group.items()):
+        members[first].append(id)
+    least = {}
+    for first, _, same, shorter in sorted(joined, key=lambda pair: -pair[2] / pair[3]):
+        least[group[first]] = (same, shorter)
+    found = [Group(exercise, tuple(ids), *least[first]) for first, ids in members.items()]
+    return sorted(found, key=lambda one: (-len(one.submissions), one.submissions))
+
+
+Joined = tuple[str, str, int, int]  # two submissions, the lines that are the same, of how many
+
+
+def _identical(lines: Mapping[str, Counter[str]]) -> Iterator[Joined]:
+    """Answers that are the same, however many: each with the next."""
+    alike: dict[frozenset, list[str]] = defaultdict(list)
+    for id, own in lines.items():
+        if own.total() >= LEAST:
+            alike[frozenset(own.items())].append(id)
+    for ids in alike.values():
+        for first, second in pairwise(ids):
+            yield first, second, lines[first].total(), lines[first].total()
+
+
+def _near(lines: Mapping[str, Counter[str]]) -> list[Joined]:
+    """Pairs that share nearly all lines of the shorter one, and some that hardly anybody has."""
     held = Counter(line for own in lines.values() for line in own)
     if len(lines) >= TELLING:
         common = {line for line, count in held.items() if count > COMMON * len(lines)}
@@ -111,12 +142,12 @@ def similar(exercise: int, answers: Mapping[str, str], given: Iterable[str]) -> 
             id: Counter({line: n for line, n in own.items() if line not in common})
             for id, own in lines.items()
         }
+    few = max(FEW, len(lines) // 50)
     lines = {id: own for id, own in lines.items() if own.total() >= LEAST}
     holders: dict[str, list[str]] = defaultdict(list)
     for id, own in lines.items():
         for line in own:
             holders[line].append(id)
-    few = max(FEW, len(answers) // 50)
     candidates: Counter[tuple[str, str]] = Counter()
     for ids in holders.values():
         if 2 <= len(ids) <= few:
@@ -124,26 +155,19 @@ def similar(exercise: int, answers: Mapping[str, str], given: Iterable[str]) -> 
             candidates.update(combinations(ids, 2) if len(ids) <= FEW else pairwise(ids))
     found = []
     for (first, second), shared in candidates.items():
-        if shared >= ALONE:
-            same = (lines[first] & lines[second]).total()
-            shorter = min(lines[first].total(), lines[second].total())
-            if same >= SAME * shorter:
-                found.append((first, second, same, shorter))
+        shorter = min(lines[first].total(), lines[second].total())
+        same = (lines[first] & lines[second]).total()
+        if shared >= ALONE and same >= SAME * shorter:
+            found.append((first, second, same, shorter))
     group = _groups([pair[:2] for pair in found])
-    size = Counter(group.values())
-    pairs = []
-    for first, second, same, shorter in found:
-        together = group[first]
-        alone = sum(
-            count
-            for line, count in (lines[first] & lines[second]).items()
-            if all(group.get(id) == together for id in holders[line])
-        )
-        if alone >= ALONE:
-            pairs.append(Pair(exercise, first, second, same, shorter, alone, size[together]))
-    return sorted(
-        pairs, key=lambda pair: (-pair.same / pair.lines, -pair.alone, pair.first, pair.second)
-    )
+
+    def alone(first: str, second: str) -> int:
+        """Lines of the two that only their group has."""
+        both = (lines[first] & lines[second]).items()
+        own = group[first]
+        return sum(n for line, n in both if all(group.get(id) == own for id in holders[line]))
+
+    return [pair for pair in found if alone(*pair[:2]) >= ALONE]
 
 
 def _groups(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -12,13 +12,15 @@ from tools.book.chapters import SETUP
 from tools.grade.code import bound, tree_of
 from tools.grade.intake import Refused, mapping
 
-CELLS, CHARACTERS = 300, 400_000  # of a student's own code; more is no answer to exercises
+CELLS, CHARACTERS = 300, 1_000_000  # of a notebook; more is no answer to exercises
 ID = re.compile(r"(?P<part>exercise|answer|shows|holds|by-hand)-(?P<number>\d+)(?:-more)?")
 PARTS = {"holds": "check", "by-hand": "by hand"}  # an id's word for a part, where another is used
 OF_EXERCISES = ("exercise", "answer", "shows", "check", "by hand")
 SET_UP = re.compile(r"# @title Set-up|SIMULATE_GPUS\s*=")  # how the cells that set up begin
 ASKED = re.compile(r"\s*(?:\*\*|#{2,4} )(?P<number>\d+)\. (?P<title>[^*\n]+)")
-FENCE = re.compile(r"```[ \t]*(?:python|py|ipython3?)?[ \t]*\n(?P<code>.*?)\n[ \t]*```", re.S)
+FENCE = re.compile(
+    r"^[ \t]*```[ \t]*(?:python|py|ipython3?)?[ \t]*\n(?P<code>.*?)\n[ \t]*```", re.S | re.M
+)
 
 
 @dataclass
@@ -59,10 +61,11 @@ class Spliced:
     """What is run, in order; each student's own code; what a person should know."""
 
     cells: list[list]  # [number or None, source]
-    answers: dict[int, str]  # the student's code for each exercise, "" where there is none
+    answers: dict[str, str]  # the student's code by exercise, "" where there is none
     preamble: str
-    prose: dict[int, str]  # what the student wrote for a person to read
+    prose: dict[str, str]  # what the student wrote for a person to read, by exercise
     findings: list[dict] = field(default_factory=list)
+    lines: dict[str, dict[str, int]] = field(default_factory=dict)  # by exercise, to compare
 
 
 def finding(kind: str, exercise: int | None, text: str) -> dict:
@@ -76,6 +79,9 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     Raises Refused if the notebook holds no exercise of the assignment, or far more code than
     exercises need.
     """
+    written = sum(len(cell["source"]) for cell in notebook["cells"])
+    if written > CHARACTERS:
+        raise Refused(f"holds {written} characters; hand in the student edition with answers in it")
     pristine = Pristine(assignment)
     cells = [_classified(cell, pristine) for cell in notebook["cells"]]
     code = [cell for cell in cells if cell.kind == "code"]
@@ -87,20 +93,19 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     _drop_pristine(cells, pristine, found)
     preamble, answers = _placed(cells, pristine, found)
     own = [source for sources in [preamble, *answers.values()] for source in sources]
-    if len(own) > CELLS or sum(map(len, own)) > CHARACTERS:
+    if len(own) > CELLS:
         raise Refused(
-            f"holds {len(own)} code cells of its own, {sum(map(len, own))} characters; "
-            "hand in the student edition with answers in it"
+            f"holds {len(own)} code cells of its own; hand in the student edition, answered"
         )
     run = [[None, source] for _, source in assignment["given"]]
     run += [[None, source] for source in preamble]
     written = {}
     for number, question in pristine.questions.items():
         sources, starter = answers[number], pristine.starters[number]
-        written[number] = "\n\n".join(source for source in sources if source != starter)
+        written[str(number)] = "\n\n".join(source for source in sources if source != starter)
         run += [[number, source] for source in sources]
         run += [[number, source] for source in _after(question)]
-    prose = {cell.number: cell.source for cell in cells if cell.part == "by hand"}
+    prose = {str(cell.number): cell.source for cell in cells if cell.part == "by hand"}
     return Spliced(run, written, "\n\n".join(preamble), prose, found)
 
 

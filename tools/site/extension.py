@@ -22,7 +22,7 @@ from tools.book.book import Book
 from tools.errors import BookError
 from tools.site.merge import chapter_page
 from tools.site.scaling import shares_table
-from tools.site.status import chapters_table, figures_table
+from tools.site.status import chapters_table
 
 # The extensions that come with this one.
 BROUGHT = (
@@ -31,7 +31,6 @@ BROUGHT = (
 )
 TABLES = {
     "status-chapters": chapters_table,
-    "status-figures": figures_table,
     "status-scaling": shares_table,
 }
 

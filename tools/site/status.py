@@ -1,18 +1,9 @@
-"""The status page's tables: what was executed where, and what was measured.
-
-They are drawn from the provenance in outputs/, and from book/bench.json.
-"""
-
-import json
-from pathlib import Path
+"""The status page's table: what was executed where, by the provenance in outputs/."""
 
 from tools.book.book import Book
 from tools.book.notebooks import code_cells, tags
-from tools.files import read_text, written_by
 from tools.site.table import table
 
-BENCH = "book/bench.json"
-COMMAND = "python -m tools bench"  # which writes it
 NOT_COMPARED = "nbval-ignore-output"  # tag of a cell whose output differs by machine
 
 
@@ -41,26 +32,3 @@ def chapters_table(book: Book) -> list[str]:
     if set(book.recordings) <= set(book.runners):
         lines += ["", "No real GPU is recorded yet: `make record RUNNER=gpu` does it on one."]
     return lines
-
-
-def figures_table(book: Book) -> list[str]:
-    """The lines of a Markdown table for each group of figures, and of where it was measured.
-
-    Raises BookError if book/bench.json is there but is not what COMMAND writes.
-    """
-    lines = []
-    with written_by(COMMAND, BENCH, "remove it and run it again"):
-        for group in read_bench(book.root).values():
-            rows = [
-                [of["what"], f"{of['value']} {of['unit']}", of["aim"], f"`{of['command']}`"]
-                for of in group["figures"]
-            ]
-            lines += [*table(["What", "Measured", "Aim", "Command"], rows, numbers=(1,)), ""]
-            lines += [f"Measured on {group['date']}, on {group['hardware']}.", ""]
-    return lines[:-1] or [f"No figures recorded yet: run `{COMMAND}`."]
-
-
-def read_bench(root: Path) -> dict[str, dict]:
-    """What COMMAND wrote, by group; {} if it never ran. Raises ValueError for another form."""
-    path = root / BENCH
-    return json.loads(read_text(path, root)) if path.is_file() else {}

@@ -12,9 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.grade.sandbox.inside import cgroups
-from tools.grade.sandbox.watch import THREADS
-
 HERE = Path(__file__).parent
 SINGLE = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
 READY = 300  # s in which PyTorch must be imported, on a machine that is busy
@@ -44,7 +41,6 @@ class Helper:
         Raises RuntimeError, in one line, if it cannot be.
         """
         self.owner, self.wrapped = os.getpid(), bool(wrapping)
-        self.cgroups: list[str] = []
         self.folder = Path(f"/tmp/sandbox-{secrets.token_hex(4)}")  # within bubblewrap's own /tmp
         if not wrapping:
             self.folder = Path(tempfile.mkdtemp(prefix="sandbox-"))
@@ -105,23 +101,16 @@ class Helper:
         finally:
             os.close(their_requests)
             os.close(their_replies)
-        pid, self.cgroups = answer["pid"], answer["cgroups"]
-        if self.wrapped:
-            pid = only_child(self.pid)  # it cannot know what is its session's number here
-            self.cgroups = cgroups.make(pid, room["memory"], THREADS)
-        return pid, requests, replies
+        # Within bubblewrap it cannot know what is its session's number here.
+        return only_child(self.pid) if self.wrapped else answer["pid"], requests, replies
 
-    def end(self) -> str | None:
-        """End the session; `memory` if the kernel ended it for that."""
-        cause = "memory" if cgroups.killed(self.cgroups) else None
+    def end(self) -> None:
+        """End the session."""
         try:
             self.control.send(b'{"do": "end"}')
             self._answer()
         except (RuntimeError, OSError):
             self.close()  # its sessions end with it
-        if self.wrapped:
-            cgroups.remove(self.cgroups)
-        return cause
 
     def close(self) -> None:
         """End the helper, which takes away all that is left."""

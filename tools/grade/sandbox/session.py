@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tools.grade.sandbox.inside.agent import SHOWN, VALUE, clean
 from tools.grade.sandbox.watch import Watch
 
 MIB = 1 << 20
@@ -32,8 +31,7 @@ class Limits:
     seconds: float = 10  # of processor time for each request, and as much of mere waiting
     memory: int = 1024  # MiB beyond what PyTorch takes by itself
     disk: int = 64  # MiB of files
-    output: int = 1 << 20  # characters that a cell may print; 16 KiB of them are kept
-    processes: int = 0  # none may be started, in any tier: there is no other number
+    output: int = 1 << 20  # characters that a cell may print, though nobody reads them
 
 
 class Ended(Exception):
@@ -50,14 +48,18 @@ class Ended(Exception):
 
 
 class Raised(Exception):
-    """The student's code raised an error, or gave what is no data; nothing else is said of it."""
+    """The student's code raised an error; nothing else is said of it."""
+
+
+class NoData(Raised):
+    """It gave a value of no form that JSON holds."""
 
 
 class Place(Protocol):
     """Where a session lives; see `tools/grade/sandbox/client.py`."""
 
-    def end(self) -> str | None:
-        """Kill it; `memory` if the kernel had killed it for that."""
+    def end(self) -> None:
+        """Kill it."""
 
 
 class Session:
@@ -69,32 +71,19 @@ class Session:
         """Speak through two pipes, which this session closes."""
         self.place, self.requests, self.replies = place, requests, replies
         self.limits = limits
-        self.asked = False
         self.over: str | None = None
         for each in (requests, replies):
             os.set_blocking(each, False)
 
-    def run(self, source: str, seconds: float | None = None) -> dict:
-        """Run a cell: `{"ok", "error": type's name or None, "shown", "value": text or None}`.
+    def run(self, source: str, seconds: float | None = None) -> str | None:
+        """Run a cell; the name of the error that it raised, if it did. Raises Ended.
 
-        Raises Ended, and ValueError once a question was asked: what a cell shows may then hold
-        what the question said.
+        Nothing that it shows is kept: it might be what a question before it said.
         """
-        if self.asked:
-            raise ValueError("cells are run before the first question")
         reply = self._exchange({"do": "run", "code": source}, seconds)
-        form = {"ok": bool, "error": str | None, "shown": str, "value": str | None}
-        if not _has_form(reply, form):
+        if set(reply) != {"error"} or not isinstance(reply["error"], str | None):
             self._end("protocol")
-        name, value = reply["error"], reply["value"]
-        return {
-            "ok": reply["ok"],
-            "error": name
-            if name is None or (name.isidentifier() and len(name) < 80)
-            else "Exception",
-            "shown": clean(reply["shown"], SHOWN),  # once more: it may be the student who says it
-            "value": None if value is None else clean(value, VALUE),
-        }
+        return reply["error"]
 
     def ask(
         self, code: str, inputs: Mapping[str, Any] | None = None, seconds: float | None = None
@@ -106,12 +95,11 @@ class Session:
         """
         inputs = dict(inputs or {})
         check_question(code, inputs)
-        self.asked = True
         reply = self._exchange({"do": "ask", "code": code, "inputs": inputs}, seconds)
         if set(reply) != {"ok", "value"} or type(reply["ok"]) is not bool:
             self._end("protocol")
         if not reply["ok"]:
-            raise Raised
+            raise NoData if reply["value"] == "no data" else Raised
         return reply["value"]
 
     def begin(self, own_memory: Callable[[], int]) -> None:
@@ -139,16 +127,14 @@ class Session:
             self.over = "closed"
             self._release()
 
-    def _release(self) -> str | None:
+    def _release(self) -> None:
         for each in (self.requests, self.replies):
             os.close(each)
-        return self.place.end()
+        self.place.end()
 
     def _end(self, kind: str) -> None:
         """Kill the session, and raise Ended."""
-        cause = self._release()
-        if kind == "crash" and cause:
-            kind = cause
+        self._release()
         self.over = kind
         raise Ended(kind) from None
 
@@ -238,10 +224,6 @@ def check_question(code: str, inputs: Mapping[str, Any]) -> None:
         if not name.isidentifier():
             raise ValueError(f"no name for an input: {name!r}")
     json.dumps(inputs)
-
-
-def _has_form(reply: Mapping, form: Mapping[str, Any]) -> bool:
-    return set(reply) == set(form) and all(isinstance(reply[key], form[key]) for key in form)
 
 
 def _is_text(value: Any) -> bool:

@@ -1,6 +1,6 @@
-"""The kinds of sandbox, the strongest first, each tried before it is offered.
+"""The sandbox, and the weaker one for machines that do not let bubblewrap in, each tried first.
 
-A tier is offered if a session of it begins here and does not get out: by files, the network,
+One is offered if a session of it begins here and does not get out: by files, the network,
 processes or signals. Nothing is concluded from versions.
 """
 
@@ -23,11 +23,9 @@ from tools.grade.sandbox.session import Ended, Limits, Raised, Session
 from tools.grade.sandbox.watch import Watch, own_memory
 from tools.root import ROOT
 
-OWN = 256  # MiB of PyTorch that a session comes to copy as it runs
-ABOUT = {
-    "namespaces": "own namespaces and root",
-    "bubblewrap": "bubblewrap",
-    "landlock": "Landlock",
+ABOUT = {  # what to write into a result
+    "bubblewrap": "bubblewrap + seccomp",
+    "landlock": "landlock + seccomp, without namespaces of its own",
 }
 # Each way out that is open is a word in the list that it gives; it is to be empty.
 PROBE = """
@@ -58,7 +56,7 @@ ways({
 
 @dataclass(frozen=True)
 class Tier:
-    """One kind of sandbox; `weakened` names what a test leaves out, to show what it is for."""
+    """A sandbox by its name; `weakened` names what a test leaves out, to show what it is for."""
 
     name: str
     weakened: frozenset[str] = frozenset()
@@ -66,7 +64,7 @@ class Tier:
     @property
     def about(self) -> str:
         """What it consists of here, in one line, for the record of a grade."""
-        return _about(self.name)
+        return ABOUT[self.name]
 
     @contextlib.contextmanager
     def session(
@@ -94,19 +92,18 @@ class Tier:
                 session.close()
 
     def _room(self, limits: Limits, about: dict) -> dict:
-        read = places.readable(about["start"])
-        user = None if self.name == "bubblewrap" else places.user()
-        if self.name == "landlock" and not places.open_to_all(read):
-            user = None  # it stays root without capabilities: no other could read its Python
+        from tools.grade.sandbox.inside import landlock  # which there is on Linux alone
+
+        read, wrapped = places.readable(about["start"]), self.name == "bubblewrap"
+        # It stays root without capabilities where no other user could read its Python.
+        user = places.user() if not wrapped and places.open_to_all(read) else None
+        rules = "landlock" not in self.weakened and (not wrapped or landlock.abi() > 0)
         return {
             "read": read,
-            "memory": limits.memory + limits.disk + OWN,
             "disk": limits.disk,
             "output": limits.output,
             "user": user,
-            "namespaces": self.name == "namespaces",
-            "bubblewrap": self.name == "bubblewrap",
-            "landlock": "landlock" not in self.weakened,
+            "landlock": rules,
             "seccomp": "seccomp" not in self.weakened,
         }
 
@@ -198,8 +195,6 @@ def ways_out(tier: Tier) -> list[str]:
             named.listen()
             inputs = {"folder": folder, "secret": str(secret), "port": server.getsockname()[1]}
             ways = session.ask(PROBE, inputs | {"name": name, "judge": os.getpid()})
-        if "sandbox-" in Path("/proc/mounts").read_text():
-            ways.append("mounts outside")
     return ways
 
 
@@ -217,16 +212,3 @@ def tiers() -> list[Tier]:
 def missing() -> dict[str, str]:
     """Why each other one is not offered."""
     return {name: reason for name, reason in reasons().items() if reason is not None}
-
-
-@functools.cache
-def _about(name: str) -> str:
-    from tools.grade.sandbox.inside import cgroups, landlock
-
-    parts = [name]
-    if name != "landlock" and landlock.abi():
-        parts.append("landlock")
-    parts.append("seccomp")
-    if cgroups.parents():
-        parts.append("cgroup")
-    return " + ".join(parts)

@@ -13,7 +13,6 @@ from tools.errors import BookError
 from tools.grade.command import read
 from tools.grade.grade import grade_one, task_of
 from tools.grade.intake import Refused, single_submission
-from tools.grade.lint import lint
 
 HARMLESS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(127, 160)])  # no control
 PLAIN = {"output_format": "text", "test_output_format": "text", "test_name_format": "text"}
@@ -50,15 +49,12 @@ def graded(root: Path) -> dict:
     if graded.reason:
         raise Refused(graded.reason)
     result = grade_one(task_of(assignment, "submission", graded.spliced.cells))
-    answers = [(graded.spliced.preamble, None)]
-    answers += [(source, number) for number, source in graded.spliced.answers.items()]
-    linted = [each for source, number in answers for each in lint(source, number)]
-    findings = [*graded.spliced.findings, *linted, *result["findings"]]
+    findings = [*graded.spliced.findings, *result["findings"]]
     return gradescope_results(result | {"findings": findings}, assignment)
 
 
 def gradescope_results(result: dict, assignment: dict) -> dict:
-    """A result as Gradescope has it: an entry for each hidden test, and what exercises showed."""
+    """A result as Gradescope has it: an entry for each hidden test."""
     entries = []
     for asked in assignment["questions"]:
         number = asked["number"]
@@ -74,9 +70,6 @@ def gradescope_results(result: dict, assignment: dict) -> dict:
                     "output": test["reason"] or "",
                 }
             )
-        if question["shown"]:
-            name = f"{asked['title']}: what your cells showed"
-            entries.append({"number": str(number), "name": name, "output": question["shown"]})
     if result["findings"]:
         lines = [f"{each['kind']}: {each['text']}" for each in result["findings"]]
         about = {"name": "To look at", "output": "\n".join(lines), "visibility": "hidden"}

@@ -3,7 +3,7 @@
 It reads requests, one line of JSON each, from one pipe and answers each with one line to
 another, which carries the request's `nonce`:
 
-    {"nonce", "do": "run", "code"}            -> {"nonce", "ok", "error", "shown", "value"}
+    {"nonce", "do": "run", "code"}            -> {"nonce", "error"}
     {"nonce", "do": "ask", "code", "inputs"}  -> {"nonce", "ok", "value"}
 
 Whatever runs here is the student's as soon as the first cell has run, the agent too. So nothing
@@ -16,105 +16,107 @@ import io
 import json
 import os
 import random
-import re
 import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
 DEPTH, SIZE = 32, 1 << 20  # how deep data may be nested, and how many bytes of JSON it may be
-SHOWN, VALUE = 16 << 10, 4 << 10  # bytes kept of what a cell printed, and of its value
-ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{5,}")
-COMMANDS = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
-CUT = "\n[cut here]\n"
+LISTED = (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "generic"))
+WATCHED = ("cudasim", "torch.cuda")  # modules in which questions read time, copies and memory
 
 
 class NotData(Exception):
-    """A value is not made of None, bool, int, float, str, list and dict alone, or is too large."""
+    """A value has no form that JSON holds, or is too large."""
 
 
 def data(value: object, depth: int = 0) -> Any:
-    """`value` as plain data: by exact type, so that no `__eq__` of a student's comes with it."""
+    """`value` as plain data, of the types of Python alone, so that no `__eq__` comes with it.
+
+    Arrays and tensors become lists, or numbers if they have no dimension.
+    """
     kind = type(value)
     if value is None or kind is bool or kind is float:
         return value
     if kind is int and value.bit_length() <= 1024:
-        return value
-    if kind is str and value.isascii():
         return value
     if kind is str:
         value.encode()  # half a surrogate is no text
         return value
     if kind in (list, tuple) and depth < DEPTH:
         return [data(each, depth + 1) for each in value]
-    if kind is dict and depth < DEPTH and all(type(key) is str for key in value):
+    if kind is dict and depth < DEPTH and all(isinstance(key, str) for key in value):
         return {data(key): data(each, depth + 1) for key, each in value.items()}
+    for module, name in LISTED:
+        if module in sys.modules and isinstance(value, getattr(sys.modules[module], name)):
+            return data(value.tolist(), depth + 1)
+    for base in (int, float, str, list, tuple, dict):
+        if kind is not base and isinstance(value, base):  # torch.Size, an Enum, a Counter
+            return data(base(value), depth)
     raise NotData
 
 
 class Shown(io.TextIOBase):
-    """What a cell prints: the beginning is kept; more than `most` bytes end the session."""
+    """What a cell prints, which nobody reads: more than `most` characters end the session."""
 
     encoding = "utf-8"
 
-    def __init__(self, most: int, stop: Any, keep: int = SHOWN) -> None:
-        """`stop()` is called once there are more bytes than `most`."""
+    def __init__(self, most: int, stop: Any) -> None:
+        """`stop()` is called once there are more characters than `most`."""
         super().__init__()
-        self.parts: list[str] = []
-        self.bytes, self.most, self.keep, self.stop = 0, most, keep, stop
+        self.left, self.stop = most, stop
 
     def writable(self) -> bool:
-        """True."""
         return True
 
     def write(self, text: str) -> int:
-        """Keep `text` while there is room."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if self.bytes <= self.keep:
-            self.parts.append(text[: self.keep + 1])
-        self.bytes += len(text)
-        if self.bytes > self.most:
+        self.left -= len(text)
+        if self.left < 0:
             self.stop()
         return len(text)
 
 
-def clean(text: str, most: int, folder: str = "/tmp") -> str:
-    """`text` as it is the same on every run: no addresses, `folder` called /tmp, cut to `most`.
-
-    What commands a terminal, or turns the direction of writing, is left out.
-    """
-    text = ADDRESS.sub("0x...", text.replace("\r\n", "\n").replace("\r", "\n"))
-    if folder != "/tmp":
-        text = text.replace(folder, "/tmp")
-    raw = COMMANDS.sub("", text).encode("utf-8", "replace")
-    if len(raw) <= most:
-        return raw.decode()
-    return raw[: most - len(CUT)].decode("utf-8", "ignore") + CUT
-
-
 def make_shell(config: Any = None) -> Any:
-    """An IPython shell that reads and writes no file, and shows results without a prompt."""
-    from IPython.core.displayhook import DisplayHook
+    """An IPython shell that reads and writes no file."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
-
-    class Hook(DisplayHook):
-        def write_output_prompt(self) -> None:
-            """No prompt."""
-
-        def quiet(self) -> bool:
-            return False  # a semicolon hides nothing: there is no page to keep short
-
-    class Shell(InteractiveShell):
-        displayhook_class = Hook
 
     config = Config() if config is None else config
     config.InteractiveShell.colors = "nocolor"
     config.InteractiveShell.xmode = "Plain"
     config.HistoryManager.enabled = False
-    return Shell.instance(config=config)
+    return InteractiveShell.instance(config=config)
+
+
+def watched() -> list[tuple[Any, dict[str, Any]]]:
+    """The modules and classes that questions read time, copies and memory from, as they are."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(WATCHED)]
+    classes = [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__.startswith(WATCHED)
+    ]
+    return [
+        (owner, {name: value for name, value in vars(owner).items() if is_code(value)})
+        for owner in dict.fromkeys([*modules, *classes])
+    ]
+
+
+def is_code(value: object) -> bool:
+    return callable(value) or isinstance(value, property | staticmethod | classmethod)
+
+
+def put_back(saved: list[tuple[Any, dict[str, Any]]]) -> None:
+    """Undo what cells put in the place of functions, or added: an alias tells no other time."""
+    for owner, code in saved:
+        for name in [name for name, value in vars(owner).items() if is_code(value)]:
+            if name not in code:
+                delattr(owner, name)
+        for name, value in code.items():
+            if vars(owner).get(name) is not value:
+                setattr(owner, name, value)
 
 
 class Agent:
@@ -125,9 +127,9 @@ class Agent:
         self.requests = os.fdopen(requests, "rb")
         self.replies = replies
         self.output = output
-        self.folder = os.getcwd()
         self.nonce = ""
         self.shell = make_shell(config)
+        self.saved = watched()
 
     def serve(self) -> NoReturn:
         """Answer until the pipe ends."""
@@ -152,25 +154,12 @@ class Agent:
         os._exit(1)
 
     def run(self, request: Mapping) -> dict:
-        """Run a cell as a notebook does."""
-        shown = Shown(self.output, self.stop)
-        sys.stdout = sys.stderr = shown
+        """Run a cell as a notebook does; the name of the error that it raised, if it did."""
+        sys.stdout = sys.stderr = Shown(self.output, self.stop)
         self.shell.execution_count += 1
         result = self.shell.run_cell(request["code"], store_history=False)
         error = result.error_before_exec or result.error_in_exec
-        value = None
-        if error is None and result.result is not None:
-            value = clean(self.text(result.result), VALUE, self.folder)
-        text = clean("".join(shown.parts), SHOWN, self.folder)
-        name = None if error is None else clean(type(error).__name__, 64)
-        return {"ok": error is None, "error": name, "shown": text, "value": value}
-
-    def text(self, value: object) -> str:
-        """`value` as the notebook would show it in text; empty if that fails."""
-        try:
-            return str(self.shell.display_formatter.format(value)[0].get("text/plain", ""))
-        except Exception:
-            return ""
+        return {"error": error and type(error).__name__}
 
     def ask(self, request: Mapping) -> dict:
         """The value of the last expression of `code`, as data; nothing else of it gets out.
@@ -178,11 +167,14 @@ class Agent:
         The statements are the body of a function whose parameters are the inputs; all other names
         are the notebook's.
         """
-        sys.stdout = sys.stderr = Shown(self.output, self.stop, keep=-1)
+        sys.stdout = sys.stderr = Shown(self.output, self.stop)
+        put_back(self.saved)
         try:
             value = data(question(request["code"], request["inputs"], self.shell.user_ns))
             if len(json.dumps(value)) > SIZE:
                 raise NotData
+        except NotData:
+            return {"ok": False, "value": "no data"}
         except BaseException:  # SystemExit and KeyboardInterrupt, too, are the student's
             return {"ok": False, "value": None}
         return {"ok": True, "value": value}

@@ -1,17 +1,16 @@
 """The helper of a worker: imports PyTorch once, then forks a session whenever it is asked.
 
 It is started with a clean environment and one socket, on which the worker asks for sessions
-and ends them. It owns all that a session leaves: processes, folder, cgroup. When the worker is
-gone, however it went, the socket ends, and the helper takes all of these away and ends, too.
+and ends them. It owns all that a session leaves: processes and a folder. When the worker is gone,
+however it went, the socket ends, and the helper takes all of these away and ends, too.
 
     {"do": "start", "room": {...}, "imports": [...]}, with two pipes
                     -> {"pid"} of the agent, or {"failed"}
-    {"do": "end"}   -> {"status"}: how it ended, -9 for SIGKILL
+    {"do": "end"}   -> {}
 
 `imports` are import statements of the assignment's; what they name is imported here, once.
 """
 
-import base64
 import contextlib
 import gc
 import importlib
@@ -27,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import agent, cgroups, confine, kernel, runner, seccomp
+from . import agent, confine, kernel, runner, seccomp
 from .confine import Room
 
 REHEARSAL = [
@@ -60,7 +59,7 @@ class Helper:
         self.start = runner.prepare(about["runner"])
         self.rehearsed: set[str] = set()
         rehearse(self, REHEARSAL)
-        self.filter = base64.b64encode(seccomp.program(1)).decode()
+        seccomp.program(os.getpid())  # which finds its library by a program, as no session could
 
     def serve(self) -> None:
         """Until the worker hangs up or is gone."""
@@ -81,8 +80,9 @@ class Helper:
                 if new := [each for each in message["imports"] if each not in self.rehearsed]:
                     rehearse(self, new)
                 self.session = Session(self, Room(**message["room"]), pipes)
-                return {"pid": self.session.agent, "cgroups": self.session.cgroups}
-            return {"status": self.end()}
+                return {"pid": self.session.process}
+            self.end()
+            return {}
         except (OSError, RuntimeError) as error:
             self.end()
             return {"failed": f"{type(error).__name__}: {error}"}
@@ -90,59 +90,39 @@ class Helper:
             for each in pipes:
                 os.close(each)
 
-    def end(self) -> int:
+    def end(self) -> None:
         """End the session, if there is one, and take away what it left."""
         session, self.session = self.session, None
-        return session.end() if session else 0
+        if session:
+            session.end()
 
 
 class Session:
-    """The processes, the folder and the cgroups of one session."""
+    """The process and the folder of one session."""
 
     def __init__(self, helper: Helper, room: Room, pipes: list[int]) -> None:
         """Start the agent, which reads from and writes to two pipes."""
         self.folder = helper.folder / "session"
         self.folder.mkdir(mode=0o700)
         room.folder = str(self.folder)
-        if room.namespaces:
-            room.filter = helper.filter
-        self.process, self.watch, self.cgroups = 0, -1, []
+        self.process = 0
         try:
-            if room.user is not None and not room.namespaces:
+            if room.user is not None:
                 os.chown(self.folder, room.user, room.user)
-            told, tells = os.pipe()
-            try:
-                self.process = os.fork()
-                if not self.process:
-                    warm(helper, room, pipes, tells)
-            finally:
-                os.close(tells)
-            with os.fdopen(told, "rb") as answer:
-                self.agent = read_pid(answer)
-            self.watch = os.pidfd_open(self.agent)
-            if not room.bubblewrap:  # there the worker has to make them
-                self.cgroups = cgroups.make(self.agent, room.memory, confine.THREADS)
+            self.process = os.fork()
+            if not self.process:
+                live(room, pipes, helper)
         except BaseException:
             self.end()
             raise
 
-    def end(self) -> int:
-        """Kill, wait, take away; how the agent ended, negative for a signal."""
-        status = 0
-        if self.watch >= 0:
-            try:
-                signal.pidfd_send_signal(self.watch, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            os.close(self.watch)
-        elif self.process:
-            os.kill(self.process, signal.SIGKILL)
+    def end(self) -> None:
+        """Kill, wait, take away."""
         if self.process:
-            status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
         kill_children()
-        cgroups.remove(self.cgroups)
         remove(self.folder)
-        return 128 - status if status > 128 else status  # as a shell and bubblewrap say it
 
 
 def kill_children() -> None:
@@ -164,57 +144,14 @@ def kill_children() -> None:
             return
 
 
-def read_pid(answer: Any) -> int:
-    """What the keeper of a session says its agent is."""
-    said = answer.readline()
-    if not said:
-        raise RuntimeError("the session could not be started")
-    about = json.loads(said)
-    if "failed" in about:
-        raise RuntimeError(about["failed"])
-    return about["pid"]
-
-
-def warm(helper: Helper, room: Room, pipes: list[int], tells: int) -> NoReturn:
-    """In a fork: become the agent, or the keeper of the namespaces that it is in."""
+def live(room: Room, pipes: list[int], helper: Helper) -> NoReturn:
+    """Shut this process in, get ready, and answer."""
+    requests, replies = pipes
     try:
         helper.control.close()
         signal.set_wakeup_fd(-1)
         confine.die_with_parent()
         os.setsid()
-        if room.namespaces:
-            if confine.leave():
-                room.user = None  # there is no other in a namespace of its own
-            child = os.fork()
-            if child:
-                keep(child, tells)
-        else:
-            os.write(tells, json.dumps({"pid": os.getpid()}).encode() + b"\n")
-    except BaseException as error:
-        fail(tells, error)
-    os.close(tells)
-    live(room, pipes, helper)
-
-
-def keep(child: int, tells: int) -> NoReturn:
-    """Wait for the first process of the namespaces, and end as it ended."""
-    os.write(tells, json.dumps({"pid": child}).encode() + b"\n")
-    os.closerange(0, 1024)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    os._exit(128 - status if status < 0 else status)
-
-
-def fail(pipe: int, error: BaseException) -> NoReturn:
-    """Say why in one line, and end."""
-    said = {"failed": f"{type(error).__name__}: {error}"}
-    os.write(pipe, json.dumps(said).encode() + b"\n")
-    os._exit(1)
-
-
-def live(room: Room, pipes: list[int], helper: Helper) -> NoReturn:
-    """Shut this process in, get ready, and answer."""
-    requests, replies = pipes
-    try:
         nowhere = os.open("/dev/null", os.O_RDWR)
         for each in (0, 1, 2):
             os.dup2(nowhere, each)
@@ -224,7 +161,9 @@ def live(room: Room, pipes: list[int], helper: Helper) -> NoReturn:
         confine.enter(room)
         serve(room, pipes, helper.about["runner"], helper.start)
     except BaseException as error:
-        fail(replies, error)
+        said = {"failed": f"{type(error).__name__}: {error}"}
+        os.write(replies, json.dumps(said).encode() + b"\n")
+        os._exit(1)
 
 
 def serve(room: Room, pipes: list[int], about: dict, start: Any) -> NoReturn:

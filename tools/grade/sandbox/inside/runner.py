@@ -32,6 +32,11 @@ def prepare(runner: Mapping[str, Any]) -> ModuleType:
     if runner["hide"]:
         start.hide_accelerators()
     start.complete_torchvision()
+    if runner["simulate"]:
+        import cudasim
+
+        for name in dir(cudasim):
+            getattr(cudasim, name)  # some are loaded when they are asked for: see agent.watched
     return start
 
 
