@@ -51,6 +51,17 @@ def key() -> str | None:
     return os.environ.get("CLASS")
 
 
+def choice(chapter: str | None, assignment: Path | None) -> Any:
+    """What is set, by the name of a chapter or by a file; None is every chapter."""
+    from tools.exercises.assignment import Choice, read_choice
+
+    if assignment and chapter:
+        raise BookError(f"CHAPTER={chapter}: {assignment} names a chapter; leave out one of both")
+    if assignment:
+        return read_choice(assignment)
+    return Choice(chapter, where=f"CHAPTER={chapter}") if chapter else None
+
+
 REPOSITORY = (
     argument("--repository", metavar="OWNER/NAME"),
     argument("--branch"),
@@ -226,17 +237,12 @@ def release(
 ) -> None:
     """Verify the masters, and write their editions for a class, or those of the book."""
     from tools.book.book import Book
-    from tools.exercises.assignment import Choice, read_choice
     from tools.exercises.release import release
     from tools.grade.command import engine_for
     from tools.grade.store import code_digest
 
-    if assignment and chapter:
-        raise BookError(f"CHAPTER={chapter}: {assignment} names one; leave out CHAPTER, or that")
-    choice = Choice(chapter, where=f"CHAPTER={chapter}") if chapter else None
-    choice = read_choice(assignment) if assignment else choice
-    engine = engine_for(None, None)
-    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, choice):
+    engine, chosen = engine_for(None, None), choice(chapter, assignment)
+    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, chosen):
         print(line)
 
 
@@ -283,11 +289,10 @@ def grade(
     submissions: Path | None, dask: str | None, assignment: Path | None, **options: Any
 ) -> None:
     """Grade what students handed in, as it was downloaded."""
-    from tools.exercises.assignment import read_choice
     from tools.grade.command import grade_class
 
-    choice = read_choice(assignment) if assignment else None
-    grade_class(submissions, key(), address=dask, choice=choice, **options)
+    chosen = choice(None, assignment)
+    grade_class(submissions, key(), address=dask, choice=chosen, **options)
 
 
 @command(
@@ -297,20 +302,24 @@ def grade(
     ),
     argument("--column", help="the one to fill in"),
     argument("--scale", action="store_true", help="to the export's maximum"),
+    argument("--chapter", help="whose grades, if there are several's"),
 )
-def fill(export: Path, grades: Path, column: str | None, scale: bool) -> None:
+def fill(export: Path, grades: Path, column: str | None, scale: bool, chapter: str | None) -> None:
     """Fill grades into an export of the instructor's own gradebook."""
     from tools.grade.exchange.gradebooks import fill_export
 
-    fill_export(export, grades, column, scale)
+    fill_export(export, grades, column, scale, chapter)
 
 
-@command(CHAPTER, MASTERS)
-def gradescope(chapter: str, masters: Path | None) -> None:
-    """Build the autograder of a chapter for Gradescope."""
+@command(argument("chapter", nargs="?", help="computing-devices"), ASSIGNMENT, MASTERS)
+def gradescope(chapter: str | None, assignment: Path | None, masters: Path | None) -> None:
+    """Build the autograder of a chapter, or of an assignment, for Gradescope."""
     from tools.grade.exchange.gradescope import make_autograder
 
-    print(f"written: {make_autograder(chapter, key(), masters or ROOT / 'masters')}")
+    if chosen := choice(chapter, assignment):
+        print(f"written: {make_autograder(chosen, key(), masters or ROOT / 'masters')}")
+    else:
+        raise BookError("CHAPTER: name the chapter: computing-devices, or --assignment FILE")
 
 
 @command()

@@ -46,7 +46,10 @@ def test_feedback_says_what_was_tested_what_held_and_what_it_promises():
     for words in ("Ann", "Doubles any number.", "passed", "the result is not the one asked for"):
         assert words in page
     assert "your code raised an error" in page and "not read yet" in page
-    assert "2 are still to be read by a person" in page and "Asked with xs = [" in page
+    assert (
+        "2 more are still to be read by a person, in exercise 3" in page
+        and "Asked with xs = [" in page
+    )
     assert "Passing says that the results were right on those inputs" in page
     assert "Content-Security-Policy" in page and len(page) < 6000
     assert "randrange" not in page and "student.ask" not in page

@@ -4,6 +4,7 @@ It crosses processes, machines and zip files, so it is a dictionary of what JSON
 first to the last; the types below say what is in it.
 """
 
+import re
 import tomllib
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,6 +18,7 @@ from tools.exercises.masters import Exercise, Master
 from tools.exercises.variants import Draws
 
 Cell = tuple[int | None, str]  # the exercise that a cell of code belongs to, and its source
+HOLDS = re.compile(r"^\*(It holds when\*.*)$", re.M)
 GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
 
 
@@ -34,6 +36,7 @@ class Question(TypedDict):
     seconds: float  # of processor time
     memory: int  # MiB
     by_hand: dict | None  # "points" and "rubric" of what a person reads
+    holds: str | None  # when an answer is right, in words
     solution: str
     remarks: list[list[str]]  # [code, what is wrong with it] of known wrong answers
 
@@ -186,6 +189,7 @@ def _question(exercise: Exercise, choice: Choice) -> Question:
         "seconds": exercise.seconds,
         "memory": exercise.memory,
         "by_hand": exercise.by_hand,
+        "holds": found[1].replace("*", "", 1) if (found := HOLDS.search(exercise.text)) else None,
         "solution": exercise.code("Solution"),
         "remarks": [[part.blocks[0], part.text] for part in exercise.wrong_answers],
     }

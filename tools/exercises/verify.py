@@ -211,7 +211,7 @@ def verify(all_trials: list[Trial], grade: Grade, stamp: Stamp, root: Path) -> l
 def _key(task: dict, stamp: Stamp) -> str:
     """A hash of what is judged: no title, no rubric."""
     assignment = task["assignment"]
-    words = ("title", "points", "by_hand", "solution", "remarks")
+    words = ("title", "points", "by_hand", "holds", "solution", "remarks")
     asked = [
         {name: value for name, value in question.items() if name not in words}
         for question in assignment["questions"]

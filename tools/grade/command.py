@@ -17,9 +17,11 @@ from tools.errors import BookError
 from tools.exercises.assignment import Choice
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import BOOK, draws_of
+from tools.files import write_bytes
 from tools.grade import report
 from tools.grade.bounded import TooMuch, bounded
 from tools.grade.engine import Outcome, on_dask, on_this_machine
+from tools.grade.exchange.returned import returned
 from tools.grade.grade import TRIED, ended, refused, strongest
 from tools.grade.intake import Refused, Submission, find_submissions, identity, read_submission
 from tools.grade.lint import lint
@@ -231,7 +233,7 @@ def grade_all(
     store = Store(out)
     with store.one_at_a_time():
         check_folder(store, assignments, out)
-        typed = report.read_by_hand(store.folder)
+        typed = report.read_by_hand(store.folder, store.results.values())
         note_anew(all_graded, store, typed, assignments)
         tasks = [task for graded in all_graded if (task := left(graded, store))]
         by_id = {graded.id: graded for graded in all_graded}
@@ -334,6 +336,7 @@ def result_of(graded: Graded, typed: Mapping[report.Key, dict]) -> dict:
     """The result of a submission: the same from one grading or from several."""
     submission = graded.submission
     facts = {"student": submission.student, "late": submission.late, "by_hand": {}} | told(graded)
+    facts["path"] = submission.path
     facts["lines"] = graded.spliced.lines if graded.spliced else {}
     if graded.reason or not graded.run:
         reason = graded.reason or "not graded yet"
@@ -376,9 +379,13 @@ def write_reports(
     store.write_table("grades.csv", report.grades_table(results, assignments))
     store.write(store.folder / "review.csv", report.review_table(items))
     store.write(store.folder / "review.html", report.review_page(items))
+    pages = []
     for result in results:
         page = report.feedback_page(result, assignments.get(result["assignment"]))
         store.write(store.feedback(result), page)
+        pages.append((result, page))
+    for name, data in returned(pages).items():
+        write_bytes(store.folder / name, data, store.folder.parent)
 
 
 def similar_in(assignment: dict, results: list[dict]) -> list[Group]:

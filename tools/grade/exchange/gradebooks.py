@@ -18,12 +18,13 @@ wrote comes back to it unchanged, be it a name that begins with `=`, which Canva
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.errors import BookError
-from tools.files import write_bytes
+from tools.files import write_bytes, written_by
 from tools.grade.intake import SEVERAL, clean
 from tools.grade.report import BY_HAND
 from tools.grade.tables import BOM, FORMULA
@@ -36,6 +37,7 @@ KNOWN_AS = {  # the columns that hold what a student may be known by elsewhere
     *("Email address", "Username", "ID number"),
 }
 LEFT = {"EX": "excused", "N/A": "not assigned to them"}  # as Canvas says it in place of a grade
+STRAYS = 0.1  # of a class may have handed in another chapter; more are another chapter's grades
 
 
 @dataclass(frozen=True)
@@ -59,36 +61,23 @@ class Gradebook:
     students: list[list[Cell]]  # the rows of students
 
 
-@dataclass(frozen=True)
-class Filled:
-    """The export with grades in it, and what a person should know."""
-
-    text: str
-    notes: list[str]
-
-
 def read_rows(text: str, delimiter: str) -> Iterator[list[Cell]]:
     """The rows of a CSV as RFC 4180 has it, every cell with its place. Blank lines are left out."""
     cell = re.compile(
-        rf'"(?P<quoted>(?:[^"]|"")*)"?(?P<rest>[^{delimiter}\r\n]*)|[^{delimiter}\r\n]*'
+        rf'(?:"(?P<quoted>(?:[^"]|"")*)"?(?P<rest>[^{delimiter}\r\n]*)|[^{delimiter}\r\n]*)'
+        rf"(?P<end>{delimiter}|\r\n|\r|\n|\Z)"
     )
-    end_of_line = re.compile(r"\r\n|\r|\n|\Z")
     at, row = len(BOM) if text.startswith(BOM) else 0, []
-    while True:
+    while at < len(text) or row:
         match = cell.match(text, at)
-        quoted = match["quoted"]
-        said = match[0] if quoted is None else quoted.replace('""', '"') + match["rest"]
-        row.append(Cell(said, at, match.end()))
+        quoted, whole = match["quoted"], text[at : match.start("end")]
+        said = whole if quoted is None else quoted.replace('""', '"') + match["rest"]
+        row.append(Cell(said, at, match.start("end")))
         at = match.end()
-        if text.startswith(delimiter, at):
-            at += 1
-            continue
-        if len(row) > 1 or row[0].text:
-            yield row
-        line = end_of_line.match(text, at)
-        at, row = line.end(), []
-        if at == len(text):
-            return
+        if match["end"] != delimiter:
+            if len(row) > 1 or row[0].text:
+                yield row
+            row = []
 
 
 def read_gradebook(text: str, where: str, column: str | None, assignment: str) -> Gradebook:
@@ -101,20 +90,19 @@ def read_gradebook(text: str, where: str, column: str | None, assignment: str) -
     rows = list(read_rows(text, delimiter))
     header = [cell.text for cell in rows[0]] if rows else []
     if "ID" in header and {"Student", "LastName"} & set(header):
-        return canvas(text, where, column, assignment, rows)
+        return _canvas(text, where, column or assignment, rows, header)
     if rows[1:] and all(re.search(r"\d$", row[0].text) for row in rows[1:]):
-        return moodle(text, where, column, rows)
+        return _moodle(text, where, column or GRADE, rows, header)
     raise BookError(
         f"{where}: neither a gradebook of Canvas nor a grading worksheet of Moodle; export it "
         "again as CSV, and leave it as it is"
     )
 
 
-def canvas(
-    text: str, where: str, column: str | None, assignment: str, rows: list[list[Cell]]
+def _canvas(
+    text: str, where: str, wanted: str, rows: list[list[Cell]], header: list[str]
 ) -> Gradebook:
     """An export of Canvas's gradebook. Raises BookError."""
-    header = [cell.text for cell in rows[0]]
     possible = next((row for row in rows if row[0].text.strip() == POINTS), None)
     if possible is None:
         raise BookError(f"{where}: no row '{POINTS}'; export the gradebook again, whole")
@@ -122,33 +110,31 @@ def canvas(
     for place, (name, cell) in enumerate(zip(header, possible, strict=False)):
         if ASSIGNMENT.fullmatch(name) and number(cell.text) is not None:
             found[place] = name
-    wanted = column or assignment
-    places = [place for place, name in found.items() if meant(wanted, name)]
+    places = [place for place, name in found.items() if _meant(wanted, name)]
     if len(places) != 1:
         names = "; ".join(found.values()) or "none has points"
         raise BookError(
-            f"{where}: {len(places)} columns for '{wanted}'; name one with COLUMN=: {names}"
+            f"{where}: {len(places)} columns for '{wanted}'; name one with --column: {names}"
         )
-    [place] = places
-    own = header.index("ID")
+    [place], own = places, header.index("ID")
     students = [row for row in rows[1:] if len(row) > own and row[own].text.strip()]
     return Gradebook("Canvas", text, header, place, number(possible[place].text), students)
 
 
-def meant(wanted: str, name: str) -> bool:
+def _meant(wanted: str, name: str) -> bool:
     """Is this the column that is wanted: by its whole name, without its id, or by its id?"""
     match = ASSIGNMENT.fullmatch(name)
     plain = [" ".join(re.findall(r"\w+", text.casefold())) for text in (wanted, match["name"])]
     return wanted in (name, match["id"]) or plain[0] == plain[1]
 
 
-def moodle(text: str, where: str, column: str | None, rows: list[list[Cell]]) -> Gradebook:
+def _moodle(
+    text: str, where: str, wanted: str, rows: list[list[Cell]], header: list[str]
+) -> Gradebook:
     """A grading worksheet of Moodle. Raises BookError."""
-    header = [cell.text for cell in rows[0]]
-    wanted = column or GRADE
     if wanted not in header:
         raise BookError(
-            f"{where}: no column '{wanted}'; name the one of the grades with COLUMN=: "
+            f"{where}: no column '{wanted}'; name the one of the grades with --column: "
             f"{'; '.join(header)}"
         )
     place = header.index(wanted)
@@ -171,25 +157,30 @@ def number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def fill(book: Gradebook, results: list[dict], where: str, scale: bool = False) -> Filled:
-    """The export with the points of these results.
+def fill(
+    book: Gradebook, results: list[dict], chapter: str, where: str, scale: bool = False
+) -> tuple[str, list[str]]:
+    """The export with the points of these results, and what a person should know.
 
-    A student who is not in it, or twice, or whose submission was refused, is named and gets
-    nothing: never a zero that nobody gave, nor points of which some are still to come. Raises
-    BookError if nobody can be filled in, or if the export counts other points than we do and
-    `scale` is not asked for.
+    A student who is not in it, or twice, or whose submission was refused or is of another chapter,
+    is named and gets nothing: never a zero that nobody gave, nor points of which some are still to
+    come. Raises BookError if nobody can be filled in, or if the export counts other points than we
+    do and `scale` is not asked for.
     """
     notes, cells = [], {}
     handed_in: dict[int, list[tuple[str, dict]]] = {}  # by where a student's row begins
     rows = {row[0].start: row for row in book.students}
     for result in sorted(results, key=lambda made: (made["student"], made["submission"])):
+        if result["assignment"] not in (chapter, None):
+            notes.append(f"not filled in: {result['student']}: handed in {result['assignment']}")
+            continue
         if result["status"] == "graded" and result["of"] != book.maximum and not scale:
             raise BookError(
                 f"{where}: '{book.header[book.column]}' counts {shown(book.maximum)} points, the "
-                f"exercises {shown(result['of'])}; change it there, or scale with SCALE=1"
+                f"exercises {shown(result['of'])}; change it there, or add --scale"
             )
         for name in result["student"].split(SEVERAL):
-            found = rows_of(name, book)
+            found = _rows_of(name, book)
             if len(found) == 1:
                 handed_in.setdefault(found[0][0].start, []).append((name, result))
             else:
@@ -198,7 +189,7 @@ def fill(book: Gradebook, results: list[dict], where: str, scale: bool = False) 
     for start, given in handed_in.items():
         name, result = given[0]
         cell = next(iter(rows[start][book.column :]), None)
-        if reason := why_not(given, cell):
+        if reason := _why_not(given, cell):
             notes.append(f"not filled in: {name}: {reason}")
             continue
         share = result["points"] / (result["of"] or 1)
@@ -214,10 +205,10 @@ def fill(book: Gradebook, results: list[dict], where: str, scale: bool = False) 
         notes.append(f"nothing handed in: {'; '.join(absent[:10])}{more}")
     if any(FORMULA.match(cell.text) for row in book.students for cell in row):
         notes.append("note: some cells begin as a formula does; the export had them")
-    return Filled(replaced(book.text, cells), notes)
+    return _replaced(book.text, cells), notes
 
 
-def why_not(given: list[tuple[str, dict]], cell: Cell | None) -> str | None:
+def _why_not(given: list[tuple[str, dict]], cell: Cell | None) -> str | None:
     """Why a student's cell is left as it is, if so: what was handed in, or what it says."""
     if len(given) > 1:
         return "two results, " + " and ".join(f"'{result['submission']}'" for _, result in given)
@@ -229,7 +220,7 @@ def why_not(given: list[tuple[str, dict]], cell: Cell | None) -> str | None:
     return "the row ends early" if cell is None else LEFT.get(cell.text.strip().upper())
 
 
-def rows_of(student: str, book: Gradebook) -> list[list[Cell]]:
+def _rows_of(student: str, book: Gradebook) -> list[list[Cell]]:
     """The rows of a student, as intake names them: 'doejane (Canvas 340934)'."""
     match = re.fullmatch(r".*\((?P<known>[^()]*)\)", student, re.S)
     known = match["known"] if match else student
@@ -257,7 +248,7 @@ def shown(points: float) -> str:
     return f"{points:.2f}".rstrip("0").rstrip(".")
 
 
-def replaced(text: str, cells: dict[Cell, str]) -> str:
+def _replaced(text: str, cells: dict[Cell, str]) -> str:
     """The text with other words in some cells, each quoted as it was."""
     parts, at = [], 0
     for cell, said in sorted(cells.items(), key=lambda item: item[0].start):
@@ -267,45 +258,50 @@ def replaced(text: str, cells: dict[Cell, str]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def read_results(folder: Path) -> list[dict]:
+def _read_results(folder: Path) -> list[dict]:
     """The results that `make grade` left in a folder. Raises BookError."""
     paths = sorted(folder.glob("results/*.json"))
-    try:
-        results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    except (OSError, ValueError) as error:
-        raise BookError(
-            f"{folder}: a result cannot be read ({error}); run 'make grade' again"
-        ) from None
-    if not results:
+    if not paths:
         raise BookError(f"{folder}: no results; run 'make grade SUBMISSIONS=...' first")
-    return results
+    with written_by("make grade", str(folder / "results")):
+        return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
 
-def fill_export(export: Path, folder: Path, column: str | None = None, scale: bool = False) -> None:
+def _chapter_of(results: list[dict], folder: Path) -> str:
+    """The chapter that these are the grades of. Raises BookError if they are of several."""
+    count = Counter(result["assignment"] for result in results if result["assignment"])
+    most = max(sorted(count), key=count.get, default=None)
+    if most is None or count.total() - count[most] > STRAYS * count.total():
+        names = ", ".join(sorted(count)) or "none"
+        raise BookError(f"{folder}: whose grades are meant? name one with --chapter: {names}")
+    return most
+
+
+def fill_export(
+    export: Path,
+    folder: Path,
+    column: str | None = None,
+    scale: bool = False,
+    chapter: str | None = None,
+) -> None:
     """Write the filled export beside the one that was exported, which stays. Raises BookError."""
-    results = read_results(folder)
-    names = sorted({made["assignment"] for made in results if made["assignment"]})
-    if len(names) != 1:
-        raise BookError(f"{folder}: results of {len(names)} assignments; fill in one at a time")
+    results = _read_results(folder)
+    chapter = chapter or _chapter_of(results, folder)
     try:
         data = export.read_bytes()
     except OSError as error:
         raise BookError(f"{export}: cannot be read ({error.strerror}); export it again") from None
-    encoding = encoding_of(data, export)
-    book = read_gradebook(data.decode(encoding), str(export), column, names[0])
-    filled = fill(book, results, str(export), scale)
-    path = export.with_name(f"{export.stem}-filled{export.suffix}")
-    write_bytes(path, filled.text.encode(encoding), path.parent)
-    print(f"{book.system}: '{book.header[book.column]}', {shown(book.maximum)} points")
-    print("\n".join([*filled.notes, f"written: {path}"]))
-
-
-def encoding_of(data: bytes, export: Path) -> str:
-    """How the export is encoded, so that it is written as it was. Raises BookError."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise BookError(f"{export}: UTF-16, so a spreadsheet saved it; export it again, as CSV")
+    encoding = "utf-8"
     try:
-        data.decode("utf-8")
+        text = data.decode(encoding)
     except UnicodeDecodeError:
-        return "latin-1"  # which maps every byte to a character and back
-    return "utf-8"
+        encoding = "latin-1"  # which maps every byte to a character and back
+        text = data.decode(encoding)
+    book = read_gradebook(text, str(export), column, chapter)
+    text, notes = fill(book, results, chapter, str(export), scale)
+    path = export.with_name(f"{export.stem}-filled{export.suffix}")
+    write_bytes(path, text.encode(encoding), path.parent)
+    print(f"{book.system}: '{book.header[book.column]}', {shown(book.maximum)} points")
+    print("\n".join([*notes, f"written: {path}"]))

@@ -11,8 +11,8 @@ from pathlib import Path
 from tools.book.links import notebook_links
 from tools.book.repository import Repository
 from tools.errors import BookError
+from tools.exercises.release import MANIFEST
 
-MANIFEST = "manifest.json"  # in a release; see tools/exercises/release.py
 # Not Kaggle, where a notebook is not handed in as a file, nor Binder, which would need a file of
 # requirements beside it. The second name is the one where no hub is known.
 SERVICES = ("Google Colab", "SageMaker Studio Lab", "JupyterHub", "Your JupyterHub", "Download")

@@ -11,13 +11,14 @@ if [[ "${1:-}" != --permissions ]]; then
   apt-get install -y -qq --no-install-recommends \
     ca-certificates python3 python3-pip python3-venv libseccomp2 bubblewrap
   python3 -m venv /opt/uv
-  /opt/uv/bin/pip install --quiet "$(grep '^uv==' "$source/uv.txt")"
+  /opt/uv/bin/pip install --quiet "$(grep -o '^uv==[^ ;]*' "$source/requirements.txt")"
   # Where students' code may read it, and no older than the book's: Ubuntu 22.04 has Python 3.10.
   export UV_PYTHON_INSTALL_DIR=/opt/python UV_NO_CACHE=1
   /opt/uv/bin/uv venv --quiet --python 3.12 /opt/grading
   # PyTorch from its index of CPU builds, which are a tenth as large; the rest from PyPI.
   export UV_PYTHON=/opt/grading/bin/python UV_TORCH_BACKEND=cpu
-  /opt/uv/bin/uv pip install --quiet --requirement "$source/requirements.txt"
+  /opt/uv/bin/uv pip install --quiet \
+    --requirement "$source/tools/grade/exchange/autograder/packages.txt"
   /opt/uv/bin/uv pip install --quiet --no-deps --requirement "$source/requirements-no-deps.txt"
 fi
 
