@@ -3,11 +3,16 @@
 import csv
 import io
 import json
+import shutil
+from io import BytesIO
+from zipfile import ZipFile
 
+import nbformat
 import pytest
 
 from tools.errors import BookError
 from tools.grade.exchange.gradebooks import fill_export
+from tools.grade.exchange.returned import returned
 
 HEADER = (
     "Student,ID,SIS User ID,SIS Login ID,Section,Notes,Puzzles (4710),Computing devices (4711),"
@@ -58,7 +63,8 @@ def filled(tmp_path, capsys):
     """Fills an export; the filled one and what was printed. The export is left as it was."""
 
     def fill(text, results, encoding="utf-8", **options):
-        (tmp_path / "results").mkdir(exist_ok=True)
+        shutil.rmtree(tmp_path / "results", ignore_errors=True)
+        (tmp_path / "results").mkdir()
         for number, made in enumerate(results):
             (tmp_path / f"results/{number}.json").write_text(json.dumps(made), encoding="utf-8")
         export, path = tmp_path / "export.csv", tmp_path / "export-filled.csv"
@@ -125,18 +131,16 @@ def test_a_column_can_be_named(column, filled):
     assert ",5,9.5,41.67" in made
 
 
-@pytest.mark.parametrize("column", ["Final Score", "Notes", "4712", "Computing"])
+@pytest.mark.parametrize("column", ["Final Score", "4712", "Computing"])
 def test_no_other_column_is_written(column, filled):
     columns = r"Puzzles \(4710\); Computing devices \(4711\)$"
-    with pytest.raises(
-        BookError, match=f"0 columns for '{column}'; name one with COLUMN=: {columns}"
-    ):
+    with pytest.raises(BookError, match=f"0 columns for '{column}'; name one.*: {columns}"):
         filled(CANVAS, CLASS, column=column)
 
 
 def test_another_maximum_is_refused_or_scaled(filled):
     results = [result("doejane (Canvas 340934)", 7, of=9)]
-    with pytest.raises(BookError, match=r"counts 12 points, the exercises 9; .* SCALE=1"):
+    with pytest.raises(BookError, match=r"counts 12 points, the exercises 9; .* --scale"):
         filled(CANVAS, results)
     made, _ = filled(CANVAS, results, scale=True)
     assert ",5,9.33,41.67" in made  # two decimals at most, so no spreadsheet takes it for a formula
@@ -237,5 +241,38 @@ def test_what_is_missing_is_an_error_in_one_line(filled, tmp_path):
     (tmp_path / "export.csv").unlink()
     with pytest.raises(BookError, match="cannot be read"):
         fill_export(tmp_path / "export.csv", tmp_path)
-    with pytest.raises(BookError, match="results of 2 assignments; fill in one at a time"):
-        filled(CANVAS, [result("x", 1, assignment="puzzles"), *CLASS])
+
+
+def test_a_student_who_hands_in_another_chapter_blocks_nobody(filled):
+    others = [result(f"s{n} (Canvas {n})", 1) for n in range(9)]
+    stray = result("poe (Canvas 340938)", 3, of=5, assignment="puzzles")
+    made, said = filled(CANVAS, [*others, CLASS[0], stray])
+    assert (
+        ",5,9.5,41.67" in made and "not filled in: poe (Canvas 340938): handed in puzzles" in said
+    )
+    with pytest.raises(BookError, match="name one with --chapter: computing-devices, puzzles"):
+        filled(CANVAS, [CLASS[0], stray])
+    puzzles, _ = filled(CANVAS, [CLASS[0], stray], chapter="puzzles")
+    assert puzzles == CANVAS.replace("A,,,N/A", "A,,3,N/A")
+
+
+def test_feedback_goes_back_as_canvas_and_moodle_named_what_was_handed_in():
+    page = "<body>\n<h1>Well done</h1>\n</body>"
+    paths = {
+        "doe (Canvas 34)": "doe_LATE_34_208_work-1.ipynb",
+        "roe (Canvas 35)": "roe_35_209_work.zip",
+        "Jane Doe (Moodle 12)": "Jane Doe_12_assignsubmission_file/work.ipynb",
+        "Öz (Moodle 13)": "week 1/Öz_13_assignsubmission_file_work.ipynb",
+        "ann": "ann.ipynb",
+    }
+    pages = [({"student": name, "path": path}, page) for name, path in paths.items()]
+    canvas, moodle = (ZipFile(BytesIO(data)) for data in returned(pages).values())
+    assert canvas.namelist() == ["doe_LATE_34_208_work-1.ipynb", "roe_35_209_work.zip"]
+    notebook = nbformat.reads(canvas.read("doe_LATE_34_208_work-1.ipynb"), as_version=4)
+    assert notebook.cells[0].source == "<h1>Well done</h1>\n"
+    within = ZipFile(BytesIO(canvas.read("roe_35_209_work.zip")))
+    assert within.namelist() == ["feedback.ipynb"]
+    folders = ("Jane Doe_12_assignsubmission_file_", "Öz_13_assignsubmission_file_")
+    assert moodle.namelist() == [f"{folder}/feedback.html" for folder in folders]
+    assert moodle.read(moodle.namelist()[0]).decode() == page
+    assert returned([({"student": "ann", "path": "ann.ipynb"}, page)]) == {}

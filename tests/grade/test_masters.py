@@ -4,6 +4,8 @@ import pytest
 from helpers import refused
 from small_masters import FIRST, HEAD, SECOND, SMALL, read_small
 
+from tools.exercises.masters import master_paths, read_master
+
 
 def test_a_master_is_read_whole(tmp_path):
     master = read_small(tmp_path)

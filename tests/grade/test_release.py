@@ -11,12 +11,17 @@ from small_masters import SMALL, Grader, book_of_one, contents, stamp, write_mas
 from tools.book.book import Book
 from tools.errors import BookError
 from tools.exercises import release as release_module
+from tools.exercises.assignment import Choice
 from tools.exercises.release import release, swap
 from tools.exercises.variants import draws_of
 from tools.exercises.verify import MEMORY
 
 RELEASE, KEY = "_build/release", "an invented key of this class"
-TRIALS = ["solution", "blank", "wrong-1-1", "wrong-1-2", "wrong-2-1"]
+TRIALS = [
+    *("the solution of [1, 2]", "the blank edition"),
+    *("wrong answer 1 of [1]", "wrong answer 2 of [1]", "wrong answer 1 of [2]"),
+]
+GIVEN, SLOW = "import math\n\ntimes", "def slow(x):\n    return {{ factor }} * x\n\ntimes"
 WROTE = "notebooks/small.ipynb: its exercises were written; 'make book' runs them"
 
 
@@ -88,7 +93,7 @@ def test_one_chapter_is_verified_and_written_alone(root, run):
     whole, grader = contents(root / RELEASE / "book"), Grader()
     change(root, "Compare them.", "Compare both.")
     (root / "masters" / "other.md").write_text("broken")
-    lines = run(grader=grader, chapter="small")
+    lines = run(grader=grader, choice=Choice("small"))
     assert lines == ["_build/release/book: 1 chapter, 2 exercises, 4 points", WROTE]
     assert grader.graded == []  # a hint changes no score
     changed = {
@@ -96,10 +101,10 @@ def test_one_chapter_is_verified_and_written_alone(root, run):
     }
     kinds = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}
     assert changed == kinds | {"student.zip", "manifest.json"}
-    with refused("CHAPTER=smal: no such master; choose from: other, small"):
-        run(chapter="smal")
+    with refused("CHAPTER: no such master; choose from: other, small"):
+        run(choice=Choice("smal"))
     with refused("holds the release of class book"):
-        run(KEY, chapter="small", out=root / RELEASE / "book")
+        run(KEY, choice=Choice("small"), out=root / RELEASE / "book")
 
 
 def test_a_class_has_editions_of_its_own_and_its_key_is_nowhere(
@@ -142,18 +147,29 @@ def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(run, c
     [
         ("larger = max", "larger = lambda a, b: b", "2: the solution scores 0 of 1 (test_both: "),
         ("larger(1, 2) == 2", "larger(1, 2) == 1", "2: its public check refuses the solution"),
-        ("lambda a, b: b", "lambda a, b: max(a, b)", "2: wrong answer 1 scores 1 of 1; add a test"),
+        (
+            "lambda a, b: b",
+            "lambda a, b: max(a, b)",
+            "2: wrong answer 1 scores 1 of 1 (test_",
+        ),
         ("* abs(x)", "* x", "1: wrong answer 2 scores 3 of 3"),
-        ("    n = rng.randrange(9)\n", "    return\n", "2: the blank edition scores 1 of 1; let"),
+        (
+            "    n = rng.randrange(9)\n",
+            "    return\n",
+            "2: the blank edition scores 1 of 1 (test_",
+        ),
         ("@points(2)", "@points(1)", "1: its hidden tests are worth 2, and it says '- points: 3'"),
         ("def test_both", "def tests_both", "2: no hidden test"),
         ("def test_negative", "def test_any", "1: two hidden tests are called test_any"),
         ('    """Finds it wherever it stands."""\n', "", "2: test_both does not say what it asks"),
+        (GIVEN, SLOW, "1: 'times = slow', as given, scores 3 of 3 (test_any: passes; test_neg"),
+        (GIVEN, SLOW, "1: 'times = slow' at every other call, from call 1 on, scores 2 of 3"),
     ],
 )
 def test_what_does_not_hold_is_refused(root, run, old, new, words):
     change(root, old, new)
-    assert any(f"exercise {words}" in line for line in faults(run))
+    found = faults(run)
+    assert any(f"exercise {words}" in line for line in found), found
     assert not any((root / RELEASE).iterdir())
 
 
@@ -203,9 +219,9 @@ def test_a_line_that_was_given_is_no_leak(root, run):
     ("old", "new", "again"),
     [
         ("It never looks at the first.", "It looks at the second alone.", []),
-        ("larger = lambda a, b: b", "larger = min", ["wrong-2-1"]),
-        ("randrange(9)", "randrange(8)", ["solution", "blank", "wrong-2-1"]),
-        ("- seconds: 5", "- seconds: 6", ["solution", "blank", "wrong-1-1", "wrong-1-2"]),
+        ("larger = lambda a, b: b", "larger = min", TRIALS[4:]),
+        ("randrange(9)", "randrange(8)", [*TRIALS[:2], TRIALS[4]]),
+        ("- seconds: 5", "- seconds: 6", TRIALS[:4]),
     ],
 )
 def test_a_change_grades_again_only_what_it_touches(root, run, old, new, again):
@@ -234,7 +250,7 @@ def test_what_fails_is_tried_again_and_what_was_interrupted_is_kept(root, run):
     for _ in range(2):
         grader = Grader()
         faults(run, grader=grader)
-        assert grader.graded == ["small/solution"]
+        assert grader.graded == [f"small/{TRIALS[0]}"]
 
 
 def test_what_is_written_in_a_chapter_while_it_is_verified_stays(root, run):
