@@ -4,7 +4,7 @@ export PYTHONUTF8 := 1
 
 # What is written after a command reaches it by its environment, as it was typed: no shell and no
 # second reading by make sees its spaces, apostrophes and dollars. A misspelt name is refused.
-KNOWN := CHAPTER CHAPTERS CLASS DASK FULL MASTERS OUT PORT PYTHON RUNNER SOURCE STAGE SUBMISSIONS WORKERS
+KNOWN := ASSIGNMENT CHAPTER CHAPTERS CLASS DASK FULL MASTERS OUT PORT PYTHON RUNNER SOURCE STAGE SUBMISSIONS WORKERS
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 $(foreach name,$(filter-out $(KNOWN) MAKE% CURDIR,$(GIVEN)),$(error Makefile: '$(name)=' means nothing here; known are $(KNOWN)))
 $(foreach name,$(filter $(KNOWN),$(GIVEN)),$(eval override $(name) := $$(value $(name)))$(eval export $(name)))
@@ -39,11 +39,11 @@ lab:        ## open the chapters in JupyterLab, with the runners at hand
 	$(SET_UP)
 	@$(VENV) -m tools lab
 
-release:    ## write the editions of the exercises: [CLASS=key] [CHAPTER=name] [MASTERS=folder] [OUT=folder]
+release:    ## write the editions of the exercises: [CLASS=key] [CHAPTER=name | ASSIGNMENT=file] [MASTERS=folder] [OUT=folder]
 	$(SET_UP)
 	@$(VENV) -m tools release
 
-grade:      ## grade SUBMISSIONS=folder|zip CLASS=key [MASTERS=folder] [OUT=folder] [WORKERS=n | DASK=address]
+grade:      ## grade SUBMISSIONS=folder|zip CLASS=key [ASSIGNMENT=file] [MASTERS=folder] [OUT=folder] [WORKERS=n | DASK=address]
 	$(SET_UP)
 	@$(VENV) -m tools grade
 

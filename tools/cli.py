@@ -58,6 +58,9 @@ REPOSITORY = (
 )
 CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices")
 MASTERS = argument("--masters", "MASTERS", type=folder, help="a folder; else the book's own")
+ASSIGNMENT = argument(
+    "--assignment", "ASSIGNMENT", type=folder, help="a file that sets exercises, points and due"
+)
 OUT = argument("--out", "OUT", type=folder, help="the folder to write")
 
 
@@ -219,16 +222,20 @@ def pins(upgrade: list[str]) -> None:
     compile_pins(upgrade, ROOT)
 
 
-@command(MASTERS, OUT, argument("--chapter", "CHAPTER", help="one only; else all"))
-def release(masters: Path | None, out: Path | None, chapter: str | None) -> None:
+@command(MASTERS, OUT, ASSIGNMENT, argument("--chapter", "CHAPTER", help="one only; else all"))
+def release(
+    masters: Path | None, out: Path | None, assignment: Path | None, chapter: str | None
+) -> None:
     """Verify the masters, and write their editions for a class, or those of the book."""
     from tools.book.book import Book
+    from tools.exercises.choice import read_choice
     from tools.exercises.release import release
     from tools.grade.command import engine_for
     from tools.grade.store import code_digest
 
     engine = engine_for(None, None)
-    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, chapter):
+    choice = assignment and read_choice(assignment)
+    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, chapter, choice):
         print(line)
 
 
@@ -258,7 +265,7 @@ def example(chapter: str, masters: Path | None) -> None:
     argument("--workers", "WORKERS", help="processes; else one a core"),
     argument("--dask", "DASK", metavar="ADDRESS", help="of a scheduler"),
     argument("--source", "SOURCE", help="where they were downloaded, if it is not seen"),
-    *(MASTERS, OUT),
+    *(MASTERS, OUT, ASSIGNMENT),
 )
 def grade(submissions: Path | None, dask: str | None, **options: Any) -> None:
     """Grade what students handed in, as it was downloaded."""

@@ -36,7 +36,7 @@ def test_variants_are_drawn_wherever_they_stand(tmp_path):
         first = read_small(tmp_path, text, draw=last).exercises[0]
         assert first.code("Checks").endswith("times(1) == 19")
         assert first.by_hand["rubric"] == "Two points for a sentence that says why."
-    assert places == ["small/1/factor"] * 2
+    assert places == ["small/Times/factor"] * 2
     case = SMALL.replace("factor: [2,", "factor: [{n: 1},").replace("factor }}", "factor.n }}")
     assert read_small(tmp_path, case).exercises[0].text.startswith("Write `times(x)`, which mul")
 

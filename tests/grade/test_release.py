@@ -4,16 +4,19 @@ import json
 import zipfile
 
 import pytest
-from helpers import assert_one_line, edit, refused
+from classroom import StandIn
+from helpers import assert_one_line, edit, read, refused
 from nbformat.v4 import new_output
 from small_masters import SMALL, Grader, book_of_one, contents, stamp, write_master
 
 from tools.book.book import Book
 from tools.errors import BookError
 from tools.exercises import release as release_module
-from tools.exercises.release import release, swap
+from tools.exercises.choice import read_choice
+from tools.exercises.release import make_drafts, release, swap
 from tools.exercises.variants import draws_of
-from tools.exercises.verify import MEMORY
+from tools.exercises.verify import MEMORY, task
+from tools.grade.grade import grade_one
 
 RELEASE, KEY = "_build/release", "an invented key of this class"
 TRIALS = ["solution", "blank", "wrong-1-1", "wrong-1-2", "wrong-2-1"]
@@ -281,3 +284,52 @@ def test_a_release_that_cannot_be_written_leaves_the_one_before(root, run):
     with refused("_build/release/book: cannot be written"):  # a file where a folder must be
         swap({"student": b"", "student/a.ipynb": b""}, root / RELEASE / "book", root)
     assert contents(root / RELEASE) == before
+
+
+SET = """
+chapter = "small"
+exercises = [2]
+points = {2 = 5}
+due = 2026-12-01T12:00:00+01:00
+"""
+
+
+def chosen(root, text):
+    (root / "week.toml").write_text(text)
+    return read_choice(root / "week.toml")
+
+
+def test_an_instructor_sets_exercises_points_and_a_due_date(root, run, chapter):
+    before = chapter.read_bytes()
+    run(key=KEY, choice=chosen(root, SET))
+    [out] = (root / RELEASE).iterdir()
+    student = read(out / "student" / "small.ipynb")
+    assert student.metadata.assignment.exercises == [2]
+    text = "".join(cell.source for cell in student.cells)
+    assert "## 2. Which is larger?" in text and "5 points" in text and "## 1." not in text
+    assert chapter.read_bytes() == before
+    [(_, assignment)] = make_drafts(
+        Book(root), root / "masters", draws_of(KEY), choice=chosen(root, SET)
+    )
+    assert assignment["due"] == "2026-12-01T12:00:00+01:00"
+    half = "def larger(a, b):\n    return a if rng else b"
+    for answer, points in {"larger = max": 5, half: 0}.items():
+        made = task(assignment, "ann", {2: answer})
+        assert grade_one(made, StandIn())["points"] == points
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[2]", "[7]", "small has no exercise 7; choose from 1 to 2"),
+        ("[2]", "'2'", "'exercises' is not one of chapter (str), "),
+        ("due", "until", "'until' is not one of "),
+        ("= 5", "= -5", "whole numbers above 0"),
+        ("+01:00", "", "due has no time zone"),
+        ("chapter", "[", "not TOML"),
+        ('"small"', '"other"', "CHAPTER=other: no such master; choose from: small"),
+    ],
+)
+def test_a_choice_that_cannot_be_is_one_line(root, run, old, new, said):
+    with refused("", said):
+        run(key=KEY, choice=chosen(root, SET.replace(old, new, 1)))

@@ -4,7 +4,7 @@ It crosses processes, machines and zip files, so it is a dictionary of what JSON
 first to the last; the types below say what is in it.
 """
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from tools.book.chapters import SETUP, Chapter
 from tools.book.notebooks import tags
@@ -46,6 +46,7 @@ Assignment = TypedDict(
         "runner": str,
         "given": list[list[str]],  # [id, source] of the cell that the exercises need
         "questions": list[Question],
+        "due": NotRequired[str],  # when, as ISO 8601 has it
     },
 )
 

@@ -94,6 +94,7 @@ def _book_cells(exercise: Exercise, is_puzzle: bool) -> list[NotebookNode]:
 def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
     """An edition of a master: blank for students, solved, or solved with what instructors need."""
     told = {"name": assignment["name"], "class": assignment["class"], "edition": kind}
+    told["exercises"] = [question["number"] for question in assignment["questions"]]
     notebook = new_notebook(metadata=deepcopy(GPU | LANGUAGE) | {"assignment": told})
     if kind == "student":
         words = [master.head, _how(book)]

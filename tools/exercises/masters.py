@@ -42,7 +42,7 @@ CODE = {  # how many blocks of code at most
 LEVELS = ("Recall", "Apply", "Invent")
 SECONDS, MEMORY = 10, 2048  # of processor time, and MiB, for each exercise, unless it says another
 
-Draw = Callable[[str, list], Any]  # chooses among the values of `<chapter>/<number>/<name>`
+Draw = Callable[[str, list], Any]  # chooses among the values of `<chapter>/<title>/<name>`
 
 
 def first(place: str, values: list) -> Any:
@@ -160,7 +160,7 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
         if not match or int(match["number"]) != len(exercises) + 1:
             title = f"## {len(exercises) + 1}. Title"
             raise BookError(f"{where}: the section '{heading}' is not '{title}'; number it")
-        body, drawn = _drawn(body, f"{path.stem}/{match['number']}", where, draw)
+        body, drawn = _drawn(body, f"{path.stem}/{match['title']}", where, draw)
         exercises.append(_exercise(match, body, drawn, where))
     if not exercises:
         raise BookError(f"{where}: no exercise; write one: '## 1. Title'")

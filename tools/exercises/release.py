@@ -12,6 +12,7 @@ from tools.book.notebooks import write_notebook
 from tools.errors import BookError
 from tools.exercises.archive import zipped
 from tools.exercises.assignment import Assignment, make_assignment, points_by_hand, points_of
+from tools.exercises.choice import Choice
 from tools.exercises.editions import EDITIONS, book_chapter, edition, student_readme
 from tools.exercises.masters import Master, read_masters
 from tools.exercises.variants import BOOK, Draws, draws_of
@@ -34,25 +35,27 @@ def release(
     masters: Path | None = None,
     out: Path | None = None,
     chapter: str | None = None,
+    choice: Choice | None = None,
 ) -> list[str]:
     """Verify the masters of a folder and write their editions; returns a line for each thing done.
 
-    Of one chapter alone, if it is named: those of others stay as they were released. Without a key
+    Of one chapter alone, if it is named, or of what a `choice` sets: those of others stay as they
+    were released. Without a key
     and another folder of masters, the exercises in the book's own chapters are written as well.
     `grade` and `stamp` are what `verify` needs. Raises BookError, a line for each thing that does
     not hold, before anything is written.
     """
     draws = draws_of(key)
     folder = masters or book.root / MASTERS
-    drafts = make_drafts(book, folder, draws, chapter)
+    drafts = make_drafts(book, folder, draws, chapter, choice)
     out = out or book.root / "_build" / "release" / draws.fingerprint
     check_out(out, book.root)
-    chapters, files = earlier(out, draws.fingerprint) if chapter else ({}, {})
+    chapters, files = earlier(out, draws.fingerprint) if chapter or choice else ({}, {})
     chapters |= {master.name: _entry(assignment) for master, assignment in drafts}
     chapters = dict(sorted(chapters.items()))
     made = editions(drafts, book)  # before the gate, which takes longer
     files = whole(files | made, list(chapters.values()), draws.fingerprint, book)
-    faults = [line for master, _ in drafts for line in unsound(master)]
+    faults = [line for master, _ in drafts for line in unsound(master, choice is not None)]
     for master, assignment in drafts:
         names = (f"student/{master.name}.ipynb", "student/README.md")
         faults += leaks(master, assignment, {name: files[name] for name in names})
@@ -71,19 +74,35 @@ def release(
     done = [f"{where}: {', '.join(words)}"]
     with one_at_a_time(book.root):
         swap(files, out, book.root)
-        if draws.fingerprint == BOOK and folder.resolve() == (book.root / MASTERS).resolve():
+        if (
+            not choice
+            and draws.fingerprint == BOOK
+            and folder.resolve() == (book.root / MASTERS).resolve()
+        ):
             done += write_chapters(drafts, Book(book.root))  # as they are by now
     return done
 
 
-def make_drafts(book: Book, folder: Path, draws: Draws, chapter: str | None = None) -> list[Draft]:
+def make_drafts(
+    book: Book,
+    folder: Path,
+    draws: Draws,
+    chapter: str | None = None,
+    choice: Choice | None = None,
+) -> list[Draft]:
     """The masters of a folder, or of one chapter, and their assignments. Raises BookError."""
     drafts = []
-    for master in read_masters(folder, book.root, draws.choose, chapter):
+    for master in read_masters(
+        folder, book.root, draws.choose, choice.chapter if choice else chapter
+    ):
+        if choice:
+            master = choice.of(master)
         if master.runner not in book.runners:
             known = ", ".join(book.runners)
             raise BookError(f"{master.where}: no runner '{master.runner}'; choose from: {known}")
         made = make_assignment(master, book.chapters.get(master.name), draws)
+        if choice and choice.due:
+            made["due"] = choice.due.isoformat()
         drafts.append((master, made))
     return drafts
 

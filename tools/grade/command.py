@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from tqdm import tqdm
 
 from tools.book.book import Book
 from tools.errors import BookError
+from tools.exercises.choice import Choice, read_choice
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import BOOK, draws_of
 from tools.grade import report
@@ -57,6 +59,7 @@ def grade_class(
     address: str | None = None,
     out: Path | None = None,
     source: str | None = None,
+    assignment: Path | None = None,
 ) -> None:
     """What `make grade` does. Raises BookError."""
     if submissions is None:
@@ -65,7 +68,7 @@ def grade_class(
             "CLASS=..."
         )
     engine = engine_for(workers, address)
-    by_name = assignments_of(key, masters)
+    by_name = assignments_of(key, masters, assignment and read_choice(assignment))
     all_graded = read_all(submissions, by_name, source)
     check_class(all_graded, next(iter(by_name.values()))["class"], key)
     check_graded(all_graded)
@@ -88,9 +91,12 @@ def grade(
     return grade_all(read_all(submissions, by_name), by_name, out, engine)
 
 
-def assignments_of(key: str | None, masters: Path | None = None) -> dict[str, dict]:
-    """The assignments of all masters of a folder by name, as a class got them. Raises BookError."""
-    drafts = make_drafts(Book(ROOT), masters or ROOT / MASTERS, draws_of(key))
+def assignments_of(
+    key: str | None, masters: Path | None = None, choice: Choice | None = None
+) -> dict[str, dict]:
+    """The assignments of all masters of a folder by name, or the one that a `choice` sets, as a
+    class got them. Raises BookError."""
+    drafts = make_drafts(Book(ROOT), masters or ROOT / MASTERS, draws_of(key), choice=choice)
     return {assignment["name"]: assignment for _, assignment in drafts}
 
 
@@ -202,6 +208,12 @@ def assignment_of(notebook: dict, assignments: Mapping[str, dict]) -> dict:
             raise Refused(
                 "it was made for another class, whose exercises differ; hand in the notebook "
                 "that this class was given"
+            )
+        numbers = [asked["number"] for asked in found["questions"]]
+        if said.get("exercises", numbers) != numbers:
+            raise Refused(
+                f"it holds the exercises {said['exercises']}, and {numbers} are graded; name the "
+                "file that it was released with: ASSIGNMENT=..."
             )
         return found
     # A service dropped the notebook's metadata: what was given and asked tells.
@@ -329,7 +341,9 @@ def told(graded: Graded) -> dict[str, dict[str, str]]:
 def result_of(graded: Graded, typed: Mapping[report.Key, dict]) -> dict:
     """The result of a submission: the same from one grading or from several."""
     submission = graded.submission
-    facts = {"student": submission.student, "late": submission.late, "by_hand": {}} | told(graded)
+    due = (graded.assignment or {}).get("due")
+    late = submission.late or bool(due and submission.is_after(datetime.fromisoformat(due)))
+    facts = {"student": submission.student, "late": late, "by_hand": {}} | told(graded)
     facts["lines"] = graded.spliced.lines if graded.spliced else {}
     if graded.reason or not graded.run:
         reason = graded.reason or "not graded yet"
