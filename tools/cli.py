@@ -51,17 +51,6 @@ def key() -> str | None:
     return os.environ.get("CLASS")
 
 
-def choice(chapter: str | None, assignment: Path | None) -> Any:
-    """What is set, by the name of a chapter or by a file; None is every chapter."""
-    from tools.exercises.assignment import Choice, read_choice
-
-    if assignment and chapter:
-        raise BookError(f"CHAPTER={chapter}: {assignment} names a chapter; leave out one of both")
-    if assignment:
-        return read_choice(assignment)
-    return Choice(chapter, where=f"CHAPTER={chapter}") if chapter else None
-
-
 REPOSITORY = (
     argument("--repository", metavar="OWNER/NAME"),
     argument("--branch"),
@@ -69,8 +58,10 @@ REPOSITORY = (
 )
 CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices")
 MASTERS = argument("--masters", "MASTERS", type=folder, help="a folder; else the book's own")
+ASSIGNMENT = argument(
+    "--assignment", "ASSIGNMENT", type=folder, help="a file that sets exercises, points and due"
+)
 OUT = argument("--out", "OUT", type=folder, help="the folder to write")
-ASSIGNMENT = argument("--assignment", "ASSIGNMENT", type=folder, help="a file: what is set")
 
 
 @command()
@@ -237,12 +228,14 @@ def release(
 ) -> None:
     """Verify the masters, and write their editions for a class, or those of the book."""
     from tools.book.book import Book
+    from tools.exercises.choice import read_choice
     from tools.exercises.release import release
     from tools.grade.command import engine_for
     from tools.grade.store import code_digest
 
-    engine, chosen = engine_for(None, None), choice(chapter, assignment)
-    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, chosen):
+    engine = engine_for(None, None)
+    choice = assignment and read_choice(assignment)
+    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, chapter, choice):
         print(line)
 
 
@@ -283,16 +276,13 @@ def example(chapter: str, masters: Path | None) -> None:
     argument("--workers", "WORKERS", help="processes; else one a core"),
     argument("--dask", "DASK", metavar="ADDRESS", help="of a scheduler"),
     argument("--source", "SOURCE", help="where they were downloaded, if it is not seen"),
-    *(ASSIGNMENT, MASTERS, OUT),
+    *(MASTERS, OUT, ASSIGNMENT),
 )
-def grade(
-    submissions: Path | None, dask: str | None, assignment: Path | None, **options: Any
-) -> None:
+def grade(submissions: Path | None, dask: str | None, **options: Any) -> None:
     """Grade what students handed in, as it was downloaded."""
     from tools.grade.command import grade_class
 
-    chosen = choice(None, assignment)
-    grade_class(submissions, key(), address=dask, choice=chosen, **options)
+    grade_class(submissions, key(), address=dask, **options)
 
 
 @command(
@@ -311,15 +301,15 @@ def fill(export: Path, grades: Path, column: str | None, scale: bool, chapter: s
     fill_export(export, grades, column, scale, chapter)
 
 
-@command(argument("chapter", nargs="?", help="computing-devices"), ASSIGNMENT, MASTERS)
-def gradescope(chapter: str | None, assignment: Path | None, masters: Path | None) -> None:
-    """Build the autograder of a chapter, or of an assignment, for Gradescope."""
+@command(CHAPTER, MASTERS, ASSIGNMENT)
+def gradescope(chapter: str, masters: Path | None, assignment: Path | None) -> None:
+    """Build the autograder of a chapter for Gradescope."""
+    from tools.exercises.choice import read_choice
     from tools.grade.exchange.gradescope import make_autograder
 
-    if chosen := choice(chapter, assignment):
-        print(f"written: {make_autograder(chosen, key(), masters or ROOT / 'masters')}")
-    else:
-        raise BookError("CHAPTER: name the chapter: computing-devices, or --assignment FILE")
+    choice = assignment and read_choice(assignment)
+    made = make_autograder(chapter, key(), masters or ROOT / "masters", choice)
+    print(f"written: {made}")
 
 
 @command()

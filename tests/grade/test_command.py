@@ -116,9 +116,12 @@ def test_interrupted_and_resumed_it_ends_with_the_same_bytes(folder, stop_after)
 
 
 def test_what_cannot_be_graded_is_a_row_with_its_reason(folder):
+    fewer = edition(RIGHT)
+    fewer["metadata"]["assignment"]["exercises"] = [1]
     odd = {
         "other": (edition(RIGHT, small(**{"class": "f" * 12})), "another class"),
         "unknown": (edition(RIGHT, small(name="another")), "'another' is not among"),
+        "fewer": (fewer, "ASSIGNMENT="),
         "none": (edition(RIGHT) | {"cells": []}, "no exercise"),
         "bad": ("{", "no notebook"),
     }
@@ -129,7 +132,7 @@ def test_what_cannot_be_graded_is_a_row_with_its_reason(folder):
     other = small(name="other", questions=[question(1, "halve", "Half", "")])
     results = grade(folder, [other, SMALL], folder.parent / "out", Engine())
     results = {result["student"]: result for result in results}
-    assert len(results) == 10 and results["lost"]["points"] == 9
+    assert len(results) == 11 and results["lost"]["points"] == 9
     for student, (_, words) in odd.items():
         assert results[student]["status"] == "refused" and words in results[student]["reason"]
 

@@ -82,7 +82,8 @@ def test_a_student_gets_a_blank_notebook_that_stands_alone(small):
     assert ids(made) == ["title", "switch", "setup", "given", *FIRST, "by-hand-1", *SECOND]
     assert made.metadata.kernelspec.name == "python3"
     assert (made.metadata.accelerator, made.metadata.colab) == ("GPU", {"gpuType": "T4"})
-    assert made.metadata.assignment == {"name": "small", "class": "book", "edition": "student"}
+    told = {"name": "small", "class": "book", "edition": "student", "exercises": [1, 2]}
+    assert made.metadata.assignment == told
     parts = {cell.id: cell.metadata.get("assignment") for cell in made.cells}
     assert parts["given"] == {"part": "given"}
     assert parts["answer-1"] == {"exercise": 1, "part": "answer"}

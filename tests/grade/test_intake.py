@@ -7,6 +7,7 @@ import socket
 import stat
 import struct
 import zipfile
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -173,7 +174,7 @@ def test_what_is_no_download_is_an_error_in_one_line(tmp_path):
 
 # --- which file counts, of several. Each: paths, what comes out of them by student
 
-UTC = "-02-02 15:58:23.9 UTC+r"
+STAMP = "-02-02 15:58:23.9 UTC+r"
 KEEP_ONE = "'a.ipynb' and 'b.ipynb' were handed in; keep one notebook"
 NOT_CANVAS = "is not named as canvas names what is handed in"
 SEVERAL = {
@@ -182,8 +183,12 @@ SEVERAL = {
         {"doe (Canvas 1)": "doe_1_22_hw-2.ipynb"},
     ),
     "the newest of the exchange": (
-        [f"jdoe+hw+2026{UTC}/a.ipynb", f"jdoe+hw+2027{UTC}/b.ipynb", f"jdoe+hw+2025{UTC}/c.ipynb"],
-        {"jdoe": f"jdoe+hw+2027{UTC}/b.ipynb"},
+        [
+            f"jdoe+hw+2026{STAMP}/a.ipynb",
+            f"jdoe+hw+2027{STAMP}/b.ipynb",
+            f"jdoe+hw+2025{STAMP}/c.ipynb",
+        ],
+        {"jdoe": f"jdoe+hw+2027{STAMP}/b.ipynb"},
     ),
     "two of one student": (["jdoe/a.ipynb", "jdoe/b/b.ipynb", "r/a.ipynb"], {"jdoe": KEEP_ONE}),
     "two of one assignment": (["j/hw/a.ipynb", "j/hw/b.ipynb", "r/hw/a.ipynb"], {"j": KEEP_ONE}),
@@ -240,6 +245,16 @@ def test_nobody_can_hand_in_who_they_are(tmp_path):
     found = find_submissions(folder_of(files, tmp_path / "d"))
     known = [student for student in DOWNLOADS["gradescope"].values() if student]
     assert sorted(submission.student for submission in found) == sorted(known)
+
+
+DUE = datetime(2026, 2, 2, 15, 58, 22, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("source", ["exchange", "gradescope"])
+def test_a_source_that_says_when_tells_who_is_late(source, tmp_path):
+    found = find_submissions(zip_of(files_of(source), tmp_path / "all.zip"))
+    after = {one.is_after(DUE) for one in found if one.time}
+    assert True in after and not any(one.is_after(DUE + timedelta(days=900)) for one in found)
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_a_student_is_told_what_was_put_in_and_what_their_cell_raised():
 
 def test_an_end_leaves_the_points_before_it_and_asks_no_more():
     assignment = small()
-    assignment["questions"][0]["tests"] = TESTS + MORE
+    assignment["questions"][0] |= {"tests": TESTS + MORE, "points": 4}
     result = graded(RIGHT | ON_CPU | {1: END}, assignment=assignment)
     late = "not asked, as a test before it ended the session"
     assert reasons(result, 1) == [None, "took more than 2 s", late] and result["points"] == 8

@@ -1,10 +1,10 @@
 """Masters: read whole, or one line about what is wrong. (Those of the book: test_editions.py.)"""
 
 import pytest
-from helpers import refused
-from small_masters import FIRST, HEAD, SECOND, SMALL, read_small
+from helpers import ROOT, refused
+from small_masters import FIRST, HEAD, SECOND, SMALL, read_small, write_master
 
-from tools.exercises.masters import master_paths, read_master
+from tools.exercises.masters import read_masters
 
 
 def test_a_master_is_read_whole(tmp_path):
@@ -36,7 +36,7 @@ def test_variants_are_drawn_wherever_they_stand(tmp_path):
         first = read_small(tmp_path, text, draw=last).exercises[0]
         assert first.code("Checks").endswith("times(1) == 19")
         assert first.by_hand["rubric"] == "Two points for a sentence that says why."
-    assert places == ["small/times/factor"] * 2
+    assert places == ["small/Times/factor"] * 2
     case = SMALL.replace("factor: [2,", "factor: [{n: 1},").replace("factor }}", "factor.n }}")
     assert read_small(tmp_path, case).exercises[0].text.startswith("Write `times(x)`, which mul")
 
@@ -79,9 +79,10 @@ def test_a_bad_master_is_one_line(tmp_path, old, new, words):
 
 def test_a_folder_without_masters_is_one_line(tmp_path):
     with refused("nowhere", "no such folder"):
-        master_paths(tmp_path / "nowhere")
+        read_masters(tmp_path / "nowhere", ROOT)
     with refused(str(tmp_path), "no master in it"):
-        master_paths(tmp_path)
+        read_masters(tmp_path, ROOT)
+    write_master(tmp_path)
     (tmp_path / "small.md").write_bytes(b"\xff")
     with refused("small.md", "not UTF-8"):
-        read_master(tmp_path / "small.md", tmp_path)
+        read_masters(tmp_path, ROOT)

@@ -4,17 +4,20 @@ import json
 import zipfile
 
 import pytest
-from helpers import assert_one_line, edit, refused
+from classroom import StandIn
+from helpers import assert_one_line, edit, read, refused
 from nbformat.v4 import new_output
 from small_masters import SMALL, Grader, book_of_one, contents, stamp, write_master
 
 from tools.book.book import Book
 from tools.errors import BookError
 from tools.exercises import release as release_module
-from tools.exercises.assignment import Choice
-from tools.exercises.release import release, swap
+from tools.exercises.choice import read_choice
+from tools.exercises.masters import copy_masters
+from tools.exercises.release import make_drafts, release, swap
 from tools.exercises.variants import draws_of
-from tools.exercises.verify import MEMORY
+from tools.exercises.verify import MEMORY, task
+from tools.grade.grade import grade_one
 
 RELEASE, KEY = "_build/release", "an invented key of this class"
 TRIALS = [
@@ -93,7 +96,7 @@ def test_one_chapter_is_verified_and_written_alone(root, run):
     whole, grader = contents(root / RELEASE / "book"), Grader()
     change(root, "Compare them.", "Compare both.")
     (root / "masters" / "other.md").write_text("broken")
-    lines = run(grader=grader, choice=Choice("small"))
+    lines = run(grader=grader, chapter="small")
     assert lines == ["_build/release/book: 1 chapter, 2 exercises, 4 points", WROTE]
     assert grader.graded == []  # a hint changes no score
     changed = {
@@ -101,10 +104,10 @@ def test_one_chapter_is_verified_and_written_alone(root, run):
     }
     kinds = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}
     assert changed == kinds | {"student.zip", "manifest.json"}
-    with refused("CHAPTER: no such master; choose from: other, small"):
-        run(choice=Choice("smal"))
+    with refused("CHAPTER=smal: no such master; choose from: other, small"):
+        run(chapter="smal")
     with refused("holds the release of class book"):
-        run(KEY, choice=Choice("small"), out=root / RELEASE / "book")
+        run(KEY, chapter="small", out=root / RELEASE / "book")
 
 
 def test_a_class_has_editions_of_its_own_and_its_key_is_nowhere(
@@ -147,17 +150,9 @@ def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(run, c
     [
         ("larger = max", "larger = lambda a, b: b", "2: the solution scores 0 of 1 (test_both: "),
         ("larger(1, 2) == 2", "larger(1, 2) == 1", "2: its public check refuses the solution"),
-        (
-            "lambda a, b: b",
-            "lambda a, b: max(a, b)",
-            "2: wrong answer 1 scores 1 of 1 (test_",
-        ),
+        ("lambda a, b: b", "lambda a, b: max(a, b)", "2: wrong answer 1 scores 1 of 1 (test_"),
         ("* abs(x)", "* x", "1: wrong answer 2 scores 3 of 3"),
-        (
-            "    n = rng.randrange(9)\n",
-            "    return\n",
-            "2: the blank edition scores 1 of 1 (test_",
-        ),
+        ("    n = rng.randrange(9)\n", "    return\n", "2: the blank edition scores 1 of 1 (test_"),
         ("@points(2)", "@points(1)", "1: its hidden tests are worth 2, and it says '- points: 3'"),
         ("def test_both", "def tests_both", "2: no hidden test"),
         ("def test_negative", "def test_any", "1: two hidden tests are called test_any"),
@@ -168,8 +163,7 @@ def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(run, c
 )
 def test_what_does_not_hold_is_refused(root, run, old, new, words):
     change(root, old, new)
-    found = faults(run)
-    assert any(f"exercise {words}" in line for line in found), found
+    assert any(f"exercise {words}" in line for line in faults(run))
     assert not any((root / RELEASE).iterdir())
 
 
@@ -297,3 +291,66 @@ def test_a_release_that_cannot_be_written_leaves_the_one_before(root, run):
     with refused("_build/release/book: cannot be written"):  # a file where a folder must be
         swap({"student": b"", "student/a.ipynb": b""}, root / RELEASE / "book", root)
     assert contents(root / RELEASE) == before
+
+
+SET = """
+chapter = "small"
+exercises = [2]
+points = {2 = 5}
+due = 2026-12-01T12:00:00+01:00
+"""
+
+
+def chosen(root, text):
+    (root / "week.toml").write_text(text)
+    return read_choice(root / "week.toml")
+
+
+def test_an_instructor_sets_exercises_points_and_a_due_date(root, run, chapter):
+    before = chapter.read_bytes()
+    run(key=KEY, choice=chosen(root, SET))
+    [out] = (root / RELEASE).iterdir()
+    student = read(out / "student" / "small.ipynb")
+    assert student.metadata.assignment.exercises == [2]
+    text = "".join(cell.source for cell in student.cells)
+    assert "## 2. Which is larger?" in text and "5 points" in text and "## 1." not in text
+    assert chapter.read_bytes() == before
+    [(_, assignment)] = make_drafts(
+        Book(root), root / "masters", draws_of(KEY), choice=chosen(root, SET)
+    )
+    assert assignment["due"] == "2026-12-01T12:00:00+01:00"
+    half = "def larger(a, b):\n    return a if rng else b"
+    for answer, points in {"larger = max": 5, half: 0}.items():
+        made = task(assignment, "ann", {2: answer})
+        assert grade_one(made, StandIn())["points"] == points
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[2]", "[7]", "small has no exercise 7; choose from 1 to 2"),
+        ("[2]", "'2'", "'exercises' is not one of chapter (str), "),
+        ("due", "until", "'until' is not one of "),
+        ("= 5", "= -5", "whole numbers above 0"),
+        ("+01:00", "", "due has no time zone"),
+        ("chapter", "[", "not TOML"),
+        ('"small"', '"other"', "CHAPTER=other: no such master; choose from: small"),
+    ],
+)
+def test_a_choice_that_cannot_be_is_one_line(root, run, old, new, said):
+    with refused("", said):
+        run(key=KEY, choice=chosen(root, SET.replace(old, new, 1)))
+
+
+def test_masters_of_ones_own_are_a_copy_that_says_that_it_is_private(root, run, tmp_path):
+    mine = tmp_path / "mine"
+    copy_masters(root / "masters", mine)
+    assert "PRIVATE" in (mine / "small.md").read_text().split("---")[1]
+    outs = [tmp_path / "public", tmp_path / "private"]
+    for folder, out in zip((root / "masters", mine), outs, strict=True):
+        run(KEY, masters=folder, out=out)
+    assert contents(outs[0]) == contents(outs[1])
+    (mine / "small.md").write_text("my own work")
+    with refused("mine: not an empty folder"):
+        copy_masters(root / "masters", mine)
+    assert (mine / "small.md").read_text() == "my own work"

@@ -45,32 +45,35 @@ def test_a_short_key_is_refused():
     assert len(draws_of("schl\udcfcssel eins").fingerprint) == 12  # as a shell in Latin 1 has it
 
 
+def drawn(n, lengths):
+    """The drafts of all masters with the nth value of each variant, whose number is noted."""
+
+    def nth(place, values):
+        lengths[place.rpartition("/")[0]] = len(values)
+        return values[n % len(values)]
+
+    return make_drafts(Book(ROOT), ROOT / "masters", replace(draws_of(None), choose=nth))
+
+
+def test_every_exercise_of_the_book_is_another_for_a_class():
+    lengths = {}
+    asked = {f"{m.name}/{each.title}" for m, _ in drawn(0, lengths) for each in m.exercises}
+    assert {place for place, length in lengths.items() if length > 1} == asked
+
+
 @pytest.mark.full
 def test_a_solution_solves_its_exercise_whatever_is_drawn():
     """What held is remembered in `_build`, as by `make release`; else this takes minutes."""
-    book, found, lengths = Book(ROOT), [], {}
-
-    def nth(n, place, values):
-        chapter, number, _ = place.split("/")
-        lengths[chapter, int(number)] = max(lengths.get((chapter, int(number)), 0), len(values))
-        return values[n % len(values)]
-
-    def drawn(n):
-        draws = replace(draws_of(None), choose=partial(nth, n))
-        return make_drafts(book, ROOT / "masters", draws)
-
-    drawn(0)  # to count the values
-    assert len(lengths) > 20
+    found, lengths = [], {}
+    drawn(0, lengths)
     for n in range(1, max(lengths.values())):
-        for master, assignment in drawn(n):
-            asked = [exercise.number for exercise in master.exercises]
-            kept = [
-                i for i, number in enumerate(asked) if lengths.get((master.name, number), 0) > n
-            ]
+        for master, assignment in drawn(n, {}):
+            kept = [each for each in master.exercises if lengths[f"{master.name}/{each.title}"] > n]
+            numbers = [exercise.number for exercise in kept]
+            questions = [each for each in assignment["questions"] if each["number"] in numbers]
             if kept:
-                master = replace(master, exercises=[master.exercises[i] for i in kept])
-                questions = [assignment["questions"][i] for i in kept]
-                solution = next(trials(master, assignment | {"questions": questions}))
+                chosen = replace(master, exercises=kept)
+                solution = next(trials(chosen, assignment | {"questions": questions}))
                 id = f"{solution.task['submission']}, value {n + 1} of each variant"
                 found.append(replace(solution, task={**solution.task, "submission": id}))
     grade = partial(on_this_machine, workers=min(os.cpu_count() or 1, 4))

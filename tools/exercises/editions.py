@@ -8,7 +8,6 @@ import ast
 import posixpath
 import re
 from copy import deepcopy
-from datetime import datetime
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -18,7 +17,7 @@ from tools.book.chapters import LANGUAGE, SETUP, Chapter
 from tools.book.code import parsed
 from tools.book.repository import Repository
 from tools.book.setup_cells import FOLDED, write_setup
-from tools.exercises.assignment import Assignment, Question, points_by_hand, points_of
+from tools.exercises.assignment import Assignment, points_by_hand, points_of
 from tools.exercises.masters import Exercise, Master, Part
 from tools.rules.exercises import PART
 
@@ -95,14 +94,13 @@ def _book_cells(exercise: Exercise, is_puzzle: bool) -> list[NotebookNode]:
 def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
     """An edition of a master: blank for students, solved, or solved with what instructors need."""
     told = {"name": assignment["name"], "class": assignment["class"], "edition": kind}
+    told["exercises"] = [question["number"] for question in assignment["questions"]]
     notebook = new_notebook(metadata=deepcopy(GPU | LANGUAGE) | {"assignment": told})
     if kind == "student":
         words = [master.head, _how(book)]
     else:
         words = [f"The {kind} edition, class {assignment['class']}.", master.head]
     worth = f"{_points(points_of(assignment), points_by_hand(assignment))} in all."
-    if due := assignment.get("due"):
-        worth += f" Due {datetime.fromisoformat(due):%d %B %Y, %H:%M (UTC%z)}."
     opening = [f"# {master.title}: exercises", *words, worth]
     cells = [
         _text("title", "\n\n".join(filter(None, opening))),
@@ -112,8 +110,8 @@ def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> No
         folded = {name: deepcopy(FOLDED[name]) for name in ("cellView", "jupyter")}
         folded |= {"tags": ["hide-input"], "assignment": {"part": "given"}}
         cells.append(new_code_cell(source, id=id, metadata=folded))
-    for exercise, question in zip(master.exercises, assignment["questions"], strict=True):
-        cells += _exercise_cells(kind, exercise, question)
+    for exercise in master.exercises:
+        cells += _exercise_cells(kind, exercise)
     for cell in cells:
         if cell.cell_type == "markdown":
             cell.source = absolute(cell.source, book.repository)
@@ -121,9 +119,9 @@ def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> No
     return write_setup(Chapter(master.name, notebook), book.repository, book.root).notebook
 
 
-def _exercise_cells(kind: str, exercise: Exercise, question: Question) -> list[NotebookNode]:
+def _exercise_cells(kind: str, exercise: Exercise) -> list[NotebookNode]:
     n, by_hand = exercise.number, exercise.by_hand
-    points = _points(question["points"], by_hand["points"] if by_hand else 0)
+    points = _points(exercise.points, by_hand["points"] if by_hand else 0)
     asked = f"## {n}. {exercise.title}\n\n*{exercise.level}, {points}.* {_asked(exercise)}"
     answer = exercise.code("Starter")
     if kind != "student":
@@ -212,9 +210,9 @@ def absolute(text: str, repository: Repository) -> str:
     return LINK.sub(address, text)
 
 
-def _points(points: float, by_hand: int = 0) -> str:
-    """`3 points`, `1 point`, `2.5 points and 2 by hand`."""
-    words = f"{points:g} point{'' if points == 1 else 's'}"
+def _points(points: int, by_hand: int = 0) -> str:
+    """`3 points`, `1 point`, `3 points and 2 by hand`."""
+    words = f"{points} point{'' if points == 1 else 's'}"
     return f"{words} and {by_hand} by hand" if by_hand else words
 
 

@@ -23,7 +23,6 @@ from tools.files import read_text, write_files
 FRONT = re.compile(r"---\n(?P<yaml>.*?)\n---\n", re.S)
 NUMBERED = re.compile(r"(?P<number>\d+)\. (?P<title>.+)")
 OPTION = re.compile(r"- (?P<name>\w+): (?P<value>.+)")
-BLANK = re.compile(r"^(?P<name>\S.*) = \.\.\.", re.M)  # the name may be drawn itself
 PARTS = {  # how often each may stand in an exercise
     "Hint": (2, 3),
     "Starter": (1, 1),
@@ -42,13 +41,14 @@ CODE = {  # how many blocks of code at most
 }
 LEVELS = ("Recall", "Apply", "Invent")
 SECONDS, MEMORY = 10, 2048  # of processor time, and MiB, for each exercise, unless it says another
+
 PRIVATE = """\
 # PRIVATE: what is assigned from here has its solutions and hidden tests here. Keep this folder
-# where students do not read. Change texts and numbers, and add values to the variants: the book's
-# own are public.
+# where students do not read. Change texts and numbers, and add values to the variants: those of
+# the book are public.
 """
 
-Draw = Callable[[str, list], Any]  # chooses among the values of `<chapter>/<answer>/<variant>`
+Draw = Callable[[str, list], Any]  # chooses among the values of `<chapter>/<title>/<name>`
 
 
 def first(place: str, values: list) -> Any:
@@ -123,14 +123,22 @@ class Master:
     exercises: list[Exercise] = field(repr=False)
 
 
-def master_paths(folder: Path) -> list[Path]:
-    """The masters in a folder, in the order of their names. Raises BookError if there is none."""
+def read_masters(
+    folder: Path, root: Path, draw: Draw = first, chapter: str | None = None
+) -> list[Master]:
+    """The masters in a folder, in the order of their names; of one chapter, if it is named.
+
+    Raises BookError if there is no such folder or chapter, no master, or one is not sound.
+    """
     if not folder.is_dir():
         raise BookError(f"{folder}: no such folder; name one that holds masters (chapter.md)")
     paths = sorted(folder.glob("*.md"))
     if not paths:
         raise BookError(f"{folder}: no master in it; write one: chapter.md, see CONTRIBUTING.md")
-    return paths
+    names = [path.stem for path in paths]
+    if chapter is not None and chapter not in names:
+        raise BookError(f"CHAPTER={chapter}: no such master; choose from: {', '.join(names)}")
+    return [read_master(path, root, draw) for path in paths if chapter in (None, path.stem)]
 
 
 def copy_masters(source: Path, folder: Path) -> None:
@@ -140,9 +148,9 @@ def copy_masters(source: Path, folder: Path) -> None:
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise BookError(f"{folder}: not an empty folder; name another for your masters")
-    texts = {folder / path.name: path.read_text(encoding="utf-8") for path in master_paths(source)}
-    copies = {path: text.replace("---\n", f"---\n{PRIVATE}", 1) for path, text in texts.items()}
-    write_files(copies, folder)
+    texts = {path.name: read_text(path, source) for path in sorted(source.glob("*.md"))}
+    private = {name: text.replace("---\n", f"---\n{PRIVATE}", 1) for name, text in texts.items()}
+    write_files({folder / name: text for name, text in private.items()}, folder)
 
 
 def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
@@ -170,8 +178,8 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
         if not match or int(match["number"]) != len(exercises) + 1:
             title = f"## {len(exercises) + 1}. Title"
             raise BookError(f"{where}: the section '{heading}' is not '{title}'; number it")
-        body, drawn = _drawn(body, f"{where}: '{heading}'", path.stem, draw)
-        exercises.append(_exercise(match, body, drawn, f"{where}: '{heading}'"))
+        body, drawn = _drawn(body, f"{path.stem}/{match['title']}", where, draw)
+        exercises.append(_exercise(match, body, drawn, where))
     if not exercises:
         raise BookError(f"{where}: no exercise; write one: '## 1. Title'")
     given = list(settings["given"] or [])
@@ -180,18 +188,13 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
     return Master(path.stem, where, title, runner, given, head, own, exercises)
 
 
-def _drawn(body: str, here: str, chapter: str, draw: Draw) -> tuple[str, dict[str, Any]]:
-    """A section with its variants in place, and what was drawn; without variants as it was.
-
-    They are drawn by the name that an answer has, and so stay with an exercise that is moved.
-    """
-    parts = dict(_sections(body, "h3"))
-    listed, blanks = parts.get("Variants"), BLANK.findall(parts.get("Starter", ""))
-    if listed is None or not blanks:
+def _drawn(body: str, place: str, where: str, draw: Draw) -> tuple[str, dict[str, Any]]:
+    """A section with its variants in place, and what was drawn; without variants as it was."""
+    listed = dict(_sections(body, "h3")).get("Variants")
+    if listed is None:
         return body, {}
     try:
         variants = yaml.safe_load(_part(listed).blocks[0])
-        place = f"{chapter}/{blanks[-1]}"
         values = {name: draw(f"{place}/{name}", list(found)) for name, found in variants.items()}
         kept = body.replace(listed, f"{{% raw %}}{listed}{{% endraw %}}")
         template = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
@@ -199,12 +202,14 @@ def _drawn(body: str, here: str, chapter: str, draw: Draw) -> tuple[str, dict[st
     except (LookupError, AttributeError, TypeError, yaml.YAMLError, TemplateError) as error:
         reason = " ".join(str(error).split())
         raise BookError(
-            f"{here}: its variants cannot be drawn ({reason}); write a ```yaml block of 'name: "
-            "[value, value]', and {{ name }} where it is used"
+            f"{where}: the variants of {place} cannot be drawn ({reason}); write a ```yaml block "
+            "of 'name: [value, value]', and {{ name }} where it is used"
         ) from None
 
 
-def _exercise(match: re.Match, body: str, drawn: dict[str, Any], here: str) -> Exercise:
+def _exercise(match: re.Match, body: str, drawn: dict[str, Any], where: str) -> Exercise:
+    number, title = int(match["number"]), match["title"]
+    here = f"{where}: '{number}. {title}'"
     (_, opening), *rest = _sections(body, "h3")
     parts = {name: [] for name in PARTS}
     for heading, text in rest:
@@ -232,18 +237,17 @@ def _exercise(match: re.Match, body: str, drawn: dict[str, Any], here: str) -> E
     for name, most in CODE.items():
         for part in parts[name]:
             if not 1 <= len(part.blocks) <= most:
-                count = "one or two" if most > 1 else "one"
+                number = "one or two" if most > 1 else "one"
                 raise BookError(
                     f"{here}: a part '{name}' holds {len(part.blocks)} ```python blocks; "
-                    f"write {count}"
+                    f"write {number}"
                 )
             for block in part.blocks:
                 _parsed(block, name, here)
     answer = blank_name(_parsed(parts["Starter"][0].blocks[0], "Starter", here))
     if answer is None:
         raise BookError(f"{here}: the starter leaves nothing to answer; end it in 'name = ...'")
-    number, level, text = int(match["number"]), options["level"], asked.whole
-    title = match["title"]
+    level, text = options["level"], asked.whole
     return Exercise(number, title, level, points, seconds, memory, text, answer, drawn, parts)
 
 

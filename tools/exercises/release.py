@@ -5,19 +5,16 @@ import shutil
 from hashlib import sha256
 from pathlib import Path
 
+from nbformat import NotebookNode, writes
+
 from tools.book.book import Book
-from tools.book.notebooks import notebook_text, write_notebook
+from tools.book.notebooks import write_notebook
 from tools.errors import BookError
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import (
-    Assignment,
-    Choice,
-    make_assignment,
-    points_by_hand,
-    points_of,
-)
+from tools.exercises.assignment import Assignment, make_assignment, points_by_hand, points_of
+from tools.exercises.choice import Choice
 from tools.exercises.editions import EDITIONS, book_chapter, edition, student_readme
-from tools.exercises.masters import Master, master_paths, read_master
+from tools.exercises.masters import Master, read_masters
 from tools.exercises.variants import BOOK, Draws, draws_of
 from tools.exercises.verify import Grade, Stamp, leaks, trials, unsound, verify
 from tools.files import cannot_write, check_writable, written_by
@@ -37,28 +34,28 @@ def release(
     key: str | None = None,
     masters: Path | None = None,
     out: Path | None = None,
+    chapter: str | None = None,
     choice: Choice | None = None,
 ) -> list[str]:
     """Verify the masters of a folder and write their editions; returns a line for each thing done.
 
-    Of one chapter alone, if there is a choice: those of others stay as they were released. Without
-    a key and another folder of masters, the exercises in the book's own chapters are written as
-    well. `grade` and `stamp` are what `verify` needs. Raises BookError, a line for each thing that
-    does not hold, before anything is written.
+    Of one chapter alone, if it is named, or of what a `choice` sets: those of others stay as they
+    were released. Without a key
+    and another folder of masters, the exercises in the book's own chapters are written as well.
+    `grade` and `stamp` are what `verify` needs. Raises BookError, a line for each thing that does
+    not hold, before anything is written.
     """
-    draws, folder = draws_of(key), masters or book.root / MASTERS
-    drafts = make_drafts(book, folder, draws, choice)
-    group = drafts[0][1]["class"]
-    out = out or book.root / "_build" / "release" / group
+    draws = draws_of(key)
+    folder = masters or book.root / MASTERS
+    drafts = make_drafts(book, folder, draws, chapter, choice)
+    out = out or book.root / "_build" / "release" / draws.fingerprint
     check_out(out, book.root)
-    chapters, files = earlier(out, group) if choice else ({}, {})
+    chapters, files = earlier(out, draws.fingerprint) if chapter or choice else ({}, {})
     chapters |= {master.name: _entry(assignment) for master, assignment in drafts}
-    for master, assignment in drafts:
-        for kind in EDITIONS:
-            made = notebook_text(edition(kind, master, assignment, book))
-            files[f"{kind}/{master.name}.ipynb"] = made.encode()
-    files = whole(files, dict(sorted(chapters.items())), group, book)
-    faults = [line for master, _ in drafts for line in unsound(master)]
+    chapters = dict(sorted(chapters.items()))
+    made = editions(drafts, book)  # before the gate, which takes longer
+    files = whole(files | made, list(chapters.values()), draws.fingerprint, book)
+    faults = [line for master, _ in drafts for line in unsound(master, choice is not None)]
     for master, assignment in drafts:
         names = (f"student/{master.name}.ipynb", "student/README.md")
         faults += leaks(master, assignment, {name: files[name] for name in names})
@@ -73,31 +70,53 @@ def release(
         "exercise": sum(len(assignment["questions"]) for _, assignment in drafts),
         "point": sum(points_of(assignment) for _, assignment in drafts),
     }
-    words = (f"{count:g} {thing}{'s' * (count != 1)}" for thing, count in counts.items())
+    words = (f"{count} {thing}{'s' * (count != 1)}" for thing, count in counts.items())
     done = [f"{where}: {', '.join(words)}"]
     with one_at_a_time(book.root):
         swap(files, out, book.root)
-        if group == BOOK and folder.resolve() == (book.root / MASTERS).resolve():
+        if (
+            not choice
+            and draws.fingerprint == BOOK
+            and folder.resolve() == (book.root / MASTERS).resolve()
+        ):
             done += write_chapters(drafts, Book(book.root))  # as they are by now
     return done
 
 
 def make_drafts(
-    book: Book, folder: Path, draws: Draws, choice: Choice | None = None
+    book: Book,
+    folder: Path,
+    draws: Draws,
+    chapter: str | None = None,
+    choice: Choice | None = None,
 ) -> list[Draft]:
-    """Masters of a folder, or what is chosen of one, with their assignments. Raises BookError."""
-    paths = {path.stem: path for path in master_paths(folder)}
-    if choice and choice.chapter not in paths:
-        raise BookError(f"{choice.where}: no such master; choose from: {', '.join(paths)}")
+    """The masters of a folder, or of one chapter, and their assignments. Raises BookError."""
     drafts = []
-    for name in [choice.chapter] if choice else paths:
-        master, chosen = read_master(paths[name], book.root, draws.choose), choice or Choice(name)
+    for master in read_masters(
+        folder, book.root, draws.choose, choice.chapter if choice else chapter
+    ):
+        if choice:
+            master = choice.of(master)
         if master.runner not in book.runners:
             known = ", ".join(book.runners)
             raise BookError(f"{master.where}: no runner '{master.runner}'; choose from: {known}")
-        master = chosen.of(master)
-        drafts.append((master, make_assignment(master, book.chapters.get(name), draws, chosen)))
+        made = make_assignment(master, book.chapters.get(master.name), draws)
+        if choice and choice.due:
+            made["due"] = choice.due.isoformat()
+        drafts.append((master, made))
     return drafts
+
+
+def editions(drafts: list[Draft], book: Book) -> Files:
+    return {
+        f"{kind}/{master.name}.ipynb": _bytes(edition(kind, master, assignment, book))
+        for kind in EDITIONS
+        for master, assignment in drafts
+    }
+
+
+def _bytes(notebook: NotebookNode) -> bytes:
+    return (writes(notebook) + "\n").encode()
 
 
 def _entry(assignment: Assignment) -> dict:
@@ -110,18 +129,19 @@ def _entry(assignment: Assignment) -> dict:
     }
 
 
-def whole(files: Files, chapters: dict[str, dict], group: str, book: Book) -> Files:
+def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     """Notebooks with what lies beside them: a text and a zip for students, and the manifest."""
-    listed, start = list(chapters.values()), "student/"
-    files = files | {"student/README.md": student_readme(listed, book).encode()}
-    files["student.zip"] = zipped(
-        {name.removeprefix(start): data for name, data in files.items() if name.startswith(start)}
-    )
+    files = files | {"student/README.md": student_readme(chapters, book).encode()}
+    start = "student/"
+    handed_out = {
+        name.removeprefix(start): data for name, data in files.items() if name.startswith(start)
+    }
+    files["student.zip"] = zipped(handed_out)
     content = {
         "class": group,
-        "points": sum(chapter["points"] for chapter in listed),
-        "by_hand": sum(chapter["by_hand"] for chapter in listed),
-        "chapters": listed,
+        "points": sum(chapter["points"] for chapter in chapters),
+        "by_hand": sum(chapter["by_hand"] for chapter in chapters),
+        "chapters": chapters,
         "files": {name: sha256(data).hexdigest() for name, data in sorted(files.items())},
     }
     return files | {MANIFEST: (json.dumps(content, indent=1) + "\n").encode()}
@@ -143,8 +163,9 @@ def earlier(out: Path, own: str) -> tuple[dict[str, dict], Files]:
 
 def check_out(out: Path, root: Path) -> None:
     """Raise BookError if `out` cannot be written, or holds what no release wrote."""
-    empty = not out.exists() or (out.is_dir() and not any(out.iterdir()))
-    if not empty and not (out / MANIFEST).is_file():
+    if out.exists() and not (
+        out.is_dir() and (not any(out.iterdir()) or (out / MANIFEST).is_file())
+    ):
         raise BookError(f"{out}: holds files that no release wrote; name another folder in OUT")
     check_writable(out.parent, root)
 
@@ -176,8 +197,10 @@ def write_chapters(drafts: list[Draft], book: Book) -> list[str]:
     changed = []
     for master, _ in drafts:
         chapter = book.chapters.get(master.name)
-        made = book_chapter(master, chapter) if chapter else None
-        if made and made.notebook != chapter.notebook:
+        if chapter is None:
+            continue
+        made = book_chapter(master, chapter)
+        if made.notebook != chapter.notebook:
             write_notebook(made.notebook, book.root / chapter.where, book.root)
             changed.append(f"{chapter.where}: its exercises were written; 'make book' runs them")
     return changed

@@ -50,8 +50,11 @@ Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
 Stamp = Callable[[str], str]
 
 
-def unsound(master: Master) -> Iterator[str]:
-    """A line for each exercise whose hidden tests test nothing, or not for its points."""
+def unsound(master: Master, other_points: bool = False) -> Iterator[str]:
+    """A line for each exercise whose hidden tests test nothing, or not for its points.
+
+    An instructor may have set `other_points`, by which those of the tests are scaled.
+    """
     for exercise in master.exercises:
         here, source = f"{master.where}: exercise {exercise.number}", exercise.code("Hidden tests")
         if not (tests := described(source)):
@@ -63,7 +66,7 @@ def unsound(master: Master) -> Iterator[str]:
         for name in (name for name, about in tests if not about):
             yield f"{here}: {name} does not say what it asks; write a docstring of one sentence"
         worth = sum(_points(source))
-        if worth != exercise.points:
+        if worth != exercise.points and not other_points:
             yield (
                 f"{here}: its hidden tests are worth {worth}, and it says '- points: "
                 f"{exercise.points}'; let both be the same"

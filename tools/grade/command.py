@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from tqdm import tqdm
 
 from tools.book.book import Book
 from tools.errors import BookError
-from tools.exercises.assignment import Choice
+from tools.exercises.choice import Choice, read_choice
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import BOOK, draws_of
 from tools.files import write_bytes
@@ -60,7 +61,7 @@ def grade_class(
     address: str | None = None,
     out: Path | None = None,
     source: str | None = None,
-    choice: Choice | None = None,
+    assignment: Path | None = None,
 ) -> None:
     """What `make grade` does. Raises BookError."""
     if submissions is None:
@@ -69,7 +70,7 @@ def grade_class(
             "CLASS=..."
         )
     engine = engine_for(workers, address)
-    by_name = assignments_of(key, masters, choice)
+    by_name = assignments_of(key, masters, assignment and read_choice(assignment))
     all_graded = read_all(submissions, by_name, source)
     check_class(all_graded, next(iter(by_name.values()))["class"], key)
     check_graded(all_graded)
@@ -95,8 +96,9 @@ def grade(
 def assignments_of(
     key: str | None, masters: Path | None = None, choice: Choice | None = None
 ) -> dict[str, dict]:
-    """The assignments of a folder of masters by name, as a class got them. Raises BookError."""
-    drafts = make_drafts(Book(ROOT), masters or ROOT / MASTERS, draws_of(key), choice)
+    """The assignments of all masters of a folder by name, or the one that a `choice` sets, as a
+    class got them. Raises BookError."""
+    drafts = make_drafts(Book(ROOT), masters or ROOT / MASTERS, draws_of(key), choice=choice)
     return {assignment["name"]: assignment for _, assignment in drafts}
 
 
@@ -130,7 +132,7 @@ def check_class(all_graded: list[Graded], own: str, key: str | None) -> None:
         given = "no key is given" if key is None else f"the key is that of class {own}"
         raise BookError(
             f"CLASS: these notebooks were made for class {most}, and {given}; name the key of the "
-            "class: make grade CLASS=..., and the ASSIGNMENT that it was released with, if any"
+            "class: make grade CLASS=..."
         )
 
 
@@ -208,6 +210,12 @@ def assignment_of(notebook: dict, assignments: Mapping[str, dict]) -> dict:
             raise Refused(
                 "it was made for another class, whose exercises differ; hand in the notebook "
                 "that this class was given"
+            )
+        numbers = [asked["number"] for asked in found["questions"]]
+        if said.get("exercises", numbers) != numbers:
+            raise Refused(
+                f"it holds the exercises {said['exercises']}, and {numbers} are graded; name the "
+                "file that it was released with: ASSIGNMENT=..."
             )
         return found
     # A service dropped the notebook's metadata: what was given and asked tells.
@@ -335,7 +343,9 @@ def told(graded: Graded) -> dict[str, dict[str, str]]:
 def result_of(graded: Graded, typed: Mapping[report.Key, dict]) -> dict:
     """The result of a submission: the same from one grading or from several."""
     submission = graded.submission
-    facts = {"student": submission.student, "late": submission.late, "by_hand": {}} | told(graded)
+    due = (graded.assignment or {}).get("due")
+    late = submission.late or bool(due and submission.is_after(datetime.fromisoformat(due)))
+    facts = {"student": submission.student, "late": late, "by_hand": {}} | told(graded)
     facts["path"] = submission.path
     facts["lines"] = graded.spliced.lines if graded.spliced else {}
     if graded.reason or not graded.run:

@@ -54,10 +54,8 @@ def grade_one(task: dict, tier: Any = None) -> dict:
     except RuntimeError as error:
         raise BookError(f"{tier.name}: no session can be had ({error}); run it again") from None
     keys = task.get("keys", {})
-    worth = {str(asked["number"]): asked["points"] for asked in task["assignment"]["questions"]}
     for number, question in questions.items():
         question["key"] = keys.get(number)
-        weigh(question, worth[number])
     return {
         "submission": task["submission"],
         "student": task.get("student", task["submission"]),
@@ -71,20 +69,6 @@ def grade_one(task: dict, tier: Any = None) -> dict:
         "sandbox": tier.about,
         "findings": [*findings, *ended(questions)],
     }
-
-
-def weigh(question: dict, worth: float) -> None:
-    """Let the tests of an exercise come to what it is worth, each to whole or half points."""
-    whole, before = sum(test["of"] for test in question["tests"]), 0
-    if worth == whole:
-        return
-    for test in question["tests"]:
-        after = before + test["of"]
-        of = (round(2 * worth * after / whole) - round(2 * worth * before / whole)) / 2
-        test |= {"of": of, "points": of if test["passed"] else 0}
-        before = after
-    question["points"] = sum(test["points"] for test in question["tests"])
-    question["of"] = worth
 
 
 def ended(questions: dict) -> list[dict]:

@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -59,6 +60,10 @@ class Submission:
     fault: str | None
     late: bool
     load: Callable[[], bytes]
+    time: datetime | None = None  # when it was handed in, where the source says it
+
+    def is_after(self, due: datetime) -> bool:
+        return self.time is not None and self.time > due
 
     def read(self) -> bytes:
         """The bytes of the notebook. Raises Refused."""
@@ -237,6 +242,7 @@ class HandIn:
     late: bool = False
     series: str | None = None  # files of one series replace one another
     order: int | str = 0  # in a series; the newest is the greatest
+    time: datetime | None = None
 
 
 # By which a path, without the folders that only hold all, is known, in the order in which they are
@@ -272,8 +278,14 @@ SOURCES = {
 FORMS = {source: re.compile(form, re.S) for source, form in SOURCES.items()}
 
 
-def hand_in(entry: Entry, source: str, people: dict[str, str]) -> HandIn | None:
-    """What a source's name of a file says; `people`: who they are whom it names by number alone."""
+People = dict[str, tuple[str, datetime | None]]
+
+
+def hand_in(entry: Entry, source: str, people: People) -> HandIn | None:
+    """What a source's name of a file says.
+
+    `people` are those whom it names by number alone, and when they handed in.
+    """
     match = FORMS[source].fullmatch(entry.path)
     if match is None:
         return None
@@ -284,12 +296,24 @@ def hand_in(entry: Entry, source: str, people: dict[str, str]) -> HandIn | None:
         series = re.sub(r"-\d+$", "", stem) + dot + end
         student = whose(name or "anonymous", f"Canvas {user}")
         return HandIn((user,), student, bool(said["late"]), series, int(said["upload"] or 0))
-    student = people.get(name) or whose(name, f"Moodle {user}" if user else "")
-    series = assignment if source == "exchange" else None
-    return HandIn((name, user, assignment), student, series=series, order=said.get("time", 0))
+    student, time = people.get(name, ("", None))
+    student = student or whose(name, f"Moodle {user}" if user else "")
+    key = (name, user, assignment)
+    if source == "exchange":
+        return HandIn(key, student, False, assignment, said["time"], utc(said["time"]))
+    return HandIn(key, student, time=time)
 
 
-def people_of(entries: list[Entry], source: str) -> dict[str, str]:
+def utc(text: str) -> datetime | None:
+    """A time as nbgrader writes it, if it is of no other zone: `2026-02-02 15:58:23.9 UTC`."""
+    parts = re.fullmatch(r"(\d+)-(\d+)-(\d+) (\d+)\D(\d+)\D(\d+)(?:\.\d+)? UTC", text)
+    try:
+        return datetime(*map(int, parts.groups()), tzinfo=UTC) if parts else None
+    except ValueError:
+        return None
+
+
+def people_of(entries: list[Entry], source: str) -> People:
     """The students of Gradescope's folders, by its metadata, which are documented nowhere.
 
     Scripts that are published read them as `metadata[folder][":submitters"][0][":sid"]`, with
@@ -307,7 +331,9 @@ def people_of(entries: list[Entry], source: str) -> dict[str, str]:
     for folder, record in mapping(records).items():
         found = mapping(record).get(":submitters")
         names = [submitter(person) for person in found or () if isinstance(person, dict)]
-        people[folder] = SEVERAL.join(filter(None, names))
+        time = mapping(record).get(":created_at")
+        known = isinstance(time, datetime) and time.tzinfo is not None
+        people[folder] = (SEVERAL.join(filter(None, names)), time if known else None)
     return people
 
 
@@ -426,6 +452,7 @@ def one_submission(files: list[tuple[Entry, HandIn]]) -> Submission:
         fault,
         hand_in.late,
         partial(load_notebook, entry),
+        hand_in.time,
     )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tools.book.book import Book
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import Assignment, Choice
+from tools.exercises.assignment import Assignment
+from tools.exercises.choice import Choice
 from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
 from tools.files import write_bytes
@@ -39,9 +40,11 @@ def autograder_files(assignment: Assignment, root: Path = ROOT) -> dict[str, byt
     return files
 
 
-def make_autograder(choice: Choice, key: str | None, masters: Path) -> Path:
-    """Write the autograder of an assignment for a class; returns its path. Raises BookError."""
-    [(_, assignment)] = make_drafts(Book(ROOT), masters, draws_of(key), choice)
-    made = ROOT / "_build" / "gradescope" / f"{choice.chapter}-{assignment['class']}.zip"
+def make_autograder(
+    chapter: str, key: str | None, masters: Path, choice: Choice | None = None
+) -> Path:
+    """Write the autograder of a chapter for a class; returns its path. Raises BookError."""
+    [(_, assignment)] = make_drafts(Book(ROOT), masters, draws_of(key), chapter, choice)
+    made = ROOT / "_build" / "gradescope" / f"{assignment['name']}-{assignment['class']}.zip"
     write_bytes(made, zipped(autograder_files(assignment), MODES), ROOT)
     return made

@@ -1,5 +1,6 @@
 """A runner: what a notebook finds in its Python, such as two simulated GPUs."""
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Mapping
@@ -33,8 +34,7 @@ def prepare(runner: Mapping[str, Any]) -> ModuleType:
         start.hide_accelerators()
     start.complete_torchvision()
     if runner["simulate"]:
-        import cudasim
-
+        cudasim = importlib.import_module("cudasim")  # as `start` does when a session begins
         for name in dir(cudasim):
             getattr(cudasim, name)  # some are loaded when they are asked for: see agent.watched
     return start
