@@ -238,4 +238,11 @@ def test_what_is_missing_is_an_error_in_one_line(filled, tmp_path):
     with pytest.raises(BookError, match="cannot be read"):
         fill_export(tmp_path / "export.csv", tmp_path)
     with pytest.raises(BookError, match="results of 2 assignments; fill in one at a time"):
-        filled(CANVAS, [result("x", 1, assignment="puzzles"), *CLASS])
+        filled(CANVAS, [*CLASS, *(result(f"x{n}", 1, assignment="puzzles") for n in range(6))])
+
+
+def test_who_hands_in_another_chapter_stops_nobody(filled):
+    strays = [result(name, 1, assignment="puzzles") for name in (CLASS[0]["student"], "x")]
+    made, notes = filled(CANVAS, [*CLASS, *strays])
+    assert made == filled(CANVAS, CLASS)[0]
+    assert "not filled in: x: handed in 'puzzles'" in notes

@@ -18,6 +18,7 @@ wrote comes back to it unchanged, be it a name that begins with `=`, which Canva
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -281,18 +282,34 @@ def read_results(folder: Path) -> list[dict]:
     return results
 
 
+def of_one_assignment(results: list[dict], folder: Path) -> tuple[str, list[dict]]:
+    """The assignment of most, and the results of it; who handed in another one alone is refused.
+
+    Raises BookError if no assignment is that of most.
+    """
+    count = Counter(made["assignment"] for made in results if made["assignment"]).most_common()
+    if not count or [times for _, times in count].count(count[0][1]) > 1:
+        raise BookError(f"{folder}: results of {len(count)} assignments; fill in one at a time")
+    name = count[0][0]
+    kept = [made for made in results if made["assignment"] in (name, None)]
+    there = {made["student"] for made in kept}
+    return name, kept + [
+        made | {"status": "refused", "reason": f"handed in '{made['assignment']}'"}
+        for made in results
+        if made not in kept and made["student"] not in there
+    ]
+
+
 def fill_export(export: Path, folder: Path, column: str | None = None, scale: bool = False) -> None:
     """Write the filled export beside the one that was exported, which stays. Raises BookError."""
     results = read_results(folder)
-    names = sorted({made["assignment"] for made in results if made["assignment"]})
-    if len(names) != 1:
-        raise BookError(f"{folder}: results of {len(names)} assignments; fill in one at a time")
+    name, results = of_one_assignment(results, folder)
     try:
         data = export.read_bytes()
     except OSError as error:
         raise BookError(f"{export}: cannot be read ({error.strerror}); export it again") from None
     encoding = encoding_of(data, export)
-    book = read_gradebook(data.decode(encoding), str(export), column, names[0])
+    book = read_gradebook(data.decode(encoding), str(export), column, name)
     filled = fill(book, results, str(export), scale)
     path = export.with_name(f"{export.stem}-filled{export.suffix}")
     write_bytes(path, filled.text.encode(encoding), path.parent)
