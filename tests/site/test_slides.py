@@ -64,6 +64,7 @@ WALK = """() => {
 }"""
 
 
+@pytest.mark.full
 def test_a_deck_is_stepped_through_read_and_printed_with_nothing_beside_it(browser, decks):
     context = browser.new_context(viewport={"width": 1024, "height": 768})
     page, faults, path = context.new_page(), [], decks / "computing-devices.html"
