@@ -15,6 +15,7 @@ from tools.rules.questions import questions
 from tools.site.slides import write_decks
 
 BOOK = Book(ROOT)
+pytestmark = pytest.mark.full  # the decks of all chapters are drawn first
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +65,6 @@ WALK = """() => {
 }"""
 
 
-@pytest.mark.full
 def test_a_deck_is_stepped_through_read_and_printed_with_nothing_beside_it(browser, decks):
     context = browser.new_context(viewport={"width": 1024, "height": 768})
     page, faults, path = context.new_page(), [], decks / "computing-devices.html"
