@@ -138,7 +138,7 @@ def test_what_cannot_be_graded_is_a_row_with_its_reason(folder):
 
 
 TRYING = {  # code that is dear to read, or not to be read at all
-    "deep": "if 0: torch" + ".a" * 600,
+    "deep": "if 0: torch" + ".a" * 900,
     "deeper": "x = " + "(" * 180 + ")" * 180 + "\n" + "-" * 50_000 + "1",
     "branches": "if 0: pass\n" + "elif 0: pass\n" * 1500,
     "long": "x = 1\n" * 1_000_000,

@@ -269,7 +269,7 @@ def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harnes
     handed_in = {"work.ipynb": submitted(code, "why = str(found)")}
     results, said = harness.grade(handed_in, container=container)
     assert results["score"] == 1  # that why is a text
-    assert container != ("bubblewrap" in results["extra_data"]["sandbox"])
+    assert not container or "landlock" in results["extra_data"]["sandbox"]
     shown = json.dumps(results) + said
     assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown
     assert (harness.source / TESTS).read_bytes() == before

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from classroom import RIGHT, SMALL, TESTS, StandIn, edition, small
+from classroom import RIGHT, SMALL, TESTS, WRONG, StandIn, edition, small
 
 from tools.errors import BookError
 from tools.grade.grade import grade_one, task_of
@@ -119,6 +119,14 @@ def test_a_student_is_told_what_was_put_in_and_what_their_cell_raised():
     assert result["check"] == "holds" and result["error"] == "ZeroDivisionError"
     number = result["tests"][0]["inputs"]["n"]
     assert 5 <= number < 400
+
+
+@pytest.mark.parametrize("before", ["", "x = 1\n", "if 0: torch" + ".a" * 900 + "\n"])
+def test_a_known_wrong_answer_has_the_masters_remark(before):
+    assignment = small()
+    assignment["questions"][0]["remarks"] = [[WRONG[1], "It is 2, not 2.5."]]
+    result = graded({1: before + WRONG[1] + "  # mine"}, assignment=assignment)["questions"]["1"]
+    assert result["remark"] == "It is 2, not 2.5."
 
 
 def test_an_end_leaves_the_points_before_it_and_asks_no_more():

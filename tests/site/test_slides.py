@@ -15,6 +15,7 @@ from tools.rules.questions import questions
 from tools.site.slides import write_decks
 
 BOOK = Book(ROOT)
+pytestmark = pytest.mark.full  # the decks of all chapters are drawn first
 
 
 @pytest.fixture(scope="session")

@@ -39,6 +39,7 @@ FACTS = {"folder": "h100", "label": "NVIDIA H100", "names": ["NVIDIA H100"], "fr
 FACTS |= {"cuda": "12.4", "driver": "550.1", "torch": "2.13.0+cu124"}
 
 
+@pytest.mark.full
 def test_what_was_recorded_on_such_a_card_is_compared_and_of_the_rest_every_cell_must_run(
     recorded_book, monkeypatch, capfd
 ):

@@ -123,6 +123,7 @@ def test_other_python_uses_a_complete_environment_and_makes_none(bare, shelf):
     assert (used.returncode, used.stderr) == (0, "")
 
 
+@pytest.mark.full
 def test_two_at_once_make_one_environment(bare, shelf):
     """Nothing is replaced by a stand-in here, and the script has the standard library alone."""
     both = [start(bare, shelf, quick=False) for _ in range(2)]

@@ -93,6 +93,7 @@ def test_outputs_of_gpus_lie_under_the_name_of_the_card_and_say_where_they_were_
     assert all("driver 0.0.0" in row and "| none |" in row for row in rows)
 
 
+@pytest.mark.full
 def test_a_second_recording_of_a_card_is_made_of_the_chapters_that_are_named(gpu_book):
     before = contents(gpu_book / "outputs")
     run = run_tool(gpu_book, "record", RUNNER="gpu")

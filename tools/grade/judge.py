@@ -129,8 +129,12 @@ def remark(own: Iterable[str], question: dict) -> str | None:
         return None
     for code, text in question["remarks"]:
         wrong = tree_of(code)
-        if ast.dump(ast.Module(tree.body[-len(wrong.body) :], [])) == ast.dump(wrong):
-            return text
+        last = ast.Module(tree.body[-len(wrong.body) :], [])
+        try:
+            if ast.dump(last) == ast.dump(wrong):
+                return text
+        except RecursionError:
+            return None
     return None
 
 
@@ -170,11 +174,8 @@ class Judge:
         A session that ends ends the pass; the next one leaves out what ended it.
         """
         memory = max([LEAST_MEMORY, *(asked["memory"] for asked in self.questions.values())])
-        limits, runner = (
-            Limits(seconds=self._seconds(None), memory=memory),
-            self.assignment["runner"],
-        )
-        with self.tier.session(limits, runner, imports_of(self.given)) as session:
+        limits, imports = Limits(seconds=self._seconds(None), memory=memory), imports_of(self.given)
+        with self.tier.session(limits, self.assignment["runner"], imports) as session:
             if not self._run_above(session):
                 return
             for number in numbers:

@@ -37,7 +37,7 @@ KNOWN_AS = {  # the columns that hold what a student may be known by elsewhere
     *("Email address", "Username", "ID number"),
 }
 LEFT = {"EX": "excused", "N/A": "not assigned to them"}  # as Canvas says it in place of a grade
-STRAYS = 0.1  # of a class may have handed in another chapter; more are another chapter's grades
+STRAYS = 1 / 3  # of a class may have handed in another chapter; more make it unclear which
 
 
 @dataclass(frozen=True)
@@ -170,9 +170,13 @@ def fill(
     notes, cells = [], {}
     handed_in: dict[int, list[tuple[str, dict]]] = {}  # by where a student's row begins
     rows = {row[0].start: row for row in book.students}
+    there = {result["student"] for result in results if result["assignment"] in (chapter, None)}
     for result in sorted(results, key=lambda made: (made["student"], made["submission"])):
         if result["assignment"] not in (chapter, None):
-            notes.append(f"not filled in: {result['student']}: handed in {result['assignment']}")
+            if result["student"] not in there:
+                notes.append(
+                    f"not filled in: {result['student']}: handed in {result['assignment']}"
+                )
             continue
         if result["status"] == "graded" and result["of"] != book.maximum and not scale:
             raise BookError(

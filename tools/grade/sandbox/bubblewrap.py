@@ -1,8 +1,7 @@
 """The command that puts a worker's helper into bubblewrap, where it then forks its sessions.
 
-It is for machines that let bubblewrap make namespaces and nobody else, as Ubuntu's AppArmor
-does. All sessions of a worker share these namespaces, one after another; what keeps a session
-from the helper, and from what comes after it, are the filter, Landlock and its folder's removal.
+All sessions of a worker share its namespaces, one after another; what keeps a session from the
+helper, and from what comes after it, are the filter, Landlock and its folder's removal.
 """
 
 import os
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools.grade.sandbox import places
+from tools.grade.sandbox.inside import DEVICES
 
 NOBODY = 65534
 
@@ -30,7 +30,7 @@ def command(read: list[str], user: int | None, disk: int) -> list[str]:
     links, real = real_places([*read, places.LDCONFIG])
     for path in real:
         words += ["--ro-bind", path, path]
-    for path in places.DEVICES:
+    for path in DEVICES:
         words += ["--dev-bind", path, path]
     for path, link in links.items():
         words += ["--symlink", link, path]

@@ -19,7 +19,6 @@ SYSTEM = """
     /etc/ld.so.conf.d /etc/localtime /usr/share/zoneinfo /etc/fonts /usr/share/fonts
     /usr/share/fontconfig /etc/mime.types /proc/cpuinfo /sys/devices/system/cpu
 """.split()
-DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 LDCONFIG = "/sbin/ldconfig"  # by which Python finds libseccomp
 NEEDED = ["torch", "IPython", "numpy", "matplotlib", "pyseccomp"]
 # Users that systemd would draw for its own services; nobody else has them:

@@ -3,3 +3,5 @@
 Imported by a Python of its own (`sandbox/helper.py`), never by the judge, with the standard
 library, PyTorch, IPython, cudasim and pyseccomp alone.
 """
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")

@@ -8,11 +8,10 @@ import resource
 import signal
 from dataclasses import dataclass, field
 
-from . import kernel, landlock, seccomp
+from . import DEVICES, kernel, landlock, seccomp
 
 MIB = 1 << 20
 OPEN_FILES, THREADS = 256, 64
-DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 
 @dataclass
