@@ -26,19 +26,19 @@ CANVAS = (
     + "    Points Possible,,,,,,5,12,(read only),(read only)\r\n"
     + JANE
     + '"Roe, ""Rick"" Richard",340935,S1002,roe@example.org,A,"two\nlines",,EX,,\r\n'
-    + '"=""=cmd|\' /C calc\'!A0""",340936,S1003,eve@example.org,A,+1,,"3",,\r\n'
+    + '"=""=cmd|\' /C calc\'!A0""",340936,S1003,eve@example.org,A,+1,,3,,\r\n'
     + "Öztürk,340937,S340934,ayse@example.org,A,,,7,,\r\n"
     + "Poe,340938,S1005,poe@example.org,A,,,N/A,,\r\n"
     + '"Student, Test",340939,,,A,,,,,\r\n'
 )
 MOODLE = (
-    '\ufeffIdentifier,"Full name","Email address",Status,Grade,"Maximum grade",'
-    '"Grade can be changed","Last modified (submission)","Last modified (grade)",'
-    '"Feedback comments"\n'
-    '"Participant 123456","Jane Doe",jane@example.org,"Submitted for grading - ",,12.00,Yes,'
+    "\ufeffIdentifier,Full name,Email address,Status,Grade,Maximum grade,"
+    "Grade can be changed,Last modified (submission),Last modified (grade),"
+    "Feedback comments\n"
+    "Participant 123456,Jane Doe,jane@example.org,Submitted for grading - ,,12.00,Yes,"
     '"Monday, 2 February 2026, 3:58 PM",-,"<p>old, kept</p>"\n'
-    '"Participant 123457","Richard Roe",roe@example.org,"No submission",,12.00,Yes,-,-,\n'
-    '"Participant 1234",@eve,eve@example.org,"Submitted for grading - ",5.00,12.00,Yes,-,-,\n'
+    "Participant 123457,Richard Roe,roe@example.org,No submission,,12.00,Yes,-,-,\n"
+    "Participant 1234,@eve,eve@example.org,Submitted for grading - ,5.00,12.00,Yes,-,-,\n"
 )
 
 
@@ -83,10 +83,10 @@ def filled(tmp_path, capsys):
     return fill
 
 
-def test_canvas_gets_the_grades_and_keeps_every_other_byte(filled, tmp_path):
+def test_canvas_gets_the_grades_and_keeps_every_other_cell(filled, tmp_path):
     text, said = filled(CANVAS, CLASS)
     expected = CANVAS.replace('Group B",,5,,41.67', 'Group B",,5,9.5,41.67')
-    assert text == expected.replace('+1,,"3",,', '+1,,"12",,')
+    assert text == expected.replace("+1,,3,,", "+1,,12,,")
     assert said.splitlines() == [
         "Canvas: 'Computing devices (4711)', 12 points",
         f"not filled in: gone (Canvas 999): is not in {tmp_path / 'export.csv'}",
@@ -103,11 +103,11 @@ def test_canvas_gets_the_grades_and_keeps_every_other_byte(filled, tmp_path):
     assert again == text and "replaced" not in said
 
 
-def test_moodle_gets_the_grades_and_keeps_every_other_byte(filled):
+def test_moodle_gets_the_grades_and_keeps_every_other_cell(filled):
     results = [result("Jane Doe (Moodle 123456)", 7), result("eve (Moodle 1234)", 0)]
     text, said = filled(MOODLE, [*results, result("b (Moodle 23456)", 2)])
-    expected = MOODLE.replace('grading - ",,12.00', 'grading - ",7,12.00')
-    assert text == expected.replace('grading - ",5.00', 'grading - ",0')
+    expected = MOODLE.replace("grading - ,,12.00", "grading - ,7,12.00")
+    assert text == expected.replace("grading - ,5.00", "grading - ,0")
     assert "Moodle: 'Grade', 12 points\n" in said and "filled in: 2 of 3 students" in said
     assert "b (Moodle 23456): is not in" in said  # a number within another is no match
 
@@ -119,7 +119,7 @@ def test_moodle_in_another_language(filled):
     with pytest.raises(BookError, match=r"no column 'Grade'; name the one of .*; Bewertung; Best"):
         filled(text, results)
     made, _ = filled(text, results, column="Bewertung")
-    assert made == text.replace('grading - ",,"12', 'grading - ",7.5,"12', 1)
+    assert made == text.replace('grading - ,,"12', 'grading - ,7.5,"12', 1)
 
 
 @pytest.mark.parametrize("column", ["4711", "Computing devices", "Computing devices (4711)"])

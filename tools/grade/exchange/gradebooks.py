@@ -1,8 +1,8 @@
 """Fills grades into the export of an instructor's own gradebook, of Canvas or of Moodle.
 
 Only the grade of a student who was graded changes, in the one column that is meant: every other
-byte stays as it was exported, its quoting and the order of its rows too. So what the system itself
-wrote comes back to it unchanged, be it a name that begins with `=`, which Canvas writes as
+cell stays as it was exported, and so do the order of rows, the delimiter and the encoding. What the
+system itself wrote comes back to it, be it a name that begins with `=`, which Canvas writes as
 `="=name"`; what we write are numbers, which no spreadsheet takes for a formula.
 
 - Canvas, *Grades*, *Export*: `Student, ID, SIS User ID, SIS Login ID, Section`, a column
@@ -15,11 +15,12 @@ wrote comes back to it unchanged, be it a name that begins with `=`, which Canva
   mod/assign/gradingtable.php and mod/assign/feedback/offline/importgradeslib.php.
 """
 
+import csv
+import io
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from tools.errors import BookError
 from tools.files import write_bytes, written_by
 from tools.grade.intake import SEVERAL, clean
 from tools.grade.report import BY_HAND
-from tools.grade.tables import BOM, FORMULA
+from tools.grade.tables import FORMULA
 
 POINTS = "Points Possible"
 ASSIGNMENT = re.compile(r"(?P<name>.+) \((?P<id>\d+)\)", re.S)
@@ -39,113 +40,112 @@ KNOWN_AS = {  # the columns that hold what a student may be known by elsewhere
 LEFT = {"EX": "excused", "N/A": "not assigned to them"}  # as Canvas says it in place of a grade
 STRAYS = 1 / 3  # of a class may have handed in another chapter; more make it unclear which
 
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a CSV: what it says, and where it stands in the text."""
-
-    text: str
-    start: int
-    end: int
+Row = list[str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Gradebook:
     """An export, and where in it the grades of one assignment go."""
 
-    system: str  # Canvas or Moodle
-    text: str
-    header: list[str]
-    column: int
-    maximum: float
-    students: list[list[Cell]]  # the rows of students
+    where: str
+    encoding: str
+    dialect: dict[str, str]  # its delimiter and its ends of lines, for `csv`
+    rows: list[Row]
+    system: str = "Moodle"
+    column: int = 0
+    maximum: float = 0
+
+    @property
+    def header(self) -> Row:
+        return self.rows[0] if self.rows else []
+
+    @property
+    def students(self) -> list[tuple[str, Row]]:
+        """What the system knows a student by, and their row."""
+        if self.system == "Moodle":
+            return [(re.search(r"\d+$", row[0])[0], row) for row in self.rows[1:] if row]
+        own = self.header.index("ID")
+        return [(row[own].strip(), row) for row in self.rows[1:] if row[own:] and row[own].strip()]
+
+    def encoded(self) -> bytes:
+        written = io.StringIO()
+        csv.writer(written, **self.dialect).writerows(self.rows)
+        return written.getvalue().encode(self.encoding)
 
 
-def read_rows(text: str, delimiter: str) -> Iterator[list[Cell]]:
-    """The rows of a CSV as RFC 4180 has it, every cell with its place. Blank lines are left out."""
-    cell = re.compile(
-        rf'(?:"(?P<quoted>(?:[^"]|"")*)"?(?P<rest>[^{delimiter}\r\n]*)|[^{delimiter}\r\n]*)'
-        rf"(?P<end>{delimiter}|\r\n|\r|\n|\Z)"
-    )
-    at, row = len(BOM) if text.startswith(BOM) else 0, []
-    while at < len(text) or row:
-        match = cell.match(text, at)
-        quoted, whole = match["quoted"], text[at : match.start("end")]
-        said = whole if quoted is None else quoted.replace('""', '"') + match["rest"]
-        row.append(Cell(said, at, match.start("end")))
-        at = match.end()
-        if match["end"] != delimiter:
-            if len(row) > 1 or row[0].text:
-                yield row
-            row = []
-
-
-def read_gradebook(text: str, where: str, column: str | None, assignment: str) -> Gradebook:
+def read_gradebook(export: Path, column: str | None, assignment: str) -> Gradebook:
     """The export, with the column of the grades: the one named, or the one of the assignment.
 
-    Raises BookError, which begins with `where`.
+    Raises BookError.
     """
-    first = text.removeprefix(BOM).partition("\n")[0]
+    try:
+        data = export.read_bytes()
+    except OSError as error:
+        raise BookError(f"{export}: cannot be read ({error.strerror}); export it again") from None
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise BookError(f"{export}: UTF-16, so a spreadsheet saved it; export it again, as CSV")
+    encoding = "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        encoding = "latin-1"  # which maps every byte to a character and back
+        text = data.decode(encoding)
+    first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)  # Canvas writes `;` where the comma is a decimal sign
-    rows = list(read_rows(text, delimiter))
-    header = [cell.text for cell in rows[0]] if rows else []
-    if "ID" in header and {"Student", "LastName"} & set(header):
-        return _canvas(text, where, column or assignment, rows, header)
-    if rows[1:] and all(re.search(r"\d$", row[0].text) for row in rows[1:]):
-        return _moodle(text, where, column or GRADE, rows, header)
-    raise BookError(
-        f"{where}: neither a gradebook of Canvas nor a grading worksheet of Moodle; export it "
-        "again as CSV, and leave it as it is"
-    )
+    dialect = {"delimiter": delimiter, "lineterminator": "\r\n" if "\r" in first else "\n"}
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    book = Gradebook(str(export), encoding, dialect, rows)
+    if "ID" in book.header and {"Student", "LastName"} & set(book.header):
+        _find_in_canvas(book, column or assignment)
+    elif rows[1:] and all(re.search(r"\d$", row[0]) for row in rows[1:] if row):
+        _find_in_moodle(book, column or GRADE)
+    else:
+        raise BookError(
+            f"{export}: neither a gradebook of Canvas nor a grading worksheet of Moodle; export "
+            "it again as CSV, and leave it as it is"
+        )
+    return book
 
 
-def _canvas(
-    text: str, where: str, wanted: str, rows: list[list[Cell]], header: list[str]
-) -> Gradebook:
-    """An export of Canvas's gradebook. Raises BookError."""
-    possible = next((row for row in rows if row[0].text.strip() == POINTS), None)
+def _find_in_canvas(book: Gradebook, wanted: str) -> None:
+    """Find the column of an assignment, by its whole name, without its id, or by its id."""
+    possible = next((row for row in book.rows if row and row[0].strip() == POINTS), None)
     if possible is None:
-        raise BookError(f"{where}: no row '{POINTS}'; export the gradebook again, whole")
+        raise BookError(f"{book.where}: no row '{POINTS}'; export the gradebook again, whole")
     found = {}  # place of each assignment that has points
-    for place, (name, cell) in enumerate(zip(header, possible, strict=False)):
-        if ASSIGNMENT.fullmatch(name) and number(cell.text) is not None:
+    for place, (name, points) in enumerate(zip(book.header, possible, strict=False)):
+        if ASSIGNMENT.fullmatch(name) and number(points) is not None:
             found[place] = name
-    places = [place for place, name in found.items() if _meant(wanted, name)]
+    places = []
+    for place, name in found.items():
+        match = ASSIGNMENT.fullmatch(name)
+        plain = [" ".join(re.findall(r"\w+", text.casefold())) for text in (wanted, match["name"])]
+        if wanted in (name, match["id"]) or plain[0] == plain[1]:
+            places.append(place)
     if len(places) != 1:
         names = "; ".join(found.values()) or "none has points"
         raise BookError(
-            f"{where}: {len(places)} columns for '{wanted}'; name one with --column: {names}"
+            f"{book.where}: {len(places)} columns for '{wanted}'; name one with --column: {names}"
         )
-    [place], own = places, header.index("ID")
-    students = [row for row in rows[1:] if len(row) > own and row[own].text.strip()]
-    return Gradebook("Canvas", text, header, place, number(possible[place].text), students)
+    book.system, book.column, book.maximum = "Canvas", places[0], number(possible[places[0]])
 
 
-def _meant(wanted: str, name: str) -> bool:
-    """Is this the column that is wanted: by its whole name, without its id, or by its id?"""
-    match = ASSIGNMENT.fullmatch(name)
-    plain = [" ".join(re.findall(r"\w+", text.casefold())) for text in (wanted, match["name"])]
-    return wanted in (name, match["id"]) or plain[0] == plain[1]
-
-
-def _moodle(
-    text: str, where: str, wanted: str, rows: list[list[Cell]], header: list[str]
-) -> Gradebook:
-    """A grading worksheet of Moodle. Raises BookError."""
-    if wanted not in header:
+def _find_in_moodle(book: Gradebook, wanted: str) -> None:
+    """Find the column of the grades, and their maximum in the one after it."""
+    if wanted not in book.header:
         raise BookError(
-            f"{where}: no column '{wanted}'; name the one of the grades with --column: "
-            f"{'; '.join(header)}"
+            f"{book.where}: no column '{wanted}'; name the one of the grades with --column: "
+            f"{'; '.join(book.header)}"
         )
-    place = header.index(wanted)
-    said = {row[place + 1].text for row in rows[1:] if len(row) > place + 1}
+    book.column = book.header.index(wanted)
+    said = {row[book.column + 1] for row in book.rows[1:] if len(row) > book.column + 1}
     maximum = number(said.pop()) if len(said) == 1 else None
     if maximum is None:
         raise BookError(
-            f"{where}: no maximum in the column after '{wanted}'; grade the assignment by points, "
-            "not by a scale, and download the worksheet again"
+            f"{book.where}: no maximum in the column after '{wanted}'; grade the assignment by "
+            "points, not by a scale, and download the worksheet again"
         )
-    return Gradebook("Moodle", text, header, place, maximum, rows[1:])
+    book.maximum = maximum
 
 
 def number(text: str) -> float | None:
@@ -157,109 +157,90 @@ def number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def fill(
-    book: Gradebook, results: list[dict], chapter: str, where: str, scale: bool = False
-) -> tuple[str, list[str]]:
-    """The export with the points of these results, and what a person should know.
+def fill(book: Gradebook, results: list[dict], chapter: str, scale: bool = False) -> list[str]:
+    """Fill the points of these results in; returns what a person should know.
 
     A student who is not in it, or twice, or whose submission was refused or is of another chapter,
     is named and gets nothing: never a zero that nobody gave, nor points of which some are still to
     come. Raises BookError if nobody can be filled in, or if the export counts other points than we
     do and `scale` is not asked for.
     """
-    notes, cells = [], {}
-    handed_in: dict[int, list[tuple[str, dict]]] = {}  # by where a student's row begins
-    rows = {row[0].start: row for row in book.students}
+    notes, filled = [], 0
+    handed_in: dict[str, list[tuple[str, dict, Row]]] = {}  # by what the system knows them by
     there = {result["student"] for result in results if result["assignment"] in (chapter, None)}
     for result in sorted(results, key=lambda made: (made["student"], made["submission"])):
         if result["assignment"] not in (chapter, None):
             if result["student"] not in there:
-                notes.append(
-                    f"not filled in: {result['student']}: handed in {result['assignment']}"
-                )
+                stray = f"not filled in: {result['student']}: handed in {result['assignment']}"
+                notes.append(stray)
             continue
         if result["status"] == "graded" and result["of"] != book.maximum and not scale:
             raise BookError(
-                f"{where}: '{book.header[book.column]}' counts {shown(book.maximum)} points, the "
-                f"exercises {shown(result['of'])}; change it there, or add --scale"
+                f"{book.where}: '{book.header[book.column]}' counts {shown(book.maximum)} points, "
+                f"the exercises {shown(result['of'])}; change it there, or add --scale"
             )
         for name in result["student"].split(SEVERAL):
             found = _rows_of(name, book)
             if len(found) == 1:
-                handed_in.setdefault(found[0][0].start, []).append((name, result))
+                [(id, row)] = found
+                handed_in.setdefault(id, []).append((name, result, row))
             else:
                 reason = "is in several rows of" if found else "is not in"
-                notes.append(f"not filled in: {name}: {result['reason'] or f'{reason} {where}'}")
-    for start, given in handed_in.items():
-        name, result = given[0]
-        cell = next(iter(rows[start][book.column :]), None)
-        if reason := _why_not(given, cell):
+                reason = result["reason"] or f"{reason} {book.where}"
+                notes.append(f"not filled in: {name}: {reason}")
+    for given in handed_in.values():
+        name, result, row = given[0]
+        was = row[book.column] if book.column < len(row) else None
+        if reason := _why_not([result for _, result, _ in given], was):
             notes.append(f"not filled in: {name}: {reason}")
             continue
         share = result["points"] / (result["of"] or 1)
-        cells[cell] = shown(share * book.maximum if scale else result["points"])
-        before = number(cell.text)
-        if cell.text.strip() and (before is None or shown(before) != cells[cell]):
-            notes.append(f"replaced: {name}: {clean(cell.text)} by {cells[cell]}")
-    if not cells:
-        raise BookError("\n".join([f"{where}: nobody can be filled in", *notes]))
-    notes.append(f"filled in: {len(cells)} of {len(book.students)} students")
-    if absent := [clean(row[0].text) for start, row in rows.items() if start not in handed_in]:
+        row[book.column] = shown(share * book.maximum if scale else result["points"])
+        filled += 1
+        before = number(was)
+        if was.strip() and (before is None or shown(before) != row[book.column]):
+            notes.append(f"replaced: {name}: {clean(was)} by {row[book.column]}")
+    if not filled:
+        raise BookError("\n".join([f"{book.where}: nobody can be filled in", *notes]))
+    notes.append(f"filled in: {filled} of {len(book.students)} students")
+    if absent := [clean(row[0]) for id, row in book.students if id not in handed_in]:
         more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
         notes.append(f"nothing handed in: {'; '.join(absent[:10])}{more}")
-    if any(FORMULA.match(cell.text) for row in book.students for cell in row):
+    if any(FORMULA.match(text) for _, row in book.students for text in row):
         notes.append("note: some cells begin as a formula does; the export had them")
-    return _replaced(book.text, cells), notes
+    return notes
 
 
-def _why_not(given: list[tuple[str, dict]], cell: Cell | None) -> str | None:
+def _why_not(given: list[dict], was: str | None) -> str | None:
     """Why a student's cell is left as it is, if so: what was handed in, or what it says."""
     if len(given) > 1:
-        return "two results, " + " and ".join(f"'{result['submission']}'" for _, result in given)
-    [(_, result)] = given
+        return "two results, " + " and ".join(f"'{result['submission']}'" for result in given)
+    [result] = given
     if result["status"] != "graded":
         return result["reason"]
     if waiting := [n for n, part in result.get("by_hand", {}).items() if part["points"] is None]:
         return f"exercise {', '.join(waiting)} waits for points in {BY_HAND}"
-    return "the row ends early" if cell is None else LEFT.get(cell.text.strip().upper())
+    return "the row ends early" if was is None else LEFT.get(was.strip().upper())
 
 
-def _rows_of(student: str, book: Gradebook) -> list[list[Cell]]:
+def _rows_of(student: str, book: Gradebook) -> list[tuple[str, Row]]:
     """The rows of a student, as intake names them: 'doejane (Canvas 340934)'."""
-    match = re.fullmatch(r".*\((?P<known>[^()]*)\)", student, re.S)
-    known = match["known"] if match else student
-    if own := re.fullmatch(r"(Canvas|Moodle) (.+)", known if match else ""):
-        if own[1] != book.system:
-            return []
-        if book.system == "Canvas":
-            place = book.header.index("ID")
-            return [row for row in book.students if row[place].text.strip() == own[2]]
-        return [row for row in book.students if re.search(r"\d+$", row[0].text)[0] == own[2]]
-    if not known.strip():
-        return []
+    match = re.fullmatch(r".*\((?:(?P<system>Canvas|Moodle) )?(?P<known>[^()]*)\)", student, re.S)
+    system, known = match.group("system", "known") if match else (None, student)
+    if system:
+        return [(id, row) for id, row in book.students if (system, id) == (book.system, known)]
     places = [place for place, name in enumerate(book.header) if name in KNOWN_AS]
     return [
-        row
-        for row in book.students
-        if any(
-            row[place].text.casefold() == known.casefold() for place in places if place < len(row)
-        )
+        (id, row)
+        for id, row in book.students
+        if known.strip()
+        and known.casefold() in {row[place].casefold() for place in places if place < len(row)}
     ]
 
 
 def shown(points: float) -> str:
     """A number of points: two decimals at most, as Canvas shows them."""
     return f"{points:.2f}".rstrip("0").rstrip(".")
-
-
-def _replaced(text: str, cells: dict[Cell, str]) -> str:
-    """The text with other words in some cells, each quoted as it was."""
-    parts, at = [], 0
-    for cell, said in sorted(cells.items(), key=lambda item: item[0].start):
-        quote = '"' if text.startswith('"', cell.start) else ""
-        parts += [text[at : cell.start], quote, said, quote]
-        at = cell.end
-    return "".join([*parts, text[at:]])
 
 
 def _read_results(folder: Path) -> list[dict]:
@@ -291,21 +272,9 @@ def fill_export(
     """Write the filled export beside the one that was exported, which stays. Raises BookError."""
     results = _read_results(folder)
     chapter = chapter or _chapter_of(results, folder)
-    try:
-        data = export.read_bytes()
-    except OSError as error:
-        raise BookError(f"{export}: cannot be read ({error.strerror}); export it again") from None
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise BookError(f"{export}: UTF-16, so a spreadsheet saved it; export it again, as CSV")
-    encoding = "utf-8"
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError:
-        encoding = "latin-1"  # which maps every byte to a character and back
-        text = data.decode(encoding)
-    book = read_gradebook(text, str(export), column, chapter)
-    text, notes = fill(book, results, chapter, str(export), scale)
+    book = read_gradebook(export, column, chapter)
+    notes = fill(book, results, chapter, scale)
     path = export.with_name(f"{export.stem}-filled{export.suffix}")
-    write_bytes(path, text.encode(encoding), path.parent)
+    write_bytes(path, book.encoded(), path.parent)
     print(f"{book.system}: '{book.header[book.column]}', {shown(book.maximum)} points")
     print("\n".join([*notes, f"written: {path}"]))
