@@ -228,14 +228,14 @@ def release(
 ) -> None:
     """Verify the masters, and write their editions for a class, or those of the book."""
     from tools.book.book import Book
-    from tools.exercises.choice import read_choice
+    from tools.exercises.choice import choice_of
     from tools.exercises.release import release
     from tools.grade.command import engine_for
     from tools.grade.store import code_digest
 
     engine = engine_for(None, None)
-    choice = assignment and read_choice(assignment)
-    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, chapter, choice):
+    choice = choice_of(chapter, assignment)
+    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, choice):
         print(line)
 
 
@@ -301,15 +301,16 @@ def fill(export: Path, grades: Path, column: str | None, scale: bool, chapter: s
     fill_export(export, grades, column, scale, chapter)
 
 
-@command(CHAPTER, MASTERS, ASSIGNMENT)
-def gradescope(chapter: str, masters: Path | None, assignment: Path | None) -> None:
-    """Build the autograder of a chapter for Gradescope."""
-    from tools.exercises.choice import read_choice
+@command(argument("chapter", nargs="?", help="computing-devices"), MASTERS, ASSIGNMENT)
+def gradescope(chapter: str | None, masters: Path | None, assignment: Path | None) -> None:
+    """Build the autograder of a chapter, or of an assignment, for Gradescope."""
+    from tools.exercises.choice import choice_of
     from tools.grade.exchange.gradescope import make_autograder
 
-    choice = assignment and read_choice(assignment)
-    made = make_autograder(chapter, key(), masters or ROOT / "masters", choice)
-    print(f"written: {made}")
+    choice = choice_of(chapter, assignment)
+    if choice is None:
+        raise BookError("CHAPTER: name the chapter: computing-devices, or --assignment FILE")
+    print(f"written: {make_autograder(choice, key(), masters or ROOT / 'masters')}")
 
 
 @command()

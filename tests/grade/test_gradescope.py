@@ -26,6 +26,7 @@ from packaging.utils import canonicalize_name
 
 from tools.errors import BookError
 from tools.exercises.archive import zipped
+from tools.exercises.choice import choice_of
 from tools.grade.exchange.gradescope import MODES, TESTS, autograder_files, make_autograder
 
 CANARY = "canary-4f1e"
@@ -109,8 +110,8 @@ def test_the_command_makes_the_zip_of_a_class(tmp_path):
     """Of a master in a folder of the instructor's own."""
     shutil.copy(ROOT / "masters" / "computing-devices.md", tmp_path)
     with pytest.raises(BookError, match="no such master; choose from: computing-dev"):
-        make_autograder("x", None, tmp_path)
-    path = make_autograder("computing-devices", "a key of a class", tmp_path)
+        make_autograder(choice_of("x", None), None, tmp_path)
+    path = make_autograder(choice_of("computing-devices", None), "a key of a class", tmp_path)
     try:
         with zipfile.ZipFile(path) as archive:
             made = json.loads(archive.read(TESTS))

@@ -1,10 +1,11 @@
 """Masters: read whole, or one line about what is wrong. (Those of the book: test_editions.py.)"""
 
 import pytest
-from helpers import ROOT, refused
+from helpers import refused
 from small_masters import FIRST, HEAD, SECOND, SMALL, read_small, write_master
 
-from tools.exercises.masters import read_masters
+from tools.exercises.masters import read_master
+from tools.exercises.release import master_paths
 
 
 def test_a_master_is_read_whole(tmp_path):
@@ -79,10 +80,10 @@ def test_a_bad_master_is_one_line(tmp_path, old, new, words):
 
 def test_a_folder_without_masters_is_one_line(tmp_path):
     with refused("nowhere", "no such folder"):
-        read_masters(tmp_path / "nowhere", ROOT)
+        master_paths(tmp_path / "nowhere", None)
     with refused(str(tmp_path), "no master in it"):
-        read_masters(tmp_path, ROOT)
+        master_paths(tmp_path, None)
     write_master(tmp_path)
     (tmp_path / "small.md").write_bytes(b"\xff")
     with refused("small.md", "not UTF-8"):
-        read_masters(tmp_path, ROOT)
+        read_master(tmp_path / "small.md", tmp_path)

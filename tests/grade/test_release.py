@@ -12,7 +12,7 @@ from small_masters import SMALL, Grader, book_of_one, contents, stamp, write_mas
 from tools.book.book import Book
 from tools.errors import BookError
 from tools.exercises import release as release_module
-from tools.exercises.choice import read_choice
+from tools.exercises.choice import choice_of, read_choice
 from tools.exercises.masters import copy_masters
 from tools.exercises.release import make_drafts, release, swap
 from tools.exercises.variants import draws_of
@@ -96,7 +96,7 @@ def test_one_chapter_is_verified_and_written_alone(root, run):
     whole, grader = contents(root / RELEASE / "book"), Grader()
     change(root, "Compare them.", "Compare both.")
     (root / "masters" / "other.md").write_text("broken")
-    lines = run(grader=grader, chapter="small")
+    lines = run(grader=grader, choice=choice_of("small", None))
     assert lines == ["_build/release/book: 1 chapter, 2 exercises, 4 points", WROTE]
     assert grader.graded == []  # a hint changes no score
     changed = {
@@ -105,9 +105,9 @@ def test_one_chapter_is_verified_and_written_alone(root, run):
     kinds = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}
     assert changed == kinds | {"student.zip", "manifest.json"}
     with refused("CHAPTER=smal: no such master; choose from: other, small"):
-        run(chapter="smal")
+        run(choice=choice_of("smal", None))
     with refused("holds the release of class book"):
-        run(KEY, chapter="small", out=root / RELEASE / "book")
+        run(KEY, choice=choice_of("small", None), out=root / RELEASE / "book")
 
 
 def test_a_class_has_editions_of_its_own_and_its_key_is_nowhere(
@@ -153,7 +153,6 @@ def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(run, c
         ("lambda a, b: b", "lambda a, b: max(a, b)", "2: wrong answer 1 scores 1 of 1 (test_"),
         ("* abs(x)", "* x", "1: wrong answer 2 scores 3 of 3"),
         ("    n = rng.randrange(9)\n", "    return\n", "2: the blank edition scores 1 of 1 (test_"),
-        ("@points(2)", "@points(1)", "1: its hidden tests are worth 2, and it says '- points: 3'"),
         ("def test_both", "def tests_both", "2: no hidden test"),
         ("def test_negative", "def test_any", "1: two hidden tests are called test_any"),
         ('    """Finds it wherever it stands."""\n', "", "2: test_both does not say what it asks"),
@@ -334,7 +333,7 @@ def test_an_instructor_sets_exercises_points_and_a_due_date(root, run, chapter):
         ("= 5", "= -5", "whole numbers above 0"),
         ("+01:00", "", "due has no time zone"),
         ("chapter", "[", "not TOML"),
-        ('"small"', '"other"', "CHAPTER=other: no such master; choose from: small"),
+        ('"small"', '"other"', "week.toml: no such master; choose from: small"),
     ],
 )
 def test_a_choice_that_cannot_be_is_one_line(root, run, old, new, said):

@@ -1,4 +1,4 @@
-"""What an instructor sets of a master: a file that chooses exercises, points and a due date.
+"""What an instructor sets of a master: a chapter, or a file with exercises, points, a due date.
 
 chapter = "what-costs-time"
 exercises = [1, 3]               # else all of them
@@ -20,13 +20,18 @@ KNOWN = {"chapter": str, "exercises": list, "points": dict, "due": datetime}
 
 @dataclass(frozen=True)
 class Choice:
-    """What the file says."""
+    """What is set of one chapter: all of it, or what a file says."""
 
-    where: str
+    where: str  # the file, or the CHAPTER= that was typed
     chapter: str
     exercises: list[int] = field(default_factory=list)  # none named: all
     points: dict[str, int] = field(default_factory=dict)  # by the number of an exercise
     due: datetime | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Is it the chapter as it is?"""
+        return not (self.exercises or self.points or self.due)
 
     def of(self, master: Master) -> Master:
         """The master with the exercises that are set, under their own numbers. Raises BookError."""
@@ -62,3 +67,12 @@ def read_choice(path: Path) -> Choice:
     if "due" in said and said["due"].tzinfo is None:
         raise BookError(f"{path}: due has no time zone; write 2026-12-01T12:00:00+01:00")
     return Choice(str(path), **said)
+
+
+def choice_of(chapter: str | None, file: Path | None) -> Choice | None:
+    """What is set, by a chapter's name or by a file; None is everything. Raises BookError."""
+    if file and chapter:
+        raise BookError(f"CHAPTER={chapter}: {file} names a chapter, too; leave out one of both")
+    if file:
+        return read_choice(file)
+    return Choice(f"CHAPTER={chapter}", chapter) if chapter else None

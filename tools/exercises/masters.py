@@ -123,24 +123,6 @@ class Master:
     exercises: list[Exercise] = field(repr=False)
 
 
-def read_masters(
-    folder: Path, root: Path, draw: Draw = first, chapter: str | None = None
-) -> list[Master]:
-    """The masters in a folder, in the order of their names; of one chapter, if it is named.
-
-    Raises BookError if there is no such folder or chapter, no master, or one is not sound.
-    """
-    if not folder.is_dir():
-        raise BookError(f"{folder}: no such folder; name one that holds masters (chapter.md)")
-    paths = sorted(folder.glob("*.md"))
-    if not paths:
-        raise BookError(f"{folder}: no master in it; write one: chapter.md, see CONTRIBUTING.md")
-    names = [path.stem for path in paths]
-    if chapter is not None and chapter not in names:
-        raise BookError(f"CHAPTER={chapter}: no such master; choose from: {', '.join(names)}")
-    return [read_master(path, root, draw) for path in paths if chapter in (None, path.stem)]
-
-
 def copy_masters(source: Path, folder: Path) -> None:
     """An instructor's own masters: a copy that says at its head that it is private.
 

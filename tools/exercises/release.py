@@ -5,16 +5,14 @@ import shutil
 from hashlib import sha256
 from pathlib import Path
 
-from nbformat import NotebookNode, writes
-
 from tools.book.book import Book
-from tools.book.notebooks import write_notebook
+from tools.book.notebooks import notebook_text, write_notebook
 from tools.errors import BookError
 from tools.exercises.archive import zipped
 from tools.exercises.assignment import Assignment, make_assignment, points_by_hand, points_of
 from tools.exercises.choice import Choice
 from tools.exercises.editions import EDITIONS, book_chapter, edition, student_readme
-from tools.exercises.masters import Master, read_masters
+from tools.exercises.masters import Master, read_master
 from tools.exercises.variants import BOOK, Draws, draws_of
 from tools.exercises.verify import Grade, Stamp, leaks, trials, unsound, verify
 from tools.files import cannot_write, check_writable, written_by
@@ -34,28 +32,27 @@ def release(
     key: str | None = None,
     masters: Path | None = None,
     out: Path | None = None,
-    chapter: str | None = None,
     choice: Choice | None = None,
 ) -> list[str]:
     """Verify the masters of a folder and write their editions; returns a line for each thing done.
 
-    Of one chapter alone, if it is named, or of what a `choice` sets: those of others stay as they
-    were released. Without a key
-    and another folder of masters, the exercises in the book's own chapters are written as well.
-    `grade` and `stamp` are what `verify` needs. Raises BookError, a line for each thing that does
-    not hold, before anything is written.
+    Of what a `choice` sets alone, if there is one: other chapters stay as they were released.
+    Without a key and another folder of masters, the exercises in the book's own chapters are
+    written as well. `grade` and `stamp` are what `verify` needs. Raises BookError, a line for each
+    thing that does not hold, before anything is written.
     """
-    draws = draws_of(key)
-    folder = masters or book.root / MASTERS
-    drafts = make_drafts(book, folder, draws, chapter, choice)
+    draws, folder = draws_of(key), masters or book.root / MASTERS
+    drafts = make_drafts(book, folder, draws, choice)
     out = out or book.root / "_build" / "release" / draws.fingerprint
     check_out(out, book.root)
-    chapters, files = earlier(out, draws.fingerprint) if chapter or choice else ({}, {})
+    chapters, files = earlier(out, draws.fingerprint) if choice else ({}, {})
     chapters |= {master.name: _entry(assignment) for master, assignment in drafts}
-    chapters = dict(sorted(chapters.items()))
-    made = editions(drafts, book)  # before the gate, which takes longer
-    files = whole(files | made, list(chapters.values()), draws.fingerprint, book)
-    faults = [line for master, _ in drafts for line in unsound(master, choice is not None)]
+    for master, assignment in drafts:
+        for kind in EDITIONS:
+            made = notebook_text(edition(kind, master, assignment, book))
+            files[f"{kind}/{master.name}.ipynb"] = made.encode()
+    files = whole(files, [chapters[name] for name in sorted(chapters)], draws.fingerprint, book)
+    faults = [line for master, _ in drafts for line in unsound(master)]
     for master, assignment in drafts:
         names = (f"student/{master.name}.ipynb", "student/README.md")
         faults += leaks(master, assignment, {name: files[name] for name in names})
@@ -74,32 +71,23 @@ def release(
     done = [f"{where}: {', '.join(words)}"]
     with one_at_a_time(book.root):
         swap(files, out, book.root)
-        if (
-            not choice
-            and draws.fingerprint == BOOK
-            and folder.resolve() == (book.root / MASTERS).resolve()
-        ):
+        is_own = draws.fingerprint == BOOK and folder.resolve() == (book.root / MASTERS).resolve()
+        if is_own and (choice is None or choice.is_whole):
             done += write_chapters(drafts, Book(book.root))  # as they are by now
     return done
 
 
 def make_drafts(
-    book: Book,
-    folder: Path,
-    draws: Draws,
-    chapter: str | None = None,
-    choice: Choice | None = None,
+    book: Book, folder: Path, draws: Draws, choice: Choice | None = None
 ) -> list[Draft]:
-    """The masters of a folder, or of one chapter, and their assignments. Raises BookError."""
+    """Masters of a folder, or what is chosen of one, with their assignments. Raises BookError."""
     drafts = []
-    for master in read_masters(
-        folder, book.root, draws.choose, choice.chapter if choice else chapter
-    ):
-        if choice:
-            master = choice.of(master)
+    for path in master_paths(folder, choice):
+        master = read_master(path, book.root, draws.choose)
         if master.runner not in book.runners:
             known = ", ".join(book.runners)
             raise BookError(f"{master.where}: no runner '{master.runner}'; choose from: {known}")
+        master = choice.of(master) if choice else master
         made = make_assignment(master, book.chapters.get(master.name), draws)
         if choice and choice.due:
             made["due"] = choice.due.isoformat()
@@ -107,16 +95,18 @@ def make_drafts(
     return drafts
 
 
-def editions(drafts: list[Draft], book: Book) -> Files:
-    return {
-        f"{kind}/{master.name}.ipynb": _bytes(edition(kind, master, assignment, book))
-        for kind in EDITIONS
-        for master, assignment in drafts
-    }
-
-
-def _bytes(notebook: NotebookNode) -> bytes:
-    return (writes(notebook) + "\n").encode()
+def master_paths(folder: Path, choice: Choice | None) -> list[Path]:
+    """The masters in a folder, or the one that is chosen. Raises BookError if there is none."""
+    if not folder.is_dir():
+        raise BookError(f"{folder}: no such folder; name one that holds masters (chapter.md)")
+    paths = sorted(folder.glob("*.md"))
+    if not paths:
+        raise BookError(f"{folder}: no master in it; write one: chapter.md, see CONTRIBUTING.md")
+    chosen = [path for path in paths if not choice or path.stem == choice.chapter]
+    if not chosen:
+        names = ", ".join(path.stem for path in paths)
+        raise BookError(f"{choice.where}: no such master; choose from: {names}")
+    return chosen
 
 
 def _entry(assignment: Assignment) -> dict:
@@ -133,10 +123,9 @@ def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     """Notebooks with what lies beside them: a text and a zip for students, and the manifest."""
     files = files | {"student/README.md": student_readme(chapters, book).encode()}
     start = "student/"
-    handed_out = {
-        name.removeprefix(start): data for name, data in files.items() if name.startswith(start)
-    }
-    files["student.zip"] = zipped(handed_out)
+    files["student.zip"] = zipped(
+        {name.removeprefix(start): data for name, data in files.items() if name.startswith(start)}
+    )
     content = {
         "class": group,
         "points": sum(chapter["points"] for chapter in chapters),
@@ -163,9 +152,8 @@ def earlier(out: Path, own: str) -> tuple[dict[str, dict], Files]:
 
 def check_out(out: Path, root: Path) -> None:
     """Raise BookError if `out` cannot be written, or holds what no release wrote."""
-    if out.exists() and not (
-        out.is_dir() and (not any(out.iterdir()) or (out / MANIFEST).is_file())
-    ):
+    empty = not out.exists() or (out.is_dir() and not any(out.iterdir()))
+    if not empty and not (out / MANIFEST).is_file():
         raise BookError(f"{out}: holds files that no release wrote; name another folder in OUT")
     check_writable(out.parent, root)
 

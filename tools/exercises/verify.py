@@ -50,36 +50,17 @@ Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
 Stamp = Callable[[str], str]
 
 
-def unsound(master: Master, other_points: bool = False) -> Iterator[str]:
-    """A line for each exercise whose hidden tests test nothing, or not for its points.
-
-    An instructor may have set `other_points`, by which those of the tests are scaled.
-    """
+def unsound(master: Master) -> Iterator[str]:
+    """A line for each exercise of which a hidden test says nothing, or hides another."""
     for exercise in master.exercises:
-        here, source = f"{master.where}: exercise {exercise.number}", exercise.code("Hidden tests")
-        if not (tests := described(source)):
+        here, tests = f"{master.where}: exercise {exercise.number}", exercise.code("Hidden tests")
+        names = [name for name, _ in described(tests)]
+        if not names:
             yield f"{here}: no hidden test; write 'def test_what(student, rng):'"
-            continue
-        names = [name for name, _ in tests]
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield f"{here}: two hidden tests are called {name}; rename one"
-        for name in (name for name, about in tests if not about):
+        for name in (name for name, about in described(tests) if not about):
             yield f"{here}: {name} does not say what it asks; write a docstring of one sentence"
-        worth = sum(_points(source))
-        if worth != exercise.points and not other_points:
-            yield (
-                f"{here}: its hidden tests are worth {worth}, and it says '- points: "
-                f"{exercise.points}'; let both be the same"
-            )
-
-
-def _points(source: str) -> Iterator[int]:
-    """What each hidden test is worth: the number in `@points(2)`, or 1."""
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            marks = [ast.unparse(mark) for mark in node.decorator_list]
-            worth = [mark[7:-1] for mark in marks if mark.startswith("points(")]
-            yield int(worth[0]) if worth and worth[0].isdecimal() else 1
 
 
 def leaks(master: Master, assignment: Assignment, files: dict[str, bytes]) -> Iterator[str]:

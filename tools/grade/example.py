@@ -16,6 +16,7 @@ from nbformat import NotebookNode
 from tools.book.book import Book
 from tools.exercises.archive import zipped
 from tools.exercises.assignment import Assignment, points_by_hand, points_of
+from tools.exercises.choice import choice_of
 from tools.exercises.editions import answered, edition
 from tools.exercises.masters import Exercise, Master
 from tools.exercises.release import MASTERS, make_drafts
@@ -48,7 +49,7 @@ STUDENTS: dict[str, Answer] = {  # the last one's file is cut short
 def write_example(chapter: str, key: str | None, masters: Path | None, book: Book) -> list[str]:
     """Write the submissions and the gradebook; returns their paths. Raises BookError."""
     folder = masters or book.root / MASTERS
-    [(master, assignment)] = make_drafts(book, folder, draws_of(key), chapter)
+    [(master, assignment)] = make_drafts(book, folder, draws_of(key), choice_of(chapter, None))
     blank, files, rows = edition("student", master, assignment, book), {}, []
     for number, (name, answer) in enumerate(STUDENTS.items(), start=1):
         plain = "".join(letter for letter in name.lower() if letter.isalnum())

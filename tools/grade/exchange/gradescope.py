@@ -40,11 +40,9 @@ def autograder_files(assignment: Assignment, root: Path = ROOT) -> dict[str, byt
     return files
 
 
-def make_autograder(
-    chapter: str, key: str | None, masters: Path, choice: Choice | None = None
-) -> Path:
-    """Write the autograder of a chapter for a class; returns its path. Raises BookError."""
-    [(_, assignment)] = make_drafts(Book(ROOT), masters, draws_of(key), chapter, choice)
+def make_autograder(choice: Choice, key: str | None, masters: Path) -> Path:
+    """Write the autograder of an assignment for a class; returns its path. Raises BookError."""
+    [(_, assignment)] = make_drafts(Book(ROOT), masters, draws_of(key), choice)
     made = ROOT / "_build" / "gradescope" / f"{assignment['name']}-{assignment['class']}.zip"
     write_bytes(made, zipped(autograder_files(assignment), MODES), ROOT)
     return made
