@@ -2,6 +2,8 @@
 
 from html.parser import HTMLParser
 
+import pytest
+from browsing import INSTALL, chromium, chromium_program
 from classroom import RIGHT, SMALL, WRONG, StandIn, edition
 from helpers import refused as is_refused
 
@@ -91,6 +93,35 @@ def test_points_by_hand_that_cannot_be(tmp_path):
     (tmp_path / BY_HAND).write_text("a;b\n1;2\n")
     with is_refused(BY_HAND, "save it with commas"):
         read_by_hand(tmp_path)
+
+
+def test_what_is_typed_on_the_page_is_kept_and_read_again(tmp_path):
+    if chromium_program() is None:
+        pytest.skip(f"no Chromium: {INSTALL}")
+    key, own = ("Ann", "small", "3"), {"points": "1", "note": "", "mine": "=ask"}
+    rows, gone = [row("Ann"), row("Bob")], ("Zoe", "small", "3")
+    zoe = dict(zip(report.BY_HAND_HEADER, ["Zoe", *gone, "r", "2", "2", "-x"], strict=True))
+    page = tmp_path / "by-hand.html"
+    page.write_text(report.by_hand_page(rows, BY_NAME, {key: own, gone: zoe}), encoding="utf-8")
+    with chromium() as browser:
+        tab = browser.new_page()
+        tab.goto(page.as_uri())
+        tab.locator("input").first.fill("1,5")
+        tab.locator("textarea").first.fill('=good "so"')
+        tab.reload()
+        with tab.expect_download() as saved:
+            tab.get_by_role("button").click()
+        saved.value.save_as(tmp_path / BY_HAND)
+    typed = read_by_hand(tmp_path)
+    assert (typed[key]["points"], typed[key]["note"]) == ("1,5", '=good "so"')
+    assert typed[key]["mine"] == "=ask" and typed[gone] == zoe | {"mine": ""}
+    assert typed["Bob", "small", "3"]["points"] == ""
+
+
+def test_points_of_a_table_that_is_lost_come_from_the_results(tmp_path):
+    key = ("Ann", "small", "3")
+    found = read_by_hand(tmp_path, [row("Ann", typed={key: {"points": "1,5", "note": "so"}})])
+    assert found == {key: {"points": "1.5", "note": "so"}}
 
 
 def test_review_lists_what_a_person_should_see():
