@@ -40,6 +40,12 @@ def test_answers_stand_in_the_pristine_notebook():
     assert set(blank.answers.values()) == {""} and not blank.findings
 
 
+def test_exercises_that_are_set_need_not_follow_one_another():
+    fewer = SMALL | {"questions": [SMALL["questions"][0], SMALL["questions"][2]]}
+    found = splice(edition(RIGHT, fewer), fewer)
+    assert found.answers == {"1": RIGHT[1], "3": RIGHT[3]} and not found.findings
+
+
 # --- what students do
 
 

@@ -305,7 +305,7 @@ def _brought_forward(answers: dict, questions: dict, bound_in: dict) -> dict:
     for number, sources in answers.items():
         for source in list(sources):
             names = bound(source)
-            for earlier in range(1, number):
+            for earlier in (each for each in questions if each < number):
                 name = questions[earlier]["name"]
                 if name in names and name not in bound_in[earlier]:
                     answers[earlier].append(source)
