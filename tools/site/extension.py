@@ -18,14 +18,14 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from tools.book.book import Book
+from tools.site.calculators import shares_table
 from tools.site.merge import chapter_page
-from tools.site.scaling import shares_table
 from tools.site.status import chapters_table
 
 # The extensions that come with this one.
 BROUGHT = (
     *("assets", "formulas", "tabs", "predictions", "theme", "images", "launch"),
-    *("timeline", "calculator", "scaling", "front", "symptoms"),
+    *("timeline", "calculators", "front", "symptoms"),
 )
 TABLES = {
     "status-chapters": chapters_table,

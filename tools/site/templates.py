@@ -1,5 +1,6 @@
 """HTML that this site adds to its pages, from `book/templates/`."""
 
+import json
 from html import escape
 from typing import Any
 
@@ -10,6 +11,7 @@ from tools.root import ROOT
 LOADER = FileSystemLoader(ROOT / "book" / "templates")
 TEMPLATES = Environment(loader=LOADER, undefined=StrictUndefined)
 TEMPLATES.filters["e"] = escape
+TEMPLATES.filters["script"] = lambda value: json.dumps(value).replace("<", "\\u003c")
 
 
 def render(template: str, **context: Any) -> str:
