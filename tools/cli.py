@@ -5,13 +5,16 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.book.git import untracked
 from tools.errors import BookError, NoGpu
 from tools.files import NO_ROOM, cannot_write
 from tools.root import ROOT
 from tools.site.site import SITE, is_current, site_builder
+
+if TYPE_CHECKING:
+    from tools.book.book import Book
 
 # What a command needs is imported within it: `make book` with nothing stale needs next to nothing.
 
@@ -44,6 +47,13 @@ def argument(name: str, make: str = "", needed: bool = False, **options: Any) ->
 
 def folder(text: str) -> Path:
     return Path(text).expanduser()
+
+
+def the_book() -> "Book":
+    """The book as its files are now."""
+    from tools.book.book import Book
+
+    return Book(ROOT)
 
 
 def key() -> str | None:
@@ -81,18 +91,17 @@ def book() -> None:
 
 def refresh() -> None:
     """Execute what is stale, carry over what no key covers, and build the site."""
-    from tools.book.book import Book
     from tools.record.execute import execute, one_at_a_time
     from tools.record.record import stale_runs, sync
 
     with one_at_a_time(ROOT), site_builder(ROOT) as build:
         if is_current(ROOT):  # the command that this one waited for has done it
             return
-        book = Book(ROOT)
+        book = the_book()
         for path in book.strays():
             print(f"note: {path}.ipynb: no chapter; add 'file: {path}' to _toc.yml, or remove it")
         execute(stale_runs(book), book)
-        sync(Book(ROOT))
+        sync(the_book())
         build()
 
 
@@ -118,26 +127,24 @@ def serve(port: str | None) -> None:
 )
 def record(runners: list[str], chapters: list[str]) -> None:
     """Execute chapters on runners, stale or not: all of them, or those that are named."""
-    from tools.book.book import Book
     from tools.record.execute import one_at_a_time
     from tools.record.record import record
 
     if not runners:
         raise BookError("Makefile: record needs a runner; name one: 'make record RUNNER=cpu'")
     with one_at_a_time(ROOT):
-        record(runners, chapters, Book(ROOT))
+        record(runners, chapters, the_book())
 
 
 @command(argument("--if-any", action="store_true", help="without a GPU, say so and succeed"))
 def compare(if_any: bool) -> None:
     """Execute the chapters on this machine's GPUs, and compare with what is recorded."""
-    from tools.book.book import Book
     from tools.record.compare import compare
     from tools.record.execute import one_at_a_time
 
     try:
         with one_at_a_time(ROOT):
-            compare(Book(ROOT))
+            compare(the_book())
     except NoGpu as reason:
         if not if_any:
             raise
@@ -147,12 +154,11 @@ def compare(if_any: bool) -> None:
 @command(argument("name", needed=True, help="the new chapter: streams-and-events"))
 def chapter(name: str) -> None:
     """Make a new chapter from a template that keeps every rule."""
-    from tools.book.book import Book
     from tools.book.links import write_links
     from tools.book.new_chapter import make_chapter
 
-    path = make_chapter(name, Book(ROOT))
-    write_links(Book(ROOT), Book(ROOT).repository)  # the table in README.md has a row for it
+    path = make_chapter(name, the_book())
+    write_links(the_book(), the_book().repository)  # the table in README.md has a row for it
     print(f"{path}: made, and listed in _toc.yml; open it with 'make lab'")
 
 
@@ -176,40 +182,31 @@ def clear() -> None:
 @command()
 def figures() -> None:
     """Draw the figures that the chapters carry afresh from img/."""
-    from tools.book.book import Book
     from tools.book.figures import embed_figures
 
-    for path in embed_figures(Book(ROOT).chapters.values(), ROOT):
+    for path in embed_figures(the_book().chapters.values(), ROOT):
         print(f"{path}: figures drawn")
 
 
 @command()
 def rules() -> None:
-    """Name every place where a chapter or a page breaks a rule of this book, a line each."""
-    from tools.book.book import Book
-    from tools.rules.rules import broken_rules, dead_links
+    """Name every place where a chapter breaks a rule of this book, a line each."""
+    from tools.rules.rules import broken_rules
 
-    book = Book(ROOT)
-    broken = []
-    for chapter in book.chapters.values():
-        broken += broken_rules(chapter, book.recordings_of(chapter), ROOT)
-    for name in book.documents:
-        path = ROOT / f"{name}.md"
-        if path.is_file():
-            dead = dead_links(path.read_text(encoding="utf-8"), path.parent)
-            broken += [f"{name}.md: the link '{link}' leads nowhere" for link in dead]
+    book = the_book()
+    chapters = book.chapters.values()
+    broken = [line for chapter in chapters for line in broken_rules(chapter, book)]
     if broken:
         raise BookError("\n".join(["rules of CONTRIBUTING.md are broken", *broken]))
-    print(f"rules: {len(book.chapters)} chapters keep them")
+    print(f"rules: {len(chapters)} chapters keep them")
 
 
 @command(*REPOSITORY)
 def links(repository: str | None, branch: str | None, hub: str | None) -> None:
     """Name the repository in every link, and write the chapters' rows and set-up cells."""
-    from tools.book.book import Book
     from tools.book.links import write_links
 
-    book = Book(ROOT)
+    book = the_book()
     changed = write_links(book, book.repository.changed(repository, branch, hub))
     print("\n".join(f"{path}: written" for path in changed) or "links: nothing to change")
 
@@ -227,7 +224,6 @@ def release(
     masters: Path | None, out: Path | None, assignment: Path | None, chapter: str | None
 ) -> None:
     """Verify the masters, and write their editions for a class, or those of the book."""
-    from tools.book.book import Book
     from tools.exercises.choice import choice_of
     from tools.exercises.release import release
     from tools.grade.command import engine_for
@@ -235,7 +231,7 @@ def release(
 
     engine = engine_for(None, None)
     choice = choice_of(chapter, assignment)
-    for line in release(Book(ROOT), engine, code_digest, key(), masters, out, choice):
+    for line in release(the_book(), engine, code_digest, key(), masters, out, choice):
         print(line)
 
 
@@ -264,10 +260,9 @@ def handout(out: Path | None, repository: str | None, branch: str | None, hub: s
 @command(CHAPTER, MASTERS)
 def example(chapter: str, masters: Path | None) -> None:
     """Invent a class of five, to try grading on."""
-    from tools.book.book import Book
     from tools.grade.example import write_example
 
-    for path in write_example(chapter, key(), masters, Book(ROOT)):
+    for path in write_example(chapter, key(), masters, the_book()):
         print(f"written: {path}")
 
 
@@ -316,12 +311,11 @@ def gradescope(chapter: str | None, masters: Path | None, assignment: Path | Non
 @command()
 def slides() -> None:
     """Draw a deck of slides for each chapter, of its page."""
-    from tools.book.book import Book
     from tools.site.slides import write_decks
 
     if not is_current(ROOT):
         refresh()
-    print(f"slides: {write_decks(Book(ROOT), ROOT / SITE, ROOT / '_build' / 'slides')}")
+    print(f"slides: {write_decks(the_book(), ROOT / SITE, ROOT / '_build' / 'slides')}")
 
 
 class Parser(argparse.ArgumentParser):

@@ -4,11 +4,11 @@ That the chapters of this book keep the rules is a stage of `make test`.
 """
 
 import pytest
-from helpers import ROOT, code, display, keep, make_book, prose, run_tool, text, write
+from helpers import code, display, keep, make_book, prose, run_tool, text, write
 
 from tools.book.book import Book
 from tools.rules.questions import ASKS, COMPUTE
-from tools.rules.rules import OPENING, broken_rules, dead_links
+from tools.rules.rules import OPENING, broken_rules
 
 TITLE = prose("title", "\n\n".join(["# First", *OPENING]))
 
@@ -95,7 +95,7 @@ def faults(root, *cells, opening=TITLE, printed=None, **metadata):
         keep(root, "first", "cpu", printed)
     book = Book(root)
     chapter = book.chapters["first"]
-    return broken_rules(chapter, book.recordings_of(chapter), root)
+    return broken_rules(chapter, book)
 
 
 @pytest.fixture(scope="module")
@@ -150,20 +150,11 @@ def test_times_and_their_tag_go_together(root, tags, printed, fault):
     assert faults(root, cell) == []  # what it prints is not known
 
 
-def test_dead_links_are_found_and_sound_ones_are_not():
-    dead = ["../notebooks/none.ipynb", "none.md", "#no-such-heading", "glossary.md#no-such-heading"]
-    sound = ["#title", "glossary.md#stream", "https://example.org/none"]
-    links = [f"[there]({target})" for target in dead + sound]
-    assert dead_links("\n\n".join(["# Title", *links]), ROOT / "book") == dead
-
-
-def test_the_command_says_a_line_for_each_broken_rule_and_dead_link(small_book):
+def test_the_command_says_a_line_for_each_broken_rule(small_book):
     write(small_book, "first", prose("title", "# First"), code("long", "x = 1\n" * 13))
-    (small_book / "book" / "preface.md").write_text("# A book\n\n[There](none.md)\n")
     run = run_tool(small_book, "rules")
     assert run.returncode == 1
     assert "notebooks/first.ipynb: cell 1 ('long'): 13 lines, 12 at most; split it\n" in run.stderr
-    assert "book/preface.md: the link 'none.md' leads nowhere\n" in run.stderr
 
 
 CAUSE = "**Cause.** It is.\n\n**Cure.** Move it. Read on: [There](first.ipynb#there)."

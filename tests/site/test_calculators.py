@@ -17,8 +17,7 @@ from cudasim.timing import formulas, scaling
 from cudasim.timing.formulas import Work
 from cudasim.timing.scaling import Cluster, Training, links, step_of
 from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
-from tools.site.calculator import PRECISIONS, read_sheets
-from tools.site.scaling import COUNTS, GRADIENTS, SERVER, SETTINGS, STEP, ask
+from tools.site.calculators import COUNTS, GRADIENTS, PRECISIONS, SERVER, SETTINGS, STEP, ask
 
 CALCULATOR, SCALING = "book/calculator.html", "book/scaling.html"
 aten = torch.ops.aten
@@ -247,10 +246,10 @@ def test_published_measurements_are_on_the_page_as_far_off_as_it_says(site):
 def test_a_broken_file_of_cudasim_fails_the_build_in_one_line(tmp_path):
     source = tmp_path / "cudasim" / "src"
     shutil.copytree(ROOT / "cudasim" / "src", source)
-    for file, read_it, fault in (("cards/t4", read_sheets, "t4"), ("links", ask, "'inside'")):
+    for file, fault in (("cards/t4", "t4"), ("links", "'inside'")):  # which is read first
         (source / "cudasim" / "timing" / f"{file}.json").write_text("{}")
         with refused("cudasim/src: ", "fails: ", fault):
-            read_it(tmp_path)
+            ask(tmp_path)
 
 
 # Both in the hands of a reader.

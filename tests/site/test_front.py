@@ -8,10 +8,11 @@ from bs4 import BeautifulSoup
 from helpers import ROOT
 
 from tools.book.book import Book
-from tools.site.front import GPUS, PICTURE, RUNNER
+from tools.site.front import GPUS, RUNNER, read_picture
 from tools.site.timeline import MIME, timeline_html
 
 BOOK = Book(ROOT)
+PICTURE = read_picture(ROOT)
 PAGE = f"{BOOK.documents[0]}.html"
 STEP = ".front-step"
 

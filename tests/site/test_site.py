@@ -152,6 +152,8 @@ def refused_build(root, capfd):
 
 WARNINGS = {  # what is on a page, and what is said of it
     "[gone](gone.md)": "'gone.md'",
+    "[gone](#gone)": "target not found: 'gone'",
+    "[gone](../notebooks/first.ipynb#gone)": "local id not found in doc 'notebooks/first': 'gone'",
     "{py:func}`gone`": "py:func reference target not found: gone",
     r"$\gone$": r"formula has a command that cannot be drawn: \gone",
     r"$\frac{1$": r"formula cannot be drawn: \frac{1",

@@ -48,5 +48,5 @@ def test_a_cell_that_does_not_show_it_is_refused(book_root, cell, way, fault):
     two = Step("Two", "Two.", "first", "two", "made")
     step = Step("A step", "It is.", "first", cell, way)
     where = f"the front page shows the cell '{cell}' of notebooks/first.ipynb, {fault}"
-    with refused(where, "choose another in PICTURE, tools/site/front.py"):
-        scenes(Book(book_root), (two, step))
+    with refused(where, "choose another in book/front.yml"):
+        scenes(Book(book_root), [two, step])

@@ -43,7 +43,7 @@ def test_a_new_chapter_keeps_every_rule_is_listed_and_runs(book):
     assert (first.name, second.name, chapter.where) == ("first", "second", path)
     readme = (book / "README.md").read_text(encoding="utf-8")
     assert f"[Streams and events]({path})" in readme
-    assert broken_rules(chapter, [], ROOT) == []
+    assert broken_rules(chapter, Book(ROOT)) == []
     master = read_master(book / "masters" / "streams-and-events.md", book)
     assert book_chapter(master, chapter).notebook == chapter.notebook
     record(["cpu"], [chapter.name], Book(book))

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Callable
 from itertools import chain
-from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 
+from tools.book.book import Book
 from tools.book.cells import Broken
 from tools.book.chapters import ABOUT, TIMES, Chapter
 from tools.book.code import has_assert, syntax_tree
@@ -21,14 +20,13 @@ from tools.rules.symptoms import shown_symptoms, whole_symptoms
 
 OPENING = ("**What you will do.**", "**What you will learn.**", "**What you need.**")
 OURS = re.compile(r"^\s*(?:from|import) (book|tools|kernels|tests|helpers)\b", re.M)
-LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 LINES, WIDTH = 12, 76
 
 
-def broken_rules(chapter: Chapter, recordings: list[Recording], root: Path) -> list[str]:
+def broken_rules(chapter: Chapter, book: Book) -> list[str]:
     """A line for each place where a chapter breaks a rule, in the order of the rules.
 
-    Some rules are about what it printed, in its `recordings`.
+    Some rules are about what it printed.
     """
     number = {cell.id: i for i, cell in enumerate(chapter.notebook.cells)}
     lines = []
@@ -40,25 +38,18 @@ def broken_rules(chapter: Chapter, recordings: list[Recording], root: Path) -> l
         rules = (*COMMON_RULES, opening, independent)
     found = chain(
         *(rule(chapter) for rule in rules),
-        *(rule(chapter, recordings) for rule in rules_of_outputs),
-        broken_figures(chapter, root),
+        *(rule(chapter, book.recordings_of(chapter)) for rule in rules_of_outputs),
+        broken_figures(chapter, book.root),
     )
     for cell, fault in found:
         place = f": cell {number[cell.id]} ('{cell.id}')" if cell is not None else ""
         lines.append(f"{chapter.where}{place}: {fault}")
-    dead = dead_links(prose_of(chapter), root / "notebooks")
-    return lines + [f"{chapter.where}: the link '{link}' leads nowhere" for link in dead]
+    return lines
 
 
 def shown_code(chapter: Chapter) -> list[NotebookNode]:
     """The code cells that the page shows unfolded."""
     return [cell for cell in chapter.code_cells if "hide-input" not in tags(cell)]
-
-
-def prose_of(chapter: Chapter) -> str:
-    """All text cells as one text."""
-    cells = chapter.notebook.cells
-    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
 def long_cells(chapter: Chapter) -> Broken:
@@ -126,35 +117,6 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
             yield cell, f"shows '{ABOUT}' without the tag '{TIMES}'; add it"
         if recorded and tagged and not shows:
             yield cell, f"has the tag '{TIMES}' and shows no '{ABOUT}'; print it before each time"
-
-
-def dead_links(text: str, folder: Path) -> list[str]:
-    """Relative links of a page in `folder` that lead to no file, or to no heading of it."""
-    dead = []
-    for match in LINK.finditer(re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)):
-        path, _, anchor = match["target"].partition("#")
-        if re.match(r"[a-z]+:", path):  # http:, mailto:, data:
-            continue
-        target = folder / path
-        if path and not target.is_file():
-            dead.append(match["target"])
-        elif anchor and anchor not in _anchors(_text(target) if path else text):
-            dead.append(match["target"])
-    return dead
-
-
-def _anchors(text: str) -> set[str]:
-    """What a link may point at: explicit `(labels)=` and headings as a reader's URL spells them."""
-    labels = re.findall(r"^\(([\w-]+)\)=$", text, re.M)
-    headings = re.findall(r"^#+ +(.*?) *$", text, re.M)
-    return {*labels, *(re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in headings)}
-
-
-def _text(path: Path) -> str:
-    """The text of a page, or that of the text cells of a notebook."""
-    if path.suffix != ".ipynb":
-        return path.read_text(encoding="utf-8")
-    return prose_of(Chapter(path.stem, nbformat.read(path, as_version=4)))
 
 
 COMMON_RULES: tuple[Callable[[Chapter], Broken], ...] = (

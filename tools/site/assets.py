@@ -6,40 +6,44 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
-from tools.errors import BookError
+from tools.site.templates import render
 
 
 class part(nodes.General, nodes.Element):
-    """A part of a page, as its `html` says; unlike a raw node, none of it is searched."""
+    """A part of a page: its `html`, its children, its `end`.
+
+    Unlike that of a raw node, its HTML is not searched.
+    """
 
 
 def setup(app: Sphinx) -> None:
-    app.add_node(part, html=(visit_part, None))
+    app.add_node(part, html=(visit_part, depart_part))
 
 
 def visit_part(writer: HTML5Translator, node: part) -> None:
     writer.body.append(node["html"])
-    raise nodes.SkipNode
+
+
+def depart_part(writer: HTML5Translator, node: part) -> None:
+    writer.body.append(node["end"])
+
+
+def framed(template: str, *children: nodes.Node, **context: Any) -> part:
+    """A template, filled in, with `children` where it says `{{ inside }}`."""
+    html, end = render(template, inside="\0", **context).split("\0")
+    return part("", *children, html=html, end=f"{end}\n")
 
 
 def add_part(app: Sphinx, name: str, draw: Callable[[BuildEnvironment], str]) -> None:
-    """Let the directive `name` put the HTML that `draw` returns into a page.
-
-    A BookError ends the build in one line.
-    """
+    """Let the directive `name` put the HTML that `draw` returns into a page."""
 
     class Part(SphinxDirective):
         def run(self) -> list[nodes.Node]:
-            try:
-                return [part("", html=draw(self.env))]
-            except BookError as error:
-                raise ExtensionError(str(error)) from None
+            return [part("", html=draw(self.env), end="")]
 
-    app.setup_extension("tools.site.assets")
     app.add_directive(name, Part)
 
 

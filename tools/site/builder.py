@@ -48,8 +48,11 @@ def main() -> int:
             jupyter_book.cli.main.main(arguments, standalone_mode=False)
     except RuntimeError as error:
         cause = error.__cause__
-        if isinstance(cause, OSError) and cause.errno in NO_ROOM:
-            said = io.StringIO(f"error: {cannot_write(Path(work), root, cause)}\n")
+        fault = cause.__cause__ or cause  # Sphinx wraps what a handler of its events raises
+        if isinstance(fault, OSError) and fault.errno in NO_ROOM:
+            fault = cannot_write(Path(work), root, fault)
+        if isinstance(fault, BookError):
+            said = io.StringIO(f"error: {fault}\n")
         elif not isinstance(cause, SphinxError):
             raise
         return 1  # Sphinx has said what is wrong, and Jupyter Book would add two tracebacks

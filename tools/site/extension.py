@@ -15,19 +15,17 @@ from docutils.statemachine import StringList
 from markupsafe import escape
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 from tools.book.book import Book
-from tools.errors import BookError
+from tools.site.calculators import shares_table
 from tools.site.merge import chapter_page
-from tools.site.scaling import shares_table
 from tools.site.status import chapters_table
 
 # The extensions that come with this one.
 BROUGHT = (
-    *("formulas", "tabs", "predictions", "theme", "images", "launch"),
-    *("timeline", "calculator", "scaling", "front", "symptoms"),
+    *("assets", "formulas", "tabs", "predictions", "theme", "images", "launch"),
+    *("timeline", "calculators", "front", "symptoms"),
 )
 TABLES = {
     "status-chapters": chapters_table,
@@ -48,7 +46,7 @@ def setup(app: Sphinx) -> None:
 def read_pages(root: Path) -> tuple[Book, dict[str, NotebookNode]]:
     """The book in `root`, and the page of each of its chapters. Raises BookError."""
     book = Book(root)
-    return book, {name: chapter_page(each, book) for name, each in book.chapters.items()}
+    return book, {name: chapter_page(chapter, book) for name, chapter in book.chapters.items()}
 
 
 def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -56,23 +54,16 @@ def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
     path = Path(app.env.doc2path(docname))
     if path.suffix != ".ipynb":
         return
-    try:
-        _, pages = read_pages(Path(app.srcdir))
-        source[0] = nbformat.writes(pages[path.stem])
-    except BookError as error:
-        raise ExtensionError(str(error)) from None
+    _, pages = read_pages(Path(app.srcdir))
+    source[0] = nbformat.writes(pages[path.stem])
 
 
 class FactsTable(SphinxDirective):
     """A table of recorded facts, by the name of the directive."""
 
     def run(self) -> list[nodes.Node]:
-        """Draw the table. A fault in a file fails the build in one line."""
-        try:
-            book, _ = read_pages(Path(self.env.srcdir))
-            lines = TABLES[self.name](book)
-        except BookError as error:
-            raise ExtensionError(str(error)) from None
+        book, _ = read_pages(Path(self.env.srcdir))
+        lines = TABLES[self.name](book)
         container = nodes.container(classes=["status"])
         content = StringList(lines, source=self.get_source_info()[0])
         self.state.nested_parse(content, self.content_offset, container)

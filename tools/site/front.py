@@ -1,9 +1,9 @@
 """The first screen of the front page: what the book shows, in steps, as its chapters printed it.
 
-`PICTURE` is the one place that names the cells. Code, outputs, and where each tensor is drawn and
-with which numbers, are read from a recording when the site is built; a cell that is gone, or
-printed something else, ends the build. Without `book/static/front.js` and on paper, all steps are
-shown one under another.
+`book/front.yml` is the one place that names the cells. Code, outputs, and where each tensor is
+drawn and with which numbers, are read from a recording when the site is built; a cell that is gone,
+or printed something else, ends the build. Without `book/static/front.js` and on paper, all steps
+are shown one under another.
 """
 
 import ast
@@ -18,6 +18,7 @@ from sphinx.environment import BuildEnvironment
 from tools.book.book import Book
 from tools.book.links import launch_links
 from tools.errors import BookError
+from tools.files import read_yaml
 from tools.site.assets import add_part, load_where
 from tools.site.extension import read_pages
 from tools.site.templates import render
@@ -25,6 +26,8 @@ from tools.site.timeline import MIME, timeline_html
 
 RUNNER = "simulated"  # whose outputs are shown
 GPUS = 2
+PICTURE = "book/front.yml"
+CHOOSE = f"choose another in {PICTURE}"
 
 
 class Step(NamedTuple):
@@ -40,36 +43,6 @@ class Step(NamedTuple):
     chapter: str
     cell: str
     way: str
-
-
-COPYING = "copying-between-devices"
-PICTURE = (
-    Step(
-        "Two tensors, two GPUs",
-        "Every tensor is in the memory of one device: X on the first GPU, Y on the second.",
-        *(COPYING, "two-tensors", "made"),
-    ),
-    Step(
-        "Their sum is refused",
-        "PyTorch copies nothing that you did not ask for. It raises an error and names both GPUs.",
-        *(COPYING, "add", "refused"),
-    ),
-    Step(
-        "A copy",
-        "Ask for a copy of X on the second GPU. Z is that copy; X stays where it was.",
-        *(COPYING, "copied", "copied"),
-    ),
-    Step(
-        "The sum",
-        "Y and Z are in one memory. Their sum is computed there, and stays there.",
-        *(COPYING, "summed", "made"),
-    ),
-    Step(
-        "What it costs",
-        "A larger tensor is copied, then both GPUs multiply. Python asks for all of it and waits.",
-        *(COPYING, "together", "timeline"),
-    ),
-)
 
 
 class Tensor(NamedTuple):
@@ -113,7 +86,7 @@ def first_screen(env: BuildEnvironment) -> str:
 
     return render(
         "front.html",
-        scenes=scenes(book),
+        scenes=scenes(book, read_picture(book.root)),
         gpus=range(GPUS),
         first=first,
         colab=links["Google Colab"],
@@ -123,7 +96,15 @@ def first_screen(env: BuildEnvironment) -> str:
     )
 
 
-def scenes(book: Book, picture: tuple[Step, ...] = PICTURE) -> list[Scene]:
+def read_picture(root: Path) -> list[Step]:
+    """The steps of the picture. Raises BookError if their file lists no such steps."""
+    try:
+        return [Step(**entry) for entry in read_yaml(root / PICTURE, root)["steps"]]
+    except (KeyError, TypeError) as error:
+        raise BookError(f"{PICTURE}: not a list of 'steps' ({error}); correct it there") from None
+
+
+def scenes(book: Book, picture: list[Step]) -> list[Scene]:
     """Every step with what its cell printed. Raises BookError, naming the cell, if one is gone."""
     found, tensors = [], {}
     for step in picture:
@@ -134,9 +115,6 @@ def scenes(book: Book, picture: tuple[Step, ...] = PICTURE) -> list[Scene]:
             raise BookError(f"the front page shows {where}, {fault}") from None
         tensors = found[-1].tensors
     return found
-
-
-CHOOSE = "choose another in PICTURE, tools/site/front.py"
 
 
 def _scene(step: Step, book: Book, tensors: dict[str, Tensor]) -> Scene:

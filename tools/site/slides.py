@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bs4 import BeautifulSoup, NavigableString, Tag
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.files import read_text, write_text
 from tools.rules.exercises import PART
+from tools.site.templates import render
 
 STYLES = (  # of the site
     *("pygments.css", "fonts/fonts.css", "book.css", "tabs.css", "questions.css"),
@@ -47,19 +47,18 @@ def write_decks(book: Book, site: Path, folder: Path) -> Path:
     Raises BookError if nothing can be written.
     """
     parts = book.root / "book" / "slides"
-    templates = Environment(loader=FileSystemLoader(parts), undefined=StrictUndefined)
-    given = {"css": _styles(site) + read_text(parts / "deck.css", book.root)}
-    given["js"] = read_text(parts / "deck.js", book.root)
-    given["tabs_js"] = (site / "_static" / "tabs.js").read_text(encoding="utf-8")
-    deck, index = map(templates.get_template, ("deck.html", "index.html"))
+    given = {
+        "css": _styles(site) + read_text(parts / "deck.css", book.root),
+        "js": read_text(parts / "deck.js", book.root),
+        "tabs_js": (site / "_static" / "tabs.js").read_text(encoding="utf-8"),
+    }
     for path in folder.glob("*.html"):  # some may be of chapters that are gone
         path.unlink()
     for name, chapter in book.chapters.items():
-        text = deck.render(given, chapter=chapter, slides=[*slides_of(chapter, site)])
-        write_text(folder / f"{name}.html", text, book.root)
-    write_text(
-        folder / "index.html", index.render(given, chapters=book.chapters.values()), book.root
-    )
+        deck = render("deck.html", **given, chapter=chapter, slides=[*slides_of(chapter, site)])
+        write_text(folder / f"{name}.html", deck, book.root)
+    index = render("index.html", **given, chapters=book.chapters.values())
+    write_text(folder / "index.html", index, book.root)
     return folder / "index.html"
 
 

@@ -1,5 +1,6 @@
-"""HTML that this site adds to its pages, from `book/templates/`."""
+"""HTML that this site adds to its pages, from `book/templates/`, and the pages of slides."""
 
+import json
 from html import escape
 from typing import Any
 
@@ -7,9 +8,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tools.root import ROOT
 
-LOADER = FileSystemLoader(ROOT / "book" / "templates")
+LOADER = FileSystemLoader([ROOT / "book" / "templates", ROOT / "book" / "slides"])
 TEMPLATES = Environment(loader=LOADER, undefined=StrictUndefined)
 TEMPLATES.filters["e"] = escape
+TEMPLATES.filters["script"] = lambda value: json.dumps(value).replace("<", "\\u003c")
 
 
 def render(template: str, **context: Any) -> str:

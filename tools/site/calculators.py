@@ -1,0 +1,150 @@
+"""What `cudasim` models, on pages: a calculator for each of its models, a plot and a table.
+
+All figures are asked of `cudasim` when the site is built, so none is typed twice.
+`book/static/formulas.js` and `scaling-model.js` compute the same in the browser;
+`calculator.js` and `scaling.js` draw.
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sphinx.application import Sphinx
+
+from tools.book.book import Book
+from tools.book.runners import SIMULATOR
+from tools.errors import BookError
+from tools.site.assets import add_part, load_where
+from tools.site.table import table
+from tools.site.templates import render
+
+PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
+COUNTS = [2**power for power in range(1, 11)]  # 2 to 1,024 GPUs
+
+
+class Setting(NamedTuple):
+    """What joins GPUs in the plot and in the table: ids of links, and how many network cards."""
+
+    inside: str
+    between: str
+    cards: int
+    name: str
+    look: str  # its class in the drawing
+
+
+SETTINGS = (
+    Setting("nvlink2", "ib100", 4, "NVLink 2, 4 x InfiniBand 100 Gb/s", "first"),
+    Setting("nvlink2", "eth50", 1, "NVLink 2, Ethernet 50 Gb/s", "second"),
+    Setting("pcie3", "eth25", 1, "PCI Express 3, Ethernet 25 Gb/s", "third"),
+    Setting("pcie3", "eth10", 1, "PCI Express 3, Ethernet 10 Gb/s", "fourth"),
+)
+SERVER = 8  # GPUs in each server of the plot and of the table
+STEP, GRADIENTS = 64 / 444.51, 4 * 110_106_428  # BERT-base on a V100: the page says whose
+# Runs in a process of its own, where `cudasim` is: no module here imports it.
+ASK = """
+import json, sys
+from dataclasses import asdict
+from cudasim.timing.__main__ import described
+from cudasim.timing.scaling import Cluster, Training, efficiency, links
+from cudasim.timing.sheets import host_sheet, sheet_names
+settings, counts, server, step, gradients = json.load(sys.stdin)
+known = {where: links(where) for where in ("inside", "between")}
+def described_link(id, link):
+    return {"id": id, "name": link.name, "latency": link.latency, "bandwidth": link.bandwidth}
+def shares(inside, between, cards, name, look):
+    joined = known["inside"][inside], known["between"][between]
+    clusters = (Cluster(gpus, server, *joined, cards) for gpus in counts)
+    return [efficiency(Training(step, gradients), cluster) for cluster in clusters]
+print(json.dumps({
+    "host": asdict(host_sheet()),
+    "cards": [described(name) for name in sheet_names()],
+    "links": {
+        where: [described_link(*item) for item in listed.items()] for where, listed in known.items()
+    },
+    "shares": [shares(*setting) for setting in settings],
+}))
+"""
+
+
+def setup(app: Sphinx) -> None:
+    add_part(app, "calculator", lambda env: calculator(ask(Path(env.srcdir))))
+    files = ("calculator.css", "formulas.js", "calculator.js")
+    load_where(app, '<div class="calculator"', *files, defer=True)
+    add_part(
+        app,
+        "scaling-calculator",
+        lambda env: render("scaling.html", links=ask(Path(env.srcdir))["links"]),
+    )
+    add_part(app, "scaling-plot", lambda env: plot(ask(Path(env.srcdir))["shares"]))
+    files = ("calculator.css", "scaling.css", "scaling-model.js", "scaling.js")
+    load_where(app, '<div class="calculator scaling"', *files, defer=True)
+
+
+@cache  # a process builds one site
+def ask(root: Path) -> dict[str, Any]:
+    """What `cudasim` knows and models. Raises BookError if it does not say.
+
+    The data sheets of the `host` and, with two modelled times each, of the `cards`; the `links`;
+    and the `shares` of linear scaling for each of SETTINGS and COUNTS.
+    """
+    given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
+    environment = os.environ | {"PYTHONPATH": str(root / SIMULATOR)}
+    command = [sys.executable, "-c", ASK]
+    run = subprocess.run(
+        command, cwd=root, env=environment, input=given, capture_output=True, text=True
+    )
+    if run.returncode:
+        reason = (run.stderr.splitlines() or ["no reason given"])[-1]
+        raise BookError(f"{SIMULATOR}: asking for its models fails: {reason}")
+    return json.loads(run.stdout)
+
+
+def calculator(known: dict[str, Any]) -> str:
+    # Sources are addresses, which no page needs to compute. The validation is said of a card.
+    cards = [
+        {**card, "sources": {}, "validation": card["provenance"]["words"]}
+        for card in known["cards"]
+    ]
+    sheets = {"host": {**known["host"], "sources": {}}, "cards": cards}
+    return render("calculator.html", cards=cards, precisions=PRECISIONS, sheets=sheets)
+
+
+def plot(shares: list[list[float]]) -> str:
+    """The efficiencies as a figure of 720 x 340, whose axes cross at 60, 290."""
+
+    def x(gpus: int) -> float:
+        return round(60 + math.log2(gpus / COUNTS[0]) / math.log2(COUNTS[-1] / COUNTS[0]) * 630, 1)
+
+    def y(share: float) -> float:
+        return round(14 + (1 - share) * 276, 1)
+
+    lines, said = {}, []
+    for setting, line in zip(SETTINGS, shares, strict=True):
+        places = zip(COUNTS, line, strict=True)
+        lines[setting.look] = [(x(gpus), y(share)) for gpus, share in places]
+        said.append(f"{setting.name}: {line[0]:.0%} at 2 GPUs, {line[-1]:.0%} at 1,024")
+    return render(
+        "scaling-plot.html",
+        server=SERVER,
+        settings=SETTINGS,
+        grid=[(percent, y(percent / 100)) for percent in range(0, 101, 20)],
+        counts=[(gpus, x(gpus)) for gpus in COUNTS],
+        lines=lines,
+        said=". ".join(said),
+    )
+
+
+def shares_table(book: Book) -> list[str]:
+    """The lines of a Markdown table: modelled efficiency by GPUs and links."""
+    shares = ask(book.root)["shares"]
+    rows = [
+        [f"{gpus:,}", *(f"{100 * share:.0f} %" for share in line)]
+        for gpus, *line in zip(COUNTS, *shares, strict=True)
+    ]
+    heads = ["GPUs", *(setting.name for setting in SETTINGS)]
+    return table(heads, rows, numbers=tuple(range(len(heads))))
