@@ -182,7 +182,6 @@ def symptom(root, printed=(), **changed):
         ("more than a heading", {"one": prose("one", "### `No way`\n\nIt fails.")}),
         ("not followed by", {"cured": None}),
         ("is not '**Cause.**", {"cause": prose("one-cause", CAUSE.partition(" Read")[0])}),
-        ("leads nowhere", {"cause": prose("one-cause", CAUSE.replace("#there", "#none"))}),
         ("another symptom", {"more": prose("more", "### `No way`")}),
         ("does not print the heading's words", {"printed": {"one-shown": "RuntimeError: Other\n"}}),
         ("stand in the heading as code", {"printed": {"one-shown": "No way\n"}}),

@@ -83,7 +83,8 @@ def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
 
     Raises BookError if it is missing.
     """
-    svg = match["svg"] or figure_name(match["png"])
+    png = about(match["png"]) if match["png"] else {}
+    svg = match["svg"] or png.get("Source")
     nameless = f"{where}: the figure '{match['alt']}' names no drawing in img/"
     if svg is None:
         raise BookError(f"{nameless}; write ![...](../img/name.svg) in its place, then {DRAW}")
@@ -92,7 +93,7 @@ def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
             f"{nameless}: restore img/{svg} with 'git restore img/{svg}', or take the figure out "
             "of the chapter"
         )
-    return svg, bool(match["png"]) and figure_version(match["png"]) == svg_version(svg, root)
+    return svg, png.get("Version") == svg_version(svg, root)
 
 
 def draw(svg: str, root: Path) -> bytes:
@@ -112,11 +113,11 @@ def draw(svg: str, root: Path) -> bytes:
         )
     except ValueError as error:
         raise BookError(f"img/{svg}: cannot be drawn ({error}); correct it there") from None
-    about, small = PngInfo(), io.BytesIO()
-    about.add_text("Source", svg)
-    about.add_text("Version", svg_version(svg, root))
+    says, small = PngInfo(), io.BytesIO()
+    says.add_text("Source", svg)
+    says.add_text("Version", svg_version(svg, root))
     picture = Image.open(io.BytesIO(bytes(png))).quantize(64, method=Image.Quantize.FASTOCTREE)
-    picture.save(small, "PNG", optimize=True, pnginfo=about)
+    picture.save(small, "PNG", optimize=True, pnginfo=says)
     return small.getvalue()
 
 
@@ -124,16 +125,8 @@ def svg_version(svg: str, root: Path) -> str:
     return hashlib.sha256((root / "img" / svg).read_bytes()).hexdigest()[:16]
 
 
-def figure_name(encoded: str) -> str | None:
-    """The SVG that a PNG, in base64, says it was drawn from."""
-    return _about(encoded).get("Source")
-
-
-def figure_version(encoded: str) -> str | None:
-    return _about(encoded).get("Version")
-
-
-def _about(encoded: str) -> dict[str, str]:
+def about(encoded: str) -> dict[str, str]:
+    """What a PNG, in base64, says of itself: its `Source` in img/, and the `Version` of that."""
     try:
         with Image.open(io.BytesIO(base64.b64decode(encoded))) as picture:
             return getattr(picture, "text", {})

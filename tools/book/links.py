@@ -11,17 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
+import yaml
 from nbformat.v4 import new_markdown_cell
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.notebooks import notebook_text
 from tools.book.recordings import read_recordings
-from tools.book.repository import HOST, Repository, config_text
+from tools.book.repository import Repository, config_text
 from tools.book.setup_cells import write_setup
 from tools.errors import BookError
 from tools.files import read_text, write_files
 
+SERVICES = yaml.safe_load(Path(__file__).with_name("services.yml").read_text(encoding="utf-8"))
 CELL = "links"  # id of the cell that holds a chapter's row of links
 # Files that say how to install the simulator from the repository.
 INSTALLS = (
@@ -53,43 +55,24 @@ def launch_links(chapter: str, repository: Repository) -> list[Link]:
 
 
 def notebook_links(path: str, repository: Repository) -> list[Link]:
-    """The links of a notebook at a path of a repository, in the form that each service documents:
-
-    - Colab: https://colab.research.google.com/github/googlecolab/colabtools, the notebook
-      `colab-github-demo.ipynb`.
-    - Studio Lab: https://github.com/aws/studio-lab-examples, `open-in-studio-lab/README.md`.
-    - Kaggle: the address under its badge *Open in Kaggle*.
-    - Binder: https://mybinder.readthedocs.io, "User interfaces".
-    - nbgitpuller: https://nbgitpuller.readthedocs.io, "Options in an nbgitpuller URL" and, where
-      no hub is known, its link generator, which asks for the address of the hub.
-    """
-    slug = f"{repository.owner}/{repository.name}"
-    file = f"{slug}/blob/{repository.branch}/{path}"
+    """The links of a notebook at a path of a repository, a link for each service that suits."""
     query = {
         "repo": repository.url,
         "branch": repository.branch,
         "urlpath": f"lab/tree/{repository.name}/{path}",
     }
-    pull = urlencode(query, quote_via=quote, safe="")
-    generator = "https://nbgitpuller.readthedocs.io/en/latest/link.html"
-    hub = f"{repository.hub}/hub/user-redirect/git-pull" if repository.hub else generator
-    branch = quote(repository.branch, safe="")
-    colab = f"https://colab.research.google.com/github/{file}"
-    studio = f"https://studiolab.sagemaker.aws/import/github/{file}"
-    kaggle = f"https://kaggle.com/kernels/welcome?src={HOST}{file}"
-    binder = f"https://mybinder.org/v2/gh/{slug}/{branch}?urlpath=lab/tree/{path}"
-    raw = f"https://raw.githubusercontent.com/{slug}/{repository.branch}/{path}"
-    two_gpus = "in the settings switch *Internet* on, and for two GPUs choose *GPU T4 x2*"
-    own_hub = "pulls the book into your class's server"
-    if not repository.hub:
-        own_hub += "; the page asks for its address"
+    words = {
+        "slug": f"{repository.owner}/{repository.name}",
+        "branch": repository.branch,
+        "quoted_branch": quote(repository.branch, safe=""),
+        "path": path,
+        "hub": repository.hub,
+        "pull": urlencode(query, quote_via=quote, safe=""),
+    }
     return [
-        Link("Google Colab", colab, "asks for a T4 GPU by itself"),
-        Link("SageMaker Studio Lab", studio, "choose *GPU*, start the runtime, *Copy to project*"),
-        Link("Kaggle", kaggle, two_gpus),
-        Link("Binder", binder, "no account and no GPU; the first start takes minutes"),
-        Link("JupyterHub" if repository.hub else "Your JupyterHub", f"{hub}?{pull}", own_hub),
-        Link("Download", raw, "for Jupyter or VS Code on a laptop, with Python 3.11 or later"),
+        Link(service["label"], service["url"].format(**words), service["advice"])
+        for service in SERVICES
+        if service.get("hub") in (None, bool(repository.hub))
     ]
 
 

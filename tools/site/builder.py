@@ -37,7 +37,6 @@ def main() -> int:
         for chapter in book.chapters.values():
             for note in page_notes(chapter, book):
                 print(f"note: {note}", flush=True)
-        book.repository  # noqa: B018  (a fault here is one line; Sphinx would add a traceback)
     except BookError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

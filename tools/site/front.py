@@ -17,6 +17,7 @@ from sphinx.environment import BuildEnvironment
 
 from tools.book.book import Book
 from tools.book.links import launch_links
+from tools.book.recordings import Recording
 from tools.errors import BookError
 from tools.files import read_yaml
 from tools.site.assets import add_part, load_where
@@ -60,8 +61,7 @@ class Scene(NamedTuple):
     """A step as it is drawn: the cell's code and outputs, and the tensors there by then."""
 
     step: Step
-    title: str  # of the chapter
-    times: str  # what its times are
+    recording: Recording
     code: str
     printed: str  # as text; of a timeline, its payload
     tensors: dict[str, Tensor]
@@ -138,8 +138,8 @@ def _scene(step: Step, book: Book, tensors: dict[str, Tensor]) -> Scene:
     tensors = tensors | new
     held = [[name for name in tensors if tensors[name].gpu == gpu] for gpu in range(GPUS)]
     told = [f"GPU {i} holds {', '.join(names) or 'nothing'}." for i, names in enumerate(held)]
-    shown = (cell.source, printed, tensors, tuple(new), " ".join(told) + also)
-    return Scene(step, chapter.title, recording.times, *shown)
+    words = " ".join(told) + also
+    return Scene(step, recording, cell.source, printed, tensors, tuple(new), words)
 
 
 def _printed(step: Step, cell: NotebookNode) -> str:
