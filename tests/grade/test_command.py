@@ -21,6 +21,7 @@ from tools.grade.grade import grade_one, strongest
 from tools.grade.tables import read_table
 from tools.root import ROOT
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 CLASS = {
     "ann": RIGHT | ON_CPU,
     "bob": RIGHT | ON_CPU | {1: "def double(x):\n    return end('time')"},
@@ -141,11 +142,13 @@ TRYING = {  # code that is dear to read, or not to be read at all
     "deep": "if 0: torch" + ".a" * 900,
     "deeper": "x = " + "(" * 180 + ")" * 180 + "\n" + "-" * 50_000 + "1",
     "branches": "if 0: pass\n" + "elif 0: pass\n" * 1500,
+    "dear": "f'" + "{1}" * 100_000 + "'",
     "long": "x = 1\n" * 1_000_000,
 }
 
 
-def test_no_submission_stops_a_class(folder):
+def test_no_submission_stops_a_class(folder, monkeypatch):
+    monkeypatch.setattr("tools.grade.bounded.SECONDS", 3)
     for name, source in TRYING.items():
         hand_in(folder, {name: RIGHT | ON_CPU | {1: f"{source}\n{RIGHT[1]}"}})
     notebook = edition(RIGHT | ON_CPU)
@@ -155,7 +158,8 @@ def test_no_submission_stops_a_class(folder):
     (folder / "nested.ipynb").write_text("[" * 100_000)
     results = {one["student"]: one for one in graded(folder)}
     assert len(results) == 5 + len(TRYING) + 2
-    assert results["ann"]["points"] == results["ticks"]["points"] == 9
+    whole = [results[name]["points"] for name in ("ann", "ticks", "branches")]
+    assert whole == [9, 9, 9] and "too long" in results["dear"]["reason"]
     for name in (*TRYING, "nested"):
         assert results[name]["points"] >= 6 or results[name]["reason"], name
 

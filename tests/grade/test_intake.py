@@ -247,6 +247,16 @@ def test_nobody_can_hand_in_who_they_are(tmp_path):
     assert sorted(submission.student for submission in found) == sorted(known)
 
 
+@pytest.mark.skipif(os.name == "nt" or os.getuid() != 0, reason="makes files of another account")
+def test_a_newer_folder_that_another_account_made_replaces_nothing(tmp_path):
+    newer = f"jdoe{INBOUND.replace('2026', '2027')}/exercises.ipynb"
+    root = folder_of(files_of("exchange") | {newer: ANSWER}, tmp_path / "d")
+    assert [made.path for made in find_submissions(root) if made.student == "jdoe"] == [newer]
+    os.chown(root / newer, 65534, 65534)
+    [jane] = [made for made in find_submissions(root) if made.student == "jdoe"]
+    assert "2 accounts handed in under this name" in reason(jane)
+
+
 DUE = datetime(2026, 2, 2, 15, 58, 22, tzinfo=UTC)
 
 

@@ -17,6 +17,7 @@ from tools.grade.grade import grade_one
 from tools.grade.report import AGAIN, BY_HAND
 from tools.grade.tables import read_table
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 CLASS = {"ann": RIGHT | ON_CPU, "bob": RIGHT | ON_CPU, "cy": {}}
 WEEK_2 = small(
     name="week-2", questions=[question(1, "double", "Twice", SMALL["questions"][0]["tests"])]
@@ -159,6 +160,14 @@ def test_one_student_graded_again_leaves_all_others_and_keeps_her_points(grade, 
     type_points(out, "ann", "1")  # read again, the note taken away
     grade()
     assert totals(out)["ann"] == "10" and by_hand(out)["ann"] == ("1", AGAIN, "ask her")
+
+
+def test_a_name_that_only_looks_the_same_replaces_nobody(grade, out):
+    grade({"Ann": RIGHT | ON_CPU})
+    grade({"Ann\u200b": {}})
+    kept = [json.loads(path.read_text()) for path in out.glob("results/*.json")]
+    assert sorted((one["student"], one["points"]) for one in kept) == [("Ann", 0), ("Ann", 9)]
+    assert len(list(out.glob("feedback/*.html"))) == 2
 
 
 def test_a_file_that_canvas_renames_is_the_same_students(grade, out):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import select
 import signal
 from collections.abc import Callable
@@ -45,6 +44,8 @@ def bounded(function: Callable[..., Any], *arguments: object) -> Any:
 
 def _answer(into: int, function: Callable[..., Any], arguments: tuple[object, ...]) -> None:
     """In the fork: compute, write a line, end."""
+    import resource  # which Windows has not got
+
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

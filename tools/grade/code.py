@@ -14,6 +14,8 @@ TIMED = re.compile(r"(?:time|timeit|prun|memit)\b(?:\s+-\w+(?:\s+\d+)?)*\s*(?P<c
 WRAPS = ("time", "timeit", "capture", "prun", "memit", "python", "python3")  # cells that are Python
 BINDS = re.compile(r"^(?:async +)?(?:def|class) +(\w+)|^(\w+) *=(?!=)", re.M)
 HELP = re.compile(r"\s*(\?{1,2}[\w.]+|[\w.]+\?{1,2})\s*")
+BLOCKS = (ast.If, ast.With, ast.For, ast.While, ast.Try)
+PARTS = ("body", "orelse", "finalbody")
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
@@ -82,11 +84,17 @@ def bound(source: str) -> set[str]:
     tree = tree_of(source)
     if tree is None:
         return {name for match in BINDS.findall(source) for name in match if name}
-    return {name for statement in tree.body for name in _bound_by(statement)}
+    names, statements = set(), tree.body
+    while statements:  # no recursion: a student may write `elif` a thousand times
+        names.update(name for statement in statements for name in _bound_by(statement))
+        blocks = [each for each in statements if isinstance(each, BLOCKS)]
+        parts = [getattr(each, part, ()) for each in blocks for part in PARTS]
+        statements = [inner for part in parts for inner in part]
+    return names
 
 
 def _bound_by(node: ast.stmt) -> Iterator[str]:
-    """What a statement binds, and those within `if`, `with`, `for` and `try`."""
+    """What a statement binds by itself."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             yield node.name
@@ -101,7 +109,3 @@ def _bound_by(node: ast.stmt) -> Iterator[str]:
             yield name
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             yield from (each.asname or each.name for each in names)
-        case ast.If() | ast.With() | ast.For() | ast.While() | ast.Try():
-            for part in ("body", "orelse", "finalbody"):
-                for inner in getattr(node, part, ()):
-                    yield from _bound_by(inner)

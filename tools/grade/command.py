@@ -4,6 +4,7 @@ Only the students of the download are touched: what others got, and what a perso
 """
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -64,6 +65,8 @@ def grade_class(
     assignment: Path | None = None,
 ) -> None:
     """What `make grade` does. Raises BookError."""
+    if not sys.platform.startswith("linux"):  # said before a submission is read
+        raise BookError("grading needs Linux: a Linux machine, WSL, or the container")
     if submissions is None:
         raise BookError(
             "SUBMISSIONS: name the folder or zip of a download: make grade SUBMISSIONS=... "
@@ -111,11 +114,11 @@ def read_all(
     """Every submission of a download, under an id that it keeps when it is handed in again."""
     found = find_submissions(submissions, source)
     all_graded = [read(submission, assignments) for submission in found]
-    count = Counter((graded.submission.student, graded.id[1]) for graded in all_graded)
+    count = Counter((graded.submission.who, graded.id[1]) for graded in all_graded)
     for graded in all_graded:
-        student = graded.submission.student
-        if count[student, graded.id[1]] == 1:
-            graded.submission = replace(graded.submission, id=identity(student, ""))
+        student, who = graded.submission.student, graded.submission.who
+        if count[who, graded.id[1]] == 1:
+            graded.submission = replace(graded.submission, id=identity(student, who))
     return all_graded
 
 

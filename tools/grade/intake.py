@@ -15,7 +15,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -56,6 +56,7 @@ class Submission:
 
     id: str
     student: str
+    who: str  # the source's own name or number for the student, which `student` shows cleaned
     path: str  # in the download
     fault: str | None
     late: bool
@@ -82,6 +83,7 @@ class Entry:
     parts: tuple[str, ...]
     load: Callable[[], bytes]
     fault: str | None = None
+    owner: int | None = None  # the account that a file of a folder belongs to
 
     @property
     def name(self) -> str:
@@ -128,7 +130,9 @@ def folder_entries(folder: Path, parts: tuple[str, ...] = ()) -> Iterator[Entry]
         elif not stat.S_ISREG(kind.st_mode):
             yield Entry(here, refuse, "is no file: a device, a pipe or too deep a folder")
         else:
-            yield Entry(here, partial(read_regular, Path(item.path)), too_large(kind.st_size))
+            yield Entry(
+                here, partial(read_regular, Path(item.path)), too_large(kind.st_size), kind.st_uid
+            )
 
 
 def refuse() -> bytes:
@@ -239,6 +243,7 @@ class HandIn:
 
     key: tuple[str, ...]  # of the student, and of the assignment where a source holds several
     student: str
+    who: str  # as in Submission
     late: bool = False
     series: str | None = None  # files of one series replace one another
     order: int | str = 0  # in a series; the newest is the greatest
@@ -295,13 +300,14 @@ def hand_in(entry: Entry, source: str, people: People) -> HandIn | None:
         stem, dot, end = said["file"].rpartition(".")
         series = re.sub(r"-\d+$", "", stem) + dot + end
         student = whose(name or "anonymous", f"Canvas {user}")
-        return HandIn((user,), student, bool(said["late"]), series, int(said["upload"] or 0))
-    student, time = people.get(name, ("", None))
-    student = student or whose(name, f"Moodle {user}" if user else "")
+        return HandIn((user,), student, user, bool(said["late"]), series, int(said["upload"] or 0))
+    person, time = people.get(name, ("", None))
+    student = person or whose(name, f"Moodle {user}" if user else "")
+    who = person or "\0".join((name, user))
     key = (name, user, assignment)
     if source == "exchange":
-        return HandIn(key, student, False, assignment, said["time"], utc(said["time"]))
-    return HandIn(key, student, time=time)
+        return HandIn(key, student, who, False, assignment, said["time"], utc(said["time"]))
+    return HandIn(key, student, who, time=time)
 
 
 def utc(text: str) -> datetime | None:
@@ -375,7 +381,7 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
             groups.setdefault(found.key, []).append((entry, found))
         else:
             outside.append(Entry(entry.parts, refuse, entry.fault or strange))
-    alone = [[(entry, HandIn(entry.parts, whose(entry.path)))] for entry in outside]
+    alone = [[(entry, HandIn(entry.parts, whose(entry.path), entry.path))] for entry in outside]
     rows = [*groups.values(), *alone]
     found = [one_submission(row) for row in rows if any(e.name not in WRITTEN for e, _ in row)]
     faults = sum(submission.fault is not None for submission in found)
@@ -389,7 +395,7 @@ def single_submission(folder: Path) -> Submission:
     entries = list(folder_entries(folder))
     if not entries:
         raise Refused("nothing was handed in")
-    return one_submission([(entry, HandIn((), "")) for entry in entries])
+    return one_submission([(entry, HandIn((), "", "")) for entry in entries])
 
 
 def read_entries(path: Path) -> list[Entry]:
@@ -429,25 +435,31 @@ def one_folder(entries: list[Entry]) -> list[Entry] | None:
     """The files within the one folder that holds them all, if there is one."""
     if len({entry.parts[0] for entry in entries}) != 1 or any(len(e.parts) < 2 for e in entries):
         return None
-    return [Entry(entry.parts[1:], entry.load, entry.fault) for entry in entries]
+    return [replace(entry, parts=entry.parts[1:]) for entry in entries]
 
 
 def one_submission(files: list[tuple[Entry, HandIn]]) -> Submission:
     """What a student handed in, of several files: the notebook, or the reason that there is none.
 
-    Nothing is chosen among several notebooks, unless the source says which is the newest.
+    Nothing is chosen among several notebooks, unless the source says which is the newest. Whoever
+    can write into nbgrader's exchange can make a folder with another student's name there: the
+    account that owns it tells.
     """
+    owners = {entry.owner for entry, _ in files}
     files = newest(files)
     notebooks = newest([pair for pair in files if pair[0].suffix in (".ipynb", ".zip")])
     entry, hand_in = (notebooks or files)[0]
     fault = f"{quoted(entry.name)} {entry.fault}" if entry.fault else None
     if len(notebooks) > 1:
         fault = f"{listed(entry for entry, _ in notebooks)} were handed in; keep one notebook"
+    elif hand_in.series is not None and len(owners) > 1:
+        fault = f"{len(owners)} accounts handed in under this name; keep the student's own"
     elif not notebooks and not fault:
         fault = f"{listed(entry for entry, _ in files)}: no notebook, which ends in .ipynb"
     return Submission(
-        identity(hand_in.student, entry.path),
+        identity(hand_in.student, hand_in.who, entry.path),
         hand_in.student,
+        hand_in.who,
         clean(entry.path),
         fault,
         hand_in.late,
@@ -474,11 +486,11 @@ def load_notebook(entry: Entry) -> bytes:
         raise Refused(f"{quoted(entry.name)} {reason}") from None
 
 
-def identity(student: str, path: str) -> str:
+def identity(student: str, who: str, path: str = "") -> str:
     """A name of a file for the submission: readable, and unique by a hash of who and where."""
     plain_letters = unicodedata.normalize("NFKD", student).encode("ascii", "ignore").decode()
     slug = re.sub("[^a-z0-9]+", "-", plain_letters.lower())[:40].strip("-")
-    hash = hashlib.sha256(f"{student}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()
+    hash = hashlib.sha256(f"{who}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()
     return f"{slug or 'student'}-{hash[:12]}"
 
 
