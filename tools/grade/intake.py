@@ -96,11 +96,6 @@ class Entry:
         return "/".join(self.parts)
 
     @property
-    def stem(self) -> str:
-        """Its name without the ending."""
-        return PurePosixPath(self.name).stem
-
-    @property
     def suffix(self) -> str:
         """The ending of its name, in small letters: '.ipynb'."""
         return PurePosixPath(self.name).suffix.lower()
