@@ -17,12 +17,13 @@ import json
 import os
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 DEPTH, SIZE = 32, 1 << 20  # how deep data may be nested, and how many bytes of JSON it may be
 LISTED = (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "generic"))
 WATCHED = ("cudasim", "torch.cuda")  # modules in which questions read time, copies and memory
+BUILTINS = dict(vars(builtins))
 
 
 class NotData(Exception):
@@ -89,34 +90,46 @@ def make_shell(config: Any = None) -> Any:
     return InteractiveShell.instance(config=config)
 
 
-def watched() -> list[tuple[Any, dict[str, Any]]]:
-    """The modules and classes that questions read time, copies and memory from, as they are."""
-    modules = [module for name, module in sys.modules.items() if name.startswith(WATCHED)]
-    classes = [
-        value
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, type) and value.__module__.startswith(WATCHED)
-    ]
-    return [
-        (owner, {name: value for name, value in vars(owner).items() if is_code(value)})
-        for owner in dict.fromkeys([*modules, *classes])
-    ]
+class Frozen:
+    """What questions read time, copies and memory by, as it was before the first cell."""
+
+    def __init__(self) -> None:
+        """Remember modules, and what is code in them and in their classes."""
+        self.modules = {
+            name: module
+            for name, module in sys.modules.items()
+            if name == "torch" or name.startswith(WATCHED)
+        }
+        owners = [module for name, module in self.modules.items() if name != "torch"]
+        owners += [
+            value
+            for module in owners
+            for value in vars(module).values()
+            if isinstance(value, type) and value.__module__.startswith(WATCHED)
+        ]
+        self.code = [
+            (owner, {name: value for name, value in vars(owner).items() if is_code(value)})
+            for owner in dict.fromkeys(owners)
+        ]
+        self.names = {owner: set(vars(owner)) for owner, _ in self.code}
+
+    def put_back(self) -> None:
+        """Undo what was put in the place of these, or added: an alias tells no other time."""
+        vars(builtins).update(BUILTINS)
+        sys.modules.update(self.modules)
+        if "torch" in self.modules:
+            self.modules["torch"].cuda = self.modules["torch.cuda"]
+        for owner, code in self.code:
+            now = vars(owner)
+            for name in now.keys() - self.names[owner]:  # a module may load more of itself
+                if isinstance(owner, type) or is_code(now[name]):
+                    delattr(owner, name)
+            for name in [name for name, value in code.items() if now.get(name) is not value]:
+                setattr(owner, name, code[name])
 
 
 def is_code(value: object) -> bool:
-    return callable(value) or isinstance(value, property | staticmethod | classmethod)
-
-
-def put_back(saved: list[tuple[Any, dict[str, Any]]]) -> None:
-    """Undo what cells put in the place of functions, or added: an alias tells no other time."""
-    for owner, code in saved:
-        for name in [name for name, value in vars(owner).items() if is_code(value)]:
-            if name not in code:
-                delattr(owner, name)
-        for name, value in code.items():
-            if vars(owner).get(name) is not value:
-                setattr(owner, name, value)
+    return callable(value) or hasattr(value, "__get__")
 
 
 class Agent:
@@ -129,7 +142,7 @@ class Agent:
         self.output = output
         self.nonce = ""
         self.shell = make_shell(config)
-        self.saved = watched()
+        self.frozen = Frozen()
 
     def serve(self) -> NoReturn:
         """Answer until the pipe ends."""
@@ -168,9 +181,15 @@ class Agent:
         are the notebook's.
         """
         sys.stdout = sys.stderr = Shown(self.output, self.stop)
-        put_back(self.saved)
         try:
-            value = data(question(request["code"], request["inputs"], self.shell.user_ns))
+            value = data(
+                question(
+                    request["code"],
+                    request["inputs"],
+                    self.shell.user_ns,
+                    self.frozen.put_back,
+                )
+            )
             if len(json.dumps(value)) > SIZE:
                 raise NotData
         except NotData:
@@ -180,26 +199,35 @@ class Agent:
         return {"ok": True, "value": value}
 
 
-def question(code: str, inputs: Mapping[str, Any], names: dict[str, Any]) -> object:
+def question(
+    code: str,
+    inputs: Mapping[str, Any],
+    names: dict[str, Any],
+    put_back: Callable[[], None] = lambda: None,
+) -> object:
     """Run statements, the last of them an expression, and give its value.
 
-    They run in the notebook's namespace: what they bind is bound there. Only the inputs are local.
+    They run in the notebook's namespace: what they bind is bound there. Only the inputs are local,
+    and Python's own names are what they were, so that `sum` adds whatever the notebook calls so.
+    `put_back()` is called between any two statements.
     """
-    *before, last = ast.parse(code).body
-    if not isinstance(last, ast.Expr):
+    tree = ast.parse(code)
+    if not isinstance(tree.body[-1], ast.Expr):
         raise SyntaxError("the last statement is no expression")
-    module = ast.parse(f"def question({', '.join(inputs)}): pass")
-    shared = sorted(names_bound(before) - set(inputs))
-    module.body[0].body = [
-        *([ast.Global(shared)] if shared else []),
-        *before,
-        ast.Return(last.value),
-    ]
+    bound, used = names_bound(tree.body), {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    own = {name: BUILTINS[name] for name in sorted((used & BUILTINS.keys()) - bound)}
+    own |= {"put_back": put_back} | dict(inputs)
+    shared = sorted(bound - own.keys())
+    tree.body[-1] = ast.Return(tree.body[-1].value)
+    for node in [each for each in ast.walk(tree) if isinstance(getattr(each, "body", None), list)]:
+        calls = ast.parse("put_back()\n" * len(node.body)).body
+        node.body = [each for pair in zip(calls, node.body, strict=True) for each in pair]
+    module = ast.parse(f"def question({', '.join(own)}): pass")
+    module.body[0].body = [*([ast.Global(shared)] if shared else []), *tree.body]
     made: dict[str, Any] = {}
-    builtins.exec(
-        builtins.compile(ast.fix_missing_locations(module), "<question>", "exec"), names, made
-    )
-    return made["question"](**inputs)
+    program = compile(ast.fix_missing_locations(module), "<question>", "exec")
+    exec(program, names, made)
+    return made["question"](**own)
 
 
 def names_bound(statements: list[ast.stmt]) -> set[str]:
