@@ -13,6 +13,7 @@ that it says is trusted, and it holds nothing that a student may not see.
 import ast
 import builtins
 import io
+import itertools
 import json
 import os
 import random
@@ -24,6 +25,7 @@ DEPTH, SIZE = 32, 1 << 20  # how deep data may be nested, and how many bytes of 
 LISTED = (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "generic"))
 WATCHED = ("cudasim", "torch.cuda")  # modules in which questions read time, copies and memory
 BUILTINS = dict(vars(builtins))
+BLOCKS = ast.FunctionDef | ast.With  # a loop would take long
 
 
 class NotData(Exception):
@@ -209,7 +211,7 @@ def question(
 
     They run in the notebook's namespace: what they bind is bound there. Only the inputs are local,
     and Python's own names are what they were, so that `sum` adds whatever the notebook calls so.
-    `put_back()` is called between any two statements.
+    `put_back()` is called before and after each statement that is in no loop.
     """
     tree = ast.parse(code)
     if not isinstance(tree.body[-1], ast.Expr):
@@ -219,9 +221,9 @@ def question(
     own |= {"put_back": put_back} | dict(inputs)
     shared = sorted(bound - own.keys())
     tree.body[-1] = ast.Return(tree.body[-1].value)
-    for node in [each for each in ast.walk(tree) if isinstance(getattr(each, "body", None), list)]:
-        calls = ast.parse("put_back()\n" * len(node.body)).body
-        node.body = [each for pair in zip(calls, node.body, strict=True) for each in pair]
+    for node in [tree, *(each for each in ast.walk(tree) if isinstance(each, BLOCKS))]:
+        each_own = [[*ast.parse("put_back()").body, each] for each in node.body]
+        node.body = [*itertools.chain(*each_own), *ast.parse("put_back()").body]
     module = ast.parse(f"def question({', '.join(own)}): pass")
     module.body[0].body = [*([ast.Global(shared)] if shared else []), *tree.body]
     made: dict[str, Any] = {}
