@@ -154,6 +154,7 @@ def test_no_submission_stops_a_class(folder, monkeypatch):
     notebook = edition(RIGHT | ON_CPU)
     notebook["cells"].append({"cell_type": "markdown", "metadata": {}, "source": "`" * 80_000})
     notebook["cells"].append({"cell_type": "markdown", "metadata": {}, "source": "```\n" * 20_000})
+    notebook["cells"].append({"cell_type": "markdown", "metadata": {}, "source": "x" * 2_000_000})
     (folder / "ticks.ipynb").write_text(json.dumps(notebook))
     (folder / "nested.ipynb").write_text("[" * 100_000)
     results = {one["student"]: one for one in graded(folder)}
@@ -162,6 +163,16 @@ def test_no_submission_stops_a_class(folder, monkeypatch):
     assert whole == [9, 9, 9] and "too long" in results["dear"]["reason"]
     for name in (*TRYING, "nested"):
         assert results[name]["points"] >= 6 or results[name]["reason"], name
+
+
+def test_a_fault_of_the_grader_is_not_said_to_be_the_students(folder, monkeypatch, capfd):
+    def fail(*_):
+        raise KeyError("ours")
+
+    monkeypatch.setattr("tools.grade.command.splice", fail)
+    with is_refused("none of 5 submissions", "the grader failed on it (KeyError"):
+        graded(folder)
+    assert "KeyError: 'ours'" in capfd.readouterr().err
 
 
 def test_fault_of_a_worker_is_tried_again(folder):

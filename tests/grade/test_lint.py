@@ -26,6 +26,8 @@ TRICKS = {
     "uses __globals__": "f.__globals__['x'] = 1",
     "uses __subclasses__": "object.__subclasses__()",
     "uses __builtins__": "__builtins__.len = f",
+    "uses reset_peak_memory_stats": "torch.cuda.reset_peak_memory_stats(0)",
+    "uses disable": "import cudasim as c\nc.disable()",
     "reads f_back": "e.tb_frame.f_back",
 }
 

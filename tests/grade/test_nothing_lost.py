@@ -168,6 +168,8 @@ def test_a_name_that_only_looks_the_same_replaces_nobody(grade, out):
     kept = [json.loads(path.read_text()) for path in out.glob("results/*.json")]
     assert sorted((one["student"], one["points"]) for one in kept) == [("Ann", 0), ("Ann", 9)]
     assert len(list(out.glob("feedback/*.html"))) == 2
+    rows = read_table((out / "grades.csv").read_text(encoding="utf-8"))
+    assert sorted((row["student"], row["total"]) for row in rows) == [("Ann", "0"), ("Ann", "9")]
 
 
 def test_a_file_that_canvas_renames_is_the_same_students(grade, out):

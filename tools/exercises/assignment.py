@@ -17,6 +17,7 @@ Cell = tuple[int | None, str]  # the exercise that a cell of code belongs to, an
 
 
 HOLDS = re.compile(r"^\*(It holds when\*.*)$", re.M)
+PLACE = "*Write here what is asked for in words; a person reads it.*"
 GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
 
 

@@ -17,7 +17,7 @@ from tools.book.chapters import LANGUAGE, SETUP, Chapter
 from tools.book.code import parsed
 from tools.book.repository import Repository
 from tools.book.setup_cells import FOLDED, write_setup
-from tools.exercises.assignment import Assignment, points_by_hand, points_of
+from tools.exercises.assignment import PLACE, Assignment, points_by_hand, points_of
 from tools.exercises.masters import Exercise, Master, Part
 from tools.rules.exercises import PART
 
@@ -128,8 +128,7 @@ def _exercise_cells(kind: str, exercise: Exercise) -> list[NotebookNode]:
         answer = answered(answer, exercise.code("Solution"))
     cells = [("exercise", _text(f"exercise-{n}", asked)), *_code_cells(exercise, answer)]
     if by_hand:
-        words = "*Write here what is asked for in words; a person reads it.*"
-        cells.append(("by hand", _text(f"by-hand-{n}", words)))
+        cells.append(("by hand", _text(f"by-hand-{n}", PLACE)))
     for part, cell in cells:
         cell.metadata["assignment"] = {"exercise": n, "part": part}
     made = [cell for _, cell in cells]

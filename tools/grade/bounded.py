@@ -4,6 +4,7 @@ import json
 import os
 import select
 import signal
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -11,14 +12,14 @@ SECONDS, MEMORY = 20, 4 << 30  # of processor time, and bytes of address space
 WAIT = 120  # s on a machine that is busy
 
 
-class TooMuch(Exception):
-    """It did not come to an end within its limits; the message says how it ended."""
+class Unread(Exception):
+    """It did not come to a good end within its limits; the message says how it ended."""
 
 
 def bounded(function: Callable[..., Any], *arguments: object) -> Any:
     """What `function` returns, if JSON holds it, computed in a fork of this process.
 
-    Raises TooMuch, whatever went wrong there.
+    Raises Unread, whatever went wrong there.
     """
     out, into = os.pipe()
     child = os.fork()
@@ -36,9 +37,9 @@ def bounded(function: Callable[..., Any], *arguments: object) -> Any:
         said = json.loads(b"".join(parts))
     except ValueError:
         how = signal.Signals(-status).name if status < 0 else f"exit code {status}"
-        raise TooMuch(f"reading it took too long or too much memory ({how})") from None
+        raise Unread(f"reading it took too long or too much memory ({how})") from None
     if "error" in said:
-        raise TooMuch(f"its code cannot be read ({said['error']})")
+        raise Unread(said["error"])
     return said["answer"]
 
 
@@ -50,8 +51,11 @@ def _answer(into: int, function: Callable[..., Any], arguments: tuple[object, ..
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         said = {"answer": function(*arguments)}
-    except Exception as error:
-        said = {"error": type(error).__name__}
+    except (RecursionError, MemoryError) as error:
+        said = {"error": f"its code cannot be read ({type(error).__name__})"}
+    except Exception as error:  # ours, as it seems: the class goes on, and it is not kept quiet
+        traceback.print_exc()
+        said = {"error": f"the grader failed on it ({type(error).__name__}; see what is printed)"}
     try:
         line = json.dumps(said).encode()
         while line:

@@ -21,7 +21,7 @@ from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import BOOK, draws_of
 from tools.files import write_bytes
 from tools.grade import report
-from tools.grade.bounded import TooMuch, bounded
+from tools.grade.bounded import Unread, bounded
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.exchange.returned import returned
 from tools.grade.grade import TRIED, ended, refused, strongest
@@ -167,7 +167,7 @@ def read(submission: Submission, assignments: Mapping[str, dict]) -> Graded:
     graded = Graded(submission)
     try:
         said = bounded(reading, submission, assignments)
-    except TooMuch as reason:
+    except Unread as reason:
         said = {"reason": f"{reason}; look at it by hand"}
     graded.group, graded.reason = said.get("group"), said.get("reason")
     graded.assignment = assignments.get(said.get("name"))

@@ -33,6 +33,7 @@ CALLS = _by_name(
         "changes what is not its own": "setattr delattr",
     }
 )
+MEASURES = {"reset_peak_memory_stats", "reset_accumulated_memory_stats", "enable", "disable"}
 DUNDER = set(  # that ordinary classes and contexts have
     "__init__ __call__ __repr__ __str__ __len__ __getitem__ __setitem__ __iter__ __next__ "
     "__enter__ __exit__ __post_init__ __class__ __name__ __main__ __doc__ __torch_function__ "
@@ -82,6 +83,8 @@ def _reasons(node: ast.AST, own: set[str]) -> Iterator[str]:
             yield "makes a class by calling type: hides what it runs"
         case ast.FunctionDef(name=name) if name in ALWAYS:
             yield f"defines {name}: decides what equals what"
+        case ast.Attribute(attr=name) if name in MEASURES:
+            yield f"uses {name}: changes what time and memory are told by"
         case ast.Attribute(attr=name) if name in FRAMES:
             yield f"reads {name}: looks at frames"
         case ast.Attribute(attr=name) if _is_dunder(name):

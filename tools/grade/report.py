@@ -180,7 +180,7 @@ def grades_table(results: Iterable[dict], assignments: Mapping[str, dict]) -> st
     """A row for each student: points of each exercise, of each part by hand, total, reason."""
     students: dict[str, list[dict]] = {}
     for result in results:
-        students.setdefault(result["student"], []).append(result)
+        students.setdefault(result["submission"], []).append(result)  # two may have one name
     used = {result["assignment"] for own in students.values() for result in own}
     columns = {}
     for name in sorted(used & assignments.keys()):
@@ -191,7 +191,7 @@ def grades_table(results: Iterable[dict], assignments: Mapping[str, dict]) -> st
                 words = f"{name} {number} by hand (of {by_hand['points']})"
                 columns[name, number, "by_hand"] = words
     lines = []
-    for student, own in students.items():
+    for submission, own in students.items():
         graded = [result for result in reversed(own) if result["status"] == "graded"]
         by_name = {result["assignment"]: result for result in graded}
         cells = [
@@ -204,8 +204,7 @@ def grades_table(results: Iterable[dict], assignments: Mapping[str, dict]) -> st
         ]
         late = "late" if any(result["late"] for result in own) else ""
         reasons = "; ".join(result["reason"] for result in own if result["reason"])
-        ids = " ".join(dict.fromkeys(result["submission"] for result in own))
-        lines.append([student, ids, *cells, *sums, late, reasons])
+        lines.append([own[0]["student"], submission, *cells, *sums, late, reasons])
     header = ["student", "submission", *columns.values()]
     return table_text([*header, "total", "of", "late", "not graded because"], lines)
 

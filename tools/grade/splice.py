@@ -9,10 +9,11 @@ import re
 from dataclasses import dataclass, field
 
 from tools.book.chapters import SETUP
+from tools.exercises.assignment import PLACE
 from tools.grade.code import bound, tree_of
 from tools.grade.intake import Refused, mapping
 
-CELLS, CHARACTERS = 300, 1_000_000  # of a notebook; more is no answer to exercises
+CELLS, CHARACTERS = 300, 400_000  # of a student's own code; more is no answer to exercises
 ID = re.compile(r"(?P<part>exercise|answer|shows|holds|by-hand)-(?P<number>\d+)(?:-more)?")
 PARTS = {"holds": "check", "by-hand": "by hand"}  # an id's word for a part, where another is used
 OF_EXERCISES = ("exercise", "answer", "shows", "check", "by hand")
@@ -79,9 +80,9 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     Raises Refused if the notebook holds no exercise of the assignment, or far more code than
     exercises need.
     """
-    written = sum(len(cell["source"]) for cell in notebook["cells"])
-    if written > CHARACTERS:
-        raise Refused(f"holds {written} characters; hand in the student edition with answers in it")
+    code = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    if sum(map(len, code)) > 2 * CHARACTERS:  # too much to be compared with what was given
+        raise Refused(_too_much(code))
     pristine = Pristine(assignment)
     cells = [_classified(cell, pristine) for cell in notebook["cells"]]
     code = [cell for cell in cells if cell.kind == "code"]
@@ -93,10 +94,8 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     _drop_pristine(cells, pristine, found)
     preamble, answers = _placed(cells, pristine, found)
     own = [source for sources in [preamble, *answers.values()] for source in sources]
-    if len(own) > CELLS:
-        raise Refused(
-            f"holds {len(own)} code cells of its own; hand in the student edition, answered"
-        )
+    if len(own) > CELLS or sum(map(len, own)) > CHARACTERS:
+        raise Refused(_too_much(own))
     run = [[None, source] for _, source in assignment["given"]]
     run += [[None, source] for source in preamble]
     written = {}
@@ -105,8 +104,19 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
         written[str(number)] = "\n\n".join(source for source in sources if source != starter)
         run += [[number, source] for source in sources]
         run += [[number, source] for source in _after(question)]
-    prose = {str(cell.number): cell.source for cell in cells if cell.part == "by hand"}
+    prose = {
+        str(cell.number): "" if cell.source == PLACE else cell.source
+        for cell in cells
+        if cell.part == "by hand"
+    }
     return Spliced(run, written, "\n\n".join(preamble), prose, found)
+
+
+def _too_much(sources: list[str]) -> str:
+    return (
+        f"holds {len(sources)} code cells, {sum(map(len, sources))} characters; hand in the "
+        "student edition with answers in it"
+    )
 
 
 def own_cells(task_cells: list, question: dict) -> list[str]:
