@@ -1,7 +1,6 @@
 """Make `.venv` hold the pins and nothing else. Runs on a bare Python, before any other command.
 
-A new environment is made beside `.venv` and takes its place when it is complete. Wherever this
-stops, by Ctrl-C or a power cut, a complete `.venv` is not lost, and the next call tidies up.
+Its stamp is written last: what was stopped on the way, has other pins or was moved is made anew.
 """
 
 from __future__ import annotations  # so that an older Python reads this far, and is refused
@@ -9,7 +8,6 @@ from __future__ import annotations  # so that an older Python reads this far, an
 import hashlib
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -23,7 +21,8 @@ if not WINDOWS:
     import fcntl
 
 ROOT = Path(__file__).resolve().parents[1]
-VENV, NEW, OLD = (ROOT / name for name in (".venv", ".venv.new", ".venv.old"))
+VENV = ROOT / ".venv"
+PYTHON, STAMP = VENV / ("Scripts/python.exe" if WINDOWS else "bin/python"), VENV / "pins"
 PINS = ("requirements.txt", "requirements-no-deps.txt")
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 SMALLEST_GB = 3  # torch without CUDA, and all else; with CUDA it is about 8
@@ -53,40 +52,20 @@ def version(info: tuple[int, ...]) -> str:
     return ".".join(map(str, info[:2]))
 
 
-def pins_digest() -> str:
-    """The hash of the pins, comments left out: which environment this is."""
+def stamp() -> str:
+    """Which environment this is: the hash of the pins, comments left out, and its place."""
     digest = hashlib.sha256()
     for name in PINS:
         if not (ROOT / name).is_file():
             raise SetupError(f"{name}: no such file; restore it with 'git restore {name}'")
         for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
             digest.update(line.partition("#")[0].strip().encode() + b"\n")
-    return digest.hexdigest()[:16]
+    return f"{digest.hexdigest()[:16]} {VENV}"
 
 
-def python_of(folder: Path) -> Path:
-    return folder / ("Scripts/python.exe" if WINDOWS else "bin/python")
-
-
-def config(folder: Path, name: str) -> str:
-    """What an environment's own `pyvenv.cfg` says of itself."""
-    text = (folder / "pyvenv.cfg").read_text(encoding="utf-8")
-    found = re.search(rf"^{name} *= *(.*)$", text, re.M)
-    return found[1] if found else ""
-
-
-def is_complete(folder: Path, pins: str) -> bool:
-    """Whether an environment holds these pins, and the Python that it was made with is there."""
-    try:
-        stamp, base = (folder / "pins").read_text().split(), config(folder, "executable")
-    except OSError:
-        return False
-    return stamp[:1] == [pins] and os.path.exists(base) and python_of(folder).exists()
-
-
-def is_at_home(folder: Path) -> bool:
-    """Whether its scripts name the folder where it is now."""
-    return config(folder, "command").endswith(f" {folder}")
+def is_complete(wanted: str) -> bool:
+    """Whether `.venv` was made to its end, here, and the Python that it was made with is there."""
+    return STAMP.is_file() and STAMP.read_text("utf-8") == wanted and PYTHON.exists()
 
 
 @contextmanager
@@ -107,62 +86,32 @@ def only_one() -> Iterator[None]:
         yield
 
 
-def set_up(pins: str) -> None:
-    """Bring `.venv` to these pins, from wherever the last call stopped."""
-    if OLD.exists() and not VENV.exists():  # stopped between the two renames
-        OLD.rename(VENV)
-    remove(OLD)
-    if not is_complete(VENV, pins):
-        if not is_complete(NEW, pins):
-            remove(NEW)
-            check_machine()
-            print(f"Making .venv with Python {version(sys.version_info)}", flush=True)
-            run_venv(sys.executable, str(NEW))
-            for name in PINS:
-                install(NEW, name)
-            (NEW / "pins").write_text(pins)
-        if VENV.exists():
-            VENV.rename(OLD)
-        NEW.rename(VENV)
-        remove(OLD)
-    remove(NEW)
-    if not is_at_home(VENV):
-        correct_scripts(VENV)
-
-
-def remove(folder: Path) -> None:
-    if folder.is_symlink():
-        folder.unlink()
-    elif folder.exists():
-        shutil.rmtree(folder)
-
-
-def run_venv(python: str, *arguments: str) -> None:
-    command = [python, "-m", "venv", *arguments]
-    if subprocess.run(command, capture_output=True, close_fds=False, check=False).returncode:
+def set_up(wanted: str) -> None:
+    """Make `.venv` anew. On a terminal pip shows what it does. Raises SetupError."""
+    check_machine()
+    if VENV.is_symlink():  # what it leads to is somebody else's
+        VENV.unlink()
+    print(f"Making .venv with Python {version(sys.version_info)}", flush=True)
+    if run(sys.executable, "-m", "venv", "--clear", VENV, stdout=subprocess.PIPE).returncode:
         raise SetupError(
-            f".venv: {python} cannot make one; install its venv module "
+            f".venv: {sys.executable} cannot make one; install its venv module "
             "('apt install python3-venv') or name another: 'make PYTHON=python3.11 ...'"
         )
+    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--requirement"]
+    for name in PINS:
+        print(f"Installing {name}", flush=True)
+        options = ["--no-deps"] if "no-deps" in name else []
+        shown = None if sys.stdout.isatty() else subprocess.DEVNULL
+        installing = run(*pip, ROOT / name, *options, stdout=shown)
+        if installing.returncode:
+            raise SetupError(f"{name}: {reason(installing.stderr)}")
+    STAMP.write_text(wanted, "utf-8")
 
 
-def install(folder: Path, name: str) -> None:
-    """Install a file of pins. On a terminal pip shows what it does. Raises SetupError."""
-    print(f"Installing {name}", flush=True)
-    pip = [python_of(folder), "-m", "pip", "--disable-pip-version-check", "install"]
-    options = ["--no-deps"] if "no-deps" in name else []
-    run = subprocess.run(
-        [*pip, *options, "--requirement", ROOT / name],
-        stdin=subprocess.DEVNULL,
-        stdout=None if sys.stdout.isatty() else subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-        close_fds=False,
-        check=False,
-    )
-    if run.returncode:
-        raise SetupError(f"{name}: {reason(run.stderr)}; .venv is unchanged")
+def run(*command: object, **options: object) -> subprocess.CompletedProcess:
+    words, options = list(map(str, command)), options | {"stdin": subprocess.DEVNULL}
+    coding = {"encoding": "utf-8", "errors": "replace", "close_fds": False}
+    return subprocess.run(words, stderr=subprocess.PIPE, check=False, **coding, **options)
 
 
 def reason(output: str) -> str:
@@ -180,31 +129,14 @@ def reason(output: str) -> str:
     return "pip could not install it (see above); correct that and run again"
 
 
-def correct_scripts(folder: Path) -> None:
-    """Write into scripts and activators where the environment is now: they name its path."""
-    python = str(python_of(folder))
-    if WINDOWS:  # a launcher: a program, this line, a zip archive
-        line, header = rb"#![^\n]*\n(?=PK\x03\x04)", f'#!"{python}"\r\n'
-    else:  # by way of sh, as pip does where a path is long or has a space
-        line = rb"\A#!(?:/bin/sh\n'''exec' .*\n' '''|.*/python[\d.]*)\n"
-        header = f"#!/bin/sh\n'''exec' {shlex.quote(python)} \"$0\" \"$@\"\n' '''\n"
-    for script in filter(Path.is_file, python_of(folder).parent.iterdir()):
-        content = script.read_bytes()
-        corrected = re.sub(line, lambda match: header.encode(), content, count=1)
-        if corrected != content:
-            script.write_bytes(corrected)
-    # On an environment that is there already, this writes the activators afresh.
-    run_venv(config(folder, "executable"), "--without-pip", str(folder))
-
-
 def main() -> int:
     try:
-        pins = pins_digest()
-        tidy = not NEW.exists() and not OLD.exists()
-        if not (tidy and is_complete(VENV, pins) and is_at_home(VENV)):
+        wanted = stamp()
+        if not is_complete(wanted):
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             with only_one():
-                set_up(pins)
+                if not is_complete(wanted):  # the other made it
+                    set_up(wanted)
     except SetupError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -213,7 +145,7 @@ def main() -> int:
         print(f"error: .venv: {error}; {advice}, then run again", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\ninterrupted: a complete .venv is not lost; run the command again", file=sys.stderr)
+        print("\ninterrupted: run the command again, and .venv is made anew", file=sys.stderr)
         return 130
     return 0
 

@@ -1,9 +1,8 @@
-"""The set-up of `.venv`: it holds exactly the pins, and a complete one is never lost.
+"""The set-up of `.venv`: it holds exactly the pins, wherever the last set-up stopped.
 
 pip installs tiny wheels from a folder, so nothing here needs a network.
 """
 
-import functools
 import os
 import shutil
 import signal
@@ -22,26 +21,26 @@ SCRIPT = Path("tools", "environment.py")
 # `venv` copies an empty environment, which takes no time; `change` makes something fail.
 QUICK = """
 import shutil, sys
-from pathlib import Path
 from types import SimpleNamespace
 sys.path.insert(0, "tools")
 import environment
-run_venv = environment.run_venv
-def copy(python, *words):
-    if words[0] == "--without-pip":
-        return run_venv(python, *words)
-    shutil.copytree(sys.argv[1], words[0], symlinks=True)
-environment.run_venv, environment.SMALLEST_GB = copy, 0
+run = environment.run
+def copy(*words, **options):
+    if words[2] != "venv":
+        return run(*words, **options)
+    shutil.rmtree(words[-1], ignore_errors=True)
+    shutil.copytree(sys.argv[1], words[-1], symlinks=True)
+    return SimpleNamespace(returncode=0)
+environment.run, environment.SMALLEST_GB = copy, 0
 {change}
 sys.exit(environment.main())
 """
 PACKAGES = {"subject", "helper", "apart"}
-NAMED = "subject==1.0  # what it is about\nhelper==1.0\n"
 
 
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory):
-    """A folder of wheels; an empty environment; a root with a complete one."""
+    """A folder of wheels, and an empty environment."""
     if sys.platform == "win32":
         pytest.skip("these tests name folders and signals of POSIX; Windows was not tried")
     folder = tmp_path_factory.mktemp("shelf")
@@ -52,18 +51,24 @@ def shelf(tmp_path_factory):
     subprocess.run([sys.executable, "-m", "venv", folder / "empty"], check=True)
     for package in (folder / "empty").glob("lib/*/site-packages/*"):  # a link is quick to copy
         package.symlink_to(package.rename(folder / package.name))
-    root = make_bare(folder / "finished")
-    assert end(start(root, folder)) == (0, "")
     return folder
 
 
-def make_bare(root):
-    """A root that holds the script and the pins."""
+@pytest.fixture
+def bare(tmp_path):
+    """A root that holds the script and the pins, and no environment."""
+    root = tmp_path / "my books"
     (root / SCRIPT.parent).mkdir(parents=True)
     shutil.copy(ROOT / SCRIPT, root / SCRIPT)
-    (root / PINS[0]).write_text(NAMED)
+    (root / PINS[0]).write_text("subject==1.0  # what it is about\nhelper==1.0\n")
     (root / PINS[1]).write_text("apart==1.0\n")
     return root
+
+
+@pytest.fixture
+def complete(bare, shelf):
+    assert end(start(bare, shelf)) == (0, "")
+    return bare
 
 
 def start(root, shelf, change="", quick=True, **variables):
@@ -84,43 +89,23 @@ def end(process):
     return process.returncode, said
 
 
-@pytest.fixture
-def bare(tmp_path, shelf):
-    """A root without an environment."""
-    return make_bare(tmp_path / "bare")
-
-
-@pytest.fixture
-def complete(bare, shelf):
-    """A root with a complete environment, which was made elsewhere."""
-    shutil.copytree(shelf / "finished" / ".venv", bare / ".venv", symlinks=True)
-    return bare
-
-
 def installed(root):
-    """What `.venv` holds and whether its commands run, by path and by activation."""
+    """The packages of `.venv`, whose commands run."""
     folder = root / ".venv"
-    run = functools.partial(subprocess.check_output, text=True)
-    assert run([folder / "bin" / "subject"]) == f"{folder}\n"
-    activated = ["bash", "-c", 'source "$1"; subject; echo "$VIRTUAL_ENV_PROMPT"', "bash"]
-    prefix, prompt = run([*activated, folder / "bin" / "activate"]).splitlines()
-    assert prefix == str(folder) and ".venv" in prompt and "new" not in prompt
-    assert not [path for path in root.iterdir() if path.name in (".venv.new", ".venv.old")]
+    assert subprocess.check_output([folder / "bin" / "subject"], text=True) == f"{folder}\n"
     return {path.stem.split("-")[0] for path in folder.glob("lib/*/*/*-1.0.dist-info")}
 
 
-def test_other_python_uses_a_complete_environment_and_makes_none(bare, shelf):
+def test_other_python_uses_a_complete_environment_and_makes_none(complete):
     """The script must be readable by the very Python that it refuses."""
-    run = functools.partial(
-        subprocess.run, [interpreter(8), SCRIPT], capture_output=True, text=True
-    )
-    refused = run(cwd=bare)
-    assert refused.returncode == 1
+    script = [interpreter(8), SCRIPT]
+    used = subprocess.run(script, cwd=complete, capture_output=True, text=True)
+    assert (used.returncode, used.stderr) == (0, "")
+    shutil.rmtree(complete / ".venv")
+    refused = subprocess.run(script, cwd=complete, capture_output=True, text=True)
+    assert refused.returncode == 1 and not (complete / ".venv").exists()
     named = ("Python 3.8", "3.11, 3.12, 3.13", "make PYTHON=")
     assert_one_line(refused.stderr, "error: Makefile: ", *named)
-    assert not (bare / ".venv").exists()
-    used = run(cwd=shelf / "finished")
-    assert (used.returncode, used.stderr) == (0, "")
 
 
 @pytest.mark.full
@@ -135,49 +120,27 @@ def test_two_at_once_make_one_environment(bare, shelf):
     assert installed(bare) == PACKAGES
 
 
-def test_second_call_does_nothing_but_where_the_python_of_the_environment_is_gone(complete, shelf):
-    assert end(start(complete, shelf)) == (0, "")
-    (complete / PINS[0]).write_text(NAMED.replace("what", "all that"))
-    untouched = "environment.only_one = environment.set_up = None"
-    assert end(start(complete, shelf, untouched)) == (0, "")
-    (complete / ".venv" / "pyvenv.cfg").write_text("executable = /usr/bin/python-that-was\n")
-    assert end(start(complete, shelf)) == (0, "")
-    assert installed(complete) == PACKAGES
-
-
-@pytest.mark.parametrize("name", ["my books", "l" * 150])
-def test_moved_environment_works_also_where_the_path_has_a_space(complete, shelf, tmp_path, name):
-    moved = complete.rename(tmp_path / name)
+def test_a_second_call_does_nothing_until_pins_place_or_python_change(complete, shelf):
+    (complete / PINS[0]).write_text("subject==1.0  # a comment\nhelper==1.0\n")
+    assert end(start(complete, shelf, "environment.set_up = None")) == (0, "")
+    moved = complete.rename(complete.with_name("l" * 150))
     assert end(start(moved, shelf)) == (0, "")
     assert installed(moved) == PACKAGES
-
-
-@pytest.mark.parametrize(
-    "killed",
-    [
-        """
-rename = Path.rename
-Path.rename = lambda a, b: sys.exit(9) if a.name == ".venv.new" else rename(a, b)""",
-        "environment.correct_scripts = lambda folder: sys.exit(9)",
-    ],
-    ids=["between the two renames", "before the scripts are corrected"],
-)
-def test_killed_anywhere_the_next_call_finishes(complete, shelf, killed):
-    (complete / PINS[0]).write_text("subject==1.0\n")
-    assert end(start(complete, shelf, killed)) == (9, "")
-    (complete / PINS[0]).write_text("absent==1.0\n")  # not even by one that fails is it lost
-    assert end(start(complete, shelf))[0] == 1
-    assert (complete / ".venv" / "pins").is_file()
-    (complete / PINS[0]).write_text("subject==1.0\n")
-    assert end(start(complete, shelf)) == (0, "")
-    assert installed(complete) == {"subject", "apart"}
+    (moved / PINS[0]).write_text("subject==1.0\n")
+    assert end(start(moved, shelf)) == (0, "")
+    assert installed(moved) == {"subject", "apart"}
+    python = moved / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/usr/bin/python-that-was")
+    assert end(start(moved, shelf)) == (0, "")
+    assert installed(moved) == {"subject", "apart"}
 
 
 NOWHERE = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_FIND_LINKS": ""}
 
 
-def test_interrupted_install_leaves_the_old_one_and_no_pip(complete, shelf):
-    (complete / PINS[0]).write_text("subject==1.0\n")
+def test_after_an_interrupted_set_up_no_pip_runs_on_and_the_next_call_finishes(complete, shelf):
+    (complete / PINS[0]).write_text("helper==1.0\nsubject==1.0\n")
     with socket.create_server(("127.0.0.1", 0)) as server:  # an index that never answers
         server.settimeout(300)
         address = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
@@ -190,7 +153,6 @@ def test_interrupted_install_leaves_the_old_one_and_no_pip(complete, shelf):
         connection.settimeout(300)
         while connection.recv(4096):  # it ends when pip does
             pass
-    (complete / PINS[0]).write_text(NAMED)
     assert end(start(complete, shelf)) == (0, "")
     assert installed(complete) == PACKAGES
 
@@ -199,9 +161,7 @@ NO_ROOM = """
 environment.SMALLEST_GB = 3
 environment.shutil.disk_usage = lambda path: SimpleNamespace(free=1.24e9)"""
 # Debian's python3 cannot make an environment until python3-venv is installed.
-NO_VENV = """
-environment.run_venv = run_venv
-environment.subprocess.run = lambda *words, **options: SimpleNamespace(returncode=1)"""
+NO_VENV = "environment.run = lambda *words, **options: SimpleNamespace(returncode=1)"
 
 
 @pytest.mark.parametrize(
@@ -219,15 +179,14 @@ environment.subprocess.run = lambda *words, **options: SimpleNamespace(returncod
     ],
     ids=["no such package", "no network", "no room", "no venv"],
 )
-def test_what_fails_is_one_line_and_the_environment_stays(
-    complete, shelf, pin, change, variables, parts
+def test_what_fails_is_one_line_and_the_next_call_tries_again(
+    bare, shelf, pin, change, variables, parts
 ):
-    before = (complete / ".venv" / "pins").read_text()
-    (complete / PINS[0]).write_text(f"{pin}\n")
-    code, said = end(start(complete, shelf, change, **variables | {"PIP_RETRIES": "1"}))
-    assert code == 1
-    assert_one_line(said, "error: ", *parts)
-    assert (complete / ".venv" / "pins").read_text() == before
+    (bare / PINS[0]).write_text(f"{pin}\n")
+    for _ in range(2):
+        code, said = end(start(bare, shelf, change, **variables | {"PIP_RETRIES": "1"}))
+        assert code == 1
+        assert_one_line(said, "error: ", *parts)
 
 
 def test_folder_that_cannot_be_written_to_and_missing_pins_are_one_line(bare, shelf):
