@@ -76,11 +76,3 @@ def test_every_line_in_the_table_of_hidden_copies_is_run():
     }
     assert len(said) > 20
     assert said - run == {"print(Y)", "Y"}  # named beside `str(Y)`, which they call
-
-
-def test_the_script_that_a_chapter_writes_is_the_one_that_is_tested():
-    cells = (part.source.partition("\n") for part in chapter("many-processes-many-servers").cells)
-    parts = [body for magic, _, body in cells if re.match("%%writefile .*train.py$", magic)]
-    tested = ROOT / "tests" / "distributed" / "train.py"
-    script = "".join(part.removesuffix("\n") + "\n" for part in parts)
-    assert script == tested.read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -17,11 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from helpers import ROOT, read
 
 HERE = Path(__file__).resolve().parent
-TRAIN = HERE / "train.py"
+FOLDER = tempfile.TemporaryDirectory()  # one for each process that runs tests
+TRAIN = Path(FOLDER.name) / "train.py"
 FAULT = HERE / "fault.py"
-CUDASIM = HERE.parents[1] / "cudasim" / "src"
+CUDASIM = ROOT / "cudasim" / "src"
 TWO = "--standalone", "--nproc-per-node", 2
 MARK = "WHOSE_TEST"
 PATIENCE = 30  # seconds in which every process of a run that failed is gone
@@ -33,6 +36,17 @@ MACHINES = {  # what the processes of a run see
     "cpu": {"CUDA_VISIBLE_DEVICES": "-1"},
     "simulated": {"CUDASIM_GPUS": "2", "CUDASIM_QUIET": "1"},
 }
+
+
+def written_by_the_chapter() -> str:
+    """The script that readers have when they have executed the chapter."""
+    chapter = read(ROOT / "notebooks" / "many-processes-many-servers.ipynb")
+    cells = (cell.source.partition("\n") for cell in chapter.cells)
+    parts = [body for magic, _, body in cells if re.match("%%writefile .*train.py$", magic)]
+    return "".join(part.removesuffix("\n") + "\n" for part in parts)
+
+
+TRAIN.write_text(written_by_the_chapter(), encoding="utf-8")
 
 
 def free_port() -> int:

@@ -14,8 +14,10 @@ from helpers import (
     ROOT,
     assert_one_line,
     changed,
+    code,
     contents,
     edit,
+    notebook,
     outputs_path,
     refused,
     run_tool,
@@ -26,6 +28,7 @@ from tools import cli
 from tools.book.book import Book
 from tools.book.figures import embed_figures
 from tools.book.links import write_links
+from tools.book.notebooks import write_notebook
 from tools.book.repository import Repository
 from tools.record import execute as executing
 from tools.record.record import record
@@ -98,6 +101,31 @@ def test_a_figure_that_is_gone_is_named_by_rules_and_comes_back_by_the_advice(sm
 
 
 NO_SPACE = (28, "No space left on device")
+
+
+def half(path, data):
+    """What `Path.write_bytes` does on a disk that fills up."""
+    with path.open("wb") as file:
+        file.write(data[: len(data) // 2])
+    raise OSError(*NO_SPACE)
+
+
+def never(path, target):
+    raise PermissionError(13, "Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("step", "failure", "reason"),
+    [("write_bytes", half, "No space left on device"), ("replace", never, "Permission denied")],
+)
+def test_a_write_that_fails_leaves_the_old_file_and_no_part(
+    small_book, monkeypatch, step, failure, reason
+):
+    path, before = small_book / "notebooks" / "first.ipynb", contents(small_book)
+    monkeypatch.setattr(Path, step, failure)
+    with refused(f"notebooks/first.ipynb: cannot be written ({reason}); make room"):
+        write_notebook(notebook(code("a", "2")), path, small_book)
+    assert contents(small_book) == before
 
 
 @pytest.fixture
