@@ -84,7 +84,7 @@ def test_small_class(folder):
     made = files(folder)
     table = read_table(made["grades.csv"].decode())
     assert [row["total"] for row in table] == ["9", "9", "6", "0", "0"]
-    assert {"review.html", "review.csv", "by-hand.csv", "by-hand.html"} <= made.keys()
+    assert {"review.html", "by-hand.csv", "by-hand.html"} <= made.keys()
     assert sum(name.endswith(".html") for name in made) == 7
     assert "graded: 5 of 5 submissions" in summary(results, folder)
 

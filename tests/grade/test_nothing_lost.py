@@ -152,7 +152,7 @@ def test_one_student_graded_again_leaves_all_others_and_keeps_her_points(grade, 
         "bob": ("1", "", "ask her"),
         "cy": ("", "", ""),
     }
-    assert AGAIN in (out / "review.csv").read_text(encoding="utf-8")
+    assert AGAIN in (out / "review.html").read_text(encoding="utf-8")
     assert len(files(out / "feedback")) == len(feedback) == 3
     kept = sorted(path.name.split(".")[0] for path in (out / "earlier").iterdir())
     [ann] = {path.stem for path in feedback if b"ann" in path.read_bytes()}

@@ -38,7 +38,19 @@ class Safe(HTMLParser):
     def handle_starttag(self, tag, attributes):
         assert tag in {
             *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "table", "tr"),
-            *("td", "pre", "ul", "li", "small", "strong", "details", "summary", "div", "span"),
+            *(
+                "td",
+                "code",
+                "pre",
+                "ul",
+                "li",
+                "small",
+                "strong",
+                "details",
+                "summary",
+                "div",
+                "span",
+            ),
         }, tag
         assert not any(name.startswith("on") or name in ("href", "src") for name, _ in attributes)
 
@@ -130,7 +142,6 @@ def test_review_lists_what_a_person_should_see():
     items = report.review_items(rows, BY_NAME, {"small": [Group(2, ("Ann", "Bob"), 9, 10)]})
     kinds = [item.kind for item in items]
     assert kinds == ["refused", "ended", "similar", "lint"]
-    page, table = report.review_page(items), read_table(report.review_table(items))
+    page = report.review_page(items)
     assert "9 of 10 lines are the same" in page and "def total" in page
-    assert [line["kind"] for line in table] == kinds and table[2]["other"] == "Bob [Bob]"
     assert "There is nothing." in report.review_page([])

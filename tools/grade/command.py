@@ -390,7 +390,6 @@ def write_reports(
     store.write_table(report.BY_HAND, report.by_hand_table(results, assignments, typed))
     store.write(store.folder / "by-hand.html", report.by_hand_page(results, assignments, typed))
     store.write_table("grades.csv", report.grades_table(results, assignments))
-    store.write(store.folder / "review.csv", report.review_table(items))
     store.write(store.folder / "review.html", report.review_page(items))
     pages = []
     for result in results:

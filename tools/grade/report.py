@@ -6,6 +6,7 @@ spreadsheets.
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from tools.errors import BookError
 from tools.grade.similar import PUBLISHED, Group
@@ -34,7 +36,6 @@ KINDS = {  # of findings, in the order of the list
     "cells": "Cells that were changed",
     "by hand": "To be read again",
 }
-REVIEW_HEADER = ("kind", "student", "submission", "assignment", "exercise", "what", "other")
 PAGES = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")),
     autoescape=True,
@@ -58,7 +59,12 @@ def word(note: str) -> str:
     return "; ".join(part for part in note.split("; ") if part not in ("", AGAIN))
 
 
-PAGES.filters |= {"inputs": inputs, "word": word}
+def coded(text: str) -> Markup:
+    """A text of the master, whose code stands in backticks."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+PAGES.filters |= {"inputs": inputs, "word": word, "coded": coded}
 
 
 def page(template: str, title: str, **context: Any) -> str:
@@ -281,16 +287,6 @@ def review_items(
             items.append(Item("similar", [by_id[id] for id in last], group.exercise, group.text))
     order = list(KINDS)
     return sorted(items, key=lambda item: (order.index(item.kind), item.exercise or 0))
-
-
-def review_table(items: Sequence[Item]) -> str:
-    lines = []
-    for item in items:
-        first, *others = item.results
-        told = [item.kind, first["student"], first["submission"], first["assignment"]]
-        named = (f"{one['student']} [{one['submission']}]" for one in others)
-        lines.append([*told, item.exercise or "", item.text, "; ".join(named)])
-    return table_text(REVIEW_HEADER, lines)
 
 
 def review_page(items: Sequence[Item]) -> str:
