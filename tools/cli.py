@@ -50,7 +50,6 @@ def folder(text: str) -> Path:
 
 
 def the_book() -> "Book":
-    """The book as its files are now."""
     from tools.book.book import Book
 
     return Book(ROOT)

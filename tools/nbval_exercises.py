@@ -48,8 +48,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class RecordedChapter(IPyNbFile):
-    """The cells of a recorded chapter, as nbval has them, then its exercises."""
-
     def collect(self) -> Iterator[pytest.Item]:
         yield from super().collect()
         root, name = self.config.rootpath, self.path.name
@@ -80,7 +78,6 @@ class _CodeItem(IPyNbCell):
         super().__init__(name, parent, 0, new_code_cell(), errors_are_kept)
 
     def run(self, source: str) -> list[NotebookNode]:
-        """What `source` prints, and how it fails."""
         self.cell = new_code_cell(source)
         super().runtest()
         return self.test_outputs
@@ -115,7 +112,6 @@ class ExerciseItem(_CodeItem):
         self._ends_in(HELD, printed, "solved")
 
     def _answered(self, answer: str, cells: list[NotebookNode]) -> list[NotebookNode]:
-        """What cells of a chapter print after an answer."""
         if errors := errors_of(self.run(answer)):
             raise Fault(f"an answer itself fails: {errors[0]}\n{answer}")
         return [output for cell in cells for output in self.run(cell.source)]
@@ -136,7 +132,6 @@ class OperatorsItem(_CodeItem):
 
 
 def seconds_of(chapter: pytest.Collector | None) -> float:
-    """How long a chapter took to record, 0 where that is not known."""
     known = isinstance(chapter, RecordedChapter)
     return chapter.nb.metadata.get("provenance", {}).get("seconds", 0) if known else 0
 

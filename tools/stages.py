@@ -29,8 +29,6 @@ PATIENCE = 2  # seconds that an interrupted stage has for its cleaning up
 
 @dataclass(frozen=True)
 class Stage:
-    """One command of `make test`: a Python module with its arguments."""
-
     name: str
     module: tuple[str, ...]
     paths: tuple[str, ...] = ()  # what it covers, relative to the root

@@ -24,17 +24,14 @@ class Book:
 
     @cached_property
     def documents(self) -> list[str]:
-        """Every page that `_toc.yml` lists, without its suffix, in order."""
         return read_documents(self.root)
 
     @cached_property
     def chapters(self) -> dict[str, Chapter]:
-        """The chapters by name, in the order of `_toc.yml`."""
         return {name: read_chapter(name, self.root) for name in chapter_names(self.documents)}
 
     @cached_property
     def runners(self) -> dict[str, Runner]:
-        """The runners by name, in the order of the tabs."""
         return read_runners(self.root)
 
     @property
@@ -68,7 +65,6 @@ class Book:
         return self.recordings.get(folder, {}).get(chapter)
 
     def recordings_of(self, chapter: Chapter) -> list[Recording]:
-        """What a chapter printed on every runner and card, in the order of the tabs."""
         found = [recordings.get(chapter.name) for recordings in self.recordings.values()]
         return [recording for recording in found if recording is not None]
 

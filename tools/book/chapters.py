@@ -36,8 +36,6 @@ LANGUAGE = {
 
 @dataclass(frozen=True)
 class Chapter:
-    """A source notebook, as `notebooks/<name>.ipynb` holds it."""
-
     name: str
     notebook: NotebookNode = field(repr=False)
 
@@ -80,12 +78,10 @@ class Chapter:
 
     @cached_property
     def setup_cells(self) -> list[NotebookNode]:
-        """The cells that get a reader's machine ready."""
         return [cell for cell in self.code_cells if SETUP in tags(cell)]
 
     @cached_property
     def keyed_cells(self) -> list[NotebookNode]:
-        """The code cells that outputs depend on: all but the set-up."""
         return [cell for cell in self.code_cells if SETUP not in tags(cell)]
 
     @cached_property

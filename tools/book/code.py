@@ -20,7 +20,6 @@ def parsed(source: str) -> ast.Module:
 
 
 def syntax_tree(chapter: Chapter, cell: NotebookNode) -> ast.Module:
-    """The code of a cell as a syntax tree, or BookError."""
     try:
         return parsed(cell.source)
     except SyntaxError as error:
@@ -34,14 +33,10 @@ def has_assert(tree: ast.Module) -> bool:
     return any(isinstance(node, ast.Assert) for node in ast.walk(tree))
 
 
-def is_blank(value: ast.AST) -> bool:
-    """True for `...`."""
-    return isinstance(value, ast.Constant) and value.value is ...
-
-
 def blank_name(tree: ast.Module) -> str | None:
     """The name that code gives the value `...`, in its last statement and nowhere else."""
-    blanks = [node for node in tree.body if isinstance(node, ast.Assign) and is_blank(node.value)]
+    given = [node for node in tree.body if isinstance(node, ast.Assign)]
+    blanks = [node for node in given if ast.unparse(node.value) == "..."]
     if len(blanks) != 1 or blanks[0] is not tree.body[-1] or len(blanks[0].targets) != 1:
         return None
     [target] = blanks[0].targets
@@ -49,7 +44,6 @@ def blank_name(tree: ast.Module) -> str | None:
 
 
 def comments(cell: NotebookNode) -> list[str]:
-    """The comments of a cell whose code is Python."""
     lines = io.StringIO(TransformerManager().transform_cell(cell.source)).readline
     tokens = tokenize.generate_tokens(lines)
     return [token.string for token in tokens if token.type == tokenize.COMMENT]

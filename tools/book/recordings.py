@@ -22,8 +22,6 @@ from tools.files import digest, set_aside
 
 @dataclass(frozen=True)
 class Recording:
-    """What a chapter printed on a runner, or on a card: `folder` is the name of either."""
-
     chapter: Chapter
     runner: Runner
     folder: str
@@ -35,7 +33,6 @@ class Recording:
 
     @property
     def provenance(self) -> NotebookNode:
-        """Where, when and with what it was made."""
         return self.notebook.metadata.provenance
 
     @property

@@ -23,7 +23,6 @@ class Repository:
 
     @property
     def url(self) -> str:
-        """The address of the repository, for people and for git."""
         return f"{HOST}{self.owner}/{self.name}"
 
     def changed(self, slug: str | None, branch: str | None, hub: str | None) -> "Repository":

@@ -24,8 +24,6 @@ SANITIZE_MODELLED = "tests/sanitize-modelled.cfg"  # times are compared, as any 
 
 @dataclass(frozen=True)
 class Runner:
-    """A machine that chapters are executed on, as `kernels/<name>/kernel.json` declares it."""
-
     name: str
     root: Path = field(repr=False)
     specification: dict = field(repr=False)

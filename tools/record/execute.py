@@ -84,7 +84,6 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
 
 
 def execute_one(chapter: Chapter, runner: Runner) -> NotebookNode:
-    """A copy of a chapter, executed without a bar and without a recording."""
     with tqdm(disable=True) as silent:
         return run_in_thread(_execute(chapter, runner, silent, 1))
 

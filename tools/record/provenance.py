@@ -24,8 +24,10 @@ def provenance(
     chapter: Chapter, runner: Runner, seconds: float, pins: dict[str, str], card: dict | None
 ) -> dict:
     """Where and when outputs were made. Date and hardware are facts, never staleness."""
-    here = made_here()
-    made = here | {
+    hardware = f"{processor()}, {os.cpu_count()} cores"
+    made = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "hardware": hardware,
         "chapter": chapter.name,
         "runner": runner.name,
         "seconds": round(seconds, 1),
@@ -37,15 +39,9 @@ def provenance(
         made |= {"kernel": runner.digest(chapter), "pins": pins_of(chapter, pins)}
     if card:
         made |= {"card": card["label"], "hardware": ", ".join(card["names"])}
-        made |= {"host": here["hardware"], "cuda": card["cuda"], "driver": card["driver"]}
+        made |= {"host": hardware, "cuda": card["cuda"], "driver": card["driver"]}
         made["versions"]["torch"] = card["torch"]
     return made
-
-
-def made_here() -> dict[str, str]:
-    """The date of today and the hardware of this machine, for whatever is measured on it."""
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"date": today, "hardware": f"{processor()}, {os.cpu_count()} cores"}
 
 
 def pins_of(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
@@ -62,7 +58,6 @@ def pins_of(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
 
 
 def require(packages: Iterable[str]) -> None:
-    """Raise BookError if this Python lacks one of `packages`."""
     missing = [name for name in packages if not _installed(name)]
     if missing:
         advice = "install it there (requirements.txt has the pins; with no network, from wheels)"
@@ -78,7 +73,6 @@ def _installed(package: str) -> bool:
 
 
 def processor() -> str:
-    """The name of this machine's processor, as its system gives it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:  # not Linux

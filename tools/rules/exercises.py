@@ -40,12 +40,10 @@ class Exercise:
         return f"{self.kind} {self.number}: "
 
     def cell(self, part: str) -> NotebookNode | None:
-        """Its cell `<part>-N`, if it is there."""
         return next((cell for cell in self.cells if cell.id == f"{part}-{self.number}"), None)
 
     @property
     def asked(self) -> NotebookNode:
-        """The cell that asks."""
         return self.cell("exercise")
 
     @property
@@ -56,7 +54,6 @@ class Exercise:
 
     @property
     def checks(self) -> list[NotebookNode]:
-        """The code cells that assert what must hold."""
         return [cell for cell in self.cells if cell.id.startswith("holds-")]
 
     def code(self, kind: str) -> list[str]:
@@ -66,7 +63,6 @@ class Exercise:
 
 
 def exercises(chapter: Chapter) -> list[Exercise]:
-    """The exercises of a chapter, in the order in which it asks them."""
     found: dict[int, list[NotebookNode]] = {}
     for cell in chapter.notebook.cells:
         if match := PART.fullmatch(cell.id):

@@ -18,17 +18,14 @@ PREFIX = "predict-"
 
 
 def predictions(chapter: Chapter) -> list[NotebookNode]:
-    """The cells that ask for a prediction."""
     return [cell for cell in chapter.notebook.cells if is_prediction(cell)]
 
 
 def is_prediction(cell: NotebookNode) -> bool:
-    """True for a text cell that asks for a prediction."""
     return cell.cell_type == "markdown" and cell.source.startswith(ASKS)
 
 
 def asked_alone(chapter: Chapter) -> Broken:
-    """A prediction has a cell to itself, which is called `predict-...`."""
     for cell in chapter.notebook.cells:
         if cell.cell_type != "markdown":
             continue

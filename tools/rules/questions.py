@@ -25,22 +25,18 @@ ALLOWED = {*"details summary p strong em code pre ol ul li".split()}
 
 
 def questions(chapter: Chapter) -> list[NotebookNode]:
-    """The cells that hold a question."""
     return [cell for cell in chapter.notebook.cells if cell.source.startswith(OPENINGS)]
 
 
 def feedback(choice: Tag) -> str:
-    """What a choice says when it is opened."""
     return " ".join(paragraph.get_text() for paragraph in choice("p"))
 
 
 def is_right(choice: Tag) -> bool:
-    """True for the right choice."""
     return feedback(choice).startswith("Right.")
 
 
 def named(chapter: Chapter) -> Broken:
-    """A question is seen by its opening, and its cell is called `check-...`."""
     for cell in chapter.notebook.cells:
         if cell.id.startswith("check-") != cell.source.startswith(OPENINGS):
             words = ", ".join(f"'{opening.strip()}'" for opening in OPENINGS)
@@ -77,7 +73,6 @@ def in_changing_places(chapter: Chapter) -> Broken:
 
 
 def reasoned(chapter: Chapter) -> Broken:
-    """Every choice says in its first word whether it is right, then why."""
     for cell in questions(chapter):
         for choice in drawn(cell)("details"):
             verdict, _, why = feedback(choice).partition(" ")

@@ -48,19 +48,16 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
 
 
 def shown_code(chapter: Chapter) -> list[NotebookNode]:
-    """The code cells that the page shows unfolded."""
     return [cell for cell in chapter.code_cells if "hide-input" not in tags(cell)]
 
 
 def long_cells(chapter: Chapter) -> Broken:
-    """One idea a cell."""
     for cell in shown_code(chapter):
         if (lines := len(cell.source.splitlines())) > LINES:
             yield cell, f"{lines} lines, {LINES} at most; split it"
 
 
 def wide_lines(chapter: Chapter) -> Broken:
-    """No line that the page could show only by scrolling sideways."""
     for cell in shown_code(chapter):
         for line in cell.source.splitlines():
             if len(line) > WIDTH:
@@ -84,7 +81,6 @@ def unchecked_cells(chapter: Chapter) -> Broken:
 
 
 def opening(chapter: Chapter) -> Broken:
-    """Every chapter says at once what a reader will do, learn and need."""
     first = chapter.notebook.cells[0]
     places = [first.source.find(words) for words in OPENING]
     if not first.source.startswith("# ") or -1 in places or places != sorted(places):
@@ -92,7 +88,6 @@ def opening(chapter: Chapter) -> Broken:
 
 
 def imports_of_ours(chapter: Chapter) -> Broken:
-    """A chapter imports only what a reader can install."""
     for cell in chapter.code_cells:
         if match := OURS.search(cell.source):
             yield cell, f"imports '{match[1]}', which no reader can install"

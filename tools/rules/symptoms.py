@@ -34,12 +34,10 @@ class Symptom:
 
     @property
     def title(self) -> str:
-        """Its heading, as Markdown."""
         return self.heading.source.removeprefix(SYMPTOM)
 
     @property
     def message(self) -> str:
-        """What its program prints, to the letter."""
         words = re.match("`([^`]+)`", self.title)
         return words[1] if words else ""
 
@@ -59,7 +57,6 @@ def groups_of(chapter: Chapter) -> dict[str, list[Symptom]]:
 
 
 def symptoms_of(chapter: Chapter) -> list[Symptom]:
-    """All symptoms of the page, in order."""
     return [symptom for symptoms in groups_of(chapter).values() for symptom in symptoms]
 
 
@@ -85,7 +82,6 @@ def whole_symptoms(chapter: Chapter) -> Broken:
 
 
 def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Broken:
-    """Every program has printed the message of its heading, and no cured one an error."""
     for recording in recordings:
         for symptom in symptoms_of(chapter):
             if not {symptom.shown.id, symptom.cured.id} <= recording.cells.keys():
@@ -102,7 +98,6 @@ def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Broken:
 
 
 def _text(recording: Recording, cell: NotebookNode) -> str:
-    """What a cell printed, as plain text."""
     printed = recording.cells[cell.id].outputs
     text = "".join(output.text for output in printed if output.output_type == "stream")
     shown = (output.data["text/plain"] for output in printed if "data" in output)

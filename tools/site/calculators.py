@@ -140,7 +140,6 @@ def plot(shares: list[list[float]]) -> str:
 
 
 def shares_table(book: Book) -> list[str]:
-    """The lines of a Markdown table: modelled efficiency by GPUs and links."""
     shares = ask(book.root)["shares"]
     rows = [
         [f"{gpus:,}", *(f"{100 * share:.0f} %" for share in line)]

@@ -44,7 +44,6 @@ def setup(app: Sphinx) -> None:
 
 @cache  # a process builds one site, of files that do not change meanwhile
 def read_pages(root: Path) -> tuple[Book, dict[str, NotebookNode]]:
-    """The book in `root`, and the page of each of its chapters. Raises BookError."""
     book = Book(root)
     return book, {name: chapter_page(chapter, book) for name, chapter in book.chapters.items()}
 
@@ -59,8 +58,6 @@ def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 class FactsTable(SphinxDirective):
-    """A table of recorded facts, by the name of the directive."""
-
     def run(self) -> list[nodes.Node]:
         book, _ = read_pages(Path(self.env.srcdir))
         lines = TABLES[self.name](book)

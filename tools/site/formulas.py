@@ -26,13 +26,11 @@ def setup(app: Sphinx) -> None:
 
 
 def visit_math(writer: HTML5Translator, node: nodes.math) -> None:
-    """Draw a formula within a line."""
     writer.body.append(f'<span class="formula">{draw(node, inline=True)}</span>')
     raise nodes.SkipNode
 
 
 def visit_math_block(writer: HTML5Translator, node: nodes.math_block) -> None:
-    """Draw a formula on lines of its own, with its number if it has one."""
     writer.body.append(writer.starttag(node, "div", CLASS="formula"))
     if node["number"]:
         number = get_node_equation_number(writer, node)

@@ -97,7 +97,6 @@ def first_screen(env: BuildEnvironment) -> str:
 
 
 def read_picture(root: Path) -> list[Step]:
-    """The steps of the picture. Raises BookError if their file lists no such steps."""
     try:
         return [Step(**entry) for entry in read_yaml(root / PICTURE, root)["steps"]]
     except (KeyError, TypeError) as error:
@@ -143,7 +142,6 @@ def _scene(step: Step, book: Book, tensors: dict[str, Tensor]) -> Scene:
 
 
 def _printed(step: Step, cell: NotebookNode) -> str:
-    """What the cell printed, as text, or the payload of its timeline."""
     kind = MIME if step.way == "timeline" else "text/plain"
     texts = [
         output.text if output.output_type == "stream" else output.get("data", {}).get(kind, "")

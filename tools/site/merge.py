@@ -62,7 +62,6 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
 
 
 def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
-    """The recordings that the page of a chapter shows, in the order of the tabs."""
     found = {recording.folder: recording for recording in book.recordings_of(chapter)}
     needed = [runner for runner in book.local_runners if runner.executes(chapter)]
     if not needed:
@@ -149,7 +148,6 @@ def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
 
 
 def facts(recording: Recording) -> str:
-    """Where, with what and when outputs were made, in a line."""
     made = recording.provenance
     return ", ".join([made.hardware, *recording.software, made.date])
 

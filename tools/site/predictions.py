@@ -47,5 +47,4 @@ def preceding(cell: nodes.container) -> list[nodes.Node]:
 
 
 def is_output(node: nodes.Node) -> bool:
-    """True for what a cell printed: for all runners, or in tabs."""
     return isinstance(node, part) or node.get("nb_element") == "cell_code_output"

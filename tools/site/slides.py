@@ -63,7 +63,6 @@ def write_decks(book: Book, site: Path, folder: Path) -> Path:
 
 
 def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
-    """The slides of a chapter, of its page in `site`."""
     path = site / "notebooks" / f"{chapter.name}.html"
     page = BeautifulSoup(path.read_bytes(), "html.parser").select_one("article.bd-article")
     for drawn, cell in zip(page.select("div.cell"), chapter.code_cells, strict=True):

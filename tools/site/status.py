@@ -8,7 +8,6 @@ NOT_COMPARED = "nbval-ignore-output"  # tag of a cell whose output differs by ma
 
 
 def chapters_table(book: Book) -> list[str]:
-    """The lines of a Markdown table: one row for each recording."""
     rows = [
         [
             f"[](../notebooks/{name}.ipynb)",

@@ -30,6 +30,5 @@ def overview(chapter: Chapter) -> NotebookNode:
 
 
 def _link(title: str) -> str:
-    """A link to the heading of that title on the same page."""
     anchor = re.sub(r"[^\w-]", "", title.lower().replace(" ", "-"))
     return f"[{title}](#{anchor})"

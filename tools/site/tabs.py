@@ -35,7 +35,6 @@ def gather(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def is_cell(node: nodes.Node) -> bool:
-    """True for a code cell of a notebook."""
     return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
 
 

@@ -15,5 +15,4 @@ TEMPLATES.filters["script"] = lambda value: json.dumps(value).replace("<", "\\u0
 
 
 def render(template: str, **context: Any) -> str:
-    """A template, filled in."""
     return TEMPLATES.get_template(template).render(context)

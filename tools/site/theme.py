@@ -44,12 +44,10 @@ def visit_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
 
 
 def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
-    """Close a folded cell."""
     writer.body.append("</details>\n")
 
 
 def drop_viewport(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
-    """Take out the viewport tag that docutils writes; Sphinx's template has the same."""
     context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
 
 

@@ -65,7 +65,6 @@ def meaning(lane: str, kind: str) -> str:
 
 
 def _own(lane: str) -> str:
-    """The name of a lane without its rank."""
     return RANK.sub("", lane)
 
 
