@@ -103,7 +103,6 @@ def recorded(once):
 
 @pytest.fixture
 def recorded_book(recorded, tmp_path):
-    """A copy of the executed book, to be changed at will."""
     return shutil.copytree(recorded, tmp_path / "book")
 
 
@@ -127,7 +126,6 @@ def recorded_on_gpus(recorded, once):
 
 @pytest.fixture
 def gpu_book(recorded_on_gpus, tmp_path):
-    """A copy of that book, to be changed at will."""
     return shutil.copytree(recorded_on_gpus, tmp_path / "book")
 
 

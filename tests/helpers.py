@@ -55,7 +55,6 @@ H100 = {"runner": "gpu", "card": "NVIDIA H100", "cuda": "12.4", "driver": "550.1
 
 
 def code(id, source, tags=(), **fields):
-    """A code cell; `fields` may hold outputs and an execution_count."""
     return new_code_cell(source, id=id, metadata={"tags": list(tags)} if tags else {}, **fields)
 
 
@@ -70,7 +69,6 @@ def notebook(*cells, **metadata):
 
 
 def write(root, name, *cells, **metadata):
-    """Write the chapter `name` of the book in `root`."""
     path = root / "notebooks" / f"{name}.ipynb"
     path.write_text(nbformat.writes(notebook(*cells, **metadata)) + "\n", encoding="utf-8")
     return path
@@ -94,7 +92,6 @@ def changed(path):
 
 
 def edit(root, name, id, source):
-    """Change the text of one cell of a chapter."""
     with changed(root / "notebooks" / f"{name}.ipynb") as chapter:
         cell(chapter, id).source = source
 
@@ -110,7 +107,6 @@ def display(**data):
 
 
 def outputs_path(name, folder, root=ROOT):
-    """Where the outputs of a chapter on a runner, or a card, lie."""
     return root / recording_path(folder, name)
 
 
@@ -135,7 +131,6 @@ def falsify(path, id, outputs):
 
 
 def specification(runner):
-    """The `kernel.json` of a runner of this repository."""
     return json.loads((ROOT / "kernels" / runner / "kernel.json").read_text())
 
 
@@ -147,7 +142,6 @@ def copy_kernel(root, runner, name=None, **changes):
 
 
 def copy_code(root, folder):
-    """Give the book in `root` a folder of this repository's code."""
     shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
 
 
@@ -230,7 +224,6 @@ def make_book(root):
 
 
 def build_site(root):
-    """Build the site of the book in `root`; returns its folder."""
     with site_builder(root) as build:
         build()
     return root / SITE
@@ -252,7 +245,6 @@ def bare_environment():
 
 
 def run_tool(root, *arguments, **variables):
-    """Run a command of the tools in `root`, which holds a copy of them."""
     options = {"cwd": root, "env": bare_environment() | variables}
     return subprocess.run(command(*arguments), **options, capture_output=True, text=True)
 

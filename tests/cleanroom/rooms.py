@@ -52,7 +52,6 @@ class Room:
 
 
 def run(*command: object, cwd: Path = ROOT, **variables: str) -> str:
-    """Run a command in an environment without this process's own; Unavailable if it fails."""
     words, environ = list(map(str, command)), environment(**variables)
     done = subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True)
     if done.returncode:
@@ -141,7 +140,6 @@ def link(base: Room, room: Room) -> None:
 
 
 def pin(name: str) -> str:
-    """The version of a package in requirements.txt."""
     text = (ROOT / "requirements.txt").read_text()
     return re.search(rf"^{name}==([\w.]+)", text, re.M)[1]
 
@@ -178,7 +176,6 @@ def make_studio_lab(room: Room) -> None:
 
 
 def binder_python() -> str:
-    """The version of Python that Binder is asked for."""
     return (ROOT / "binder" / "runtime.txt").read_text().strip().removeprefix("python-")
 
 
@@ -201,7 +198,6 @@ MAKERS["binder"] = make_binder
 
 @contextmanager
 def copied(name: str) -> Iterator[Room]:
-    """A copy of a room for one chapter."""
     once(REPOSITORY, make_repository)
     base = Room(name)
     once(base.folder, MAKERS[name], base)

@@ -72,13 +72,11 @@ def imports_alone(notebook):
 
 
 def packages(room):
-    """The packages of a room, by name, with their versions."""
     found = [path.stem for path in room.folder.glob("lib/python*/site-packages/*.dist-info")]
     return dict(name.rsplit("-", 1) for name in found)
 
 
 def execute(notebook, room, folder, monkeypatch):
-    """Execute a notebook with the room's Python, in `folder`."""
     argv = [str(room.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     copy_kernel(folder.parent / "jupyter", "cpu", "room", argv=argv, env={})
     monkeypatch.setenv("JUPYTER_PATH", str(folder.parent / "jupyter"))
@@ -89,7 +87,6 @@ def execute(notebook, room, folder, monkeypatch):
 
 
 def seconds(executed):
-    """How long a cell took, by the kernel's own clock."""
     times = executed.metadata.execution
     begin, end = (times[name] for name in ("iopub.status.busy", "shell.execute_reply"))
     return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
@@ -101,7 +98,6 @@ def said(notebook, id):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Where a chapter is alone."""
     (tmp_path / "alone").mkdir()
     return tmp_path / "alone"
 

@@ -42,7 +42,6 @@ def shown_in(name):
 
 
 def mends_in(name):
-    """The versions that a chapter examines: their names by their numbers."""
     found = (match for cell in cells_of(name) for match in MENDED.findall(cell.source))
     return {int(number): f"{number} {what}" for number, what in found}
 

@@ -56,7 +56,6 @@ def value(text):
 
 
 def tried(folder, recorded, runner="cpu"):
-    """Run a chapter as the stages do."""
     for place in ("notebooks", f"outputs/{runner}"):
         (folder / place).mkdir(parents=True)
         write_notebook(recorded, folder / place / "small.ipynb", folder)

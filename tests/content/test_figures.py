@@ -55,7 +55,6 @@ def test_figures_are_told_in_words_and_every_drawing_is_shown():
 
 @pytest.fixture
 def drawn_book(small_book):
-    """A book whose first chapter carries one figure."""
     (small_book / "img").mkdir()
     (small_book / "img" / "box.svg").write_text(SOUND)
     edit(small_book, "first", "title", f"# First\n\n{SHOWN}")

@@ -11,7 +11,6 @@ def chapter(name):
 
 
 def names_of(notebook, *ids):
-    """The names that some cells bind."""
     names = {}
     for id in ids:
         exec(cell(notebook, id).source, names)

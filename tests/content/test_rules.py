@@ -100,7 +100,6 @@ def faults(root, *cells, opening=TITLE, printed=None, **metadata):
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A book whose first chapter each test writes anew."""
     return make_book(tmp_path_factory.mktemp("rules") / "book")
 
 

@@ -28,7 +28,6 @@ def absent() -> None:
 
 
 def killed() -> None:
-    """As the kernel does where memory runs out."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -49,7 +48,6 @@ def order() -> None:
 
 
 def main(name: str, script: str, *arguments: str) -> None:
-    """Run the script as `python script *arguments`, with the fault at the step."""
     fault, steps = globals()[name], itertools.count(1)
     last = os.environ["LOCAL_RANK"] == str(int(os.environ["LOCAL_WORLD_SIZE"]) - 1)
     first_life = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"

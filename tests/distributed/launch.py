@@ -50,7 +50,6 @@ TRAIN.write_text(written_by_the_chapter(), encoding="utf-8")
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
@@ -58,8 +57,6 @@ def free_port() -> int:
 
 @dataclass
 class Job:
-    """The processes of one test, on one server or several."""
-
     folder: Path  # working directory, and where outputs are written
     machine: str = "cpu"
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -91,7 +88,6 @@ class Job:
         return self.agents[server]
 
     def torchrun(self, *options: object, server: str = "a", **variables: object) -> None:
-        """Start `torchrun *options` on a server."""
         self.start("-m", "torch.distributed.run", *options, server=server, **variables)
 
     def alive(self, server: str = "") -> list[psutil.Process]:
@@ -112,7 +108,6 @@ class Job:
         return len(processes)
 
     def said(self, server: str = "a") -> str:
-        """What the processes of a server have printed, without colours."""
         return re.sub(r"\x1b\[[0-9;]*m", "", self.outputs[server].read_text(errors="replace"))
 
     def end(self, server: str = "a") -> tuple[int, str]:

@@ -46,8 +46,6 @@ SEEN_AND_MOVED = """async () => {
 
 
 class LateFonts(browsing.Handler):
-    """Serves the fonts for text late, and the logo."""
-
     def do_GET(self):
         if re.search(r"/fonts/.*\.woff2$|/logo\.svg$", self.path):
             time.sleep(LATE)

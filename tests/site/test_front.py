@@ -75,7 +75,6 @@ def test_it_says_that_no_real_gpu_has_run_the_book_as_long_as_none_has():
 
 
 def shown(page):
-    """Which steps are seen."""
     steps = page.locator(STEP).all()
     return [i for i, step in enumerate(steps, start=1) if step.is_visible()]
 

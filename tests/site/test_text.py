@@ -161,7 +161,6 @@ def squeezed(text):
 
 
 def missing_outputs(page, name, runner):
-    """What was recorded and is not in its place on the page: id of the cell, and what."""
     printed = BOOK.recording(runner, name).cells
     return [
         (cell.id, what)
@@ -190,14 +189,12 @@ def missing_in_cell(cell, part, runner):
 
 
 def file_stem(kind, content):
-    """What MyST-NB 1.4 calls the file of a picture: the hash of what is in it."""
     svg = kind == "image/svg+xml"
     data = os.linesep.join(content.splitlines()).encode() if svg else base64.b64decode(content)
     return hashlib.sha256(data).hexdigest()
 
 
 def shown_content(output):
-    """The form of an output that the page shows, and its text."""
     if output.output_type == "stream":
         return "stream", output.text
     if output.output_type == "error":

@@ -42,7 +42,6 @@ STEPS = 30
 
 
 def timeline(source):
-    """A timeline of a few steps, each with a wait."""
     spans = []
     for at in range(0, STEPS * 100_000, 100_000):
         spans += [

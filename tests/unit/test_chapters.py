@@ -12,12 +12,10 @@ FIRST = "notebooks/first.ipynb"
 
 
 def replaced(old, new):
-    """A fault: these bytes of a file in the place of those."""
     return lambda path: path.write_bytes(path.read_bytes().replace(old, new, 1))
 
 
 def written(text):
-    """A fault: a file that holds this text."""
     return lambda path: path.write_text(text)
 
 

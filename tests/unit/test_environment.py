@@ -84,7 +84,6 @@ def start(root, shelf, change="", quick=True, **variables):
 
 
 def end(process):
-    """The exit code of a script that ends now, and its errors."""
     _, said = process.communicate(timeout=300)
     return process.returncode, said
 

@@ -76,7 +76,6 @@ def test_where_nothing_can_be_written_nothing_is_executed(small_book):
 
 
 def is_held(root):
-    """True if a command works in `root`."""
     try:
         with FileLock(root / "_build" / "lock", timeout=0):
             return False

@@ -24,7 +24,6 @@ CELLS = {  # what they are and what they printed, on two GPUs
 
 @pytest.fixture
 def book_root(small_book):
-    """A book whose first chapter has these cells."""
     copy_kernel(small_book, "simulated")
     with changed(small_book / "notebooks" / "first.ipynb") as chapter:
         chapter.cells += [new_code_cell(code, id=id) for id, (code, _) in CELLS.items()]

@@ -12,7 +12,6 @@ LAYERS = (
 
 
 def imported(path):
-    """Every module that a file imports, inside of functions too."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -29,7 +29,6 @@ CARD = H100 | {"hardware": "NVIDIA H100"}
 
 
 def keep_all(root, name, simulated, cpu, h100):
-    """Record `show`, the last cell of a chapter, on two runners and a card."""
     keep(root, name, "simulated", {"show": simulated})
     keep(root, name, "cpu", {"show": cpu})
     keep(root, name, "h100", {"show": h100}, **CARD)

@@ -24,7 +24,6 @@ from tools.rules.rules import broken_rules
 
 @pytest.fixture
 def book(small_book):
-    """A tiny book with what the cells of a new chapter are made from."""
     (small_book / "cudasim").mkdir()
     for name in ("_config.yml", "README.md", "cudasim/pyproject.toml"):
         (small_book / name).write_bytes((ROOT / name).read_bytes())

@@ -35,7 +35,6 @@ from tools.record.record import record
 
 
 def advice(line):
-    """The command that a message gives in quotes, as its words."""
     return re.search(r"'((?:git|make) [^']*)'", line)[1].split()
 
 

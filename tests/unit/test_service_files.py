@@ -20,7 +20,6 @@ FILES = [*PYTHON, *(f"binder/{path.name}" for path in (ROOT / "binder").iterdir(
 
 
 def names(path):
-    """The packages that a file for pip names, comments and options left out."""
     return re.findall(r"^\w[\w.-]*", (ROOT / path).read_text(encoding="utf-8"), re.M)
 
 

@@ -21,7 +21,6 @@ JOBS = WORKFLOWS["tests.yml"]["jobs"]
 
 
 def bash(command, folder, **variables):
-    """Run a command of a step as a runner does."""
     if shutil.which("bash") is None:
         pytest.skip("no bash on this machine")
     return subprocess.run(
