@@ -5,11 +5,12 @@ time. They outlive workers that die: a task whose worker died is done again, and
 every worker that takes it becomes a row with its reason.
 """
 
+import contextlib
 import json
 import os
-import queue
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
@@ -41,50 +42,6 @@ def outcome(task: dict, answer: dict | None) -> dict | BookError:
 # --- this machine
 
 
-class Worker:
-    """A process that grades one task after another; another takes its place when it dies."""
-
-    def __init__(self) -> None:
-        self.process: subprocess.Popen | None = None
-        self.stopped = False
-
-    def answer(self, task: dict) -> dict | None:
-        """What the process answers to a task; None if TRIES of them died of it."""
-        for _ in range(TRIES):
-            if self.stopped:
-                break
-            try:
-                self.process = self.process or start_worker()
-                self.process.stdin.write(json.dumps(task) + "\n")
-                self.process.stdin.flush()
-                return json.loads(self.process.stdout.readline())
-            except (OSError, ValueError):  # it died: the pipe is broken, or ends
-                self.end(patience=0)
-        return None
-
-    def end(self, patience: float = PATIENCE) -> None:
-        """Let the process end, or kill it after so many seconds."""
-        process, self.process = self.process, None
-        if process is None:
-            return
-        try:
-            process.stdin.close()
-        except OSError:
-            pass  # what was not yet written is of no use to it
-        try:
-            process.wait(timeout=patience)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
-
-    def stop(self) -> None:
-        """End at once, whatever is under way."""
-        self.stopped = True
-        if process := self.process:
-            process.kill()  # whoever reads from it sees its end
-
-
 def start_worker() -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-m", "tools.grade.worker"],
@@ -97,39 +54,60 @@ def start_worker() -> subprocess.Popen:
     )
 
 
+def end(worker: subprocess.Popen, patience: float) -> None:
+    """Let a worker end, or kill it after so many seconds."""
+    with contextlib.suppress(OSError):  # what was not yet written is of no use to it
+        worker.stdin.close()
+    try:
+        worker.wait(timeout=patience)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        worker.wait()
+    worker.stdout.close()
+
+
 def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
     """Grade by `workers` processes, each with sandboxes of its own. Raises NoSandbox."""
-    all_workers = [Worker() for _ in range(workers)]
-    idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-    for worker in all_workers:
-        idle.put(worker)
+    thread, started, over = threading.local(), [], threading.Event()
 
-    def graded(task: dict) -> dict | None:
-        worker = idle.get()
-        try:
-            return worker.answer(task)
-        finally:
-            idle.put(worker)
+    def answer(task: dict) -> dict | None:
+        """What this thread's worker answers; None if TRIES of them died of the task."""
+        for _ in range(TRIES):
+            if over.is_set():
+                break
+            if not hasattr(thread, "worker"):
+                thread.worker = start_worker()
+                started.append(thread.worker)
+            try:
+                thread.worker.stdin.write(json.dumps(task) + "\n")
+                thread.worker.stdin.flush()
+                return json.loads(thread.worker.stdout.readline())
+            except (OSError, ValueError):  # it died: the pipe is broken, or ends
+                started.remove(thread.worker)
+                end(thread.worker, patience=0)
+                del thread.worker
+        return None
 
     tasks, pending = iter(tasks), {}
     with ThreadPoolExecutor(workers) as pool:
         try:
             while True:
                 for task in islice(tasks, max(0, AHEAD * workers - len(pending))):
-                    pending[pool.submit(graded, task)] = task
+                    pending[pool.submit(answer, task)] = task
                 if not pending:
                     break
                 for future in wait(pending, return_when=FIRST_COMPLETED).done:
                     task = pending.pop(future)
                     yield task, outcome(task, future.result())
         except BaseException:
+            over.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            for worker in all_workers:
-                worker.stop()
+            for worker in started:
+                worker.kill()  # whoever reads from it sees its end
             raise
         finally:
-            for worker in all_workers:
-                worker.end()
+            for worker in list(started):
+                end(worker, PATIENCE)
 
 
 # --- a Dask cluster
