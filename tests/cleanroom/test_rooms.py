@@ -2,9 +2,9 @@
 
 All cells run where the room differs from the environment in which every chapter is compared: on
 a bare laptop, and with Colab's older packages. Studio Lab and Binder have the book's own pins:
-there one chapter runs whole, the one with the most to install, and of the others the set-up and
-every import. The same goes for a laptop with the switch on, as the runner `simulated` compares
-the rest.
+there one chapter runs whole, the one with the most to install, and after it the set-up and every
+import of the others. With the switch on a laptop runs that one, and those that need GPUs, as the
+runner `simulated` compares the rest.
 """
 
 import inspect
@@ -15,7 +15,7 @@ from datetime import datetime
 
 import nbformat
 import pytest
-from helpers import CHAPTERS, ROOT, cell, code, copy_kernel
+from helpers import CHAPTERS, ROOT, cell, code, copy_kernel, read
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from rooms import CUDA, MAKERS, Room, binder_python, copied, environment, run
@@ -24,6 +24,7 @@ from kernels import start
 from tools.book.book import Book
 
 BOOK = Book(ROOT)
+PINNED = ("studio-lab", "binder")
 WHOLE = "neural-networks-on-gpus"  # the one that needs d2l and torchvision
 SWITCH = "SIMULATE_GPUS = False"
 COMPLETE = f"""\
@@ -49,26 +50,31 @@ def cases():
     for room in MAKERS:
         for name in CHAPTERS:
             chapter, group = BOOK.chapters[name], pytest.mark.xdist_group(room)
-            pinned = room in ("studio-lab", "binder")
             dear = chapter.starts_ranks and name != "when-a-process-dies"
-            whole = name == WHOLE if pinned else not (dear and room == "colab")
-            if not chapter.gpus:
-                yield pytest.param(room, name, False, whole, marks=group)
-            if room == "bare" and not CUDA:
-                # Where a chapter needs GPUs this is the only case, and it runs whole.
-                yield pytest.param(
-                    room, name, True, bool(chapter.gpus) or name == WHOLE, marks=group
-                )
+            if not chapter.gpus and (room not in PINNED or name == WHOLE):
+                yield pytest.param(room, name, False, not (dear and room == "colab"), marks=group)
+            # Where a chapter needs GPUs this is the only case.
+            if room == "bare" and not CUDA and (chapter.gpus or name == WHOLE):
+                yield pytest.param(room, name, True, True, marks=group)
 
 
-def imports_alone(notebook):
-    """What a chapter imports, wherever it does, in place of the cells after its set-up."""
+def imports_of(notebook):
+    """What a chapter imports after its set-up, wherever it does, as one cell."""
     place = notebook.cells.index(cell(notebook, "setup")) + 1
     lines = "\n".join(c.source for c in notebook.cells[place:] if c.cell_type == "code")
     found = dict.fromkeys(
         re.findall(r"^(?:import|from) (?!shared\b)[^\n(]*(?:\([^)]*\))?", lines, re.M)
     )
-    notebook.cells[place:] = [code("room-imports", "\n".join(found))]
+    return "\n".join(found)
+
+
+def the_others():
+    """The set-ups and the imports of the other chapters, for a room that has what all need."""
+    for name in CHAPTERS:
+        if name != WHOLE and not BOOK.chapters[name].gpus:
+            notebook = read(ROOT / "notebooks" / f"{name}.ipynb")
+            yield code(f"room-setup-{name}", cell(notebook, "setup").source)
+            yield code(f"room-imports-{name}", imports_of(notebook))
 
 
 def packages(room):
@@ -109,10 +115,12 @@ def test_chapter_runs(name, chapter, simulated, whole, folder, monkeypatch, reco
     assert switch.source.startswith(SWITCH)
     if simulated:
         switch.source = switch.source.replace(SWITCH, "SIMULATE_GPUS = True", 1)
+    place = notebook.cells.index(set_up) + 1
     if not whole:
-        imports_alone(notebook)
-    place = notebook.cells.index(set_up)
-    notebook.cells.insert(place + 1, code("room-complete", COMPLETE))
+        notebook.cells[place:] = [code("room-imports", imports_of(notebook))]
+    notebook.cells.insert(place, code("room-complete", COMPLETE))
+    others = list(the_others()) if name in PINNED else []
+    notebook.cells += others
     notebook.cells.append(code("room-again", set_up.source))
     if simulated:
         notebook.cells.append(code("room-count", "print(torch.cuda.device_count())"))
@@ -132,7 +140,7 @@ def test_chapter_runs(name, chapter, simulated, whole, folder, monkeypatch, reco
 
     assert bool(said(done, "setup")) == bool(new) or simulated  # silent where all is there
     assert {package: after[package] for package in before} == before  # and nothing replaced
-    assert said(done, "room-again") == ""
+    assert not any(said(done, other.id) for other in [*others[::2], cell(done, "room-again")])
     assert seconds(cell(done, "room-again")) < 10
     if simulated:
         assert "2 simulated GPUs" in said(done, "setup")

@@ -1,0 +1,56 @@
+"""What the check in sight accepts, grading accepts: every solution, its data in other types."""
+
+import pytest
+
+from tools.book.book import Book
+from tools.exercises.assignment import cells_of
+from tools.exercises.editions import answered
+from tools.exercises.release import MASTERS, make_drafts
+from tools.exercises.variants import draws_of
+from tools.grade.grade import grade_one, task_of
+from tools.root import ROOT
+
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sandbox")]
+FORMS = {  # of a number or truth value `x`, and of a list or tuple `x` of those
+    "NumPy": ("np.array(x)[()]", "np.array(x)"),
+    "tensors": ("x if type(x) is bool else torch.tensor(x)", "torch.tensor(x)"),
+    "tuples, numbers for truth": ("int(x) if type(x) is bool else x", "tuple(x)"),
+    "lists, floats without need": ("x if type(x) is bool else float(x)", "list(x)"),
+}
+RETYPED = """
+def retyped_{number}(x):
+    import numpy as np, torch
+    if isinstance(x, (bool, int, float)):
+        return {one}
+    if isinstance(x, (list, tuple)) and x and all(isinstance(y, (bool, int, float)) for y in x):
+        return {all}
+    if type(x) in (list, tuple, dict):
+        values = x.values() if type(x) is dict else x
+        made = [retyped_{number}(y) for y in values]
+        return dict(zip(x, made)) if type(x) is dict else type(x)(made)
+    return x
+if callable({name}) and not isinstance({name}, type):
+    plain_{number} = {name}
+    def {name}(*args, **kwargs):
+        return retyped_{number}(plain_{number}(*args, **kwargs))
+else:
+    {name} = retyped_{number}({name})
+"""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_type_is_demanded_that_the_check_does_not_demand(form):
+    one, every = FORMS[form]
+    lost, held = [], 0
+    for master, assignment in make_drafts(Book(ROOT), ROOT / MASTERS, draws_of(None)):
+        answers = {}
+        for exercise in master.exercises:
+            words = {"one": one, "all": every, "name": exercise.name, "number": exercise.number}
+            code = exercise.code("Solution") + "\n" + RETYPED.format(**words)
+            answers[exercise.number] = answered(exercise.code("Starter"), code)
+        task = task_of(assignment, form, cells_of(assignment, answers), **{"every check": True})
+        for number, found in grade_one(task)["questions"].items():
+            if found["check"] == "holds":
+                held += 1
+                lost += [(master.name, number, found["tests"])] * (found["points"] < found["of"])
+    assert lost == [] and held > 40
