@@ -162,6 +162,13 @@ def test_one_student_graded_again_leaves_all_others_and_keeps_her_points(grade, 
     assert totals(out)["ann"] == "10" and by_hand(out)["ann"] == ("1", AGAIN, "ask her")
 
 
+def test_one_notebook_alone_is_graded_as_it_was_among_all(grade, out, tmp_path):
+    grade()
+    (tmp_path / "cy.ipynb").write_text(json.dumps(edition(RIGHT | ON_CPU)))
+    command.grade_class(tmp_path / "cy.ipynb", SMALL["class"])
+    assert totals(out) == {"ann": "9", "bob": "9", "cy": "9"}
+
+
 def test_a_name_that_only_looks_the_same_replaces_nobody(grade, out):
     grade({"Ann": RIGHT | ON_CPU})
     grade({"Ann\u200b": {}})
