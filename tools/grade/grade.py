@@ -9,8 +9,7 @@ from typing import Any
 
 from tools.errors import BookError
 from tools.grade.judge import judged
-from tools.grade.sandbox import Tier
-from tools.grade.sandbox.tier import ABOUT, try_out
+from tools.grade.sandbox import ABOUT, Tier, try_out
 from tools.grade.splice import finding
 
 TRIED = "GRADE_TIER"  # the variable that names a sandbox which this machine offers

@@ -1,14 +1,14 @@
 """Runs students' cells where they can do no harm, with the judge outside.
 
-    from tools.grade.sandbox import Ended, Limits, Raised, tiers
+    from tools.grade.sandbox import Ended, Limits, Raised, Tier, try_out
 
-    tier = tiers()[0]                              # the strongest that this machine offers
+    tier = Tier("bubblewrap")                      # or "landlock"
     with tier.session(Limits(seconds=10)) as session:
         session.run("x = 1")                       # a cell: None, or the name of its error
         session.ask("x + n", {"n": 2}, seconds=5)  # data: 3
 
-`tiers()` is empty where there is no sandbox; `missing()` says why, in one line each. `Tier(name)`
-is one without trying it again, for workers. `tier.about` is what to write into a result.
+`try_out(name)` says why a machine does not offer one, in one line. `tier.about` is what to write
+into a result.
 
 There is one sandbox: a helper with PyTorch loaded forks a session whenever it is asked, and each
 shuts itself in: rules of the kernel on files (Landlock), a filter of system calls that lets no
@@ -25,6 +25,6 @@ What a session sees is the same in both, so that grades are.
 """
 
 from tools.grade.sandbox.session import Ended, Limits, NoData, Raised, Session
-from tools.grade.sandbox.tier import Tier, close, missing, tiers
+from tools.grade.sandbox.tier import ABOUT, Tier, close, try_out
 
-__all__ = ["Ended", "Limits", "NoData", "Raised", "Session", "Tier", "close", "missing", "tiers"]
+__all__ = ["ABOUT", "Ended", "Limits", "NoData", "Raised", "Session", "Tier", "close", "try_out"]

@@ -16,15 +16,8 @@ HERE = Path(__file__).parent
 SINGLE = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
 READY = 300  # s in which PyTorch must be imported, on a machine that is busy
 
-# The same addresses in every session, so that what prints one prints the same each time:
-# personality(ADDR_NO_RANDOMIZE) holds from the next program on. Where it is refused, as in
-# Docker, they differ.
 START = """
-import ctypes, os, sys
-if ctypes.CDLL(None).personality(0xFFFFFFFF) & 0x40000 == 0 and "again" not in sys.argv:
-    ctypes.CDLL(None).personality(0x40000)
-    os.execv(sys.executable, [*sys.orig_argv, "again"])
-import json
+import json, sys
 sys.path[:0] = json.loads(sys.argv[2])["path"]
 from inside import helper
 del sys.path[0]  # that of this package: cells import nothing from here

@@ -47,7 +47,7 @@ def readable(start: str) -> list[str]:
     """Files and folders that a session may read: Python's, the packages', the system's."""
     ours = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     for prefix in {sys.prefix, sys.base_prefix}:
-        ours += [f"{prefix}/lib", f"{prefix}/lib64", f"{prefix}/bin", f"{prefix}/pyvenv.cfg"]
+        ours += [f"{prefix}/lib", f"{prefix}/lib64", f"{prefix}/pyvenv.cfg"]
     ours += [*site.getsitepackages(), *packages(), start, str(Path(__file__).parent / "inside")]
     ours += [sys.executable, os.path.realpath(sys.executable)]
     return [each for each in dict.fromkeys([*ours, *SYSTEM]) if os.path.exists(each)]

@@ -13,8 +13,9 @@ import select
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from tools.grade.sandbox.client import Helper
 from tools.grade.sandbox.watch import Watch
 
 MIB = 1 << 20
@@ -30,8 +31,6 @@ class Limits:
 
     seconds: float = 10  # of processor time for each request, and as much of mere waiting
     memory: int = 1024  # MiB beyond what PyTorch takes by itself
-    disk: int = 64  # MiB of files
-    output: int = 1 << 20  # characters that a cell may print, though nobody reads them
 
 
 class Ended(Exception):
@@ -55,19 +54,12 @@ class NoData(Raised):
     """It gave a value of no form that JSON holds."""
 
 
-class Place(Protocol):
-    """Where a session lives; see `tools/grade/sandbox/client.py`."""
-
-    def end(self) -> None:
-        """Kill it."""
-
-
 class Session:
     """One agent, and the questions to it."""
 
     watch: Watch
 
-    def __init__(self, place: Place, requests: int, replies: int, limits: Limits) -> None:
+    def __init__(self, place: Helper, requests: int, replies: int, limits: Limits) -> None:
         """Speak through two pipes, which this session closes."""
         self.place, self.requests, self.replies = place, requests, replies
         self.limits = limits

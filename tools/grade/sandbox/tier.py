@@ -11,7 +11,6 @@ import os
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 from tools.grade.sandbox import bubblewrap, places
 from tools.grade.sandbox.client import Helper
 from tools.grade.sandbox.files import too_many_below, too_many_in_tmpfs
+from tools.grade.sandbox.inside import DISK
 from tools.grade.sandbox.session import Ended, Limits, Raised, Session
 from tools.grade.sandbox.watch import Watch, own_memory
 from tools.root import ROOT
@@ -77,21 +77,21 @@ class Tier:
         """
         limits = limits or Limits()
         about = runner_of(runner)
-        with helper(self.name == "bubblewrap", limits.disk, runner) as place:
-            pid, requests, replies = place.start(self._room(limits, about), imports)
+        with helper(self.name == "bubblewrap", runner) as place:
+            pid, requests, replies = place.start(self._room(about), imports)
             session = Session(place, requests, replies, limits)
             try:
                 session.begin(lambda: own_memory(pid))
                 files = functools.partial(too_many_in_tmpfs, pid)
                 if self.name == "landlock":
                     folder = str(place.folder / "session")
-                    files = functools.partial(too_many_below, folder, pid, limits.disk)
+                    files = functools.partial(too_many_below, folder, pid, DISK)
                 session.watch = Watch(pid, limits.memory, files)
                 yield session
             finally:
                 session.close()
 
-    def _room(self, limits: Limits, about: dict) -> dict:
+    def _room(self, about: dict) -> dict:
         from tools.grade.sandbox.inside import landlock  # which there is on Linux alone
 
         read, wrapped = places.readable(about["start"]), self.name == "bubblewrap"
@@ -100,8 +100,6 @@ class Tier:
         rules = "landlock" not in self.weakened and (not wrapped or landlock.abi() > 0)
         return {
             "read": read,
-            "disk": limits.disk,
-            "output": limits.output,
             "user": user,
             "landlock": rules,
             "seccomp": "seccomp" not in self.weakened,
@@ -129,17 +127,14 @@ def runner_of(name: str) -> dict:
     }
 
 
-_idle: dict[tuple, list[Helper]] = {}
-_lock = threading.Lock()
+_kept: dict[tuple, Helper] = {}  # a process's own, which wait for the next session
 
 
 @contextlib.contextmanager
-def helper(wrapped: bool, disk: int, runner: str) -> Iterator[Helper]:
-    """A helper that nobody else in this process uses meanwhile; kept for the next session."""
-    key = (os.getpid(), wrapped and disk, runner)  # the disk of a helper in bubblewrap is fixed
-    with _lock:
-        idle = _idle.setdefault(key, [])
-        place = idle.pop() if idle else None
+def helper(wrapped: bool, runner: str) -> Iterator[Helper]:
+    """A helper, which has one session at a time; kept for the next one."""
+    key = (os.getpid(), wrapped, runner)
+    place = _kept.pop(key, None)
     if place is not None and not place.alive():
         place.close()
         place = None
@@ -149,7 +144,7 @@ def helper(wrapped: bool, disk: int, runner: str) -> Iterator[Helper]:
         if wrapped:
             read = places.readable(about["runner"]["start"])
             user = places.user() if places.open_to_all(read) else None
-            wrapping = bubblewrap.command(read, user, disk)
+            wrapping = bubblewrap.command(read, user)
         place = Helper(about, wrapping)
     try:
         yield place
@@ -157,19 +152,19 @@ def helper(wrapped: bool, disk: int, runner: str) -> Iterator[Helper]:
         place.close()  # it may be what failed
         raise
     finally:
-        if place.alive():
-            with _lock:
-                idle.append(place)
+        if place.alive() and _kept.setdefault(key, place) is not place:
+            place.close()  # another was begun within this one's session
 
 
 def close() -> None:
     """End all helpers of this process."""
-    with _lock:
-        for key, idle in _idle.items():
-            while idle and key[0] == os.getpid():
-                idle.pop().close()
+    while _kept:
+        key, place = _kept.popitem()
+        if key[0] == os.getpid():
+            place.close()
 
 
+@functools.cache
 def try_out(name: str) -> str | None:
     """Why the tier `name` is not offered here; None if it is."""
     if not sys.platform.startswith("linux"):
@@ -196,19 +191,3 @@ def ways_out(tier: Tier) -> list[str]:
             inputs = {"folder": folder, "secret": str(secret), "port": server.getsockname()[1]}
             ways = session.ask(PROBE, inputs | {"name": name, "judge": os.getpid()})
     return ways
-
-
-@functools.cache
-def reasons() -> dict[str, str | None]:
-    """Why each tier is not offered, or None."""
-    return {name: try_out(name) for name in ABOUT}
-
-
-def tiers() -> list[Tier]:
-    """Those that this machine offers, the strongest first; they are tried once a process."""
-    return [Tier(name) for name, reason in reasons().items() if reason is None]
-
-
-def missing() -> dict[str, str]:
-    """Why each other one is not offered."""
-    return {name: reason for name, reason in reasons().items() if reason is not None}

@@ -4,4 +4,5 @@ Imported by a Python of its own (`sandbox/helper.py`), never by the judge, with 
 library, PyTorch, IPython, cudasim and pyseccomp alone.
 """
 
+DISK = 64  # MiB that a session may write
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")

@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+PRINTED = 1 << 20  # characters that a cell may print
 DEPTH, SIZE = 32, 1 << 20  # how deep data may be nested, and how many bytes of JSON it may be
 LISTED = (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "generic"))
 WATCHED = ("cudasim", "torch.cuda")  # modules in which questions read time, copies and memory
@@ -59,14 +60,13 @@ def data(value: object, depth: int = 0) -> Any:
 
 
 class Shown(io.TextIOBase):
-    """What a cell prints, which nobody reads: more than `most` characters end the session."""
+    """What a cell prints, which nobody reads: `stop()` is called when it is too much."""
 
     encoding = "utf-8"
 
-    def __init__(self, most: int, stop: Any) -> None:
-        """`stop()` is called once there are more characters than `most`."""
+    def __init__(self, stop: Any) -> None:
         super().__init__()
-        self.left, self.stop = most, stop
+        self.left, self.stop = PRINTED, stop
 
     def writable(self) -> bool:
         return True
@@ -137,11 +137,10 @@ def is_code(value: object) -> bool:
 class Agent:
     """One namespace, and the requests about it."""
 
-    def __init__(self, requests: int, replies: int, output: int, config: Any = None) -> None:
-        """Read from and write to two pipes; a cell may print `output` bytes."""
+    def __init__(self, requests: int, replies: int, config: Any = None) -> None:
+        """Read from and write to two pipes."""
         self.requests = os.fdopen(requests, "rb")
         self.replies = replies
-        self.output = output
         self.nonce = ""
         self.shell = make_shell(config)
         self.frozen = Frozen()
@@ -170,7 +169,7 @@ class Agent:
 
     def run(self, request: Mapping) -> dict:
         """Run a cell as a notebook does; the name of the error that it raised, if it did."""
-        sys.stdout = sys.stderr = Shown(self.output, self.stop)
+        sys.stdout = sys.stderr = Shown(self.stop)
         self.shell.execution_count += 1
         result = self.shell.run_cell(request["code"], store_history=False)
         error = result.error_before_exec or result.error_in_exec
@@ -182,7 +181,7 @@ class Agent:
         The statements are the body of a function whose parameters are the inputs; all other names
         are the notebook's.
         """
-        sys.stdout = sys.stderr = Shown(self.output, self.stop)
+        sys.stdout = sys.stderr = Shown(self.stop)
         try:
             value = data(
                 question(

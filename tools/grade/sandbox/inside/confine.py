@@ -8,7 +8,7 @@ import resource
 import signal
 from dataclasses import dataclass, field
 
-from . import DEVICES, kernel, landlock, seccomp
+from . import DEVICES, DISK, kernel, landlock, seccomp
 
 MIB = 1 << 20
 OPEN_FILES, THREADS = 256, 64
@@ -20,8 +20,6 @@ class Room:
 
     read: list[str] = field(default_factory=list)  # files and folders that may be read
     folder: str = ""  # of its own, which it may write into
-    disk: int = 64  # MiB
-    output: int = 1 << 20  # characters that a cell may print
     user: int | None = None  # who it becomes; None: it stays who it is
     landlock: bool = True  # off where the kernel has none and bubblewrap is around
     seccomp: bool = True  # off only in tests, which show that it is needed
@@ -41,7 +39,7 @@ def become(user: int | None) -> None:
 def limit(room: Room) -> None:
     """Limits that the kernel keeps for this process; that of memory comes later."""
     limits = {
-        resource.RLIMIT_FSIZE: room.disk * MIB,
+        resource.RLIMIT_FSIZE: DISK * MIB,
         resource.RLIMIT_NOFILE: OPEN_FILES,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_MEMLOCK: 0,

@@ -168,7 +168,7 @@ def live(room: Room, pipes: list[int], helper: Helper) -> NoReturn:
 
 def serve(room: Room, pipes: list[int], about: dict, start: Any) -> NoReturn:
     """Begin the runner, load the filter, and answer."""
-    made = ready(pipes, room.output, about, start)
+    made = ready(pipes, about, start)
     os.write(pipes[1], b'{"ready": false}\n')
     confine.limit_memory(json.loads(made.requests.readline())["memory"])
     confine.shut(room)
@@ -176,7 +176,7 @@ def serve(room: Room, pipes: list[int], about: dict, start: Any) -> NoReturn:
     made.serve()
 
 
-def ready(pipes: list[int], output: int, about: dict, start: Any) -> agent.Agent:
+def ready(pipes: list[int], about: dict, start: Any) -> agent.Agent:
     """The agent, with its runner begun; the working directory is all that it may write."""
     folder = os.getcwd()
     os.environ.clear()
@@ -185,7 +185,7 @@ def ready(pipes: list[int], output: int, about: dict, start: Any) -> agent.Agent
     tempfile.tempdir = None
     sys.stdin = open(os.devnull)
     runner.begin(about, start)
-    made = agent.Agent(*pipes, output, start.kernel_config())
+    made = agent.Agent(*pipes, start.kernel_config())
     agent.seed()
     return made
 
@@ -203,7 +203,7 @@ def rehearse(helper: Helper, cells: Sequence[str]) -> None:
     if not child:
         before = set(sys.modules)
         os.chdir(folder)
-        made = ready([*os.pipe()], 1 << 20, helper.about["runner"], helper.start)
+        made = ready([*os.pipe()], helper.about["runner"], helper.start)
         for cell in cells:
             made.run({"code": cell})
         made.ask({"code": "[1.0]", "inputs": {}})
