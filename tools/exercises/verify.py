@@ -137,7 +137,7 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
     solved = trial("solution", "the solution", solutions)
     solved.task["every check"] = True
     yield solved
-    blank = task(assignment, "the blank edition", {})
+    blank = task(assignment, "the blank edition", {}) | {"every check": True}
     yield Trial(master.where, "nothing", "the blank edition", blank)
     for number, exercise in exercises.items():
         for place, wrong in enumerate(exercise.wrong_answers, start=1):

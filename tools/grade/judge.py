@@ -8,10 +8,13 @@ Expected values stay here. A session that ends costs the exercise in which it en
 import ast
 import builtins
 import itertools
+import json
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
@@ -43,13 +46,23 @@ class StudentError(Exception):
 
 
 class Student:
-    """What a hidden test asks: data from the student's notebook, never a verdict."""
+    """What hidden tests ask: data from the student's notebook, never a verdict.
+
+    What one test of an exercise has asked is not asked anew for the next one: it would say the
+    same, and programs that are timed take long.
+    """
 
     def __init__(self, session: Any, seconds: float) -> None:
         """Each question may take `seconds`."""
         self._session, self._seconds = session, seconds
+        self._answers: dict[tuple, Any] = {}  # by question, and which of its test it is
+        self.begin()
+
+    def begin(self) -> None:
+        """The next test begins."""
         self.ended: str | None = None
         self.inputs: dict[str, object] = {}  # of the last question
+        self._times: Counter[str] = Counter()
 
     def ask(self, code: str, **inputs: object) -> Any:
         """The value of the last expression of `code`, run in the notebook with `inputs` as names.
@@ -58,16 +71,23 @@ class Student:
         """
         if self.ended:
             raise StudentError(self.ended)
-        self.inputs = inputs
-        try:
-            return self._session.ask(code, inputs, seconds=self._seconds)
-        except NoData:
-            raise StudentError(NO_FORM) from None
-        except Raised:
-            raise StudentError(RAISED) from None
-        except Ended as end:
-            self.ended = end.kind
-            raise StudentError(end.kind) from None
+        self.inputs, question = inputs, json.dumps([code, inputs])
+        self._times[question] += 1
+        key = question, self._times[question]
+        if key not in self._answers:
+            try:
+                self._answers[key] = self._session.ask(code, inputs, seconds=self._seconds)
+            except NoData:
+                self._answers[key] = StudentError(NO_FORM)
+            except Raised:
+                self._answers[key] = StudentError(RAISED)
+            except Ended as end:
+                self.ended = end.kind
+                raise StudentError(end.kind) from None
+        answer = self._answers[key]
+        if isinstance(answer, StudentError):
+            raise answer
+        return deepcopy(answer)  # a test may change what it got
 
 
 def points(worth: int, alone: bool = True) -> Callable:
@@ -152,6 +172,7 @@ class Judge:
         self.preamble = above[len(self.given) :]
         self.results: dict[int, dict] = {}
         self.lost: set[int] = set()  # exercises whose cells ended a session: they run no more
+        self.crowded: set[int] = set()  # those before whose cells others of the student's ran
         self.findings: list[dict] = []
         allowed = sum(asked["seconds"] for asked in self.questions.values())
         self.until = time.monotonic() + 4 * allowed + SLACK  # many cells, each just below its limit
@@ -160,12 +181,15 @@ class Judge:
         """The results of the exercises asked for, by number, and findings."""
         while any(number not in self.results for number in self.ask):
             self._pass(self.questions, self.results)
-        for number in self.ask if len(self.questions) > 1 else ():
+        for number in sorted(self.crowded.intersection(self.ask)):
             before, alone = self.results[number], {}
             if before["points"] < before["of"] and not before["blank"] and not before["ended"]:
+                self.crowded.discard(number)
                 self._pass([number], alone)
-            if alone and alone[number]["points"] > before["points"]:
-                self.results[number] = alone[number]
+            if number in alone:
+                better = alone[number]["points"] > before["points"]
+                taken = alone[number] if better else ("check", "ended")
+                before |= {part: alone[number][part] for part in taken}
         return {str(number): self.results[number] for number in self.ask}, self.findings
 
     def _pass(self, numbers: Iterable[int], results: dict[int, dict]) -> None:
@@ -178,9 +202,13 @@ class Judge:
         with self.tier.session(limits, self.assignment["runner"], imports) as session:
             if not self._run_above(session):
                 return
+            others = False
             for number in numbers:
                 if number in self.lost:
                     continue
+                if others:
+                    self.crowded.add(number)
+                others = others or not is_blank(self.own[number], self.questions[number])
                 wanted = number in self.ask and number not in results
                 try:
                     replies = [self._run(session, source, number) for source in self.own[number]]
@@ -241,9 +269,12 @@ class Judge:
         question, own = self.questions[number], self.own[number]
         blank = bool(own) and is_blank(own, question)
         hidden, lost, reasons, inputs = hidden_tests(question["tests"]), ended, {}, {}
+        student = Student(session, question["seconds"])
         for test in hidden:
-            student = Student(session, question["seconds"])
-            if lost:
+            student.begin()
+            if blank and not self.every_check:
+                reasons[test] = NO_ANSWER
+            elif lost:
                 reasons[test] = self._end(lost, number)
             elif ended:
                 reasons[test] = NOT_ASKED
@@ -274,7 +305,9 @@ class Judge:
         won = round(2 * of * share) / 2
         won = int(won) if won == int(won) else won
         check = "not run"
-        if not blank and not ended and (won < of or self.every_check):
+        # An answer that lost points after others is asked once more, alone, and checked then.
+        checked = self.every_check if won == of else number not in self.crowded
+        if checked and not blank and not ended:
             try:
                 for source in filter(None, [question["shows"]]):  # a check may build on it
                     self._run(session, source, number)

@@ -31,7 +31,8 @@ from .confine import Room
 
 REHEARSAL = [
     "import torch\nx = torch.ones(2, device=torch.get_default_device()) * 2\nx",
-    "torch.nn.Linear(2, 1)(x).sum().backward()",
+    "net = torch.nn.Linear(2, 1)\nnet(x).sum().backward()",
+    "torch.optim.SGD(net.parameters(), lr=1).step()",
     "print(torch.cuda.is_available() and x.cuda(), x.tolist())\n1 / 0",
 ]
 WATCH = 1000  # ms between looks at whether the worker is still there
