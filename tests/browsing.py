@@ -9,17 +9,24 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import sync_playwright
 
 INSTALL = "on Debian, 'apt-get install chromium libatomic1'"  # the second for Node.js from 25 on
 WIDE, NARROW = 1280, 360
+SCRIPTS = Path(__file__).with_name("scripts")
 
 QUIET = (  # Chromium itself asks other hosts unless it is asked not to
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
     "--disable-background-networking --disable-component-update"
 ).split()
+
+
+def script(name):
+    """What a page is asked, in its own language."""
+    return (SCRIPTS / f"{name}.js").read_text(encoding="utf-8")
 
 
 def chromium_program():
@@ -135,7 +142,6 @@ STILL = "*, *::before, *::after { transition: none !important }"
 
 
 def look(page, width=WIDE, scheme="light"):
-    """Show the page in a window of this width, in this colour scheme."""
     page.add_style_tag(content=STILL)
     if page.viewport_size["width"] != width:
         page.set_viewport_size({"width": width, "height": 740})
@@ -143,39 +149,7 @@ def look(page, width=WIDE, scheme="light"):
     page.emulate_media(color_scheme=scheme)
 
 
-LAYOUT = """() => {
-  const found = [], root = document.documentElement;
-  const fault = (what, box) => found.push(`${what}: ${box.outerHTML.slice(0, 120)}`);
-  const hides = side => /hidden|clip/.test(side);
-  if (root.scrollWidth > root.clientWidth) found.push(`page: ${root.scrollWidth} wide`);
-  for (const box of document.body.querySelectorAll("*")) {
-    if (!box.checkVisibility()) continue;
-    const style = getComputedStyle(box);
-    if (box.clientWidth > 1 && box.clientHeight > 1) {
-      const wide = box.scrollWidth > box.clientWidth + 1 && hides(style.overflowX);
-      const high = box.scrollHeight > box.clientHeight + 1 && hides(style.overflowY);
-      if ((wide || high) && box.innerText?.trim()) fault("cut off", box);
-    }
-    const words = [...box.childNodes].some(node => node.nodeType === 3 && node.data.trim());
-    if (words && !/^"Book (Text|Code)"/.test(style.fontFamily)) fault(style.fontFamily, box);
-  }
-  for (const image of document.images) {
-    const [wide, high] = ["width", "height"].map(side => +image.getAttribute(side));
-    const { width, height } = image.getBoundingClientRect();
-    const own = image.naturalWidth / image.naturalHeight;
-    if (image.complete && Math.abs(wide / high / own - 1) > 0.02)
-      fault(`size ${wide} x ${high}, not its own`, image);
-    if (height && Math.abs(width / height / (wide / high) - 1) > 0.05)
-      fault(`out of shape, ${width} x ${height}`, image);
-  }
-  for (const drawing of document.querySelectorAll(".formula svg")) {
-    const { width, height } = drawing.getBoundingClientRect();
-    if (!(width && height) && !drawing.closest("details:not([open])"))
-      fault("takes no room", drawing);
-  }
-  document.querySelectorAll(".math").forEach(box => fault("not drawn", box));
-  return found;
-}"""
+LAYOUT = script("layout")
 
 
 def layout_faults(page):
@@ -185,14 +159,7 @@ def layout_faults(page):
 
 def shift_faults(page):
     """Whether what was already shown moved while the page loaded (0.1 is held to be too much)."""
-    shift = page.evaluate(
-        """() => new Promise(resolve => {
-          let sum = 0;
-          new PerformanceObserver(list => list.getEntries().forEach(one => { sum += one.value; }))
-            .observe({type: "layout-shift", buffered: true});
-          setTimeout(() => resolve(sum), 500);
-        })"""
-    )
+    shift = page.evaluate(script("shift"))
     return [f"moves by {shift:.2f}"] if shift > 0.02 else []
 
 
@@ -202,22 +169,7 @@ def unmarked(page):
     found, seen = [], 0
     while True:
         page.keyboard.press("Tab")
-        control = page.evaluate(
-            """() => {
-              const box = document.activeElement;
-              if (box === document.body || box.dataset.seen) return null;
-              box.dataset.seen = "yes";
-              const look = () => {
-                const { outline, boxShadow, backgroundColor } = getComputedStyle(box);
-                return outline + boxShadow + backgroundColor;
-              };
-              const marked = look();
-              box.blur();
-              const plain = look();
-              box.focus();
-              return [marked !== plain, box.outerHTML.slice(0, 120)];
-            }"""
-        )
+        control = page.evaluate(script("focus"))
         if control is None:
             assert seen
             return found
@@ -229,20 +181,7 @@ def unmarked(page):
 # Axe takes its time for every element, and longest for what is behind each piece of text, where
 # a page has thousands of names in code: three of each look stand for all. Parts of pictures, and
 # rows of long tables that are like those before them, are taken out.
-ALIKE = """() => {
-  const times = {};
-  for (const name of document.querySelectorAll("pre span[class]:not(:has(*))")) {
-    const { color, fontWeight, backgroundColor } = getComputedStyle(name);
-    const block = name.closest("pre").parentElement.className;
-    const look = [name.className, color, fontWeight, backgroundColor, block].join();
-    times[look] = (times[look] ?? 0) + 1;
-    if (times[look] > 3 && name.attributes.length === 1) name.replaceWith(name.textContent);
-  }
-  document.querySelectorAll("pre").forEach(code => code.normalize());
-  document.querySelectorAll("svg[role=img] :is(path, rect)").forEach(part => part.remove());
-  for (const row of document.querySelectorAll("tbody tr:nth-child(n + 9)"))
-    if (!row.querySelector("[id], a, button")) row.remove();
-}"""
+ALIKE = script("alike")
 
 
 def violations(page, colours=True):

@@ -39,7 +39,6 @@ def own_kernels(monkeypatch):
 
 @pytest.fixture
 def small_book(tmp_path):
-    """The root of a book of two chapters that were never executed."""
     return make_book(tmp_path / "book")
 
 

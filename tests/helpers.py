@@ -230,7 +230,6 @@ def build_site(root):
 
 
 def contents(folder):
-    """What a folder holds, byte for byte, and when each file was last written."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 

@@ -145,13 +145,11 @@ def pin(name: str) -> str:
 
 
 def make_bare(room: Room) -> None:
-    """A laptop: torch, and what lets Jupyter start a kernel."""
     with_torch(room, (AT_HAND, pin("torch")))
     room.pip("ipykernel")
 
 
 def make_colab(room: Room) -> None:
-    """Colab: its published list."""
     lines = (HERE / "colab.txt").read_text().splitlines()
     packages = dict(line.split("==") for line in lines if not line.startswith("#"))
     torch, vision = (packages.pop(name).partition("+")[0] for name in ("torch", "torchvision"))
@@ -165,7 +163,6 @@ def make_colab(room: Room) -> None:
 
 
 def make_studio_lab(room: Room) -> None:
-    """Studio Lab: the packages of environment.yml, through pip."""
     *packages, last = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     (python,) = (line for line in packages if line.startswith("python="))
     with_torch(room, (python.partition("=")[2], pin("torch")), (AT_HAND, pin("torch")))

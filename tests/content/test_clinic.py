@@ -36,7 +36,6 @@ def definitions(source):
 
 
 def shown_in(name):
-    """What each of the cells that the page shows unfolded defines."""
     cells = [cell for cell in cells_of(name) if "hide-input" not in tags(cell)]
     return [definitions(cell.source) for cell in cells if cell.id != "clinic-patient"]
 

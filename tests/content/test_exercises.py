@@ -39,7 +39,6 @@ FAULTS = [  # what is changed in a sound exercise, and what is said of it then
 
 
 def exercise(n, shows="3 if double is ... else 4", check=CHECK, blank=BLANK, **parts):
-    """The cells of an exercise as they are recorded, the text cells among them."""
     parts = {"answer": "double = ...", "solution": SOLUTION, "wrong": WRONG, "folds": FOLDS} | parts
     printed = [value(f"'Exercise {n}: {blank}'")] if blank else []
     return [

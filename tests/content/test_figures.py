@@ -37,7 +37,6 @@ def test_every_drawing_is_sound():
 
 
 def test_figures_are_told_in_words_and_every_drawing_is_shown():
-    """The rules ask that those of a chapter exist, and are drawn from what is there."""
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "book").glob("*.md")]
     for name in CHAPTERS:
         cells = read(ROOT / "notebooks" / f"{name}.ipynb").cells

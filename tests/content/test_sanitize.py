@@ -124,7 +124,6 @@ def falsified(value, rules):
 
 
 def recorded_texts(recordings):
-    """(place, cell, text) of all that is compared."""
     for place, outputs in recordings.items():
         for cell in outputs.cells:
             for output in cell.outputs:

@@ -10,7 +10,6 @@ RESUME = TRAIN, "--checkpoint", "checkpoints", "--resume"
 
 
 def complaint(job):
-    """The one line in which a train.py that failed says why, once; its processes are gone."""
     (line,) = re.findall(r"^train\.py: (.*)$", job.fail(), re.MULTILINE)
     return line
 

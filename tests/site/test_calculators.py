@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 import torch
-from browsing import NARROW, layout_faults, look, opened, shift_faults, violations
+from browsing import NARROW, layout_faults, look, opened, script, shift_faults, violations
 from bs4 import BeautifulSoup
 from helpers import ROOT, refused
 
@@ -68,16 +68,7 @@ CALLS = {  # the operator and what it is given, of tensors that have no data
     ),
     "copy": lambda new, *shape: (aten.clone.default, new(*shape)),
 }
-ASK = """([works, links]) => {
-  const { host, cards } = JSON.parse(document.getElementById("sheets").textContent);
-  return works.map(([operation, sizes, precision]) => {
-    const work = formulas.costs[operation](sizes, precision);
-    return [work, cards.map(sheet => [sheet.name, [
-      ...formulas.bounds(work, sheet),
-      formulas.kernelSeconds(work, sheet),
-    ], links.map(link => formulas.predict(work, sheet, host, link))])];
-  });
-}"""
+ASK = script("calculated")
 
 
 def wrong_seconds(costs, cards):
@@ -153,16 +144,7 @@ CLUSTERS = [
     for inside in links("inside")
     for between in links("between")
 ]
-ASK_SCALING = """([trainings, clusters]) => {
-  const links = JSON.parse(document.getElementById("links").textContent);
-  const one = (where, id) => links[where].find((link) => link.id === id);
-  return trainings.map(([step, gradients, bucket]) =>
-    clusters.map(([gpus, server, inside, between, cards]) => {
-      const joined = { inside: one("inside", inside), between: one("between", between) };
-      const cluster = { gpus, server, cards, ...joined };
-      return scalingModel.stepOf({ step, gradients, bucket }, cluster);
-    }));
-}"""
+ASK_SCALING = script("scaled")
 
 
 def test_the_scaling_page_computes_what_cudasim_does(browser, site):

@@ -7,7 +7,7 @@ import re
 import time
 
 import browsing
-from browsing import finds_only, opened
+from browsing import finds_only, opened, script
 from helpers import ROOT
 
 from tools.rules.rules import WIDTH
@@ -19,30 +19,10 @@ STYLES = [
     for style in ("400", "600", "italic 400")
     for family in ("base", "heading", "monospace")
 ]
-MEASURE = """styles => styles.map(style => {
-  const box = document.createElement("span");
-  box.style = `font: ${style}; position: absolute; white-space: pre; font-kerning: none`;
-  box.textContent = "Every device: 0123 tensors";
-  document.body.append(box);
-  const { width } = box.getBoundingClientRect();
-  box.remove();
-  return width;
-})"""
+MEASURE = script("widths")
 LATE = 2  # seconds
 # When the chapter's text was painted, when the first font came (ms), how far it moved.
-SEEN_AND_MOVED = """async () => {
-  const entries = type => new Promise(resolve => {
-    new PerformanceObserver(list => resolve(list.getEntries())).observe({ type, buffered: true });
-    setTimeout(() => resolve([]), 300);
-  });
-  const seen = (await entries("largest-contentful-paint"))
-    .filter(entry => !entry.url && entry.element?.closest("article"))
-    .map(entry => entry.startTime);
-  const fonts = performance.getEntriesByType("resource")
-    .filter(entry => /\\/fonts\\/.*woff2$/.test(entry.name)).map(entry => entry.responseEnd);
-  const moves = (await entries("layout-shift")).map(entry => entry.value);
-  return [Math.min(...seen), Math.min(...fonts), moves.reduce((sum, one) => sum + one, 0)];
-}"""
+SEEN_AND_MOVED = script("painted")
 
 
 class LateFonts(browsing.Handler):

@@ -111,7 +111,6 @@ def test_the_picture_is_stepped_through_by_mouse_and_keyboard(browser, site, mot
 
 
 def all_at_once(page):
-    """Whether every step is seen, one under another, and no button that would do nothing."""
     tops = [step.bounding_box()["y"] for step in page.locator(STEP).all() if step.is_visible()]
     buttons = page.locator(".front-controls").is_visible()
     return len(tops) == len(PICTURE) and tops == sorted(set(tops)) and not buttons

@@ -10,6 +10,7 @@ from browsing import (
     layout_faults,
     look,
     opened,
+    script,
     shift_faults,
     unmarked,
     violations,
@@ -46,7 +47,6 @@ UNPRINTED = f"""() => [...document.querySelectorAll("{FOLDS} > :not(summary)")]
 
 
 def fold_faults(page):
-    """Choices and other folds too low for a finger, and what paper would hide in them."""
     low = page.evaluate(LOW)
     page.emulate_media(media="print")
     unprinted = page.evaluate(UNPRINTED)
@@ -113,13 +113,7 @@ def test_the_keyboard_shows_where_it_is(browser, site, name):
         assert unmarked(page) == []
 
 
-ACTIVE = """() => {
-  const all = [...document.querySelectorAll("details.choice > summary")];
-  const at = document.activeElement, place = all.indexOf(at);
-  const seen = () => place >= 0 &&
-    [...at.parentElement.querySelectorAll(":scope > p")].some(p => p.checkVisibility());
-  return [at === document.body, place, seen()];
-}"""
+ACTIVE = script("choice")
 
 
 def keyboard_faults(page):

@@ -143,7 +143,6 @@ def drawn(tiny_book, tmp_path):
 
 
 def refused_build(root, capfd):
-    """What is said when the book is not built; its last good site stays."""
     with pytest.raises(BookError, match="the site was not built"):
         build_site(root)
     assert leftovers(root) == ["html", "inputs.json"]

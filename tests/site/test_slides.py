@@ -4,6 +4,7 @@ import re
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
+from browsing import script
 from bs4 import BeautifulSoup
 from helpers import ROOT
 
@@ -48,21 +49,7 @@ def test_decks_ask_all_that_chapters_ask_before_they_answer_and_tell_no_solution
             assert not any(solution in text for solution in told), (name, exercise.number)
 
 
-WALK = """() => {
-  const faults = [];
-  const press = (key) => document.body.dispatchEvent(
-    new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
-  const slides = document.querySelectorAll(".slide");
-  for (let steps = 0; !slides[slides.length - 1].matches(".current") && steps < 999; steps++) {
-    const slide = document.querySelector(".current");
-    const { scrollHeight, clientHeight, scrollWidth, clientWidth } = slide;
-    if (scrollHeight > clientHeight || scrollWidth > clientWidth) faults.push(slide.dataset.place);
-    press(" ");
-    if (!slide.matches(".current") && slide.querySelector(".covered:not([open])"))
-      faults.push(`${slide.dataset.place} is left with its output covered`);
-  }
-  return [...faults, ...(slides[slides.length - 1].matches(".current") ? [] : ["no end"])];
-}"""
+WALK = script("walk")
 
 
 def test_a_deck_is_stepped_through_read_and_printed_with_nothing_beside_it(browser, decks):

@@ -49,7 +49,6 @@ def head_faults(page):
 
 
 def image_faults(page):
-    """Images without words for what they show, or without a size."""
     return [
         f"words or size: {image}"
         for image in page("img")
@@ -86,7 +85,6 @@ def ids(path):
 
 
 def dead_ends(page, path):
-    """Links from a page, which lies in `path`, to files or places that are not there."""
     found = []
     for link in page.select("a[href], link[href]"):
         file, _, place = unquote(link["href"]).partition("#")

@@ -1,7 +1,17 @@
 """Predictions, tabs and timelines in the hands of a reader: mouse, keyboard, paper, no script."""
 
 import pytest
-from browsing import NARROW, WIDE, layout_faults, look, opened, shift_faults, unmarked, violations
+from browsing import (
+    NARROW,
+    WIDE,
+    layout_faults,
+    look,
+    opened,
+    script,
+    shift_faults,
+    unmarked,
+    violations,
+)
 from tiny import STEPS
 
 from cudasim.clock.drawing import COLOURS
@@ -10,16 +20,7 @@ FIRST, SECOND = "notebooks/first.html", "notebooks/second.html"
 
 # Predictions: covered until a reader chooses or asks.
 
-STATE = """() => ({
-  all: document.querySelector('.prediction-switch button')?.getAttribute('aria-pressed'),
-  shown: [...document.querySelectorAll('details.covered')].map(cover => [
-    ...cover.querySelectorAll('.cell_output')].some(printed => printed.checkVisibility())),
-  asserted: [...document.querySelectorAll('.cell:has(> details.covered) + .cell')].map(
-    below => below.checkVisibility()),
-  pressed: [...document.querySelectorAll('.prediction button[aria-pressed=true]')].map(
-    button => button.textContent),
-  said: [...document.querySelectorAll('.chosen')].map(line => line.textContent),
-})"""
+STATE = script("predictions")
 COVERED = {"all": "false", "shown": [False, False], "pressed": [], "said": ["", ""]}
 CHOSEN = COVERED | {"shown": [True, False], "pressed": ["on the cpu"]}
 CHOSEN |= {"said": ["You chose: on the cpu", ""]}
@@ -143,19 +144,7 @@ def test_without_the_script_predictions_are_disclosures_in_the_same_places(brows
 
 # Tabs: the outputs of one runner at a time.
 
-TABS = """() => [...document.querySelectorAll('.runner-outputs')].map(set => ({
-  tabs: [...set.querySelectorAll('[role=tab]')].map(tab => ({
-    runner: tab.dataset.runner,
-    chosen: tab.getAttribute('aria-selected') === 'true',
-    stop: tab.tabIndex === 0,
-    seen: tab.checkVisibility(),
-  })),
-  panels: [...set.querySelectorAll('[role=tabpanel]')].map(panel => ({
-    runner: panel.dataset.runner,
-    seen: panel.checkVisibility(),
-    named: panel.querySelector('.runner-name').checkVisibility(),
-  })),
-}))"""
+TABS = script("tabs")
 RUNNERS = ["simulated", "cpu", "h100"]  # on the second page
 
 

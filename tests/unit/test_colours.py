@@ -33,7 +33,6 @@ def lightness(colour):
 
 
 def contrast(one, other):
-    """From 1 to 21 (WCAG 2.2)."""
     light, dark = sorted((lightness(one), lightness(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 

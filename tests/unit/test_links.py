@@ -36,7 +36,6 @@ def addresses(text):
 
 
 def strangers(text, repository):
-    """Addresses in a text that lead to another repository, or to another branch of it."""
     slug, branch = f"{repository.owner}/{repository.name}", repository.branch
     return [
         address

@@ -51,7 +51,6 @@ def chapter_page(name, root):
 
 
 def by_runner(page, id="show"):
-    """What stands under a cell: its own outputs, or those of each runner, by label."""
     place = page.cells.index(cell(page, id))
     about = [(below, below.metadata.get("runner")) for below in page.cells[place + 1 :]]
     tabs = {seen["label"]: below.outputs for below, seen in about if seen and seen["cell"] == id}

@@ -21,7 +21,6 @@ def requirements(path):
 
 
 def test_pins_are_compiled_from_what_we_name():
-    """As far as that can be known without a network."""
     named, compiled = requirements(ROOT / NAMED), requirements(ROOT / PINS[0])
     via = {name for name, (_, comment) in compiled.items() if f"-r {NAMED}" in comment}
     assert named.keys() == via
@@ -36,7 +35,6 @@ def test_pins_are_compiled_from_what_we_name():
 def test_uv_compiles_what_linux_alone_needs_is_left_to_pip_and_a_failure_changes_nothing(
     tmp_path, monkeypatch
 ):
-    """Without a network, from a folder of wheels."""
     if find_spec("uv") is None:
         pytest.skip("no uv in this environment: 'make book'")
     for name in ("tiny", "triton", "both"):

@@ -27,7 +27,6 @@ from tools.record.provenance import pins_of
 
 
 def reasons(root, folder="cpu"):
-    """Why each chapter that was recorded there is stale, by chapter; None where it is not."""
     book = Book(root)
     found = book.recordings[folder].items()
     return {name: recording.stale_because(book.pins) for name, recording in found}
