@@ -124,7 +124,7 @@ def test_what_cannot_be_graded_is_a_row_with_its_reason(folder):
         "unknown": (edition(RIGHT, small(name="another")), "'another' is not among"),
         "fewer": (fewer, "ASSIGNMENT="),
         "none": (edition(RIGHT) | {"cells": []}, "no exercise"),
-        "bad": ("{", "no notebook"),
+        "bad": ("{", "not a notebook"),
     }
     lost = edition(RIGHT | ON_CPU)  # known by its cells
     del lost["metadata"]["assignment"]

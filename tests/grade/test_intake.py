@@ -303,7 +303,7 @@ def test_links_pipes_and_devices_are_not_followed(tmp_path):
     assert found.pop("good").fault is None
     assert set(found) == {"link", "folder", "loop", "zero", "pipe", "s"}
     for submission in found.values():
-        assert " is a link; " in reason(submission) or " is no file: " in reason(submission)
+        assert " is a link; " in reason(submission) or " is not a file: " in reason(submission)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links and pipes as POSIX has them")
@@ -364,7 +364,7 @@ def test_a_zip_that_is_handed_in_is_opened_one_level_or_refused(tmp_path):
         "bzip2": (zip_of({"a.ipynb": ANSWER}, method=zipfile.ZIP_BZIP2), "in an unusual way"),
         "zip in zip": (zip_of({"hw.zip": good}), "holds no notebook: no file that ends in .ipynb"),
         "two": (zip_of({"a.ipynb": ANSWER, "b.ipynb": ANSWER}), "holds 'a.ipynb' and 'b.ipynb'"),
-        "cut short": (good[:-30], "is no zip that can be read; zip it again"),
+        "cut short": (good[:-30], "is not a zip that can be read; zip it again"),
         "damaged": (good.replace(b"PK\3\4", b"PK\3\5"), "is damaged"),
     }
     files = {f"{name}.zip": data for name, (data, _) in refused.items()}
@@ -396,7 +396,7 @@ def test_names_in_a_zip_that_does_not_say_its_encoding(tmp_path):
 # --- what is in the file
 
 BAD = {
-    b"": "the file is no notebook: empty; save it and hand it in again",
+    b"": "the file is not a notebook: empty; save it and hand it in again",
     ANSWER[:-20]: "its JSON ends or errs in line 1",
     b"\x80abc": "not UTF-8",
     b"[]": "it names no nbformat",
@@ -407,9 +407,9 @@ BAD = {
     notebook(nbformat=5): "in a format that is not known here; the formats 4.0 to 4.5 are",
     notebook(nbformat_minor="x"): "not known here",
     notebook(cells={"a": 1}): "it has no list of cells",
-    notebook(cells=["x"]): "cell 1 is none",
-    notebook(cells=[{"cell_type": "code", "source": [None]}]): "cell 1 is none",
-    notebook(cells=[{"cell_type": "heading", "source": "x"}]): "cell 1 is none",
+    notebook(cells=["x"]): "cell 1 is not a cell",
+    notebook(cells=[{"cell_type": "code", "source": [None]}]): "cell 1 is not a cell",
+    notebook(cells=[{"cell_type": "heading", "source": "x"}]): "cell 1 is not a cell",
     notebook(metadata={"kernelspec": {"language": "R"}}): "in 'r'; the answers are asked for in",
     notebook(metadata={"kernelspec": {"name": "julia-1.10"}}): "in 'julia'",
     notebook(metadata={"language_info": {"name": "\u202e\n" * 90}}): "asked for in Python",

@@ -86,7 +86,7 @@ def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> As
         if id not in code:
             place = chapter.where if chapter else f"the book: it has no chapter {master.name}"
             raise BookError(
-                f"{master.where}: 'given' names '{id}', which is no code cell of {place}; "
+                f"{master.where}: 'given' names '{id}', which is not a code cell of {place}; "
                 "name others, or write the code under '## Given'"
             )
     sources = [*(code[id] for id in master.given), *master.own_given]

@@ -123,7 +123,7 @@ def folder_entries(folder: Path, parts: tuple[str, ...] = ()) -> Iterator[Entry]
         elif stat.S_ISDIR(kind.st_mode) and len(here) < DEPTH:
             yield from folder_entries(Path(item.path), here)
         elif not stat.S_ISREG(kind.st_mode):
-            yield Entry(here, refuse, "is no file: a device, a pipe or too deep a folder")
+            yield Entry(here, refuse, "is not a file: a device, a pipe or too deep a folder")
         else:
             yield Entry(
                 here, partial(read_regular, Path(item.path)), too_large(kind.st_size), kind.st_uid
@@ -141,7 +141,7 @@ def read_regular(path: Path) -> bytes:
     try:
         with open(os.open(path, sum(flags, os.O_RDONLY)), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise Refused("is a device or a pipe, no file")
+                raise Refused("is a device or a pipe, not a file")
             data = file.read(LIMIT + 1)
     except OSError as error:
         raise Refused(f"cannot be read ({error.strerror})") from None
@@ -179,7 +179,7 @@ def member_fault(member: zipfile.ZipInfo, name: str) -> str | None:
     if stat.S_ISLNK(kind):
         return "is a link; hand in the file itself"
     if kind not in (0, stat.S_IFREG):
-        return "is a device or a pipe, no file"
+        return "is a device or a pipe, not a file"
     if member.flag_bits & 1:
         return "is encrypted; zip it without a password"
     if member.compress_type not in PLAIN:
@@ -204,7 +204,7 @@ def open_zip(file: Path | io.BytesIO) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(file)
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
-        raise Refused("is no zip that can be read; zip it again") from None
+        raise Refused("is not a zip that can be read; zip it again") from None
 
 
 def notebook_in_zip(data: bytes) -> bytes:
@@ -538,15 +538,17 @@ def read_submission(data: bytes) -> NotebookNode:
     try:
         content = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise Refused("the file is no notebook: not UTF-8") from None
+        raise Refused("the file is not a notebook: not UTF-8") from None
     except RecursionError:
-        raise Refused("the file is no notebook: lists in lists without end") from None
+        raise Refused("the file is not a notebook: lists in lists without end") from None
     except ValueError as error:  # of JSON, and of an integer with thousands of digits
         place = f" in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         reason = "empty" if not data.strip() else f"its JSON ends or errs{place}"
-        raise Refused(f"the file is no notebook: {reason}; save it and hand it in again") from None
+        raise Refused(
+            f"the file is not a notebook: {reason}; save it and hand it in again"
+        ) from None
     if not isinstance(content, dict) or not isinstance(content.get("nbformat"), int):
-        raise Refused("the file is no notebook: it names no nbformat")
+        raise Refused("the file is not a notebook: it names no nbformat")
     major, minor = content["nbformat"], content.get("nbformat_minor", 0)
     if major < 4:
         raise Refused(
@@ -557,14 +559,14 @@ def read_submission(data: bytes) -> NotebookNode:
     metadata = mapping(content.get("metadata"))
     refuse_other_languages(metadata)
     if not isinstance(content.get("cells"), list):
-        raise Refused("the file is no notebook: it has no list of cells")
+        raise Refused("the file is not a notebook: it has no list of cells")
     cells = [read_cell(cell, number) for number, cell in enumerate(content["cells"], start=1)]
     try:
         return nbformat.from_dict(
             {"nbformat": 4, "nbformat_minor": minor, "metadata": metadata, "cells": cells}
         )
     except RecursionError:
-        raise Refused("the file is no notebook: lists in lists without end") from None
+        raise Refused("the file is not a notebook: lists in lists without end") from None
 
 
 def read_cell(cell: object, number: int) -> dict:
@@ -573,7 +575,7 @@ def read_cell(cell: object, number: int) -> dict:
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
         source = "".join(source)
     if not isinstance(source, str) or cell.get("cell_type") not in ("code", "markdown", "raw"):
-        raise Refused(f"the file is no notebook: cell {number} is none")
+        raise Refused(f"the file is not a notebook: cell {number} is not a cell")
     source = source.encode("utf-8", "replace").decode("utf-8")  # JSON may hold half a character
     kept = {"cell_type": cell["cell_type"], "source": source}
     kept["metadata"] = mapping(cell.get("metadata"))

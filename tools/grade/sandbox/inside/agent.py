@@ -214,7 +214,7 @@ def question(
     """
     tree = ast.parse(code)
     if not isinstance(tree.body[-1], ast.Expr):
-        raise SyntaxError("the last statement is no expression")
+        raise SyntaxError("the last statement is not an expression")
     bound, used = names_bound(tree.body), {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     own = {name: BUILTINS[name] for name in sorted((used & BUILTINS.keys()) - bound)}
     own |= {"put_back": put_back} | dict(inputs)
