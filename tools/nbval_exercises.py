@@ -24,7 +24,7 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 from tools.book.chapters import Chapter
 from tools.book.notebooks import code_cells, read_notebook
 from tools.book.runners import FIRST, read_runners
-from tools.rules.exercises import HELD, NO_ANSWER, Exercise, exercises
+from tools.rules.exercises import HELD, NO_ANSWER, ExerciseCells, exercises
 
 REFUSED = {"aten._pack_padded_sequence.default"}  # by a symptom, which shows no time of it
 
@@ -93,7 +93,7 @@ class _CodeItem(IPyNbCell):
 class ExerciseItem(_CodeItem):
     """An exercise: in the chapter it is blank, its wrong answer is refused, its solution holds."""
 
-    def __init__(self, name: str, parent: RecordedChapter, exercise: Exercise) -> None:
+    def __init__(self, name: str, parent: RecordedChapter, exercise: ExerciseCells) -> None:
         super().__init__(name, parent)
         self.exercise = exercise
 

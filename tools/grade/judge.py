@@ -19,8 +19,8 @@ from functools import lru_cache
 from typing import Any
 
 from tools.errors import BookError
-from tools.grade.code import imports_of, tree_of, without_magics
 from tools.grade.sandbox import Ended, Limits, NoData, Raised
+from tools.grade.source import imports_of, tree_of, without_magics
 from tools.grade.splice import finding, is_blank, own_cells
 
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given

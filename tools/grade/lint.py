@@ -7,7 +7,7 @@ trick a grader need some of it.
 import ast
 from collections.abc import Iterator
 
-from tools.grade.code import tree_of
+from tools.grade.source import tree_of
 from tools.grade.splice import finding
 
 

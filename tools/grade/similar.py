@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from tools.grade.code import tree_of
+from tools.grade.source import tree_of
 
 LEAST = 8  # lines of its own, or an answer is too short to tell
 SAME = 0.8  # of the lines of the shorter answer

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from tools.book.chapters import SETUP
 from tools.exercises.assignment import PLACE
-from tools.grade.code import bound, tree_of
 from tools.grade.intake import Refused, mapping
+from tools.grade.source import bound, tree_of
 
 CELLS, CHARACTERS = 300, 400_000  # of a student's own code; more is no answer to exercises
 ID = re.compile(r"(?P<part>exercise|answer|shows|holds|by-hand)-(?P<number>\d+)(?:-more)?")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from tools.book.runners import SIMULATOR
 from tools.errors import BookError
 from tools.files import check_writable, digest, write_bytes, write_text
 from tools.grade.tables import read_table
@@ -28,10 +29,9 @@ PINS = ("requirements.txt", "requirements-no-deps.txt")
 CODE = (
     "tools/grade/judge.py",
     "tools/grade/grade.py",
-    "tools/grade/code.py",
+    "tools/grade/source.py",
     "tools/grade/sandbox",
 )
-SIMULATOR = "cudasim/src/cudasim"  # for runners with simulated GPUs
 RULES = 1  # raised when a result comes to mean another thing
 
 Id = tuple[str, str | None]  # of a submission, and the assignment that it was graded for

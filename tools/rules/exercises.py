@@ -27,7 +27,7 @@ NO_ANSWER, HELD = "no answer yet", "it holds"  # how the value of `holds-N` ends
 
 
 @dataclass(frozen=True)
-class Exercise:
+class ExerciseCells:
     """The cells of one exercise, in order; a cell that is missing is not among them."""
 
     number: int
@@ -62,13 +62,13 @@ class Exercise:
         return [block.get_text() for block in page.select(f"details.{kind} > pre > code")]
 
 
-def exercises(chapter: Chapter) -> list[Exercise]:
+def exercises(chapter: Chapter) -> list[ExerciseCells]:
     found: dict[int, list[NotebookNode]] = {}
     for cell in chapter.notebook.cells:
         if match := PART.fullmatch(cell.id):
             found.setdefault(int(match["number"]), []).append(cell)
     kind = "Puzzle" if chapter.holds_puzzles else "Exercise"
-    asked = [Exercise(number, cells, kind) for number, cells in found.items()]
+    asked = [ExerciseCells(number, cells, kind) for number, cells in found.items()]
     return [exercise for exercise in asked if exercise.asked is not None]
 
 

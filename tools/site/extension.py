@@ -24,8 +24,8 @@ from tools.site.status import chapters_table
 
 # The extensions that come with this one.
 BROUGHT = (
-    *("assets", "formulas", "tabs", "predictions", "theme", "images", "launch"),
-    *("timeline", "calculators", "front", "symptoms"),
+    *("assets", "formulas", "tabs", "covers", "theme", "images", "launch"),
+    *("timeline", "calculators", "front", "overview"),
 )
 TABLES = {
     "status-chapters": chapters_table,

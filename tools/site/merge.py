@@ -18,7 +18,7 @@ from tools.book.figures import link_figures
 from tools.book.notebooks import code_cells, tags
 from tools.book.recordings import Recording, recording_path
 from tools.errors import BookError
-from tools.site.symptoms import overview
+from tools.site.overview import overview
 from tools.site.templates import render
 from tools.site.timeline import MIME as TIMELINE
 from tools.site.timeline import timeline_html
@@ -49,7 +49,7 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
         page.cells.append(deepcopy(cell))
         if cell.cell_type == "code":
             if PREDICTED in tags(cell):
-                page.cells[-1].metadata[PREDICTED] = cell.id  # tools.site.predictions covers it
+                page.cells[-1].metadata[PREDICTED] = cell.id  # tools.site.covers covers it
             page.cells += add_outputs(page.cells[-1], recordings)
         else:
             page.cells[-1].source = link_figures(cell.source, chapter.where, book.root)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tools.grade.sandbox import bubblewrap, places
 from tools.grade.sandbox.client import Helper
-from tools.grade.sandbox.files import too_many_below, too_many_in_tmpfs
+from tools.grade.sandbox.disk import too_many_below, too_many_in_tmpfs
 from tools.grade.sandbox.inside import DISK
 from tools.grade.sandbox.session import Ended, Limits, Raised, Session
 from tools.grade.sandbox.watch import Watch, own_memory

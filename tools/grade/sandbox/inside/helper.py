@@ -46,8 +46,8 @@ ENVIRONMENT = dict.fromkeys(THREADS, "1") | {
 }
 
 
-class Helper:
-    """One session at a time."""
+class Forker:
+    """Forks sessions, one at a time."""
 
     def __init__(self, control: socket.socket, about: dict) -> None:
         """`about` is what the worker's side says; see `sandbox/client.py`."""
@@ -55,7 +55,7 @@ class Helper:
         self.parent = os.getppid()
         kernel.prctl(kernel.SET_CHILD_SUBREAPER, 1)
         self.folder = Path(about["folder"])
-        self.session: Session | None = None
+        self.session: Child | None = None
         self.folder.mkdir(exist_ok=True)
         self.start = runner.prepare(about["runner"])
         self.rehearsed: set[str] = set()
@@ -80,7 +80,7 @@ class Helper:
             if message["do"] == "start":
                 if new := [each for each in message["imports"] if each not in self.rehearsed]:
                     rehearse(self, new)
-                self.session = Session(self, Room(**message["room"]), pipes)
+                self.session = Child(self, Room(**message["room"]), pipes)
                 return {"pid": self.session.process}
             self.end()
             return {}
@@ -98,12 +98,12 @@ class Helper:
             session.end()
 
 
-class Session:
+class Child:
     """The process and the folder of one session."""
 
-    def __init__(self, helper: Helper, room: Room, pipes: list[int]) -> None:
+    def __init__(self, forker: Forker, room: Room, pipes: list[int]) -> None:
         """Start the agent, which reads from and writes to two pipes."""
-        self.folder = helper.folder / "session"
+        self.folder = forker.folder / "session"
         self.folder.mkdir(mode=0o700)
         room.folder = str(self.folder)
         self.process = 0
@@ -112,7 +112,7 @@ class Session:
                 os.chown(self.folder, room.user, room.user)
             self.process = os.fork()
             if not self.process:
-                live(room, pipes, helper)
+                live(room, pipes, forker)
         except BaseException:
             self.end()
             raise
@@ -145,11 +145,11 @@ def kill_children() -> None:
             return
 
 
-def live(room: Room, pipes: list[int], helper: Helper) -> NoReturn:
+def live(room: Room, pipes: list[int], forker: Forker) -> NoReturn:
     """Shut this process in, get ready, and answer."""
     requests, replies = pipes
     try:
-        helper.control.close()
+        forker.control.close()
         signal.set_wakeup_fd(-1)
         confine.die_with_parent()
         os.setsid()
@@ -160,7 +160,7 @@ def live(room: Room, pipes: list[int], helper: Helper) -> NoReturn:
         for low, high in zip(kept, [*kept[1:], 4096], strict=True):
             os.closerange(low + 1, high)
         confine.enter(room)
-        serve(room, pipes, helper.about["runner"], helper.start)
+        serve(room, pipes, forker.about["runner"], forker.start)
     except BaseException as error:
         said = {"failed": f"{type(error).__name__}: {error}"}
         os.write(replies, json.dumps(said).encode() + b"\n")
@@ -191,20 +191,20 @@ def ready(pipes: list[int], about: dict, start: Any) -> agent.Agent:
     return made
 
 
-def rehearse(helper: Helper, cells: Sequence[str]) -> None:
+def rehearse(forker: Forker, cells: Sequence[str]) -> None:
     """Import what a session would import for these cells: a child runs them, and tells the names.
 
     Nothing else of that child is kept, so that each session begins from the same state.
     """
-    helper.rehearsed.update(cells)
-    folder = helper.folder / "rehearsal"
+    forker.rehearsed.update(cells)
+    folder = forker.folder / "rehearsal"
     folder.mkdir()
     told, tells = os.pipe()
     child = os.fork()
     if not child:
         before = set(sys.modules)
         os.chdir(folder)
-        made = ready([*os.pipe()], helper.about["runner"], helper.start)
+        made = ready([*os.pipe()], forker.about["runner"], forker.start)
         for cell in cells:
             made.run({"code": cell})
         made.ask({"code": "[1.0]", "inputs": {}})
@@ -264,16 +264,16 @@ def empty(top: int) -> bool:
 
 def main(control: int, about: dict) -> None:
     """Be the helper."""
-    helper = None
+    forker = None
     with socket.socket(fileno=control) as channel:
         try:
-            helper = Helper(channel, about)
+            forker = Forker(channel, about)
             channel.send(b'{"ready": true}')
-            helper.serve()
+            forker.serve()
         except Exception as error:
             with contextlib.suppress(OSError):  # the worker may be gone by now
                 channel.send(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode())
         finally:
-            if helper is not None:
-                helper.end()
+            if forker is not None:
+                forker.end()
             remove(Path(about["folder"]))
