@@ -291,5 +291,5 @@ def test_a_grader_that_fails_says_so(broken, harness):
     finally:
         if moved:
             moved.with_suffix(".moved").rename(moved)
-    assert results["score"] == 0 and "That is not a fault of your notebook" in results["output"]
+    assert results["score"] == 0 and "That is no fault of your notebook" in results["output"]
     assert said and "private" not in results["output"]

@@ -18,7 +18,7 @@ FORMAT = {
     **{"stdout_visibility": "hidden", "visibility": "visible"},
 }
 FAILED = (
-    "The grader failed. That is not a fault of your notebook: tell your instructor, who can run it "
+    "The grader failed. That is no fault of your notebook: tell your instructor, who can run it "
     "again."
 )
 
