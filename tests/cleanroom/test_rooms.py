@@ -2,9 +2,9 @@
 
 All cells run where the room differs from the environment in which every chapter is compared: on
 a bare laptop, and with Colab's older packages. Studio Lab and Binder have the book's own pins:
-there one chapter runs whole, the one with the most to install, and after it the set-up and every
-import of the others. With the switch on a laptop runs that one, and those that need GPUs, as the
-runner `simulated` compares the rest.
+there runs the chapter with the most to install, in Studio Lab whole, and after it the set-up and
+every import of the others. With the switch on a laptop runs those that need GPUs, as the runner
+`simulated` compares the rest.
 """
 
 import inspect
@@ -51,11 +51,11 @@ def cases():
         for name in CHAPTERS:
             chapter, group = BOOK.chapters[name], pytest.mark.xdist_group(room)
             dear = chapter.starts_ranks and name != "when-a-process-dies"
-            if not chapter.gpus and (room not in PINNED or name == WHOLE):
-                yield pytest.param(room, name, False, not (dear and room == "colab"), marks=group)
-            # Where a chapter needs GPUs this is the only case.
-            if room == "bare" and not CUDA and (chapter.gpus or name == WHOLE):
+            whole = room != "binder" and not (dear and room == "colab")
+            if chapter.gpus and room == "bare" and not CUDA:
                 yield pytest.param(room, name, True, True, marks=group)
+            if not chapter.gpus and (room not in PINNED or name == WHOLE):
+                yield pytest.param(room, name, False, whole, marks=group)
 
 
 def imports_of(notebook):

@@ -64,7 +64,7 @@ def test_an_interrupted_recording_leaves_the_earlier_one(tmp_path, tmp_path_fact
     import os, signal, time
     from fidelity import running
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
-    running.answer = lambda name: (os.kill(os.getppid(), signal.SIGINT), time.sleep(60))
+    running.answer = lambda name: (os.kill(os.getppid(), signal.SIGINT), time.sleep(10))
     recording.record(folder, stand_in=(1, 'H100'))
     """
     leftover = tmp_path_factory.mktemp("killed")  # what cudasim's children had no time to remove
