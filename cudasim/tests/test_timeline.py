@@ -508,22 +508,34 @@ def test_a_block_that_raises_keeps_what_was_recorded(request, modelled):
     assert lanes.notes == []
 
 
-def test_a_timeline_within_a_timeline():
+def test_a_timeline_within_a_timeline_that_is_measured():
     with cudasim.timeline() as outer:
         torch.ones(2)
         with pytest.raises(RuntimeError, match="its block has not ended"):
             outer.figure()
-        with pytest.raises(RuntimeError, match="a timeline is recorded already; end it first"):
+        with pytest.raises(RuntimeError, match="another timeline or"):
             with cudasim.timeline():
                 pass
         torch.zeros(2)
     assert {"ones", "zeros"} <= {span.name for span in outer.spans}
 
 
+def test_modelled_timelines_within_another_have_what_is_theirs(clock):
+    with cudasim.timeline() as outer:
+        work(clock)
+        with cudasim.timeline() as inner:
+            work(clock)
+        work(clock)
+    with cudasim.timeline() as one:
+        work(clock)
+    assert len(inner.spans) == len(one.spans)
+    assert len(outer.spans) >= 3 * len(one.spans)
+
+
 def test_a_timeline_within_torchs_own_profiler():
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
         with pytest.raises(
-            RuntimeError, match=r"^cudasim\.timeline\(\): torch.profiler is running"
+            RuntimeError, match=r"^cudasim\.timeline\(\): another timeline or torch.profiler is"
         ):
             with cudasim.timeline():
                 pass

@@ -30,7 +30,6 @@ OTHER_CARD = (
 )
 UNNAMED = re.compile(r"Python, Thread-(\d+)(.*)")  # the lane of a thread that nobody named
 LOG_LEVEL = "KINETO_LOG_LEVEL"  # what the profiler writes to the standard error
-_open: "Recording | None" = None  # the one that is being recorded in this process
 _seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
 
 
@@ -47,8 +46,9 @@ def timeline(card: str | None = None) -> "Recording":
     GPUs have done what was asked of them before, and changes times alone: values, memory and the
     name of the GPU stay.
 
-    As the last expression of a notebook's cell it displays itself. Raises RuntimeError in a block
-    of another timeline, or of `torch.profiler`, and for a `card` without a modelled clock;
+    As the last expression of a notebook's cell it displays itself. Blocks within blocks each
+    have what is theirs where times are modelled. Raises RuntimeError where they are measured in a
+    block of another timeline, or of `torch.profiler`, and for a `card` without a modelled clock;
     ValueError for a `card` without a data sheet.
     """
     return Recording(card)
@@ -78,9 +78,6 @@ class Recording(Timeline):
 
     def __enter__(self) -> "Recording":
         """Begin to record."""
-        global _open
-        if _open is not None:
-            raise RuntimeError("cudasim.timeline(): a timeline is recorded already; end it first")
         self.empty("its block has not ended")
         self._clock = session.clock
         if self._clock is None and self._sheet is not None:
@@ -89,13 +86,10 @@ class Recording(Timeline):
             self._begin_profiler()
         else:
             self._begin_modelled()
-        _open = self
         return self
 
     def __exit__(self, error: type | None, *_: Any) -> None:
         """Keep what was recorded, also of a block that raised, which then says so."""
-        global _open
-        _open = None
         notes = [f"the block raised {error.__name__} and ended there"] if error else []
         if self._clock is None:
             self._end_profiler(notes)
@@ -135,7 +129,9 @@ class Recording(Timeline):
     def _begin_profiler(self) -> None:
         """Let `torch.profiler` trace what follows."""
         if torch.autograd._profiler_enabled():  # starting a second would end it
-            raise RuntimeError("cudasim.timeline(): torch.profiler is running; end it first")
+            raise RuntimeError(
+                "cudasim.timeline(): another timeline or torch.profiler is running; end it first"
+            )
         kinds = [torch.profiler.ProfilerActivity.CPU]
         if session.mode is None and torch.cuda.is_available():
             kinds.append(torch.profiler.ProfilerActivity.CUDA)
