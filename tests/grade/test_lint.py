@@ -28,7 +28,7 @@ TRICKS = {
     "uses __builtins__": "__builtins__.len = f",
     "uses reset_peak_memory_stats": "torch.cuda.reset_peak_memory_stats(0)",
     "uses disable": "import cudasim as c\nc.disable()",
-    "reads f_back": "e.tb_frame.f_back",
+    "uses f_back": "e.tb_frame.f_back",
 }
 
 

@@ -2,22 +2,22 @@
 
 An answer is its lines with names of its own, comments, docstrings, annotations and layout put
 aside, in no order. What was given is taken out, and what most of the class wrote. Two answers are
-shown where nearly all lines of the shorter one stand in the other and several of these stand in
-hardly any other: the work grows with the class, not with its pairs.
+shown where they are the same, or where nearly all lines of the shorter one stand in the other and
+several of these in hardly any third.
 """
 
 import ast
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations
 
 from tools.grade.source import tree_of
 
 LEAST = 8  # lines of its own, or an answer is too short to tell
 SAME = 0.8  # of the lines of the shorter answer
-ALONE = 4  # lines that only the two, or the group that they are in, have
-FEW = 8  # submissions that may share a rare line; in a large class 2 in 100
+ALONE = 4  # of these lines stand in hardly any other answer:
+FEW = 8  # have them at most, in a large class 2 in 100
 COMMON = 0.5  # of a class: a line that more of it wrote says nothing, from TELLING submissions on
 TELLING = 8
 
@@ -106,81 +106,25 @@ def similar(
     known = Counter()
     for source in given:
         known |= lines_of(source)
-    lines = {id: own - known for id, own in sorted(answers.items())}
-    joined = [*_identical(lines), *_near(lines)]
-    group = _groups([pair[:2] for pair in joined])
-    members: dict[str, list[str]] = defaultdict(list)
-    for id, first in sorted(group.items()):
-        members[first].append(id)
-    least = {}
-    for first, _, same, shorter in sorted(joined, key=lambda pair: -pair[2] / pair[3]):
-        least[group[first]] = (same, shorter)
-    found = [Group(exercise, tuple(ids), *least[first]) for first, ids in members.items()]
+    own = {  # a line that stands twice is two
+        id: frozenset((line, nth) for line, n in (found - known).items() for nth in range(n))
+        for id, found in sorted(answers.items())
+    }
+    holders = Counter(line for lines in own.values() for line in lines)
+    most = COMMON * len(own) if len(own) >= TELLING else len(own)
+    rare = {line for line, count in holders.items() if count <= max(FEW, len(own) // 50)}
+    telling = {id: frozenset(x for x in lines if holders[x] <= most) for id, lines in own.items()}
+    alike: list[tuple[set[str], float, int, int]] = []  # who, then of the two least alike
+    for first, second in combinations(own, 2):
+        lines = own if own[first] == own[second] else telling
+        shared, shorter = lines[first] & lines[second], min(len(lines[first]), len(lines[second]))
+        same = len(shared)
+        alone = lines is own or len(shared & rare) >= ALONE
+        if shorter >= LEAST and same >= SAME * shorter and alone:
+            joined = [one for one in alike if {first, second} & one[0]]
+            alike = [one for one in alike if one not in joined]
+            who = {first, second}.union(*(one[0] for one in joined))
+            figures = [(same / shorter, same, shorter), *(one[1:] for one in joined)]
+            alike.append((who, *min(figures)))
+    found = [Group(exercise, tuple(sorted(who)), same, of) for who, _, same, of in alike]
     return sorted(found, key=lambda one: (-len(one.submissions), one.submissions))
-
-
-Joined = tuple[str, str, int, int]  # two submissions, the lines that are the same, of how many
-
-
-def _identical(lines: Mapping[str, Counter[str]]) -> Iterator[Joined]:
-    """Answers that are the same, however many: each with the next."""
-    alike: dict[frozenset, list[str]] = defaultdict(list)
-    for id, own in lines.items():
-        if own.total() >= LEAST:
-            alike[frozenset(own.items())].append(id)
-    for ids in alike.values():
-        for first, second in pairwise(ids):
-            yield first, second, lines[first].total(), lines[first].total()
-
-
-def _near(lines: Mapping[str, Counter[str]]) -> list[Joined]:
-    """Pairs that share nearly all lines of the shorter one, and some that hardly anybody has."""
-    held = Counter(line for own in lines.values() for line in own)
-    if len(lines) >= TELLING:
-        common = {line for line, count in held.items() if count > COMMON * len(lines)}
-        lines = {
-            id: Counter({line: n for line, n in own.items() if line not in common})
-            for id, own in lines.items()
-        }
-    few = max(FEW, len(lines) // 50)
-    lines = {id: own for id, own in lines.items() if own.total() >= LEAST}
-    holders: dict[str, list[str]] = defaultdict(list)
-    for id, own in lines.items():
-        for line in own:
-            holders[line].append(id)
-    candidates: Counter[tuple[str, str]] = Counter()
-    for ids in holders.values():
-        if 2 <= len(ids) <= few:
-            # All pairs of a few; of more, each with the next, which joins the group as well.
-            candidates.update(combinations(ids, 2) if len(ids) <= FEW else pairwise(ids))
-    found = []
-    for (first, second), shared in candidates.items():
-        shorter = min(lines[first].total(), lines[second].total())
-        same = (lines[first] & lines[second]).total()
-        if shared >= ALONE and same >= SAME * shorter:
-            found.append((first, second, same, shorter))
-    group = _groups([pair[:2] for pair in found])
-
-    def alone(first: str, second: str) -> int:
-        """Lines of the two that only their group has."""
-        both = (lines[first] & lines[second]).items()
-        own = group[first]
-        return sum(n for line, n in both if all(group.get(id) == own for id in holders[line]))
-
-    return [pair for pair in found if alone(*pair[:2]) >= ALONE]
-
-
-def _groups(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """For each submission in a pair, the first of all that are joined to it by pairs."""
-    group: dict[str, str] = {}
-
-    def top(id: str) -> str:
-        while group.setdefault(id, id) != id:
-            group[id] = group[group[id]]
-            id = group[id]
-        return id
-
-    for first, second in pairs:
-        low, high = sorted((top(first), top(second)))
-        group[high] = low
-    return {id: top(id) for id in group}
