@@ -160,7 +160,7 @@ def hostile_session(tier, world, limits=SMALL):
         assert session.run(world.known()) is None
         yield session
     assert place.alive() and processes_of(place) == []
-    assert os.listdir(f"/proc/{place.pid}/root{place.folder}") == []
+    assert Path(place.files()).parent.exists() and not Path(place.files()).exists()
     world.is_untouched()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < before + HOLDS
 
@@ -306,7 +306,7 @@ def test_what_an_assignment_imports_is_imported_once(sandbox):
 def test_each_part_is_needed(name, without, ways):
     """With a part of it left out, a tier lets out what it otherwise holds, and is not offered."""
     assert ways_out(offered(name)) == []
-    found = set(ways_out(Tier(name, frozenset({without}))))
+    found = set(ways_out(Tier(name, without)))
     assert found & ways == ways if without == "landlock" else found & ways
 
 
@@ -322,7 +322,7 @@ if not os.fork():
 
 def test_a_daemon_that_gets_through_is_killed(tier, world):
     """Should the filter have a hole, what it let through ends with the session."""
-    with hostile_session(Tier(tier.name, frozenset({"seccomp"})), world) as session:
+    with hostile_session(Tier(tier.name, "seccomp"), world) as session:
         assert session.run(DAEMON) is None
         time.sleep(0.2)
         assert len(processes_of(session.place)) > 1
@@ -338,7 +338,7 @@ def test_cells_are_run_and_asked(tier):
         assert session.ask(ask, {"n": 2}) == ["cuda:1", [6, 6]]  # its own n is 4 still
         with pytest.raises(Raised):
             session.ask("1 / 0")
-        with pytest.raises(ValueError, match="ends in an expression"):
+        with pytest.raises(Raised):
             session.ask("y = 1")
         assert session.run("n = 5") is None and session.ask("n") == 5
 
@@ -451,17 +451,12 @@ def test_attacks_on_an_ordinary_user_get_nothing():
     remove(folder)
 
 
-OFFERED = """
-from tools.grade.sandbox import ABOUT, try_out
-print(*(name for name in ABOUT if try_out(name) is None))
-"""
-
-
 @pytest.mark.full
 def test_an_unusual_umask_takes_no_tier_away():
-    command = [sys.executable, "-c", OFFERED]
+    tried = "from tools.grade.sandbox import TIERS, try_out; print(*map(try_out, TIERS))"
+    command = [sys.executable, "-c", tried]
     here, private = (
         subprocess.run(command, cwd=ROOT, umask=mask, capture_output=True, text=True, check=True)
         for mask in (0o022, 0o077)
     )
-    assert private.stdout == here.stdout != ""
+    assert private.stdout == here.stdout and "None" in here.stdout

@@ -2,17 +2,16 @@
 
     from tools.grade.sandbox import Ended, Limits, Raised, Tier, try_out
 
-    tier = Tier("bubblewrap")                      # or "landlock"
-    with tier.session(Limits(seconds=10)) as session:
+    assert try_out("bubblewrap") is None           # else why this machine does not offer it
+    with Tier("bubblewrap").session(Limits(seconds=10)) as session:
         session.run("x = 1")                       # a cell: None, or the name of its error
         session.ask("x + n", {"n": 2}, seconds=5)  # data: 3
 
-`try_out(name)` says why a machine does not offer one, in one line. `tier.about` is what to write
-into a result.
+`TIERS` has their names, the strongest first, and what to write into a result (`Tier.about`).
 
 There is one sandbox: a helper with PyTorch loaded forks a session whenever it is asked, and each
 shuts itself in: rules of the kernel on files (Landlock), a filter of system calls that lets no
-process be made and no socket, and limits of time, memory, disk and output, watched from outside.
+process be made and no socket, and limits of time, memory and disk, watched from outside.
 `bubblewrap` has the helper in namespaces of its own, without a network and with a root of which
 nothing can be written. `landlock` is the same without them, for containers that let none be made,
 as Gradescope's: what else is on that machine is then kept from a session by one thing, not two.
@@ -25,6 +24,6 @@ What a session sees is the same in both, so that grades are.
 """
 
 from tools.grade.sandbox.session import Ended, Limits, NoData, Raised, Session
-from tools.grade.sandbox.tier import ABOUT, Tier, close, try_out
+from tools.grade.sandbox.tier import TIERS, Tier, close, try_out
 
-__all__ = ["ABOUT", "Ended", "Limits", "NoData", "Raised", "Session", "Tier", "close", "try_out"]
+__all__ = ["TIERS", "Ended", "Limits", "NoData", "Raised", "Session", "Tier", "close", "try_out"]

@@ -8,10 +8,10 @@ import os
 import shutil
 from pathlib import Path
 
-from tools.grade.sandbox import places
 from tools.grade.sandbox.inside import DEVICES, DISK
 
 NOBODY = 65534
+LDCONFIG = "/sbin/ldconfig"  # by which Python finds libseccomp
 
 
 def command(read: list[str], user: int | None) -> list[str]:
@@ -24,9 +24,9 @@ def command(read: list[str], user: int | None) -> list[str]:
     if program is None or setpriv is None:
         raise RuntimeError("not installed; 'apt-get install bubblewrap' brings it")
     words = [program, "--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
-    words += ["--new-session", "--as-pid-1", "--hostname", "sandbox", "--clearenv"]
+    words += ["--new-session", "--as-pid-1", "--hostname", "sandbox"]
     words += ["--size", str(DISK << 20), "--tmpfs", "/tmp"]  # before what is in it
-    for path in outermost([*read, places.LDCONFIG]):
+    for path in outermost([*read, LDCONFIG]):
         words += ["--ro-bind", os.path.realpath(path), path]
     for path in DEVICES:
         words += ["--dev-bind", path, path]

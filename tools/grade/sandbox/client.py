@@ -10,83 +10,78 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from tools.grade.sandbox import bubblewrap, places
+from tools.grade.sandbox.watch import status
 
 HERE = Path(__file__).parent
-SINGLE = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
 READY = 300  # s in which PyTorch must be imported, on a machine that is busy
-
-START = """
-import json, sys
-sys.path[:0] = json.loads(sys.argv[2])["path"]
-from inside import helper
-del sys.path[0]  # that of this package: cells import nothing from here
-helper.main(int(sys.argv[1]), json.loads(sys.argv[2]))
-"""
+ENVIRONMENT = dict.fromkeys(["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1") | {
+    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+    "USER": "student",
+    "MPLBACKEND": "agg",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
 
 
 class Helper:
     """A process that forks sessions; see `inside/helper.py`."""
 
-    def __init__(self, about: dict, wrapping: list[str]) -> None:
-        """Start one; `wrapping` is a command that puts it into bubblewrap, or empty.
+    def __init__(self, wrapped: bool, runner: str, without: str) -> None:
+        """Start one, within bubblewrap or not. Raises RuntimeError, in one line, if it cannot be.
 
-        Raises RuntimeError, in one line, if it cannot be.
+        `without` is what a test leaves out.
         """
-        self.owner, self.wrapped = os.getpid(), bool(wrapping)
-        self.folder = Path(f"/tmp/sandbox-{secrets.token_hex(4)}")  # within bubblewrap's own /tmp
-        if not wrapping:
-            self.folder = Path(tempfile.mkdtemp(prefix="sandbox-"))
+        self.owner = os.getpid()
+        about, environment = runner_of(runner)
+        read = places.readable()
+        user = places.user(read)
+        wrapping = bubblewrap.command(read, user) if wrapped else []
+        self.wrapped = wrapped
+        self.folder = f"/tmp/sandbox-{secrets.token_hex(4)}"  # within bubblewrap's own /tmp
+        if not wrapped:
+            self.folder = tempfile.mkdtemp(prefix="sandbox-")
             os.chmod(self.folder, 0o711)  # its user must get through to its session's folder
-        about = about | {"folder": str(self.folder), "path": [str(HERE), *about["path"]]}
-        environment = {"HOME": os.path.expanduser("~"), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
-        environment |= dict.fromkeys(SINGLE, "1") | about["runner"]["env"]
-        environment |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        about |= {"read": read, "user": None if wrapped else user, "wrapped": wrapped}
+        about |= {"without": without, "folder": self.folder}
+        path = os.pathsep.join(map(str, [HERE, places.KERNELS, *places.packages()]))
+        environment = ENVIRONMENT | environment | {"HOME": self.folder, "PYTHONPATH": path}
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        told, tells = os.pipe()
-        if wrapping:
-            wrapping = [*wrapping, "--info-fd", str(tells)]
-            for name, value in (environment | {"HOME": "/tmp"}).items():
-                wrapping += ["--setenv", name, value]
-            wrapping.append("--")
-            environment = {}  # bubblewrap would keep it where a session can read it
-        python = [sys.executable, "-s", "-P", "-c", START, str(theirs.fileno()), json.dumps(about)]
+        python = [sys.executable, "-s", "-P", "-m", "inside.helper"]
         self.log = tempfile.TemporaryFile()
+        with theirs:
+            self.process = subprocess.Popen(
+                [*wrapping, *python, str(theirs.fileno()), json.dumps(about)],
+                env=environment,
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=self.log,
+                stderr=self.log,
+                start_new_session=True,
+                umask=0o022,  # sessions run as another user, who must be able to read
+            )
+        self.control.settimeout(READY)
         try:
-            with theirs:
-                self.process = subprocess.Popen(
-                    [*wrapping, *python],
-                    env=environment,
-                    cwd="/",
-                    pass_fds=[theirs.fileno(), *([tells] if wrapping else [])],
-                    stdin=subprocess.DEVNULL,
-                    stdout=self.log,
-                    stderr=self.log,
-                    start_new_session=True,
-                    umask=0o022,  # sessions run as another user, who must be able to read
-                )
-            os.close(tells)
-            self.pid = self.process.pid  # of the helper itself
-            if wrapping:
-                with os.fdopen(told, "rb", closefd=False) as info:
-                    self.pid = json.loads(info.read() or b'{"child-pid": 0}')["child-pid"]
-            self.control.settimeout(READY)
-            self._answer()
+            self._hear()
+            self.pid = only_child(self.process.pid) if wrapped else self.process.pid
         except BaseException:
             self.close()
             raise
-        finally:
-            os.close(told)
 
-    def start(self, room: dict, imports: Sequence[str] = ()) -> tuple[int, int, int]:
-        """A session: (number of its agent's process, pipe for requests, pipe of replies)."""
+    def start(self, memory: int, imports: Sequence[str]) -> tuple[int, int, int]:
+        """A session: (number of its process, pipe for requests, pipe of replies).
+
+        It has `memory` MiB beyond what it begins with.
+        """
+        self._ask({"do": "import", "cells": list(imports)})
+        most = status(self.pid)["VmData"] + (memory << 20)
         their_requests, requests = os.pipe()
         replies, their_replies = os.pipe()
         try:
-            asked = {"do": "start", "room": room, "imports": list(imports)}
-            message = json.dumps(asked).encode()
-            socket.send_fds(self.control, [message], [their_requests, their_replies])
-            answer = self._answer()
+            self._ask({"do": "start", "memory": most}, [their_requests, their_replies])
+            return only_child(self.pid), requests, replies
         except BaseException:
             os.close(requests)
             os.close(replies)
@@ -94,36 +89,41 @@ class Helper:
         finally:
             os.close(their_requests)
             os.close(their_replies)
-        # Within bubblewrap it cannot know what is its session's number here.
-        return only_child(self.pid) if self.wrapped else answer["pid"], requests, replies
+
+    def files(self) -> str:
+        """The folder of the session, as it is seen from here."""
+        root = f"/proc/{self.pid}/root" if self.wrapped else ""
+        return f"{root}{self.folder}/session"
 
     def end(self) -> None:
         """End the session."""
         try:
-            self.control.send(b'{"do": "end"}')
-            self._answer()
+            self._ask({"do": "end"})
         except (RuntimeError, OSError):
             self.close()  # its sessions end with it
 
     def close(self) -> None:
         """End the helper, which takes away all that is left."""
         self.control.close()
-        process = getattr(self, "process", None)
-        if process is not None:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         self.log.close()
         if not self.wrapped:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def alive(self) -> bool:
-        """True if it is this process's own, and there."""
+        """True if it is there, and this process's own: not one that forked it had."""
         return self.owner == os.getpid() and self.process.poll() is None
 
-    def _answer(self) -> dict[str, Any]:
+    def _ask(self, message: dict, pipes: Sequence[int] = ()) -> None:
+        socket.send_fds(self.control, [json.dumps(message).encode()], pipes)
+        self._hear()
+
+    def _hear(self) -> None:
+        """Wait for an answer. Raises RuntimeError with the reason if there is a failure."""
         try:
             message = self.control.recv(1 << 16)
         except TimeoutError:
@@ -135,17 +135,29 @@ class Helper:
         answer = json.loads(message)
         if "failed" in answer:
             raise RuntimeError(answer["failed"])
-        return answer
 
 
 def only_child(parent: int) -> int:
     """The number of the one process that has this parent. Raises RuntimeError if there is none."""
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                about = Path("/proc", name, "stat").read_text()
-            except OSError:
-                continue
-            if int(about.rpartition(")")[2].split()[1]) == parent:
-                return int(name)
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            about = Path("/proc", name, "stat").read_text()
+        except OSError:
+            continue
+        if int(about.rpartition(")")[2].split()[1]) == parent:
+            return int(name)
     raise RuntimeError("the session ended before it began")
+
+
+def runner_of(name: str) -> tuple[dict, dict[str, str]]:
+    """What a session of the runner `name` is set up with, and its environment."""
+    kernel = json.loads((places.KERNELS / name / "kernel.json").read_text(encoding="utf-8"))
+    words = kernel["argv"]
+    said = {word: words[at + 1] for at, word in enumerate(words[:-1]) if word.startswith("--")}
+    simulate = "--simulate" in words and {
+        "gpus": int(said["--simulate"]),
+        "device_type": said.get("--device-type", "cuda"),
+        "card": said.get("--card"),
+        "clock": said.get("--clock"),
+    }
+    return {"hide": "--hide-accelerators" in words, "simulate": simulate}, kernel.get("env", {})

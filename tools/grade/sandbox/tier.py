@@ -6,7 +6,6 @@ processes or signals. Nothing is concluded from versions.
 
 import contextlib
 import functools
-import json
 import os
 import socket
 import sys
@@ -15,15 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.grade.sandbox import bubblewrap, places
 from tools.grade.sandbox.client import Helper
-from tools.grade.sandbox.disk import too_many_below, too_many_in_tmpfs
-from tools.grade.sandbox.inside import DISK
 from tools.grade.sandbox.session import Ended, Limits, Raised, Session
-from tools.grade.sandbox.watch import Watch, own_memory
-from tools.root import ROOT
 
-ABOUT = {  # what to write into a result
+TIERS = {  # what to write into a result
     "bubblewrap": "bubblewrap + seccomp",
     "landlock": "landlock + seccomp, without namespaces of its own",
 }
@@ -56,15 +50,15 @@ ways({
 
 @dataclass(frozen=True)
 class Tier:
-    """A sandbox by its name; `weakened` names what a test leaves out, to show what it is for."""
+    """A sandbox by its name; `without` is what a test leaves out, to show what it is for."""
 
     name: str
-    weakened: frozenset[str] = frozenset()
+    without: str = ""
 
     @property
     def about(self) -> str:
         """What it consists of here, in one line, for the record of a grade."""
-        return ABOUT[self.name]
+        return TIERS[self.name]
 
     @contextlib.contextmanager
     def session(
@@ -75,98 +69,35 @@ class Tier:
         What `imports` says is imported once for all sessions of a worker: statements of ours, as
         they run outside of a session. Raises RuntimeError, in one line, if none can be had.
         """
-        limits = limits or Limits()
-        about = runner_of(runner)
-        with helper(self.name == "bubblewrap", runner) as place:
-            pid, requests, replies = place.start(self._room(about), imports)
-            session = Session(place, requests, replies, limits)
-            try:
-                session.begin(lambda: own_memory(pid))
-                files = functools.partial(too_many_in_tmpfs, pid)
-                if self.name == "landlock":
-                    folder = str(place.folder / "session")
-                    files = functools.partial(too_many_below, folder, pid, DISK)
-                session.watch = Watch(pid, limits.memory, files)
+        key = (self, runner)
+        place = idle.pop(key, None)
+        if place is None or not place.alive():
+            place = Helper(self.name == "bubblewrap", runner, self.without)
+        try:
+            with contextlib.closing(Session(place, limits or Limits(), imports)) as session:
                 yield session
-            finally:
-                session.close()
-
-    def _room(self, about: dict) -> dict:
-        from tools.grade.sandbox.inside import landlock  # which there is on Linux alone
-
-        read, wrapped = places.readable(about["start"]), self.name == "bubblewrap"
-        # It stays root without capabilities where no other user could read its Python.
-        user = places.user() if not wrapped and places.open_to_all(read) else None
-        rules = "landlock" not in self.weakened and (not wrapped or landlock.abi() > 0)
-        return {
-            "read": read,
-            "user": user,
-            "landlock": rules,
-            "seccomp": "seccomp" not in self.weakened,
-        }
+        except (RuntimeError, OSError):
+            place.close()  # it may be what failed
+            raise
+        finally:
+            if place.alive() and idle.setdefault(key, place) is not place:
+                place.close()  # another was begun within this one's session
 
 
-@functools.cache
-def runner_of(name: str) -> dict:
-    """What a session of the runner `name` is set up with, from its `kernel.json`."""
-    folder = ROOT / "kernels"
-    kernel = json.loads((folder / name / "kernel.json").read_text(encoding="utf-8"))
-    words = kernel["argv"]
-    said = {word: words[at + 1] for at, word in enumerate(words[:-1]) if word.startswith("--")}
-    simulate = "--simulate" in words and {
-        "gpus": int(said["--simulate"]),
-        "device_type": said.get("--device-type", "cuda"),
-        "card": said.get("--card"),
-        "clock": said.get("--clock"),
-    }
-    return {
-        "start": str(folder / "start.py"),
-        "hide": "--hide-accelerators" in words,
-        "simulate": simulate or None,
-        "env": kernel.get("env", {}),
-    }
-
-
-_kept: dict[tuple, Helper] = {}  # a process's own, which wait for the next session
-
-
-@contextlib.contextmanager
-def helper(wrapped: bool, runner: str) -> Iterator[Helper]:
-    """A helper, which has one session at a time; kept for the next one."""
-    key = (os.getpid(), wrapped, runner)
-    place = _kept.pop(key, None)
-    if place is not None and not place.alive():
-        place.close()
-        place = None
-    if place is None:
-        about = {"runner": runner_of(runner), "path": places.packages()}
-        wrapping = []
-        if wrapped:
-            read = places.readable(about["runner"]["start"])
-            user = places.user() if places.open_to_all(read) else None
-            wrapping = bubblewrap.command(read, user)
-        place = Helper(about, wrapping)
-    try:
-        yield place
-    except (RuntimeError, OSError):
-        place.close()  # it may be what failed
-        raise
-    finally:
-        if place.alive() and _kept.setdefault(key, place) is not place:
-            place.close()  # another was begun within this one's session
+idle: dict[tuple[Tier, str], Helper] = {}  # by sandbox and runner, kept for the next session
 
 
 def close() -> None:
     """End all helpers of this process."""
-    while _kept:
-        key, place = _kept.popitem()
-        if key[0] == os.getpid():
+    while idle:
+        _, place = idle.popitem()
+        if place.alive():
             place.close()
 
 
 @functools.cache
 def try_out(name: str) -> str | None:
-    """Why the tier `name` is not offered here; None if it is."""
+    """Why the tier `name` is not offered here; None if it is. It is tried once a process."""
     if not sys.platform.startswith("linux"):
         return f"{name}: needs Linux; grade on a Linux machine, in WSL or in the container"
     try:

@@ -5,32 +5,36 @@ busy, and may wait as long without working. Time in which it wants a processor a
 not counted.
 """
 
+import contextlib
 import os
+import re
+import stat
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-MIB = 1 << 20
-THREADS = 64
+from tools.grade.sandbox.inside import DISK, THREADS
+
+FILES = 4096
 BACKSTOP = 30  # times its seconds: no request takes longer, whatever it does
 SLOW = 5  # looks between two at what takes longer to see
 
 
-def own_memory(pid: int) -> int:
-    """Bytes of memory that a process could have for itself now: what RLIMIT_DATA counts."""
+def status(pid: int) -> dict[str, int]:
+    """The numbers that the kernel says of a process, those of memory in bytes."""
     text = Path(f"/proc/{pid}/status").read_text()
-    return int(text.split("VmData:")[1].split()[0]) * 1024
+    found = re.findall(r"^(\w+):\s+(\d+)( kB)?$", text, re.M)
+    return {name: int(number) << (10 if kib else 0) for name, number, kib in found}
 
 
 class Watch:
     """The use of one process, whose number is `pid` here outside."""
 
-    def __init__(self, pid: int, memory: int, files: Callable[[], bool] | None = None) -> None:
-        """`memory` in MiB beyond what it has now; `files()` is True when there are too many."""
-        self.pid, self.files = pid, files
+    def __init__(self, pid: int, memory: int, folder: str) -> None:
+        """`memory` in MiB beyond what it has now; `folder` is where its files are."""
+        self.pid, self.folder = pid, folder
         self.clock = ~pid << 3 | 2  # CPUCLOCK_SCHED of a process: include/linux/posix-timers.h
-        self.seconds = 0.0
-        self.most = self._memory()[0] + memory * MIB
+        self.most = self._memory()[0] + (memory << 20)
+        self.processor = 0.0
         self.looks = 0
 
     def begin(self, seconds: float) -> None:
@@ -59,7 +63,7 @@ class Watch:
         if memory > self.most or threads > THREADS:
             return "memory"
         self.looks += 1
-        if self.files is not None and self.looks % SLOW == 0 and self.files():
+        if self.looks % SLOW == 0 and too_many_files(self.folder, self.pid):
             return "disk"
         return None
 
@@ -68,22 +72,54 @@ class Watch:
         try:
             return time.clock_gettime(self.clock)
         except OSError:
-            return self.processor if hasattr(self, "processor") else 0.0
+            return self.processor
 
     def _sleeps(self) -> bool:
         """True if no thread runs or wants to."""
         for task in os.listdir(f"/proc/{self.pid}/task")[: 2 * THREADS]:
-            stat = Path(f"/proc/{self.pid}/task/{task}/stat").read_text()
-            if stat.rpartition(")")[2].split()[0] not in "SIT":
+            line = Path(f"/proc/{self.pid}/task/{task}/stat").read_text()
+            if line.rpartition(")")[2].split()[0] not in "SIT":
                 return False
         return True
 
     def _memory(self) -> tuple[int, int]:
         """(bytes of its own and shared without a file, threads)."""
-        try:
-            lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        except OSError:
-            return 0, 0
-        about = dict(line.split(":", 1) for line in lines if ":" in line)
-        own = sum(int(about.get(name, "0 kB").split()[0]) for name in ("RssAnon", "RssShmem"))
-        return own * 1024, int(about["Threads"])
+        now = status(self.pid)
+        return now.get("RssAnon", 0) + now.get("RssShmem", 0), now["Threads"]
+
+
+def too_many_files(folder: str, pid: int) -> bool:
+    """True if `folder` holds more than DISK MiB or too many files.
+
+    Files that were removed and are still open or mapped count, too, where this user may see them.
+    """
+    sizes: dict[tuple[int, int], int] = {}
+
+    def count(about: os.stat_result) -> None:
+        sizes[about.st_dev, about.st_ino] = about.st_blocks * 512
+
+    left = [folder]
+    os.listdir(folder)  # an error here is no session's doing
+    try:
+        while left:
+            with os.scandir(left.pop()) as entries:
+                for entry in entries:
+                    count(entry.stat(follow_symlinks=False))
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+                    if len(sizes) > FILES:
+                        return True
+    except FileNotFoundError:
+        pass  # removed meanwhile
+    except OSError:
+        return True  # so deep that it has no name, or closed to us
+    removed = False
+    with contextlib.suppress(PermissionError):  # root without all its rights sees none of these
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                about = os.stat(f"/proc/{pid}/fd/{number}")
+                if stat.S_ISREG(about.st_mode):
+                    count(about)
+        with open(f"/proc/{pid}/maps", errors="replace") as maps:
+            removed = any(folder in line and line.rstrip().endswith("(deleted)") for line in maps)
+    return removed or sum(sizes.values()) > DISK << 20

@@ -16,12 +16,11 @@ import io
 import itertools
 import json
 import os
-import random
+import symtable
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-PRINTED = 1 << 20  # characters that a cell may print
 DEPTH, SIZE = 32, 1 << 20  # how deep data may be nested, and how many bytes of JSON it may be
 LISTED = (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "generic"))
 WATCHED = ("cudasim", "torch.cuda")  # modules in which questions read time, copies and memory
@@ -59,37 +58,13 @@ def data(value: object, depth: int = 0) -> Any:
     raise NotData
 
 
-class Shown(io.TextIOBase):
-    """What a cell prints, which nobody reads: `stop()` is called when it is too much."""
+class Nowhere(io.TextIOBase):
+    """Where what a cell shows goes: nobody reads it."""
 
     encoding = "utf-8"
 
-    def __init__(self, stop: Any) -> None:
-        super().__init__()
-        self.left, self.stop = PRINTED, stop
-
-    def writable(self) -> bool:
-        return True
-
     def write(self, text: str) -> int:
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        self.left -= len(text)
-        if self.left < 0:
-            self.stop()
         return len(text)
-
-
-def make_shell(config: Any = None) -> Any:
-    """An IPython shell that reads and writes no file."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
-
-    config = Config() if config is None else config
-    config.InteractiveShell.colors = "nocolor"
-    config.InteractiveShell.xmode = "Plain"
-    config.HistoryManager.enabled = False
-    return InteractiveShell.instance(config=config)
 
 
 class Frozen:
@@ -137,12 +112,15 @@ def is_code(value: object) -> bool:
 class Agent:
     """One namespace, and the requests about it."""
 
-    def __init__(self, requests: int, replies: int, config: Any = None) -> None:
-        """Read from and write to two pipes."""
+    def __init__(self, requests: int, replies: int, config: Any) -> None:
+        """Read from and write to two pipes; `config` is IPython's, which writes no file."""
+        from IPython.core.interactiveshell import InteractiveShell  # the judge has no need of it
+
         self.requests = os.fdopen(requests, "rb")
         self.replies = replies
         self.nonce = ""
-        self.shell = make_shell(config)
+        config.InteractiveShell.xmode = "Plain"
+        self.shell = InteractiveShell.instance(config=config)
         self.frozen = Frozen()
 
     def serve(self) -> NoReturn:
@@ -162,14 +140,9 @@ class Agent:
         while line:
             line = line[os.write(self.replies, line) :]
 
-    def stop(self) -> NoReturn:
-        """Too much was printed."""
-        self.reply({"ended": "output"})
-        os._exit(1)
-
     def run(self, request: Mapping) -> dict:
         """Run a cell as a notebook does; the name of the error that it raised, if it did."""
-        sys.stdout = sys.stderr = Shown(self.stop)
+        sys.stdout = sys.stderr = Nowhere()
         self.shell.execution_count += 1
         result = self.shell.run_cell(request["code"], store_history=False)
         error = result.error_before_exec or result.error_in_exec
@@ -181,16 +154,10 @@ class Agent:
         The statements are the body of a function whose parameters are the inputs; all other names
         are the notebook's.
         """
-        sys.stdout = sys.stderr = Shown(self.stop)
+        sys.stdout = sys.stderr = Nowhere()
         try:
-            value = data(
-                question(
-                    request["code"],
-                    request["inputs"],
-                    self.shell.user_ns,
-                    self.frozen.put_back,
-                )
-            )
+            code, inputs = request["code"], request["inputs"]
+            value = data(question(code, inputs, self.shell.user_ns, self.frozen.put_back))
             if len(json.dumps(value)) > SIZE:
                 raise NotData
         except NotData:
@@ -215,7 +182,9 @@ def question(
     tree = ast.parse(code)
     if not isinstance(tree.body[-1], ast.Expr):
         raise SyntaxError("the last statement is not an expression")
-    bound, used = names_bound(tree.body), {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    symbols = symtable.symtable(code, "<question>", "exec").get_symbols()
+    bound = {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     own = {name: BUILTINS[name] for name in sorted((used & BUILTINS.keys()) - bound)}
     own |= {"put_back": put_back} | dict(inputs)
     shared = sorted(bound - own.keys())
@@ -229,25 +198,3 @@ def question(
     program = compile(ast.fix_missing_locations(module), "<question>", "exec")
     exec(program, names, made)
     return made["question"](**own)
-
-
-def names_bound(statements: list[ast.stmt]) -> set[str]:
-    """The names that statements bind."""
-    found = set()
-    for node in (inner for each in statements for inner in ast.walk(each)):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            found.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.alias):
-            found.add((node.asname or node.name).split(".")[0])
-    return found
-
-
-def seed() -> None:
-    """Every session draws the same numbers."""
-    random.seed(0)
-    for name in ("numpy", "torch"):
-        if name in sys.modules:
-            module = sys.modules[name]
-            module.manual_seed(0) if name == "torch" else module.random.seed(0)

@@ -6,13 +6,8 @@ import os
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 
-# Numbers that all processors share, from 424 on: include/uapi/asm-generic/unistd.h
-LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
-SECCOMP = {"x86_64": 317, "aarch64": 277}
-CAPSET = {"x86_64": 126, "aarch64": 91}
-
 # include/uapi/linux/prctl.h
-SET_PDEATHSIG, SET_NO_NEW_PRIVS, CAPBSET_DROP, SET_CHILD_SUBREAPER = 1, 38, 24, 36
+SET_PDEATHSIG, CAPBSET_DROP, SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVS = 1, 24, 36, 38
 
 
 def check(answer: int, what: str) -> int:
@@ -37,17 +32,15 @@ def prctl(option: int, value: int = 0) -> int:
 
 def drop_bounding_set() -> None:
     """Let nothing that this process might execute have a capability."""
-    number = 0
-    while True:
-        try:
+    try:
+        for number in range(64):
             prctl(CAPBSET_DROP, number)
-        except OSError:  # EINVAL after the last; EPERM: who has none can drop none
-            return
-        number += 1
+    except OSError:
+        pass  # EINVAL after the last; EPERM: who has none can drop none
 
 
 def clear_capabilities() -> None:
     """Give up all capabilities of this process."""
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
-    none = (ctypes.c_uint32 * 6)()
-    syscall(CAPSET[os.uname().machine], "capset", ctypes.byref(header), ctypes.byref(none))
+    empty = (ctypes.c_uint32 * 6)()
+    check(libc.capset(ctypes.byref(header), ctypes.byref(empty)), "capset")

@@ -5,9 +5,9 @@ include/uapi/linux/landlock.h; what each ABI brought is in
 https://docs.kernel.org/userspace-api/landlock.html
 """
 
-import ctypes
 import os
 import stat
+import struct
 from collections.abc import Iterable
 
 from . import kernel
@@ -22,25 +22,13 @@ HANDLED = {1: (1 << 13) - 1, 2: 1 << 13, 3: TRUNCATE, 5: 1 << 15}  # ABI -> righ
 BIND_TCP, CONNECT_TCP = 1, 2  # from ABI 4 on
 ABSTRACT_SOCKETS, SIGNALS = 1, 2  # from ABI 6 on
 ASK_VERSION, PATH_BENEATH = 1, 1
-
-
-class Ruleset(ctypes.Structure):
-    """`struct landlock_ruleset_attr`."""
-
-    _fields_ = [("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
-
-
-class Beneath(ctypes.Structure):
-    """`struct landlock_path_beneath_attr`."""
-
-    _pack_ = 1
-    _fields_ = [("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32)]
+CREATE, ADD, RESTRICT = 444, 445, 446  # numbers of the system calls, on all processors
 
 
 def abi() -> int:
     """What this kernel's Landlock is able to do; 0 where there is none."""
     try:
-        return kernel.syscall(kernel.LANDLOCK_CREATE, "landlock", None, 0, ASK_VERSION)
+        return kernel.syscall(CREATE, "landlock", None, 0, ASK_VERSION)
     except OSError:
         return 0
 
@@ -53,19 +41,18 @@ def restrict(read: Iterable[str], write: Iterable[str]) -> None:
     """
     version = abi()
     handled = sum(rights for since, rights in HANDLED.items() if since <= version)
-    rules = Ruleset(fs=handled)
+    rules = struct.pack("Q", handled)  # struct landlock_ruleset_attr, as long as the ABI knows it
     if version >= 4:
-        rules.net = BIND_TCP | CONNECT_TCP
+        rules += struct.pack("Q", BIND_TCP | CONNECT_TCP)
     if version >= 6:
-        rules.scoped = ABSTRACT_SOCKETS | SIGNALS
-    size = 8 if version < 4 else 16 if version < 6 else 24
-    ruleset = kernel.syscall(kernel.LANDLOCK_CREATE, "landlock", ctypes.byref(rules), size, 0)
+        rules += struct.pack("Q", ABSTRACT_SOCKETS | SIGNALS)
+    ruleset = kernel.syscall(CREATE, "landlock", rules, len(rules), 0)
     try:
         for rights, paths in ((READ, read), (WRITE, write)):
             for path in paths:
                 _allow(ruleset, path, rights & handled)
         kernel.prctl(kernel.SET_NO_NEW_PRIVS, 1)
-        kernel.syscall(kernel.LANDLOCK_RESTRICT, "landlock", ruleset, 0)
+        kernel.syscall(RESTRICT, "landlock", ruleset, 0)
     finally:
         os.close(ruleset)
 
@@ -78,8 +65,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(parent).st_mode):
             rights &= OF_FILES
-        rule = Beneath(rights, parent)
-        arguments = (ruleset, PATH_BENEATH, ctypes.byref(rule), 0)
-        kernel.syscall(kernel.LANDLOCK_ADD, f"landlock on {path}", *arguments)
+        rule = struct.pack("=Qi", rights, parent)  # struct landlock_path_beneath_attr, packed
+        kernel.syscall(ADD, f"landlock on {path}", ruleset, PATH_BENEATH, rule, 0)
     finally:
         os.close(parent)

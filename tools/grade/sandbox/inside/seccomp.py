@@ -1,16 +1,9 @@
-"""Which system calls a notebook's cells may make: a list of what is allowed, all else is refused.
+"""Which system calls a notebook's cells may make: a list, and all else is refused."""
 
-The filter is made by libseccomp (through pyseccomp) as a program of the kernel's packet filter,
-and loaded by a system call of our own, so that a Python inside needs neither.
-"""
-
-import ctypes
 import errno
-import functools
 import os
-import tempfile
 
-from . import kernel
+import pyseccomp as lib
 
 # What Python, PyTorch, NumPy, Matplotlib and scikit-learn need once they run; none of these
 # reaches another process, another file system or the network.
@@ -67,17 +60,13 @@ PRCTL = {"GET_NAME": 16, "SET_NAME": 15, "SET_VMA": 0x53564D41, "CAPBSET_READ": 
 AF_UNIX, SOCK_STREAM, SOCK_TYPE = 1, 1, 0xF
 
 
-@functools.cache
-def program(pid: int) -> bytes:
-    """The filter for the process that calls itself `pid`, as the kernel's `struct sock_filter`s.
-
-    Raises RuntimeError if libseccomp is not there, and OSError if it cannot make the filter.
-    """
-    import pyseccomp as lib
-
+def load() -> None:
+    """Filter, for good, the calls of this process and of all its threads. May raise OSError."""
+    pid = os.getpid()
     EQ, MASK, LOW = lib.EQ, lib.MASKED_EQ, 0xFFFFFFFF
     filter = lib.SyscallFilter(lib.ERRNO(errno.ENOSYS))
     filter.set_attr(lib.Attr.ACT_BADARCH, lib.KILL_PROCESS)  # 32-bit calls, which no list names
+    filter.set_attr(lib.Attr.CTL_TSYNC, 1)
     refuse = lib.ERRNO(errno.EPERM)
 
     def known(name: str) -> bool:
@@ -116,22 +105,4 @@ def program(pid: int) -> bytes:
     for name, place, allowed in (("fcntl", 1, FCNTL), ("ioctl", 1, IOCTL), ("prctl", 0, PRCTL)):
         for value in allowed.values():
             rule(lib.ALLOW, name, (place, MASK, LOW, value))
-    with tempfile.TemporaryFile() as file:
-        filter.export_bpf(file)
-        file.seek(0)
-        return file.read()
-
-
-class Program(ctypes.Structure):
-    """`struct sock_fprog` of include/uapi/linux/filter.h."""
-
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-
-
-def load(filter: bytes) -> None:
-    """Filter, for good, the calls of this process and of all its threads."""
-    buffer = ctypes.create_string_buffer(filter, len(filter))
-    program = Program(len(filter) // 8, ctypes.addressof(buffer))
-    kernel.prctl(kernel.SET_NO_NEW_PRIVS, 1)
-    number, set_filter, all_threads = kernel.SECCOMP[os.uname().machine], 1, 1
-    kernel.syscall(number, "seccomp", set_filter, all_threads, ctypes.byref(program))
+    filter.load()
