@@ -12,7 +12,7 @@ from pathlib import Path
 
 from classroom import RIGHT, SMALL, WRONG, code, edition
 
-from tools.grade.command import engine_for, grade
+from tools.grade.command import engine_for, grade_all, read_all
 
 # Each in place of one answer; {name} is what it is to define. All but the endless ones need far
 # less time than they have.
@@ -93,4 +93,6 @@ def crowd(folder, count, seed=1):
 if __name__ == "__main__":
     submissions, out, engine = sys.argv[1:]
     workers = int(engine) if engine.isdigit() else None
-    grade(Path(submissions), [SMALL], Path(out), engine_for(workers, None if workers else engine))
+    by_name = {SMALL["name"]: SMALL}
+    found = read_all(Path(submissions), by_name)
+    grade_all(found, by_name, Path(out), engine_for(workers, None if workers else engine))

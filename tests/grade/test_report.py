@@ -8,7 +8,7 @@ from classroom import RIGHT, SMALL, WRONG, StandIn, edition
 from helpers import refused as is_refused
 
 from tools.grade import report
-from tools.grade.grade import grade_one, refused, task_of
+from tools.grade.grade import grade_one, refused
 from tools.grade.report import BY_HAND, add_by_hand, read_by_hand
 from tools.grade.similar import PUBLISHED, Group
 from tools.grade.splice import splice
@@ -20,7 +20,8 @@ BY_NAME = {"small": SMALL}
 
 def row(student, answers=RIGHT, typed=None, late=False):
     spliced = splice(edition(answers), SMALL)
-    result = grade_one(task_of(SMALL, student, spliced.cells, student=student), StandIn())
+    task = {"assignment": SMALL, "submission": student, "cells": spliced.cells}
+    result = grade_one(task | {"student": student}, StandIn())
     written = spliced.answers
     result |= {"late": late, "answers": written, "prose": {}, "by_hand": {"3": {"of": 2}}}
     add_by_hand(result, typed or {})

@@ -1,4 +1,4 @@
-"""Results are whole or not there, and a key changes with what its exercise follows from alone."""
+"""Results are whole or not there, and a key changes with what they follow from."""
 
 import copy
 
@@ -8,11 +8,7 @@ from helpers import refused as is_refused
 
 from tools.grade import store
 from tools.grade.splice import splice
-from tools.grade.store import Store, code_digest, keys_of
-
-
-def keys(assignment=SMALL, answers=RIGHT):
-    return keys_of(assignment, splice(edition(answers, assignment), assignment).cells)
+from tools.grade.store import Store, code_digest, key_of
 
 
 def with_question(number, **changes):
@@ -24,19 +20,23 @@ def with_question(number, **changes):
 @pytest.mark.parametrize(
     ("assignment", "answers", "touched"),
     [
-        (copy.deepcopy(SMALL), RIGHT, set()),
-        (with_question(2, tests="def test_a(student, rng):\n    'A.'"), RIGHT, {"2"}),
-        (small(seed="0100"), RIGHT, {"1", "2", "3"}),
-        (small(runner="cpu"), RIGHT, {"1", "2", "3"}),
-        (small(given=[["imports", "import torch"]]), RIGHT, {"1", "2", "3"}),
-        (with_question(1, seconds=3), RIGHT, {"1", "2", "3"}),
-        (with_question(1, memory=99), RIGHT, {"1", "2", "3"}),
-        (SMALL, RIGHT | {2: "total = sum"}, {"1", "2", "3"}),
+        (copy.deepcopy(SMALL), RIGHT, False),
+        (small(due="2026-12-01T12:00:00+01:00"), RIGHT, False),
+        (with_question(3, by_hand={"points": 3, "rubric": "x"}), RIGHT, False),
+        (with_question(2, tests="def test_a(student, rng):\n    'A.'"), RIGHT, True),
+        (small(seed="0100"), RIGHT, True),
+        (small(runner="cpu"), RIGHT, True),
+        (small(given=[["imports", "import torch"]]), RIGHT, True),
+        (with_question(1, seconds=3), RIGHT, True),
+        (with_question(1, memory=99), RIGHT, True),
+        (SMALL, RIGHT | {2: "total = sum"}, True),
     ],
 )
-def test_a_key_changes_with_what_its_exercise_follows_from(assignment, answers, touched):
-    before, after = keys(), keys(assignment, answers)
-    assert {number for number in before if before[number] != after[number]} == touched
+def test_a_key_changes_with_what_a_result_follows_from(assignment, answers, touched):
+    def key(assignment, answers):
+        return key_of(assignment, splice(edition(answers, assignment), assignment).cells)
+
+    assert (key(assignment, answers) != key(SMALL, RIGHT)) == touched
 
 
 def test_changed_grader_or_pins_touch_all(tmp_path):

@@ -135,9 +135,9 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
     exercises = {exercise.number: exercise for exercise in master.exercises}
     solutions = {number: each.code("Solution") for number, each in exercises.items()}
     solved = trial("solution", "the solution", solutions)
-    solved.task["every check"] = True
+    solved.task["checks"] = True
     yield solved
-    blank = task(assignment, "the blank edition", {}) | {"every check": True}
+    blank = task(assignment, "the blank edition", {}) | {"checks": True}
     yield Trial(master.where, "nothing", "the blank edition", blank)
     for number, exercise in exercises.items():
         for place, wrong in enumerate(exercise.wrong_answers, start=1):
@@ -164,7 +164,6 @@ def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
         "submission": f"{assignment['name']}/{name}",
         "student": name,
         "cells": [list(cell) for cell in cells_of(assignment, answers)],
-        "ask": [question["number"] for question in assignment["questions"]],
     }
 
 

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from tools.grade.intake import Refused, Submission, find_submissions, identity, 
 from tools.grade.lint import lint
 from tools.grade.similar import PUBLISHED, Group, lines_of, similar
 from tools.grade.splice import Spliced, splice, text_of
-from tools.grade.store import Id, Store, id_of, keys_of
+from tools.grade.store import Id, Store, id_of, key_of
 from tools.root import ROOT
 
 Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
@@ -45,9 +45,8 @@ class Graded:
     group: str | None = None  # the class that the notebook says it was made for
     spliced: Spliced | None = None
     reason: str | None = None
-    keys: dict[str, str] = field(default_factory=dict)
-    questions: dict[str, dict] = field(default_factory=dict)  # of this run or of one before
-    run: dict | None = None  # the result that the other facts come from
+    key: str | None = None
+    run: dict | None = None  # what tests gave, in this run or in one before
 
     @property
     def id(self) -> Id:
@@ -79,21 +78,6 @@ def grade_class(
     check_graded(all_graded)
     folder = out or folder_of(all_graded)
     print(summary(grade_all(all_graded, by_name, folder, engine), folder))
-
-
-def grade(
-    submissions: Path,
-    assignments: Iterable[dict],
-    out: Path,
-    engine: Engine,
-) -> list[dict]:
-    """Grade a download; what was graded before with the same keys is not graded again.
-
-    Returns the results. Raises BookError if there is nothing to grade, if another grading holds
-    `out`, or NoSandbox.
-    """
-    by_name = {assignment["name"]: assignment for assignment in assignments}
-    return grade_all(read_all(submissions, by_name), by_name, out, engine)
 
 
 def assignments_of(
@@ -173,7 +157,7 @@ def read(submission: Submission, assignments: Mapping[str, dict]) -> Graded:
     graded.assignment = assignments.get(said.get("name"))
     if "spliced" in said:
         graded.spliced = Spliced(**said["spliced"])
-        graded.keys = keys_of(graded.assignment, graded.spliced.cells)
+        graded.key = key_of(graded.assignment, graded.spliced.cells)
     return graded
 
 
@@ -305,15 +289,11 @@ def note_anew(
 
 
 def left(graded: Graded, store: Store) -> dict | None:
-    """The task of what is left to grade: nothing where each exercise has its result."""
+    """The task of a submission that is still to be graded."""
     if graded.reason:
         return None
     before = store.results.get(graded.id, {})
-    for number, question in before.get("questions", {}).items():
-        if question["key"] == graded.keys.get(number):
-            graded.questions[number] = question
-    ask = [int(number) for number in graded.keys if number not in graded.questions]
-    if not ask:
+    if before.get("key") == graded.key:
         graded.run = before
         return None
     return {
@@ -321,20 +301,18 @@ def left(graded: Graded, store: Store) -> dict | None:
         "submission": graded.submission.id,
         "student": graded.submission.student,
         "cells": graded.spliced.cells,
-        "ask": ask,
-        "keys": graded.keys,
+        "key": graded.key,
     }
 
 
 def take(graded: Graded, outcome: dict | BookError) -> None:
     """Take in what a worker answered."""
-    if isinstance(outcome, BookError):  # next time it is tried again, as nothing has a key
+    if isinstance(outcome, BookError):  # next time it is tried again, as it has no key
         graded.reason = str(outcome)
     elif outcome["status"] != "graded":
         graded.reason = outcome["reason"]
     else:
         graded.run = outcome
-        graded.questions |= outcome["questions"]
 
 
 def told(graded: Graded) -> dict[str, dict[str, str]]:
@@ -354,8 +332,7 @@ def result_of(graded: Graded, typed: Mapping[report.Key, dict]) -> dict:
     if graded.reason or not graded.run:
         reason = graded.reason or "not graded yet"
         return refused(submission.id, submission.student, reason, graded.assignment) | facts
-    spliced, numbers = graded.spliced, sorted(graded.questions, key=int)
-    questions = {number: graded.questions[number] for number in numbers}
+    spliced = graded.spliced
     facts["by_hand"] = {
         str(asked["number"]): {"of": asked["by_hand"]["points"]}
         for asked in graded.assignment["questions"]
@@ -364,9 +341,9 @@ def result_of(graded: Graded, typed: Mapping[report.Key, dict]) -> dict:
     findings = [
         *spliced.findings,
         *(found for found in graded.run["findings"] if found["kind"] == "preamble"),
-        *ended(questions),
+        *ended(graded.run["questions"]),
     ]
-    result = {**graded.run, **facts, "questions": questions, "findings": findings}
+    result = {**graded.run, **facts, "findings": findings}
     report.add_by_hand(result, typed)
     return result
 

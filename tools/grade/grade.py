@@ -9,7 +9,7 @@ from typing import Any
 
 from tools.errors import BookError
 from tools.grade.judge import judged
-from tools.grade.sandbox import ABOUT, Tier, try_out
+from tools.grade.sandbox import TIERS, Tier, try_out
 from tools.grade.splice import finding
 
 TRIED = "GRADE_TIER"  # the variable that names a sandbox which this machine offers
@@ -17,12 +17,6 @@ TRIED = "GRADE_TIER"  # the variable that names a sandbox which this machine off
 
 class NoSandbox(BookError):
     """This machine offers no sandbox; the message says why."""
-
-
-def task_of(assignment: dict, submission: str, cells: list, **more: object) -> dict:
-    """A task that asks every exercise: `cells` as `splice` gives them."""
-    ask = [asked["number"] for asked in assignment["questions"]]
-    return {"assignment": assignment, "submission": submission, "cells": cells, "ask": ask} | more
 
 
 @cache
@@ -34,7 +28,7 @@ def strongest() -> Tier:
     if name := os.environ.get(TRIED):
         return Tier(name)
     reasons = []
-    for name in ABOUT:
+    for name in TIERS:
         reason = try_out(name)
         if reason is None:
             return Tier(name)
@@ -43,7 +37,7 @@ def strongest() -> Tier:
 
 
 def grade_one(task: dict, tier: Any = None) -> dict:
-    """The result of one submission, for the exercises in `task["ask"]`.
+    """The result of one submission: a task has `cells` as `splice` gives them.
 
     Raises NoSandbox, and BookError where cells that were given to all students end the session.
     """
@@ -52,10 +46,8 @@ def grade_one(task: dict, tier: Any = None) -> dict:
         questions, findings = judged(task, tier)
     except RuntimeError as error:
         raise BookError(f"{tier.name}: no session can be had ({error}); run it again") from None
-    keys = task.get("keys", {})
-    for number, question in questions.items():
-        question["key"] = keys.get(number)
     return {
+        "key": task.get("key"),
         "submission": task["submission"],
         "student": task.get("student", task["submission"]),
         "assignment": task["assignment"]["name"],

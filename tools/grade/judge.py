@@ -29,7 +29,6 @@ ENDS = {  # how a session ends, in words that its student reads
     "time": "took more than {seconds:g} s",
     "memory": "needed more than {memory} MiB of memory",
     "disk": "wrote more to disk than is allowed",
-    "output": "printed more than is allowed",
     "crash": "ended the Python process that ran it",
     "protocol": "disturbed the line to the grader",
 }
@@ -163,8 +162,8 @@ class Judge:
 
     def __init__(self, task: dict, tier: Any) -> None:
         """Nothing runs before `judged`."""
-        self.assignment, self.tier, self.ask = task["assignment"], tier, task["ask"]
-        self.every_check = task.get("every check", False)  # even where all points are won
+        self.assignment, self.tier = task["assignment"], tier
+        self.checks = task.get("checks", False)  # of a master, and blank ones
         self.questions = {asked["number"]: asked for asked in self.assignment["questions"]}
         self.own = {n: own_cells(task["cells"], asked) for n, asked in self.questions.items()}
         self.given = [source for _, source in self.assignment["given"]]
@@ -178,19 +177,16 @@ class Judge:
         self.until = time.monotonic() + 4 * allowed + SLACK  # many cells, each just below its limit
 
     def judged(self) -> tuple[dict[str, dict], list[dict]]:
-        """The results of the exercises asked for, by number, and findings."""
-        while any(number not in self.results for number in self.ask):
+        """The results by number of the exercise, and findings."""
+        while len(self.results) < len(self.questions):
             self._pass(self.questions, self.results)
-        for number in sorted(self.crowded.intersection(self.ask)):
+        for number in sorted(self.crowded):
             before, alone = self.results[number], {}
             if before["points"] < before["of"] and not before["blank"] and not before["ended"]:
-                self.crowded.discard(number)
                 self._pass([number], alone)
-            if number in alone:
-                better = alone[number]["points"] > before["points"]
-                taken = alone[number] if better else ("check", "ended")
-                before |= {part: alone[number][part] for part in taken}
-        return {str(number): self.results[number] for number in self.ask}, self.findings
+            if number in alone and alone[number]["points"] > before["points"]:
+                self.results[number] = alone[number]
+        return {str(number): self.results[number] for number in self.questions}, self.findings
 
     def _pass(self, numbers: Iterable[int], results: dict[int, dict]) -> None:
         """Run the cells of these exercises in order, each asked after its own.
@@ -209,7 +205,7 @@ class Judge:
                 if others:
                     self.crowded.add(number)
                 others = others or not is_blank(self.own[number], self.questions[number])
-                wanted = number in self.ask and number not in results
+                wanted = number not in results
                 try:
                     replies = [self._run(session, source, number) for source in self.own[number]]
                 except Ended as end:
@@ -262,7 +258,7 @@ class Judge:
         return ENDS[kind].format(seconds=self._seconds(number), memory=memory)
 
     def _result(self, number: int, session: Any, ended: str | None = None) -> dict:
-        """What an exercise gets: its hidden tests, and how its public check went.
+        """What an exercise gets by its hidden tests, and of a master how its public check went.
 
         `ended` says how its cells ended the session, if they did.
         """
@@ -272,7 +268,7 @@ class Judge:
         student = Student(session, question["seconds"])
         for test in hidden:
             student.begin()
-            if blank and not self.every_check:
+            if blank and not self.checks:
                 reasons[test] = NO_ANSWER
             elif lost:
                 reasons[test] = self._end(lost, number)
@@ -305,9 +301,7 @@ class Judge:
         won = round(2 * of * share) / 2
         won = int(won) if won == int(won) else won
         check = "not run"
-        # An answer that lost points after others is asked once more, alone, and checked then.
-        checked = self.every_check if won == of else number not in self.crowded
-        if checked and not blank and not ended:
+        if self.checks and not blank and not ended:
             try:
                 for source in filter(None, [question["shows"]]):  # a check may build on it
                     self._run(session, source, number)
@@ -316,7 +310,6 @@ class Judge:
             except Ended as end:
                 ended, check = end.kind, "fails"
         return {
-            "key": None,
             "points": won,
             "of": of,
             "tests": tests,
@@ -344,5 +337,5 @@ class Judge:
 
 
 def judged(task: dict, tier: Any) -> tuple[dict[str, dict], list[dict]]:
-    """The results of the exercises asked for, by number, and findings."""
+    """The results by number of the exercise, and findings."""
     return Judge(task, tier).judged()

@@ -1,8 +1,8 @@
-"""Results on disk: one JSON file a submission, written in one step, with the key of each exercise.
+"""Results on disk: one JSON file a submission, written in one step, with its key.
 
-The key covers all that a result follows from. So grading that was stopped goes on where it was, a
-changed test grades only its exercise again, and a changed answer only that submission. What a
-person typed or was graded is copied into `earlier/` before another takes its place.
+The key covers all that a result follows from. So grading that was stopped goes on where it was,
+and a changed answer grades that submission alone. What a person typed or was graded is copied into
+`earlier/` before another takes its place.
 """
 
 import json
@@ -54,20 +54,14 @@ def code_digest(runner: str, root: Path = ROOT) -> str:
     return digest(parts)
 
 
-def keys_of(assignment: dict, cells: list) -> dict[str, str]:
-    """The key of each exercise of a submission, by number.
-
-    All answers are in each, since all cells run before the first question is asked.
-    """
-    questions = assignment["questions"]
-    shared = {name: assignment[name] for name in ("name", "class", "seed", "runner", "given")}
-    limits = [[asked["seconds"], asked["memory"]] for asked in questions]
-    common = json.dumps([shared, limits, cells], sort_keys=True, ensure_ascii=True)
-    base = digest([code_digest(assignment["runner"]), common])
-    return {
-        str(asked["number"]): digest([base, json.dumps(asked, sort_keys=True)])
-        for asked in questions
-    }
+def key_of(assignment: dict, cells: list) -> str:
+    """The key of a submission; words that decide nothing are not in it."""
+    judged = [assignment[name] for name in ("name", "class", "seed", "given")]
+    words = ("title", "by_hand", "holds", "solution")
+    for question in assignment["questions"]:
+        judged.append({name: value for name, value in question.items() if name not in words})
+    task = json.dumps([judged, cells], sort_keys=True)
+    return digest([code_digest(assignment["runner"]), task])
 
 
 def id_of(result: dict) -> Id:

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 
 from tools.grade.command import read
-from tools.grade.grade import grade_one, task_of
+from tools.grade.grade import grade_one
 from tools.grade.intake import Refused, single_submission
 
 FORMAT = {
@@ -45,7 +45,8 @@ def graded(root: Path) -> dict:
     graded = read(single_submission(root / "submission"), {assignment["name"]: assignment})
     if graded.reason:
         raise Refused(graded.reason)
-    result = grade_one(task_of(assignment, "submission", graded.spliced.cells))
+    task = {"assignment": assignment, "submission": "submission", "cells": graded.spliced.cells}
+    result = grade_one(task)
     return gradescope_results(result, graded.spliced.findings, assignment)
 
 
