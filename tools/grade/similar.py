@@ -7,6 +7,7 @@ several of these in hardly any third.
 """
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -44,55 +45,31 @@ class Group:
         )
 
 
-class _Plain(ast.NodeTransformer):
-    """Puts aside names that the code makes itself, annotations and docstrings."""
-
-    def __init__(self, own: set[str]) -> None:
-        self.own = own
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name("_", node.ctx) if node.id in self.own else node
-
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        return ast.arg("_")
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        self.generic_visit(node)
-        return ast.Assign([node.target], node.value, lineno=0) if node.value else None
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.returns = None
-        node.name = "_" if node.name in self.own else node.name
-        return self._without_docstring(node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.name = "_" if node.name in self.own else node.name
-        return self._without_docstring(node)
-
-    def _without_docstring(self, node: ast.AST) -> ast.AST:
-        self.generic_visit(node)
-        match node.body:
-            case [ast.Expr(value=ast.Constant(value=str())), *rest]:
-                node.body = rest or [ast.Pass()]
-        return node
-
-
 def lines_of(source: str) -> Counter[str]:
     """How often each line stands in some code, names of its own put aside; none if unreadable."""
     tree = tree_of(source)
     if tree is None:
         return Counter()
-    own = set()
+    own = {"_"}
     for node in ast.walk(tree):
         match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+            case ast.Name(id=name, ctx=ast.Store()) | ast.ClassDef(name=name):
                 own.add(name)
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            case ast.FunctionDef(name=name):
                 own.add(name)
+                node.returns = None
+            case ast.arg(arg=name):
+                own.add(name)
+                node.annotation = None
+            case ast.AnnAssign():
+                node.annotation = ast.Name("_")
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
     try:
-        text = ast.unparse(_Plain(own).visit(tree))
+        text = ast.unparse(tree)
     except (RecursionError, ValueError):
         return Counter()
+    text = re.sub(rf"\b({'|'.join(map(re.escape, own))})\b", "_", text).replace("_: _", "_")
     return Counter(line.strip() for line in text.splitlines() if line.strip())
 
 
