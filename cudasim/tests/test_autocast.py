@@ -207,7 +207,7 @@ def test_the_lists_are_those_of_torchs_header(macro, mine):
     assert {".".join(filter(None, names)) for names in theirs} == set(filter(autocast.casts, mine))
 
 
-@pytest.mark.parametrize("kind", ["cuda", "mps", "xpu"])
+@pytest.mark.parametrize("kind", ["cuda", "mps"])
 def test_whatever_this_torch_casts_is_cast(kind):
     cudasim.disable()
     with cudasim.simulate(device_type=kind, force=True):
@@ -430,3 +430,23 @@ def test_autocast_of_the_cpu_spares_tensors_on_a_gpu():
     cudasim.disable()
     with torch.autocast("cpu"):  # PyTorch's own kernels again
         assert (here @ here).dtype == torch.bfloat16
+
+
+def test_a_region_goes_on_with_the_weights_that_it_began_with(x):
+    def train(**options):
+        model = nn.Linear(4, 2).to(x.device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with torch.autocast("cuda", **options):
+            losses = []
+            for _ in range(2):
+                losses.append(model(x).float().pow(2).mean())
+                optimizer.zero_grad()
+                losses[-1].backward()
+                optimizer.step()
+        with torch.autocast("cuda", **options):
+            return [each.item() for each in (*losses, model(x).float().pow(2).mean())]
+
+    first, second, after = train()
+    assert first == second != after
+    first, second, after = train(cache_enabled=False)
+    assert first > second > after

@@ -256,3 +256,26 @@ def test_a_changed_value_is_named_by_its_type_on_the_gpu_where_that_is_certain()
     assert "[torch.cuda.FloatTensor [3]]" in changed(leaf(G0))
     assert "[torch.FloatTensor [3]]" in changed(leaf(CPU))
     assert "[torch.FloatTensor [3]]" in changed(leaf(CPU), G0)
+
+
+def test_the_zeros_of_a_result_that_is_not_used_are_on_its_gpu():
+    class Two(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, x.to(G1)
+
+        @staticmethod
+        def backward(ctx, first, second):
+            seen.append((first.device, second.device))
+            return first + second.to(first.device)
+
+    seen, x = [], leaf(G0)
+    Two.apply(x)[0].sum().backward()
+    assert seen == [(G0, G1)] and x.grad.tolist() == [1, 1, 1]
+
+
+def test_what_a_modules_hook_returns_is_of_its_gradients_type():
+    net = nn.Linear(3, 2).to(G0)
+    net.register_full_backward_hook(lambda *_: (torch.ones(1, 3),))
+    with pytest.raises(RuntimeError, match=r"was torch.cuda.FloatTensor got torch.FloatTensor"):
+        net(leaf(G0, 1, 3)).sum().backward()

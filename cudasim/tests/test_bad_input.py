@@ -56,14 +56,13 @@ def test_unknown_clock(clock):
     assert str(error.value) == f"clock={clock!r}: {CLOCKS}"
 
 
-@pytest.mark.parametrize(("type", "card"), [("mps", "M1"), ("xpu", "Max 1100")])
-def test_a_clock_for_a_card_without_a_data_sheet(type, card):
+def test_a_clock_for_a_card_without_a_data_sheet():
     with pytest.raises(ValueError) as error:
-        cudasim.enable(device_type=type, clock="modelled")
+        cudasim.enable(device_type="mps", clock="modelled")
     said, names = str(error.value).split("; there are ")
-    assert said == f"card={card!r}: no data sheet"
+    assert said == "card='M1': no data sheet"
     assert {"T4", "A100", "H100"} <= set(names.split(", "))
-    with cudasim.simulate(device_type=type):  # without one it works
+    with cudasim.simulate(device_type="mps"):  # without one it works
         assert cudasim.is_enabled()
 
 
@@ -244,7 +243,7 @@ def test_disabling_within_another_mode():
         ),
         (
             {"GPUS": "1", "DEVICE_TYPE": "tpu"},
-            "CUDASIM_DEVICE_TYPE='tpu': unknown; choose one of cuda, mps, xpu",
+            "CUDASIM_DEVICE_TYPE='tpu': unknown; choose one of cuda, mps",
         ),
     ],
 )

@@ -39,7 +39,7 @@ def test_without_a_gpu_one_line_says_so(tmp_path, capsys):
 @no_gpu
 def test_a_build_without_cuda_and_a_machine_without_a_gpu_are_told_apart(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
-    with pytest.raises(machine.CannotCalibrate, match="build without CUDA; name a Python whose"):
+    with pytest.raises(machine.CannotCalibrate, match="without CUDA; run it with a Python"):
         machine.find_gpu()
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     with pytest.raises(machine.CannotCalibrate, match=r"torch .* finds none"):

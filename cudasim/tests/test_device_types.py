@@ -1,4 +1,4 @@
-"""Devices labelled `mps` or `xpu`: what an Apple or an Intel reader would see."""
+"""Devices labelled `mps`: what an Apple reader would see."""
 
 import io
 import os
@@ -14,7 +14,6 @@ from torch import nn
 
 import cudasim
 from cudasim.backends.cuda import publishing
-from cudasim.device.types import TYPES
 from cudasim.session import session
 
 FLOAT64 = (
@@ -29,17 +28,10 @@ def mps():
         yield
 
 
-@pytest.fixture
-def xpu():
-    with cudasim.simulate(device_type="xpu", force=True):
-        yield
-
-
 def test_the_line_says_what_is_simulated(capsys):
     for kind, said in (
         ("cuda", "2 simulated GPUs (T4)"),
         ("mps", "1 simulated mps device (M1)"),
-        ("xpu", "2 simulated xpu devices (Max 1100)"),
     ):
         with cudasim.simulate(device_type=kind, force=True):
             assert session.current().name.startswith("Simulated GPU (")
@@ -95,7 +87,6 @@ def test_torch_mps_and_torch_accelerator(mps):
 
 def test_cuda_is_as_on_a_build_without_it(mps):
     assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
-    assert not torch.xpu.is_available()
     for call in (
         lambda: torch.ones(1, device="cuda"),
         lambda: torch.ones(1).cuda(),
@@ -221,8 +212,7 @@ def test_random_numbers_of_mps(mps):
     assert raised(lambda: torch.rand(4, generator=generator)) == wrong("cpu", "mps")
 
 
-@pytest.mark.parametrize("kind", ["mps", "xpu"])
-def test_training_gives_the_values_of_the_cpu(kind):
+def test_training_gives_the_values_of_the_cpu(mps):
     def train(device):
         torch.manual_seed(0)
         net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(18, 3))
@@ -237,8 +227,7 @@ def test_training_gives_the_values_of_the_cpu(kind):
         assert loss.device.type == device == net[0].weight.grad.device.type
         return loss.item()
 
-    with cudasim.simulate(device_type=kind, force=True):
-        assert train(kind) == train("cpu")
+    assert train("mps") == train("cpu")
 
 
 def test_autocast_on_mps(mps):
@@ -253,25 +242,11 @@ def test_autocast_on_mps(mps):
     assert net(X).dtype is torch.float32
 
 
-def test_autocast_on_xpu(xpu):
-    with torch.autocast("xpu"):
-        assert nn.Linear(3, 2).xpu()(ones(2, 3, on="xpu")).dtype is torch.get_autocast_dtype("xpu")
-        with pytest.raises(RuntimeError, match="unsafe to autocast"):
-            F.binary_cross_entropy(ones(2, on="xpu"), ones(2, on="xpu"))
-
-
 @pytest.mark.parametrize(
-    ("kind", "home", "where", "expected"),
-    [
-        ("mps", "mps", None, "mps:0"),
-        ("mps", "mps", "cpu", "cpu"),
-        ("mps", "cpu", "mps", "mps:0"),
-        ("xpu", "xpu:1", None, "xpu:1"),
-        ("xpu", "xpu:1", "xpu:0", "xpu:0"),
-    ],
+    ("home", "where", "expected"),
+    [("mps", None, "mps:0"), ("mps", "cpu", "cpu"), ("cpu", "mps", "mps:0")],
 )
-def test_files_name_the_device(request, kind, home, where, expected):
-    request.getfixturevalue(kind)
+def test_files_name_the_device(mps, home, where, expected):
     file = io.BytesIO()
     torch.save({"w": ones(3, on=home)}, file)
     file.seek(0)
@@ -299,83 +274,11 @@ def test_threads_see_mps(mps):
     assert device == "mps:0" and "mps:0 and cpu!" in mixed and double == FLOAT64
 
 
-def test_torch_xpu(xpu):
-    assert torch.xpu.is_available() and torch.xpu.device_count() == 2
-    assert not torch.cuda.is_available() and not torch.backends.mps.is_available()
-    assert str(torch.accelerator.current_accelerator()) == "xpu"
-    X = torch.ones(2, device="xpu:1")
-    assert repr(X) == "tensor([1., 1.], device='xpu:1')"
-    assert X.is_xpu and not X.is_cuda and X.type() == "torch.xpu.FloatTensor"
-    assert X.xpu() is not X and X.xpu().get_device() == 0 and X.xpu(1) is X
-    assert nn.Linear(2, 1).xpu(1).weight.get_device() == 1
-    assert X.double().dtype is torch.float64
-    assert torch.xpu.get_device_name(1) == "Simulated GPU (Max 1100)"
-    assert torch.xpu.get_device_properties(0).total_memory == 48 * 2**30
-    assert "name='Simulated GPU (Max 1100)'" in repr(torch.xpu.get_device_properties(0))
-    assert torch.xpu.get_device_capability(0)["max_compute_units"] == 448
-    with torch.xpu.device(1):
-        assert torch.xpu.current_device() == 1 and torch.ones(1, device="xpu").get_device() == 1
-    assert torch.xpu.current_device() == 0
-    held = torch.ones(1000, device="xpu:1")
-    assert torch.xpu.memory_allocated(1) >= held.nbytes <= torch.xpu.max_memory_allocated(1)
-    assert torch.xpu.memory_reserved(1) == torch.xpu.memory_stats(1)["reserved_bytes.all.current"]
-    free, total = torch.xpu.mem_get_info(1)
-    assert total == 48 * 2**30 and free < total
-    torch.xpu.synchronize(1)
-    torch.xpu.empty_cache()
-    torch.xpu.manual_seed_all(1)
-    drawn = torch.rand(3, device="xpu:1")
-    torch.xpu.manual_seed_all(1)
-    assert torch.equal(torch.rand(3, device="xpu:1"), drawn)
-    with pytest.raises(NotImplementedError, match="XPU graphs"):
-        torch.xpu.XPUGraph()
-
-
-def test_streams_of_xpu(xpu):
-    stream, event = torch.xpu.Stream(1), torch.xpu.Event(enable_timing=True)
-    assert "uninitialized" in repr(event)
-    assert stream.device == torch.device("xpu:1") and stream.device_type == TYPES["xpu"].number
-    with torch.xpu.stream(stream):
-        assert torch.xpu.current_stream(1) == stream and torch.xpu.current_device() == 1
-        event.record()
-    assert torch.xpu.current_device() == 0 and torch.xpu.current_stream(1) != stream
-    assert repr(stream).startswith("torch.xpu.Stream(device=xpu:1 sycl_queue=0x")
-    assert repr(event).startswith("torch.xpu.Event(sycl_event=0x") and event.query()
-    assert isinstance(stream.record_event(), torch.xpu.Event)
-    assert torch.xpu.Stream(priority=-5).priority == -1 == torch.xpu.Stream.priority_range()[1]
-
-
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda: ones(2, on="xpu:0") + ones(2, on="xpu:1"), ELSEWHERE.format("xpu:0", "xpu:1")),
-        (
-            lambda: ones(2, 2, on="xpu:0") @ ones(2, 2, on="xpu:1"),
-            "Expected all tensors to be on the same device, but got mat2 is on xpu:1, different "
-            "from other tensors on xpu:0 (when checking argument in method wrapper_XPU_mm)",
-        ),
-        (
-            lambda: ones(2, on="xpu:2"),
-            "The device index is out of range. It must be in [0, 2), but got 2.",
-        ),
-    ],
-)
-def test_errors_in_the_words_of_xpu(xpu, call, text):
-    assert raised(call) == text
-
-
-def test_memory_of_xpu_runs_out(xpu):
-    text = raised(
-        lambda: torch.empty(50 * 2**30, dtype=torch.uint8, device="xpu"), torch.OutOfMemoryError
-    )
-    assert text.startswith("XPU out of memory. Tried to allocate 50.00 GiB. GPU 0 has a total")
-
-
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
         ({"gpus": 2, "device_type": "mps"}, "gpus=2: a machine has exactly one mps device"),
-        ({"device_type": "tpu"}, "device_type='tpu': unknown; choose one of cuda, mps, xpu"),
+        ({"device_type": "tpu"}, "device_type='tpu': unknown; choose one of cuda, mps"),
         (
             {"card": "T4", "device_type": "mps"},
             "card='T4': is of type cuda, not mps; choose one of M1",
@@ -429,7 +332,7 @@ def test_ways_in(tmp_path):
     ("arguments", "said"),
     [
         (["--device-type", "mps", "--gpus", "2"], "--gpus=2: a machine has exactly one mps device"),
-        (["--device-type", "tpu"], "--device-type='tpu': unknown; choose one of cuda, mps, xpu"),
+        (["--device-type", "tpu"], "--device-type='tpu': unknown; choose one of cuda, mps"),
     ],
 )
 def test_bad_command_lines(tmp_path, arguments, said):
@@ -441,7 +344,7 @@ def test_bad_command_lines(tmp_path, arguments, said):
 
 def test_one_type_after_another():
     before = torch.accelerator.current_accelerator()
-    for kind in ("mps", "cuda", "xpu", "mps"):
+    for kind in ("mps", "cuda", "mps"):
         with cudasim.simulate(device_type=kind, force=True), warnings.catch_warnings():
             warnings.simplefilter("error")
             assert str(torch.ones(2, device=kind).device) == f"{kind}:0"

@@ -209,14 +209,6 @@ def test_another_value_of_the_switch_gets_one_line(monkeypatch):
     assert not cudasim.is_enabled()
 
 
-@forks
-def test_xpu_says_the_same_of_itself():
-    with cudasim.simulate(device_type="xpu"):
-        torch.ones(1, device="xpu")
-        said = in_fork(lambda: torch.ones(1, device="xpu"))
-    assert said == REFUSED.replace("CUDA", "XPU")
-
-
 class OnGpu(Dataset):
     """Rows that a worker makes on a GPU."""
 

@@ -277,3 +277,18 @@ def test_a_pool_is_at_its_checkpoint_until_something_is_taken_there():
     with pytest.raises(NotImplementedError, match="not set back"):
         torch._C._cuda_setCheckpointPoolState(0, state, [], [])
     del held
+
+
+def test_a_number_of_the_cpu_is_captured_as_it_is():
+    number, x = torch.tensor(2.0), torch.ones(2, device="cuda")
+    graph, result = captured(lambda: x * number)
+    number.fill_(5)
+    graph.replay()
+    assert result.tolist() == [2, 2]
+
+
+def test_another_seed_is_not_permitted_while_capturing():
+    torch.manual_seed(3)
+    captured(lambda: torch.manual_seed(3) and torch.rand(1, device="cuda"))
+    with pytest.raises(RuntimeError, match="only if new seed is the same as the original seed"):
+        captured(lambda: torch.manual_seed(4))

@@ -63,12 +63,9 @@ def test_convolutions_of_integers_are_refused_by_cudnn():
     assert words == "getCudnnDataTypeFromScalarType() not supported for Long"
 
 
-def test_the_cpu_and_other_gpus_take_what_they_take():
+def test_the_cpu_takes_what_it_takes():
     x = torch.ones(2, 2, dtype=torch.int64)
     assert (x @ x).tolist() == [[2, 2], [2, 2]]
-    cudasim.disable()
-    with cudasim.simulate(device_type="xpu"):
-        assert (x.xpu() @ x.xpu()).tolist() == [[2, 2], [2, 2]]
 
 
 def test_shapes_are_refused_before_types():
@@ -289,3 +286,83 @@ def test_the_table_is_that_of_the_database(database):
 
 def test_names_of_kernels_are_in_the_table():
     assert {entry for entry, _ in dtypes.KERNELS.values()} <= dtypes.operators().keys()
+
+
+def rows_of_8_bits(card):
+    cudasim.disable()
+    with cudasim.simulate(card=card):
+        a, one = of(torch.float32, 16, 16).to(torch.float8_e4m3fn), torch.ones((), device=GPU1)
+        assert torch._scaled_mm(a, a.t(), one, one).shape == (16, 16)
+        return torch._scaled_mm(a, a, one, one)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: F.layer_norm(of(torch.half, 2, 4), (4,), of(torch.float32, 4)), "Half but found"),
+        (lambda: torch.sparse.mm(of(L, 2, 2).to_sparse(), of(L, 2, 2)), "addmm_sparse_cuda"),
+        (lambda: torch._int_mm(of(torch.int8, 4, 16), of(torch.int8, 16, 8)), "than 16, but got 4"),
+        (lambda: torch._int_mm(of(torch.int8, 32, 8), of(torch.int8, 8, 9)), "multiple of 8, but"),
+        (lambda: rows_of_8_bits("H100"), "CUBLAS_STATUS_NOT_SUPPORTED"),
+        (lambda: F.conv1d(of(torch.int32, 1, 1, 3), of(torch.int32, 1, 1, 2)), "unable to find"),
+        (
+            lambda: torch._foreach_mul([of(torch.float32, 2)], torch.tensor(2.0, device="cuda:0")),
+            "scalar tensor expected to be on cuda:1 but is on cuda:0",
+        ),
+        (
+            lambda: torch.ao.quantization.quantize_dynamic(
+                torch.nn.Sequential(torch.nn.Linear(4, 4)).to(GPU1)
+            ),
+            "quantized::linear_prepack",
+        ),
+        (lambda: of(L, 2).apply_(abs), "apply_ is only implemented on CPU tensors"),
+        (lambda: of(L, 2).map_(of(L, 2), max), "map_ is only implemented on CPU tensors"),
+        (lambda: torch.FloatTensor(of(torch.float32, 2)), "got TensorOptions.*device=cuda:1"),
+        (lambda: torch.LongTensor(of(torch.float32, 2)), "got .*dtype=float, device=cuda:1"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated")
+def test_what_the_cpu_computes_and_cuda_refuses(call, words):
+    with pytest.raises((RuntimeError, TypeError), match=words):
+        call()
+
+
+def test_a_card_decomposes_without_pivoting_and_has_drivers():
+    matrices = torch.rand(2, 3, 4, generator=torch.Generator().manual_seed(0)) + torch.eye(3, 4)
+    for each in (matrices, matrices.mT.contiguous()):
+        permutation, lower, upper = torch.linalg.lu(each.to(GPU1), pivot=False)
+        assert permutation.numel() == 0 and lower.device == upper.device == GPU1
+        torch.testing.assert_close((lower @ upper).cpu(), each)
+        packed, pivots, info = torch.linalg.lu_factor_ex(each.to(GPU1), pivot=False)
+        assert torch.equal(packed.triu()[..., :3, :], upper.triu()) and not info.any()
+        assert pivots.tolist() == [[1, 2, 3]] * 2
+    values = torch.linalg.svdvals(matrices.to(GPU1), driver="gesvdj")
+    torch.testing.assert_close(values.cpu(), torch.linalg.svdvals(matrices))
+    assert "unknown svd driver" in raised(
+        lambda: torch.linalg.svd(of(torch.float32, 2, 2), driver="x")
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_a_division_by_zero_is_no_error_on_a_card(dtype):
+    ones = torch.iinfo(dtype).max if dtype is torch.uint8 else -1
+    x, y = torch.tensor([7, 8], dtype=dtype, device=GPU1), torch.tensor([0, 3], device=GPU1)
+    y = y.to(dtype)
+    assert (x // y).tolist() == torch.div(x, y, rounding_mode="trunc").tolist() == [ones, 2]
+    assert (x % y).tolist() == torch.fmod(x, y).tolist() == [7, 2]
+    assert (x // 0).tolist() == [ones] * 2 and (x % 0).device == GPU1
+    assert x.floor_divide_(y) is x and x.tolist() == [ones, 2]
+    assert raised(lambda: x.cpu() // 0) == "ZeroDivisionError"
+
+
+def test_a_convolution_by_cudnns_name_and_settings_of_libraries():
+    image, weight = of(torch.float32, 1, 1, 3, 3), of(torch.float32, 1, 1, 2, 2).requires_grad_()
+    found = torch.cudnn_convolution(image, weight, (0, 0), (1, 1), (1, 1), 1, False, False, False)
+    found.sum().backward()
+    assert found.flatten().tolist() == [4] * 4 and weight.grad.flatten().tolist() == [4] * 4
+    cuda = torch.backends.cuda
+    assert cuda.preferred_linalg_library("cusolver") == cuda.preferred_linalg_library()
+    assert cuda.preferred_blas_library("cublaslt") == cuda.preferred_blas_library()
+    cuda.cufft_plan_cache[1].max_size = 3
+    assert (cuda.cufft_plan_cache[1].max_size, cuda.cufft_plan_cache.max_size) == (3, 4096)
+    cuda.cufft_plan_cache.clear()

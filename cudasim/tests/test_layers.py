@@ -11,7 +11,7 @@ ORDER = (
     "type_table bench workloads calibration validate calibrate __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
-TYPES = {"cuda", "mps", "xpu"}
+TYPES = {"cuda", "mps"}
 
 
 def part(name):

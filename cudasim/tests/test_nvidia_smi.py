@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from programs import run
 
 import cudasim
 from cudasim.backends.cuda import nvidia_smi, publishing
@@ -266,3 +267,14 @@ def test_windows_has_a_command_that_a_search_finds():
     assert started.startswith(f'"%{publishing.PYTHON}%" -I -S "%~dp0') and started.endswith("%*")
     path = started.partition("%~dp0")[2].partition('"')[0]
     assert (publishing.PROGRAMS / path.replace("\\", "/")).resolve() == Path(nvidia_smi.__file__)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not tell which processes live")
+def test_what_a_program_left_that_a_signal_ended_is_swept(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    program = "import cudasim, os; cudasim.enable(); os.kill(os.getpid(), 9)"
+    run("-c", program, cwd=tmp_path)
+    left = list(tmp_path.glob("cudasim-*"))
+    program = "import cudasim, os; cudasim.enable(); print(os.environ['CUDASIM_FIGURES'])"
+    got = run("-c", program, cwd=tmp_path)
+    assert len(left) == 1 and not left[0].exists() and str(tmp_path) in got.stdout, got.stderr

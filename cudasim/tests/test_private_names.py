@@ -10,7 +10,7 @@ import cudasim
 from cudasim.session import session
 
 TORCH = Path(torch.__file__).parent
-OTHER_BUILDS = {"_get_device_properties"}  # of `torch.cuda` and `torch.xpu`
+OTHER_BUILDS = {"_get_device_properties"}  # of `torch.cuda`
 # PyTorch had it until 2.7, and its tests of that time call it.
 OLDER = {"_cuda_endAllocateCurrentStreamToPool"}
 
@@ -23,7 +23,7 @@ def named():
     return {name for path in paths for name in pattern.findall(path.read_text(errors="replace"))}
 
 
-@pytest.mark.parametrize("kind", ["cuda", "mps", "xpu"])
+@pytest.mark.parametrize("kind", ["cuda", "mps"])
 def test_every_name_that_is_replaced_is_known_to_pytorch(kind, named):
     with cudasim.simulate(device_type=kind, force=True):
         replaced = [(owner, name) for owner, name, _ in session.patches._before]

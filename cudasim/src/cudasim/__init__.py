@@ -1,6 +1,6 @@
 """Simulated GPUs for PyTorch: real values on the CPU, devices as on a machine that has them.
 
-They are CUDA's unless Apple's `mps` or Intel's `xpu` are requested.
+They are CUDA's unless Apple's `mps` is requested.
 """
 
 import gc

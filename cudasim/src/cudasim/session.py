@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.library import Library
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 from cudasim import config
 from cudasim.clock.clock import Clock
@@ -71,6 +72,7 @@ class Session:
         self.inherited: tuple[int, str, str | None] | None = None
         self.factories: dict[Callable, Callable] = {}  # torch's own -> the one that replaces it
         self.autocast: Library | None = None  # the kernels that autocast has needed so far
+        self.autocast_kept = WeakIdKeyDictionary()  # weight -> itself in half precision
         self.host_autocast: Library | None = None  # those that it has needed on the CPU
         self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> taken
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it

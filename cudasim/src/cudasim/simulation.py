@@ -14,7 +14,6 @@ from cudasim.backends.accelerator import patch_accelerator
 from cudasim.backends.cuda import patch_cuda
 from cudasim.backends.mps import patch_mps
 from cudasim.backends.streams import patch_streams
-from cudasim.backends.xpu import patch_xpu
 from cudasim.clock.clock import Clock
 from cudasim.config import Config
 from cudasim.device.gpu import Machine
@@ -46,7 +45,7 @@ TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were
 
 def patch_backend(patches: Patches) -> None:
     """Make the module of torch for the simulated type report the simulated GPUs."""
-    {"cuda": patch_cuda, "mps": patch_mps, "xpu": patch_xpu}[session.type.name](patches)
+    {"cuda": patch_cuda, "mps": patch_mps}[session.type.name](patches)
 
 
 # What is done to torch, in this order.
@@ -91,8 +90,8 @@ def enable(
 ) -> None:
     """Let PyTorch see `gpus` simulated GPUs of the model `card`; one line says so.
 
-    `device_type` is what PyTorch calls them: `cuda`, `mps` (Apple's; a machine has one) or `xpu`
-    (Intel's). None is the usual number and card: two T4 for `cuda`. With `clock="modelled"`
+    `device_type` is what PyTorch calls them: `cuda`, or `mps` (Apple's; a machine has
+    one). None is the usual number and card: two T4 for `cuda`. With `clock="modelled"`
     times are those of the card's data sheet, the same on every run; None leaves the machine's.
 
     Does nothing, and says so, where as many real ones are there, unless `force`. Programs
@@ -124,7 +123,7 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
     if real >= number and not wanted.force:
         here = f"{real} real {type.word(real)} {'is' if real == 1 else 'are'} here"
         return f"cudasim: {here}, nothing is simulated (force=True does)"
-    if torch.cuda.is_initialized() or torch.xpu.is_initialized():
+    if torch.cuda.is_initialized():
         raise RuntimeError(
             "this process has used a real GPU; call cudasim.enable() before it does, "
             "in a new process"

@@ -1,1 +1,1 @@
-"""The modules of torch for each type of device: `torch.accelerator`, `cuda`, `mps`, `xpu`."""
+"""The modules of torch for each type of device: `torch.accelerator`, `cuda`, `mps`."""

@@ -1,6 +1,6 @@
 """`torch.accelerator`, answered by the simulated GPUs, and what all types of GPU have in common.
 
-`torch.accelerator`, `torch.cuda`, `torch.mps` and `torch.xpu` are Python over functions of
+`torch.accelerator`, `torch.cuda` and `torch.mps` are Python over functions of
 `torch._C`. Those are replaced, or added on a build of PyTorch that lacks them, so that what
 programs call is torch's own code. Where C++ would raise, its own errors are raised.
 """
@@ -108,7 +108,7 @@ def patch_accelerator(patches: Patches) -> None:
 
 
 def module_bindings() -> dict[str, Callable]:
-    """Replacements for the functions of `torch._C` that both `torch.cuda` and `torch.xpu` call."""
+    """Replacements for the functions of `torch._C` that `torch.cuda` calls."""
     functions = {
         "init": begin,
         "getDeviceCount": session.count,
@@ -135,7 +135,7 @@ def module_bindings() -> dict[str, Callable]:
 
 
 def patch_module(patches: Patches, properties: Callable[[GPU], Any]) -> None:
-    """Make `torch.cuda`, or `torch.xpu`, report the simulated GPUs, which have `properties`."""
+    """Make `torch.cuda` report the simulated GPUs, which have `properties`."""
     for name, function in module_bindings().items():
         patches.replace(torch._C, name, function)
     module = getattr(torch, session.type.name)
@@ -158,22 +158,3 @@ def refuse(words: str) -> Callable[..., NoReturn]:
         raise NotImplementedError(words)
 
     return refused
-
-
-def refuse_graphs(patches: Patches, graph: str) -> None:
-    """Refuse the class `graph` of `torch.cuda` or `torch.xpu`, and what uses it."""
-    module = getattr(torch, session.type.name)
-    words = f"cudasim: {session.type.key} graphs record kernels, and a simulated GPU has none"
-    refused = refuse(f"{words}; run without them")
-    patches.replace(module.graphs, f"_{session.type.name}_isCurrentStreamCapturing", lambda: False)
-    graphs = [getattr(module.graphs, graph), getattr(torch.accelerator, "Graph", None)]  # from 2.12
-    for owner in filter(None, graphs):
-        patches.replace(owner, "__new__", staticmethod(refused))
-    patches.replace(module.graphs.graph, "__init__", refused)
-    for name in ("graph_pool_handle", "make_graphed_callables"):
-        patches.replace(module.graphs, name, refused)
-        patches.replace(module, name, refused)
-    pools = refuse("cudasim: a simulated GPU has one pool of memory and no others")
-    pool = type("MemPool", (), {"__new__": staticmethod(pools)})
-    for owner in (module, module.memory):
-        patches.replace(owner, "MemPool", pool)

@@ -16,7 +16,7 @@ from cudasim.session import session
 
 
 def patch_first_use(patches: Patches) -> None:
-    """Let `torch.cuda`, or `torch.xpu`, begin when a GPU is first used, and tell of a fork."""
+    """Let `torch.cuda` begin when a GPU is first used, and tell of a fork."""
     module = getattr(torch, session.type.name)
     instead = {
         "is_initialized": lambda: session.used,

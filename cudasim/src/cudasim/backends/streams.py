@@ -143,7 +143,7 @@ class Stream(_Stream):
 
 
 class ModuleStream(Stream):
-    """`torch.cuda.Stream`, or `torch.xpu.Stream`, on a simulated GPU."""
+    """`torch.cuda.Stream` on a simulated GPU."""
 
     def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "ModuleStream":
         """A stream from the pool of `device`, or that which `ids` name."""
@@ -322,7 +322,7 @@ class Event(_Event):
 
 
 class ModuleEvent(Event):
-    """`torch.cuda.Event`, or `torch.xpu.Event`, on a simulated GPU."""
+    """`torch.cuda.Event` on a simulated GPU."""
 
     def __new__(cls, enable_timing: bool = False, **flags: bool) -> "ModuleEvent":
         """An event that is yet to be recorded; `flags` make no difference here."""
@@ -347,7 +347,7 @@ def make_record_stream(original: Any) -> Any:
 
 
 def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
-    """(id, index, type of device): what `torch.cuda` and `torch.xpu` make a stream from."""
+    """(id, index, type of device): what `torch.cuda` makes a stream from."""
     if not 0 <= index < len(session.gpus):
         raise ValueError(
             f"Device index value {index} is out of index range [0, {len(session.gpus)})"
@@ -378,7 +378,7 @@ def patch_streams(patches: Patches) -> None:
 
 
 def patch_module_streams(patches: Patches, mine: dict[str, type]) -> None:
-    """Replace the classes of `torch.cuda`, or `torch.xpu`, by those of `mine` with their names."""
+    """Replace the classes of `torch.cuda` by those of `mine` with their names."""
     module = getattr(torch, session.type.name)
     for name, kind in mine.items():
         theirs = getattr(module.streams, name)  # programs may have imported it already

@@ -50,7 +50,7 @@ def find_gpu(stand_in: bool = False) -> torch.device:
     if not found and torch.version.cuda is None and torch.version.hip is None:
         raise CannotCalibrate(
             f"no GPU to measure: torch {torch.__version__} is a build without CUDA; "
-            "name a Python whose torch has it: make calibrate PYTHON=python3"
+            "run it with a Python whose torch has it"
         )
     if not found:
         said = f"says: {' '.join(str(caught[0].message).split())}" if caught else "finds none"

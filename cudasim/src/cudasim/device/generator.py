@@ -7,7 +7,7 @@ draws makes no difference. The numbers are not those of a real GPU.
 
 import struct
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -48,9 +48,22 @@ class Generator(torch._C.Generator):
         self._state[1] = offset + STEP
         return self._draws.manual_seed(mix(seed, offset))
 
+    is_captured: Callable[[], bool] = staticmethod(bool)  # the current stream, as graphs know
+
     def manual_seed(self, seed: int) -> "Generator":
-        """Restart with `seed`, any integer of 64 bits."""
-        self._state[:] = [torch._C.Generator().manual_seed(seed).initial_seed(), 0]
+        """Restart with `seed`, any integer of 64 bits.
+
+        Raises RuntimeError, in CUDA's words (CUDAGeneratorImpl.cpp), for another seed in a capture.
+        """
+        seed = torch._C.Generator().manual_seed(seed).initial_seed()
+        if self.is_captured():
+            if seed != self._state[0]:
+                raise RuntimeError(
+                    "CUDAGeneratorImpl::set_current_seed can be called during stream capture only "
+                    "if new seed is the same as the original seed."
+                )
+            return self
+        self._state[:] = [seed, 0]
         return self
 
     def seed(self) -> int:

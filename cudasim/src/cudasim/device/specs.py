@@ -100,16 +100,6 @@ CARDS = {
             "https://support.apple.com/en-us/111883",
             TYPES["mps"],
         ),
-        Card(
-            "Max 1100",
-            48 * GIB,
-            None,
-            56,
-            None,
-            "https://www.intel.com/content/www/us/en/products/sku/232876/"
-            "intel-data-center-gpu-max-1100/specifications.html",
-            TYPES["xpu"],
-        ),
     )
 }
 

@@ -81,7 +81,14 @@ def patch_autocast(patches: Patches) -> None:
             session.autocast = _stand_in()
         torch._C._dispatch_tls_set_dispatch_key_included(key, enabled)
 
+    forget = torch.clear_autocast_cache
+
+    def clear_autocast_cache() -> None:
+        forget()
+        session.autocast_kept.clear()
+
     patches.replace(torch, "set_autocast_enabled", set_autocast_enabled)
+    patches.replace(torch, "clear_autocast_cache", clear_autocast_cache)
     patches.finally_do(_stand_back)
 
 
@@ -249,4 +256,26 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
         return type(value)([_cast(item, dtype) for item in value])
     if isinstance(value, dict):
         return {name: _cast(item, dtype) for name, item in value.items()}
-    return value.to(dtype) if _eligible(value) else value
+    return _converted(value, dtype) if _eligible(value) else value
+
+
+def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """`tensor` in another type; a weight's first copy serves until the outermost region ends.
+
+    As in `cached_cast` of aten/src/ATen/autocast_mode.cpp: a loop within one region goes on with
+    the weights that it began with, on a card too.
+    """
+    keeps = (
+        tensor.dtype is torch.float32
+        and dtype is torch.get_autocast_dtype(session.type.name)
+        and tensor.requires_grad
+        and tensor.is_leaf
+        and not tensor._is_view()
+        and torch.is_autocast_cache_enabled()
+    )
+    if not keeps:
+        return tensor.to(dtype)
+    found = session.autocast_kept.get(tensor)
+    if found is None:
+        found = session.autocast_kept[tensor] = tensor.to(dtype)
+    return found

@@ -209,6 +209,9 @@ class Capture:
         """`value` with each tensor replaced by a name of its memory."""
         if isinstance(value, Tensor):
             key = storage_of(value)._cdata
+            if not value.dim() and key not in self._made and gpu_of(value) is None:
+                with torch._C._DisableTorchDispatch(), torch.no_grad():
+                    return value.clone()  # a kernel is captured with the number that it has now
             return self._name(value, self._made if key in self._made else self._read)
         if isinstance(value, list | tuple):
             return type(value)(self._names(each) for each in value)

@@ -43,6 +43,8 @@ def rule_of(func: Callable) -> Callable | None:
         return run_with_functions
     if isinstance(func, OpOverload) and func.namespace not in OWN | PARTLY_BUILT:
         return run_custom
+    if isinstance(func, OpOverload) and func.namespace == "quantized":
+        return run_custom  # the CPU's, most of them
     return None
 
 

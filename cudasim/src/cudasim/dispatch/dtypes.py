@@ -63,6 +63,7 @@ ABSENT = (
     "_spdiags _upsample_lanczos2d_aa histogram"
 ).split()
 
+REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 SCALED = (8, 9)  # the least capability of products of 8-bit floats
 
 # What a type is computed in where the CPU has no kernel for it.
@@ -149,8 +150,45 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
     _check_shapes(func, args, kwargs)
     if kernel is not None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
-    if torch.backends.cudnn.enabled and first.dtype is torch.int64:
+    if not torch.backends.cudnn.enabled:
+        return
+    if first.dtype in (torch.int64, torch.int16, torch.bool):  # cuDNN has no name for them
         raise RuntimeError(f"getCudnnDataTypeFromScalarType() not supported for {name}")
+    if not first.is_floating_point() and not first.is_complex():  # it has, and no kernel
+        raise RuntimeError("GET was unable to find an engine to execute this computation")
+
+
+def check_sparse(added: Tensor, matrix: Tensor, *dense: Tensor) -> None:
+    """Raise CUDA's error for a product with a sparse matrix of a type that it does not compute.
+
+    As in aten/src/ATen/native/sparse/cuda/SparseCUDABlas.cpp.
+    """
+    if matrix.layout is torch.sparse_coo and matrix._nnz() and matrix.dtype not in REAL_AND_COMPLEX:
+        name = NAMES[matrix.dtype]
+        raise NotImplementedError(f"\"addmm_sparse_cuda\" not implemented for '{name}'")
+
+
+def check_norm(image: Tensor, shape: Any, *parameters: Tensor | None) -> None:
+    """Raise CUDA's error where a layer norm has parameters of another type than its input."""
+    for each in parameters:
+        if isinstance(each, Tensor) and each.dtype is not image.dtype:
+            expected, found = NAMES[image.dtype], NAMES[each.dtype]
+            raise RuntimeError(f"expected scalar type {expected} but found {found}")
+
+
+def check_int(first: Tensor, second: Tensor) -> None:
+    """Raise CUDA's error for sizes that its product of 8-bit integers does not take.
+
+    As in aten/src/ATen/native/cuda/Blas.cpp.
+    """
+    (rows, inner), columns = first.shape, second.shape[1]
+    if rows <= 16:
+        raise RuntimeError(f"self.size(0) needs to be greater than 16, but got {rows}")
+    for name, size in (("self", inner), ("mat2", columns)):
+        if not size or size % 8:
+            raise RuntimeError(
+                f"{name}.size(1) needs to be greater than 0 and a multiple of 8, but got {size}"
+            )
 
 
 def check_scaled(first: Tensor, second: Tensor, gpu: GPU) -> None:
@@ -162,6 +200,13 @@ def check_scaled(first: Tensor, second: Tensor, gpu: GPU) -> None:
         )
     if first.dtype is second.dtype is torch.float8_e5m2:
         raise RuntimeError("Multiplication of two Float8_e5m2 matrices is not supported")
+    if second.stride(0) != 1 and second.shape[1] > 1:
+        raise RuntimeError(
+            "CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling "
+            "`cublasLtMatmulAlgoGetHeuristic( ltHandle, computeDesc.descriptor(), "
+            "Adesc.descriptor(), Bdesc.descriptor(), Cdesc.descriptor(), Ddesc.descriptor(), "
+            "preference.descriptor(), 1, &heuristicResult, &returnedResult)`"
+        )
 
 
 def _reduction(args: tuple, kwargs: dict) -> str:

@@ -9,6 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from cudasim.clock.clock import Clock
 from cudasim.device.types import DeviceType
 from cudasim.dispatch import asserts as asserts  # registers rules
+from cudasim.dispatch import only_cuda as only_cuda  # as well
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book
 from cudasim.dispatch.devices import resolve

@@ -17,7 +17,6 @@ from cudasim.dispatch.foresight import COUNT
 from cudasim.dispatch.placement import make_on, run, settle
 from cudasim.dispatch.plans import plan_of
 from cudasim.dispatch.tags import (
-    CPU,
     device_of,
     foretell,
     gpu_of,
@@ -207,6 +206,10 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 ADDS = {aten._foreach_add.Tensor, aten._foreach_add_.Tensor}  # in one kernel, with the number
+SCALES = {
+    getattr(aten, name).Tensor
+    for name in ("_foreach_mul", "_foreach_mul_", "_foreach_div", "_foreach_div_")
+}  # the same, but for a number on the CPU, which is read
 
 
 def _foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
@@ -222,9 +225,13 @@ def _foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
         if len(places) > 1:
             raise disagreement(func, args, kwargs)
         homes.append(places.pop() if places else None)
-    if func in ADDS and alone and homes[0] is not None and gpu_of(alone[0]) is None:
-        if alone[0].dtype == lists[0][0].dtype:  # else one is added to each, by a kernel of its own
-            raise RuntimeError(f"scalar tensor expected to be on {homes[0].device} but is on {CPU}")
+    if alone and homes[0] is not None and func in ADDS | SCALES:
+        number = gpu_of(alone[0])
+        fused = func in ADDS and alone[0].dtype == lists[0][0].dtype  # else one after the other
+        if number is not homes[0] and (fused if number is None else True):
+            raise RuntimeError(
+                f"scalar tensor expected to be on {homes[0].device} but is on {device_of(alone[0])}"
+            )
     reserved = [None] * len(homes)
     if plan_of(func).makes and sum([tensor.numel() for tensor in lists[0]]) >= COUNT:
         reserved = [
@@ -249,7 +256,8 @@ for _name in ("_record_function_enter", "_record_function_enter_new", "_record_f
         RULES[getattr(getattr(torch.ops.profiler, _name), _overload)] = _plain
 
 
-def _general(func: Callable, args: tuple, kwargs: dict) -> Any:
+def general(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """The general rule: that of `placement`."""
     return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
 
 
@@ -265,7 +273,7 @@ def _watched(inner: Callable) -> Callable:
 
 
 for _func in WAITS:
-    RULES[_func] = _watched(RULES.get(_func, _general))
+    RULES[_func] = _watched(RULES.get(_func, general))
 
 
 def _deterministic(inner: Callable) -> Callable:
@@ -279,7 +287,7 @@ def _deterministic(inner: Callable) -> Callable:
 
 
 for _func in determinism.KERNELS:
-    RULES[_func] = _deterministic(RULES.get(_func, _general))
+    RULES[_func] = _deterministic(RULES.get(_func, general))
 
 
 # Types and kernels that CUDA lacks
@@ -322,9 +330,33 @@ def overloads(names: Iterable[str]) -> Iterator[Callable]:
 
 
 for _func in overloads(dtypes.KERNELS):
-    RULES[_func] = _checked(RULES.get(_func) or _general)
+    RULES[_func] = _checked(RULES.get(_func) or general)
 for _func in overloads(dtypes.ABSENT):
     RULES[_func] = _absent
+
+
+def _refusing(check: Callable) -> Callable:
+    """The general rule, after `check(*args)` where CUDA's kernels would compute."""
+
+    def checked(func: Callable, args: tuple, kwargs: dict) -> Any:
+        if session.type.lists_kernels and any(gpu_of(each) for each in tensors_in(args)):
+            check(*args[:4])
+        return general(func, args, kwargs)
+
+    return checked
+
+
+RULES[aten.native_layer_norm.default] = _refusing(dtypes.check_norm)
+RULES[aten._int_mm.default] = _refusing(dtypes.check_int)
+RULES[aten._sparse_addmm.default] = _refusing(dtypes.check_sparse)
+
+
+@rule(aten.cudnn_convolution.default)
+def cudnn_convolution(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """cuDNN's own name for a convolution, whose last arguments choose among its kernels."""
+    (image, weight, padding, stride, dilation, groups), none = args[:6], [0] * len(args[3])
+    given = (image, weight, None, stride, padding, dilation, False, none, groups)
+    return RULES.get(aten.convolution.default)(aten.convolution.default, given, {})
 
 
 @rule(aten._scaled_mm.default, aten._scaled_mm.out)
@@ -333,4 +365,4 @@ def scaled_mm(func: Callable, args: tuple, kwargs: dict) -> Any:
     gpu = gpu_of(args[0])
     if gpu is not None and session.type.lists_kernels:
         dtypes.check_scaled(args[0], args[1], gpu)
-    return _general(func, args, kwargs)
+    return general(func, args, kwargs)

@@ -14,11 +14,12 @@ from torch.autograd.function import BackwardCFunction, Function
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.tags import CPU, device_of, gpu_of, storage_of
+from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import Patches
 
 HOMES = "_cudasim_homes"  # of a step of a graph: the GPU of each argument that it was given
+ENDS = "_cudasim_ends"  # and that of each result
 NOWHERE = object()  # that of an argument that is no tensor
 CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of a graph that may change the device
 
@@ -31,6 +32,9 @@ def patch_autograd(patches: Patches) -> None:
     run = torch.autograd._engine_run_backward
     patches.replace(torch.autograd, "_engine_run_backward", make_run(run))
     patches.replace(Tensor, "register_hook", make_register_hook(Tensor.register_hook))
+    for name in ("register_hook", "register_prehook"):
+        register = make_register_on_node(getattr(BackwardCFunction, name))
+        patches.replace(BackwardCFunction, name, register)
     apply = vars(Function)["apply"].__func__
     patches.replace(Function, "apply", classmethod(make_apply(apply)))
     for name in ("apply", "apply_boxed"):
@@ -131,11 +135,7 @@ def make_register_hook(original: Callable) -> Callable:
         @wraps(hook)
         def checked(gradient: Tensor) -> Tensor | None:
             found = hook(gradient)
-            if isinstance(found, Tensor) and found.is_cpu is not gradient.is_cpu:
-                raise RuntimeError(
-                    f"hook '{getattr(hook, '__name__', '<unknown>')}' has changed the type of "
-                    f"value (was {gradient.type()} got {found.type()})"
-                )
+            _check_hooked(hook, gradient, found)
             return found
 
         return original(self, checked)
@@ -143,16 +143,47 @@ def make_register_hook(original: Callable) -> Callable:
     return register_hook
 
 
+def make_register_on_node(original: Callable) -> Callable:
+    """`register_hook` and `register_prehook` of a step of the graph that Python has made.
+
+    Those of C++'s own steps cannot be replaced.
+    """
+
+    def register(self: Any, hook: Callable) -> Any:
+        @wraps(hook)
+        def checked(gradients: tuple, *more: tuple) -> Any:
+            found = hook(gradients, *more)
+            results = found if isinstance(found, tuple) else (found,)
+            for was, now in zip(gradients, results, strict=False):
+                _check_hooked(hook, was, now)
+            return found
+
+        return original(self, checked)
+
+    return register
+
+
+def _check_hooked(hook: Callable, was: Tensor | None, now: Any) -> None:
+    if isinstance(now, Tensor) and isinstance(was, Tensor) and now.is_cpu is not was.is_cpu:
+        raise RuntimeError(
+            f"hook '{getattr(hook, '__name__', '<unknown>')}' has changed the type of value "
+            f"(was {was.type()} got {now.type()})"
+        )
+
+
 def make_apply(original: Callable) -> Callable:
     """`Function.apply`, which notes on which devices its gradients have to be."""
 
     def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
         out = original(cls, *args, **kwargs)
-        for made in out if isinstance(out, tuple) else (out,):
+        results = out if isinstance(out, tuple) else (out,)
+        for made in results:
             node = made.grad_fn if isinstance(made, Tensor) else None
             if isinstance(node, cls._backward_cls):
                 homes = [gpu_of(each) if isinstance(each, Tensor) else NOWHERE for each in args]
+                ends = [gpu_of(each) if isinstance(each, Tensor) else NOWHERE for each in results]
                 setattr(node, HOMES, homes)
+                setattr(node, ENDS, ends)
                 break
         return out
 
@@ -167,6 +198,9 @@ def make_checked(original: Callable) -> Callable:
     """
 
     def apply(self: Any, *args: Any) -> Any:
+        for gradient, end in zip(args, getattr(self, ENDS, ()), strict=False):
+            if isinstance(gradient, Tensor) and gpu_of(gradient) is not end is not NOWHERE:
+                put(gradient, end)  # zeros, which C++ made for a result that was not used
         found = original(self, *args)
         homes = getattr(self, HOMES, None)
         if homes is None:

@@ -9,6 +9,7 @@ recognises what the class that it stands for does.
 - No tensor on a GPU has a type of the CPU, such as `torch.FloatTensor`.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,15 @@ class _Generators(StandIn):
 class HostType(StandIn):
     """The class of the stand-ins for types of the CPU."""
 
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A tensor of that type. Raises TypeError, in PyTorch's words, for one of a GPU's."""
+        if args and isinstance(args[0], torch.Tensor) and (gpu := gpu_of(args[0])):
+            mine = _options(cls._original, torch.bool) or _options(cls._original, torch.uint8)
+            theirs = _options(cls._original, args[0].dtype) or (mine[0], mine[0])
+            there = theirs[1].replace("device=cpu", f"device={gpu.device}")
+            raise TypeError(f"expected {mine[0]} (got {there})")
+        return super().__call__(*args, **kwargs)
+
     def __instancecheck__(cls, instance: Any) -> bool:
         """True for a tensor of that type on the CPU."""
         return isinstance(instance, cls._original) and gpu_of(instance) is None
@@ -77,6 +87,15 @@ class HostType(StandIn):
     def __getattr__(cls, name: str) -> Any:
         """What is not here is PyTorch's: `dtype`, for example."""
         return getattr(cls._original, name)
+
+
+def _options(kind: type, dtype: torch.dtype) -> tuple[str, str] | None:
+    """What PyTorch says that it expected, and that it got, where `kind` is given another type."""
+    try:
+        kind(torch.empty(0, dtype=dtype))
+    except TypeError as error:
+        return re.fullmatch(r"expected (.*) \(got (.*)\)", str(error)).groups()
+    return None
 
 
 def stand_in(kind: type[StandIn], original: type, name: str) -> type:

@@ -178,7 +178,7 @@ def make_type_as(original: Any) -> Any:
 
 
 def make_move(type: str, original: Any) -> Any:
-    """`Tensor.cuda`, or `Tensor.xpu`: the tensor on a GPU, itself if it is there already."""
+    """`Tensor.cuda`: the tensor on a GPU, itself if it is there already."""
 
     def move(
         self: Tensor,

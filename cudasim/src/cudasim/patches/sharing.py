@@ -2,8 +2,8 @@
 
 Between processes a real GPU's memory travels as a CUDA IPC handle, by way of two methods of
 storages. Here the same methods pass the host's shared memory on, so torch.multiprocessing's
-own code does the rest. As with CUDA, the receiver does not count the bytes as its own. MPS and
-XPU cannot share.
+own code does the rest. As with CUDA, the receiver does not count the bytes as its own. MPS
+cannot share.
 """
 
 import sys

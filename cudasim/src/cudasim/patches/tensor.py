@@ -38,13 +38,15 @@ def patch_tensor(patches: Patches) -> None:
     patches.replace(Tensor, "type", make_type(Tensor.type))
     patches.replace(Tensor, "numpy", make_numpy(Tensor.numpy))
     patches.replace(Tensor, "__array__", make_numpy(Tensor.__array__))
+    for name in ("apply_", "map_", "map2_"):
+        patches.replace(Tensor, name, make_elementwise(getattr(Tensor, name), name))
     patches.replace(Tensor, "tolist", make_told(Tensor.tolist, "tolist"))
     patches.replace(torch._tensor_str, "_str", make_told(torch._tensor_str._str, "print"))
     patches.replace(Tensor, "to", moves.make_to(Tensor.to))
     patches.replace(Tensor, "type_as", moves.make_type_as(Tensor.type_as))
     patches.replace(Tensor, "cpu", moves.cpu)
     moved = [Tensor.to, Tensor.cpu]  # a lazy layer's parameters allow them by name
-    if hasattr(Tensor, type):  # there is Tensor.cuda and Tensor.xpu, no Tensor.mps
+    if hasattr(Tensor, type):  # there is no Tensor.mps
         patches.replace(Tensor, type, moves.make_move(type, getattr(Tensor, type)))
         moved.append(getattr(Tensor, type))
     allowed = [*UninitializedTensorMixin._allowed_methods, *moved]
@@ -98,7 +100,7 @@ def make_assign(grad: Any) -> Any:
 
 
 def make_type(original: Any) -> Any:
-    """`Tensor.type`: the name of a type contains `cuda`, `mps` or `xpu` for a tensor on a GPU."""
+    """`Tensor.type`: the name of a type contains `cuda` or `mps` for a tensor on a GPU."""
     prefix = f"torch.{session.type.name}."
 
     def type(self: Tensor, dtype: Any = None, **kwargs: Any) -> Any:
@@ -155,3 +157,14 @@ def make_numpy(original: Any) -> Any:
         return original(self.cpu() if gpu else self, *args, **kwargs)
 
     return numpy
+
+
+def make_elementwise(original: Any, name: str) -> Any:
+    """A method that calls Python for each element: refused on a GPU, with torch's own words."""
+
+    def elementwise(self: Tensor, *args: Any) -> Tensor:
+        if gpu_of(self):
+            raise TypeError(f"{name} is only implemented on CPU tensors")
+        return original(self, *args)
+
+    return elementwise

@@ -1,7 +1,7 @@
 """The GPUs of a test, real or simulated, and what a test claims of a block of code.
 
 Everything is requested of `torch.accelerator` and of the module of the type of device, so that
-it holds for real GPUs as for simulated ones, and for `mps` and `xpu` as for `cuda`.
+it holds for real GPUs as for simulated ones, and for `mps` as for `cuda`.
 """
 
 import gc

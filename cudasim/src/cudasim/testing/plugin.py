@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("cudasim", "simulated GPUs")
     group.addoption(GPUS, metavar="N", help="let the tests see N simulated GPUs")
     group.addoption(CARD, metavar="NAME", help="which card they are (T4)")
-    group.addoption(TYPE, metavar="TYPE", help="cuda, mps or xpu (cuda)")
+    group.addoption(TYPE, metavar="TYPE", help="cuda or mps (cuda)")
     group.addoption(FORCE, action="store_true", help="even where as many real GPUs are")
 
 

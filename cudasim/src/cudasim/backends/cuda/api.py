@@ -164,6 +164,10 @@ def setting(get: str, set: str, value: Any) -> dict[str, Callable]:
     return {get: lambda: held[0], set: lambda *given: held.__setitem__(0, given[0])}
 
 
+PLANS = 4096  # that cuFFT keeps (aten/src/ATen/native/cuda/CuFFTPlanCache.h)
+PREFERRED = "_get_{0}_preferred_backend _set_{0}_preferred_backend"
+
+
 # Bytes of cuBLAS's (aten/src/ATen/cuda/CublasHandlePool.cpp).
 WORKSPACE = (4096 * 2 + 16 * 8) * 2**10
 
@@ -181,6 +185,8 @@ def library_settings() -> dict[str, Callable]:
         **setting(f"{tunable}is_enabled", f"{tunable}enable", False),
         **setting(f"{tunable}tuning_is_enabled", f"{tunable}tuning_enable", True),
         **setting("_cuda_record_untuned_is_enabled", "_cuda_record_untuned_enable", False),
+        **setting(*PREFERRED.format("linalg").split(), torch._C._LinalgBackend.Default),
+        **setting(*PREFERRED.format("blas").split(), torch._C._BlasBackend.Cublas),
         f"{tunable}get_results": tuple,
         f"{tunable}get_validators": tuple,
         f"{tunable}read_file": lambda filename: False,
@@ -264,6 +270,17 @@ def _miss_no_triton(patches: Patches) -> None:
     patches.finally_do(lambda: counting.removeFilter(has))
 
 
+def _patch_plan_caches(patches: Patches) -> None:
+    """Make `torch.backends.cuda.cufft_plan_cache` that of GPUs that need no plans."""
+    cuda, most = torch.backends.cuda, {}
+    size, max_size = (vars(cuda.cuFFTPlanCache)[name] for name in ("size", "max_size"))
+    patches.replace(size, "getter", lambda index: 0)
+    patches.replace(max_size, "getter", lambda index: most.get(index, PLANS))
+    patches.replace(max_size, "setter", most.__setitem__)
+    patches.replace(torch, "_cufft_clear_plan_cache", lambda index: None)
+    patches.replace(cuda, "cufft_plan_cache", cuda.cuFFTPlanCacheManager())
+
+
 def patch_api(patches: Patches) -> None:
     """Make `torch.cuda` report the simulated GPUs."""
     patch_module(patches, CudaProperties)
@@ -284,6 +301,7 @@ def patch_api(patches: Patches) -> None:
             own = {"__module__": "torch.cuda"}
             patches.replace(cuda, name, LegacyType(name, (), own))
     patch_default_type(patches)
+    _patch_plan_caches(patches)
     cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it
     patches.replace(cudnn, "is_available", lambda: True)
     patches.replace(cudnn, "version", lambda: CUDNN_VERSION)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from cudasim.backends.accelerator import is_capturing
 from cudasim.backends.streams import current_id
 from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU, Allocation
@@ -303,6 +304,8 @@ def patch_graphs(patches: Patches) -> None:
     """Make graphs and pools of `torch.cuda` those of the simulated GPUs."""
     cuda = torch.cuda
     session.states = States()
+    captured = staticmethod(lambda: bool(session.capturing) and is_capturing())
+    patches.replace(Generator, "is_captured", captured)
     ended = {
         "endAllocateToPool": lambda index, pool: session.gpu(index).memory.end_pool(pool),
         "releasePool": lambda index, pool: session.gpu(index).memory.release_pool(pool),

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +116,9 @@ def publish(patches: Patches) -> None:
     """Publish the figures of the GPUs, and put our `nvidia-smi` on the path of programs."""
     folder = os.environ.get(FOLDER)
     if folder is None or not Path(folder).is_dir():
-        folder = tempfile.mkdtemp(prefix="cudasim-")
+        sweep()
         owner = os.getpid()
+        folder = tempfile.mkdtemp(prefix=f"cudasim-{owner}-")
         patches.finally_do(_at_exit(lambda: os.getpid() == owner and shutil.rmtree(folder, True)))
     board = Board(Path(folder), session.machine)
     patches.finally_do(_at_exit(board.remove))
@@ -130,6 +131,18 @@ def publish(patches: Patches) -> None:
     _set_variable(patches, "PATH", f"{PROGRAMS}{os.pathsep}{before}")
     if os.name == "nt":
         patches.replace(subprocess.Popen, "__init__", _naming(subprocess.Popen.__init__))
+
+
+def sweep() -> None:
+    """Remove the folders of programs that a signal has ended, and in which nobody publishes."""
+    for folder in Path(tempfile.gettempdir()).glob("cudasim-*-*"):
+        with suppress(OSError):  # it is another user's, or its program removes it now
+            numbers = [
+                folder.name.split("-")[1],
+                *(name.split(".")[0] for name in os.listdir(folder)),
+            ]
+            if not any(each.isdecimal() and nvidia_smi.is_alive(int(each)) for each in numbers):
+                shutil.rmtree(folder)
 
 
 def _watch(board: Board) -> None:

@@ -6,12 +6,11 @@ Nothing here imports torch when it is imported: the environment is read before t
 from cudasim.device.types.base import DeviceType
 from cudasim.device.types.cuda import CUDA
 from cudasim.device.types.mps import MPS
-from cudasim.device.types.xpu import XPU
 
 __all__ = ["DEFAULT", "TYPES", "DeviceType", "find_type"]
 
 DEFAULT = CUDA()
-TYPES: dict[str, DeviceType] = {type.name: type for type in (DEFAULT, MPS(), XPU())}
+TYPES: dict[str, DeviceType] = {type.name: type for type in (DEFAULT, MPS())}
 
 
 def find_type(name: object, source: str = "device_type") -> DeviceType:

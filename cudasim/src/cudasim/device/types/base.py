@@ -60,13 +60,13 @@ class DeviceType:
         return int(fraction * size)
 
     def tensor_type(self, name: str) -> str:
-        """How C++ prints the type that Python calls `name` (`torch.xpu.FloatTensor`)."""
+        """How C++ prints the type that Python calls `name` (`torch.mps.FloatTensor`)."""
         return self.key + name.rpartition(".")[2].removesuffix("Tensor") + "Type"
 
     def out_of_memory(self, memory: "Memory", size: int) -> RuntimeError:
         """The error for a segment of `size` bytes for which `memory` has no room.
 
-        As in c10/cuda/CUDACachingAllocator.cpp and c10/xpu/XPUCachingAllocator.cpp.
+        As in c10/cuda/CUDACachingAllocator.cpp.
         """
         import torch
 
@@ -101,7 +101,7 @@ class DeviceType:
     def cannot_fork(self) -> RuntimeError:
         """The error in a process that was forked from one that had used a GPU.
 
-        As in torch/cuda/__init__.py and torch/xpu/__init__.py (`_lazy_init`).
+        As in torch/cuda/__init__.py (`_lazy_init`).
         """
         return RuntimeError(
             f"Cannot re-initialize {self.key} in forked subprocess. To use {self.key} with "
@@ -113,7 +113,7 @@ class DeviceType:
         return self.cannot_fork()
 
     def no_such_device(self, index: int, count: int) -> RuntimeError:
-        """The error for device `index` of `count`, as in c10/xpu/XPUFunctions.h."""
+        """The error for device `index` of `count`."""
         return RuntimeError(
             f"The device index is out of range. It must be in [0, {count}), but got {index}."
         )

@@ -1,0 +1,108 @@
+"""What CUDA's kernels compute and the CPU's refuse, beside types: those are in `dtypes`."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cudasim.dispatch.placement import settle
+from cudasim.dispatch.rules import RULES, general
+from cudasim.dispatch.tags import gpu_of
+from cudasim.session import session
+
+aten = torch.ops.aten
+
+SVD_DRIVERS = ("gesvd", "gesvdj", "gesvda")  # of cuSOLVER
+QUOTIENTS = ("floor_divide", "div")
+REMAINDERS = ("remainder", "fmod")
+
+
+def on_cuda(value: Any) -> bool:
+    """True for a tensor on a GPU of NVIDIA's."""
+    return isinstance(value, Tensor) and session.type.lists_kernels and gpu_of(value) is not None
+
+
+def around(*funcs: Callable) -> Callable:
+    """Give the operations `funcs` the decorated rule, which is told the one that they had."""
+
+    def register(function: Callable) -> Callable:
+        for func in funcs:
+            RULES[func] = functools.partial(function, RULES.get(func, general))
+        return function
+
+    return register
+
+
+@around(aten._linalg_svd.default)
+def svd(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """cuSOLVER's drivers differ in speed: the CPU has one for all of them."""
+    driver = kwargs.get("driver")
+    if driver is not None and on_cuda(args[0]):
+        if driver not in SVD_DRIVERS:
+            raise RuntimeError(
+                f"torch.linalg.svd: unknown svd driver {driver} in svd_cusolver computation. Check "
+                "doc at https://pytorch.org/docs/stable/generated/torch.linalg.svd.html"
+            )
+        kwargs = {**kwargs, "driver": None}
+    return inner(func, args, kwargs)
+
+
+@around(aten.linalg_lu.default, aten.linalg_lu_factor_ex.default)
+def lu(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """An LU decomposition; the CPU has none without pivoting."""
+    if kwargs.get("pivot", True) or not on_cuda(args[0]):
+        return inner(func, args, kwargs)
+    matrix = args[0].clone()
+    rows, columns = matrix.shape[-2:]
+    size = min(rows, columns)
+    for step in range(size):
+        below, right = matrix[..., step + 1 :, step], matrix[..., step, step + 1 :]
+        below.div_(matrix[..., step, step].unsqueeze(-1))
+        matrix[..., step + 1 :, step + 1 :].sub_(below.unsqueeze(-1) * right.unsqueeze(-2))
+    if func is aten.linalg_lu_factor_ex.default:
+        pivots = torch.arange(1, size + 1, dtype=torch.int32).expand(*matrix.shape[:-2], size)
+        zero = matrix.diagonal(dim1=-2, dim2=-1) == 0
+        first = zero.int().argmax(-1) + 1 if size else torch.zeros(matrix.shape[:-2])
+        found = matrix, pivots.contiguous(), (first * zero.any(-1)).int()
+    else:
+        lower = matrix[..., :size].tril(-1) + torch.eye(rows, size, dtype=matrix.dtype)
+        found = matrix.new_empty(0), lower, matrix[..., :size, :].triu()
+    return settle(found, gpu_of(args[0]))
+
+
+def divide(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """A division of integers, which no GPU refuses: by zero it gives ones in all bits.
+
+    The remainder is then the dividend. CUDA leaves both undefined; these are what its cards give.
+    """
+    first, second = args[:2]
+    name = func._schema.name.removeprefix("aten::")
+    whole = on_cuda(first) and not first.is_floating_point() and not first.is_complex()
+    if isinstance(second, Tensor):
+        whole = whole and not second.is_floating_point() and gpu_of(second) in (None, gpu_of(first))
+        zero = second == 0 if whole else None
+    else:
+        whole = whole and type(second) is int
+        zero = torch.tensor(second == 0) if whole else None
+    if not whole or not zero.any():
+        return inner(func, args, kwargs)
+    packet, overload = getattr(aten, name.removesuffix("_")), func._overloadname
+    plain = getattr(packet, overload if overload in packet.overloads() else "default")
+    safe = torch.where(zero, 1, second) if isinstance(second, Tensor) else 1
+    found = plain(first, safe, *args[2:], **kwargs)
+    found = torch.where(zero, first if name.removesuffix("_") in REMAINDERS else -1, found)
+    if name.endswith("_"):
+        first.copy_(found)
+        return first
+    return settle(found, gpu_of(first))
+
+
+for _name in (*QUOTIENTS, *REMAINDERS):
+    for _form in (_name, f"{_name}_"):
+        _packet = getattr(aten, _form)
+        for _overload in _packet.overloads():
+            if _overload in ("default", "Tensor", "Scalar", "Tensor_mode", "Scalar_mode"):
+                if _name != "div" or _overload.endswith("_mode"):
+                    around(getattr(_packet, _overload))(divide)
