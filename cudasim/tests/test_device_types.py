@@ -87,6 +87,7 @@ def test_torch_mps_and_torch_accelerator(mps):
 
 def test_cuda_is_as_on_a_build_without_it(mps):
     assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
+    assert not torch.xpu.is_available()
     for call in (
         lambda: torch.ones(1, device="cuda"),
         lambda: torch.ones(1).cuda(),

@@ -287,6 +287,16 @@ def test_a_number_of_the_cpu_is_captured_as_it_is():
     assert result.tolist() == [2, 2]
 
 
+def test_a_number_that_a_graph_brings_to_the_cpu_is_there_after_each_replay():
+    number, x = torch.tensor(0.0).pin_memory(), torch.ones(2, device="cuda")
+    graph, _ = captured(lambda: number.copy_(x.sum(), non_blocking=True))
+    for wanted in (2, 6):
+        graph.replay()
+        torch.cuda.synchronize()
+        assert number.item() == wanted
+        x.fill_(3)
+
+
 def test_another_seed_is_not_permitted_while_capturing():
     torch.manual_seed(3)
     captured(lambda: torch.manual_seed(3) and torch.rand(1, device="cuda"))

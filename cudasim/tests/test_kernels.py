@@ -352,7 +352,9 @@ def test_a_division_by_zero_is_no_error_on_a_card(dtype):
     assert (x % y).tolist() == torch.fmod(x, y).tolist() == [7, 2]
     assert (x // 0).tolist() == [ones] * 2 and (x % 0).device == GPU1
     assert x.floor_divide_(y) is x and x.tolist() == [ones, 2]
+    assert (7 // y).tolist() == [ones, 2]
     assert raised(lambda: x.cpu() // 0) == "ZeroDivisionError"
+    assert "at least two devices, cuda:1 and cpu" in raised(lambda: x // y.cpu())
 
 
 def test_a_convolution_by_cudnns_name_and_settings_of_libraries():

@@ -123,7 +123,7 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
     if real >= number and not wanted.force:
         here = f"{real} real {type.word(real)} {'is' if real == 1 else 'are'} here"
         return f"cudasim: {here}, nothing is simulated (force=True does)"
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized() or torch.xpu.is_initialized():
         raise RuntimeError(
             "this process has used a real GPU; call cudasim.enable() before it does, "
             "in a new process"

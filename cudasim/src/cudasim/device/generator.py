@@ -23,6 +23,9 @@ class Generator(torch._C.Generator):
     C++ hands generators on without their Python class; `find` brings it back.
     """
 
+    # Whether the current stream is captured: `backends.cuda.graphs` knows.
+    is_capturing: Callable[[], bool] = staticmethod(lambda: False)
+
     def __new__(cls, device: torch.device) -> "Generator":
         """A generator for `device`, with PyTorch's default seed."""
         self = super().__new__(cls, "cpu")
@@ -48,15 +51,13 @@ class Generator(torch._C.Generator):
         self._state[1] = offset + STEP
         return self._draws.manual_seed(mix(seed, offset))
 
-    is_captured: Callable[[], bool] = staticmethod(bool)  # the current stream, as graphs know
-
     def manual_seed(self, seed: int) -> "Generator":
         """Restart with `seed`, any integer of 64 bits.
 
         Raises RuntimeError, in CUDA's words (CUDAGeneratorImpl.cpp), for another seed in a capture.
         """
         seed = torch._C.Generator().manual_seed(seed).initial_seed()
-        if self.is_captured():
+        if self.is_capturing():
             if seed != self._state[0]:
                 raise RuntimeError(
                     "CUDAGeneratorImpl::set_current_seed can be called during stream capture only "

@@ -128,7 +128,9 @@ class Capture:
                 raise NotImplementedError("cudasim: a CUDA graph here holds no sparse tensors")
             if storage_of(each)._cdata not in known:
                 results.append(self._name(each, self._made))
-        self.steps.append(Step(func, self._names(args), self._names(kwargs), results, source, grad))
+        changed = {id(each) for each in _changed(func, args, kwargs)}
+        given, named = self._names(args, changed), self._names(kwargs, changed)
+        self.steps.append(Step(func, given, named, results, source, grad))
         return out
 
     def replay(self) -> None:
@@ -196,27 +198,30 @@ class Capture:
 
     def _save(self, func: Callable, args: tuple, kwargs: dict) -> None:
         """Keep what an operation is about to change, unless the graph made it."""
-        for position, name in _written(func):
-            value = args[position] if position < len(args) else kwargs.get(name)
-            for tensor in tensors_in((value,)):
-                key = storage_of(tensor)._cdata
-                if gpu_of(tensor) and key not in self._made and key not in self._before:
-                    with torch._C._DisableTorchDispatch(), torch.no_grad():
-                        whole = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
-                        self._before[key] = whole, whole.clone()
+        for tensor in _changed(func, args, kwargs):
+            key = storage_of(tensor)._cdata
+            if gpu_of(tensor) and key not in self._made and key not in self._before:
+                with torch._C._DisableTorchDispatch(), torch.no_grad():
+                    whole = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+                    self._before[key] = whole, whole.clone()
 
-    def _names(self, value: Any) -> Any:
-        """`value` with each tensor replaced by a name of its memory."""
+    def _names(self, value: Any, changed: set[int]) -> Any:
+        """`value` with each tensor replaced by a name of its memory.
+
+        A number of the CPU's is kept as it is now, as a kernel is captured with it, unless it is
+        among those that the operation has `changed`.
+        """
         if isinstance(value, Tensor):
             key = storage_of(value)._cdata
-            if not value.dim() and key not in self._made and gpu_of(value) is None:
+            is_number = not value.dim() and gpu_of(value) is None and key not in self._made
+            if is_number and id(value) not in changed:
                 with torch._C._DisableTorchDispatch(), torch.no_grad():
-                    return value.clone()  # a kernel is captured with the number that it has now
+                    return value.clone()
             return self._name(value, self._made if key in self._made else self._read)
         if isinstance(value, list | tuple):
-            return type(value)(self._names(each) for each in value)
+            return type(value)(self._names(each, changed) for each in value)
         if isinstance(value, dict):
-            return {key: self._names(each) for key, each in value.items()}
+            return {key: self._names(each, changed) for key, each in value.items()}
         return value
 
     def _name(self, tensor: Tensor, memories: dict[int, Known]) -> Tensor:
@@ -280,6 +285,15 @@ def _holders(memory: Known) -> int:
     One more use is that of the Python object which carries the storage's tag.
     """
     return torch._C._storage_Use_Count(storage_of(memory.tensor)._cdata) - memory.held - 1
+
+
+def _changed(func: Callable, args: tuple, kwargs: dict) -> list[Tensor]:
+    """The tensors among these arguments that an operation changes."""
+    values = (
+        args[position] if position < len(args) else kwargs.get(name)
+        for position, name in _written(func)
+    )
+    return tensors_in(values)
 
 
 def _written(func: Callable) -> list[tuple[int, str]]:

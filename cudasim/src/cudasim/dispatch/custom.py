@@ -19,12 +19,12 @@ from cudasim.dispatch.placement import make_on, run
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
-# Namespaces of PyTorch's own operators.
+# Namespaces of PyTorch's own operators, but for `quantized`, which has few kernels for CUDA.
 OWN = frozenset(
     """
     _c10d_functional _c10d_functional_autograd _dtensor _native _quantized _test aten c10d
     debug_mode_ops debugprims export fsdp inductor inductor_prims mkl mkldnn mkldnn_prepacked
-    onednn prim prims profiler quantization quantized quantized_decomposed rngprims sparse
+    onednn prim prims profiler quantization quantized_decomposed rngprims sparse
     static_runtime streams symm_mem
     """.split()
 )
@@ -43,8 +43,6 @@ def rule_of(func: Callable) -> Callable | None:
         return run_with_functions
     if isinstance(func, OpOverload) and func.namespace not in OWN | PARTLY_BUILT:
         return run_custom
-    if isinstance(func, OpOverload) and func.namespace == "quantized":
-        return run_custom  # the CPU's, most of them
     return None
 
 

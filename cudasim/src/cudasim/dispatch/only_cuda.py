@@ -1,15 +1,17 @@
 """What CUDA's kernels compute and the CPU's refuse, beside types: those are in `dtypes`."""
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.placement import settle
 from cudasim.dispatch.rules import RULES, general
-from cudasim.dispatch.tags import gpu_of
+from cudasim.dispatch.tags import gpu_of, put
 from cudasim.session import session
 
 aten = torch.ops.aten
@@ -72,31 +74,36 @@ def lu(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
     return settle(found, gpu_of(args[0]))
 
 
+@around(aten.cudnn_convolution.default)
+def cudnn_convolution(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """cuDNN's own name for a convolution, whose last arguments choose among its kernels."""
+    if not on_cuda(args[0]):
+        return inner(func, args, kwargs)
+    (image, weight, padding, stride, dilation, groups), none = args[:6], [0] * len(args[3])
+    given = (image, weight, None, stride, padding, dilation, False, none, groups)
+    return RULES.get(aten.convolution.default)(aten.convolution.default, given, {})
+
+
 def divide(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
     """A division of integers, which no GPU refuses: by zero it gives ones in all bits.
 
     The remainder is then the dividend. CUDA leaves both undefined; these are what its cards give.
     """
     first, second = args[:2]
-    name = func._schema.name.removeprefix("aten::")
-    whole = on_cuda(first) and not first.is_floating_point() and not first.is_complex()
-    if isinstance(second, Tensor):
-        whole = whole and not second.is_floating_point() and gpu_of(second) in (None, gpu_of(first))
-        zero = second == 0 if whole else None
-    else:
-        whole = whole and type(second) is int
-        zero = torch.tensor(second == 0) if whole else None
-    if not whole or not zero.any():
+    tensors = tensors_in((first, second))
+    exact = not any(each.is_floating_point() or each.is_complex() for each in tensors)
+    if not exact or isinstance(second, float) or not any(map(on_cuda, tensors)):
         return inner(func, args, kwargs)
-    packet, overload = getattr(aten, name.removesuffix("_")), func._overloadname
+    zero = torch.as_tensor(second) == 0
+    if not zero.any():
+        return inner(func, args, kwargs)
+    name, in_place = re.fullmatch(r"aten::(.*?)(_?)", func._schema.name).groups()
+    packet, overload = getattr(aten, name), func._overloadname
     plain = getattr(packet, overload if overload in packet.overloads() else "default")
-    safe = torch.where(zero, 1, second) if isinstance(second, Tensor) else 1
-    found = plain(first, safe, *args[2:], **kwargs)
-    found = torch.where(zero, first if name.removesuffix("_") in REMAINDERS else -1, found)
-    if name.endswith("_"):
-        first.copy_(found)
-        return first
-    return settle(found, gpu_of(first))
+    one = put(torch.where(zero, 1, second), gpu_of(second)) if isinstance(second, Tensor) else 1
+    found = inner(plain, (first, one, *args[2:]), kwargs)  # which compares devices
+    found = settle(torch.where(zero, first if name in REMAINDERS else -1, found), gpu_of(found))
+    return first.copy_(found) if in_place else found
 
 
 for _name in (*QUOTIENTS, *REMAINDERS):

@@ -226,9 +226,9 @@ def _foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
             raise disagreement(func, args, kwargs)
         homes.append(places.pop() if places else None)
     if alone and homes[0] is not None and func in ADDS | SCALES:
-        number = gpu_of(alone[0])
+        there = gpu_of(alone[0])
         fused = func in ADDS and alone[0].dtype == lists[0][0].dtype  # else one after the other
-        if number is not homes[0] and (fused if number is None else True):
+        if there is not homes[0] and (there is not None or fused):
             raise RuntimeError(
                 f"scalar tensor expected to be on {homes[0].device} but is on {device_of(alone[0])}"
             )
@@ -349,14 +349,6 @@ def _refusing(check: Callable) -> Callable:
 RULES[aten.native_layer_norm.default] = _refusing(dtypes.check_norm)
 RULES[aten._int_mm.default] = _refusing(dtypes.check_int)
 RULES[aten._sparse_addmm.default] = _refusing(dtypes.check_sparse)
-
-
-@rule(aten.cudnn_convolution.default)
-def cudnn_convolution(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """cuDNN's own name for a convolution, whose last arguments choose among its kernels."""
-    (image, weight, padding, stride, dilation, groups), none = args[:6], [0] * len(args[3])
-    given = (image, weight, None, stride, padding, dilation, False, none, groups)
-    return RULES.get(aten.convolution.default)(aten.convolution.default, given, {})
 
 
 @rule(aten._scaled_mm.default, aten._scaled_mm.out)

@@ -199,7 +199,7 @@ def make_checked(original: Callable) -> Callable:
 
     def apply(self: Any, *args: Any) -> Any:
         for gradient, end in zip(args, getattr(self, ENDS, ()), strict=False):
-            if isinstance(gradient, Tensor) and gpu_of(gradient) is not end is not NOWHERE:
+            if end is not NOWHERE and isinstance(gradient, Tensor) and gpu_of(gradient) is not end:
                 put(gradient, end)  # zeros, which C++ made for a result that was not used
         found = original(self, *args)
         homes = getattr(self, HOMES, None)

@@ -167,7 +167,6 @@ def setting(get: str, set: str, value: Any) -> dict[str, Callable]:
 PLANS = 4096  # that cuFFT keeps (aten/src/ATen/native/cuda/CuFFTPlanCache.h)
 PREFERRED = "_get_{0}_preferred_backend _set_{0}_preferred_backend"
 
-
 # Bytes of cuBLAS's (aten/src/ATen/cuda/CublasHandlePool.cpp).
 WORKSPACE = (4096 * 2 + 16 * 8) * 2**10
 

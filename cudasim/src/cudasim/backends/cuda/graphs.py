@@ -304,8 +304,9 @@ def patch_graphs(patches: Patches) -> None:
     """Make graphs and pools of `torch.cuda` those of the simulated GPUs."""
     cuda = torch.cuda
     session.states = States()
-    captured = staticmethod(lambda: bool(session.capturing) and is_capturing())
-    patches.replace(Generator, "is_captured", captured)
+    patches.replace(
+        Generator, "is_capturing", staticmethod(lambda: session.capturing and is_capturing())
+    )
     ended = {
         "endAllocateToPool": lambda index, pool: session.gpu(index).memory.end_pool(pool),
         "releasePool": lambda index, pool: session.gpu(index).memory.release_pool(pool),

@@ -113,10 +113,8 @@ class DeviceType:
         return self.cannot_fork()
 
     def no_such_device(self, index: int, count: int) -> RuntimeError:
-        """The error for device `index` of `count`."""
-        return RuntimeError(
-            f"The device index is out of range. It must be in [0, {count}), but got {index}."
-        )
+        """The error for device `index` of `count`, where there may be several."""
+        raise NotImplementedError
 
     def disagreement(
         self, name: str, devices: list[tuple[str, "torch.device"]]
