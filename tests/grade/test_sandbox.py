@@ -5,8 +5,10 @@ Whatever is asserted is seen from outside. The strongest sandbox of this machine
 """
 
 import contextlib
+import ipaddress
 import json
 import os
+import random
 import re
 import secrets
 import signal
@@ -85,9 +87,11 @@ class World:
         self.canary.write_text(self.secret)
         self.canary.chmod(0o666)
         self.name = f"hostile-{os.getpid()}-{secrets.token_hex(4)}"
+        # An address of its own: whoever tries every port of 127.0.0.1 is no student.
+        self.host = str(ipaddress.ip_address("127.0.0.0") + random.randrange(2**16, 2**24))
         self.listening = []
         for family, address in (
-            (socket.AF_INET, ("127.0.0.1", 0)),
+            (socket.AF_INET, (self.host, 0)),
             (socket.AF_UNIX, "\0" + self.name),
             (socket.AF_UNIX, str(self.outside / "socket")),
         ):
@@ -118,8 +122,8 @@ class World:
 
     def known(self):
         """The first cell: what the attackers know."""
-        facts = {"canary": str(self.canary), "outside": str(self.outside), "port": self.port}
-        facts |= {"name": self.name, "judge": os.getpid()}
+        facts = {"canary": str(self.canary), "outside": str(self.outside), "host": self.host}
+        facts |= {"port": self.port, "name": self.name, "judge": os.getpid()}
         return KNOWN.source + "".join(f"{name} = {value!r}\n" for name, value in facts.items())
 
     def is_untouched(self):
