@@ -13,9 +13,10 @@ from tools.root import ROOT
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sandbox")]
 FORMS = {  # of a number or truth value `x`, and of a list or tuple `x` of those
     "NumPy": ("np.array(x)[()]", "np.array(x)"),
-    "tensors": ("x if type(x) is bool else torch.tensor(x)", "torch.tensor(x)"),
-    "tuples, numbers for truth": ("int(x) if type(x) is bool else x", "tuple(x)"),
-    "lists, floats without need": ("x if type(x) is bool else float(x)", "list(x)"),
+    "tensors, numbers for truth": (
+        "int(x) if type(x) is bool else torch.tensor(x)",
+        "torch.tensor(x) if type(x) is list else list(x)",
+    ),
 }
 RETYPED = """
 def retyped_{number}(x):
