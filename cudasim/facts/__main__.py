@@ -10,24 +10,24 @@ import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 PROJECT = Path(__file__).resolve().parents[1]
 INTERRUPTED = 130
 ROW = "CUDASIM_SUPPORT=row.json python -m pytest tests"
 LIMIT = 600  # seconds for one test of PyTorch: those that end take a tenth of it on two slow cores
 OUTCOMES = Path("_build/conformance")
+GPU1 = "cuda:1"
 
 
-def survey(_: argparse.Namespace) -> None:
+def survey(options: argparse.Namespace) -> None:
     """run PyTorch's databases of operators and modules on a simulated GPU"""
-    from cudasim import survey
+    from facts import survey
 
-    with TemporaryDirectory() as folder:
-        verdicts = Path(folder, "verdicts.json")
-        if survey.main(["--json", str(verdicts)]):
-            sys.exit("the survey found failures, named above; nothing is written")
-        found = json.loads(verdicts.read_text(encoding="utf-8"))
+    found = survey.run(options.device, options.sample, options.only, options.processes)
+    if any(row["failed"] for row in found["summary"].values()):
+        sys.exit("the survey found failures, named above; nothing is written")
+    if (options.device, options.sample, options.only) != (GPU1, 1, ""):
+        return
     found["exceptions"] = [
         {name: verdict[name] for name in ("kind", "name", "reason")}
         for verdict in found.pop("verdicts")
@@ -79,11 +79,43 @@ def simulate(options: argparse.Namespace) -> None:
 
 def calibrate(options: argparse.Namespace) -> None:
     """measure this machine's GPU for modelled times, and check them"""
-    from cudasim import calibrate
+    from calibration.measuring import calibrate
 
-    if failed := calibrate.main(["--force"] * options.force):
-        sys.exit(failed)
-    draw("timings")
+    path = calibrate(options.to, options.force, options.quick)
+    if not options.only_measure:  # timings of an earlier file say nothing of this one
+        _validate(str(path), None, True, options.quick)
+
+
+def validate(options: argparse.Namespace) -> None:
+    """time the workloads on this machine's GPU and as modelled for a card"""
+    _validate(options.card, options.to, options.force, options.quick)
+
+
+def _validate(card: str, to: Path | None, force: bool, quick: bool) -> None:
+    """Validate; the table of timings tells of it if it is among the others."""
+    from calibration.validating import validate
+
+    print(validate(card, to, force, quick))
+    if not to:
+        draw("timings")
+
+
+def types(options: argparse.Namespace) -> None:
+    """compare the types that CUDA's kernels take with the torch in use, or write them"""
+    from facts import kernel_types
+
+    if options.card:
+        print(json.dumps(kernel_types.read_database(options.card)))
+    elif found := kernel_types.renew(options.write):
+        sys.exit("\n".join(found))
+
+
+def bench(_: argparse.Namespace) -> None:
+    """measure what the simulation costs"""
+    from facts import bench
+
+    for row in bench.measure():
+        print(f"{row['what']}: {row['value']} {row['unit']} (aim: {row['aim']})", flush=True)
 
 
 def support(options: argparse.Namespace) -> None:
@@ -142,11 +174,15 @@ def stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+COMMANDS = (survey, types, conformance, fidelity, simulate)
+COMMANDS += (calibrate, validate, bench, support, tables)
+
+
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python cudasim/facts", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     named = {}
-    for run in (survey, conformance, fidelity, simulate, calibrate, support, tables):
+    for run in COMMANDS:
         named[run] = commands.add_parser(run.__name__, help=run.__doc__, description=run.__doc__)
         named[run].set_defaults(run=run)
     add = named[conformance].add_argument
@@ -161,29 +197,45 @@ def read_arguments() -> argparse.Namespace:
     add("--card", default="T4")
     add("--seed", type=int, help="shuffle the programs")
     add("names", nargs="*", metavar="NAME", help="programs or themes; all if none is named")
-    named[calibrate].add_argument("--force", action="store_true", help="replace files")
+    add = named[survey].add_argument
+    add("--sample", type=int, default=1, metavar="N", help="every N-th; nothing is written")
+    add("--only", default="", metavar="TEXT", help="names with TEXT; nothing is written")
+    add("--device", default=GPU1, help=f"the simulated GPU; nothing is written but of {GPU1}")
+    add("--processes", type=int, default=2)
+    add = named[types].add_mutually_exclusive_group().add_argument
+    add("--write", action="store_true", help="write them")
+    add("--card", help="print what the database says for a card")
+    named[validate].add_argument("--card", required=True, help="its name, or its file")
+    named[calibrate].add_argument("--only-measure", action="store_true", help="no workloads")
+    for command in (calibrate, validate):
+        add = named[command].add_argument
+        add("--to", type=Path, metavar="PATH", help="the file to write")
+        add("--force", action="store_true", help="replace a file that is there")
+        add("--quick", action="store_true", help="small sizes, few readings: a trial")
     named[support].add_argument("rows", type=Path, help=f"a folder of what '{ROW}' writes")
     return parser.parse_args()
 
 
 def main() -> None:
     """Carry out one command; what is wrong with the input is one line."""
+    from calibration import CannotCalibrate
     from conformance.reasons import BadReasons
     from conformance.running import BadSource
     from fidelity.comparing import BadFile
     from fidelity.recording import CannotRecord
 
+    known = (BadFile, BadReasons, BadSource, CannotCalibrate, CannotRecord)
     options = read_arguments()
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, stop)
     try:
         options.run(options)
-    except (BadFile, BadReasons, BadSource, CannotRecord) as error:
+    except known as error:
         sys.exit(str(error))
     except ModuleNotFoundError as error:
         sys.exit(f"no module '{error.name}' here: install torch and numpy")
     except KeyboardInterrupt:
-        print("interrupted: nothing was written, what was there is as it was", file=sys.stderr)
+        print("interrupted: what was not complete was not written", file=sys.stderr)
         sys.exit(INTERRUPTED)
 
 

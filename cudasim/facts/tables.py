@@ -5,19 +5,17 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from cudasim import published, published_scaling
 from cudasim.timing.__main__ import described
 from cudasim.timing.sheets import sheet_names
+from facts import published, published_scaling
 from fidelity import comparing, index
 from fidelity.comparing import BadFile
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent
 COMMAND = "python cudasim/facts"
-NEAR = 1.5  # a factor
 SUPPORT = ("python", "torch", "system", "passed", "failed", "skipped", "date")  # of a row
 PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
 
@@ -206,9 +204,8 @@ def in_milliseconds(seconds: float) -> str:
 
 def summary(ratios: list[float]) -> str:
     """How near modelled times are to the others, in words."""
-    error = median(abs(ratio - 1) for ratio in ratios)
-    near = sum(1 / NEAR <= ratio <= NEAR for ratio in ratios) / len(ratios)
-    return f"median error {error:.0%}, {near:.0%} within a factor of {NEAR}"
+    error, near = published.summary(ratios)
+    return f"median error {error:.0%}, {near:.0%} within a factor of {published.NEAR}"
 
 
 def cards() -> list[str]:

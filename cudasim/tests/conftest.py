@@ -9,7 +9,7 @@ import pytest
 import support
 
 PROJECT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(PROJECT / "src"), str(PROJECT)]  # `cudasim`, not installed, and `fidelity`
+sys.path[:0] = [str(PROJECT / "src"), str(PROJECT)]  # `cudasim`, not installed, and `facts`
 
 
 def pytest_configure(config):
@@ -25,6 +25,19 @@ def two_gpus():
 
     with cudasim.simulate(gpus=2):
         yield
+
+
+@pytest.fixture
+def facts(monkeypatch):
+    """A function that carries out `python cudasim/facts` with some arguments, in this process."""
+    from facts import __main__ as door
+
+    def carry_out(*arguments):
+        monkeypatch.setattr(sys, "argv", ["facts", *map(str, arguments)])
+        monkeypatch.setattr(door.signal, "signal", lambda *_: None)
+        door.main()
+
+    return carry_out
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -157,7 +157,7 @@ def test_an_untested_torch_is_named_once(monkeypatch, version):
         pass
     assert [str(warning.message) for warning in said] == [
         f"cudasim is tested with torch 2.11 to 2.13, this is {version}; "
-        "'python -m cudasim.survey' tells what holds here"
+        "'python cudasim/facts survey', in its sources, tells what holds here"
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

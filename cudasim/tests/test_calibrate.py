@@ -8,10 +8,9 @@ import torch
 from programs import PROJECT, run
 
 import cudasim
-from cudasim import calibrate, validate
-from cudasim.calibration import machine, measuring, modelling, validating
-from cudasim.calibration.card_file import write
-from cudasim.calibration.uncomputed import Uncomputed
+from calibration import CannotCalibrate, machine, measuring, modelling, validating
+from calibration.card_file import write
+from calibration.uncomputed import Uncomputed
 from cudasim.timing.formulas import Work, kernel_seconds
 from cudasim.timing.sheets import find_sheet
 
@@ -20,94 +19,98 @@ no_gpu = pytest.mark.skipif(
 )
 
 
-def refused(said, printed, *words):
-    """Whether a command failed with one line, of which these words are part."""
-    assert isinstance(said, str) and len(said.splitlines()) == 1  # exit code 1, and the line
-    assert (printed.out, printed.err) == ("", "")
-    assert [word for word in words if word not in said] == []
+@pytest.fixture
+def refused(facts, capsys):
+    """A function: whether a command is refused with one line, of which some words are part."""
+
+    def is_refused(command, *words):
+        with pytest.raises(SystemExit) as ended:
+            facts(*command)
+        said = ended.value.code  # a text: exit code 1
+        assert isinstance(said, str) and len(said.splitlines()) == 1
+        assert capsys.readouterr() == ("", "")
+        assert [word for word in words if word not in said] == []
+
+    return is_refused
 
 
 @no_gpu
-def test_without_a_gpu_one_line_says_so(tmp_path, capsys):
-    said = calibrate.main(["--to", str(tmp_path / "a.json")])
-    refused(said, capsys.readouterr(), "calibrate: no GPU to measure: torch")
-    said = validate.main(["--card", "T4", "--to", str(tmp_path / "a.json")])
-    refused(said, capsys.readouterr(), "validate: no GPU to measure: torch")
+def test_without_a_gpu_one_line_says_so(tmp_path, refused):
+    for command in (["calibrate"], ["validate", "--card", "T4"]):
+        refused([*command, "--to", tmp_path / "a.json"], "no GPU to measure: torch")
     assert list(tmp_path.iterdir()) == []
 
 
 @no_gpu
 def test_a_build_without_cuda_and_a_machine_without_a_gpu_are_told_apart(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
-    with pytest.raises(machine.CannotCalibrate, match="without CUDA; run it with a Python"):
+    with pytest.raises(CannotCalibrate, match="without CUDA; run it with a Python"):
         machine.find_gpu()
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    with pytest.raises(machine.CannotCalibrate, match=r"torch .* finds none"):
+    with pytest.raises(CannotCalibrate, match=r"torch .* finds none"):
         machine.find_gpu()
 
 
 def test_a_simulated_gpu_is_refused(two_gpus, monkeypatch):
-    with pytest.raises(machine.CannotCalibrate, match="cudasim is enabled"):
+    with pytest.raises(CannotCalibrate, match="cudasim is enabled"):
         machine.find_gpu()
     monkeypatch.delenv("CUDASIM_GPUS")
-    with pytest.raises(machine.CannotCalibrate, match="this GPU is simulated: only a real one"):
+    with pytest.raises(CannotCalibrate, match="this GPU is simulated: only a real one"):
         machine.find_gpu()
 
 
-def test_an_unknown_card_is_refused(capsys):
-    said = validate.main(["--card", "T5"])
-    refused(said, capsys.readouterr(), "validate: card='T5': no data sheet; there are", "T4")
+def test_an_unknown_card_is_refused(refused):
+    refused(["validate", "--card", "T5"], "card='T5': no data sheet; there are", "T4")
 
 
 @pytest.mark.parametrize(
     ("text", "problem"), [("{", "not JSON"), ("{}", "name is missing"), (None, "no such file")]
 )
-def test_a_card_file_that_cannot_be_read_is_refused(text, problem, tmp_path, capsys):
+def test_a_card_file_that_cannot_be_read_is_refused(text, problem, tmp_path, refused):
     path = tmp_path / "card.json"
     if text is not None:
         path.write_text(text)
-    refused(validate.main(["--card", str(path)]), capsys.readouterr(), str(path), problem)
+    refused(["validate", "--card", path], str(path), problem)
 
 
-def test_a_file_that_is_there_is_not_replaced(tmp_path, two_gpus, monkeypatch, capsys):
+COMMANDS = (["calibrate"], ["validate", "--card", "T4"])
+
+
+@pytest.fixture
+def earlier(tmp_path, two_gpus, monkeypatch):
+    """A file that is there, beside a GPU that may be measured."""
     monkeypatch.setattr(machine.torch.cuda, "get_device_name", lambda *_: "Tesla T4")
     monkeypatch.delenv("CUDASIM_GPUS")
     path = tmp_path / "t4.json"
     path.write_text("earlier")
-    for said in (
-        calibrate.main(["--to", str(path)]),
-        validate.main(["--card", "T4", "--to", str(path)]),
-    ):
-        refused(said, capsys.readouterr(), f"{path} is there already: --force replaces it")
-    assert path.read_text() == "earlier"
-
-
-def test_an_interruption_leaves_the_earlier_file(tmp_path, two_gpus, monkeypatch, capsys):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(machine.torch.cuda, "get_device_name", lambda *_: "Tesla T4")
-    monkeypatch.delenv("CUDASIM_GPUS")
-    monkeypatch.setattr(measuring, "measure", stop)
-    monkeypatch.setattr(validating, "workload_seconds", stop)
-    path = tmp_path / "t4.json"
-    path.write_text("earlier")
-    given = ["--to", str(path), "--force"]
-    assert calibrate.main(given) == validate.main(["--card", "T4", *given]) == 130
-    assert capsys.readouterr().err.splitlines() == [
-        "calibrate: interrupted; what was not complete was not written",
-        "validate: interrupted; nothing was written",
-    ]
+    yield path
     assert path.read_text() == "earlier" and [*tmp_path.iterdir()] == [path]
 
 
-@pytest.mark.parametrize(("name", "more"), [("calibrate", []), ("validate", ["--card", "T4"])])
-def test_without_torch_one_line_says_so(name, more, tmp_path):
+def test_a_file_that_is_there_is_not_replaced(earlier, refused):
+    for command in COMMANDS:
+        said = f"{earlier} is there already: --force replaces it"
+        refused([*command, "--to", earlier], said)
+
+
+def test_an_interruption_leaves_the_earlier_file(earlier, facts, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring, "measure", stop)
+    monkeypatch.setattr(validating, "workload_seconds", stop)
+    for command in COMMANDS:
+        with pytest.raises(SystemExit, match="130"):
+            facts(*command, "--to", earlier, "--force")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_torch_one_line_says_so(command, tmp_path):
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(name='torch')")
     path = os.pathsep.join([str(tmp_path), str(PROJECT / "src")])
-    done = run("-m", f"cudasim.{name}", *more, cwd=tmp_path, PYTHONPATH=path)
+    done = run(PROJECT / "facts", *command, cwd=tmp_path, PYTHONPATH=path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"{name}: no module 'torch' here: install torch and numpy\n"
+    assert done.stderr == "no module 'torch' here: install torch and numpy\n"
 
 
 @no_gpu
@@ -195,7 +198,7 @@ def test_a_card_without_a_data_sheet_gets_what_was_reached(tmp_path, monkeypatch
 def test_the_file_says_where_it_is_from(calibrated):
     about = find_sheet(str(calibrated)).provenance
     assert about["hardware"] == "Simulated GPU (T4, modelled time)"
-    assert about["command"] == "python -m cudasim.calibrate --quick"
+    assert about["command"] == "python cudasim/facts calibrate --quick"
     assert about["torch"] == torch.__version__ and about["date"] and about["driver"]
     assert about["measured"]["matmul"]["float32"]["seconds"] > 0
 
@@ -214,7 +217,7 @@ def test_the_model_agrees_with_itself(tmp_path):
 
 
 def test_a_model_that_fails_says_why():
-    with pytest.raises(modelling.ModelFailed, match="the model stopped: ValueError: card='T5'"):
+    with pytest.raises(CannotCalibrate, match="the model stopped: ValueError: card='T5'"):
         list(modelling.modelled("T5", [], quick=True))
 
 

@@ -1,16 +1,13 @@
 """The facts: tables that say what is recorded, commands that record, and files that are broken."""
 
 import json
-import sys
 from dataclasses import replace
 
 import pytest
 
 from conformance import reasons, running
-from cudasim import survey
-from cudasim.survey import Verdict
-from facts import __main__ as door
-from facts import tables
+from facts import survey, tables
+from facts.survey import Verdict
 from fidelity import comparing, index
 
 ROW = {"python": "3.11.7", "torch": "2.13.0+cpu", "system": "Linux x86_64"}
@@ -42,20 +39,13 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(monkeypatch, *arguments):
-    """Carry out a command."""
-    monkeypatch.setattr(sys, "argv", ["facts", *map(str, arguments)])
-    monkeypatch.setattr(door.signal, "signal", lambda *_: None)
-    door.main()
-
-
-def test_a_newer_row_of_support_takes_the_place_of_an_older(here, monkeypatch):
+def test_a_newer_row_of_support_takes_the_place_of_an_older(here, facts):
     rows = here / "rows"
     rows.mkdir()
     newer = {"python": "3.11.9", "passed": 8, "date": "2026-11-23"}
     for name, changes in (("a", newer), ("b", {"python": "3.12.1"})):
         (rows / f"{name}.json").write_text(json.dumps(ROW | changes))
-    run(monkeypatch, "support", rows)
+    facts("support", rows)
     assert (here / "support.md").read_text().splitlines()[2:] == [
         "| 3.11.9 | 2.13.0+cpu | Linux x86_64 | 8 | 0 | 1 | 2026-11-23 |",
         "| 3.12.1 | 2.13.0+cpu | Linux x86_64 | 7 | 0 | 1 | 2026-11-22 |",
@@ -63,29 +53,29 @@ def test_a_newer_row_of_support_takes_the_place_of_an_older(here, monkeypatch):
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"python": "3.11"}'])
-def test_what_is_no_row_of_support_is_named_and_nothing_is_written(here, text, monkeypatch):
+def test_what_is_no_row_of_support_is_named_and_nothing_is_written(here, text, facts):
     rows = here / "rows"
     rows.mkdir()
     if text:
         (rows / "bad.json").write_text(text)
     with pytest.raises(SystemExit, match="bad.json: not what" if text else "rows: holds no row"):
-        run(monkeypatch, "support", rows)
+        facts("support", rows)
     assert json.loads((here / "support.json").read_text())["rows"] == [ROW]
     assert not (here / "support.md").exists()
 
 
 @pytest.mark.parametrize("outcome", ["passed", "failed"])
-def test_a_survey_is_kept_unless_something_failed(here, monkeypatch, outcome):
+def test_a_survey_is_kept_unless_something_failed(here, monkeypatch, outcome, facts):
     verdicts = [Verdict("operator", "lu", "expected", "why", 1, 0.0)]
     verdicts.append(Verdict("operator", "sin", outcome, "", 1, 0.0))
     monkeypatch.setattr(survey, "load_databases", lambda: ({}, {}))
     monkeypatch.setattr(survey, "survey", lambda *_: iter(verdicts))
     if outcome == "failed":
         with pytest.raises(SystemExit, match="nothing is written"):
-            run(monkeypatch, "survey")
+            facts("survey")
         assert not (here / "survey.json").exists()
         return
-    run(monkeypatch, "survey")
+    facts("survey")
     assert {"date", "hardware", "torch"} < json.loads((here / "survey.json").read_text()).keys()
     lines = (here / "survey.md").read_text().splitlines()
     assert "| operators | 2 | 1 | 50.0 % | 0 |" in lines and lines[-1] == "| `lu` | why |"
@@ -105,18 +95,20 @@ class TestSome(unittest.TestCase):
 
 
 @pytest.mark.full
-def test_what_came_of_pytorchs_tests_is_kept_once_every_failure_has_its_reason(here, monkeypatch):
+def test_what_came_of_pytorchs_tests_is_kept_once_every_failure_has_its_reason(
+    here, monkeypatch, facts
+):
     (here / "test").mkdir()
     (here / "test" / "test_cuda.py").write_text(TESTS)
     monkeypatch.setattr(running, "FILES", ("test_cuda",))
     monkeypatch.setattr(reasons, "read", list)
     command = ["conformance", here, "--outcomes", here / "outcomes"]
     with pytest.raises(SystemExit, match=r"TestSome\.test_b: failed, no reason in reasons\.toml"):
-        run(monkeypatch, *command)
+        facts(*command)
     assert not (here / "conformance.json").exists()
     why = reasons.Reason("hardware", "why", ("test_cuda::TestSome.test_b",))
     monkeypatch.setattr(reasons, "read", lambda: [why])
-    run(monkeypatch, *command, "--resume")
+    facts(*command, "--resume")
     lines = (here / "conformance.md").read_text().splitlines()
     assert "| test_cuda | 2 | 1 | 1 | 0 | 0 |" in lines
     assert lines[-1] == "| test_cuda | 1 | hardware | why |"

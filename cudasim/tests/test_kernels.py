@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import cudasim
 from cudasim.dispatch import dtypes
-from cudasim.survey import load_databases
+from facts.survey import load_databases
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
@@ -270,7 +270,7 @@ def test_each_type_that_the_cpu_lacks_is_computed(database):
 
 @pytest.mark.full
 def test_the_table_is_that_of_the_database(database):
-    """For one card; `python -m cudasim.type_table --check` compares all."""
+    """For one card; `python cudasim/facts types` compares all."""
     table = json.loads(dtypes.TABLE.read_text(encoding="utf-8"))
     assert table["torch"] == torch.__version__.partition("+")[0]
     for op in database:

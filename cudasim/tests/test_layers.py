@@ -7,8 +7,7 @@ from programs import PACKAGE
 
 ORDER = (
     "modes device timing startup_file config clock patching session dispatch patches backends "
-    "simulation timeline testing startup ipython kernel resnet published published_scaling survey "
-    "type_table bench workloads calibration validate calibrate __main__"
+    "simulation timeline testing startup ipython kernel __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
 TYPES = {"cuda", "mps"}
@@ -35,13 +34,6 @@ def test_a_module_imports_only_what_comes_before_it(path):
     if mine == "__init__":  # its names are looked up when they are used
         return
     before = ORDER[: ORDER.index(mine) + 1]
-    if mine in (
-        "survey",
-        "type_table",
-        "bench",
-        "calibration",
-    ):  # programs that use the package as any other does
-        before.append("__init__")
     names = [name for name in imported(path) if name.split(".")[0] == "cudasim"]
     assert [name for name in names if part(name) not in before] == []
 

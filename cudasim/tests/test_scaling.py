@@ -1,13 +1,10 @@
 """The scaling model: its formulas by hand, its links, and the published figures it is held to."""
 
 import json
-import math
 from itertools import pairwise
 
 import pytest
-from programs import run
 
-from cudasim.published_scaling import read, row_of, table
 from cudasim.timing.scaling import (
     BUCKET,
     FIRST,
@@ -21,6 +18,7 @@ from cudasim.timing.scaling import (
     step_of,
 )
 from cudasim.timing.sheets import sheet_names
+from facts.published_scaling import read, row_of
 
 FAST, SLOW = Link("fast", 100e9, 2e-6), Link("slow", 1e9, 50e-6)
 NVLINK, NETWORK = links("inside")["nvlink3"], links("between")["ib200"]
@@ -188,17 +186,3 @@ RATIOS = {
 
 def test_ratios_are_as_seen():
     assert {each["id"]: round(row_of(each).ratio, 2) for each in READ} == RATIOS
-
-
-def test_the_command_prints_rows_and_needs_no_torch(tmp_path):
-    without = (
-        "import runpy, sys; sys.modules['torch'] = None; sys.argv = ['scaling', *sys.argv[1:]]"
-    )
-    program = f"{without}; runpy.run_module('cudasim.published_scaling', run_name='__main__')"
-    got = run("-c", program, "--json", cwd=tmp_path)
-    assert got.returncode == 0, got.stderr
-    rows = json.loads(got.stdout)
-    assert [each["id"] for each in rows] == [each["id"] for each in READ]
-    for each in rows:
-        assert math.isclose(each["row"]["modelled"], row_of(each).modelled)
-    assert "rn50-goyal-256" in table(READ) and "1.06" in table(READ)

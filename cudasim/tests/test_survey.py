@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import cudasim
-from cudasim import survey
+from facts import survey
 
 STRIDE = 13  # of about 790 operators and modules
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import cudasim
-from cudasim import workloads
-from cudasim.calibration.comparing import compare, rows, table
-from cudasim.workloads import PAIRS, WORKLOADS, select
+from calibration import workloads
+from calibration.comparing import compare, rows, table
+from calibration.workloads import PAIRS, WORKLOADS, select
 
 PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
 
@@ -67,7 +67,7 @@ def test_the_model_is_compared_with_the_card():
 
 
 def test_the_rows_of_a_file_are_read_back(tmp_path):
-    from cudasim.calibration.card_file import write
+    from calibration.card_file import write
 
     about = compare({"product of 32 x 32": 1.0}, {"product of 32 x 32": 2.0})
     write(tmp_path / "t4.json", about)

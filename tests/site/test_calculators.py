@@ -12,11 +12,11 @@ from bs4 import BeautifulSoup
 from helpers import ROOT, refused
 
 from cudasim.clock.costs import work_of
-from cudasim.published_scaling import read, row_of
 from cudasim.timing import formulas, scaling
 from cudasim.timing.formulas import Work
 from cudasim.timing.scaling import Cluster, Training, links, step_of
 from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
+from facts.published_scaling import read, row_of
 from tools.site.calculators import COUNTS, GRADIENTS, PRECISIONS, SERVER, SETTINGS, STEP, ask
 
 CALCULATOR, SCALING = "book/calculator.html", "book/scaling.html"

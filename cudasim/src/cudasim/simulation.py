@@ -181,7 +181,8 @@ def _warn_if_untested() -> None:
         _warned = True
         warnings.warn(
             f"cudasim is tested with torch {TESTED[0]} to {TESTED[1]}, this is "
-            f"{torch.__version__}; 'python -m cudasim.survey' tells what holds here",
+            f"{torch.__version__}; 'python cudasim/facts survey', in its sources, tells what "
+            "holds here",
             stacklevel=4,
         )
 

@@ -1,6 +1,6 @@
 """Types that CUDA's kernels take and the CPU's do not, and the other way.
 
-`kernels.json` has the types, from PyTorch's database of operators (`cudasim.type_table` makes it).
+`kernels.json` has the types, from PyTorch's database of operators: `python cudasim/facts types`.
 Which kernel refuses, and in which words, is from PyTorch's sources: AT_DISPATCH names a kernel.
 """
 

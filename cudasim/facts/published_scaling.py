@@ -1,20 +1,19 @@
-"""The scaling model against published measurements: `python -m cudasim.published_scaling [--json]`.
+"""The scaling model against published measurements.
 
-The rows are in `timing/scaling.json`: training on several GPUs, in samples a second, and
+The rows are in `cudasim/timing/scaling.json`: training on several GPUs, in samples a second, and
 all-reduces, in seconds. A ratio is modelled over published speed: above one, the model is too
 fast. No constant of the model was chosen for a row of training.
 """
 
 import json
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cudasim import timing
 from cudasim.timing.scaling import Cluster, Training, all_reduce_seconds, links, step_of
 
-PATH = Path(__file__).resolve().parent / "timing" / "scaling.json"
-KINDS = ("training", "all_reduce")
+PATH = Path(timing.__file__).parent / "scaling.json"
 
 
 @dataclass(frozen=True)
@@ -60,30 +59,3 @@ def cluster_of(each: dict[str, Any]) -> Cluster:
     return Cluster(
         each["gpus"], each["server"], links("inside")[each["inside"]], between, each["cards"]
     )
-
-
-def table(read_rows: list[dict[str, Any]]) -> str:
-    """The rows as text, one line each, by kind."""
-    lines = []
-    for kind in KINDS:
-        lines += [f"{kind:24} {'published':>10} {'modelled':>10} {'ratio':>6}"]
-        for each in read_rows:
-            if each["kind"] == kind:
-                row = row_of(each)
-                speeds = f"{row.published:10.4g} {row.modelled:10.4g}"
-                lines.append(f"  {row.id:22} {speeds} {row.ratio:6.2f}")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Print the table, or with `--json` the rows as they are with what the model says of each."""
-    if "--json" in sys.argv[1:]:
-        rows = [each | {"row": asdict(row_of(each))} for each in read()]
-        print(json.dumps(rows))
-        return
-    print("Modelled scaling against published measurements.\n")
-    print(table(read()))
-
-
-if __name__ == "__main__":
-    main()

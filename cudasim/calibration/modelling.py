@@ -14,26 +14,24 @@ from tempfile import TemporaryFile
 import torch
 
 import cudasim
-from cudasim.calibration.stopwatch import workload_seconds
-from cudasim.calibration.uncomputed import Uncomputed
-from cudasim.workloads import WORKLOADS
+from calibration import CannotCalibrate
+from calibration.stopwatch import workload_seconds
+from calibration.uncomputed import Uncomputed
+from calibration.workloads import WORKLOADS
 
-
-class ModelFailed(Exception):
-    """Why the model came to no end, in one line."""
+PROJECT = Path(__file__).resolve().parents[1]
 
 
 def modelled(card: str, names: list[str], quick: bool) -> Iterator[tuple[str, float]]:
     """(name, seconds) of the workloads as modelled for `card`, one after another.
 
-    Raises ModelFailed where the process that asks the model fails.
+    Raises CannotCalibrate where the process that asks the model fails.
     """
     given = os.environ.items()
     variables = {name: text for name, text in given if not name.startswith("CUDASIM_")}
-    package = str(Path(__file__).resolve().parents[2])
-    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(PROJECT), str(PROJECT / "src"), os.environ.get("PYTHONPATH", "")]
     variables |= {
-        **{"PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"},
+        **{"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONUTF8": "1"},
         **{"CUDA_VISIBLE_DEVICES": "", "CUDASIM_QUIET": "1"},
     }
     ask = [sys.executable, "-m", __name__, card, "quick" if quick else "full", *names]
@@ -50,7 +48,7 @@ def modelled(card: str, names: list[str], quick: bool) -> Iterator[tuple[str, fl
         errors.seek(0)
         said = errors.read().strip().splitlines()
     if process.returncode:
-        raise ModelFailed(f"the model stopped: {said[-1] if said else process.returncode}")
+        raise CannotCalibrate(f"the model stopped: {said[-1] if said else process.returncode}")
 
 
 def main(card: str, size: str, *names: str) -> None:

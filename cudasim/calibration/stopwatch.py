@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 
 import torch
 
-from cudasim.workloads import Workload
+from calibration.workloads import Workload
 
 READINGS = 7
 BACKLOG = 200  # calls that wait in the stream at once; its queue holds 1024

@@ -5,18 +5,17 @@ from pathlib import Path
 
 import torch
 
-from cudasim.calibration import copies, overheads, rates
-from cudasim.calibration.card_file import card_file, write
-from cudasim.calibration.machine import (
+from calibration import CannotCalibrate, copies, overheads, rates
+from calibration.card_file import card_file, write
+from calibration.machine import (
     FOLDER,
-    CannotCalibrate,
     card_name,
     data_sheet,
     file_stem,
     find_gpu,
     provenance,
 )
-from cudasim.calibration.stopwatch import Stopwatch
+from calibration.stopwatch import Stopwatch
 from cudasim.timing.sheets import host_sheet
 
 
@@ -58,7 +57,7 @@ def calibrate(
     path = to or FOLDER / "cards" / f"{file_stem(name)}.json"
     if path.exists() and not force:
         raise CannotCalibrate(f"{path} is there already: --force replaces it, --to names another")
-    about = provenance(device, "python -m cudasim.calibrate" + (" --quick" if quick else ""))
+    about = provenance(device, "python cudasim/facts calibrate" + (" --quick" if quick else ""))
     print(f"measuring {hardware}, torch {about['torch']}", flush=True)
     write(
         path, card_file(f"{name} calibrated", data_sheet(hardware), measure(device, quick), about)

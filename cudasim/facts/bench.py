@@ -1,4 +1,4 @@
-"""What the simulation costs: `python -m cudasim.bench [--json]`.
+"""What the simulation costs.
 
 Each figure compares the same work on the plain CPU and on a simulated GPU, in turn, in one
 process and on one thread; the median of the pairs is reported. Microseconds differ by two between
@@ -7,7 +7,6 @@ nothing, the floor of any engine in Python, in the same run.
 """
 
 import io
-import json
 import os
 import statistics
 import subprocess
@@ -234,12 +233,3 @@ def measure() -> list[dict]:
         {"what": f"cudasim: {what}", "value": round(value, 2), "unit": unit, "aim": aim}
         for what, value, unit, aim in figures
     ]
-
-
-if __name__ == "__main__":
-    rows = measure()
-    if "--json" in sys.argv[1:]:
-        print(json.dumps(rows))
-    else:
-        for row in rows:
-            print(f"{row['what']}: {row['value']} {row['unit']} (aim: {row['aim']})")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from cudasim.calibration.stopwatch import Stopwatch
+from calibration.stopwatch import Stopwatch
 
 SIZES = {False: (2**24, 2**28), True: (2**20, 2**23)}  # bytes
 

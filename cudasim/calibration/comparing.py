@@ -4,7 +4,7 @@ import json
 import statistics
 from pathlib import Path
 
-from cudasim.workloads import PAIRS, WORKLOADS
+from calibration.workloads import PAIRS, WORKLOADS
 
 NEAR = 1.5  # a factor
 

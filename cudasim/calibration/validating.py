@@ -4,20 +4,16 @@ import json
 from functools import partial
 from pathlib import Path
 
-from cudasim.calibration import machine
-from cudasim.calibration.card_file import validated, write
-from cudasim.calibration.comparing import compare, table
-from cudasim.calibration.modelling import ModelFailed, modelled
-from cudasim.calibration.rates import precisions
-from cudasim.calibration.stopwatch import workload_seconds
+from calibration import CannotCalibrate, machine
+from calibration.card_file import validated, write
+from calibration.comparing import compare, table
+from calibration.modelling import modelled
+from calibration.rates import precisions
+from calibration.stopwatch import workload_seconds
+from calibration.workloads import select
 from cudasim.timing.sheets import find_sheet
-from cudasim.workloads import select
 
 TIMINGS = machine.FOLDER / "timings"
-
-
-class CannotValidate(Exception):
-    """Why the model cannot be checked here, in one line that names what to do."""
 
 
 def validate(
@@ -29,21 +25,18 @@ def validate(
 ) -> str:
     """Time the workloads on this machine's GPU and as modelled for `card`; returns the table.
 
-    Writes it with its provenance to `timings/<card>.json`, or to `to`. Raises CannotValidate
+    Writes it with its provenance to `timings/<card>.json`, or to `to`. Raises CannotCalibrate
     without a GPU or such a card, or where the file is there already and `force` is not given.
     `stand_in` lets a simulated GPU with a modelled clock be measured, for tests of the harness.
     """
     try:
         sheet = find_sheet(card)
     except ValueError as error:
-        raise CannotValidate(error) from None
+        raise CannotCalibrate(error) from None
     path = to or TIMINGS / f"{machine.file_stem(sheet.name)}.json"
     if path.exists() and not force:
-        raise CannotValidate(f"{path} is there already: --force replaces it, --to names another")
-    try:
-        device = machine.find_gpu(stand_in)
-    except machine.CannotCalibrate as error:
-        raise CannotValidate(error) from None
+        raise CannotCalibrate(f"{path} is there already: --force replaces it, --to names another")
+    device = machine.find_gpu(stand_in)
     chosen = select(precisions(device))
     measured = {}
     for number, workload in enumerate(chosen, 1):
@@ -52,13 +45,10 @@ def validate(
             measured[workload.name] = work()
             print(f"[{number}/{len(chosen)}] measured: {workload.name}", flush=True)
     expected = {}
-    try:
-        for number, (name, taken) in enumerate(modelled(card, list(measured), quick), 1):
-            expected[name] = taken
-            print(f"[{number}/{len(measured)}] modelled: {name}", flush=True)
-    except ModelFailed as error:
-        raise CannotValidate(error) from None
-    command = "python -m cudasim.validate" + (" --quick" if quick else "")
+    for number, (name, taken) in enumerate(modelled(card, list(measured), quick), 1):
+        expected[name] = taken
+        print(f"[{number}/{len(measured)}] modelled: {name}", flush=True)
+    command = "python cudasim/facts validate" + (" --quick" if quick else "")
     about = {
         "card": sheet.name,
         "provenance": machine.provenance(device, command),

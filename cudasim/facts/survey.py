@@ -1,6 +1,6 @@
 """A survey of the simulation against PyTorch's own databases of operators and modules.
 
-`python -m cudasim.survey` runs every operator of `op_db` that has float32 samples and every
+It runs every operator of `op_db` that has float32 samples and every
 module of `module_db`, forward and backward, on a simulated GPU and on the CPU. Values must
 be the same, and every result and gradient must live where its operands do.
 
@@ -8,10 +8,8 @@ The databases are `torch.testing._internal.common_methods_invocations` and `comm
 which torch's own tests use; they come with torch and may change with it.
 """
 
-import argparse
 import copy
 import importlib.util
-import json
 import multiprocessing
 import os
 import sys
@@ -387,36 +385,21 @@ def chosen(databases: tuple[dict, dict], stride: int = 1, only: str = "") -> lis
     return [(kind, name) for kind, names in pairs for name in names if only in name][::stride]
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the survey, print its figures; returns 1 if anything failed that was not expected."""
-    parser = argparse.ArgumentParser(prog="python -m cudasim.survey", description=__doc__)
-    parser.add_argument("--sample", type=int, metavar="N", help="only every N-th")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only names that hold TEXT")
-    parser.add_argument("--device", default="cuda:1", help="the simulated GPU")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--json", metavar="FILE", help="write every verdict to FILE")
-    options = parser.parse_args(argv)
-    tasks = chosen(load_databases(), options.sample or 1, options.only)
-    running = survey(tasks, options.device, options.processes)
-    verdicts = list(_progress(running, len(tasks)))
+def run(device: str, stride: int = 1, only: str = "", processes: int = 2) -> dict[str, Any]:
+    """The survey with its progress and its figures printed: torch, python, summary, verdicts."""
+    tasks = chosen(load_databases(), stride, only)
+    verdicts = list(_progress(survey(tasks, device, processes), len(tasks)))
     for verdict in sorted(verdicts, key=lambda each: (each.outcome, each.kind, each.name)):
         if verdict.outcome != "passed":
             reason = " ".join(verdict.reason.split())
             print(f"{verdict.outcome}: {verdict.kind} {verdict.name}: {reason}")
-    figures = summary(verdicts)
-    print(f"torch {torch.__version__}, Python {sys.version.split()[0]}, {options.device}")
-    for kind, row in figures.items():
+    found = {"torch": torch.__version__, "python": sys.version.split()[0]}
+    print(f"torch {found['torch']}, Python {found['python']}, {device}")
+    found["summary"] = summary(verdicts)
+    for kind, row in found["summary"].items():
         print(
             f"{kind}s: {row['passed']} of {row['total']} pass ({row['percent']} %), "
             f"{row['expected']} exceptions, {row['failed']} failures"
         )
-    if options.json:
-        found = {"torch": torch.__version__, "python": sys.version.split()[0], "summary": figures}
-        found["verdicts"] = [asdict(verdict) for verdict in verdicts]
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(found, file, indent=1)
-    return 1 if any(verdict.outcome == "failed" for verdict in verdicts) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    found["verdicts"] = [asdict(verdict) for verdict in verdicts]
+    return found

@@ -12,16 +12,11 @@ from pathlib import Path
 
 import torch
 
+from calibration import CannotCalibrate
 from cudasim.timing.sheets import Sheet, find_sheet, sheet_names
 
-_PROJECT = Path(__file__).resolve().parents[3]  # in a checkout
-# What is measured goes here; where the package is installed, into the current folder.
-FOLDER = _PROJECT if (_PROJECT / "pyproject.toml").is_file() else Path()
+FOLDER = Path(__file__).resolve().parents[1]  # what is measured goes here
 DETAILS = r"\b(NVIDIA|Tesla|GeForce|Quadro)\b"  # makers and families, which sheets leave out
-
-
-class CannotCalibrate(Exception):
-    """Why nothing can be measured here, in one line that names what to do."""
 
 
 def works(what: str, work: Callable[[], object]) -> bool:

@@ -10,8 +10,8 @@ from math import prod
 import torch
 from torch.nn import functional
 
-from cudasim.calibration.machine import works
-from cudasim.calibration.stopwatch import Stopwatch, tf32
+from calibration.machine import works
+from calibration.stopwatch import Stopwatch, tf32
 
 # Sizes of square products, of which the fastest counts: kernels differ in the shapes they like.
 SQUARES = {False: (3072, 6144, 8192), True: (1024,)}

@@ -1,15 +1,14 @@
-"""The model against published measurements: `python -m cudasim.published [--json]`.
+"""The model against published measurements.
 
-The rows are in `timings/published.json` of a checkout. Those of use `fit` gave a sheet its
+The rows are in `timings/published.json`. Those of use `fit` gave a sheet its
 figures, those of use `validate` did not. A row names the sheet, and with `differs` what the
 measured form of the card has else (a PCIe board, a larger memory). A ratio is modelled time
 over published time: above one, the model is too slow.
 """
 
 import json
-import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,11 +18,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cudasim.clock.estimate import Estimate, estimate
-from cudasim.resnet import resnet50
 from cudasim.timing.formulas import copy_seconds
 from cudasim.timing.sheets import Sheet, find_sheet, host_sheet
+from facts.resnet import resnet50
 
-PATH = Path(__file__).resolve().parents[2] / "timings" / "published.json"
+PATH = Path(__file__).resolve().parents[1] / "timings" / "published.json"
 
 # What a measurement did, on tensors of the row's shapes.
 OPERATIONS: dict[str, Callable] = {
@@ -42,6 +41,7 @@ OPERATIONS: dict[str, Callable] = {
     "attention": lambda q, k, v: (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1) @ v,
 }
 SECONDS = {"s": 1.0, "ms": 1e-3, "ms/step": 1e-3, "us": 1e-6}
+NEAR = 1.5  # a factor
 RATES = {"TFLOP/s": 1e12, "GB/s": 1e9, "images/s": 1.0}
 
 
@@ -145,42 +145,7 @@ def _resnet(workload: dict[str, Any]) -> Callable[[], None]:
     return step
 
 
-def table(modelled: list[Row]) -> str:
-    """The rows as text, those used to fit and those to validate apart, each with its summary."""
-    lines = []
-    for use in ("fit", "validate"):
-        chosen = [row for row in modelled if row.use == use]
-        lines += [use, f"  {'':38} {'card':26} {'published':>11} {'modelled':>11} {'ratio':>6}"]
-        lines += [
-            f"  {row.id:38} {row.card[:26]:26} {1e6 * row.published:8.6g} us"
-            f" {1e6 * row.modelled:8.6g} us {row.ratio:6.2f}"
-            for row in chosen
-        ]
-        error, within = summary(chosen)
-        lines += [
-            f"  {len(chosen)} rows: median error {error:.0%}, {within:.0%} within a factor of 1.5",
-            "",
-        ]
-    return "\n".join(lines)
-
-
-def summary(modelled: list[Row]) -> tuple[float, float]:
-    """(median of |ratio - 1|, share of the rows whose ratio is within a factor of 1.5)."""
-    ratios = [row.ratio for row in modelled]
-    within = [1 / 1.5 <= ratio <= 1.5 for ratio in ratios]
+def summary(ratios: list[float]) -> tuple[float, float]:
+    """(median of |ratio - 1|, share of the ratios that are within a factor of `NEAR`)."""
+    within = [1 / NEAR <= ratio <= NEAR for ratio in ratios]
     return median(abs(ratio - 1) for ratio in ratios), sum(within) / len(within)
-
-
-def main() -> None:
-    """Print the table, or the rows as JSON with `--json`: times in seconds."""
-    if not PATH.is_file():
-        sys.exit(f"cudasim: {PATH} is missing; the rows are in a checkout, not in the package")
-    if "--json" in sys.argv[1:]:
-        print(json.dumps([asdict(row) for row in rows()]))
-        return
-    print("Modelled times, from data sheets and published measurements.\n")
-    print(table(rows()), end="")
-
-
-if __name__ == "__main__":
-    main()

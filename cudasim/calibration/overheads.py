@@ -5,8 +5,8 @@ import sys
 
 import torch
 
-from cudasim.calibration.machine import CannotCalibrate
-from cudasim.calibration.stopwatch import BACKLOG, Stopwatch
+from calibration import CannotCalibrate
+from calibration.stopwatch import BACKLOG, Stopwatch
 
 _FIRST = """
 import time, torch

@@ -1,16 +1,15 @@
 """The table of the types that CUDA's kernels take, from PyTorch's own database of operators.
 
-`python -m cudasim.type_table --check` compares `dispatch/kernels.json` with the torch in use, and
-`--write` makes it anew. It lists the operators of `op_db` whose types differ between the CPU and
+`dispatch/kernels.json` lists the operators of `op_db` whose types differ between the CPU and
 CUDA: those of the CPU, and for each of CUDA's the least capability that has it, among the cards
 that can be simulated. The database asks for the capability when it is imported, so each has a
 process of its own.
 """
 
-import argparse
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ import torch
 import cudasim
 from cudasim.device.specs import CARDS
 from cudasim.dispatch.dtypes import TABLE, short
-from cudasim.survey import load_databases
+from facts.survey import load_databases
 
 
 def capabilities() -> dict[tuple[int, int], str]:
@@ -45,7 +44,7 @@ def make_table() -> dict[str, Any]:
     """The table for the torch in use."""
     operators: dict[str, dict[str, Any]] = {}
     for (major, minor), card in capabilities().items():
-        asked = [sys.executable, "-m", "cudasim.type_table", "--card", card]
+        asked = [sys.executable, Path(__file__).parent, "types", "--card", card]
         done = subprocess.run(asked, check=True, capture_output=True, text=True)
         for name, types in json.loads(done.stdout.splitlines()[-1]).items():
             entry = operators.setdefault(name, {"cpu": types["cpu"], "cuda": {}})
@@ -74,26 +73,10 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     ]
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Check the table or write it; returns 1 if it differs from the torch in use."""
-    parser = argparse.ArgumentParser(prog="python -m cudasim.type_table", description=__doc__)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--check", action="store_true", help="compare the table with torch")
-    what.add_argument("--write", action="store_true", help="make it anew")
-    what.add_argument("--card", choices=list(CARDS), help="print what the database says for a card")
-    options = parser.parse_args(argv)
-    if options.card:
-        print(json.dumps(read_database(options.card)))
-        return 0
+def renew(write: bool) -> list[str]:
+    """Write the table for the torch in use, or tell how the one that is there differs from it."""
     table = make_table()
-    if options.write:
+    if write:
         TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-        print(f"{TABLE.name}: {len(table['operators'])} operators, torch {table['torch']}")
-        return 0
-    found = differences(json.loads(TABLE.read_text(encoding="utf-8")), table)
-    print(*found or [f"{TABLE.name} is that of torch {table['torch']}"], sep="\n")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print(f"{TABLE.name}: {len(table['operators'])} operators, torch {table['torch']}")
+    return differences(json.loads(TABLE.read_text(encoding="utf-8")), table)

@@ -1,1 +1,0 @@
-"""Measure a GPU: what its card file says, from PyTorch alone."""
