@@ -202,11 +202,11 @@ def test_every_rank_gets_the_timeline_of_all(trained):
 def test_a_drawing_sets_ranks_apart(trained):
     read = Timeline.load(trained[0] / "ranks.json")
     assert {paint(bar) for bar in read.bars() if bar.lane == "rank 1: cuda:1 NCCL"} == {"gpu1"}
-    drawn = svg(read)
+    drawn = svg(read.chart())
     assert "kernel on cuda:1" in drawn and "rank 1: cuda:1 NCCL" in drawn
     alone = Timeline()
     alone.fill([each for each in read.spans if each.lane.startswith("rank 0")], read.source)
-    assert drawn.count("#667085") > svg(alone).count("#667085")  # the line between them
+    assert drawn.count("#667085") > svg(alone.chart()).count("#667085")  # the line between them
 
 
 def test_load_refuses_what_save_has_not_written(tmp_path):

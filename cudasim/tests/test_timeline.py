@@ -10,8 +10,9 @@ from programs import run, write
 
 import cudasim
 from cudasim.clock import trace
+from cudasim.clock.bars import BARS
 from cudasim.clock.clock import Span
-from cudasim.clock.timeline import BARS, MIME, OTHERS, THREADS, Timeline, reading
+from cudasim.clock.timeline import MIME, OTHERS, THREADS, Timeline, reading
 from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
 
@@ -252,7 +253,7 @@ def test_a_picture_is_bounded_and_says_what_it_merged(clock, times):
     assert max(bar.end for bar in bars) == lanes.length
     merged = len(bars) < len(lanes.spans)
     assert merged == (times == 1000)
-    assert any("neighbours are merged" in each for each in lanes.remarks(bars)) == merged
+    assert any("neighbours are merged" in each for each in lanes.chart().notes) == merged
     assert sum(map(len, lanes._repr_mimebundle_().values())) < 40 * 1024
 
 

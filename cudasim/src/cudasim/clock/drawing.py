@@ -5,7 +5,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from cudasim.clock.timeline import IDLE, Bar, Timeline, split
+from cudasim.clock.bars import IDLE, Bar, Chart, split
 
 try:
     import matplotlib
@@ -45,25 +45,24 @@ STYLE = {"svg.hashsalt": "cudasim", "svg.fonttype": "none"}
 STYLE |= {"font.size": 9, "hatch.linewidth": 0.8}
 
 
-def figure(timeline: Timeline) -> Figure:
+def figure(chart: Chart) -> Figure:
     """Lanes as rows over an axis of time. Waiting is a thin, hatched bar."""
-    bars, lanes = timeline.bars(), timeline.lanes
-    unit, size = ("ms", 1e6) if timeline.length >= 1e6 else ("µs", 1e3)
-    remarks = timeline.remarks(bars)
-    high = EDGES + ROW * len(lanes) + LINE * len(remarks)
+    bars, lanes = chart.bars, [lane for lane, _, _ in chart.lanes]
+    unit, size = ("ms", 1e6) if chart.length >= 1e6 else ("µs", 1e3)
+    high = EDGES + ROW * len(lanes) + LINE * len(chart.notes)
     with matplotlib.rc_context(STYLE):
         drawn = Figure((WIDTH, high), layout="constrained", facecolor="white")
         axes = drawn.add_subplot(facecolor="white")
-        axes.set_xlim(0, (timeline.length or 1) / size)
+        axes.set_xlim(0, (chart.length or 1) / size)
         axes.set_ylim(len(lanes) - 0.5, -0.5)
-        shares = [f"{lane}\n≈ {100 * share:.0f} % busy" for lane, _, share in timeline.summary()]
+        shares = [f"{lane}\n≈ {100 * share:.0f} % busy" for lane, _, share in chart.lanes]
         axes.set_yticks(range(len(lanes)), shares, fontsize=8)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.set_xlabel("\n".join([f"≈ {unit}", *remarks]))
-        drawn.suptitle(f"Timeline, {timeline.source}", x=0.01, ha="left", fontsize=10)
+        axes.set_xlabel("\n".join([f"≈ {unit}", *chart.notes]))
+        drawn.suptitle(f"Timeline, {chart.source}", x=0.01, ha="left", fontsize=10)
         for row, (last, lane) in enumerate(pairwise(lanes)):  # between ranks
             if split(last)[0] != split(lane)[0]:
                 axes.axhline(row + 0.5, color=COLOURS["host"], linewidth=1.2)
@@ -148,10 +147,10 @@ def _width(bar: Bar) -> int:
     return bar.end - bar.start
 
 
-def svg(timeline: Timeline) -> str:
-    """The chart as SVG, the same to the byte for the same timeline."""
+def svg(chart: Chart) -> str:
+    """The chart as SVG, the same to the byte for the same chart."""
     written = io.StringIO()
     with matplotlib.rc_context(STYLE):
-        figure(timeline).savefig(written, format="svg", metadata={"Date": None, "Creator": None})
+        figure(chart).savefig(written, format="svg", metadata={"Date": None, "Creator": None})
     # A hundredth of a point is seen by nobody, and six digits take twice the room.
     return PATH.sub(lambda path: DIGITS.sub(r"\1", path[0]), written.getvalue())

@@ -7,42 +7,34 @@ import json
 import torch.distributed as dist
 
 from cudasim.clock.clock import Span
-from cudasim.clock.timeline import Timeline
 
 PREFIX = "cudasim/timeline"
 _numbers = itertools.count()  # of what this process has gathered
 
 
-def gather(timeline: Timeline) -> Timeline:
-    """The timelines that every rank gathers here, side by side; each rank gets all of them.
+def gather(
+    recorded: list[Span], source: str, notes: list[str]
+) -> tuple[list[Span], str, list[str]]:
+    """The spans that every rank gathers here, side by side, their source, and what is noted.
 
-    They are told through the store of the default group, which takes no modelled time. Raises
-    RuntimeError without such a group, and for measured times: those of two processes have no
-    common beginning.
+    Each rank gives its own and gets those of all. They are told through the store of the default
+    group, which takes no modelled time. Raises RuntimeError without such a group.
     """
     if not (dist.is_available() and dist.is_initialized()):
         raise RuntimeError(
             "gather(): there are no ranks; call torch.distributed.init_process_group() first, and "
             "gather() before destroy_process_group()"
         )
-    if timeline.recorded and not timeline.modelled:
-        raise RuntimeError(
-            "gather(): only modelled times of several processes can be set side by side; begin "
-            "with clock='modelled'"
-        )
     store = dist.PrefixStore(PREFIX, dist.distributed_c10d._get_default_store())
     number, rank, size = next(_numbers), dist.get_rank(), dist.get_world_size()
-    spans = [dataclasses.astuple(each) for each in timeline.recorded]
-    store.set(f"{number}/{rank}", json.dumps([spans, timeline.source, timeline.notes]))
+    spans = [dataclasses.astuple(each) for each in recorded]
+    store.set(f"{number}/{rank}", json.dumps([spans, source, notes]))
     told = [json.loads(store.get(f"{number}/{each}")) for each in range(size)]
     joined = [
         Span(f"rank {each}: {lane}", *rest)
         for each, (spans, _, _) in enumerate(told)
         for lane, *rest in spans
     ]
-    notes = [f"rank {each}: {note}" for each, (_, _, all) in enumerate(told) for note in all]
+    noted = [f"rank {each}: {note}" for each, (_, _, all) in enumerate(told) for note in all]
     sources = dict.fromkeys(source for _, source, _ in told if source)
-    found = Timeline()
-    if joined:
-        found.fill(joined, f"{' and '.join(sources)}, {size} ranks", notes)
-    return found
+    return joined, f"{' and '.join(sources)}, {size} ranks", noted

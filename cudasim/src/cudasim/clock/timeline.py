@@ -5,45 +5,24 @@ It is the same for modelled time, from the virtual clock, and for measured time,
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cudasim.clock import trace
+from cudasim.clock.bars import IDLE, Bar, Chart, merged, split
 from cudasim.clock.clock import SECOND, Span
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BARS = 400  # that a picture holds; more are merged
-FINEST = 2000  # the first merging joins what is nearer than the total over this
 THREADS = 16  # of Python that have a lane each: a program may start thousands
 OTHERS = "Python, other threads"
 MIME = "application/vnd.cudasim.timeline+json"
-IDLE = ("wait", "sleep")  # kinds of a span in which its lane does nothing
-RANK = re.compile(r"rank (\d+): ")  # what a lane of one of several processes begins with
-TIMES = "\N{MULTIPLICATION SIGN}"
 PLURALS = {"copy": "copies"}
-
-
-class Bar(NamedTuple):
-    """What a picture shows as one: a span, or `merged` neighbours of one lane."""
-
-    lane: str
-    name: str
-    start: int  # nanoseconds since the timeline began
-    end: int
-    kind: str
-    merged: int = 1  # how many spans it stands for
-
-    @property
-    def label(self) -> str:
-        """The name, with the number of spans that were merged."""
-        return f"{self.name} {TIMES} {self.merged:,}" if self.merged > 1 else self.name
 
 
 class Table(list):
@@ -107,7 +86,16 @@ class Timeline:
         """
         from cudasim.clock import ranks
 
-        return ranks.gather(self)
+        if self._spans and not self.modelled:
+            raise RuntimeError(
+                "gather(): only modelled times of several processes can be set side by side; begin "
+                "with clock='modelled'"
+            )
+        found = Timeline()
+        spans, source, notes = ranks.gather(self._spans, self.source, self.notes)
+        if spans:
+            found.fill(spans, source, notes)
+        return found
 
     @classmethod
     def load(cls, path: str | Path) -> "Timeline":
@@ -166,31 +154,22 @@ class Timeline:
     def bars(self) -> list[Bar]:
         """The spans as a picture shows them: at most BARS, neighbours merged if need be."""
         if self._bars is None:
-            self._bars = self._merged()
+            self._bars = merged(self.spans, self.lanes)
         return self._bars
-
-    def _merged(self) -> list[Bar]:
-        begin, order = self.start, {lane: number for number, lane in enumerate(self.lanes)}
-        spans = sorted(self.spans, key=lambda span: (order[span.lane], span.start))
-        bars = [Bar(s.lane, s.name, s.start - begin, s.end - begin, s.kind) for s in spans]
-        near, merged = 0, bars
-        while len(merged) > max(BARS, len(order)):
-            merged = _merge(bars, near)
-            near = near * 2 or max(self.length // FINEST, 1)
-        return merged
-
-    def remarks(self, bars: Sequence[Bar]) -> list[str]:
-        """What a picture of these `bars` has to say of what it leaves out."""
-        if len(bars) == len(self.spans):
-            return self.notes
-        drawn = "1 bar" if len(bars) == 1 else f"{len(bars):,} bars"
-        return [*self.notes, f"{drawn} for {len(self.spans):,} spans: neighbours are merged"]
 
     def figure(self) -> "Figure":
         """A Gantt chart, drawn with matplotlib. Raises ModuleNotFoundError without it."""
         from cudasim.clock import drawing
 
-        return drawing.figure(self)
+        return drawing.figure(self.chart())
+
+    def chart(self) -> Chart:
+        """What a picture shows."""
+        bars, notes = self.bars(), self.notes
+        if len(bars) != len(self.spans):
+            drawn = "1 bar" if len(bars) == 1 else f"{len(bars):,} bars"
+            notes = [*notes, f"{drawn} for {len(self.spans):,} spans: neighbours are merged"]
+        return Chart(bars, self.summary(), self.length, self.source, notes)
 
     def save(self, path: str | Path) -> None:
         """Write Chrome's trace format, which chrome://tracing and ui.perfetto.dev open."""
@@ -223,18 +202,18 @@ class Timeline:
 
         It is text, so that a comparison of notebooks can leave out that of a real clock.
         """
-        bars, lanes = self.bars(), self.lanes
+        bars, lanes, chart = self.bars(), self.lanes, self.chart()
         names = list(dict.fromkeys(bar.name for bar in bars))
         kinds = list(dict.fromkeys(bar.kind for bar in bars))
         content = {
             "unit": "≈ ns",
             "source": self.source,
             "total": self.length,
-            "lanes": [(lane, kinds, round(share, 4)) for lane, kinds, share in self.summary()],
+            "lanes": [(lane, kinds, round(share, 4)) for lane, kinds, share in chart.lanes],
             "names": names,
             "kinds": kinds,
             "bars": [],  # lane, name, start, duration, kind, count
-            "notes": self.remarks(bars),
+            "notes": chart.notes,
         }
         for bar in bars:
             place = lanes.index(bar.lane), names.index(bar.name)
@@ -250,7 +229,7 @@ class Timeline:
         try:
             from cudasim.clock import drawing
 
-            bundle["image/svg+xml"] = drawing.svg(self)
+            bundle["image/svg+xml"] = drawing.svg(self.chart())
         except ModuleNotFoundError as missing:
             bundle["text/plain"] += f"\n{missing}"
         return bundle
@@ -280,12 +259,6 @@ def plural(kind: str) -> str:
     return PLURALS.get(kind, f"{kind}s")
 
 
-def split(lane: str) -> tuple[int, str]:
-    """The rank whose lane it is, and its name there; rank -1 where there is but one process."""
-    found = RANK.match(lane)
-    return (int(found[1]), lane[found.end() :]) if found else (-1, lane)
-
-
 def _rank(lane: str) -> tuple:
     """The place of a lane: Python, its other threads, then by GPU its streams and copies."""
     process, lane = split(lane)
@@ -303,32 +276,3 @@ def _folded(spans: list[Span]) -> tuple[list[Span], list[str]]:
         return spans, []
     note = f"{len(rest):,} more threads of Python share a lane"
     return [replace(s, lane=OTHERS) if s.lane in rest else s for s in spans], [note]
-
-
-def _merge(bars: Sequence[Bar], near: int) -> list[Bar]:
-    """Join neighbours less than `near` apart: those of one name, and others that are as short."""
-    groups: list[list[Bar]] = []
-    for bar in bars:
-        last = groups[-1][-1] if groups else None
-        if last and last.lane == bar.lane and bar.start - last.end <= near:
-            alike = (last.name, last.kind) == (bar.name, bar.kind)
-            if alike or (near and max(last.end - last.start, bar.end - bar.start) <= near):
-                groups[-1].append(bar)
-                continue
-        groups.append([bar])
-    return [_joined(group) for group in groups]
-
-
-def _joined(group: Sequence[Bar]) -> Bar:
-    """One bar for all; its name and kind are those that took the longest."""
-    if len(group) == 1:
-        return group[0]
-    names, kinds = Counter(), Counter()
-    for bar in group:
-        names[bar.name] += bar.end - bar.start
-        kinds[bar.kind] += bar.end - bar.start
-    name, others = names.most_common(1)[0][0], len(names) - 1
-    if others:
-        name += f" and {others} other{'s' if others > 1 else ''}"
-    end = max(bar.end for bar in group)
-    return Bar(group[0].lane, name, group[0].start, end, kinds.most_common(1)[0][0], len(group))
