@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cudasim.clock.costs import without_rule
     from cudasim.device.specs import CARDS
+    from cudasim.dispatch.races import races
     from cudasim.simulation import disable, enable, is_enabled, simulate
     from cudasim.timeline import timeline
 
-__all__ = ["CARDS", "disable", "enable", "is_enabled", "simulate", "timeline", "without_rule"]
+__all__ = [
+    "CARDS",
+    "disable",
+    "enable",
+    "is_enabled",
+    "races",
+    "simulate",
+    "timeline",
+    "without_rule",
+]
 __version__ = "0.1.0"
 
 # Where each public name is. They are fetched when they are used, because a Python that starts
@@ -26,6 +36,7 @@ _HOMES = {
     "simulate": "cudasim.simulation",
     "timeline": "cudasim.timeline",
     "without_rule": "cudasim.clock.costs",
+    "races": "cudasim.dispatch.races",
     "load_ipython_extension": "cudasim.ipython",
     "unload_ipython_extension": "cudasim.ipython",
 }

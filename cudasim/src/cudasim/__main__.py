@@ -43,6 +43,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, C
     )
     parser.add_argument("--gpus", metavar="N", help="how many GPUs (2)")
     config.add_options(parser)
+    parser.add_argument("--races", metavar="ACTION", help="warn or raise: look for data races")
     parser.add_argument("--force", action="store_true", help="even where real GPUs are")
     parser.add_argument("--full-traceback", action="store_true", help="show cudasim's lines too")
     parser.add_argument("-m", "--module", action="store_true", help="run a module, not a file")
@@ -59,7 +60,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, C
         clock = clock or config.setting(config.CLOCK)
     try:
         asked = number or None, card or None, type, options.force, config.OPTIONS, clock or None
-        wanted = config.parse(*asked)
+        wanted = config.parse(*asked, options.races or config.setting(config.RACES))
     except ValueError as error:
         parser.error(str(error))
     return options, wanted

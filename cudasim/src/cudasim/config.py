@@ -19,6 +19,7 @@ GPUS = "CUDASIM_GPUS"  # how many; the one that asks for a simulation
 CARD = "CUDASIM_CARD"  # which card; the type's usual one if it is not set
 TYPE = "CUDASIM_DEVICE_TYPE"  # what PyTorch calls them, cuda if it is not set
 CLOCK = "CUDASIM_CLOCK"  # modelled, or not set: times are the machine's own
+RACES = "CUDASIM_RACES"  # warn, raise, or not set: nobody looks for races
 FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
 QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's own: which of the cards a program may see
@@ -45,6 +46,7 @@ class Config:
     type: DeviceType
     force: bool = False
     clock: str | None = None
+    races: str | None = None
 
     def find_card(self) -> Card:
         """The card. Raises ValueError, naming those there are.
@@ -87,12 +89,13 @@ def parse(
     force: bool = False,
     source: tuple[str, str] = ARGUMENTS,
     clock: object = None,
+    races: object = None,
 ) -> Config:
     """What the values ask for; None is the usual number or card, and the machine's own clock.
 
     From elsewhere than a program (`source`) numbers come as text, and None is the usual type,
-    too. Raises ValueError for a number that makes no sense and for an unknown type or
-    clock.
+    too. Raises ValueError for a number that makes no sense and for an unknown type, clock or
+    action at races.
     """
     if source is not ARGUMENTS:
         device_type = DEFAULT.name if device_type is None else device_type
@@ -106,7 +109,15 @@ def parse(
     if isinstance(card, str) and card.endswith(FILE):  # programs that are started are elsewhere
         card = str(Path(card).resolve())
     number = type.usual if gpus is None else type.check_number(gpus, source[0])
-    return Config(number, type.card if card is None else card, type, force, clock)
+    races = None if races is None else check_races(races)
+    return Config(number, type.card if card is None else card, type, force, clock, races)
+
+
+def check_races(action: object) -> str:
+    """What is to become of a race. Raises ValueError for what is none of two."""
+    if action not in ("warn", "raise"):
+        raise ValueError(f"races={action!r}: unknown; choose 'warn' or 'raise'")
+    return action
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -133,7 +144,9 @@ def from_environment() -> Config | None:
     if number is None:
         return None
     forced = os.environ.get(FORCE) == "1"
-    return parse(number, setting(CARD), setting(TYPE), forced, VARIABLES, setting(CLOCK))
+    return parse(
+        number, setting(CARD), setting(TYPE), forced, VARIABLES, setting(CLOCK), setting(RACES)
+    )
 
 
 def shown(uuids: Callable[[], list[str]], number: int) -> list[int]:
@@ -189,6 +202,8 @@ def to_environment(wanted: Config) -> dict[str, str]:
     variables = {GPUS: str(wanted.gpus), CARD: str(wanted.card), TYPE: wanted.type.name}
     if wanted.clock is not None or setting(CLOCK) is not None:
         variables[CLOCK] = wanted.clock or ""
+    if wanted.races is not None or setting(RACES) is not None:
+        variables[RACES] = wanted.races or ""
     return {**variables, FORCE: "1" if wanted.force else "0"}
 
 

@@ -77,8 +77,9 @@ class Session:
         self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> taken
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
         self.traced = False  # whether callbacks of torch.cuda._gpu_trace are called
+        self.races: Any = None  # what looks for them: an `Order` of cudasim.dispatch.races
         self.asleep: dict[tuple[int, int], int] = {}  # (GPU, stream) -> when `_sleep` ends, in ns
-        self.watching = False  # whether what waits for a GPU matters: one of these three is set
+        self.watching = False  # whether what waits for a GPU matters: one of these four is set
         self.capturing: dict[tuple[int, int], Any] = {}  # (GPU, stream) -> what it is captured by
         self.states: Any = None  # the generators that graphs draw from
         self.registered: dict[int, int] = {}  # address -> size, of memory that a program pinned
@@ -124,7 +125,12 @@ class Session:
 
     def watch(self) -> None:
         """Look again whether what waits for a GPU matters."""
-        self.watching = bool(self.sync_debug or self.traced or self.asleep)
+        self.watching = bool(self.sync_debug or self.traced or self.asleep or self.races)
+
+    def look_for_races(self, order: Any) -> None:
+        """Tell an order of what streams do; None looks for no races."""
+        self.races = order
+        self.watch()
 
     def current(self) -> GPU:
         """The GPU that plain `cuda` means in this thread."""

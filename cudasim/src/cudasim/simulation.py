@@ -20,6 +20,7 @@ from cudasim.device.gpu import Machine
 from cudasim.dispatch.autocast import patch_autocast
 from cudasim.dispatch.booking import forget
 from cudasim.dispatch.mode import mode_for
+from cudasim.dispatch.races import Order, checked
 from cudasim.patches.attention import patch_attention
 from cudasim.patches.autograd import patch_autograd
 from cudasim.patches.classes import patch_classes
@@ -87,21 +88,24 @@ def enable(
     force: bool = False,
     device_type: str = "cuda",
     clock: str | None = None,
+    races: str | None = None,
 ) -> None:
     """Let PyTorch see `gpus` simulated GPUs of the model `card`; one line says so.
 
     `device_type` is what PyTorch calls them: `cuda`, or `mps` (Apple's; a machine has
     one). None is the usual number and card: two T4 for `cuda`. With `clock="modelled"`
     times are those of the card's data sheet, the same on every run; None leaves the machine's.
+    With `races="raise"` or `"warn"` accesses to one memory that no wait puts in order are errors,
+    or warnings.
 
     Does nothing, and says so, where as many real ones are there, unless `force`. Programs
     started from here on see the GPUs too: until `disable`, CUDASIM_GPUS and similar variables
-    are set. Raises ValueError for a number that makes no sense, an unknown card, type or clock,
-    and under a clock for a card without a data sheet; RuntimeError if a simulation is running or
-    this process has used a real GPU.
+    are set. Raises ValueError for a number that makes no sense, an unknown card, type, clock or
+    action at races, and under a clock for a card without a data sheet; RuntimeError if a
+    simulation is running or this process has used a real GPU.
     """
     quiet = config.quiet()
-    line = begin(config.parse(gpus, card, device_type, force, clock=clock))
+    line = begin(config.parse(gpus, card, device_type, force, clock=clock, races=races))
     if line and not quiet:
         print(line)
 
@@ -139,7 +143,9 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
         _read_allocator_settings()
         for patch in PATCHES:
             patch(session.patches)
-        mode = mode_for(type, session.clock)()
+        session.look_for_races(Order(wanted.races) if wanted.races else None)
+        mode = mode_for(type, session.clock)
+        mode = checked(mode)() if wanted.races else mode()
         mode.__enter__()
     except BaseException:
         _end()
@@ -215,10 +221,11 @@ def simulate(
     force: bool = False,
     device_type: str = "cuda",
     clock: str | None = None,
+    races: str | None = None,
 ) -> Iterator[None]:
     """Simulate GPUs for the length of a `with` block; the arguments are those of `enable`."""
     before = session.mode
-    enable(gpus, card, force, device_type, clock)
+    enable(gpus, card, force, device_type, clock, races)
     try:
         yield
     finally:

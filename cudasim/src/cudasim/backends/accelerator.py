@@ -48,6 +48,8 @@ def wait(index: int | None = None) -> None:
     if session.sync_debug & CAPTURING:
         complain()
     traces.fire(traces.DEVICE_SYNCHRONIZATION)
+    if session.races is not None:
+        session.races.wait_for_all(gpu.index)
     ends = [end for (index, _), end in session.asleep.items() if index == gpu.index]
     sleep_until(max(ends, default=0))
     if session.clock is not None:

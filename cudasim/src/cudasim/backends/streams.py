@@ -19,6 +19,7 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch import traces
 from cudasim.dispatch.capture import Mark, mark, wait
 from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.races import HOST
 from cudasim.dispatch.tags import gpu_of
 from cudasim.dispatch.waiting import address, end_of_sleep, sleep_until, wait_for
 from cudasim.patching import Patches
@@ -194,6 +195,7 @@ class Event(_Event):
         self._gpu = gpu
         self._timed, self._when, self._handle = enable_timing, None, 0
         self._mark: Mark | None = None  # what it stands for, if it was captured
+        self._known: dict = {}  # what comes before it, for who looks for races
         self._clock = session.clock
         return self
 
@@ -226,6 +228,8 @@ class Event(_Event):
             traces.fire(traces.EVENT_CREATION, self._handle)
         traces.fire(traces.EVENT_RECORD, self._handle, address(stream_id, gpu.index))
         self._mark = mark((gpu.index, stream_id)) if session.capturing else None
+        if session.races is not None:
+            self._known = dict(session.races.known[gpu.index, stream_id])
         clock = session.clock
         if clock is None:
             self._when = max(time.perf_counter_ns(), end_of_sleep(gpu.index, stream_id))
@@ -243,6 +247,7 @@ class Event(_Event):
         traces.fire(traces.EVENT_WAIT, self._handle, address(stream_id, index))
         if session.capturing:
             wait((index, stream_id), self._mark)
+        self._tell((index, stream_id))
         clock = session.clock
         if clock is not None:
             clock.spend(clock.operation, "wait")
@@ -254,9 +259,16 @@ class Event(_Event):
     def query(self) -> bool:
         """True if what was recorded has happened."""
         self._check()
-        if session.clock is None:
-            return (self._when or 0) <= time.perf_counter_ns()
-        return timed_query(self._when or 0)
+        now = time.perf_counter_ns() if session.clock is None else None
+        done = timed_query(self._when or 0) if now is None else (self._when or 0) <= now
+        if done:
+            self._tell(HOST)
+        return done
+
+    def _tell(self, line: tuple[int, int]) -> None:
+        """Tell who looks for races that a line comes after the event."""
+        if session.races is not None:
+            session.races.learn(line, self._known)
 
     def synchronize(self) -> None:
         """Wait for the event."""
@@ -264,6 +276,7 @@ class Event(_Event):
         if self._when is None:
             return
         traces.fire(traces.EVENT_SYNCHRONIZATION, self._handle)
+        self._tell(HOST)
         if session.clock is None:
             sleep_until(self._when)
         else:
@@ -337,11 +350,13 @@ Stream.__module__ = Event.__module__ = "torch"  # as their own do, for who print
 
 
 def make_record_stream(original: Any) -> Any:
-    """`Tensor.record_stream`: on a GPU there is nothing to keep waiting."""
+    """`Tensor.record_stream`: on a GPU it matters to who looks for races."""
 
     def record_stream(self: Tensor, stream: _Stream) -> None:
         if gpu_of(self) is None:
             original(self, stream)
+        elif session.races is not None:
+            session.races.record_stream(self, (stream.device_index, stream.stream_id))
 
     return record_stream
 

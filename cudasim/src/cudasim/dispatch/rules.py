@@ -22,6 +22,7 @@ from cudasim.dispatch.tags import (
     gpu_of,
     gpu_read,
     is_scratch,
+    pin_as_copied,
     put,
     recount,
     storage_of,
@@ -88,8 +89,9 @@ def to_copy(func: Callable, args: tuple, kwargs: dict) -> Any:
         watch_copy(gpu_of(args[0]), gpu, kwargs.get("non_blocking", False))
         return make_on(gpu, func, args, kwargs)
     if session.thread.to_host:
-        watch_copy(gpu_of(args[0]), None, kwargs.get("non_blocking", False))
-        return put(func(*args, **kwargs), None)
+        non_blocking = kwargs.get("non_blocking", False)
+        watch_copy(gpu_of(args[0]), None, non_blocking)
+        return pin_as_copied(put(func(*args, **kwargs), None), non_blocking)
     return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))  # in vmap, a number
 
 

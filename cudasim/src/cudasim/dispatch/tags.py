@@ -12,6 +12,7 @@ from torch.overrides import has_torch_function_unary
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import traces
 from cudasim.dispatch.calls import Scratch
+from cudasim.session import session
 
 TAG = "_cudasim"
 PINNED = "_cudasim_pinned"  # the mark of a storage in pinned memory of the host
@@ -140,3 +141,10 @@ def recount(storage: torch.UntypedStorage) -> None:
     tag = getattr(storage, TAG, None)
     if tag is not None and tag.gpu is not None:
         tag.resize(storage.nbytes())
+
+
+def pin_as_copied(copy: Tensor, non_blocking: bool) -> Tensor:
+    """What has come from a GPU is pinned if nobody waited for it (ATen's TensorConversions.cpp)."""
+    if non_blocking and session.type.pins_copies and copy.layout is torch.strided:
+        setattr(storage_of(copy), PINNED, True)
+    return copy

@@ -13,7 +13,7 @@ from torch.overrides import (
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, resolve
-from cudasim.dispatch.tags import CPU, PINNED, gpu_of, gpu_read, put, storage_of
+from cudasim.dispatch.tags import CPU, gpu_of, gpu_read, pin_as_copied, put
 from cudasim.dispatch.waiting import watch_copy
 from cudasim.session import session
 
@@ -79,9 +79,8 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     with torch._C._DisableTorchDispatch():
         copy = torch.ops.aten._to_copy.default(source.detach(), **options)
     put(copy, gpu, memory)
-    if non_blocking and gpu is None and session.type.pins_copies:
-        if copy.layout is torch.strided:
-            setattr(storage_of(copy), PINNED, True)  # as TensorConversions.cpp has it
+    if gpu is None:
+        pin_as_copied(copy, non_blocking)
     if session.clock is not None:
         book_copy(source, copy, here, gpu, non_blocking)
     return copy

@@ -1,0 +1,293 @@
+"""Races: accesses to one memory, of which one writes, that nothing puts one after the other.
+
+The CPU has computed every result by the time that an operation returns, so that values never show
+a race. Here every stream, and the host, knows how far the others had come when it last waited for
+them (vector clocks: Mattern, Virtual Time and Global States of Distributed Systems, 1988).
+PyTorch's sanitizer (torch/cuda/_sanitizer.py) finds races in the same way among tensors that begin
+at one address; here all views are one memory, pinned memory of the host is memory too, and memory
+that the allocator hands out again is what it was.
+
+Not seen: what runs within a CUDA graph, collectives that nobody waited for, and NumPy's reads.
+"""
+
+import os
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+from cudasim import config
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.mode import PLAIN, DeviceMode, is_wrapper
+from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
+from cudasim.modes import LightMode
+from cudasim.session import session
+
+HOST = (-1, 0)  # the line of the host, among those of streams: (GPU, stream)
+ACCESSES = "_cudasim_accesses"  # the attribute of a storage that holds its Memory
+COPIES = (torch.ops.aten.copy_.default, torch.ops.aten._to_copy.default)
+UNREAD = ("new_", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
+UNWRITTEN = ("empty", "new_empty")
+# Files whose lines a program's author did not write.
+_LIBRARIES = tuple(str(Path(file).parent) + os.sep for file in (torch.__file__, __file__[:-10]))
+
+Line = tuple[int, int]
+
+
+class DataRace(RuntimeError):
+    """Two accesses to one memory that nothing puts one after the other."""
+
+
+class Access(NamedTuple):
+    """What an operation did to a memory: `number` counts the operations of its line."""
+
+    line: Line
+    number: int
+    name: str  # of the operation
+    writes: bool
+    shape: tuple[int, ...]
+    place: tuple[str, int]  # file and line of the program
+
+    @property
+    def where(self) -> str:
+        """What a message calls its line."""
+        index, stream = self.line
+        return "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
+
+
+class Memory:
+    """Who has used a memory since it was last written, and who had it before."""
+
+    def __init__(self, order: "Order") -> None:
+        """Used by nobody as far as this `order` knows."""
+        self.order = order
+        self.write: Access | None = None
+        self.reads: list[Access] = []
+        self.earlier: list[Access] = []
+        self.recorded: set[Line] = set()  # by record_stream: the allocator waits for them
+
+    def unrecorded(self) -> list[Access]:
+        """The accesses that the allocator does not wait for before it hands the memory out."""
+        used = [*self.earlier, *self.reads, *filter(None, [self.write])]
+        return [access for access in used if access.line not in self.recorded]
+
+
+class Order:
+    """What happens before what, on the streams of all GPUs and on the host."""
+
+    def __init__(self, action: str) -> None:
+        """Nothing has happened. A race is an error where the action is `raise`, else a warning."""
+        self.action = action
+        self.known: dict[Line, dict[Line, int]] = defaultdict(dict)
+        self.areas: dict[int, list[tuple[int, int, Memory]]] = defaultdict(list)
+
+    # What waits for what.
+
+    def learn(self, line: Line, known: dict[Line, int]) -> None:
+        """From now on what a line does comes after what is `known`."""
+        mine = self.known[line]
+        for other, number in known.items():
+            mine[other] = max(number, mine.get(other, 0))
+
+    def wait(self, line: Line, other: Line) -> None:
+        """From now on what a line does comes after what another was asked for so far."""
+        self.learn(line, self.known[other])
+
+    def wait_of_host(self, index: int, stream: int) -> None:
+        """The host has waited for a stream."""
+        self.wait(HOST, (index, stream))
+
+    def wait_for_all(self, index: int) -> None:
+        """The host has waited for every stream of a GPU."""
+        for line in [line for line in self.known if line[0] == index]:
+            self.wait(HOST, line)
+
+    def record_stream(self, tensor: Tensor, line: Line) -> None:
+        """The allocator waits for a line before it hands the memory of `tensor` out again."""
+        memory = self._memory(tensor)
+        if memory is not None:
+            memory.recorded.add(line)
+
+    # What operations do.
+
+    def note(self, func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
+        """Look whether what `func` has read and written is in order. Raises DataRace, or warns."""
+        schema = getattr(func, "_schema", None)
+        if schema is None or session.capturing:
+            return
+        name = schema.name.partition("::")[2]
+        reads, writes = operands(schema, name, args, kwargs, out)
+        line, waits = self._line(func, args, kwargs, [*writes, *reads])
+        if line != HOST:
+            self.wait(line, HOST)
+        self.known[line][line] = number = self.known[line].get(line, 0) + 1
+        place = place_in_program()
+        for tensors, writing in ((reads, False), (writes, True)):
+            for tensor in tensors:
+                memory = self._memory(tensor)
+                if memory is not None:
+                    shape = tuple(tensor.shape)
+                    self._use(memory, Access(line, number, name, writing, shape, place))
+        for one, other in waits:
+            self.wait(one, other)
+
+    def _line(
+        self, func: Callable, args: tuple, kwargs: dict, tensors: list[Tensor]
+    ) -> tuple[Line, list[tuple[Line, Line]]]:
+        """The line on which `func` ran, and which lines wait for which once it has."""
+        gpus = list(dict.fromkeys(filter(None, map(gpu_of, tensors))))
+        if not gpus:
+            return HOST, []
+        lines = [(gpu.index, session.current_stream(gpu.index)) for gpu in gpus]
+        if func not in COPIES:
+            return lines[0], []
+        if len(lines) == 2:  # a copy waits for both GPUs, and both for it
+            self.wait(*lines)
+            return lines[0], [(lines[1], lines[0])]
+        hosts = [tensor for tensor in tensors if gpu_of(tensor) is None]
+        place = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
+        if not hosts or (place and all(hasattr(storage_of(each), PINNED) for each in hosts)):
+            return lines[0], []
+        return lines[0], [(HOST, lines[0])]
+
+    def _memory(self, tensor: Tensor) -> Memory | None:
+        """The memory of a tensor on a GPU, or in pinned memory of the host; None for others."""
+        storage = storage_of(tensor)
+        memory = getattr(storage, ACCESSES, None)
+        if storage is None or (memory is not None and memory.order is self):
+            return memory
+        tag = getattr(storage, TAG, None)
+        gpu: GPU | None = None if tag is None else tag.gpu
+        if gpu is None and not hasattr(storage, PINNED):
+            return None
+        block = tag.block if gpu else None
+        memory = Memory(self)
+        if block is not None:
+            begin, end, areas = block.address, block.address + block.size, self.areas[gpu.index]
+            overlapping = [each for each in areas if each[0] < end and begin < each[1]]
+            memory.earlier = [use for *_, each in overlapping for use in each.unrecorded()]
+            areas[:] = [each for each in areas if each not in overlapping]
+            areas.append((begin, end, memory))
+        setattr(storage, ACCESSES, memory)
+        return memory
+
+    def _use(self, memory: Memory, access: Access) -> None:
+        before = [*filter(None, [memory.write]), *(memory.reads if access.writes else ())]
+        for other in (*memory.earlier, *before):
+            if self.known[access.line].get(other.line, 0) >= other.number:
+                continue
+            if torch._C._current_graph_task_id() != -1:  # its engine lets streams wait
+                self.wait(access.line, other.line)
+                continue
+            self._report(access, other, other in memory.earlier)
+        memory.earlier = []
+        if access.writes:
+            memory.write, memory.reads = access, []
+        else:
+            memory.reads = [each for each in memory.reads if each.line != access.line] + [access]
+
+    def _report(self, access: Access, other: Access, handed_out: bool) -> None:
+        """Raise DataRace, or warn."""
+        verbs = "writes" if access.writes else "reads", "wrote" if other.writes else "read"
+        told = f"data race: {access.name} {verbs[0]} a tensor of shape {access.shape} on "
+        told += f"{access.where}, and nothing orders it after {other.name}, which {verbs[1]} "
+        told += "what was there before" if handed_out else "it"
+        told += f" on {other.where} ({other.place[0]}:{other.place[1]}); "
+        if handed_out:
+            told += "record_stream keeps the memory until the other stream is done with it"
+        elif HOST in (access.line, other.line):
+            told += "synchronize() lets the host wait for the copy"
+        else:
+            told += "wait_stream() lets one stream wait for the other"
+        if self.action == "raise":
+            raise DataRace(told)
+        warnings.warn_explicit(told, UserWarning, *access.place)
+
+
+def operands(
+    schema: torch.FunctionSchema, name: str, args: tuple, kwargs: dict, out: Any
+) -> tuple[list[Tensor], list[Tensor]]:
+    """(tensors that an operation reads, those that it writes); a view does neither."""
+    reads, writes = [], []
+    for place, argument in enumerate(schema.arguments):
+        value = args[place] if place < len(args) else kwargs.get(argument.name)
+        alias = argument.alias_info
+        if alias is not None and alias.is_write:
+            writes += tensors_in((value,))
+        elif alias is None and not name.startswith(UNREAD):
+            reads += tensors_in((value,))
+    results = out if len(schema.returns) > 1 else (out,)
+    for result, value in zip(schema.returns, results if out is not None else (), strict=False):
+        if result.alias_info is None and not name.startswith(UNWRITTEN):
+            writes += tensors_in((value,))
+    return reads, writes
+
+
+def place_in_program() -> tuple[str, int]:
+    """File and line of the program that is running, outside of PyTorch and of this package."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+class RaceMode(LightMode):
+    """The mode that looks for races; it sees every operation before the simulation does."""
+
+    supports_higher_order_operators = True
+
+    def __torch_dispatch__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Run `func`, and look whether it was in order."""
+        kwargs = kwargs or {}
+        if types and types != PLAIN:
+            if any(issubclass(kind, FakeTensor) for kind in types):
+                return func(*args, **kwargs)
+            if any(map(is_wrapper, tensors_in((*args, *kwargs.values())))):
+                return NotImplemented
+        out = func(*args, **kwargs)
+        if session.races is not None and out is not NotImplemented:
+            session.races.note(func, args, kwargs, out)
+        return out
+
+
+@contextmanager
+def races(action: str = "raise") -> Iterator[None]:
+    """Look for races within a `with` block, in this thread; `warn` for warnings, not errors.
+
+    What was done before it counts as waited for. Raises RuntimeError where no GPUs are simulated.
+    """
+    if session.mode is None:
+        raise RuntimeError("cudasim.races() looks at simulated GPUs: call cudasim.enable() first")
+    before = session.races
+    session.look_for_races(Order(config.check_races(action)))
+    try:
+        with RaceMode() if before is None else nullcontext():
+            yield
+    finally:
+        session.look_for_races(before)
+
+
+def checked(mode: type[DeviceMode]) -> type[RaceMode]:
+    """A mode that looks for races and simulates as `mode` does, in every thread that enters it."""
+
+    class Checked(RaceMode):
+        def __enter__(self) -> "Checked":
+            self.below = mode()
+            self.below.__enter__()
+            return super().__enter__()
+
+        def __exit__(self, *error: object) -> None:
+            super().__exit__(*error)
+            self.below.__exit__(*error)
+
+    return Checked

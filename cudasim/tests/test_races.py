@@ -1,0 +1,137 @@
+"""Races: programs in which two accesses to one memory are in no order, and their mended twins."""
+
+import threading
+
+import pytest
+import torch
+from programs import run, write
+
+import cudasim
+from cudasim.dispatch.races import DataRace
+
+
+def two_streams(waits):
+    x, side = torch.ones(4, device="cuda"), torch.cuda.Stream()
+    if waits:
+        side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        return x[1:] + 1
+
+
+def result_of_a_stream(waits):
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        x = torch.ones(4, device="cuda")
+    done = side.record_event()
+    if waits:
+        done.wait()
+    return x + 1
+
+
+def copy_home(waits):
+    copy = torch.ones(4, device="cuda").to("cpu", non_blocking=True)
+    if waits:
+        torch.cuda.synchronize()
+    return copy.sum()
+
+
+def reused_buffer(waits):
+    buffer = torch.ones(4).pin_memory()
+    buffer.to("cuda", non_blocking=True)
+    if waits:
+        torch.cuda.current_stream().synchronize()
+    buffer.fill_(2)
+
+
+def target_of_a_copy(waits):
+    target = torch.zeros(4, device="cuda:1")
+    side = torch.cuda.Stream("cuda:1")
+    side.wait_stream(torch.cuda.current_stream(1))
+    with torch.cuda.stream(side):
+        target.add_(1)
+    if waits:
+        torch.cuda.synchronize("cuda:1")
+    target.copy_(torch.ones(4, device="cuda:0"))
+
+
+def memory_handed_out(waits):
+    copies, computing = torch.cuda.Stream(), torch.cuda.current_stream()
+    for _ in range(2):
+        with torch.cuda.stream(copies):
+            x = torch.ones(1000, device="cuda")
+        computing.wait_stream(copies)
+        if waits:
+            x.record_stream(computing)
+        x * 2
+        del x
+
+
+WRITTEN_HERE = "which wrote it on cuda:0 stream"
+RACES = {
+    two_streams: ("add reads a tensor of shape (3,)", f"{WRITTEN_HERE} 0", "wait_stream()"),
+    result_of_a_stream: ("on cuda:0 stream 0, and nothing orders it", WRITTEN_HERE),
+    copy_home: ("sum reads", "on the host, and", "_to_copy, which wrote", "synchronize()"),
+    reused_buffer: ("fill_ writes", "on the host, and", "_to_copy, which read it"),
+    target_of_a_copy: ("copy_ writes", "add_, which wrote it on cuda:1 stream"),
+    memory_handed_out: ("which read what was there before on cuda:0 stream 0", "record_stream"),
+}
+
+
+@pytest.mark.parametrize("clock", [None, "modelled"])
+@pytest.mark.parametrize("program", RACES)
+def test_a_race_is_an_error_that_names_both_places(program, clock):
+    with cudasim.simulate(2, clock=clock):
+        with cudasim.races(), pytest.raises(DataRace) as error:
+            program(False)
+        with cudasim.races():
+            program(True)
+        program(False)  # and from here on nobody looks
+    for words in (*RACES[program], f"({__file__}:", "data race: "):
+        assert words in str(error.value)
+
+
+def test_training_has_no_race():
+    with cudasim.simulate(2, races="raise"):
+        net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2))
+        net, side = net.cuda(), torch.cuda.Stream()
+        adam = torch.optim.Adam(net.parameters())
+        for _ in range(2):
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                loss = net(torch.rand(3, 6).pin_memory().cuda(non_blocking=True)).sum()
+            loss.backward()  # the engine waits for the streams of what it differentiates
+            adam.step()
+            adam.zero_grad()
+        assert loss.isfinite()
+
+
+def test_every_thread_is_looked_at():
+    seen = []
+
+    def work():
+        try:
+            two_streams(False)
+        except DataRace as error:
+            seen.append(error)
+
+    with cudasim.simulate(races="raise"):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert len(seen) == 1
+
+
+def test_a_program_is_warned_of_in_the_line_that_races(tmp_path):
+    lines = ["import torch", "x, side = torch.ones(2, device='cuda'), torch.cuda.Stream()"]
+    lines += ["with torch.cuda.stream(side):", "    y = x + 1", "print(y.tolist())"]
+    script = write(tmp_path / "a.py", "\n".join(lines))
+    done = run("-m", "cudasim", "--races", "warn", script, cwd=tmp_path, PYTHONWARNINGS="default")
+    assert done.returncode == 0 and done.stdout.endswith("[2.0, 2.0]\n")
+    assert "a.py:4: UserWarning: data race: add reads" in done.stderr
+
+
+def test_an_unknown_action_and_a_missing_simulation_are_refused():
+    with pytest.raises(ValueError, match="races='no': unknown; choose 'warn' or 'raise'"):
+        cudasim.enable(races="no")
+    with pytest.raises(RuntimeError, match=r"call cudasim\.enable"), cudasim.races():
+        pass
