@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -168,7 +169,8 @@ def loading() -> tuple[float, float]:
         "import time, torch; a = time.perf_counter(); import cudasim; b = time.perf_counter();"
         "cudasim.enable(force=True); c = time.perf_counter(); print(b - a, c - b)"
     )
-    compiling = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    package = Path(cudasim.__file__).parents[1]
+    compiling = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPATH": str(package)}
     command = [sys.executable, "-c", program]
     runs = [
         subprocess.run(command, capture_output=True, text=True, check=True, env=compiling)

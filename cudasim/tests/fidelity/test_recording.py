@@ -84,7 +84,7 @@ def test_an_interruption_is_one_line():
     """
     done = script(text, ".")
     assert done.returncode == 130
-    assert done.stderr == "interrupted: nothing was written, what was there is as it was\n"
+    assert done.stderr == "interrupted: what was not complete was not written\n"
 
 
 def test_without_a_gpu_one_line_says_so():

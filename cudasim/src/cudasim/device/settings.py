@@ -48,6 +48,9 @@ class Settings:
                         f"> {LARGE_SEGMENT // MIB}"
                     )
                 self.max_split = int(value) * MIB
+            elif key == "garbage_collection_threshold":  # heeded only beside a memory fraction
+                if not 0 < float(value) < 1:
+                    raise ValueError("garbage_collect_threshold too small, set it 0.0-1.0")
             elif key != "backend" or value != "native":
                 raise NotImplementedError(f"cudasim: the allocator has no setting '{entry}'")
         self.plain = not self._has_grown and self.max_split == sys.maxsize

@@ -17,8 +17,7 @@ from torch.cuda._utils import _get_device_index
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.placement import run
-from cudasim.dispatch.rules import RULES, overloads
+from cudasim.dispatch.rules import RULES, general, overloads
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
@@ -103,10 +102,6 @@ def make_wait(original: Callable) -> Callable:
     return synchronize
 
 
-def _general(func: Callable, args: tuple, kwargs: dict) -> Any:
-    return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
-
-
 DRAWS = set(overloads(["multinomial"]))
 for _func in overloads(OPERATORS):
-    RULES[_func] = asserting(RULES.get(_func, _general))
+    RULES[_func] = asserting(RULES.get(_func, general))

@@ -229,3 +229,5 @@ def bound_of(func: Callable) -> Bound:
 
 
 _names = _bounds_of_names()
+# Bounds of no more than the counts of the operands multiplied, where all of them hold numbers.
+MULTIPLIED = (_no_more, _broadcast, _product)

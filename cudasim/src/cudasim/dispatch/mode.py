@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 
 from cudasim.clock.clock import Clock
 from cudasim.device.types import DeviceType
@@ -13,12 +14,15 @@ from cudasim.dispatch import only_cuda as only_cuda  # as well
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book
 from cudasim.dispatch.devices import resolve
-from cudasim.dispatch.placement import make_on, run
+from cudasim.dispatch.placement import UNUSUAL, make_on, run, run_usual
+from cudasim.dispatch.plans import Plan, plan_of
 from cudasim.dispatch.rules import RULES
 from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
 
+TRACED = (FakeTensor, FunctionalTensor)  # what PyTorch traces with: the next mode knows them
+USUAL: dict[int, Plan] = {}  # of most operations that have no rule, by identity
 PLAIN = (Tensor,)  # the types that an operation names when C++ keeps a tensor for backward
 
 
@@ -31,17 +35,23 @@ class DeviceMode(LightMode):
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         """Run `func` on the CPU, with the devices that CUDA would see."""
+        if not kwargs and (plan := USUAL.get(id(func))) is not None:
+            out = run_usual(plan, args)
+            if out is not UNUSUAL:
+                return out
         kwargs = kwargs or {}
         values = (*args, *kwargs.values()) if kwargs else args
         if types and types != PLAIN:
-            if any(issubclass(kind, FakeTensor) for kind in types):
-                return func(*args, **kwargs)  # it records its own device and holds no data
+            if any(issubclass(kind, TRACED) for kind in types):
+                return func(*args, **kwargs)  # they record their own device and hold no data
             if any(is_wrapper(tensor) for tensor in tensors_in(values)):
                 return NotImplemented  # the subclass takes it apart; what it calls comes here
         try:
             rule = RULES.found[id(func)]
         except KeyError:
             rule = RULES.learn(func)
+            if rule is None and plan_of(func).usual:
+                USUAL[id(func)] = plan_of(func)
         if rule is not None:
             return rule(func, args, kwargs)
         device = kwargs.get("device") if kwargs else None
@@ -74,7 +84,7 @@ class TimedMode(DeviceMode):
         out = super().__torch_dispatch__(func, types, args, kwargs)
         if out is NotImplemented:
             return out
-        if types and any(issubclass(kind, FakeTensor) for kind in types):
+        if types and any(issubclass(kind, TRACED) for kind in types):
             return out
         book(func, args, kwargs or {}, out)
         return out

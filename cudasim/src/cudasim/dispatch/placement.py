@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.overrides import has_torch_function_unary
 
 from cudasim.device.gpu import GPU, Allocation
@@ -19,13 +20,71 @@ from cudasim.dispatch.checks import disagreement, name_kernel, refuses
 from cudasim.dispatch.devices import fakes
 from cudasim.dispatch.dtypes import widened
 from cudasim.dispatch.foresight import COUNT, reserve, reserve_growth
-from cudasim.dispatch.plans import PLANS, plan_of
+from cudasim.dispatch.plans import PLANS, Plan, plan_of
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
 NUMBERS = (bool, int, float, complex)
+UNUSUAL = object()  # what is no result
 
 _register_hook = Tensor.register_hook  # PyTorch's own
+
+
+def run_usual(plan: Plan, args: tuple) -> Any:
+    """As `run`, where all tensors are plain and of one place; else UNUSUAL, and nothing was done.
+
+    Most operations are so, and each call of a function of Python is felt in each of them.
+    """
+    gpu, bound = UNUSUAL, plan.factor
+    for value in args:
+        kind = type(value)
+        if kind is Tensor or kind is Parameter:
+            if has_torch_function_unary(value):
+                return UNUSUAL
+            try:
+                tag = getattr(value.untyped_storage(), TAG, None)
+            except NotImplementedError:  # sparse
+                return UNUSUAL
+            if tag is not None:
+                there = tag.gpu
+                if (there is not gpu and gpu is not UNUSUAL) or there is None:
+                    return UNUSUAL
+                gpu = there
+                bound *= value.numel()
+            elif gpu is UNUSUAL:
+                gpu = None
+            elif gpu is not None:
+                return UNUSUAL
+        elif isinstance(value, Tensor):
+            return UNUSUAL
+    if gpu is None:
+        thread = session.thread
+        if thread.making is not None:
+            return UNUSUAL
+        thread.last_gpu = None
+        return plan.call(*args)
+    if gpu is UNUSUAL or not gpu.alive:
+        return UNUSUAL
+    if bound >= COUNT and plan.bound(args, tensors_in(args)) >= COUNT:
+        return UNUSUAL
+    session.thread.last_gpu = gpu
+    try:
+        out = plan.call(*args)
+    except RuntimeError:
+        return UNUSUAL  # there it is told in CUDA's words
+    if not plan.makes:
+        return out
+    if not plan.single or type(out) is not Tensor:
+        return settle(out, gpu)
+    try:
+        storage = out.untyped_storage()
+    except NotImplementedError:
+        return settle(out, gpu)
+    if not hasattr(storage, TAG):
+        setattr(storage, TAG, Allocation(gpu, storage.nbytes()))
+        if session.traced:
+            traces.follow(storage)
+    return out
 
 
 def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -> Any:

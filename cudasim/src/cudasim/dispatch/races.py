@@ -21,12 +21,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
 from cudasim import config
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.mode import PLAIN, DeviceMode, is_wrapper
+from cudasim.dispatch.mode import PLAIN, TRACED, DeviceMode, is_wrapper
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
@@ -250,7 +249,7 @@ class RaceMode(LightMode):
         """Run `func`, and look whether it was in order."""
         kwargs = kwargs or {}
         if types and types != PLAIN:
-            if any(issubclass(kind, FakeTensor) for kind in types):
+            if any(issubclass(kind, TRACED) for kind in types):
                 return func(*args, **kwargs)
             if any(map(is_wrapper, tensors_in((*args, *kwargs.values())))):
                 return NotImplemented

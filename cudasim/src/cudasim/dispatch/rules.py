@@ -14,8 +14,8 @@ from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import COUNT
-from cudasim.dispatch.placement import make_on, run, settle
-from cudasim.dispatch.plans import plan_of
+from cudasim.dispatch.placement import UNUSUAL, make_on, run, run_usual, settle
+from cudasim.dispatch.plans import PLANS, plan_of
 from cudasim.dispatch.tags import (
     device_of,
     foretell,
@@ -260,6 +260,11 @@ for _name in ("_record_function_enter", "_record_function_enter_new", "_record_f
 
 def general(func: Callable, args: tuple, kwargs: dict) -> Any:
     """The general rule: that of `placement`."""
+    plan = PLANS.get(id(func)) or plan_of(func)
+    if plan.usual and not kwargs:
+        out = run_usual(plan, args)
+        if out is not UNUSUAL:
+            return out
     return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
 
 

@@ -18,7 +18,11 @@ CPU = 0  # its number among the types of devices
 
 
 def patch_guards(patches: Patches) -> None:
-    """Let C++ find for the simulated type what it knows of the CPU, where that can be done."""
+    """Let C++ find for the simulated type what it knows of the CPU, where that can be done.
+
+    What PyTorch remembers of functions that are replaced is forgotten.
+    """
+    patches.forget(torch.overrides)
     known = registry()
     if known is None:
         return

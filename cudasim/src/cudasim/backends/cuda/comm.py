@@ -17,12 +17,16 @@ from cudasim.patching import Patches
 from cudasim.session import session
 
 HOST = -1  # the index by which these functions name the CPU
+REDUCE = torch.add, torch.mul, torch.maximum, torch.minimum  # by ncclRedOp_t
+MEAN = 4
 
 
 def patch_comm(patches: Patches) -> None:
     """Provide what `torch.nn.parallel.comm` calls."""
     copying = _broadcast, _broadcast_out, _broadcast_coalesced
-    for function in (*copying, _scatter, _scatter_out, _gather, _gather_out):
+    reducing = _nccl_all_reduce, _nccl_reduce, _nccl_reduce_scatter
+    collectives = *reducing, _nccl_broadcast, _nccl_all_gather
+    for function in (*copying, _scatter, _scatter_out, _gather, _gather_out, *collectives):
         patches.replace(torch._C, function.__name__, function)
     patches.replace(Broadcast, "backward", staticmethod(_broadcast_backward))
     # NCCL would only add faster; without this torch warns that it is missing.
@@ -193,3 +197,57 @@ def _broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:
         for position, gradient in enumerate(gradients)
     ]
     return (None, *ReduceAddCoalesced.apply(ctx.input_device, ctx.num_inputs, *there))
+
+
+def _check_ranks(tensors: Sequence[Tensor]) -> None:
+    """Raise RuntimeError, as torch/csrc/cuda/nccl.cpp does, for what is not one tensor a GPU."""
+    if not tensors:
+        raise RuntimeError("input sequence can't be empty")
+    _check_on_gpus(tensors, "input")
+    if len({gpu_of(tensor) for tensor in tensors}) < len(tensors):
+        raise RuntimeError("inputs must be on unique devices")
+
+
+def _reduced(inputs: Sequence[Tensor], op: int, gpu: GPU | None) -> Tensor:
+    """All `inputs` as one on a GPU, by the number of NCCL's operation."""
+    _check_ranks(inputs)
+    total = _moved(inputs[0], gpu)
+    for tensor in inputs[1:]:
+        total = REDUCE[op % MEAN](total, _moved(tensor, gpu))
+    return total / len(inputs) if op == MEAN else total
+
+
+def _nccl_all_reduce(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], op: int, streams: Any, comms: Any
+) -> None:
+    for output, total in [(each, _reduced(inputs, op, gpu_of(each))) for each in outputs]:
+        output.copy_(total)
+
+
+def _nccl_reduce(
+    inputs: Sequence[Tensor], output: Tensor, root: int, op: int, streams: Any, comms: Any
+) -> None:
+    output.copy_(_reduced(inputs, op, gpu_of(inputs[root])))
+
+
+def _nccl_reduce_scatter(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], op: int, streams: Any, comms: Any
+) -> None:
+    for place, output in enumerate(outputs):
+        total = _reduced(inputs, op, gpu_of(output)).flatten()
+        output.copy_(total.chunk(len(outputs))[place].view_as(output))
+
+
+def _nccl_broadcast(inputs: Sequence[Tensor], root: int, streams: Any, comms: Any) -> None:
+    _check_ranks(inputs)
+    for tensor in inputs:
+        tensor.copy_(inputs[root])
+
+
+def _nccl_all_gather(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], streams: Any, comms: Any
+) -> None:
+    _check_ranks(inputs)
+    for output in outputs:
+        whole = [_moved(tensor, gpu_of(output)).flatten() for tensor in inputs]
+        output.copy_(torch.cat(whole).view_as(output))
