@@ -17,7 +17,7 @@ from torch.cuda._utils import _get_device_index
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.rules import RULES, general, overloads
+from cudasim.dispatch.rules import Rule, general, layer, name_of
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
@@ -37,18 +37,22 @@ WORDS = re.compile(
 )
 
 
-def asserting(inner: Callable) -> Callable:
-    """The rule `inner` of an operator whose kernel for CUDA stops the GPU."""
+@layer
+def asserting(func: Callable, inner: Rule | None) -> Rule | None:
+    """What the CPU refuses stops the GPU, where the operator's kernel for CUDA asserts it."""
+    name = name_of(func)
+    if name not in OPERATORS:
+        return inner
 
     def rule(func: Callable, args: tuple, kwargs: dict) -> Any:
         try:
-            return inner(func, args, kwargs)
+            return (inner or general)(func, args, kwargs)
         except (IndexError, RuntimeError) as error:
             words = session.type.assertion()
             gpus = {gpu_of(tensor) for tensor in tensors_in((*args, *kwargs.values()))} - {None}
             if words is None or not gpus or not WORDS.search(str(error)):
                 raise
-            if func in DRAWS and not draws_in_kernel(*args, **kwargs):
+            if name == "multinomial" and not draws_in_kernel(*args, **kwargs):
                 raise
             lose(gpus.pop())
             raise words from error
@@ -100,8 +104,3 @@ def make_wait(original: Callable) -> Callable:
         original(self)
 
     return synchronize
-
-
-DRAWS = set(overloads(["multinomial"]))
-for _func in overloads(OPERATORS):
-    RULES[_func] = asserting(RULES.get(_func, general))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.placement import settle
-from cudasim.dispatch.rules import RULES, general
+from cudasim.dispatch.rules import RULES, Rule, general, layer, name_of
 from cudasim.dispatch.tags import gpu_of, put
 from cudasim.session import session
 
@@ -19,6 +19,7 @@ aten = torch.ops.aten
 SVD_DRIVERS = ("gesvd", "gesvdj", "gesvda")  # of cuSOLVER
 QUOTIENTS = ("floor_divide", "div")
 REMAINDERS = ("remainder", "fmod")
+OTHERS = (aten.div.Tensor, aten.div.Scalar, aten.div_.Tensor, aten.div_.Scalar)  # not rounded
 
 
 def on_cuda(value: Any) -> bool:
@@ -26,18 +27,21 @@ def on_cuda(value: Any) -> bool:
     return isinstance(value, Tensor) and session.type.lists_kernels and gpu_of(value) is not None
 
 
-def around(*funcs: Callable) -> Callable:
-    """Give the operations `funcs` the decorated rule, which is told the one that they had."""
+def around(*names: str) -> Callable:
+    """Give the operators `names` the decorated rule, which is told what runs for them so far."""
 
     def register(function: Callable) -> Callable:
-        for func in funcs:
-            RULES[func] = functools.partial(function, RULES.get(func, general))
+        @layer
+        def surround(func: Callable, inner: Rule | None) -> Rule | None:
+            fits = name_of(func) in names and func not in OTHERS
+            return functools.partial(function, inner or general) if fits else inner
+
         return function
 
     return register
 
 
-@around(aten._linalg_svd.default)
+@around("_linalg_svd")
 def svd(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
     """cuSOLVER's drivers differ in speed: the CPU has one for all of them."""
     driver = kwargs.get("driver")
@@ -51,7 +55,7 @@ def svd(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
     return inner(func, args, kwargs)
 
 
-@around(aten.linalg_lu.default, aten.linalg_lu_factor_ex.default)
+@around("linalg_lu", "linalg_lu_factor_ex")
 def lu(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
     """An LU decomposition; the CPU has none without pivoting."""
     if kwargs.get("pivot", True) or not on_cuda(args[0]):
@@ -74,16 +78,17 @@ def lu(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
     return settle(found, gpu_of(args[0]))
 
 
-@around(aten.cudnn_convolution.default)
+@around("cudnn_convolution")
 def cudnn_convolution(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
     """cuDNN's own name for a convolution, whose last arguments choose among its kernels."""
     if not on_cuda(args[0]):
         return inner(func, args, kwargs)
     (image, weight, padding, stride, dilation, groups), none = args[:6], [0] * len(args[3])
     given = (image, weight, None, stride, padding, dilation, False, none, groups)
-    return RULES.get(aten.convolution.default)(aten.convolution.default, given, {})
+    return RULES.of(aten.convolution.default)(aten.convolution.default, given, {})
 
 
+@around(*QUOTIENTS, *REMAINDERS)
 def divide(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
     """A division of integers, which no GPU refuses: by zero it gives ones in all bits.
 
@@ -92,7 +97,7 @@ def divide(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
     first, second = args[:2]
     tensors = tensors_in((first, second))
     exact = not any(each.is_floating_point() or each.is_complex() for each in tensors)
-    if not exact or isinstance(second, float) or not any(map(on_cuda, tensors)):
+    if "out" in kwargs or not exact or isinstance(second, float) or not any(map(on_cuda, tensors)):
         return inner(func, args, kwargs)
     zero = torch.as_tensor(second) == 0
     if not zero.any():
@@ -104,12 +109,3 @@ def divide(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
     found = inner(plain, (first, one, *args[2:]), kwargs)  # which compares devices
     found = settle(torch.where(zero, first if name in REMAINDERS else -1, found), gpu_of(found))
     return first.copy_(found) if in_place else found
-
-
-for _name in (*QUOTIENTS, *REMAINDERS):
-    for _form in (_name, f"{_name}_"):
-        _packet = getattr(aten, _form)
-        for _overload in _packet.overloads():
-            if _overload in ("default", "Tensor", "Scalar", "Tensor_mode", "Scalar_mode"):
-                if _name != "div" or _overload.endswith("_mode"):
-                    around(getattr(_packet, _overload))(divide)

@@ -1,7 +1,7 @@
 """Operations with a rule of their own, which the general one of `placement` does not fit."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,31 +33,41 @@ from cudasim.session import session
 aten = torch.ops.aten
 
 
+Rule = Callable[[Callable, tuple, dict], Any]  # (operation, its arguments) -> its result
+
+
 class Rules:
-    """Operation -> its own rule, function(func, args, kwargs) -> result, or None."""
+    """What runs for each operation: its own rule, within the layers that are its concern.
+
+    All is put together when an operation is met, so that nothing is looked up for the others.
+    """
 
     def __init__(self) -> None:
         """None yet."""
+        self.own: dict[Callable, Rule] = {}
+        # (operation, what runs for it so far or None) -> that, or what runs around it; the first
+        # is the innermost.
+        self.layers: list[Callable[[Callable, Rule | None], Rule | None]] = []
         # By identity: to hash an operation takes a call of Python.
-        self.found: dict[int, Callable | None] = {}
+        self.found: dict[int, Rule | None] = {}
         self._funcs: list[Callable] = []  # so that no other has the identity of one of them
 
-    def __setitem__(self, func: Callable, rule: Callable | None) -> None:
-        """Give an operation its rule."""
+    def __setitem__(self, func: Callable, rule: Rule) -> None:
+        """Give an operation its own rule."""
+        self.own[func] = rule
+
+    def learn(self, func: Callable) -> Rule | None:
+        """What runs for an operation met for the first time; None for the general rule alone."""
+        found = self.own.get(func) or custom.rule_of(func)
+        for layer in self.layers:
+            found = layer(func, found)
         self._funcs.append(func)
-        self.found[id(func)] = rule
-
-    def get(self, func: Callable, default: Callable | None = None) -> Callable | None:
-        """The rule of an operation if it has one, or the default."""
-        return self.found.get(id(func)) or default
-
-    def learn(self, func: Callable) -> Callable | None:
-        """The rule of an operation met for the first time."""
-        found = custom.rule_of(func)
-        if isinstance(func, OpOverload) and func.name().startswith("aten::_foreach_"):
-            found = _foreach  # known by name: to look up more than two hundred takes a while
-        self[func] = found
+        self.found[id(func)] = found
         return found
+
+    def of(self, func: Callable) -> Rule:
+        """What runs for an operation."""
+        return self.found.get(id(func)) or self.learn(func) or general
 
 
 RULES = Rules()
@@ -72,6 +82,18 @@ def rule(*funcs: Callable) -> Callable:
         return function
 
     return register
+
+
+def layer(function: Callable) -> Callable:
+    """Let the decorated function say what runs around what runs for an operation so far."""
+    RULES.layers.append(function)
+    return function
+
+
+def name_of(func: Callable) -> str:
+    """The name of an operator of PyTorch, the same for its form in place; else no name."""
+    known = isinstance(func, OpOverload) and func.namespace == "aten"
+    return func.overloadpacket.__name__.removesuffix("_") if known else ""
 
 
 @rule(aten._efficientzerotensor.default)
@@ -214,7 +236,13 @@ SCALES = {
 }  # the same, but for a number on the CPU, which is read
 
 
-def _foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
+@layer
+def lists(func: Callable, inner: Rule | None) -> Rule | None:
+    """Operations on lists of tensors, known by name: there are more than two hundred."""
+    return inner or (foreach if name_of(func).startswith("_foreach_") else None)
+
+
+def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Lists of tensors: each position is an operation of its own, on a device of its own."""
     lists = [value for value in (*args, *kwargs.values()) if isinstance(value, list | tuple)]
     lists = [values for values in lists if values and isinstance(values[0], Tensor)]
@@ -268,51 +296,54 @@ def general(func: Callable, args: tuple, kwargs: dict) -> Any:
     return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
 
 
-def _watched(inner: Callable) -> Callable:
-    """The rule `inner`, which tells of a wait for the GPU before it begins, if that is wanted."""
+@layer
+def watched(func: Callable, inner: Rule | None) -> Rule | None:
+    """Tell of a wait for the GPU before it begins, if that is wanted."""
+    if func not in WAITS:
+        return inner
 
-    def watched(func: Callable, args: tuple, kwargs: dict) -> Any:
+    def rule(func: Callable, args: tuple, kwargs: dict) -> Any:
         if session.watching and waits(func, args, kwargs):
             wait_for(gpu_of(args[0]))
-        return inner(func, args, kwargs)
+        return (inner or general)(func, args, kwargs)
 
-    return watched
-
-
-for _func in WAITS:
-    RULES[_func] = _watched(RULES.get(_func, general))
+    return rule
 
 
-def _deterministic(inner: Callable) -> Callable:
-    """The rule `inner`, if the program does not ask for what no GPU can do the same twice."""
+@layer
+def deterministic(func: Callable, inner: Rule | None) -> Rule | None:
+    """Refuse what no GPU can do the same twice, if the program asks for that."""
+    if func not in determinism.KERNELS:
+        return inner
 
-    def checked(func: Callable, args: tuple, kwargs: dict) -> Any:
+    def rule(func: Callable, args: tuple, kwargs: dict) -> Any:
         determinism.check(func, args, kwargs)
-        return inner(func, args, kwargs)
+        return (inner or general)(func, args, kwargs)
 
-    return checked
-
-
-for _func in determinism.KERNELS:
-    RULES[_func] = _deterministic(RULES.get(_func, general))
+    return rule
 
 
 # Types and kernels that CUDA lacks
 
 
-def _checked(inner: Callable) -> Callable:
-    """The rule `inner`, before which the type of the operands is compared with CUDA's kernel's."""
+@layer
+def typed(func: Callable, inner: Rule | None) -> Rule | None:
+    """Compare the type of the operands with what CUDA's kernel takes."""
+    name = name_of(func)
+    if name in dtypes.ABSENT:
+        return absent
+    if name not in dtypes.KERNELS:
+        return inner
 
-    def checked(func: Callable, args: tuple, kwargs: dict) -> Any:
-        if args and _is_common(args[0]):
-            return inner(func, args, kwargs)
-        tensors = tensors_in((*args, *kwargs.values()))
-        gpu = gpu_of(tensors[0]) if tensors and session.type.lists_kernels else None
-        if gpu is not None:
-            dtypes.check(func, args, kwargs, gpu)
-        return inner(func, args, kwargs)
+    def rule(func: Callable, args: tuple, kwargs: dict) -> Any:
+        if not (args and _is_common(args[0])):
+            tensors = tensors_in((*args, *kwargs.values()))
+            gpu = gpu_of(tensors[0]) if tensors and session.type.lists_kernels else None
+            if gpu is not None:
+                dtypes.check(func, args, kwargs, gpu)
+        return (inner or general)(func, args, kwargs)
 
-    return checked
+    return rule
 
 
 def _is_common(value: Any) -> bool:
@@ -320,26 +351,12 @@ def _is_common(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype in (torch.float32, torch.float64)
 
 
-def _absent(func: Callable, args: tuple, kwargs: dict) -> Any:
+def absent(func: Callable, args: tuple, kwargs: dict) -> Any:
     """The CPU's alone: CUDA's dispatcher has no kernel, and says so."""
     operands = tensors_in((*args, *kwargs.values()))
     if session.type.lists_kernels and any(gpu_of(tensor) for tensor in operands):
         return custom.on_gpu(func, args, kwargs)
     return run(func, args, kwargs, operands)
-
-
-def overloads(names: Iterable[str]) -> Iterator[Callable]:
-    """The overloads of these operators of PyTorch, and of their forms in place."""
-    for name in names:
-        for form in (name, f"{name}_"):
-            packet = getattr(aten, form, None)
-            yield from (getattr(packet, each) for each in packet.overloads()) if packet else ()
-
-
-for _func in overloads(dtypes.KERNELS):
-    RULES[_func] = _checked(RULES.get(_func) or general)
-for _func in overloads(dtypes.ABSENT):
-    RULES[_func] = _absent
 
 
 def _refusing(check: Callable) -> Callable:
