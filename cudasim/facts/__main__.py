@@ -110,6 +110,20 @@ def types(options: argparse.Namespace) -> None:
         sys.exit("\n".join(found))
 
 
+def suites(options: argparse.Namespace) -> None:
+    """run other projects' own tests, from their sources, on two simulated GPUs"""
+    from facts import suites, tables
+
+    kept = tables.HERE / "suites.json"
+    for given in options.projects:
+        found = suites.run(given)
+        with tables.read(kept, f"{tables.COMMAND} suites", "restore it with git") as before:
+            rows = [row for row in before["projects"] if row["project"] != found["project"]]
+        rows = sorted([*rows, found | made()], key=lambda row: row["project"])
+        tables.replace(kept, json.dumps({"projects": rows}, indent=1) + "\n")
+        draw("suites")
+
+
 def bench(_: argparse.Namespace) -> None:
     """measure what the simulation costs"""
     from facts import bench
@@ -150,13 +164,18 @@ def tables(_: argparse.Namespace) -> None:
 
 def keep(name: str, found: dict) -> None:
     """Write what was found, with the day and the machine, and its table."""
-    from cudasim.timeline import processor
     from facts import tables
 
-    made = {"date": datetime.now(UTC).date().isoformat()}
-    made["hardware"] = f"{processor()}, {os.cpu_count()} cores"
-    tables.replace(tables.HERE / f"{name}.json", json.dumps(made | found, indent=1) + "\n")
+    tables.replace(tables.HERE / f"{name}.json", json.dumps(made() | found, indent=1) + "\n")
     draw(name)
+
+
+def made() -> dict[str, str]:
+    """The day and the machine of what is found now."""
+    from cudasim.timeline import processor
+
+    today = datetime.now(UTC).date().isoformat()
+    return {"date": today, "hardware": f"{processor()}, {os.cpu_count()} cores"}
 
 
 def draw(*names: str) -> None:
@@ -175,7 +194,7 @@ def stop(*_: object) -> None:
 
 
 COMMANDS = (survey, types, conformance, fidelity, simulate)
-COMMANDS += (calibrate, validate, bench, support, tables)
+COMMANDS += (calibrate, validate, bench, suites, support, tables)
 
 
 def read_arguments() -> argparse.Namespace:
@@ -205,6 +224,8 @@ def read_arguments() -> argparse.Namespace:
     add = named[types].add_mutually_exclusive_group().add_argument
     add("--write", action="store_true", help="write them")
     add("--card", help="print what the database says for a card")
+    add = named[suites].add_argument
+    add("projects", nargs="+", metavar="PROJECT=FOLDER", help="of facts/suites.toml, its sources")
     named[validate].add_argument("--card", required=True, help="its name, or its file")
     named[calibrate].add_argument("--only-measure", action="store_true", help="no workloads")
     for command in (calibrate, validate):
@@ -221,10 +242,11 @@ def main() -> None:
     from calibration import CannotCalibrate
     from conformance.reasons import BadReasons
     from conformance.running import BadSource
+    from facts.errors import CannotRun
     from fidelity.comparing import BadFile
     from fidelity.recording import CannotRecord
 
-    known = (BadFile, BadReasons, BadSource, CannotCalibrate, CannotRecord)
+    known = (BadFile, BadReasons, BadSource, CannotCalibrate, CannotRecord, CannotRun)
     options = read_arguments()
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, stop)

@@ -15,6 +15,7 @@ from fidelity.comparing import BadFile
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent
+README = PROJECT / "README.md"
 COMMAND = "python cudasim/facts"
 SUPPORT = ("python", "torch", "system", "passed", "failed", "skipped", "date")  # of a row
 PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
@@ -24,6 +25,14 @@ def write(names: Iterable[str]) -> None:
     """Draw these tables afresh. Raises BadFile."""
     for name in names:
         replace(HERE / f"{name}.md", drawn(name))
+        if name == "suites":
+            replace(README, with_suites(README.read_text(encoding="utf-8")))
+
+
+def with_suites(text: str) -> str:
+    """The README with the table of other projects' tests as it is drawn now."""
+    head, mark, rest = text.partition("<!-- suites -->\n")
+    return head + mark + drawn("suites") + "\n" + rest[rest.index("<!-- end of suites -->") :]
 
 
 def drawn(name: str) -> str:
@@ -90,6 +99,24 @@ def conformance() -> list[str]:
     if reasons:
         lines += ["", "Why the others do not pass:", ""]
         lines += table(["File", "Tests", "Kind", "Reason"], reasons, numbers=(1,))
+    return lines
+
+
+def suites() -> list[str]:
+    """What came of other projects' tests, and why some fail."""
+    with read(HERE / "suites.json", f"{COMMAND} suites") as found:
+        counts = ("alone", "passed", "thanks", "failed", "anyway")
+        rows = [
+            [f"{of['project']} {of['version']}", *(of[name] for name in counts), of["date"]]
+            for of in found["projects"]
+        ]
+        reasons = [[of["project"], *each] for of in found["projects"] for each in of["reasons"]]
+    heads = ["Project", "Passed without GPUs", "Passed with two", "Ran only thanks to them"]
+    heads += ["Failed", "Failed anyway", "Date"]
+    lines = table(heads, rows, numbers=range(1, 6))
+    if reasons:
+        lines += ["", "Why some fail:", ""]
+        lines += table(["Project", "Tests", "Reason"], reasons, numbers=(1,))
     return lines
 
 
@@ -280,5 +307,5 @@ def _notes(rows: list[tuple]) -> list[str]:
 
 TABLES = {
     drawing.__name__: drawing
-    for drawing in (survey, conformance, support, fidelity, timings, cards, scaling)
+    for drawing in (survey, conformance, suites, support, fidelity, timings, cards, scaling)
 }

@@ -4,9 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
+from programs import write
 
 from conformance import reasons, running
-from facts import survey, tables
+from facts import suites, survey, tables
 from facts.survey import Verdict
 from fidelity import comparing, index
 
@@ -29,6 +30,8 @@ QUICK = tables.TABLES.keys() - {"timings"}  # which asks the model for all that 
 def test_a_table_is_what_its_data_give(name):
     text = (tables.HERE / f"{name}.md").read_text(encoding="utf-8")
     assert text == tables.drawn(name), f"'{tables.COMMAND} tables' draws facts/{name}.md afresh"
+    readme = tables.README.read_text(encoding="utf-8")
+    assert readme == tables.with_suites(readme)
 
 
 @pytest.fixture
@@ -112,6 +115,54 @@ def test_what_came_of_pytorchs_tests_is_kept_once_every_failure_has_its_reason(
     lines = (here / "conformance.md").read_text().splitlines()
     assert "| test_cuda | 2 | 1 | 1 | 0 | 0 |" in lines
     assert lines[-1] == "| test_cuda | 1 | hardware | why |"
+
+
+SUITE = """
+import pytest, torch
+
+def test_on_the_cpu():
+    pass
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_on_gpus():
+    assert torch.ones(2, device="cuda:1").sum() == 2
+
+def test_of_the_driver():
+    assert not torch.cuda.is_available()
+
+def test_that_fails_anyway():
+    assert False
+"""
+OURS = """
+[pytest]
+tests = ["tests"]
+[pytest.reasons]
+"It asks the driver." = ["tests.test_all::test_of_*"]
+"""
+
+
+@pytest.mark.full
+def test_tests_of_a_project_are_counted_with_and_without_gpus(here, facts, monkeypatch):
+    (here / "README.md").write_text("<!-- suites -->\n<!-- end of suites -->")
+    (here / "suites.json").write_text('{"projects": []}')
+    (here / "suites.toml").write_text(OURS)
+    write(here / "project" / "tests" / "test_all.py", SUITE)
+    monkeypatch.setattr(suites, "LISTED", here / "suites.toml")
+    monkeypatch.setattr(tables, "README", here / "README.md")
+    facts("suites", f"pytest={here / 'project'}")
+    (row,) = json.loads((here / "suites.json").read_text())["projects"]
+    counts = {"alone": 2, "passed": 2, "thanks": 1, "failed": 1, "anyway": 1}
+    assert counts.items() <= row.items() and row["reasons"] == [[1, "It asks the driver."]]
+    assert "| pytest | 1 | It asks the driver. |" in (here / "README.md").read_text()
+    (here / "suites.toml").write_text(OURS.partition("[pytest.reasons]")[0])
+    with pytest.raises(SystemExit, match=r"test_of_the_driver: failed, no reason in suites\.toml"):
+        facts("suites", f"pytest={here / 'project'}")
+    for given, said in (
+        ("other=x", "not a project of suites.toml"),
+        ("pytest=x", "no tests there"),
+    ):
+        with pytest.raises(SystemExit, match=said):
+            facts("suites", given)
 
 
 def test_a_card_that_was_measured_comes_first(here, monkeypatch):
