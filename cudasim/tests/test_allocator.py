@@ -174,7 +174,10 @@ def test_blocks_above_the_limit_of_splitting_are_kept_whole():
     del small, tensor
 
 
-@pytest.mark.parametrize("text", ["expandable_segments:yes", "max_split_size_mb:20"])
+REFUSED = ["expandable_segments:yes", "max_split_size_mb:20", "garbage_collection_threshold:2"]
+
+
+@pytest.mark.parametrize("text", REFUSED)
 def test_settings_that_pytorch_refuses(text):
     with pytest.raises(ValueError):
         settings(text)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from calls import raised
+from functorch.compile import aot_function, nop
 from torch.library import Library, custom_op, register_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -148,3 +149,16 @@ def test_flex_attention_and_its_gradient_are_those_of_the_formula():
     (theirs,) = torch.autograd.grad(expected.sum(), query)
     assert ours.device == GPU1
     torch.testing.assert_close(ours, theirs)
+
+
+def test_an_operator_is_checked_and_traced_on_a_gpu():
+    @torch.library.custom_op("checked::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    twice.register_fake(torch.empty_like)
+    x = torch.ones(3, device="cuda:1")
+    assert set(torch.library.opcheck(twice, (x,)).values()) == {"SUCCESS"}
+    traced = aot_function(lambda x: x.sin() * 2, fw_compiler=nop)(x.requires_grad_())
+    traced.sum().backward()
+    assert traced.device == x.grad.device == x.device

@@ -238,3 +238,30 @@ def test_what_comm_refuses_it_refuses_in_cudas_words(call, text):
 
 
 # --- integers ---
+
+
+# --- torch.cuda.nccl ---
+
+
+def on_each():
+    return [torch.full((4,), gpu + 1.0, device=f"cuda:{gpu}") for gpu in range(2)]
+
+
+def test_collectives_of_one_process():
+    nccl, made = torch.cuda.nccl, on_each()
+    nccl.all_reduce(made)
+    assert [(each.device, each.tolist()) for each in made] == [(GPU0, [3] * 4), (GPU1, [3] * 4)]
+    made = on_each()
+    nccl.broadcast(made, root=1)
+    assert made[0].tolist() == [2] * 4
+    total = torch.empty(4, device=GPU0)
+    nccl.reduce(on_each(), total, op=2)
+    assert total.tolist() == [2] * 4  # the greatest
+    wide = [torch.empty(8, device=gpu) for gpu in (GPU0, GPU1)]
+    nccl.all_gather(on_each(), wide)
+    assert wide[1].tolist() == [1] * 4 + [2] * 4 and wide[1].device == GPU1
+    narrow = [torch.empty(2, device=gpu) for gpu in (GPU0, GPU1)]
+    nccl.reduce_scatter(on_each(), narrow)
+    assert narrow[1].tolist() == [3] * 2
+    with pytest.raises(RuntimeError, match="inputs must be on unique devices"):
+        nccl.all_reduce([total, total])

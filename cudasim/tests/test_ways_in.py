@@ -399,3 +399,11 @@ def test_leaving_restores_torch_exactly(tmp_path, kind):
     assert got.returncode == 0, got.stderr
     assert lines[:-1] == ["environment is the same: True"]
     assert int(lines[-1].split()[1]) > 8  # texts of errors were compared
+
+
+def test_what_torch_remembers_of_its_functions_is_its_own_again():
+    overridable = torch.overrides.get_testing_overrides
+    attend = torch.nn.functional.scaled_dot_product_attention
+    with cudasim.simulate():
+        assert attend not in overridable()  # another takes its place
+    assert attend in overridable()
