@@ -20,6 +20,12 @@ pytestmark = pytest.mark.usefixtures("two_gpus")
 MIB = 2**20
 
 
+def allow(mib):
+    """Limit PyTorch to so many MiB of the current card."""
+    total = torch.cuda.get_device_properties().total_memory
+    torch.cuda.set_per_process_memory_fraction((mib * MIB + 1) / total)
+
+
 def block(mib, device="cuda"):
     return torch.empty(int(mib * MIB), dtype=torch.uint8, device=device)
 
@@ -101,7 +107,7 @@ def test_memory_in_pieces_serves_no_large_request():
 
 
 def test_a_request_is_refused_though_as_much_is_free_in_pieces():
-    torch.cuda.set_per_process_memory_fraction(40 * MIB / (16 * 2**30))
+    allow(40)
     held = [block(5) for _ in range(8)]
     del held[::2]
     with pytest.raises(torch.OutOfMemoryError) as error:
@@ -132,7 +138,7 @@ def test_an_expandable_segment_grows_and_is_cut_closely():
 
 
 def test_what_an_expandable_segment_holds_in_pieces_is_given_back_in_whole_pages():
-    torch.cuda.set_per_process_memory_fraction(100 * MIB / (16 * 2**30))
+    allow(100)
     settings("expandable_segments:True")
     held = [block(20) for _ in range(5)]
     assert layout() == [(100, 20, 20, 20, 20, 20)]
@@ -167,7 +173,7 @@ def test_blocks_above_the_limit_of_splitting_are_kept_whole():
     assert layout() == [(100, 100), (10, 10)]
     assert torch.cuda.memory_stats()["max_split_size"] == 50 * MIB
     del tensor
-    torch.cuda.set_per_process_memory_fraction(120 * MIB / (16 * 2**30))
+    allow(120)
     tensor = block(60)  # release_available_cached_blocks: the 100 MiB would be 40 too many
     assert layout() == [(60, 60), (10, 10)]
     assert torch.cuda.memory_stats()["num_alloc_retries"] == 0
@@ -226,7 +232,7 @@ def test_every_gpu_has_addresses_of_its_own_that_do_not_overlap():
 @pytest.mark.parametrize("text", ["expandable_segments:False", "expandable_segments:True"])
 def test_nothing_is_lost_or_overlaps_in_a_long_random_run(text):
     settings(text)
-    torch.cuda.set_per_process_memory_fraction(400 * MIB / (16 * 2**30))
+    allow(400)
     draw, held = random.Random(0), []
     for _ in range(1500):
         if held and draw.random() < 0.5:

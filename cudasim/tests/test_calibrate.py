@@ -245,7 +245,7 @@ cudasim.enable(card="nowhere.json")
     done = run("-c", text, calibrated.name, cwd=calibrated.parent)
     said = "Simulated GPU (T4 calibrated, modelled time)"
     lines = [line for line in done.stdout.splitlines() if line.startswith(said)]
-    assert lines == [f"{said} 16.0", said]
+    assert lines == [f"{said} 14.5625", said]
     last = done.stderr.splitlines()[-1]
     assert last.startswith("ValueError: ") and last.endswith(
         "nowhere.json: no such file or directory"

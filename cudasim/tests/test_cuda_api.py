@@ -187,7 +187,7 @@ def test_wrong_devices_are_refused_in_torchs_words(call, error, words):
 def test_properties_have_cudas_fields_and_print_as_cudas():
     properties = torch.cuda.get_device_properties("cuda:1")
     assert repr(properties) == (
-        "_CudaDeviceProperties(name='Simulated GPU (T4)', major=7, minor=5, total_memory=16384MB, "
+        "_CudaDeviceProperties(name='Simulated GPU (T4)', major=7, minor=5, total_memory=14912MB, "
         f"multi_processor_count=40, uuid={properties.uuid}, pci_bus_id=2, pci_device_id=0, "
         "pci_domain_id=0, L2_cache_size=4MB)"
     )
@@ -202,19 +202,19 @@ def test_properties_have_cudas_fields_and_print_as_cudas():
 
 
 @pytest.mark.parametrize(
-    "card, gib, capability",
+    "card, mib, capability",  # of MiB those that PyTorch was seen to print
     [
-        *(("T4", 16, (7, 5)), ("V100", 16, (7, 0)), ("TITAN RTX", 24, (7, 5))),
-        *(("A100", 40, (8, 0)), ("H100", 80, (9, 0)), ("H200", 141, (9, 0))),
-        ("RTX 4090", 24, (8, 9)),
+        *(("T4", 14912, (7, 5)), ("V100", 16160, (7, 0)), ("TITAN RTX", 24220, (7, 5))),
+        *(("A100", 40536, (8, 0)), ("H100", 81089, (9, 0)), ("H200", 143156, (9, 0))),
+        ("RTX 4090", 24217, (8, 9)),
     ],
 )
-def test_every_card_has_properties(card, gib, capability):
+def test_every_card_has_properties(card, mib, capability):
     cudasim.disable()
     with cudasim.simulate(card=card):
         properties = torch.cuda.get_device_properties(0)
         assert card in properties.name and "Simulated" in properties.name
-        assert torch.cuda.mem_get_info()[1] == properties.total_memory == gib * 2**30
+        assert torch.cuda.mem_get_info()[1] == properties.total_memory == mib * 2**20
         assert torch.cuda.get_device_capability() == capability
         assert torch.cuda.is_tf32_supported() == (properties.major >= 8)
 

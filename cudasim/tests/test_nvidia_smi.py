@@ -47,11 +47,11 @@ def test_the_command_is_on_the_path_and_says_that_it_is_simulated():
 
 
 def test_the_first_tensor_of_24_bytes_brings_a_context_with_it():
-    assert smi()[1].count(" 0MiB / 16384MiB") == 2
+    assert smi()[1].count(" 0MiB / 15360MiB") == 2
     X = torch.ones(2, 3, device="cuda")
     text = smi()[1]
-    assert X.nbytes == 24 and CONTEXT + 2 == 925 - 6  # what was seen on a real card
-    assert f" {CONTEXT + 2}MiB / 16384MiB" in text and text.count(" 0MiB / 16384MiB") == 1
+    assert X.nbytes == 24 and CONTEXT == 135
+    assert f" {CONTEXT + 2}MiB / 15360MiB" in text and text.count(" 0MiB / 15360MiB") == 1
     assert f"{os.getpid()}      {CONTEXT + 2}MiB" in text
     assert f"context of a process on a card is modelled: {CONTEXT}MiB" in text
 
@@ -109,8 +109,8 @@ def test_queries_print_as_nvidias():
     assert smi("--query-gpu=index,name,memory.total,memory.used,memory.free", "--format=csv") == (
         0,
         "index, name, memory.total [MiB], memory.used [MiB], memory.free [MiB]\n"
-        f"0, Simulated GPU (T4), 16384 MiB, {CONTEXT + 64} MiB, {16320 - CONTEXT} MiB\n"
-        "1, Simulated GPU (T4), 16384 MiB, 0 MiB, 16384 MiB\n",
+        f"0, Simulated GPU (T4), 15360 MiB, {CONTEXT + 64} MiB, {14848 - CONTEXT} MiB\n"
+        "1, Simulated GPU (T4), 15360 MiB, 0 MiB, 14912 MiB\n",
     )
     assert smi(
         "--query-gpu=uuid,driver_version,utilization.gpu,count", "--format=csv,noheader"

@@ -9,6 +9,8 @@ import pytest
 import torch
 from calls import raised
 
+from cudasim.device.types.cuda import CUDA
+
 MIB = 2**20
 HOLDER = """
 import sys, torch
@@ -45,12 +47,12 @@ def test_what_another_process_holds_is_not_free(start):
     torch.ones(1, device="cuda:1")
     before = torch.cuda.mem_get_info(1)[0]
     other = start(64)
-    assert before - torch.cuda.mem_get_info(1)[0] == 64 * MIB + 917 * MIB
+    assert before - torch.cuda.mem_get_info(1)[0] == 64 * MIB + CUDA.context
     torch.cuda.set_per_process_memory_fraction(1.0, 1)
-    wanted = (before - 900 * MIB) // 4
+    wanted = (before - 100 * MIB) // 4
     said = raised(lambda: torch.empty(wanted, device="cuda:1"), torch.OutOfMemoryError)
-    mine = "Including non-PyTorch memory, this process has 917.00 MiB memory in use. "
-    theirs = f"Process {other.pid} has 981.00 MiB memory in use. "
+    mine = "Including non-PyTorch memory, this process has 135.00 MiB memory in use. "
+    theirs = f"Process {other.pid} has 199.00 MiB memory in use. "
     assert (mine + theirs if os.getpid() < other.pid else theirs + mine) in said
     assert f"total capacity of {total / 2**30:.2f} GiB of which" in said
     torch.empty(MIB, device="cuda:0")  # the other card is free

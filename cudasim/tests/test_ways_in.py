@@ -366,7 +366,7 @@ def test_ipython_extension(tmp_path):
         LINE.strip(),
         "2",
         LINE.strip().replace("2 sim", "3 sim").replace("T4", "H100"),
-        "3 80",
+        "3 79",
         f"cudasim: GPUS=0: {many}",
         f"cudasim: GPUS='-1': {many}",
         f"cudasim: GPUS='two': {many}",

@@ -352,7 +352,7 @@ BAD = {  # a page, its field, what is written there, and what is said of it
         ("m", "-4", "-4 is too small: the least is 1."),
         ("m", "<b>1</b>", '"<b>1</b>" is no whole number: write digits only.'),
         ("m", "9" * 400, "Too large: beyond 2^53 numbers are not exact."),
-        ("m", "1000000", "Does not fit: this needs 30.6 GiB, and the T4 has 16 GiB."),
+        ("m", "1000000", "Does not fit: this needs 30.6 GiB, and the T4 has 14.6 GiB."),
     ],
     SCALING: [
         ("gpus", "1025", "1025 is too large: the most is 1,024."),

@@ -11,7 +11,9 @@ GIB, MIB = 2**30, 2**20
 class Card:
     """What a simulated GPU says of itself.
 
-    `memory` is in bytes; an Apple chip shares it with the CPU. `processors` counts NVIDIA's
+    `memory` is what programs have of it, in bytes, as `torch.cuda.get_device_properties` of such a
+    card was seen to print it; `board` is what `nvidia-smi` shows. The driver and the check of
+    errors (ECC) keep the rest. An Apple chip shares it with the CPU. `processors` counts NVIDIA's
     streaming multiprocessors, Apple's GPU cores or Intel's Xe-cores. `source` is where the
     figures are printed. NVIDIA's only: `capability` is CUDA's (major, minor), `cache` is that
     of the second level in bytes, from the architecture whitepapers (Turing, Volta, Ampere,
@@ -25,6 +27,7 @@ class Card:
     cache: int | None
     source: str
     type: DeviceType = DEFAULT
+    board: int = 0
 
 
 CARDS = {
@@ -32,64 +35,71 @@ CARDS = {
     for card in (
         Card(
             "T4",
-            16 * GIB,
+            14912 * MIB,
             (7, 5),
             40,
             4 * MIB,
             "https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/tesla-t4/"
             "t4-tensor-core-datasheet-951643.pdf",
+            board=15360 * MIB,
         ),
         Card(
             "V100",
-            16 * GIB,
+            16160 * MIB,
             (7, 0),
             80,
             6 * MIB,
             "https://images.nvidia.com/content/technologies/volta/pdf/"
             "volta-v100-datasheet-update-us-1165301-r5.pdf",
+            board=16384 * MIB,
         ),
         Card(
             "TITAN RTX",
-            24 * GIB,
+            24220 * MIB,
             (7, 5),
             72,
             6 * MIB,
             "https://www.nvidia.com/content/PDF/"
             "nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf",
+            board=24576 * MIB,
         ),
         Card(
             "A100",
-            40 * GIB,
+            40536 * MIB,
             (8, 0),
             108,
             40 * MIB,
             "https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/"
             "nvidia-ampere-architecture-whitepaper.pdf",
+            board=40960 * MIB,
         ),
         Card(
             "H100",
-            80 * GIB,
+            81089 * MIB,
             (9, 0),
             132,
             50 * MIB,
             "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet",
+            board=81559 * MIB,
         ),
         Card(
             "H200",
-            141 * GIB,
+            143156 * MIB,
             (9, 0),
             132,
             50 * MIB,
             "https://www.nvidia.com/en-us/data-center/h200/",
+            board=143771 * MIB,
         ),
         Card(
             "RTX 4090",
-            24 * GIB,
+            24217 * MIB,
             (8, 9),
             128,
             72 * MIB,
             "https://images.nvidia.com/aem-dam/Solutions/Data-Center/l4/"
             "nvidia-ada-gpu-architecture-whitepaper-v2.1.pdf",
+            board=24564 * MIB,
         ),
         Card(
             "M1",

@@ -23,8 +23,8 @@ OK, BAD_ARGUMENT, NOT_FOUND, NO_DRIVER = 0, 2, 6, 9  # NVIDIA's exit codes
 SIZES = {  # fields in bytes, printed in MiB
     "memory.total": lambda gpu: gpu["total"],
     "memory.used": lambda gpu: gpu["used"],
-    "memory.free": lambda gpu: gpu["total"] - gpu["used"],
-    "memory.reserved": lambda gpu: 0,
+    "memory.free": lambda gpu: gpu["memory"] - gpu["used"],
+    "memory.reserved": lambda gpu: gpu["total"] - gpu["memory"],
 }
 FIELDS = {
     "index": lambda gpu: str(gpu["index"]),

@@ -62,7 +62,8 @@ class Board:
                     "name": machine.name,
                     "uuid": uuid,
                     "capability": "{}.{}".format(*machine.card.capability),
-                    "total": machine.card.memory,
+                    "total": machine.card.board or machine.card.memory,
+                    "memory": machine.card.memory,
                     "context": machine.card.type.context,
                 }
                 for number, uuid in enumerate(machine.uuids())
