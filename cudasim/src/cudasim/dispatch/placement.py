@@ -43,7 +43,7 @@ def run_usual(plan: Plan, args: tuple) -> Any:
                 return UNUSUAL
             try:
                 tag = getattr(value.untyped_storage(), TAG, None)
-            except NotImplementedError:  # sparse
+            except RuntimeError:  # it is sparse, or wraps another
                 return UNUSUAL
             if tag is not None:
                 there = tag.gpu
@@ -78,7 +78,7 @@ def run_usual(plan: Plan, args: tuple) -> Any:
         return settle(out, gpu)
     try:
         storage = out.untyped_storage()
-    except NotImplementedError:
+    except RuntimeError:
         return settle(out, gpu)
     if not hasattr(storage, TAG):
         setattr(storage, TAG, Allocation(gpu, storage.nbytes()))
