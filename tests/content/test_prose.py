@@ -57,10 +57,8 @@ def test_memory_that_a_first_tensor_takes_is_what_the_simulator_books():
     from cudasim.device.types.cuda import CUDA
 
     text = "\n".join(part.source for part in chapter("tensors-on-gpus").cells)
-    shown = re.search(r"showed (\d+) MiB in use before .* and (\d+) MiB after", text)
-    before, after = map(int, shown.groups())
-    assert (after - before) * 2**20 == CUDA.context + SMALL_SEGMENT
-    assert int(re.search(r"(\d+) MiB are the context", text)[1]) * 2**20 == CUDA.context
+    shown = re.search(r"was seen with (\d+) MiB beside its tensors\..*; (\d+) MiB more are", text)
+    assert [int(size) * 2**20 for size in shown.groups()] == [CUDA.context, SMALL_SEGMENT]
 
 
 def test_every_line_in_the_table_of_hidden_copies_is_run():

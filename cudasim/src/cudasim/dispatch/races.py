@@ -36,7 +36,8 @@ COPIES = (torch.ops.aten.copy_.default, torch.ops.aten._to_copy.default)
 UNREAD = ("new_", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
 UNWRITTEN = ("empty", "new_empty")
 # Files whose lines a program's author did not write.
-_LIBRARIES = tuple(str(Path(file).parent) + os.sep for file in (torch.__file__, __file__[:-10]))
+_FOLDERS = Path(torch.__file__).parent, Path(__file__).resolve().parents[1]
+_LIBRARIES = tuple(str(folder) + os.sep for folder in _FOLDERS)
 
 Line = tuple[int, int]
 
@@ -152,8 +153,8 @@ class Order:
             self.wait(*lines)
             return lines[0], [(lines[1], lines[0])]
         hosts = [tensor for tensor in tensors if gpu_of(tensor) is None]
-        place = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
-        if not hosts or (place and all(hasattr(storage_of(each), PINNED) for each in hosts)):
+        non_blocking = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
+        if not hosts or (non_blocking and all(hasattr(storage_of(each), PINNED) for each in hosts)):
             return lines[0], []
         return lines[0], [(HOST, lines[0])]
 
