@@ -78,6 +78,8 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
             if not hasattr(thread, "worker"):
                 thread.worker = start_worker()
                 started.append(thread.worker)
+                if over.is_set():  # whoever ended the others has not seen this one
+                    thread.worker.kill()
             try:
                 thread.worker.stdin.write(json.dumps(task) + "\n")
                 thread.worker.stdin.flush()
@@ -89,25 +91,26 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
         return None
 
     tasks, pending = iter(tasks), {}
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            while True:
-                for task in islice(tasks, max(0, AHEAD * workers - len(pending))):
-                    pending[pool.submit(answer, task)] = task
-                if not pending:
-                    break
-                for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                    task = pending.pop(future)
-                    yield task, outcome(task, future.result())
-        except BaseException:
-            over.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in started:
-                worker.kill()  # whoever reads from it sees its end
-            raise
-        finally:
-            for worker in list(started):
-                end(worker, PATIENCE)
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                while True:
+                    for task in islice(tasks, max(0, AHEAD * workers - len(pending))):
+                        pending[pool.submit(answer, task)] = task
+                    if not pending:
+                        break
+                    for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                        task = pending.pop(future)
+                        yield task, outcome(task, future.result())
+            except BaseException:
+                over.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                for worker in list(started):
+                    worker.kill()  # whoever reads from it sees its end
+                raise
+    finally:  # no thread is left that ends its own
+        for worker in started:
+            end(worker, PATIENCE)
 
 
 # --- a Dask cluster
