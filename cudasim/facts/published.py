@@ -20,6 +20,7 @@ from torch import Tensor
 from cudasim.clock.estimate import Estimate, estimate
 from cudasim.timing.formulas import copy_seconds
 from cudasim.timing.sheets import Sheet, find_sheet, host_sheet
+from facts.bert import Encoder
 from facts.resnet import resnet50
 
 PATH = Path(__file__).resolve().parents[1] / "timings" / "published.json"
@@ -35,6 +36,9 @@ OPERATIONS: dict[str, Callable] = {
     "softmax": lambda x: x.softmax(-1),
     "sum": torch.sum,
     "cat": lambda *tensors: torch.cat(tensors),
+    "layer_norm_backward": lambda x, weight, bias, gradient: F.layer_norm(
+        x, weight.shape, weight, bias
+    ).backward(gradient),
     "layer_norm": lambda x, weight, bias: F.layer_norm(x, weight.shape, weight, bias),
     "conv2d": F.conv2d,
     "flash_attention": torch.ops.aten._scaled_dot_product_flash_attention.default,
@@ -86,21 +90,29 @@ def model(workload: dict[str, Any], sheet: Sheet) -> tuple[float, dict[str, floa
     if operation == "copy":
         seconds = copy_seconds(workload["bytes"], sheet, workload["kind"], workload["way"])
         if workload.get("timed") == "synced":
-            seconds += host_sheet().operation + sheet.launch + sheet.wait
+            seconds += host_sheet(sheet).operation + sheet.launch + sheet.wait
         return seconds, {"GB/s": float(workload["bytes"])}
-    if operation in ("resnet50_train", "resnet50_infer"):
-        return estimate(_resnet(workload), sheet), {"images/s": float(workload["batch"])}
+    asked = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = workload.get("tf32", False)
+    try:
+        if operation in NETS:
+            amounts = {"images/s": float(workload["batch"])}
+            return estimate(NETS[operation](workload), sheet), amounts
+        return _operation(operation, _tensors(workload), workload, sheet)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = asked
+
+
+def _tensors(workload: dict[str, Any]) -> list[Tensor]:
+    """What an operation is given; the first few ask for gradients."""
     with torch.device("meta"):
         dtype = getattr(torch, workload["dtype"])
         tensors = [torch.empty(shape, dtype=dtype) for shape in workload["shapes"]]
     if workload.get("channels_last"):
         tensors = [each.to(memory_format=torch.channels_last) for each in tensors]
-    asked = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = workload.get("tf32", False)
-    try:
-        return _operation(operation, tensors, workload, sheet)
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = asked
+    for each in tensors[: workload.get("gradients", 0)]:
+        each.requires_grad_()
+    return tensors
 
 
 def _operation(
@@ -111,7 +123,7 @@ def _operation(
     def run() -> None:
         OPERATIONS[name](*tensors, **workload.get("arguments", {}))
 
-    with Estimate(sheet, host_sheet()) as mode:
+    with Estimate(sheet) as mode:
         run()
     amounts = {
         "TFLOP/s": sum(work.flops for work in mode.works),
@@ -143,6 +155,22 @@ def _resnet(workload: dict[str, Any]) -> Callable[[], None]:
         optimizer.step()
 
     return step
+
+
+def _bert(workload: dict[str, Any]) -> Callable[[], object]:
+    """Inference of an encoder, on what its embedding gives."""
+    dtype = getattr(torch, workload["dtype"])
+    layers, width, heads = workload["layers"], workload["width"], workload["heads"]
+    batch, length = workload["batch"], workload["length"]
+    with torch.device("meta"):
+        net = Encoder(layers, width, heads, workload.get("scripted", False)).to(dtype).eval()
+        x = torch.empty(batch, length, width, dtype=dtype)
+        mask = torch.empty(batch, 1, 1, length, dtype=dtype)
+    net.requires_grad_(False)
+    return lambda: net(x, mask)
+
+
+NETS = {"resnet50_train": _resnet, "resnet50_infer": _resnet, "bert_infer": _bert}
 
 
 def summary(ratios: list[float]) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from programs import run, write
+from torch import nn
 
 import cudasim
 from cudasim.clock.clock import QUEUE, Clock, Engine
@@ -59,8 +60,10 @@ def test_the_name_of_the_gpu_says_that_times_are_modelled(clock):
 
 def test_a_call_returns_before_the_work_is_done(clock):
     a = torch.ones(256, 256, device="cuda")
-    asked = took(clock, lambda: a @ a)
+    asked = took(clock, lambda: a + a)
     assert asked == clock.operation + clock.launch
+    product = asked + ns(clock.host.setup["matmul"])
+    assert took(clock, lambda: a @ a) == product
     big = torch.ones(2048, 2048, device="cuda")
     big @ big
     torch.cuda.synchronize()
@@ -69,7 +72,7 @@ def test_a_call_returns_before_the_work_is_done(clock):
     asked = clock.now - start
     torch.cuda.synchronize()
     done = clock.now - start
-    assert asked == clock.operation + clock.launch
+    assert asked == product
     assert done > 20 * asked
     assert done > ns(2 * 2048**3 / T4.peak["float32"])  # no faster than the card can compute
 
@@ -82,6 +85,46 @@ def test_an_operation_on_the_cpu_returns_when_it_is_done(clock):
     assert [span.lane for span in clock.since(mark)] == ["Python"]
 
 
+def test_so_few_bytes_of_pageable_memory_are_staged_that_nobody_waits(clock):
+    few = torch.ones(2**14)
+    few.to("cuda", non_blocking=True)
+    torch.cuda._sleep(10**9)
+    assert took(clock, lambda: few.to("cuda", non_blocking=True)) < 10**8
+
+
+def test_a_list_costs_the_host_for_each_tensor(clock):
+    x = torch.ones(8, device="cuda")
+    one, many = took(clock, lambda: torch.stack([x])), took(clock, lambda: torch.stack([x] * 231))
+    assert many - one == ns(231 * clock.host.operand) - ns(clock.host.operand)
+
+
+def test_modules_autograd_and_optimizers_cost_the_host(clock):
+    host, call = clock.host, clock.operation + clock.launch
+    x = torch.ones(8, device="cuda", requires_grad=True)
+    same = nn.Sequential(nn.Identity(), nn.Identity())
+    assert took(clock, lambda: same(x)) == 3 * ns(host.module)
+    y, gradient = x * 2, torch.ones(8, device="cuda")
+    run = ns(host.backward + 2 * host.node) + call - clock.python  # a product and a leaf
+    mark = clock.mark()
+    assert took(clock, lambda: torch.autograd.grad(y, x, gradient, retain_graph=True)) == run
+    (*_, span) = [each for each in clock.since(mark) if each.kind == "operation"]
+    assert (span.name, span.end - span.start) == ("mul", run)  # one span, and no gap before it
+    few, many = (
+        torch.optim.SGD([torch.ones(8, device="cuda") for _ in range(n)], 0.1) for n in (1, 11)
+    )
+    assert took(clock, few.step) == ns(host.step + host.parameter)  # without gradients
+    assert took(clock, many.step) == ns(host.step + 11 * host.parameter)
+
+
+def test_a_card_has_the_host_that_it_is_found_beside():
+    def step(card):
+        with cudasim.simulate(card=card, clock="modelled"):
+            x = torch.ones(8, device="cuda")
+            return took(session.clock, lambda: x + x)
+
+    assert step("T4") > step("V100") > step("A100") > step("H100")
+
+
 def test_a_product_on_meta_takes_no_time_after_one_of_the_same_shape_on_the_cpu(clock):
     real = torch.ones(1000, 1000)
     nothing = torch.ones(1000, 1000, device="meta")
@@ -90,8 +133,8 @@ def test_a_product_on_meta_takes_no_time_after_one_of_the_same_shape_on_the_cpu(
 
 def test_views_cost_the_host_only(clock):
     x = torch.ones(64, 64, device="cuda")
-    assert took(clock, lambda: x.view(-1)) == clock.operation
-    assert took(clock, lambda: x[3]) == clock.operation
+    assert took(clock, lambda: x.view(-1)) == ns(clock.host.view) < clock.operation
+    assert took(clock, lambda: x[3]) == ns(clock.host.view)
 
 
 def test_factories_work_where_they_make(clock):
@@ -122,7 +165,7 @@ def test_factories_work_where_they_make(clock):
         lambda x: x.cpu(),
         lambda x: x.to("cpu"),
         lambda x: torch.ones(4).to(x.device),
-        lambda x: torch.ones(4).to(x.device, non_blocking=True),  # pageable
+        lambda x: torch.ones(2**15).to(x.device, non_blocking=True),  # pageable
         lambda x: torch.ones(4).pin_memory().to(x.device),
         lambda x: torch.empty(4, 4).copy_(x),
         lambda x: torch.cuda.synchronize(),
@@ -382,7 +425,7 @@ def test_data_parallel_and_workers_do_not_hang(clock):
 
 
 def test_spans_are_bounded_and_count_what_they_dropped():
-    clock = Clock(T4, host_sheet(), ["cuda:0"])
+    clock = Clock(T4, ["cuda:0"])
     mark = clock.mark()
     for _ in range(5):
         clock.spend(1, "work")

@@ -135,7 +135,7 @@ def test_timeit_ends_and_says_the_same_again(clock):
 def test_the_benchmark_of_torch_ends_and_waits_for_the_card(clock):
     from torch.utils.benchmark import Timer
 
-    x = torch.ones(512, 512, device="cuda")
+    x = torch.ones(1024, 1024, device="cuda")
     timer = Timer("x @ x", globals={"x": x})
     found = timer.blocked_autorange(min_run_time=0.01)
     (kernel, *_) = [span for span in clock.spans[::-1] if span.kind == "kernel"]

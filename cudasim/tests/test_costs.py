@@ -22,7 +22,7 @@ def unknown(monkeypatch):
 
 def works(function, card="T4"):
     """What `function` has done on a card."""
-    with Estimate(find_sheet(card), host_sheet()) as mode:
+    with Estimate(find_sheet(card)) as mode:
         function()
     return mode.works
 
@@ -319,6 +319,7 @@ def test_the_order_of_variants(card):
 
 
 def test_small_operations_take_what_the_host_takes():
-    x, sheet, host = meta(8, 8), find_sheet("A100"), host_sheet()
+    x, sheet = meta(8, 8), find_sheet("A100")
+    host = host_sheet(sheet)
     seconds = estimate(lambda: x + x, "A100", repeat=1000)
     assert seconds == pytest.approx(host.operation + sheet.launch, rel=0.01)

@@ -16,7 +16,6 @@ MISSES = {
     "conv-v100-fp32-56x56x128-256": "Winograd's method needs fewer products than are counted",
     "trap-4090-l2-scale": "the cache of the second level is not modelled",
     "d2h-a100-pageable-fresh": "memory that the host never touched is not modelled",
-    "h2d-v100pcie-1kB": "an old host; small copies are modelled as on newer ones",
     "mm-a100pcie40-fp32-1024": "measured at half the rate of 8192, for no reason the model knows",
     "small-v100-gemm-2560x16x2560": "read from memory at half the rate of a copy",
     "attn-a100-naive-4096": "a variant that normalises its inputs too",
@@ -67,7 +66,7 @@ def test_resnet50_has_its_parameters_and_flops():
     with torch.device("meta"):
         net, x = resnet50().eval(), torch.empty(1, 3, 224, 224)
     assert sum(each.numel() for each in net.parameters()) == 25_557_032
-    with Estimate(sheets.find_sheet("T4"), sheets.host_sheet()) as mode:
+    with Estimate(sheets.find_sheet("T4")) as mode:
         net(x)
     products = sum(work.flops for work in mode.works if work.shape)
     assert products == pytest.approx(2 * 4.09e9, rel=0.01)  # multiply-adds of v1.5

@@ -39,7 +39,6 @@ from cudasim.patches.tensor import patch_tensor
 from cudasim.patches.threads import patch_threads
 from cudasim.patching import Patches
 from cudasim.session import session
-from cudasim.timing.sheets import host_sheet
 
 TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were tested
 
@@ -175,7 +174,7 @@ def _clock(wanted: Config) -> Clock | None:
     forget()
     sheet = wanted.find_sheet()
     names = [f"{wanted.type.name}:{index}" for index in range(wanted.gpus)]
-    return Clock(sheet, host_sheet(), names)
+    return Clock(sheet, names)
 
 
 def _warn_if_untested() -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from cudasim.timing.sheets import Host, Sheet
+from cudasim.timing.sheets import Sheet, host_sheet
 
 SECOND = 10**9  # nanoseconds
 EPOCH = 1_767_225_600 * SECOND  # what `time.time()` begins at: 2026-01-01, UTC
@@ -142,6 +142,8 @@ class ThreadTime(threading.local):
 
     now = 0  # until somebody tells when it began
     in_graph = False  # whether a graph asks for the work, which the host has paid for at once
+    by_engine = False  # whether autograd calls the operations, not a line of Python
+    began: int | None = None  # when what Python did since the last operation began
 
     @cached_property
     def lane(self) -> str:
@@ -154,18 +156,19 @@ class ThreadTime(threading.local):
 class Clock:
     """The modelled time of one simulation. All times are whole nanoseconds since it began."""
 
-    def __init__(self, sheet: Sheet, host: Host, names: list[str]) -> None:
+    def __init__(self, sheet: Sheet, names: list[str]) -> None:
         """A clock at 0 for GPUs called `names`, all with the figures of `sheet`."""
-        self.host, self.names = host, names
+        self.names = names
         self.use(sheet)
-        self.operation = nanoseconds(host.operation)
-        self.reading, self.loop = nanoseconds(host.clock), nanoseconds(host.loop)
-        self.first = {what: nanoseconds(host.first[what]) for what in host.first}
         self.restart()
 
     def use(self, sheet: Sheet) -> None:
-        """From now on, book with the figures of `sheet`."""
+        """From now on, book with the figures of `sheet`, and of the host beside that card."""
         self.sheet = sheet
+        self.host = host = host_sheet(sheet)
+        self.operation, self.python = nanoseconds(host.operation), nanoseconds(host.python)
+        self.reading, self.loop = nanoseconds(host.clock), nanoseconds(host.loop)
+        self.first = {what: nanoseconds(host.first[what]) for what in host.first}
         self.launch = nanoseconds(sheet.launch)
         self.floor = nanoseconds(sheet.floor)
         self.wait = nanoseconds(sheet.wait)
@@ -201,10 +204,30 @@ class Clock:
         thread = self.thread
         if thread.in_graph:
             return
-        start = thread.now
-        thread.now = end = start + duration
+        start, thread.began = thread.began, None
+        if start is None or kind != "operation":
+            start = thread.now
+        thread.now = end = thread.now + duration
         with self._lock:
             self._keep(thread.lane, name, start, end, kind)
+
+    def pay(self, seconds: float) -> None:
+        """Let the host be busy beside operations: the next one's span begins with it."""
+        thread = self.thread
+        if thread.in_graph:
+            return
+        if thread.began is None:
+            thread.began = thread.now
+        thread.now += nanoseconds(seconds)
+
+    def by_engine(self, whether: bool) -> bool:
+        """Say whether autograd calls the operations of this thread; returns what held before."""
+        before, self.thread.by_engine = self.thread.by_engine, whether
+        return before
+
+    def call(self, duration: int) -> int:
+        """What a call of an operation costs here that costs `duration` from a line of Python."""
+        return duration - self.python if self.thread.by_engine else duration
 
     def sleep(self, seconds: float) -> None:
         """Pass over `seconds` at once."""
@@ -230,23 +253,24 @@ class Clock:
         kernels: int = 1,
         kind: str = "other",
         fills: bool = False,
+        call: int | None = None,
     ) -> int:
         """Call an operation that launches `kernels`, `duration` in all; returns when they end.
 
-        Those that do not fill the card run beside others.
+        Those that do not fill the card run beside others. `call` is what the call costs the host
+        without launches, if it is not an ordinary one.
         """
         thread, where = self.thread, self.cards[card]
         if name not in where.loaded:
             self._load(where, name, kind)
         with self._lock:
             line = where.stream(stream)
-            start = thread.now
             if thread.in_graph:
-                ready = max(start, line.end)
+                ready = max(thread.now, line.end)
             else:
-                start = self._enter(thread, line)
-                submitted = self._submit(thread, name, kernels)
-                ready = max(start + self.operation + self.launch, line.end)
+                self._enter(thread, line)
+                submitted = self._submit(thread, name, kernels, call)
+                ready = max(submitted - (kernels - 1) * self.launch, line.end)
                 ready = max(ready, submitted - duration)  # the last is launched before it ends
             if fills:
                 begin, end = where.compute.book(ready, duration)
@@ -328,17 +352,20 @@ class Clock:
                 self._keep(each.name, "copy", begin, end, "copy", size)
         return end
 
-    def _enter(self, thread: ThreadTime, line: Stream) -> int:
-        """Wait, with the lock held, for a place in the queue of a stream; returns the time then."""
+    def _enter(self, thread: ThreadTime, line: Stream) -> None:
+        """Wait, with the lock held, for a place in the queue of a stream."""
         if len(line.queue) == QUEUE and line.queue[0] > thread.now:
             self._keep(thread.lane, "a full queue", thread.now, line.queue[0], "wait")
-            thread.now = line.queue[0]
-        return thread.now
+            thread.now, thread.began = line.queue[0], None
 
-    def _submit(self, thread: ThreadTime, name: str, launches: int = 1) -> int:
+    def _submit(
+        self, thread: ThreadTime, name: str, launches: int = 1, call: int | None = None
+    ) -> int:
         """Let the host, with the lock held, make a call and its launches; returns when it has."""
-        start = thread.now
-        thread.now = start + self.operation + self.launch * launches
+        start, thread.began = thread.began, None
+        if start is None:
+            start = thread.now
+        thread.now += self.call(self.operation if call is None else call) + self.launch * launches
         self._keep(thread.lane, name, start, thread.now, "operation")
         return thread.now
 

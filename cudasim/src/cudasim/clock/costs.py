@@ -50,6 +50,12 @@ def waits(func: Callable, args: tuple) -> bool:
     return False
 
 
+def operands(args: tuple) -> int:
+    """How many tensors are in lists among the arguments: each costs the host some time."""
+    lists = (each for each in args if isinstance(each, list | tuple))
+    return sum(isinstance(each, Tensor) for listed in lists for each in listed)
+
+
 def without_rule() -> list[str]:
     """The names of the operators met so far whose work is only their bytes, for want of a rule."""
     return sorted(_unknown)
@@ -93,7 +99,7 @@ def _find(func: Callable) -> Rule:
 PRICES = {
     name: price
     for price, names in {
-        4: "div reciprocal sqrt rsqrt remainder floor_divide fmod addcdiv threshold_backward lerp",
+        4: "reciprocal sqrt rsqrt remainder floor_divide fmod addcdiv threshold_backward lerp",
         10: "exp exp2 expm1 log log2 log10 log1p sigmoid silu sigmoid_backward tanh_backward "
         "silu_backward softplus softplus_backward elu elu_backward",
         20: "tanh gelu gelu_backward sin cos tan pow erf erfc asin acos atan atan2 sinh cosh mish "
@@ -135,6 +141,7 @@ TABLE: dict[str, Rule] = {
         rules.embedding_backward: "embedding_dense_backward _embedding_bag_dense_backward",
         rules.sort: "sort argsort _unique _unique2 unique_dim unique_consecutive msort",
         rules.fused_optimizer: "_fused_adam _fused_adamw _fused_sgd _fused_adagrad",
+        rules.division: "div true_divide divide",
         rules.matmul(0): "mm bmm mv _int_mm _scaled_mm",
         rules.matmul(1): "addmm baddbmm addmv addbmm _addmm_activation",
         rules.inverse: "linalg_inv_ex inverse",

@@ -1,11 +1,14 @@
 """How long a callable would take on a card, from shapes alone: nothing is computed."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
+from unittest import mock
 
-from cudasim.clock.costs import waits, work_of
+from cudasim.clock.costs import operands, waits, work_of
+from cudasim.clock.watching import watched
 from cudasim.modes import LightMode
-from cudasim.timing.formulas import Work, kernel_seconds
+from cudasim.timing.formulas import Work, call_seconds, kernel_seconds
 from cudasim.timing.sheets import Host, Sheet, find_sheet, host_sheet
 
 
@@ -16,13 +19,34 @@ class Estimate(LightMode):
     total is the later of both. `works` holds what was booked.
     """
 
-    def __init__(self, sheet: Sheet, host: Host) -> None:
-        """Nothing booked yet."""
+    def __init__(self, sheet: Sheet, host: Host | None = None) -> None:
+        """Nothing booked yet; the host is the one beside the card, unless another is given."""
         super().__init__()
-        self.sheet, self.host = sheet, host
+        self.sheet, self.host = sheet, host or host_sheet(sheet)
+        self._engine, self._watching = False, ExitStack()
         self.now = 0.0  # of the host, in seconds
         self.end = 0.0  # of the last kernel
         self.works: list[Work] = []
+
+    def __enter__(self) -> "Estimate":
+        """Begin to book, what modules, autograd and optimizers cost the host too."""
+        for owner, name, made in watched(self):
+            self._watching.enter_context(mock.patch.object(owner, name, made))
+        return super().__enter__()
+
+    def __exit__(self, *problem: Any) -> None:
+        """Leave torch as it was."""
+        super().__exit__(*problem)
+        self._watching.close()
+
+    def pay(self, seconds: float) -> None:
+        """Let the host be busy beside operations."""
+        self.now += seconds
+
+    def by_engine(self, whether: bool) -> bool:
+        """Say whether autograd calls what comes now; returns what held before."""
+        before, self._engine = self._engine, whether
+        return before
 
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
@@ -31,7 +55,8 @@ class Estimate(LightMode):
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         work = work_of(func, args, kwargs, out)
-        self.now += self.host.operation
+        self.now += call_seconds(work, operands(args), self.host)
+        self.now -= self.host.python if self._engine else 0.0
         if work is not None:
             self.now += self.sheet.launch * work.kernels
             self.end = max(self.end, self.now) + kernel_seconds(work, self.sheet)
@@ -64,7 +89,7 @@ def estimate(
     unknown card.
     """
     sheet = find_sheet(card) if isinstance(card, str) else card
-    with Estimate(sheet, host or host_sheet()) as mode:
+    with Estimate(sheet, host) as mode:
         for _ in range(repeat):
             function()
     return mode.seconds / repeat

@@ -322,6 +322,14 @@ def pointwise(price: float) -> Rule:
     return rule
 
 
+_divided, _multiplied = pointwise(4), pointwise(1)
+
+
+def division(args: tuple, kwargs: dict, out: Any) -> Work:
+    """By a number, a product with its reciprocal: ATen/native/cuda/BinaryDivTrueKernel.cu."""
+    return (_divided if isinstance(args[1], Tensor) else _multiplied)(args, kwargs, out)
+
+
 def reduction(price: float = 1, kernels: int = 1, times: float = 1) -> Rule:
     """The inputs read `times` times, the results written; `price` flops an element read."""
 

@@ -11,15 +11,25 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from cudasim.clock.clock import IN, OUT, Clock, nanoseconds
-from cudasim.clock.costs import work_of
+from cudasim.clock.costs import operands, work_of
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import PINNED, TAG, storage_of
 from cudasim.dispatch.waiting import WAITS, waits
 from cudasim.session import session
-from cudasim.timing.formulas import Work, copy_seconds, fills, host_seconds, kernel_seconds
+from cudasim.timing.formulas import (
+    Work,
+    call_seconds,
+    copy_seconds,
+    fills,
+    host_seconds,
+    kernel_seconds,
+)
 
 aten = torch.ops.aten
 NUMBER = 8  # bytes that are read back to the host by what waits
+# Bytes of pageable memory that CUDA copies before it returns, and need not wait for the stream:
+# https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html.
+STAGED = 64 * 2**10
 PLANS = 1_000  # combinations that are remembered of one operation
 VALUES = (int, bool, str, torch.dtype)  # types of other arguments on which a cost may depend
 PRODUCTS, PRECISE = ("matmul", "convolution"), ("matmul", "conv")  # kinds, and their settings
@@ -28,11 +38,12 @@ PRODUCTS, PRECISE = ("matmul", "convolution"), ("matmul", "conv")  # kinds, and 
 class Plan(NamedTuple):
     """What one combination of operation, shapes and types costs, in nanoseconds."""
 
-    host: int  # of the host's own time, where the CPU computes
+    host: int  # of the host's, where the CPU computes, or nothing is
     card: int | None  # of a card's; None for a view or a question, which no card sees
     kernels: int
     kind: str
     fills: bool
+    call: int  # of the host's, to have a card compute it, without launches
 
 
 class Operation:
@@ -74,14 +85,12 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         read_back(gpu, operation.name)
         return
     plan = _plan(clock, operation, func, args, kwargs, out)
-    if gpu is None:
-        clock.spend(clock.operation + plan.host, operation.name)
-    elif plan.card is None:
-        clock.spend(clock.operation, operation.name)
+    if gpu is None or plan.card is None:
+        clock.spend(clock.call(plan.host), operation.name)
     else:
         stream = thread.streams.get(gpu.index, 0)
         if (gpu.index, stream) in session.capturing:
-            clock.spend(clock.operation + clock.launch * plan.kernels, operation.name)
+            clock.spend(clock.call(plan.call) + clock.launch * plan.kernels, operation.name)
             return
         clock.kernel(gpu.index, stream, operation.name, *plan[1:])
         if operation.may_wait and waits(func, args, kwargs):
@@ -163,7 +172,8 @@ def book_copy(
     pinned = hasattr(storage_of(host), PINNED)
     seconds = copy_seconds(size, clock.sheet, "pinned" if pinned else "pageable", way)
     end = clock.copy([(gpu.index, way)], stream_on(gpu), nanoseconds(seconds), size)
-    if not (pinned and non_blocking):
+    staged = way == IN and size <= STAGED and not pinned  # the driver keeps a copy of so little
+    if not (non_blocking and (pinned or staged)):
         clock.wait_until(end, "copy")
 
 
@@ -232,8 +242,11 @@ def _describe(values: Iterable, key: list) -> None:
 
 def _make_plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
     work = None if is_meta(out) else work_of(func, args, kwargs, out)
+    call = call_seconds(work, operands(args), clock.host)
     if work is None:
-        return Plan(0, None, 0, "other", False)
-    host = nanoseconds(host_seconds(work, clock.host))
+        return Plan(nanoseconds(call), None, 0, "other", False, 0)
+    setup = clock.host.setup.get(work.kind, 0)
+    host = nanoseconds(call - setup + host_seconds(work, clock.host))
     card = nanoseconds(kernel_seconds(work, clock.sheet))
-    return Plan(host, card, work.kernels, work.kind, fills(work, clock.sheet))
+    full = fills(work, clock.sheet)
+    return Plan(host, card, work.kernels, work.kind, full, nanoseconds(call))

@@ -1,4 +1,4 @@
-"""What a program reads of the time while a virtual clock runs.
+"""What a program reads of the time while a virtual clock runs, and what else of it costs time.
 
 Only the program's own code reads modelled time. Python's library and installed packages keep the
 machine's: event loops, kernels and test runners could not work without it. A few of them measure
@@ -21,6 +21,7 @@ except ModuleNotFoundError:  # Windows; IPython then reads the clocks of `time`
     resource = None
 
 from cudasim.clock.clock import EPOCH, SECOND
+from cudasim.clock.watching import watched
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -42,9 +43,14 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def patch_readings(patches: Patches) -> None:
-    """Replace the clocks of `time` and `timeit`, if the simulation has a clock of its own."""
+    """Replace the clocks of `time` and `timeit`, if the simulation has one of its own.
+
+    Modules, autograd and optimizers then tell it what they cost the host.
+    """
     if session.clock is None:
         return
+    for owner, name, made in watched(session.clock):
+        patches.replace(owner, name, made)
     for name in ("perf_counter", "monotonic"):
         patches.replace(time, name, make_reading(getattr(time, name), seconds))
         in_ns = f"{name}_ns"

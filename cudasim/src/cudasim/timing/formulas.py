@@ -90,6 +90,17 @@ def host_seconds(work: Work, host: Host) -> float:
     return max(work.flops / peak, work.bytes / host.bandwidth)
 
 
+def call_seconds(work: Work | None, operands: int, host: Host) -> float:
+    """Seconds of the host for a call from Python, without launches.
+
+    `work` is None for a view or a question; `operands` are the tensors in lists.
+    """
+    listed = host.operand * operands
+    if work is None:
+        return host.view + listed
+    return host.operation + host.setup.get(work.kind, 0.0) + listed
+
+
 def copy_seconds(size: float, sheet: Sheet, kind: str, way: str = "in") -> float:
     """Seconds to copy `size` bytes.
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 FOLDER = Path(__file__).resolve().parent / "cards"
-HOST = FOLDER / "host.json"
-WORDS = ("name", "provenance", "sources")  # keys that hold no figure
+HOSTS = FOLDER.with_name("hosts")
+WORDS = ("name", "host", "provenance", "sources")  # keys that hold no figure
 
 
 @dataclass(frozen=True, eq=False)  # by identity, so that what is worked out can be kept
@@ -33,16 +33,30 @@ class Sheet:
     efficiency: dict[str, Any]
     link: dict[str, float]  # to the host: bytes/s by memory and direction; `latency` in seconds
     peer: dict[str, float]  # to a like card: bytes/s with access and staged; `latency`
+    host: Any = "colab"  # what the card is found beside: a file of `hosts`, or a host's figures
     provenance: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Host:
-    """The machine beside the card, in SI units."""
+    """The machine beside the card, in SI units: what it computes, and what calls cost it.
+
+    A call of an operation costs `operation`, or `view`, and `setup` and `operand` beyond that;
+    where autograd calls it, `python` less.
+    """
 
     name: str
     operation: float  # seconds for PyTorch to be called and to return, without the work
+    python: float  # of these: the line of Python, the reading of its arguments, the result
+    view: float  # the same for what launches nothing: a view, a question
+    operand: float  # for each tensor in a list
+    setup: dict[str, float]  # for a kernel of a kind: matmul, convolution, attention, reduction
+    module: float  # for `nn.Module.__call__`, with the Python of a layer's `forward`
+    backward: float  # for a run of autograd's engine
+    node: float  # for each step of the graph that a run goes through, made before
+    step: float  # for a step of an optimizer
+    parameter: float  # for each parameter in it
     peak: dict[str, float]  # flop/s by precision
     bandwidth: float  # bytes/s
     clock: float  # seconds for a reading of the clock
@@ -69,7 +83,15 @@ def read_sheet(path: Path, form: type[Figures] = Sheet) -> Figures:
         raise ValueError(f"{path}: not JSON ({error})") from None
     if not isinstance(read, dict):
         raise ValueError(f"{path}: not an object with the keys of a sheet")
-    known = {each.name: each.default_factory is MISSING for each in fields(form)}
+    return _sheet(path, form, read)
+
+
+def _sheet(path: Path, form: type[Figures], read: dict) -> Figures:
+    """The sheet that a table in a file is. Raises as `read_sheet`."""
+    known = {
+        each.name: each.default is MISSING and each.default_factory is MISSING
+        for each in fields(form)
+    }
     for key, needed in known.items():
         if needed and key not in read:
             raise ValueError(f"{path}: {key} is missing")
@@ -80,6 +102,8 @@ def read_sheet(path: Path, form: type[Figures] = Sheet) -> Figures:
             _check_table(path, key, value, PARTS[form][key])
         elif key not in WORDS:
             _check_figure(path, key, value)
+    if isinstance(read.get("host"), dict):
+        read["host"] = _sheet(path, Host, read["host"])
     return form(**read)
 
 
@@ -92,7 +116,11 @@ PARTS = {
         "link": ["pinned_in", "pinned_out", "pageable_in", "pageable_out", "latency"],
         "peer": ["bandwidth", "staged", "latency"],
     },
-    Host: {"peak": ["float32"], "first": ["context", "library", "kernel"]},
+    Host: {
+        "peak": ["float32"],
+        "setup": ["matmul", "convolution", "attention", "reduction"],
+        "first": ["context", "library", "kernel"],
+    },
 }
 
 
@@ -138,14 +166,24 @@ def sheet_names() -> list[str]:
     return list(_sheets())
 
 
+def host_sheet(sheet: Sheet | None = None) -> Host:
+    """The host beside a card; that of the usual card for None. Raises ValueError if unknown."""
+    host = sheet.host if sheet else "colab"
+    if isinstance(host, Host):
+        return host
+    if host not in _hosts():
+        raise ValueError(f"host={host!r}: no sheet; there are {', '.join(_hosts())}")
+    return _hosts()[host]
+
+
 @cache
-def host_sheet() -> Host:
-    """The sheet of the host that all cards are modelled beside."""
-    return read_sheet(HOST, Host)
+def _hosts() -> dict[str, Host]:
+    """Every host's sheet by the name of its file."""
+    return {path.stem: read_sheet(path, Host) for path in sorted(HOSTS.glob("*.json"))}
 
 
 @cache
 def _sheets() -> dict[str, Sheet]:
     """Every card's sheet by name."""
-    sheets = [read_sheet(path) for path in sorted(FOLDER.glob("*.json")) if path != HOST]
+    sheets = [read_sheet(path) for path in sorted(FOLDER.glob("*.json"))]
     return {sheet.name: sheet for sheet in sheets}

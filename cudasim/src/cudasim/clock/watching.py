@@ -1,0 +1,66 @@
+"""What the host pays beside the operations: modules, runs of autograd, steps of optimizers."""
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from cudasim.timing.sheets import Host
+
+
+class Payer(Protocol):
+    """Who pays for the host: a clock, or an estimate."""
+
+    host: Host
+
+    def pay(self, seconds: float) -> None:
+        """Let the host be busy before its next operation."""
+
+    def by_engine(self, whether: bool) -> bool:
+        """Say whether autograd calls what comes now, and get what was said before."""
+
+
+def watched(payer: Payer) -> list[tuple[Any, str, Callable]]:
+    """What makes `payer` pay: attributes of torch, as (owner, name, what takes its place)."""
+    call, run = nn.Module.__call__, torch.autograd._engine_run_backward
+    done = torch.optim.Optimizer._optimizer_step_code
+
+    @wraps(call)
+    def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        payer.pay(payer.host.module)
+        return call(self, *args, **kwargs)
+
+    @wraps(run)
+    def _engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        payer.pay(payer.host.backward + payer.host.node * nodes(outputs))
+        before = payer.by_engine(True)
+        try:
+            return run(outputs, *args, **kwargs)
+        finally:
+            payer.by_engine(before)
+
+    @wraps(done)  # PyTorch calls it at the end of every step
+    def _optimizer_step_code(self: torch.optim.Optimizer) -> None:
+        count = sum(len(group["params"]) for group in self.param_groups)
+        payer.pay(payer.host.step + payer.host.parameter * count)
+        done(self)
+
+    return [
+        (nn.Module, "__call__", __call__),
+        (torch.autograd, "_engine_run_backward", _engine_run_backward),
+        (torch.optim.Optimizer, "_optimizer_step_code", _optimizer_step_code),
+    ]
+
+
+def nodes(outputs: Iterable[Any]) -> int:
+    """How many steps the graphs behind `outputs` have."""
+    waiting = [output.grad_fn for output in outputs if isinstance(output, Tensor)]
+    seen = set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [following for following, _ in node.next_functions]
+    return len(seen)
