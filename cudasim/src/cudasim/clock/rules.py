@@ -226,19 +226,22 @@ def _grouped(x: Tensor, weight: Tensor, out: Tensor, transposed: bool, groups: i
     return groups, positions, weight.shape[0] // groups, weight.shape[1] * window
 
 
-def _channels_last(x: Tensor) -> bool:
-    """True for images whose channels lie side by side."""
-    return x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+def _channels_last(x: Tensor, weight: Tensor) -> bool:
+    """True if channels lie side by side in either: cuDNN then works in that layout."""
+    if x.dim() != 4:
+        return False
+    beside = [each.is_contiguous(memory_format=torch.channels_last) for each in (x, weight)]
+    return beside[0] or (beside[1] and weight.stride(3) > 1)  # 1 x 1 filters are both
 
 
-def _convolution(shape: tuple, products: int, size: float, x: Tensor) -> Work:
+def _convolution(shape: tuple, products: int, size: float, x: Tensor, weight: Tensor) -> Work:
     batch, m, n, k = shape
     flops = 2.0 * products * batch * m * n * k
     precision = _product_precision(x, "conv")
     if batch > 1 and n == 1:  # one channel a group: no product, done without tensor cores
         return Work("pointwise", flops, size, _precision(x), products)
     kernels = products
-    if "float16" in precision and not _channels_last(x):  # as tensor cores want inputs, results
+    if "float16" in precision and not _channels_last(x, weight):  # as tensor cores want inputs, results
         size *= 3
         kernels += 2
     return Work("convolution", flops, size, precision, kernels, shape)
@@ -249,7 +252,7 @@ def convolution(args: tuple, kwargs: dict, out: Any) -> Work:
     x, weight, *_ = args
     transposed, groups = (args[6], args[8]) if len(args) > 8 else (False, 1)
     shape = _grouped(x, weight, out, transposed, groups)
-    return _convolution(shape, 1, float(_read(args, kwargs) + _written(out)), x)
+    return _convolution(shape, 1, float(_read(args, kwargs) + _written(out)), x, weight)
 
 
 def convolution_backward(args: tuple, kwargs: dict, out: Any) -> Work:
@@ -259,7 +262,7 @@ def convolution_backward(args: tuple, kwargs: dict, out: Any) -> Work:
     products = max(1, int(mask[0]) + int(mask[1]))
     shape = _grouped(x, weight, grad, transposed, groups)
     size = products * size_of(grad) + size_of(x) * mask[1] + size_of(weight) * mask[0]
-    return _convolution(shape, products, float(size + _written(out)), x)
+    return _convolution(shape, products, float(size + _written(out)), x, weight)
 
 
 def attention(products: int, first: int) -> Rule:
