@@ -41,6 +41,7 @@ def card_file(name: str, sheet: Sheet | None, measured: dict, provenance: dict) 
         },
         "link": {**measured["link"], "latency": max(LEAST, measured["link"]["latency"])},
         "peer": _peer(measured, sheet),
+        "host": measured["host"],
         "provenance": {
             "from": "measured" if sheet is None else "measured; peaks from the data sheet",
             "validated": False,
@@ -139,7 +140,7 @@ def _sources(sheet: Sheet | None, measured: dict) -> dict[str, str]:
     alone = f"as for the {sheet.name}; one card was here" if sheet else "through the host"
     return {
         **dict.fromkeys(("peak", "vector", "bandwidth"), given),
-        **dict.fromkeys(("processors", "launch", "floor", "wait", "link"), here),
+        **dict.fromkeys(("processors", "launch", "floor", "wait", "link", "host"), here),
         "efficiency": here + rest,
         "peer": here if measured["peer"] else alone,
     }

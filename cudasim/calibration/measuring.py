@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from calibration import CannotCalibrate, copies, overheads, rates
+from calibration import CannotCalibrate, copies, hosts, overheads, rates
 from calibration.card_file import card_file, write
 from calibration.machine import (
     FOLDER,
@@ -16,18 +16,19 @@ from calibration.machine import (
     provenance,
 )
 from calibration.stopwatch import Stopwatch
-from cudasim.timing.sheets import host_sheet
 
 
 def measure(device: torch.device, quick: bool) -> dict:
     """All that is measured on one GPU, in SI units; a line on each step."""
     start = time.monotonic()
     watch = Stopwatch(device, quick)
-    operation = host_sheet().operation
+    measured = {"processors": torch.cuda.get_device_properties(device).multi_processor_count}
     steps = {
-        "overheads": lambda: overheads.overheads(watch, operation),
-        "cpu_call": lambda: overheads.cpu_call(watch),
+        "overheads": lambda: overheads.overheads(watch),
         "first": overheads.first_use,
+        "host": lambda: hosts.host(
+            watch, measured["overheads"]["submit"], measured["first"], quick
+        ),
         "matmul": lambda: rates.products(watch, quick),
         "convolution": lambda: rates.convolutions(watch, quick),
         "attention": lambda: rates.attentions(watch, quick),
@@ -35,7 +36,6 @@ def measure(device: torch.device, quick: bool) -> dict:
         "link": lambda: copies.link(watch, quick),
         "peer": lambda: copies.peer(watch, quick),
     }
-    measured = {"processors": torch.cuda.get_device_properties(device).multi_processor_count}
     for number, (name, step) in enumerate(steps.items(), 1):
         measured[name] = step()
         print(f"[{number}/{len(steps)}] {name}, {time.monotonic() - start:.0f} s", flush=True)

@@ -20,13 +20,13 @@ print(context - start, time.perf_counter() - context)
 """
 
 
-def overheads(watch: Stopwatch, operation: float) -> dict[str, float]:
+def overheads(watch: Stopwatch) -> dict[str, float]:
     """Seconds of `launch`, `floor` and `wait`, and of `submit`, a whole call on the GPU.
 
-    `operation` is what the model takes a call of PyTorch to cost the host without a GPU; a
-    launch is what a call costs more.
+    A launch is what a call costs the host more than one without a GPU.
     """
     x, y = (torch.rand(64, device=watch.device) for _ in range(2))
+    here = torch.rand(8)
 
     def small() -> None:
         x + y
@@ -41,16 +41,10 @@ def overheads(watch: Stopwatch, operation: float) -> dict[str, float]:
     wait = watch.both(waited, 50) - submit - floor
     return {
         "submit": submit,
-        "launch": max(0.0, submit - operation),
+        "launch": max(0.0, submit - watch.host(lambda: here + here)),
         "floor": floor,
         "wait": max(0.0, wait),
     }
-
-
-def cpu_call(watch: Stopwatch) -> float:
-    """Seconds of a call of PyTorch on the CPU, with next to no work."""
-    x, y = torch.rand(8), torch.rand(8)
-    return watch.host(lambda: x + y)
 
 
 def first_use() -> dict[str, float]:

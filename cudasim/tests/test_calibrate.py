@@ -12,7 +12,7 @@ from calibration import CannotCalibrate, machine, measuring, modelling, validati
 from calibration.card_file import write
 from calibration.uncomputed import Uncomputed
 from cudasim.timing.formulas import Work, kernel_seconds
-from cudasim.timing.sheets import find_sheet
+from cudasim.timing.sheets import find_sheet, host_sheet
 
 no_gpu = pytest.mark.skipif(
     torch.cuda.is_available(), reason="a GPU is here: what is said without one cannot be seen"
@@ -177,6 +177,12 @@ def test_calibrating_the_model_gives_the_sheet_back(calibrated):
         near(found.efficiency[kind], {"float64": shares["float32"], **shares})
     near(found.link, given.link)
     assert found.peer == given.peer  # one card was there
+    beside, host = host_sheet(found), host_sheet(given)
+    costs = "operation python view operand module backward node step parameter clock bandwidth"
+    near(*({name: getattr(each, name) for name in costs.split()} for each in (beside, host)), 0.1)
+    measured = {name: beside.setup[name] for name in ("matmul", "convolution", "reduction")}
+    near(measured, host.setup, 0.1)
+    near({name: beside.peak[name] for name in ("float32", "float64")}, host.peak, 0.1)
 
 
 def test_a_card_without_a_data_sheet_gets_what_was_reached(tmp_path, monkeypatch):

@@ -9,7 +9,9 @@ from cudasim.timing import sheets
 from facts.published import PATH, row_of, summary
 
 READ = json.loads(PATH.read_text(encoding="utf-8"))
-CHEAP = [each for each in READ if not each["id"].startswith("rn50")]  # those take seconds
+CHEAP = [
+    each for each in READ if not each["id"].startswith(("rn50", "bert", "minilm"))
+]  # those take seconds
 
 # Rows that the model misses by more than a factor of 1.5, and why.
 MISSES = {
@@ -33,7 +35,8 @@ def test_a_sheet_says_which_rows_it_is_from():
     named = [
         (name, word)
         for name in sheets.sheet_names()
-        for text in sheets.find_sheet(name).sources.values()
+        for sheet in (sheets.find_sheet(name), sheets.host_sheet(sheets.find_sheet(name)))
+        for text in sheet.sources.values()
         for word in text.replace(",", " ").replace(";", " ").split()
         if word in rows
     ]
@@ -50,6 +53,13 @@ def test_ratios_are_as_seen(modelled):
     assert summary([row.ratio for row in fit])[0] < 0.05
     error, within = summary([row.ratio for row in modelled.values() if row.use == "validate"])
     assert error < 0.20 and within > 0.80
+
+
+def test_what_the_host_bounds_is_near_what_was_measured_and_not_fitted():
+    found = [row_of(each) for each in READ if each.get("bound") == "host"]
+    kept = [row for row in found if row.use == "validate"]
+    assert len(kept) >= 10 and sum(row.card == "T4" for row in kept) >= 4
+    assert summary([row.ratio for row in kept])[1] >= 0.9
 
 
 def test_a_step_of_resnet50_is_near_what_was_measured():

@@ -241,7 +241,9 @@ def _convolution(shape: tuple, products: int, size: float, x: Tensor, weight: Te
     if batch > 1 and n == 1:  # one channel a group: no product, done without tensor cores
         return Work("pointwise", flops, size, _precision(x), products)
     kernels = products
-    if "float16" in precision and not _channels_last(x, weight):  # as tensor cores want inputs, results
+    if "float16" in precision and not _channels_last(
+        x, weight
+    ):  # as tensor cores want inputs, results
         size *= 3
         kernels += 2
     return Work("convolution", flops, size, precision, kernels, shape)
