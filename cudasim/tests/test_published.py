@@ -21,7 +21,6 @@ MISSES = {
     "mm-a100pcie40-fp32-1024": "measured at half the rate of 8192, for no reason the model knows",
     "small-v100-gemm-2560x16x2560": "read from memory at half the rate of a copy",
     "attn-a100-naive-4096": "a variant that normalises its inputs too",
-    "rn50-infer-4090-amp-nhwc": "perhaps the card's large cache: not known",
 }
 
 
@@ -47,7 +46,7 @@ def test_a_sheet_says_which_rows_it_is_from():
 
 def test_ratios_are_as_seen(modelled):
     off = {name for name, row in modelled.items() if not 1 / 1.5 <= row.ratio <= 1.5}
-    assert off == {name for name in MISSES if not name.startswith("rn50")}
+    assert off == {name for name in MISSES if not name.startswith(SLOW)}
     fit = [row for row in modelled.values() if row.use == "fit"]
     assert [row for row in fit if abs(row.ratio - 1) > 0.25 and row.id not in MISSES] == []
     assert summary([row.ratio for row in fit])[0] < 0.05
@@ -55,10 +54,11 @@ def test_ratios_are_as_seen(modelled):
     assert error < 0.20 and within > 0.80
 
 
+@pytest.mark.full
 def test_what_the_host_bounds_is_near_what_was_measured_and_not_fitted():
     found = [row_of(each) for each in READ if each.get("bound") == "host"]
     kept = [row for row in found if row.use == "validate"]
-    assert len(kept) >= 10 and sum(row.card == "T4" for row in kept) >= 4
+    assert len(kept) >= 10 and sum(row.card == "T4" for row in kept) >= 5
     assert summary([row.ratio for row in kept])[1] >= 0.9
 
 
