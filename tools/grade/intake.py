@@ -390,8 +390,8 @@ def clean(text: str, longest: int = 200) -> str:
     """A text in one line that shows as it reads: no control characters, none that turn it round."""
     text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))
     joiners = "\u200c\u200d"  # within words of several scripts
-    hidden = {sign for sign in text if unicodedata.category(sign)[0] in "CZ"} - set(joiners)
-    return " ".join("".join(" " if sign in hidden else sign for sign in text).split())[:longest]
+    shown = (sign if sign.isprintable() or sign in joiners else " " for sign in text)
+    return " ".join("".join(shown).split())[:longest]
 
 
 def whose(name: str, known_as: str = "") -> str:
@@ -431,7 +431,9 @@ def read_notebook(content: dict) -> NotebookNode:
     minor, metadata = content.get("nbformat_minor", 0), mapping(content.get("metadata"))
     if content.get("nbformat") != 4 or minor not in range(6):
         raise Refused("the notebook is in none of the formats 4.0 to 4.5; save it in JupyterLab")
-    language = language_of(metadata)
+    kernel, info = (mapping(metadata.get(name)) for name in ("kernelspec", "language_info"))
+    named = {"ir": "r", "julia": "julia"}.get(str(kernel.get("name")).lower().split("-")[0])
+    language = str(info.get("name") or kernel.get("language") or named or "python").lower()
     if not re.match("i?python", language):
         raise Refused(f"the notebook is in {quoted(language)}; the answers are asked for in Python")
     cells = [read_cell(cell) for cell in content["cells"]]
@@ -445,16 +447,8 @@ def read_cell(cell: dict) -> dict:
     source = "".join(cell["source"]).encode("utf-8", "replace")  # JSON may hold half a character
     if cell["cell_type"] not in ("code", "markdown", "raw"):
         raise TypeError
-    kept = {"cell_type": cell["cell_type"], "source": source.decode("utf-8")}
-    kept["metadata"] = mapping(cell.get("metadata"))
-    return kept | ({"id": cell["id"]} if isinstance(cell.get("id"), str) else {})
-
-
-def language_of(metadata: dict) -> str:
-    """The language of a notebook, by all that services write; Python, if none says another."""
-    kernel, info = (mapping(metadata.get(name)) for name in ("kernelspec", "language_info"))
-    named = {"ir": "r", "julia": "julia"}.get(str(kernel.get("name")).lower().split("-")[0])
-    return str(info.get("name") or kernel.get("language") or named or "python").lower()
+    kept = {name: cell[name] for name in ("cell_type", "id") if isinstance(cell.get(name), str)}
+    return kept | {"source": source.decode("utf-8"), "metadata": mapping(cell.get("metadata"))}
 
 
 def mapping(value: object) -> dict:

@@ -18,7 +18,6 @@ system itself wrote comes back to it, be it a name that begins with `=`, which C
 import csv
 import io
 import json
-import math
 import re
 from collections import Counter, defaultdict
 from itertools import zip_longest
@@ -195,11 +194,8 @@ def _why_not(given: list[dict], was: str) -> str | None:
 
 def number(text: str) -> float | None:
     """The number that a cell says, with a point or a comma, or None."""
-    try:
-        value = float(text.replace(",", "."))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+    said = re.fullmatch(r"\s*(-?\d+(?:[.,]\d*)?)\s*", text)
+    return float(said[1].replace(",", ".")) if said else None
 
 
 def shown(points: float) -> str:
