@@ -313,7 +313,7 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
 
 def single_submission(folder: Path) -> Submission:
     """The submission of one student, whose files alone are in a folder. Raises Refused."""
-    entries = kept(on_disk(folder))
+    entries = kept(on_disk(folder.resolve()))
     if not entries:
         raise Refused("nothing was handed in")
     return one_submission([Submission(entry, "", "") for entry in entries])
