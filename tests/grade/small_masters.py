@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from classroom import StandIn
-from helpers import ROOT, code, make_book, prose, write
+from helpers import ROOT, code, copy_code, prose, write
 
 from tools.book.book import Book
 from tools.exercises.masters import read_master
@@ -13,6 +13,7 @@ from tools.grade.grade import grade_one
 
 SMALL = Path(__file__).with_name("small.md").read_text(encoding="utf-8")
 HEAD, FIRST, SECOND = re.split(r"(?=\n## \d)", SMALL)
+TOC = "format: jb-book\nroot: notebooks/small\n"
 
 
 def write_master(folder, text=SMALL, name="small"):
@@ -26,11 +27,12 @@ def read_small(folder, text=SMALL, **options):
 
 
 def book_of_one(root):
-    """A tiny book, with a chapter whose exercises come from a master; its root."""
-    make_book(root)
-    shutil.copy(ROOT / "_config.yml", root)
-    (root / "cudasim").mkdir()
-    shutil.copy(ROOT / "cudasim" / "pyproject.toml", root / "cudasim")
+    """A book of one chapter, whose exercises come from a master."""
+    copy_code(root, "kernels/cpu")
+    for folder in ("notebooks", "cudasim"):
+        (root / folder).mkdir()
+    for name in ("_config.yml", "requirements-no-deps.txt", "cudasim/pyproject.toml"):
+        shutil.copy(ROOT / name, root / name)
     write(
         root,
         "small",
@@ -43,8 +45,7 @@ def book_of_one(root):
         prose("between", "## Harder"),
         prose("exercise-2", "old"),
     )
-    with (root / "_toc.yml").open("a") as toc:
-        toc.write("  - file: notebooks/small\n")
+    (root / "_toc.yml").write_text(TOC)
     write_master(root / "masters")
     return Book(root)
 

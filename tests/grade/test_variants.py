@@ -68,14 +68,14 @@ def test_a_solution_solves_its_exercise_whatever_is_drawn():
     drawn(0, lengths)
     for n in range(1, max(lengths.values())):
         for master, assignment in drawn(n, {}):
-            kept = [each for each in master.exercises if lengths[f"{master.name}/{each.title}"] > n]
+            kept = [x for x in master.exercises if lengths[f"{master.name}/{x.title}"] > n]
             numbers = [exercise.number for exercise in kept]
-            questions = [each for each in assignment["questions"] if each["number"] in numbers]
+            asked = [x for x in assignment["questions"] if x["number"] in numbers]
             if kept:
-                chosen = replace(master, exercises=kept)
-                solution = next(trials(chosen, assignment | {"questions": questions}))
-                id = f"{solution.task['submission']}, value {n + 1} of each variant"
-                found.append(replace(solution, task={**solution.task, "submission": id}))
+                some = replace(master, exercises=kept), assignment | {"questions": asked}
+                solution = next(trials(*some))
+                solution.task["submission"] += f", value {n + 1} of each variant"
+                found.append(solution)
     grade = partial(on_this_machine, workers=min(os.cpu_count() or 1, 4))
     lines = verify(found, grade, code_digest, ROOT)
     assert lines == [], "\n".join(lines)
