@@ -148,7 +148,11 @@ def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(root, 
     ("old", "new", "words"),
     [
         ("larger = max", "larger = lambda a, b: b", "2: the solution scores 0 of 1 (test_both: "),
-        ("larger(1, 2) == 2", "larger(1, 2) == 1", "2: its public check refuses the solution"),
+        (
+            "larger(1, 2) == 2",
+            "larger(1, 2) == 1",
+            "2: the solution is refused by the public check",
+        ),
         ("lambda a, b: b", "lambda a, b: max(a, b)", "2: wrong answer 1 scores 1 of 1 (test_"),
         ("* abs(x)", "* x", "1: wrong answer 2 scores 3 of 3"),
         ("    n = rng.randrange(9)\n", "    return\n", "2: the blank edition scores 1 of 1 (test_"),
@@ -179,15 +183,12 @@ def test_a_leak_is_refused_before_anything_is_graded_or_written(root, run, monke
     assert grader.graded == [] and not any((root / RELEASE).iterdir())
 
 
-def test_a_line_that_was_given_is_no_leak(root, run):
-    change(root, "A star multiplies.", "Think of `return {{ factor }} * (x + offset - 1)`.")
-    run()
-
-
 @pytest.mark.parametrize(
     ("old", "new", "again"),
     [
         ("It never looks at the first.", "It looks at the second alone.", []),
+        # What is given is no leak, even if it is a line of the solution.
+        ("A star multiplies.", "`return {{ factor }} * (x + offset - 1)`", []),
         ("larger = lambda a, b: b", "larger = min", TRIALS[4:]),
         ("randrange(9)", "randrange(8)", [*TRIALS[:2], TRIALS[4]]),
         ("- seconds: 5", "- seconds: 6", TRIALS[:4]),

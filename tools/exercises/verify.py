@@ -9,7 +9,6 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from tqdm import tqdm
 
@@ -45,6 +44,9 @@ def _two_faced(given):
 # Grades tasks in any order, and yields each with its result or why there is none.
 Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
 
+# A master's file, which of RIGHT a score should be, and the task of a notebook that scores so.
+Trial = tuple[str, str, dict]
+
 # Of a runner: which grader and which pins. What held with others is graded again.
 Stamp = Callable[[str], str]
 
@@ -64,35 +66,26 @@ def leaks(master: Master, assignment: Assignment, notebook: str) -> Iterator[str
             yield f"{master.where}: the student's notebook holds a hidden line, '{line}'; remove it"
 
 
-class Trial(NamedTuple):
-    """A notebook whose score is known beforehand."""
-
-    where: str  # the file of the master
-    kind: str  # of RIGHT
-    what: str  # "the solution", "the blank edition", "wrong answer 2"
-    task: dict
-
-
 def faults(trial: Trial, result: dict | BookError) -> Iterator[str]:
     """A line for each exercise that does not score what it should."""
-    where, kind, what, _ = trial
+    where, kind, task = trial
     is_right, advice = RIGHT[kind]
     if isinstance(result, BookError):
-        yield f"{where}: {what} cannot be graded: {result}"
+        yield f"{where}: {task['student']} cannot be graded: {result}"
         return
     if result["status"] != "graded":
-        yield f"{where}: {what} is refused: {result['reason']}"
+        yield f"{where}: {task['student']} is refused: {result['reason']}"
     for number, asked in result["questions"].items():
+        here = f"{where}: exercise {number}: {task['student']}"
         if not is_right(asked["points"], asked["of"]):
             why = "; ".join(
                 f"{test['name']}: {test['reason'] or 'passes'}"
                 for test in asked["tests"]
                 if test["passed"] != (kind == "solution")
             )
-            score = f"{asked['points']} of {asked['of']}"
-            yield f"{where}: exercise {number}: {what} scores {score} ({why}); {advice}"
+            yield f"{here} scores {asked['points']} of {asked['of']} ({why}); {advice}"
         if kind == "solution" and asked["check"] != "holds":
-            yield f"{where}: exercise {number}: its public check refuses the solution; mend one"
+            yield f"{here} is refused by the public check; mend one of them"
 
 
 def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
@@ -103,28 +96,23 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
         """With these answers, and of these exercises alone: others change nothing here."""
         answers = {n: answered(exercises[n].code("Starter"), code) for n, code in codes.items()}
         asked = [question for question in assignment["questions"] if question["number"] in codes]
-        alone = assignment | {"questions": asked}
-        return Trial(master.where, kind, what, task(alone, f"{what} of {[*codes]}", answers))
+        made = task(assignment | {"questions": asked}, f"{what} of {[*codes]}", answers)
+        return master.where, kind, made | {"student": what, "checks": kind == "solution"}
 
-    solved = trial(
-        "solution", "the solution", {n: x.code("Solution") for n, x in exercises.items()}
-    )
-    blank = Trial(master.where, "nothing", what := "the blank edition", task(assignment, what, {}))
-    for whole in (solved, blank):
-        whole.task["checks"] = True
-        yield whole
-    for number, exercise in exercises.items():
+    yield trial("solution", "the solution", {n: x.code("Solution") for n, x in exercises.items()})
+    blank = task(assignment, "the blank edition", {})
+    yield master.where, "nothing", blank | {"checks": True}
+    for n, exercise in exercises.items():
         for place, wrong in enumerate(exercise.wrong_answers, start=1):
-            yield trial("wrong", f"wrong answer {place}", {number: wrong.blocks[0]})
-        for node in parsed(exercise.code("Starter")).body:
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            code = f"{exercise.name} = {node.name}"  # a program that its starter gives
-            yield trial("nothing", f"'{code}', as given,", {number: code})
+            yield trial("wrong", f"wrong answer {place}", {n: wrong.blocks[0]})
+        given = parsed(exercise.code("Starter")).body
+        for program in [node.name for node in given if isinstance(node, ast.FunctionDef)]:
+            code = f"{exercise.name} = {program}"
+            yield trial("nothing", f"'{code}', as given,", {n: code})
             for turn in (0, 1):
                 faces = TWO_FACED.format(name=exercise.name, turn=turn)
                 what = f"'{code}' at every other call, from call {2 - turn} on,"
-                yield trial("nothing", what, {number: f"{code}\n{faces}"})
+                yield trial("nothing", what, {n: f"{code}\n{faces}"})
 
 
 def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
@@ -141,20 +129,18 @@ def verify(all_trials: Iterable[Trial], grade: Grade, stamp: Stamp, root: Path) 
     """Grade what is not known to hold; returns a line for each that does not."""
     path = root / MEMORY
     held = set(json.loads(read_text(path, root))) if path.is_file() else set()
-    keyed = {trial.task["submission"]: (trial, _key(trial.task, stamp)) for trial in all_trials}
-    left = {id: (trial, key) for id, (trial, key) in keyed.items() if key not in held}
-    lines, before = {}, len(held)
-    seconds = 0.1 if sys.stderr.isatty() else 10  # a log needs fewer lines than a screen
+    by_id = {trial[-1]["submission"]: trial for trial in all_trials}
+    left = {id: trial for id, trial in by_id.items() if _key(trial[-1], stamp) not in held}
+    lines, seconds = {}, 0.1 if sys.stderr.isatty() else 10  # a log needs fewer than a screen
     shown = {"desc": "verified", "unit": "", "mininterval": seconds, "disable": not left}
-    graded = grade([trial.task for trial, _ in left.values()])
+    graded = grade([task for *_, task in left.values()])
     try:
         for task, result in tqdm(graded, total=len(left), **shown):
-            trial, key = left[task["submission"]]
-            lines[task["submission"]] = found = list(faults(trial, result))
+            lines[task["submission"]] = found = [*faults(left[task["submission"]], result)]
             if not found:
-                held.add(key)
+                held.add(_key(task, stamp))
     finally:
-        if len(held) > before:
+        if left:
             write_json(path, sorted(held), root)
     return [line for id in left for line in lines[id]]
 
