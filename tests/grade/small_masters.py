@@ -13,7 +13,6 @@ from tools.grade.grade import grade_one
 
 SMALL = Path(__file__).with_name("small.md").read_text(encoding="utf-8")
 HEAD, FIRST, SECOND = re.split(r"(?=\n## \d)", SMALL)
-TOC = "format: jb-book\nroot: notebooks/small\n"
 
 
 def write_master(folder, text=SMALL, name="small"):
@@ -39,13 +38,9 @@ def book_of_one(root):
         prose("title", "# Small numbers"),
         code("switch", "SIMULATE_GPUS = False", tags=["setup"]),
         code("base", "base = 10"),
-        prose("exercises", "## Exercises"),
-        prose("exercise-1", "old"),
-        code("answer-1", "old"),
-        prose("between", "## Harder"),
-        prose("exercise-2", "old"),
+        *(prose(id, "old") for id in ("exercise-1", "answer-1", "between", "exercise-2")),
     )
-    (root / "_toc.yml").write_text(TOC)
+    (root / "_toc.yml").write_text("format: jb-book\nroot: notebooks/small\n")
     write_master(root / "masters")
     return Book(root)
 

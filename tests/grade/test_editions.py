@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 from small_masters import book_of_one
 
 from tools.book.book import Book
-from tools.book.chapters import Chapter
+from tools.book.chapters import LANGUAGE, Chapter
 from tools.book.notebooks import notebook_text
 from tools.book.setup_cells import SWITCH
 from tools.exercises.assignment import GIVEN, cells_of
@@ -59,7 +59,7 @@ def test_the_exercises_of_every_chapter_are_what_its_master_makes(book, drafts):
 def test_the_cells_of_a_chapter_are_written_where_they_were(small):
     book, master, _ = small
     made = book_chapter(master, book.chapters["small"]).notebook
-    before, after = ["title", "switch", "base", "exercises"], ["between", *SECOND, "solution-2"]
+    before, after = ["title", "switch", "base"], ["between", *SECOND, "solution-2"]
     assert ids(made) == [*before, *FIRST, "solution-1", *after]
     assert book_chapter(master, Chapter("small", made)).notebook == made
     made.cells += [code("answer-3", "gone = ..."), code("after", "1")]
@@ -73,27 +73,21 @@ def test_a_student_gets_a_blank_notebook_that_stands_alone(small):
     made = edition("student", master, assignment, book)
     nbformat.validate(made)
     assert ids(made) == ["title", "switch", "setup", "given", *FIRST, "by-hand-1", *SECOND]
-    assert made.metadata.kernelspec.name == "python3"
-    assert (made.metadata.accelerator, made.metadata.colab) == ("GPU", {"gpuType": "T4"})
     told = {"name": "small", "class": "book", "edition": "student", "exercises": [1, 2]}
-    assert made.metadata.assignment == told
-    parts = {cell.id: cell.metadata.get("assignment") for cell in made.cells}
-    assert parts["given"] == {"part": "given"}
-    assert parts["answer-1"] == {"exercise": 1, "part": "answer"}
-    assert parts["holds-1-more"] == {"exercise": 1, "part": "check"}
-    assert parts["by-hand-1"] == {"exercise": 1, "part": "by hand"}
-    assert cell(made, "shows-1").metadata.tags == ["times"]
-    assert cell(made, "switch").source == SWITCH
-    assert cell(made, "setup").source.startswith("# @title Set-up")
-    assert cell(made, "given").source == f"{GIVEN}\n\nbase = 10\n\noffset = 1"
-    assert "Two exercises about numbers." in cell(made, "title").source
-    asked, url = cell(made, "exercise-1").source, f"{book.repository.url}/blob/main"
+    gpu = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
+    assert made.metadata == LANGUAGE | gpu | {"assignment": told}
+    parts = [cell.metadata.get("assignment") for cell in made.cells]
+    names = ("exercise", "answer", "shows", "check", "check", "by hand")
+    assert parts[3:10] == [{"part": "given"}, *({"exercise": 1, "part": name} for name in names)]
+    text = {cell.id: cell.source for cell in made.cells}
+    assert text["given"] == f"{GIVEN}\n\nbase = 10\n\noffset = 1"
+    assert text["switch"] == SWITCH and text["setup"].startswith("# @title Set-up")
+    assert "Two exercises about numbers." in text["title"]
+    asked, url = text["exercise-1"], f"{book.repository.url}/blob/main"
     assert "3 points and 2 by hand" in asked and f"({url}/book/glossary.md#gpu)" in asked
     assert f"({url}/notebooks/b.ipynb#c), [b](https://e.org), [c](#d) and `f[0](x)`." in asked
     graded = [id for id in ids(made) if id.startswith(("given", "answer", "shows", "holds"))]
-    assert [source for _, source in cells_of(assignment, {})] == [
-        cell(made, id).source for id in graded
-    ]
+    assert [source for _, source in cells_of(assignment, {})] == [text[id] for id in graded]
     assert json.loads(json.dumps(assignment)) == assignment
 
 

@@ -12,7 +12,6 @@ from small_masters import SMALL, Grader, book_of_one, contents, stamp, write_mas
 
 from tools.book.book import Book
 from tools.errors import BookError
-from tools.exercises import release as release_module
 from tools.exercises.choice import choice_of
 from tools.exercises.masters import copy_masters
 from tools.exercises.release import make_drafts, release
@@ -20,11 +19,11 @@ from tools.exercises.variants import draws_of
 from tools.exercises.verify import task
 from tools.grade.grade import grade_one
 
-RELEASE, KEY = "_build/release", "an invented key of this class"
-TRIALS = [
-    *("small/the solution of [1, 2]", "small/the blank edition"),
-    *("small/wrong answer 1 of [1]", "small/wrong answer 2 of [1]", "small/wrong answer 1 of [2]"),
-]
+KEY = "an invented key of this class"
+KINDS = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}
+SOLVED, BLANK = "small/the solution of [1, 2]", "small/the blank edition"
+WRONG = [f"small/wrong answer {n} of [{exercise}]" for n, exercise in ((1, 1), (2, 1), (1, 2))]
+TRIALS = [SOLVED, BLANK, *WRONG]
 GIVEN, SLOW = "import math\n\ntimes", "def slow(x):\n    return {{ factor }} * x\n\ntimes"
 WROTE = "notebooks/small.ipynb: its exercises were written; 'make book' runs them"
 DONE = "_build/release/book: chapters: 1, exercises: 2, points: 4"
@@ -36,21 +35,21 @@ def root(tmp_path):
 
 
 @pytest.fixture
+def out(root):
+    return root / "_build" / "release" / "book"
+
+
+@pytest.fixture
 def run(root):
     """Releases the masters of the small book, graded by a stand-in; returns what was graded."""
 
-    def release_with(key=None, grader=None, said=None, **options):
+    def release_with(key=None, said=None, grader=None, stamp=stamp, **options):
         grader = grader or Grader()
-        lines = release(Book(root), grader, options.pop("stamp", stamp), key, **options)
+        lines = release(Book(root), grader, stamp, key, **options)
         assert said is None or lines == said
         return getattr(grader, "graded", None)
 
     return release_with
-
-
-@pytest.fixture
-def chapter(root):
-    return root / "notebooks" / "small.ipynb"
 
 
 def change(root, old, new):
@@ -74,71 +73,65 @@ def faults(run, **options):
 # --- what it writes
 
 
-def test_a_release_has_every_edition_and_says_what_it_holds(root, run, chapter):
+def test_a_release_has_every_edition_and_says_what_it_holds(root, out, run):
     assert run(said=[DONE, WROTE]) == TRIALS
-    files, written = contents(root / RELEASE / "book"), chapter.read_bytes()
-    notebooks = [f"{kind}/small.ipynb" for kind in ("instructor", "solution", "student")]
-    assert set(files) == {*notebooks, "manifest.json", "student/README.md", "student.zip"}
+    files, chapters = contents(out), contents(root / "notebooks")
+    assert set(files) == {*KINDS, "manifest.json", "student/README.md", "student.zip"}
     manifest = json.loads(files["manifest.json"])
-    assert (manifest["class"], manifest["points"], manifest["by_hand"]) == ("book", 4, 2)
-    assert manifest["chapters"] == [
-        {"name": "small", "title": "Small numbers", "exercises": 2, "points": 4, "by_hand": 2}
-    ]
-    assert sorted(manifest["files"]) == sorted(set(files) - {"manifest.json"})
+    points = {"points": 4, "by_hand": 2}
+    told = {"name": "small", "title": "Small numbers", "exercises": 2, **points}
+    assert sorted(manifest.pop("files")) == sorted(set(files) - {"manifest.json"})
+    assert manifest == {"class": "book", "chapters": [told], **points}
     readme = files["student/README.md"].decode()
     assert "| `small.ipynb` | Small numbers | 4 points and 2 by hand |" in readme
-    with zipfile.ZipFile(root / RELEASE / "book" / "student.zip") as archive:
-        assert archive.testzip() is None and archive.namelist() == ["README.md", "small.ipynb"]
+    with zipfile.ZipFile(out / "student.zip") as archive:
+        assert archive.namelist() == ["README.md", "small.ipynb"]
         assert archive.read("small.ipynb") == files["student/small.ipynb"]
     assert run(said=[DONE]) == []  # what held is not graded a second time
-    assert contents(root / RELEASE / "book") == files and chapter.read_bytes() == written
+    assert contents(out) == files and contents(root / "notebooks") == chapters
 
 
-def test_one_chapter_is_verified_and_written_alone(root, run):
+def test_one_chapter_is_verified_and_written_alone(root, out, run):
     write_master(root / "masters", SMALL.replace("given: [base]", "given: []"), "other")
     run()
-    whole = contents(root / RELEASE / "book")
+    whole = contents(out)
     change(root, "Compare them.", "Compare both.")
     (root / "masters" / "other.md").write_text("broken")
-    assert run(said=[DONE, WROTE], choice=choice_of("small", None)) == []  # no score changes
-    made = contents(root / RELEASE / "book")
-    kinds = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}
-    assert made.keys() == whole.keys()
-    assert {name for name in made if whole[name] != made[name]} == {
-        *(*kinds, "student.zip", "manifest.json")
-    }
+    run(said=[DONE, WROTE], choice=choice_of("small", None))
+    made = contents(out)
+    changed = {name for name in made if whole[name] != made[name]}
+    assert made.keys() == whole.keys() and changed == {*KINDS, "student.zip", "manifest.json"}
     with refused("CHAPTER=smal: no such master; choose from: other, small"):
         run(choice=choice_of("smal", None))
     with refused("holds the release of class book"):
-        run(KEY, choice=choice_of("small", None), out=root / RELEASE / "book")
+        run(KEY, choice=choice_of("small", None), out=out)
 
 
-def test_a_class_has_editions_of_its_own_and_its_key_is_nowhere(root, run, chapter, capsys):
-    outs, before = [root / "_build" / str(n) for n in range(3)], chapter.read_bytes()
+def test_a_class_has_editions_of_its_own_and_its_key_is_nowhere(root, run, capsys):
+    outs, before = [root / "_build" / str(n) for n in range(3)], contents(root / "notebooks")
     for key, out in zip((KEY, KEY, "another key"), outs, strict=True):
         run(key, out=out)
     again, made, other = (contents(out) for out in outs)
-    assert again == made and chapter.read_bytes() == before
-    change(root, "larger = max", "larger = min")
-    said = [*faults(run, key=KEY), *capsys.readouterr()]
+    assert again == made and contents(root / "notebooks") == before
     group, others = (json.loads(files["manifest.json"])["class"] for files in (made, other))
     assert len(group) == len(others) == 12 and group != others
+    change(root, "larger = max", "larger = min")
+    said = "".join([*faults(run, key=KEY), *capsys.readouterr(), repr(draws_of(KEY))])
     for secret in (KEY, draws_of(KEY).secret.hex(), draws_of(KEY).seed("small")):
-        assert secret not in "".join([*said, repr(draws_of(KEY))])
+        assert secret not in said
         assert not [name for name, data in contents(root).items() if secret.encode() in data]
 
 
-def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(root, run, tmp_path):
-    mine, outs = tmp_path / "mine", [tmp_path / "public", tmp_path / "private"]
+def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(root, out, run, tmp_path):
+    mine, private, before = tmp_path / "mine", tmp_path / "private", contents(root / "notebooks")
     copy_masters(root / "masters", mine)
     assert "PRIVATE" in (mine / "small.md").read_text().split("---")[1]
     with refused("mine: not an empty folder"):
         copy_masters(root / "masters", mine)
-    before = contents(root / "notebooks")
-    run(masters=mine, out=outs[1], said=[DONE.replace(f"{RELEASE}/book", str(outs[1]))])
+    run(masters=mine, out=private)
     assert contents(root / "notebooks") == before
-    run(out=outs[0])
-    assert contents(outs[0]) == contents(outs[1])
+    run()
+    assert contents(private) == contents(out)
 
 
 # --- the gate
@@ -147,6 +140,7 @@ def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(root, 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
+        ("Two exercises", "`return 2 * (x + offset - 1)`", "the student's notebook holds a hidden"),
         ("larger = max", "larger = lambda a, b: b", "2: the solution scores 0 of 1 (test_both: "),
         (
             "larger(1, 2) == 2",
@@ -160,27 +154,11 @@ def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(root, 
         (GIVEN, SLOW, "1: 'times = slow' at every other call, from call 1 on, scores 2 of 3"),
     ],
 )
-def test_what_does_not_hold_is_refused(root, run, old, new, words):
+def test_what_does_not_hold_is_refused(root, out, run, old, new, words):
     change(root, old, new)
     for _ in range(2):  # what failed is tried again
-        assert any(f"exercise {words}" in line for line in faults(run))
-    assert not any((root / RELEASE).iterdir())
-
-
-@pytest.mark.parametrize("leak", ["return 2 * (x + offset - 1)", "{seed}"])
-def test_a_leak_is_refused_before_anything_is_graded_or_written(root, run, monkeypatch, leak):
-    make = release_module.edition
-
-    def leaky(kind, master, assignment, book):
-        notebook = make(kind, master, assignment, book)
-        if kind == "student":
-            notebook.metadata.remark = leak.format(**assignment)
-        return notebook
-
-    monkeypatch.setattr(release_module, "edition", leaky)
-    grader = Grader()
-    assert "the student's notebook holds a hidden line" in faults(run, grader=grader)[0]
-    assert grader.graded == [] and not any((root / RELEASE).iterdir())
+        assert any(words in line for line in faults(run))
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(
@@ -189,9 +167,9 @@ def test_a_leak_is_refused_before_anything_is_graded_or_written(root, run, monke
         ("It never looks at the first.", "It looks at the second alone.", []),
         # What is given is no leak, even if it is a line of the solution.
         ("A star multiplies.", "`return {{ factor }} * (x + offset - 1)`", []),
-        ("larger = lambda a, b: b", "larger = min", TRIALS[4:]),
-        ("randrange(9)", "randrange(8)", [*TRIALS[:2], TRIALS[4]]),
-        ("- seconds: 5", "- seconds: 6", TRIALS[:4]),
+        ("larger = lambda a, b: b", "larger = min", WRONG[2:]),
+        ("randrange(9)", "randrange(8)", [SOLVED, BLANK, WRONG[2]]),
+        ("- seconds: 5", "- seconds: 6", [SOLVED, BLANK, *WRONG[:2]]),
     ],
 )
 def test_a_change_grades_again_only_what_it_touches(root, run, old, new, again):
@@ -201,15 +179,14 @@ def test_a_change_grades_again_only_what_it_touches(root, run, old, new, again):
     assert run(stamp=lambda runner: "another grader") == TRIALS
 
 
-def test_what_was_interrupted_is_kept(root, run):
+def test_what_was_interrupted_is_kept(out, run):
     def interrupted(tasks):
         yield from list(Grader()(tasks))[:2]
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(grader=interrupted)
-    assert not any((root / RELEASE).iterdir())
-    assert run() == TRIALS[2:]
+    assert not out.exists() and run() == WRONG
 
 
 def test_what_is_written_in_a_chapter_while_it_is_verified_stays(root, run):
@@ -217,10 +194,8 @@ def test_what_is_written_in_a_chapter_while_it_is_verified_stays(root, run):
         edit(root, "small", "base", "base = 11")
         yield from Grader()(tasks)
 
-    run(grader=slow)
-    chapter = Book(root).chapters["small"]
-    assert [cell.source for cell in chapter.code_cells][1] == "base = 11"
-    assert "exercise-1" in [cell.id for cell in chapter.notebook.cells]
+    run(grader=slow, said=[DONE, WROTE])
+    assert "base = 11" in [cell.source for cell in Book(root).chapters["small"].code_cells]
 
 
 # --- bad input
@@ -241,24 +216,23 @@ def test_a_master_that_asks_for_what_is_not_there_is_one_line(root, run, old, ne
 
 
 def test_a_folder_that_no_release_wrote_or_that_holds_no_master_is_one_line(run, tmp_path):
-    out, grader = tmp_path / "thesis", Grader()
-    out.mkdir()
-    (out / "chapter.tex").write_text("years of work")
-    for path in (out, out / "chapter.tex"):
+    thesis, grader = tmp_path / "chapter.tex", Grader()
+    thesis.write_text("years of work")
+    for path in (tmp_path, thesis):
         with refused(path.name, "holds files that no release wrote"):
             run(grader=grader, out=path)
-    for folder in (out, tmp_path / "nowhere"):
+    for folder in (tmp_path, tmp_path / "nowhere"):
         with refused(str(folder), "no master in it"):
             run(grader=grader, masters=folder)
-    assert grader.graded == [] and (out / "chapter.tex").read_text() == "years of work"
+    assert grader.graded == [] and thesis.read_text() == "years of work"
 
 
 @pytest.mark.parametrize(("method", "name"), [("write_bytes", "manifest.json"), ("replace", "new")])
 def test_a_release_that_cannot_be_written_leaves_the_one_before(
-    root, run, monkeypatch, method, name
+    root, out, run, monkeypatch, method, name
 ):
     run()
-    before, plain = contents(root / RELEASE), getattr(Path, method)
+    before, plain = contents(out.parent), getattr(Path, method)
 
     def full(path, *arguments):
         if path.name == name:
@@ -269,7 +243,7 @@ def test_a_release_that_cannot_be_written_leaves_the_one_before(
     change(root, "Two exercises", "Some exercises")
     with refused("_build/release/book: cannot be written (No space left"):
         run()
-    assert contents(root / RELEASE) == before
+    assert contents(out.parent) == before
 
 
 SET = """
@@ -285,21 +259,18 @@ def chosen(root, text):
     return choice_of(None, root / "week.toml")
 
 
-def test_an_instructor_sets_exercises_points_and_a_due_date(root, run, chapter):
-    before = chapter.read_bytes()
-    run(choice=chosen(root, SET))
-    student = read(root / RELEASE / "book" / "student" / "small.ipynb")
+def test_an_instructor_sets_exercises_points_and_a_due_date(root, out, run):
+    before, choice = contents(root / "notebooks"), chosen(root, SET)
+    run(choice=choice)
+    assert contents(root / "notebooks") == before  # the book has all, for what they were worth
+    student = read(out / "student" / "small.ipynb")
     assert student.metadata.assignment.exercises == [2]
     text = "".join(cell.source for cell in student.cells)
     assert "## 2. Which is larger?" in text and "5 points" in text and "## 1." not in text
-    assert chapter.read_bytes() == before  # the book is as it was
-    folder, choice = root / "masters", chosen(root, SET)
-    [(_, assignment)] = make_drafts(Book(root), folder, draws_of(None), choice)
+    [(_, assignment)] = make_drafts(Book(root), root / "masters", draws_of(None), choice)
     assert assignment["due"] == "2026-12-01T12:00:00+01:00"
-    half = "def larger(a, b):\n    return a if rng else b"
-    for answer, points in {"larger = max": 5, half: 0}.items():
-        made = task(assignment, "ann", {2: answer})
-        assert grade_one(made, StandIn())["points"] == points
+    solved = task(assignment, "ann", {2: "larger = max"})
+    assert grade_one(solved, StandIn())["points"] == 5
 
 
 @pytest.mark.parametrize(
@@ -308,12 +279,10 @@ def test_an_instructor_sets_exercises_points_and_a_due_date(root, run, chapter):
         ("[2]", "[7]", "small has no exercise 7; choose from 1 to 2"),
         ("{2 =", "{x =", "small has no exercise x; choose from 1 to 2"),
         ("[2]", "'2'", "a number is not a whole one above 0; write"),
-        ("[2]", "2", "week.toml: "),
-        ("due", "until", "'until'"),
         ("= 5", "= -5", "a number is not a whole one above 0; write"),
+        ("due", "until", "'until'"),
         ("+01:00", "", "due has no time zone; write"),
         ("chapter", "[", "week.toml: "),
-        ('chapter = "small"', "", "'chapter'"),
         ('"small"', '"other"', "week.toml: no such master; choose from: small"),
     ],
 )
