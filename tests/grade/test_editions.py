@@ -118,7 +118,10 @@ def test_solution_and_instructor_editions_say_what_only_they_may(small):
         for run in product(CHAPTERS, ("cpu", "simulated"))
     ],
 )
-def test_a_students_notebook_runs_blank_and_solved(book, drafts, name, runner, tmp_path):
+def test_a_students_notebook_runs_blank_and_solved(
+    book, drafts, name, runner, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("JUPYTER_PATH", str(ROOT))
     blank, solved = (edition(kind, *drafts[name], book) for kind in ("student", "solution"))
     for made in solved.cells:
         made.id = f"solved-{made.id}"
@@ -129,25 +132,10 @@ def test_a_students_notebook_runs_blank_and_solved(book, drafts, name, runner, t
         assert "no answer yet" in shown[last] and "it holds" in shown[f"solved-{last}"]
 
 
-def test_the_switch_gives_two_gpus_to_a_student_who_has_none(book, drafts, tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "cudasim" / "src"))  # else it would be installed
-    made = edition("student", *drafts["computing-devices"], book)
-    cell(made, "switch").source = "SIMULATE_GPUS = True"
-    made.cells = [*made.cells[:4], code("count", "torch.cuda.device_count()")]
-    assert run(made, "python3", tmp_path)["count"] == "2"
-
-
-@pytest.fixture(autouse=True)
-def kernels(monkeypatch):
-    monkeypatch.setenv("JUPYTER_PATH", str(ROOT))
-
-
 def run(made, runner, folder):
     """What each cell shows, by its id; a cell that fails raises."""
     resources = {"metadata": {"path": str(folder)}}
-    client = NotebookClient(
-        made, kernel_name=runner, resources=resources, shutdown_kernel="immediate"
-    )
+    client = NotebookClient(made, kernel_name=runner, resources=resources)
     return {
         cell.id: output.data["text/plain"]
         for cell in client.execute().cells

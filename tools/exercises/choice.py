@@ -25,7 +25,7 @@ class Choice:
     where: str  # the file, or the CHAPTER= that was typed
     chapter: str
     exercises: list[int] = field(default_factory=list)  # none named: all
-    points: dict[str, int] = field(default_factory=dict)  # by the number of an exercise
+    points: dict[int, int] = field(default_factory=dict)  # by the number of an exercise
     due: datetime | None = None
 
     @property
@@ -35,16 +35,14 @@ class Choice:
 
     def of(self, master: Master) -> Master:
         """The master with the exercises that are set, under their own numbers. Raises BookError."""
-        known = {str(exercise.number): exercise for exercise in master.exercises}
-        wanted = [str(number) for number in self.exercises] or [*known]
-        for number in [*wanted, *self.points]:
-            if number not in known:
-                last = f"{master.name} has no exercise {number}; choose from 1 to {len(known)}"
-                raise BookError(f"{self.where}: {last}")
+        known = [exercise.number for exercise in master.exercises]
+        for number in sorted({*self.exercises, *self.points} - {*known}):
+            lacks = f"{master.name} has no exercise {number}; choose from 1 to {len(known)}"
+            raise BookError(f"{self.where}: {lacks}")
         exercises = [
-            replace(exercise, points=self.points.get(number, exercise.points))
-            for number, exercise in known.items()
-            if number in wanted
+            replace(exercise, points=self.points.get(exercise.number, exercise.points))
+            for exercise in master.exercises
+            if exercise.number in (self.exercises or known)
         ]
         return replace(master, exercises=exercises)
 
@@ -54,13 +52,14 @@ def read_choice(path: Path) -> Choice:
     text = read_text(path, path.parent)
     try:
         choice = Choice(str(path), **tomllib.loads(text))
-        if not all(type(n) is int and n > 0 for n in [*choice.exercises, *choice.points.values()]):
+        points = {int(number): worth for number, worth in choice.points.items()}
+        if not all(type(n) is int and n > 0 for n in [*choice.exercises, *points.values()]):
             raise ValueError("a number is not a whole one above 0")
         if choice.due and choice.due.tzinfo is None:
             raise ValueError("due has no time zone")
+        return replace(choice, points=points)
     except (TypeError, ValueError, AttributeError) as error:
         raise BookError(f"{path}: {error}; write the chapter, and if you like {LIKE}") from None
-    return choice
 
 
 def choice_of(chapter: str | None, file: Path | None) -> Choice | None:

@@ -137,9 +137,8 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
         settings = yaml.safe_load(front["yaml"])
         title, given, runner = (settings[name] for name in ("title", "given", "runner"))
     except (TypeError, KeyError, yaml.YAMLError):
-        raise BookError(
-            f"{where}: begins with no '---' block of title, given and runner; write it"
-        ) from None
+        needed = "a '---' block of title, given and runner"
+        raise BookError(f"{where}: begins without {needed}; write it") from None
     (_, head), *sections = _sections(text[front.end() :], "h2")
     own = _part(dict(sections).get("Given", "")).blocks
     asked = [section for section in sections if section[0] != "Given"]
@@ -157,11 +156,19 @@ def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> E
         if not holds:
             raise BookError(f"{where}: '{heading}' {otherwise}")
 
-    title = heading.removeprefix(f"{number}. ")
+    title, parts = heading.removeprefix(f"{number}. "), {name: [] for name in PARTS}
     require(title != heading, f"is not '## {number}. Title'; number it")
-    sections, drawn = _drawn(_sections(body, "h3"), f"{Path(where).stem}/{title}", where, draw)
-    asked, parts = _part(sections.pop(0)[1]), {name: [] for name in PARTS}
-    for name, text in sections:
+    sections, drawn = _sections(body, "h3"), {}
+    if variants := dict(sections).get("Variants"):
+        try:
+            drawn = _draws(variants, f"{Path(where).stem}/{title}", draw)
+            fill = Environment(undefined=StrictUndefined).from_string
+            sections = [(name, fill(text).render(drawn)) for name, text in sections]
+        except (LookupError, TypeError, ValueError, yaml.YAMLError, TemplateError) as error:
+            reason = " ".join(str(error).split())
+            form = "a ```yaml block of 'name: [value, value]', and {{ name }} where it is used"
+            require(False, f"has variants that cannot be drawn ({reason}); write {form}")
+    for name, text in sections[1:]:
         require(name in PARTS, f"has a part '{name}'; choose from: {', '.join(PARTS)}")
         parts[name].append(_part(text))
     for name, (fewest, most, blocks, _) in PARTS.items():
@@ -175,22 +182,32 @@ def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> E
                     ast.parse(block) if name == "Hidden tests" else parsed(block)
                 except SyntaxError as error:
                     require(False, f"has a part '{name}' that is not Python: {error}; correct it")
-    level, answer = asked.options.get("level"), blank_name(parsed(parts["Starter"][0].blocks[0]))
-    require(level in LEVELS, f"says no level; write '- level: ' and one of {', '.join(LEVELS)}")
+    answer = blank_name(parsed(parts["Starter"][0].blocks[0]))
     require(answer, "has a starter that leaves nothing to answer; end it in 'name = ...'")
     tests = described(parts["Hidden tests"][0].blocks[0])
     names = {name for name, about in tests if about}
     require(len(names) == len(tests) > 0, "wants hidden tests, each of its own name and docstring")
-    by_hand, limits = None, LIMITS | asked.options
+    asked, by_hand = _part(sections[0][1]), None
+    options = LIMITS | asked.options
+    level = options.get("level")
+    require(level in LEVELS, f"says no level; write '- level: ' and one of {', '.join(LEVELS)}")
     try:
-        points, memory = int(limits["points"]), int(limits["memory"])
-        seconds = float(limits["seconds"])
+        points, memory = int(options["points"]), int(options["memory"])
+        seconds = float(options["seconds"])
         for part in parts["By hand"]:
             by_hand = {"points": int(part.options["points"]), "rubric": part.whole}
     except (KeyError, ValueError):
         require(False, "says no '- points: 3' in figures; write it above its text and its rubric")
     graded = points, seconds, memory, by_hand
     return Exercise(number, title, level, *graded, asked.whole, answer, drawn, parts)
+
+
+def _draws(listed: str, place: str, draw: Draw) -> dict[str, Any]:
+    """What is drawn of the variants that a part lists, by name."""
+    variants = yaml.safe_load(_part(listed).blocks[0])
+    if not all(isinstance(values, list) and values for values in dict(variants).values()):
+        raise ValueError("a name without a list of values")
+    return {name: draw(f"{place}/{name}", values) for name, values in variants.items()}
 
 
 def described(tests: str) -> list[tuple[str, str]]:
@@ -200,29 +217,6 @@ def described(tests: str) -> list[tuple[str, str]]:
         for node in ast.parse(tests).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     ]
-
-
-def _drawn(
-    sections: list[tuple[str, str]], place: str, where: str, draw: Draw
-) -> tuple[list[tuple[str, str]], dict[str, Any]]:
-    """Sections with their variants in place, and what was drawn; without variants as they were."""
-    listed = dict(sections).get("Variants")
-    if listed is None:
-        return sections, {}
-    try:
-        variants = yaml.safe_load(_part(listed).blocks[0])
-        values = {name: draw(f"{place}/{name}", list(found)) for name, found in variants.items()}
-        fill = Environment(undefined=StrictUndefined).from_string
-        return [(heading, fill(text).render(values)) for heading, text in sections], values
-    except (
-        *(LookupError, ArithmeticError, AttributeError, TypeError),
-        *(yaml.YAMLError, TemplateError),
-    ) as error:
-        reason = " ".join(str(error).split())
-        raise BookError(
-            f"{where}: the variants of {place} cannot be drawn ({reason}); write a ```yaml block "
-            "of 'name: [value, value]', and {{ name }} where it is used"
-        ) from None
 
 
 def _sections(text: str, tag: str) -> list[tuple[str, str]]:

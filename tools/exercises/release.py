@@ -48,19 +48,18 @@ def release(
     chapters, files = earlier(out, draws.fingerprint) if choice else ({}, {})
     faults, all_trials = [], []
     for master, assignment in drafts:
-        made = {kind: notebook_text(edition(kind, master, assignment, book)) for kind in EDITIONS}
-        files |= {f"{kind}/{master.name}.ipynb": text.encode() for kind, text in made.items()}
         chapters[master.name] = _entry(assignment)
-        faults += leaks(master, assignment, made["student"])
+        for kind in EDITIONS:
+            made = notebook_text(edition(kind, master, assignment, book))
+            files[f"{kind}/{master.name}.ipynb"] = made.encode()
+        faults += leaks(master, assignment, files[f"student/{master.name}.ipynb"].decode())
         all_trials += trials(master, assignment)
     faults = faults or verify(all_trials, grade, stamp, book.root)
     if faults:
         raise BookError("\n".join(["nothing is released: masters do not hold", *faults]))
     files = whole(files, [chapters[name] for name in sorted(chapters)], draws.fingerprint, book)
     where = out.relative_to(book.root) if out.is_relative_to(book.root) else out
-    made = [chapters[master.name] for master, _ in drafts]
-    exercises, points = (sum(told[thing] for told in made) for thing in ("exercises", "points"))
-    done = [f"{where}: chapters: {len(made)}, exercises: {exercises}, points: {points}"]
+    done = [f"{where}: written: {', '.join(master.name for master, _ in drafts)}"]
     is_own = draws.fingerprint == BOOK and folder.resolve() == (book.root / MASTERS).resolve()
     with one_at_a_time(book.root):
         swap(files, out, book.root)
