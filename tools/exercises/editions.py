@@ -8,7 +8,9 @@ import posixpath
 import re
 from copy import deepcopy
 from itertools import chain
+from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -21,35 +23,25 @@ from tools.exercises.assignment import PLACE, Assignment, points_by_hand, points
 from tools.exercises.masters import Exercise, Master, described
 from tools.rules.exercises import PART
 
-PAGE = "book/handing-in.md"  # how to get, run, check and hand in
+EDITIONS = ("student", "solution", "instructor")
+PAGE = "../book/handing-in.md"  # how to get, run, check and hand in
 GPU = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
 LINK = re.compile(r"(?s:```.*?```)|`[^`\n]*`|\]\((?P<target>(?![a-z]+:|#)[^)\s]+)\)")
-HOW = (
-    "Run the cells from the top: the first three get the notebook ready, and `SIMULATE_GPUS = "
-    "True` gives two simulated GPUs to a machine that has fewer. Write each answer in place of "
-    "its `...`, leave the other cells as they are and where they are, and run the check below "
-    "it. Save the notebook and hand it in; the [page for students]({page}) says how, and what "
-    "the checks promise."
+TEXTS = (
+    Environment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        loader=FileSystemLoader(Path(__file__).parent),
+    )
+    .get_template("texts.jinja")
+    .module
 )
-EDITIONS = ("student", "solution", "instructor")
-ABOVE = {  # how the book's own exercises begin
-    "chapter": "**{title}{stop}** *{level}.*",
-    "puzzles": "### {title}\n\n*{level}.*",
-}
 
 
-def student_readme(chapters: list[dict], book: Book) -> str:
+def student_readme(chapters: list[dict], repository: Repository) -> str:
     """The text that lies beside the notebooks of students; `chapters` as a manifest has them."""
-    lines = ["# Exercises", "", _how(book), "", "| File | Chapter | Worth |", "|:--|:--|:--|"]
-    for chapter in chapters:
-        worth = _points(chapter["points"], chapter["by_hand"])
-        lines.append(f"| `{chapter['name']}.ipynb` | {chapter['title']} | {worth} |")
-    return "\n".join([*lines, ""])
-
-
-def _how(book: Book) -> str:
-    """How to use a student's notebook, with a link to the page for students."""
-    return HOW.format(page=f"{book.repository.url}/blob/{book.repository.branch}/{PAGE}")
+    return absolute(TEXTS.readme(chapters, PAGE), repository)
 
 
 def answered(starter: str, code: str) -> str:
@@ -79,14 +71,10 @@ def book_chapter(master: Master, chapter: Chapter) -> Chapter:
 
 def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
     """An edition of a master: blank for students, solved, or solved with what instructors need."""
-    told = {"name": assignment["name"], "class": assignment["class"], "edition": kind}
-    told["exercises"] = [question["number"] for question in assignment["questions"]]
-    about = f"The {kind} edition, class {assignment['class']}."
-    words = [master.head, _how(book)] if kind == "student" else [about, master.head]
-    worth = f"{_points(points_of(assignment), points_by_hand(assignment))} in all."
-    opening = [f"# {master.title}: exercises", *words, worth]
+    group, worth = assignment["class"], (points_of(assignment), points_by_hand(assignment))
+    title = TEXTS.title(kind, master, group, worth, PAGE)
     cells = [
-        new_markdown_cell("\n\n".join(filter(None, opening)), id="title"),
+        new_markdown_cell(title, id="title"),
         new_code_cell("", id="setup", metadata={"tags": [SETUP]}),
     ]
     for id, source in assignment["given"]:
@@ -98,28 +86,20 @@ def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> No
     for cell in cells:
         if cell.cell_type == "markdown":
             cell.source = absolute(cell.source, book.repository)
+    told = {"name": assignment["name"], "class": group, "edition": kind}
+    told["exercises"] = [question["number"] for question in assignment["questions"]]
     metadata = deepcopy(GPU | LANGUAGE) | {"assignment": told}
     chapter = Chapter(master.name, new_notebook(cells=cells, metadata=metadata))
     return write_setup(chapter, book.repository, book.root).notebook
 
 
 def _exercise_cells(kind: str, exercise: Exercise) -> list[NotebookNode]:
-    """The cells of an exercise in an edition, marked, or in the book's own chapter or puzzles."""
-    n, by_hand, answer = exercise.number, exercise.by_hand, exercise.code("Starter")
-    [solution] = exercise.parts["Solution"]
-    above = ABOVE.get(kind, "## {title}\n\n*{level}, {worth}.*").format(
-        title=f"{n}. {exercise.title}",
-        stop="" if exercise.title.endswith("?") else ".",
-        level=exercise.level,
-        worth=_points(exercise.points, by_hand["points"] if by_hand else 0),
-    )
-    hints = enumerate(exercise.parts["Hint"], start=1)
-    folds = [_fold("hint", f"Hint {step}", hint.whole) for step, hint in hints]
-    asked = "\n\n".join([f"{above} {exercise.text}", *folds])
+    """The cells of an exercise: in an edition, or in the book's own `chapter` or `puzzles`."""
+    n, is_edition, answer = exercise.number, kind in EDITIONS, exercise.code("Starter")
     if kind in ("solution", "instructor"):
-        answer = answered(answer, solution.blocks[0])
+        answer = answered(answer, exercise.code("Solution"))
     cells = [
-        ("exercise", new_markdown_cell(asked, id=f"exercise-{n}")),
+        ("exercise", new_markdown_cell(TEXTS.asked(kind, exercise), id=f"exercise-{n}")),
         ("answer", new_code_cell(answer, id=f"answer-{n}")),
     ]
     for shows in exercise.parts["Shows"]:
@@ -129,56 +109,29 @@ def _exercise_cells(kind: str, exercise: Exercise) -> list[NotebookNode]:
         cells.append(("shows", new_code_cell(shows.blocks[0], id=f"shows-{n}", metadata=metadata)))
     for more, source in zip(("", "-more"), exercise.checks, strict=False):
         cells.append(("check", new_code_cell(source, id=f"holds-{n}{more}")))
-    made = [cell for _, cell in cells]
-    if kind in ABOVE:
-        wrong = _fold("wrong", "A wrong answer", exercise.wrong_answers[0].whole)
-        text = f"{_fold('solution', 'A solution', solution.whole)}\n\n{wrong}"
-        return [*made, new_markdown_cell(text, id=f"solution-{n}")]
-    if by_hand:
-        made.append(new_markdown_cell(PLACE, id=f"by-hand-{n}"))
-        cells.append(("by hand", made[-1]))
-    for part, cell in cells:
+    if is_edition and exercise.by_hand:
+        cells.append(("by hand", new_markdown_cell(PLACE, id=f"by-hand-{n}")))
+    for part, cell in cells if is_edition else ():
         cell.metadata["assignment"] = {"exercise": n, "part": part}
-    if kind != "student":
-        made.append(new_markdown_cell(f"**Why this holds.** {solution.text}", id=f"why-{n}"))
+    made = [cell for _, cell in cells]
+    if not is_edition:
+        made.append(new_markdown_cell(TEXTS.solution(exercise), id=f"solution-{n}"))
+    elif kind != "student":
+        made.append(new_markdown_cell(TEXTS.why(exercise), id=f"why-{n}"))
     if kind == "instructor":
-        made.append(new_markdown_cell(_for_instructors(exercise), id=f"instructor-{n}"))
+        drawn = {name: repr(value) for name, value in exercise.drawn.items()}
+        words = TEXTS.instructor(exercise, described(exercise.code("Hidden tests")), drawn)
+        made.append(new_markdown_cell(words.rstrip(), id=f"instructor-{n}"))
     return made
-
-
-def _fold(kind: str, summary: str, text: str) -> str:
-    return f'<details class="{kind}">\n<summary>{summary}</summary>\n\n{text}\n\n</details>'
-
-
-def _for_instructors(exercise: Exercise) -> str:
-    """Why this exercise, answers that are wrong, what the hidden tests ask, and what was drawn."""
-    tests, by_hand = exercise.code("Hidden tests"), exercise.by_hand
-    lines = ["**For instructors.** " + exercise.parts["For instructors"][0].whole]
-    for wrong in exercise.wrong_answers:
-        lines.append(f"**A wrong answer.** {wrong.text}\n\n```python\n{wrong.blocks[0]}\n```")
-    asked = [f"- `{name}`: {about}" for name, about in described(tests)]
-    lines.append("**The hidden tests.**\n\n" + "\n".join(asked) + f"\n\n```python\n{tests}\n```")
-    if exercise.drawn:
-        drawn = [f"- `{name}`: `{value!r}`" for name, value in exercise.drawn.items()]
-        lines.append("**Drawn for this class.**\n\n" + "\n".join(drawn))
-    if by_hand:
-        lines.append(f"**Read by a person**, {_points(by_hand['points'])}. {by_hand['rubric']}")
-    return "\n\n".join(lines)
 
 
 def absolute(text: str, repository: Repository) -> str:
     """Markdown with its links to the book's files turned into addresses in its repository."""
 
     def address(match: re.Match) -> str:
+        if match["target"] is None:  # code
+            return match[0]
         path = posixpath.normpath(f"notebooks/{match['target']}")
-        return (
-            f"]({repository.url}/blob/{repository.branch}/{path})" if match["target"] else match[0]
-        )
+        return f"]({repository.url}/blob/{repository.branch}/{path})"
 
     return LINK.sub(address, text)
-
-
-def _points(points: int, by_hand: int = 0) -> str:
-    """`3 points`, `1 point`, `3 points and 2 by hand`."""
-    words = f"{points} point{'' if points == 1 else 's'}"
-    return f"{words} and {by_hand} by hand" if by_hand else words

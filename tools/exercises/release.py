@@ -105,7 +105,7 @@ def _entry(assignment: Assignment) -> dict:
 
 def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     """Notebooks with what lies beside them: a text and a zip for students, and the manifest."""
-    files = files | {"student/README.md": student_readme(chapters, book).encode()}
+    files = files | {"student/README.md": student_readme(chapters, book.repository).encode()}
     files["student.zip"] = zipped(
         {Path(name).name: data for name, data in files.items() if name.startswith("student/")}
     )
