@@ -7,8 +7,10 @@ student gets is made from what a student may see, and from nothing else.
 import posixpath
 import re
 from copy import deepcopy
+from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbformat import NotebookNode
@@ -27,21 +29,21 @@ EDITIONS = ("student", "solution", "instructor")
 PAGE = "../book/handing-in.md"  # how to get, run, check and hand in
 GPU = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
 LINK = re.compile(r"(?s:```.*?```)|`[^`\n]*`|\]\((?P<target>(?![a-z]+:|#)[^)\s]+)\)")
-TEXTS = (
-    Environment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        loader=FileSystemLoader(Path(__file__).parent),
+
+
+@cache
+def texts() -> Any:
+    """The macros of the template, read when they are needed: what only grades lacks the file."""
+    files = FileSystemLoader(Path(__file__).parent)
+    made = Environment(
+        trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, loader=files
     )
-    .get_template("texts.jinja")
-    .module
-)
+    return made.get_template("texts.jinja").module
 
 
 def student_readme(chapters: list[dict], repository: Repository) -> str:
     """The text that lies beside the notebooks of students; `chapters` as a manifest has them."""
-    return absolute(TEXTS.readme(chapters, PAGE), repository)
+    return absolute(texts().readme(chapters, PAGE), repository)
 
 
 def answered(starter: str, code: str) -> str:
@@ -72,7 +74,7 @@ def book_chapter(master: Master, chapter: Chapter) -> Chapter:
 def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
     """An edition of a master: blank for students, solved, or solved with what instructors need."""
     group, worth = assignment["class"], (points_of(assignment), points_by_hand(assignment))
-    title = TEXTS.title(kind, master, group, worth, PAGE)
+    title = texts().title(kind, master, group, worth, PAGE)
     cells = [
         new_markdown_cell(title, id="title"),
         new_code_cell("", id="setup", metadata={"tags": [SETUP]}),
@@ -99,7 +101,7 @@ def _exercise_cells(kind: str, exercise: Exercise) -> list[NotebookNode]:
     if kind in ("solution", "instructor"):
         answer = answered(answer, exercise.code("Solution"))
     cells = [
-        ("exercise", new_markdown_cell(TEXTS.asked(kind, exercise), id=f"exercise-{n}")),
+        ("exercise", new_markdown_cell(texts().asked(kind, exercise), id=f"exercise-{n}")),
         ("answer", new_code_cell(answer, id=f"answer-{n}")),
     ]
     for shows in exercise.parts["Shows"]:
@@ -115,12 +117,12 @@ def _exercise_cells(kind: str, exercise: Exercise) -> list[NotebookNode]:
         cell.metadata["assignment"] = {"exercise": n, "part": part}
     made = [cell for _, cell in cells]
     if not is_edition:
-        made.append(new_markdown_cell(TEXTS.solution(exercise), id=f"solution-{n}"))
+        made.append(new_markdown_cell(texts().solution(exercise), id=f"solution-{n}"))
     elif kind != "student":
-        made.append(new_markdown_cell(TEXTS.why(exercise), id=f"why-{n}"))
+        made.append(new_markdown_cell(texts().why(exercise), id=f"why-{n}"))
     if kind == "instructor":
         drawn = {name: repr(value) for name, value in exercise.drawn.items()}
-        words = TEXTS.instructor(exercise, described(exercise.code("Hidden tests")), drawn)
+        words = texts().instructor(exercise, described(exercise.code("Hidden tests")), drawn)
         made.append(new_markdown_cell(words.rstrip(), id=f"instructor-{n}"))
     return made
 
