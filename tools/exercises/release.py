@@ -48,7 +48,13 @@ def release(
     chapters, files = earlier(out, draws.fingerprint) if choice else ({}, {})
     faults, all_trials = [], []
     for master, assignment in drafts:
-        chapters[master.name] = _entry(assignment)
+        chapters[master.name] = {
+            "name": master.name,
+            "title": master.title,
+            "exercises": len(master.exercises),
+            "points": points_of(assignment),
+            "by_hand": points_by_hand(assignment),
+        }
         for kind in EDITIONS:
             made = notebook_text(edition(kind, master, assignment, book))
             files[f"{kind}/{master.name}.ipynb"] = made.encode()
@@ -92,30 +98,15 @@ def make_drafts(
     return drafts
 
 
-def _entry(assignment: Assignment) -> dict:
-    """What the manifest says of a chapter."""
-    return {
-        "name": assignment["name"],
-        "title": assignment["title"],
-        "exercises": len(assignment["questions"]),
-        "points": points_of(assignment),
-        "by_hand": points_by_hand(assignment),
-    }
-
-
 def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     """Notebooks with what lies beside them: a text and a zip for students, and the manifest."""
     files = files | {"student/README.md": student_readme(chapters, book.repository).encode()}
     files["student.zip"] = zipped(
         {Path(name).name: data for name, data in files.items() if name.startswith("student/")}
     )
-    content = {
-        "class": group,
-        "points": sum(chapter["points"] for chapter in chapters),
-        "by_hand": sum(chapter["by_hand"] for chapter in chapters),
-        "chapters": chapters,
-        "files": {name: sha256(data).hexdigest() for name, data in sorted(files.items())},
-    }
+    sums = {thing: sum(told[thing] for told in chapters) for thing in ("points", "by_hand")}
+    hashes = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
+    content = {"class": group, **sums, "chapters": chapters, "files": hashes}
     return files | {MANIFEST: (json.dumps(content, indent=1) + "\n").encode()}
 
 
@@ -129,9 +120,8 @@ def earlier(out: Path, own: str) -> tuple[dict[str, dict], Files]:
         group = told["class"]
     if group != own:
         raise BookError(f"{out}: holds the release of class {group}; name another folder in OUT")
-    found = [out / kind / f"{name}.ipynb" for name in chapters for kind in EDITIONS]
-    kept = {path.relative_to(out).as_posix(): path for path in found if path.is_file()}
-    return chapters, {name: path.read_bytes() for name, path in kept.items()}
+    names = [f"{kind}/{name}.ipynb" for name in chapters for kind in EDITIONS]
+    return chapters, {name: (out / name).read_bytes() for name in names if (out / name).is_file()}
 
 
 def check_out(out: Path, root: Path) -> None:
