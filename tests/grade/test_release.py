@@ -268,7 +268,7 @@ def test_an_instructor_sets_exercises_points_and_a_due_date(root, out, run):
         ("{2 =", "{x =", "'x'; write"),
         ("[2]", "'2'", "a number is not a whole one above 0; write"),
         ("= 5", "= -5", "a number is not a whole one above 0; write"),
-        ("due", "until", "'until'"),
+        ("due", "until", "an entry is missing, unknown or of another kind; write the chapter"),
         ("+01:00", "", "due has no time zone; write"),
         ("chapter", "[", "week.toml: "),
         ('"small"', '"other"', "week.toml: no such master; choose from: small"),

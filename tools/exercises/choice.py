@@ -59,7 +59,9 @@ def read_choice(path: Path) -> Choice:
             raise ValueError("due has no time zone")
         return replace(choice, points=points)
     except (TypeError, ValueError, AttributeError) as error:
-        raise BookError(f"{path}: {error}; write the chapter, and if you like {LIKE}") from None
+        is_told = isinstance(error, ValueError)
+        reason = error if is_told else "an entry is missing, unknown or of another kind"
+        raise BookError(f"{path}: {reason}; write the chapter, and if you like {LIKE}") from None
 
 
 def choice_of(chapter: str | None, file: Path | None) -> Choice | None:
