@@ -85,7 +85,7 @@ TWICE, BOTH = "def double(x):\n    return 2 * x", RIGHT[1] + "\n\n" + RIGHT[2]
 LATER = f"{RIGHT[2]}\nlater = lambda: {PRISTINE[2][0]}"
 ODD = [{"exercise": 99, "part": "answer"}, {"exercise": True, "part": "answer"}, 7, {"part": []}]
 TWO = "2 cells hold its answer; they were run in order"
-FROM_CHECK = "the answer was taken from a cell that was given as a check cell"
+FROM_CHECK = "its answer stood in a check cell"
 WAS = "the cell of the answer was made a"
 # What is changed in the right notebook, the answers that differ then, the findings, and what is
 # run above all exercises.
@@ -139,6 +139,7 @@ CASES = {
     ),
     "a starter left behind": (
         [rewritten("answer-2", STARTERS[2]), inserted("answer-2", code("new", RIGHT[2]))],
+        {2: [STARTERS[2], RIGHT[2]]},
     ),
     "an answer twice": (
         [inserted("holds-1", code("copy", TWICE, **MARKS[1]))],
@@ -169,7 +170,7 @@ CASES = {
     "an answer moved": ([moved], {}, [(1, "its cell was moved; it was run at its own place")]),
     "marks copied from another answer": (
         [rewritten("answer-3", STARTERS[3]), inserted(None, code("copy", RIGHT[3], **MARKS[2]))],
-        {},
+        {3: [STARTERS[3], RIGHT[3]]},
         [(3, "its answer stood in a cell of exercise 2")],
     ),
     "cells pasted from the book": (
@@ -181,7 +182,7 @@ CASES = {
     ),
     "an answer written into the check": (
         [rewritten("answer-1", STARTERS[1]), rewritten("holds-1", RIGHT[1])],
-        {},
+        {1: [STARTERS[1], RIGHT[1]]},
         [(1, FROM_CHECK)],
     ),
     "marks that mean nothing": (
@@ -222,8 +223,8 @@ def test_no_exercise_and_far_too_much_code_are_refused():
     with pytest.raises(Refused, match="no exercise"):
         spliced({"metadata": {}, "cells": [code("a", "print('hello')")]})
     notebook = edition(RIGHT)
-    inserted("exercise-1", *(code(f"x{n}", f"y{n} = 1") for n in range(301)))(notebook)
-    with pytest.raises(Refused, match="304 code cells"):
+    inserted("exercise-1", *(code(f"x{n}", f"y{n} = 1") for n in range(401)))(notebook)
+    with pytest.raises(Refused, match="410 code cells"):
         spliced(notebook)
 
 

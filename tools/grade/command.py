@@ -28,7 +28,7 @@ from tools.grade.grade import TRIED, ended, refused, strongest
 from tools.grade.intake import Refused, Submission, find_submissions, identity, read_submission
 from tools.grade.lint import lint
 from tools.grade.similar import PUBLISHED, Group, lines_of, similar
-from tools.grade.splice import Spliced, splice, text_of
+from tools.grade.splice import Spliced, plain, splice
 from tools.grade.store import Id, Store, id_of, key_of
 from tools.root import ROOT
 
@@ -206,11 +206,11 @@ def assignment_of(notebook: dict, assignments: Mapping[str, dict]) -> dict:
             )
         return found
     # A service dropped the notebook's metadata: what was given and asked tells.
-    texts = {text_of(cell) for cell in notebook["cells"]}
+    texts = {plain(cell["source"]) for cell in notebook["cells"]}
 
     def shared(assignment: dict) -> int:
         own = [text for asked in assignment["questions"] for text in asked["checks"]]
-        return len(texts & {text_of({"source": text}) for text in own})
+        return len(texts & {plain(text) for text in own})
 
     best = max(assignments.values(), key=shared, default=None)
     if best is None or not shared(best):

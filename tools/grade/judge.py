@@ -20,7 +20,7 @@ from typing import Any
 
 from tools.errors import BookError
 from tools.grade.sandbox import Ended, Limits, NoData, Raised
-from tools.grade.source import imports_of, tree_of, without_magics
+from tools.grade.source import imports_of, tree_of
 from tools.grade.splice import finding, is_blank, own_cells
 
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given
@@ -243,7 +243,7 @@ class Judge:
         """Run a cell; the name of the error that it raised, if it did and Python has it."""
         if number is not None and time.monotonic() > self.until:
             raise Ended("time")
-        name = session.run(without_magics(source), seconds=self._seconds(number))
+        name = session.run(source, seconds=self._seconds(number))
         # A name of the student's own could say what a question before it asked.
         return name if name is None or hasattr(builtins, name) else "Exception"
 
