@@ -66,16 +66,16 @@ def test_result_comes_back_and_a_half_one_does_not(tmp_path):
     kept = Store(tmp_path / "out")
     jane = result("jane", shown="\ud800é")
     kept.save(jane)
-    half = kept.path(jane).with_name("joe.json")
-    half.write_text(kept.path(jane).read_text()[:-9])
+    half = kept.files(jane)[0].with_name("joe.json")
+    half.write_text(kept.files(jane)[0].read_text()[:-9])
     half.with_suffix(".json.part").write_text("{")
-    before = kept.path(jane).stat().st_mtime_ns
+    before = kept.files(jane)[0].stat().st_mtime_ns
     again = Store(tmp_path / "out")
     with again.one_at_a_time():
         assert again.results == {("jane", None): jane}
         assert not list(again.folder.rglob("*.part"))
         again.save(jane)
-    assert again.path(jane).stat().st_mtime_ns == before  # what did not change is not written
+    assert again.files(jane)[0].stat().st_mtime_ns == before  # what did not change is not written
 
 
 def test_one_grading_at_a_time(tmp_path):

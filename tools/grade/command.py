@@ -371,7 +371,7 @@ def write_reports(
     pages = []
     for result in results:
         page = report.feedback_page(result, assignments.get(result["assignment"]))
-        store.write(store.feedback(result), page)
+        store.write(store.files(result)[1], page)
         pages.append((result, page))
     for name, data in returned(pages).items():
         write_bytes(store.folder / name, data, store.folder.parent)
