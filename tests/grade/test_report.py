@@ -74,13 +74,12 @@ def test_pages_hold_nothing_of_a_student_but_text():
     answers = {1: f"print({EVIL!r})", 2: f"raise ValueError({EVIL!r})"}
     rows = [row(EVIL, answers), not_graded(EVIL, EVIL)]
     pair = Group(1, (EVIL, PUBLISHED), 9, 9)
-    items = report.review_items(rows, BY_NAME, {"small": [pair]})
-    by_hand = report.by_hand_page([rows[0]], BY_NAME, {})
+    _, by_hand = report.by_hand_forms([rows[0]], BY_NAME, {})
     assert EVIL not in by_hand and "&lt;script&gt;" in by_hand
     for page in (
         report.feedback_page(rows[0], SMALL),
         report.feedback_page(rows[1], None),
-        report.review_page(items),
+        report.review_page(rows, BY_NAME, {"small": [pair]}),
     ):
         Safe().feed(page)
         assert EVIL not in page and "&lt;script&gt;" in page
@@ -98,7 +97,7 @@ def test_grades_have_a_row_for_each_student():
 
 
 def test_points_by_hand_that_cannot_be(tmp_path):
-    text = report.by_hand_table([row("Ann")], BY_NAME, {})
+    text, _ = report.by_hand_forms([row("Ann")], BY_NAME, {})
     for said in ("many", "3", "-1", "nan"):
         (tmp_path / BY_HAND).write_text(text.replace("Reads well.,2,", f"Reads well.,2,{said}"))
         with is_refused(f"{BY_HAND}: line 2 gives '{said}' points; write a number from 0 to 2"):
@@ -113,9 +112,12 @@ def test_what_is_typed_on_the_page_is_kept_and_read_again(tmp_path):
         pytest.skip(f"no Chromium: {INSTALL}")
     key, own = ("Ann", "small", "3"), {"points": "1", "note": "", "mine": "=ask"}
     rows, gone = [row("Ann"), row("Bob")], ("Zoe", "small", "3")
-    zoe = dict(zip(report.BY_HAND_HEADER, ["Zoe", *gone, "r", "2", "2", "-x"], strict=True))
+    zoe = dict(
+        zip([*report.ABOUT, *report.TYPED], ["Zoe", *gone, "r", "2", "2", "-x"], strict=True)
+    )
     page = tmp_path / "by-hand.html"
-    page.write_text(report.by_hand_page(rows, BY_NAME, {key: own, gone: zoe}), encoding="utf-8")
+    _, form = report.by_hand_forms(rows, BY_NAME, {key: own, gone: zoe})
+    page.write_text(form, encoding="utf-8")
     with chromium() as browser:
         tab = browser.new_page()
         tab.goto(page.as_uri())
@@ -140,9 +142,9 @@ def test_points_of_a_table_that_is_lost_come_from_the_results(tmp_path):
 def test_review_lists_what_a_person_should_see():
     rows = [row("Ann"), row("Bob", {1: "end('time')"}), not_graded("Cy", "no notebook")]
     rows[0]["findings"].append({"kind": "lint", "exercise": 2, "text": "imports gc"})
-    items = report.review_items(rows, BY_NAME, {"small": [Group(2, ("Ann", "Bob"), 9, 10)]})
-    kinds = [item.kind for item in items]
-    assert kinds == ["refused", "ended", "similar", "lint"]
-    page = report.review_page(items)
+    page = report.review_page(rows, BY_NAME, {"small": [Group(2, ("Ann", "Bob"), 9, 10)]})
+    headings = ("Not graded: 1", "Ended their session: 1", "Nearly the same", "no use for: 1")
+    places = [page.index(words) for words in headings]
+    assert places == sorted(places)
     assert "9 of 10 lines are the same" in page and "def total" in page
-    assert "There is nothing." in report.review_page([])
+    assert "There is nothing." in report.review_page([], BY_NAME, {})
