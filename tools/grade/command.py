@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -25,14 +25,7 @@ from tools.grade.bounded import Unread, bounded
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.exchange.returned import returned
 from tools.grade.grade import TRIED, ended, refused, strongest
-from tools.grade.intake import (
-    Refused,
-    Submission,
-    find_submissions,
-    identity,
-    mapping,
-    read_submission,
-)
+from tools.grade.intake import Refused, Submission, find_submissions, identity, read_submission
 from tools.grade.lint import lint
 from tools.grade.similar import PUBLISHED, Group, lines_of, similar
 from tools.grade.splice import Spliced, plain, splice
@@ -51,7 +44,7 @@ class Graded:
     submission: Submission
     assignment: dict | None = None
     group: str | None = None  # the class that the notebook says it was made for
-    spliced: Spliced | None = None
+    spliced: Spliced = field(default_factory=Spliced)
     reason: str | None = None  # why it is not graded
     run: dict | None = None  # what tests gave, in this run or in one before
 
@@ -156,14 +149,8 @@ def read(submission: Submission, assignments: Assignments) -> Graded:
         said = bounded(reading, submission, assignments)
     except Unread as reason:
         said = {"reason": f"{reason}; look at it by hand"}
-    spliced = said.get("spliced")
-    return Graded(
-        submission,
-        assignments.get(said.get("name")),
-        said.get("group"),
-        spliced and Spliced(**spliced),
-        said.get("reason"),
-    )
+    assignment, spliced = assignments.get(said.get("name")), Spliced(**said.get("spliced", {}))
+    return Graded(submission, assignment, said.get("group"), spliced, said.get("reason"))
 
 
 def reading(submission: Submission, assignments: Assignments) -> dict:
@@ -172,7 +159,8 @@ def reading(submission: Submission, assignments: Assignments) -> dict:
     found = {}
     try:
         notebook = read_submission(submission.read())
-        said = mapping(notebook["metadata"].get("assignment"))
+        said = notebook["metadata"].get("assignment")
+        said = said if isinstance(said, dict) else {}
         if isinstance(said.get("class"), str):
             found["group"] = said["class"][:60]
         assignment = assignment_of(said, notebook["cells"], assignments)
@@ -233,7 +221,14 @@ def grade_all(
         check_folder(store, assignments, out)
         typed = report.read_by_hand(store.folder, store.results.values())
         note_anew(all_graded, store, typed, assignments)
-        tasks = [task for graded in all_graded if (task := left(graded, store))]
+        tasks = []
+        for graded in (graded for graded in all_graded if not graded.reason):
+            key = key_of(graded.assignment, graded.spliced.cells)
+            before = store.results.get(graded.id, {})
+            if before.get("key") == key:
+                graded.run = before
+            else:
+                tasks.append(task_of(graded, key))
         by_id = {graded.id: graded for graded in all_graded}
         outcomes = engine(iter(tasks)) if tasks else (none for none in ())
         bar = tqdm(total=len(tasks), desc="graded", unit="", disable=not tasks)
@@ -292,15 +287,8 @@ def note_anew(
         store.write_table(report.BY_HAND, table)
 
 
-def left(graded: Graded, store: Store) -> dict | None:
-    """The task of a submission that is still to be graded."""
-    if graded.reason:
-        return None
-    key = key_of(graded.assignment, graded.spliced.cells)
-    before = store.results.get(graded.id, {})
-    if before.get("key") == key:
-        graded.run = before
-        return None
+def task_of(graded: Graded, key: str) -> dict:
+    """What a worker needs to grade a submission."""
     return {
         "assignment": graded.assignment,
         "submission": graded.submission.id,
@@ -312,8 +300,7 @@ def left(graded: Graded, store: Store) -> dict | None:
 
 def result_of(graded: Graded, typed: Mapping[report.Key, dict]) -> dict:
     """The result of a submission: the same from one grading or from several."""
-    submission, assignment = graded.submission, graded.assignment
-    spliced = graded.spliced or Spliced([], {}, "", {})
+    submission, assignment, spliced = graded.submission, graded.assignment, graded.spliced
     due = assignment and assignment.get("due")
     facts = {
         "student": submission.student,

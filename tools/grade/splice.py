@@ -37,10 +37,10 @@ class Cell:
 class Spliced:
     """What is run, in order; each student's own code; what a person should know."""
 
-    cells: list[list]  # [number or None, source], without magics
-    answers: dict[str, str]  # the student's code by exercise, "" where there is none
-    preamble: str
-    prose: dict[str, str]  # what the student wrote for a person to read, by exercise
+    cells: list[list] = field(default_factory=list)  # [number or None, source], without magics
+    answers: dict[str, str] = field(default_factory=dict)  # by exercise, "" where there is none
+    preamble: str = ""
+    prose: dict[str, str] = field(default_factory=dict)  # for a person to read, by exercise
     findings: list[dict] = field(default_factory=list)
     lines: dict[str, dict[str, int]] = field(default_factory=dict)  # by exercise, to compare
 
