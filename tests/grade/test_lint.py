@@ -29,6 +29,7 @@ TRICKS = {
     "uses reset_peak_memory_stats": "torch.cuda.reset_peak_memory_stats(0)",
     "uses disable": "import cudasim as c\nc.disable()",
     "uses f_back": "e.tb_frame.f_back",
+    "names a card": "import cudasim as c\nwith c.timeline('H100'):\n    x",
 }
 
 
