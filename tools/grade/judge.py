@@ -164,7 +164,6 @@ class Judge:
         self.preamble = above[len(self.given) :]
         self.results: dict[int, dict] = {}
         self.lost: set[int] = set()  # exercises whose cells ended a session: they run no more
-        self.crowded: set[int] = set()  # those before whose cells others of the student's ran
         self.findings: list[dict] = []
         every = [asked["seconds"] for asked in self.questions.values()]
         self.longest = max([10, *every])  # s of a cell above the exercises
@@ -174,7 +173,8 @@ class Judge:
         """The results by number of the exercise, and findings."""
         while len(self.results) < len(self.questions):
             self._pass(self.questions, self.results)
-        for number in sorted(self.crowded - self.blank):
+        answered = [number for number in self.questions if number not in self.blank]
+        for number in answered[1:]:  # before whose cells others of the student's ran
             before, alone = self.results[number], {}
             if before["points"] < before["of"] and not before["ended"]:
                 self._pass([number], alone)
@@ -192,13 +192,9 @@ class Judge:
         with self.tier.session(limits, self.assignment["runner"], imports) as session:
             if not self._run_above(session):
                 return
-            others = False
             for number in numbers:
                 if number in self.lost:
                     continue
-                if others:
-                    self.crowded.add(number)
-                others = others or number not in self.blank
                 errors, ended = self._run(session, self.own[number], number)
                 if ended:
                     self.lost.add(number)
