@@ -128,7 +128,7 @@ CASES = {
     ),
     "a line of the check within an answer's": ([rewritten("answer-2", LATER)], {2: LATER}),
     "two answers merged": (
-        [rewritten("answer-1", BOTH), without("answer-2")],
+        [rewritten("answer-1", BOTH), rewritten("answer-2", STARTERS[2])],
         {1: BOTH, 2: []},
         [(2, "its answer stands among others")],
     ),

@@ -175,9 +175,7 @@ class Reader:
                 return "exercise", asked["number"]
         tags = raw["metadata"].get("tags")
         set_up = (isinstance(tags, list) and SETUP in tags) or SET_UP.match(cell.source)
-        if cell.kind == "code" and (set_up or self.is_pristine(cell.source)):
-            return (None if self._names(cell.source) else "set-up" if set_up else "given"), None
-        return None, None
+        return "set-up" if set_up and not self._names(cell.source) else None, None
 
     def _retype(self, cell: Cell) -> None:
         """Make code of an answer that stands in a cell of text."""
@@ -199,15 +197,13 @@ class Reader:
     def placed(self, cells: list[Cell]) -> dict[int | None, list[str]]:
         """The student's own cells of each exercise in order, and those above all, under None."""
         own: dict[int | None, list[Cell]] = {number: [] for number in (None, *self.questions)}
-        homes = {
-            cell.number for cell in cells if cell.part == "answer" and cell.number in cell.names
-        }
-        here, last, there = None, 0, set()
+        marked = [cell for cell in cells if (cell.kind, cell.part) == ("code", "answer")]
+        homes = {cell.number for cell in marked if cell.number in cell.names}
+        here, last = None, 0
         for cell in cells:
             here = cell.number or here
             if cell.kind != "code" or cell.part in ("set-up", "exercise", "by hand"):
                 continue
-            there |= {cell.number} if cell.part == "answer" else set()
             if self.is_pristine(cell.source):
                 self.left |= {n for n, starter in self.starters.items() if starter == cell.source}
                 continue
@@ -230,17 +226,14 @@ class Reader:
             own[owner].append(cell)
         answered = {number for sources in own.values() for cell in sources for number in cell.names}
         for number in self.questions:
-            marked = [
-                cell for cell in own[number] if (cell.part, cell.number) == ("answer", number)
-            ]
+            marks = [(cell.part, cell.number) for cell in own[number]]
             if number in answered and not any(number in cell.names for cell in own[number]):
+                self.left.discard(number)  # it would undo the answer
                 self.note(number, "its answer stands among others")
             elif not own[number]:
                 self.left.add(number)
-                if number not in there:
+                if number not in [cell.number for cell in marked]:
                     self.note(number, "the cell of its answer is not there")
-            if len(marked) > 1:
-                self.note(
-                    number, f"{len(own[number])} cells hold its answer; they were run in order"
-                )
+            if marks.count(("answer", number)) > 1:
+                self.note(number, f"{len(marks)} cells hold its answer; they were run in order")
         return {number: [cell.source for cell in sources] for number, sources in own.items()}
