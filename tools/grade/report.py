@@ -140,7 +140,7 @@ def by_hand_forms(
             about = (result["student"], submission, name, number, asked["by_hand"]["rubric"])
             key = submission, name, number
             row = TYPED | typed.get(key, {}) | dict(zip(ABOUT, (*about, part["of"]), strict=True))
-            texts = {part: result[part].get(number, "")[:CODE] for part in ("prose", "answers")}
+            texts = {kind: result[kind].get(number, "")[:CODE] for kind in ("prose", "answers")}
             exercises.setdefault((name, number), []).append(row | texts | {"place": len(rows)})
             rows[key] = row
     names = dict.fromkeys([*ABOUT, *TYPED, *(name for row in typed.values() for name in row)])
