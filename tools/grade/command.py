@@ -244,14 +244,13 @@ def grade_all(
                     graded.reason = outcome["reason"]
                 bar.update()
         check_graded(all_graded)
-        results = [result_of(graded, typed) for graded in all_graded]
-        for result in results:  # a notebook that can be read takes the place of one that could not
-            if unread := store.results.get((result["submission"], None)):
+        for graded in all_graded:
+            # A notebook that can be read takes the place of one that could not.
+            if unread := store.results.get((graded.submission.id, None)):
                 store.remove(unread)
-        for result in results:
-            store.save(result)
+            store.save(result_of(graded, typed))
         write_reports(store, typed, assignments)
-    return results
+    return [store.results[graded.id] for graded in all_graded]
 
 
 def check_folder(store: Store, assignments: Assignments, out: Path) -> None:

@@ -89,7 +89,7 @@ def similar(
     groups: list[Group] = []
     for pair in combinations(own, 2):
         equal = own[pair[0]] == own[pair[1]]
-        first, second = (own if equal else telling)[pair[0]], (own if equal else telling)[pair[1]]
+        first, second = ((own if equal else telling)[id] for id in pair)
         shared, shorter = first & second, min(len(first), len(second))
         if shorter < LEAST or len(shared) < SAME * shorter:
             continue
