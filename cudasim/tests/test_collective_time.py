@@ -360,4 +360,4 @@ def test_a_group_of_one_rank_meets_nobody(tmp_path):
         finally:
             torch.distributed.destroy_process_group()
     assert (torch.distributed.Work.wait, torch.autograd._engine_run_backward) == before
-    assert not clocks._unwaited
+    assert not clocks.of_works

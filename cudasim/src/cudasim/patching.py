@@ -1,5 +1,6 @@
 """Patches of torch's Python attributes, all of which can be taken back exactly."""
 
+import functools
 from collections.abc import Callable, MutableMapping
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,17 @@ class Patches:
         own = vars(owner).get(name, _ABSENT)  # what is inherited is restored by deleting
         self._before.append((owner, name, own))
         setattr(owner, name, value)
+
+    def wrap(self, owner: Any, name: str, around: Callable) -> Callable:
+        """Have `owner.name(...)` call `around(original, ...)` until `restore`; returns that."""
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            return around(original, *args, **kwargs)
+
+        self.replace(owner, name, wrapped)
+        return wrapped
 
     def finally_do(self, action: Callable[[], None]) -> None:
         """Have `restore` call `action`, for changes other than to an attribute."""
