@@ -135,6 +135,15 @@ def test_without_the_roll_call_they_would_pass(tmp_path):
     assert set(said.values()) == {"nothing"}
 
 
+def test_one_machine_that_plays_two_servers(tmp_path):
+    """Each has GPUs of its own, so ranks may have the same number.
+
+    Source: https://rocm.docs.amd.com/projects/rccl/en/develop/api-reference/env-variables.html
+    """
+    _, said = launch(tmp_path, '    os.environ["NCCL_HOSTID"] = f"server {rank}"' + SHARED)
+    assert set(said.values()) == {"nothing"}
+
+
 FIRST = """
     os.environ["CUDA_VISIBLE_DEVICES"] = sys.argv[1 + rank]
     dist.init_process_group("nccl")

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from cudasim.backends.accelerator import is_capturing
+from cudasim.backends.accelerator import is_capturing, refuse
+from cudasim.backends.cuda.streams import stand_in
 from cudasim.backends.streams import current_id
 from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU, Allocation
@@ -201,11 +202,9 @@ class CUDAGraph:
         text = "\n".join(["digraph {", *nodes, *edges, "}", ""])
         Path(debug_path).write_text(text, encoding="utf-8")
 
-    def raw_cuda_graph(self) -> int:
-        """Refused: there is no such object of CUDA here."""
-        raise NotImplementedError("cudasim: a simulated GPU's graphs are no objects of CUDA")
-
-    raw_cuda_graph_exec = raw_cuda_graph
+    raw_cuda_graph = raw_cuda_graph_exec = refuse(
+        "cudasim: a simulated GPU's graphs are no objects of CUDA"
+    )
 
 
 def _captures(gpu: GPU, capture: Capture) -> bool:
@@ -274,30 +273,26 @@ def new_pool() -> PoolId:
     return 0, next(_pools)
 
 
-def begin_pool(mine: Callable[[GPU], Callable[[], bool]]) -> Callable[[int, PoolId], None]:
-    """A function that lets what is taken while `mine(gpu)()` go to private pools."""
-
-    def begin(index: int, pool: PoolId) -> None:
-        gpu = session.gpu(index)
-        gpu.memory.begin_pool(pool, mine(gpu))
-
-    return begin
+def begin_pool(index: int, pool: PoolId, mine: Callable[[], bool] = lambda: True) -> None:
+    """Let what is taken while `mine()` go to private pools."""
+    session.gpu(index).memory.begin_pool(pool, mine)
 
 
-def _of_thread(gpu: GPU) -> Callable[[], bool]:
+def begin_pool_of_thread(index: int, pool: PoolId) -> None:
+    """Let what this thread takes go to private pools."""
     thread = threading.get_ident()
-    return lambda: threading.get_ident() == thread
+    begin_pool(index, pool, lambda: threading.get_ident() == thread)
 
 
-def _of_stream(gpu: GPU) -> Callable[[], bool]:
-    stream = current_id(gpu.index)
-    return lambda: current_id(gpu.index) == stream
+def begin_pool_of_stream(index: int, pool: PoolId) -> None:
+    """Let what the current stream takes go to private pools."""
+    stream = current_id(index)
+    begin_pool(index, pool, lambda: current_id(index) == stream)
 
 
-def _refused(*args: Any, **kwargs: Any) -> None:
-    raise NotImplementedError(
-        "cudasim: torch.accelerator.Graph is not known here; use torch.cuda.CUDAGraph"
-    )
+def end_pool(index: int, pool: PoolId) -> None:
+    """Nothing more goes to private pools."""
+    session.gpu(index).memory.end_pool(pool)
 
 
 def patch_graphs(patches: Patches) -> None:
@@ -307,16 +302,13 @@ def patch_graphs(patches: Patches) -> None:
     patches.replace(
         Generator, "is_capturing", staticmethod(lambda: session.capturing and is_capturing())
     )
-    ended = {
-        "endAllocateToPool": lambda index, pool: session.gpu(index).memory.end_pool(pool),
-        "releasePool": lambda index, pool: session.gpu(index).memory.release_pool(pool),
-    }
     functions = {
-        **ended,
-        "beginAllocateToPool": begin_pool(lambda gpu: lambda: True),
-        "beginAllocateCurrentThreadToPool": begin_pool(_of_thread),
-        "beginAllocateCurrentStreamToPool": begin_pool(_of_stream),
-        "endAllocateCurrentStreamToPool": ended["endAllocateToPool"],
+        "beginAllocateToPool": begin_pool,
+        "beginAllocateCurrentThreadToPool": begin_pool_of_thread,
+        "beginAllocateCurrentStreamToPool": begin_pool_of_stream,
+        "endAllocateToPool": end_pool,
+        "endAllocateCurrentStreamToPool": end_pool,
+        "releasePool": lambda index, pool: session.gpu(index).memory.release_pool(pool),
         "getCheckpointState": checkpoint,
         "setCheckpointPoolState": set_checkpoint,
     }
@@ -330,19 +322,9 @@ def patch_graphs(patches: Patches) -> None:
     patches.replace(cuda.graphs, "_cuda_isCurrentStreamCapturing", capturing)
     patches.replace(torch._C, "_host_emptyCache", lambda: None)
     patches.replace(cuda.graphs.graph, "default_capture_stream", None)  # of another simulation
-    for theirs, mine, owners in (
-        (cuda.graphs.CUDAGraph, CUDAGraph, (cuda, cuda.graphs)),
-        (cuda.memory.MemPool, MemPool, (cuda, cuda.memory)),
-    ):
-        mine.__module__ = theirs.__module__
-        patches.replace(theirs, "__new__", staticmethod(_instead(mine)))
-        for owner in owners:
-            patches.replace(owner, mine.__name__, mine)
+    stand_in(patches, CUDAGraph, "CUDAGraph", cuda.graphs)
+    stand_in(patches, MemPool, "MemPool", cuda.memory)
     other = getattr(torch.accelerator, "Graph", None)  # from 2.12
     if other is not None:
-        patches.replace(other, "__new__", staticmethod(_refused))
-
-
-def _instead(kind: type) -> Callable:
-    """A `__new__` for PyTorch's class that makes an object of `kind`."""
-    return lambda cls, *args, **kwargs: kind(*args, **kwargs)
+        words = "cudasim: torch.accelerator.Graph is not known here; use torch.cuda.CUDAGraph"
+        patches.replace(other, "__new__", staticmethod(refuse(words)))
