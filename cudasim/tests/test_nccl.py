@@ -219,6 +219,9 @@ def test_statistics_of_16_bits_are_in_32(two_gpus):
     assert out.dtype is torch.float16 and out.device == numbers.device
     expected = torch.nn.functional.batch_norm(numbers.float(), None, None, training=True)
     torch.testing.assert_close(out.float(), expected, atol=2e-3, rtol=0)
+    means, scales = torch.ones(2, 3, device="cuda:1"), torch.ones(2, 3, device="cuda:1")
+    gathered = torch.batch_norm_gather_stats(out, means, scales, None, None, 0.1, 1e-5, 2)
+    assert [each.tolist() for each in gathered] == [[1, 1, 1], pytest.approx([1, 1, 1])]
     with pytest.raises(NotImplementedError):  # the CPU has no such operator
         torch.batch_norm_stats(numbers.cpu(), 1e-5)
 

@@ -76,7 +76,7 @@ def test_a_program_finds_itself_as_without_the_simulation(tmp_path, how):
 
 
 CRASH = """
-    import sys, torch
+    import sys, torch, torch.utils.flop_counter  # which misses Triton where CUDA is
     def add():
         return torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
     if len(sys.argv) > 1:
