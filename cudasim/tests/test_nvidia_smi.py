@@ -196,15 +196,12 @@ def test_leaving_takes_the_figures_and_the_command_away(monkeypatch):
 
 
 def test_on_windows_the_bare_name_is_replaced():
-    popen = object()
-    (same, command), options = publishing.named_in_full((popen, ["nvidia-smi", "-L"]), {})
-    assert same is popen and options == {}
-    assert command[0] == sys.executable and command[-1] == "-L"
-    assert Path(command[-2]) == Path(nvidia_smi.__file__)
-    _, options = publishing.named_in_full((popen,), {"args": ("nvidia-smi",), "shell": False})
-    assert options["args"][0] == sys.executable and options["shell"] is False
-    for other in (["ls"], "nvidia-smi -L", []):
-        assert publishing.named_in_full((popen, other), {}) == ((popen, other), {})
+    started = []
+    for args in (["nvidia-smi", "-L"], ("nvidia-smi", "-L"), ["ls"], "nvidia-smi -L", []):
+        publishing.start(lambda *given, **named: started.append(given), "process", args)
+    ours = ("process", [sys.executable, "-I", "-S", nvidia_smi.__file__, "-L"])
+    assert started[:2] == [ours, ours]
+    assert started[2:] == [("process", args) for args in (["ls"], "nvidia-smi -L", [])]
 
 
 def test_windows_has_a_command_that_a_search_finds():

@@ -55,7 +55,7 @@ import sys
 def test_none():
     ours = sorted(name for name in sys.modules if name.startswith(("torch", "cudasim.")))
     testing = "cudasim.testing"
-    assert ours == [testing, *(f"{testing}.{name}" for name in ("markers", "plugin", "sizes"))]
+    assert ours == [testing, *(f"{testing}.{name}" for name in ("markers", "plugin"))]
 """
     write(tmp_path / "test_it.py", text)
     got = run(*PLUGIN, cwd=tmp_path, fresh=True, **PATH)

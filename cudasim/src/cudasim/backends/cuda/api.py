@@ -45,7 +45,6 @@ from cudasim.session import session
 
 CUDA_VERSION = "13.0"  # of the CUDA builds that PyTorch publishes of 2.11 and later
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
-NOTHING = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
 
 
 _streams = itertools.count(0x5C0DB0001000, 0x40)  # what stands for addresses of new streams
@@ -101,13 +100,11 @@ class Runtime:
 def host_stats() -> dict[str, Any]:
     """Figures of pinned memory on the host, none of which is counted."""
     names = ("allocations", "allocated_bytes", "active_requests", "active_bytes", "segments")
-    counts = ("num_host_alloc", "num_host_free")
     times = ("host_alloc_time", "host_free_time")
-    spent = {"total": 0, "max": 0, "min": 0, "count": 0, "avg": 0}
     return {
-        **{name: dict(NOTHING) for name in names},
-        **{name: 0 for name in counts},
-        **{name: dict(spent) for name in times},
+        **{name: dict.fromkeys(("current", "peak", "allocated", "freed"), 0) for name in names},
+        **{name: dict.fromkeys(("total", "max", "min", "count", "avg"), 0) for name in times},
+        **dict.fromkeys(("num_host_alloc", "num_host_free"), 0),
     }
 
 

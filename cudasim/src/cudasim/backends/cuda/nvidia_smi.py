@@ -79,15 +79,15 @@ def published(folder: str | None) -> tuple[list[dict], list[dict]]:
     """
     found: dict[int, dict] = {}
     processes = []
-    for path in sorted(Path(folder).glob("*.json")) if folder else ():
+    for path in sorted(Path(folder).glob("*.figures")) if folder else ():
         try:
-            about = json.loads(path.read_text())
-            sizes = USED.iter_unpack(path.with_suffix(".used").read_bytes())
+            first, _, sizes = path.read_bytes().partition(b"\n")
         except FileNotFoundError:  # its process has just ended
             continue
+        about = json.loads(first)
         if not is_alive(about["pid"]):
             continue
-        for gpu, (used,) in zip(about["gpus"], sizes, strict=True):
+        for gpu, (used,) in zip(about["gpus"], USED.iter_unpack(sizes), strict=True):
             known = found.setdefault(gpu["index"], {**gpu, "used": 0})
             known["used"] += used
             if used:

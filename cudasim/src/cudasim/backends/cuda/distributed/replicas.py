@@ -4,11 +4,9 @@ C++ puts gradients and buffers of one device into buckets, and takes all of ours
 CPU: the tensors of each GPU are handed to it apart.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch.distributed as dist
 from torch import Tensor
 
 from cudasim.dispatch.calls import lasting
@@ -49,25 +47,20 @@ def assign_buckets(
     return [bucket for bucket, _ in buckets], [limit for _, limit in buckets]
 
 
-def make_reducer(original: type) -> Callable:
+def make_reducer(original: type) -> type:
     """`Reducer`: one over several GPUs keeps the buckets that it was given.
 
     Others are put together anew after the first step, in the order in which gradients came.
     """
 
-    class Rebuilt(original):
+    class Reducer(original):
+        def __init__(self, parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> None:
+            self._keeps = len(by_gpu(parameters)) > 1
+            with lasting():  # the buckets
+                super().__init__(parameters, *args, **kwargs)
+
         def _rebuild_buckets(self) -> bool:
             with lasting():
-                return super()._rebuild_buckets()
+                return not self._keeps and super()._rebuild_buckets()
 
-    class Kept(original):
-        def _rebuild_buckets(self) -> bool:
-            return False
-
-    @functools.wraps(original, updated=())
-    def reducer(parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> dist.Reducer:
-        kind = Kept if len(by_gpu(parameters)) > 1 else Rebuilt
-        with lasting():  # the buckets
-            return kind(parameters, *args, **kwargs)
-
-    return reducer
+    return Reducer
