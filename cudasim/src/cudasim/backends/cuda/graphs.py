@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -31,30 +32,13 @@ HOLDER = 8  # bytes of the seed, and of the offset, that a generator keeps on th
 _graphs, _pools = itertools.count(1), itertools.count(1)  # what ids are made of
 
 
-class States:
-    """The generators that graphs draw from: each has a seed and an offset on its GPU."""
+class Holder:
+    """What a generator keeps on its GPU, its seed and its offset, while graphs draw from it."""
 
-    def __init__(self) -> None:
-        """No graph draws from any."""
-        self._known: dict[int, tuple[list, set[int], tuple[Allocation, ...]]] = {}
-
-    def register(self, state: list, graph: int, gpu: GPU) -> None:
-        """A `graph` draws from a generator with that `state`."""
-        if id(state) not in self._known:
-            holders = Allocation(gpu, HOLDER), Allocation(gpu, HOLDER)
-            self._known[id(state)] = state, set(), holders
-        self._known[id(state)][1].add(graph)
-
-    def of(self, graph: int) -> list[list]:
-        """The states that a graph draws from."""
-        return [state for state, graphs, _ in self._known.values() if graph in graphs]
-
-    def unregister(self, graph: int) -> None:
-        """A graph is gone, and with it what only it needed."""
-        for key, (_, graphs, _) in list(self._known.items()):
-            graphs.discard(graph)
-            if not graphs:
-                del self._known[key]
+    def __init__(self, state: list, gpu: GPU) -> None:
+        """For the generator with that `state`."""
+        self.state = state
+        self.memory = Allocation(gpu, HOLDER), Allocation(gpu, HOLDER)
 
 
 class CUDAGraph:
@@ -67,11 +51,13 @@ class CUDAGraph:
         self._pool: PoolId = (0, 0)
         self._gpu: GPU | None = None
         self._captured = self._instantiated = self._dumps = False
+        self._holders: dict[int, Holder] = {}  # of the generators that it draws from
 
     def register_generator_state(self, generator: Generator) -> None:
         """Let the graph draw from `generator`, which then goes on with each replay."""
-        gpu = session.gpu(generator.device.index)
-        session.states.register(generator._state, self._number, gpu)
+        state, gpu = generator._state, session.gpu(generator.device.index)
+        holder = session.states.get(id(state)) or Holder(state, gpu)
+        session.states[id(state)] = self._holders[id(state)] = holder
 
     def capture_begin(
         self,
@@ -106,8 +92,8 @@ class CUDAGraph:
         self.register_generator_state(gpu.generator)
         self._gpu, self._pool = gpu, pool or (self._number, 0)
         self._capture = capture = Capture(place)
-        for state in session.states.of(self._number):
-            capture.keep_state(state)
+        for holder in self._holders.values():
+            capture.keep_state(holder.state)
         gpu.memory.begin_pool(self._pool, lambda: _captures(gpu, capture))
         session.capturing[place] = capture
         session.sync_debug |= CAPTURING
@@ -168,7 +154,7 @@ class CUDAGraph:
         if self._captured:
             self._capture.release()
             self._gpu.memory.release_pool(self._pool)
-            session.states.unregister(self._number)
+            self._holders.clear()
         self._capture, self._captured, self._instantiated = None, False, False
 
     def __del__(self) -> None:
@@ -298,7 +284,7 @@ def end_pool(index: int, pool: PoolId) -> None:
 def patch_graphs(patches: Patches) -> None:
     """Make graphs and pools of `torch.cuda` those of the simulated GPUs."""
     cuda = torch.cuda
-    session.states = States()
+    session.states = WeakValueDictionary()  # id of a generator's state -> Holder
     patches.replace(
         Generator, "is_capturing", staticmethod(lambda: session.capturing and is_capturing())
     )
