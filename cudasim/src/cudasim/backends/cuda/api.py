@@ -174,22 +174,15 @@ SETTINGS = [
     ("_cuda_tunableop_is_enabled", "_cuda_tunableop_enable", False),
     ("_cuda_tunableop_tuning_is_enabled", "_cuda_tunableop_tuning_enable", True),
     ("_cuda_record_untuned_is_enabled", "_cuda_record_untuned_enable", False),
-    (
-        "_cuda_tunableop_get_max_tuning_duration",
-        "_cuda_tunableop_set_max_tuning_duration",
-        30,
+    *(
+        (f"_cuda_tunableop_get_{name}", f"_cuda_tunableop_set_{name}", value)
+        for name, value in (
+            ("max_tuning_duration", 30),
+            ("max_tuning_iterations", 100),
+            ("rotating_buffer_size", -1),
+            ("filename", ""),
+        )
     ),
-    (
-        "_cuda_tunableop_get_max_tuning_iterations",
-        "_cuda_tunableop_set_max_tuning_iterations",
-        100,
-    ),
-    (
-        "_cuda_tunableop_get_rotating_buffer_size",
-        "_cuda_tunableop_set_rotating_buffer_size",
-        -1,
-    ),
-    ("_cuda_tunableop_get_filename", "_cuda_tunableop_set_filename", ""),
     (
         "_get_linalg_preferred_backend",
         "_set_linalg_preferred_backend",

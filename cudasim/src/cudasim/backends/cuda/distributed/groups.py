@@ -26,7 +26,8 @@ def has_nccl(backend: Any) -> bool:
 def requested_backend(group: Any = None) -> str | None:
     """The backend requested for a group (None: the default one) that has NCCL, else None."""
     group = group or dist.group.WORLD
-    return session.groups.get(group.group_name) if isinstance(group, dist.ProcessGroup) else None
+    roll = session.rolls.get(group.group_name) if isinstance(group, dist.ProcessGroup) else None
+    return roll and roll.requested
 
 
 def only_nccl(group: Any = None) -> bool:
@@ -62,13 +63,14 @@ def init_process_group(original: Callable, backend: Any = None, *args: Any, **kw
         backend = "gloo"
         kwargs.setdefault("timeout", NCCL_TIMEOUT)
         kwargs.pop("pg_options", None)  # NCCL's own
-    forget_groups()
+    session.rolls.clear()
     session.lives += 1
     original(backend, *args, **kwargs)
     if requested:
         atexit.unregister(wait_for_gloo)  # once, however many groups there were
         atexit.register(wait_for_gloo)
-        roll = begin(dist.group.WORLD, requested, gpu)
+        world = dist.group.WORLD
+        roll = session.rolls[world.group_name] = Roll(world, requested, gpu)
         if gpu is not None:  # the communicator is made at once
             roll.meet(Request("INIT", [], []), gpu)
 
@@ -92,7 +94,7 @@ def new_group(
         kwargs.pop("pg_options", None)
     group = original(ranks, timeout, backend, *args, **kwargs)
     if requested and isinstance(group, dist.ProcessGroup):
-        begin(group, requested, bound)
+        session.rolls[group.group_name] = Roll(group, requested, bound)
     return group
 
 
@@ -120,9 +122,8 @@ def barrier(
 def destroy_process_group(original: Callable, group: Any = None) -> None:
     """The roll of a group goes with it, and its connection."""
     if group is None or group is dist.group.WORLD:
-        forget_groups()
+        session.rolls.clear()
     else:
-        session.groups.pop(group.group_name, None)
         session.rolls.pop(group.group_name, None)
     original(group)
 
@@ -130,13 +131,6 @@ def destroy_process_group(original: Callable, group: Any = None) -> None:
 def object_device(original: Callable, group: Any = None) -> str:
     """Where a group's collectives of objects send them: with NCCL, through a GPU."""
     return "cuda" if only_nccl(group) else original(group)
-
-
-def begin(group: dist.ProcessGroup, requested: str, bound: GPU | None) -> Roll:
-    """Note that `group` stands for one of the backend `requested`, bound to a GPU or not."""
-    session.groups[group.group_name] = requested
-    roll = session.rolls[group.group_name] = Roll(group, bound)
-    return roll
 
 
 def wait_for_gloo() -> None:
@@ -147,9 +141,3 @@ def wait_for_gloo() -> None:
     stands for, has none that would.
     """
     sleep(LAST_PAUSE)
-
-
-def forget_groups() -> None:
-    """Forget all groups."""
-    session.groups.clear()
-    session.rolls.clear()

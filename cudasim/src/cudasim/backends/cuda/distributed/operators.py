@@ -134,7 +134,7 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
     roll = session.rolls.get(getattr(group, "group_name", group))
     tensors, op = tensors_in((args[0],)), given.get("reduce_op")
     gpu = gpu_of(tensors[0])
-    if roll is not None and gpu is None and "cpu" not in session.groups[roll.name]:
+    if roll is not None and gpu is None and "cpu" not in roll.requested:
         raise RuntimeError(CPU)
     checked = roll is not None and gpu is not None
     if checked:

@@ -92,8 +92,12 @@ class Roll:
     Its store is a connection of its own: a rank that waits here holds up no other thread.
     """
 
-    def __init__(self, group: dist.ProcessGroup, bound: GPU | None = None) -> None:
-        """A roll of `group`, whose ranks are bound to the GPU `bound`, if not None."""
+    def __init__(self, group: dist.ProcessGroup, requested: str, bound: GPU | None) -> None:
+        """A roll of `group`, which stands for one of the backend `requested`.
+
+        Its ranks are bound to the GPU `bound`, if not None.
+        """
+        self.requested = requested
         # A second life of the processes' groups meets no line of the first.
         prefix = f"cudasim/{session.lives}/{group.group_name}"
         self.store = dist.PrefixStore(prefix, group.get_group_store().clone())
