@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+from calls import in_thread, raised
 from programs import INHERIT, run, write
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -157,20 +158,10 @@ def test_what_fails_half_way_leaves_nothing(monkeypatch, step):
 
 
 def test_disabling_in_another_thread():
-    said = []
-
-    def work():
-        try:
-            cudasim.disable()
-        except RuntimeError as error:
-            said.append(str(error))
-
     with cudasim.simulate():
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
+        said = in_thread(lambda: raised(cudasim.disable))
         assert cudasim.is_enabled()
-    assert said == ["call cudasim.disable() in the thread that called cudasim.enable()"]
+    assert said == "call cudasim.disable() in the thread that called cudasim.enable()"
 
 
 def test_disabling_within_another_mode():

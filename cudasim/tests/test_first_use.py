@@ -9,7 +9,6 @@ import sys
 import pytest
 import torch
 from calls import raised
-from programs import run, write
 from torch.utils.data import DataLoader, Dataset
 
 import cudasim
@@ -198,19 +197,3 @@ def test_workers_that_touch_a_gpu(two_gpus):
     assert REFUSED in raised(lambda: load(OnGpu()))
     assert REFUSED in raised(lambda: load([weights]))  # which workers copy into batches
     assert load([1, 2]) == [[1], [2]]
-
-
-def test_a_program_may_choose_its_cards_before_it_imports_torch(tmp_path):
-    script = write(
-        tmp_path / "choose.py",
-        """
-        import os
-        os.environ["CUDA_VISIBLE_DEVICES"] = "1"
-        import torch
-        torch.manual_seed(0)
-        os.environ["CUDA_VISIBLE_DEVICES"] = "1,0"
-        print(torch.cuda.device_count(), torch.cuda.get_device_properties(0).pci_bus_id)
-        """,
-    )
-    got = run("-m", "cudasim", script, cwd=tmp_path)
-    assert (got.stdout, got.returncode) == ("2 2\n", 0), got.stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from calls import raised
 from programs import run
 
 import cudasim
@@ -126,44 +127,43 @@ def test_other_ways_of_starting_programs_see_the_figures(tmp_path):
     del block, more
 
 
-def test_memory_of_processes_is_added_up(tmp_path):
-    block = torch.zeros(64, 2**18, device="cuda:1")
-    program = tmp_path / "child.py"
-    program.write_text(
-        "import sys, torch, cudasim\n"
-        "with cudasim.simulate():\n"
-        "    block = torch.zeros(32, 2**18, device='cuda:1')\n"
-        "    print('ready', flush=True)\n"
-        "    sys.stdin.readline()\n"
-    )
-    paths = os.pathsep.join([str(Path(cudasim.__file__).parents[1]), *sys.path])
-    # The child simulates explicitly, so it must not inherit the simulation too.
-    variables = {**os.environ, "PYTHONPATH": paths, "CUDASIM_QUIET": "1"}
-    variables.pop("CUDASIM_GPUS", None)
-    child = subprocess.Popen(
-        [sys.executable, str(program)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=variables,
-    )
-    while (line := child.stdout.readline()) and line != "ready\n":
-        pass
-    assert used() == [0, 2 * CONTEXT + 96]
-    apps = smi("--query-compute-apps=pid,gpu_uuid,used_memory", BARE)[1].splitlines()
-    assert sorted(apps) == sorted(
-        [
-            f"{os.getpid()}, {identity(1)}, {CONTEXT + 64}",
-            f"{child.pid}, {identity(1)}, {CONTEXT + 32}",
-        ]
-    )
-    child.kill()  # nobody has waited for it yet: it holds nothing all the same
-    until = time.monotonic() + 60
-    while used() != [0, CONTEXT + 64] and time.monotonic() < until:
-        pass
-    assert used() == [0, CONTEXT + 64]
-    child.communicate()
-    del block
+HOLDER = """
+import torch
+x = torch.ones(64 * 2**18, device="cuda:1")
+print("holds", flush=True)
+input()
+"""
+
+
+def test_two_processes_share_a_card():
+    torch.ones(1, device="cuda:1")
+    before, total = torch.cuda.mem_get_info(1)
+    command = [sys.executable, "-c", HOLDER]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as other:
+        assert other.stdout.readline() == "holds\n"
+        assert before - torch.cuda.mem_get_info(1)[0] == 64 * MIB + CUDA.context
+        assert used() == [0, 2 * CONTEXT + 64 + 2]
+        apps = smi("--query-compute-apps=pid,gpu_uuid,used_memory", BARE)[1].splitlines()
+        assert sorted(apps) == sorted(
+            [
+                f"{os.getpid()}, {identity(1)}, {CONTEXT + 2}",
+                f"{other.pid}, {identity(1)}, {CONTEXT + 64}",
+            ]
+        )
+        torch.cuda.set_per_process_memory_fraction(1.0, 1)
+        wanted = (before - 100 * MIB) // 4
+        said = raised(lambda: torch.empty(wanted, device="cuda:1"), torch.OutOfMemoryError)
+        mine = "Including non-PyTorch memory, this process has 135.00 MiB memory in use. "
+        theirs = f"Process {other.pid} has 199.00 MiB memory in use. "
+        assert (mine + theirs if os.getpid() < other.pid else theirs + mine) in said
+        assert f"total capacity of {total / 2**30:.2f} GiB of which" in said
+        torch.empty(MIB, device="cuda:0")  # the other card is free
+        other.kill()  # nobody has waited for it yet: its memory is free all the same
+        until = time.monotonic() + 60
+        while torch.cuda.mem_get_info(1)[0] < before and time.monotonic() < until:
+            time.sleep(0.01)
+        assert torch.empty(wanted, device="cuda:1").numel() == wanted
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -109,7 +109,7 @@ def test_bad_options_and_a_lack_of_torch_are_one_line(tmp_path, options, words):
     assert line.startswith("ERROR: ") and words in line
 
 
-def test_each_test_gets_fresh_gpus(tmp_path):
+def test_each_test_gets_fresh_gpus_and_what_its_marker_says(tmp_path):
     text = """
 drawn = []
 
@@ -136,13 +136,7 @@ def test_a_wider_fixture(wide):
 def test_is_still_there_and_counted(wide, gpus):
     assert gpus[1].allocated == gpus[1].peak == 2**22
     assert (wide + 1).sum() == 2**21
-"""
-    got = pytest_on(tmp_path, text, TWO)
-    assert outcomes(got) == {"passed": 4}, got.stdout
 
-
-def test_memory_is_what_a_test_may_take(tmp_path):
-    text = """
 @pytest.mark.gpus(2, memory="64MiB")
 def test_small(gpus):
     torch.ones(2**23, dtype=torch.uint8, device="cuda:1")
@@ -159,11 +153,24 @@ def test_too_much(gpus):
 @pytest.mark.gpus(1, memory="much")
 def test_no_number(gpus):
     pass
+
+@pytest.mark.gpus(1, mem="1GiB")
+def test_misspelt():
+    pass
+
+@pytest.mark.world
+def test_no_size(rank):
+    pass
 """
     got = pytest_on(tmp_path, text, TWO, "-rs")
-    assert outcomes(got) == {"passed": 2, "skipped": 1, "error": 1}, got.stdout
-    assert "needs 1,099,511,627,776 bytes on each GPU, and there are fewer" in got.stdout
-    assert "memory='much': write a number of bytes, or a text such as '512MiB'" in got.stdout
+    assert outcomes(got) == {"passed": 6, "skipped": 1, "error": 3}, got.stdout
+    for line in (
+        "needs 1,099,511,627,776 bytes on each GPU, and there are fewer",
+        "memory='much': write a number of bytes, or a text such as '512MiB'",
+        "@pytest.mark.gpus: gpus() got an unexpected keyword argument 'mem'\n",
+        "@pytest.mark.world: write @pytest.mark.world(2), for two ranks\n",
+    ):
+        assert line in got.stdout, got.stdout
 
 
 @pytest.mark.parametrize(
@@ -188,28 +195,6 @@ def test_what_the_markers_say(call, said):
     else:
         with pytest.raises(ValueError, match=said):
             call()
-
-
-def test_a_marker_that_makes_no_sense_is_one_line_of_its_test(tmp_path):
-    text = """
-@pytest.mark.gpus(1, mem="1GiB")
-def test_misspelt():
-    pass
-
-@pytest.mark.world
-def test_no_size(rank):
-    pass
-
-def test_sense(gpus):
-    pass
-"""
-    got = pytest_on(tmp_path, text, TWO)
-    assert outcomes(got) == {"error": 2, "passed": 1}, got.stdout
-    for line in (
-        "@pytest.mark.gpus: gpus() got an unexpected keyword argument 'mem'",
-        "@pytest.mark.world: write @pytest.mark.world(2), for two ranks",
-    ):
-        assert f"\n{line}\n" in got.stdout, got.stdout
 
 
 @pytest.fixture
