@@ -11,13 +11,7 @@ from cudasim.backends.cuda.distributed import clocks
 from cudasim.clock.clock import Span, nanoseconds
 from cudasim.clock.drawing import paint, svg
 from cudasim.clock.timeline import Timeline
-from cudasim.timing.scaling import (
-    Cluster,
-    all_reduce_seconds,
-    card_link,
-    collective_seconds,
-    links,
-)
+from cudasim.timing.scaling import Cluster, all_reduce_seconds, card_link, collective_seconds, links
 from cudasim.timing.sheets import find_sheet
 
 HEAD = """

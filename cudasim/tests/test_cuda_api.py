@@ -254,11 +254,7 @@ def test_settings_are_read_back():
     for get, change, value in (
         ("_cuda_getCublasWorkspaceSize", "_cuda_setCublasWorkspaceSize", 64),
         ("_cuda_tunableop_is_enabled", "_cuda_tunableop_enable", True),
-        (
-            "_cuda_tunableop_get_max_tuning_duration",
-            "_cuda_tunableop_set_max_tuning_duration",
-            5,
-        ),
+        ("_cuda_tunableop_get_max_tuning_duration", "_cuda_tunableop_set_max_tuning_duration", 5),
     ):
         assert getattr(torch._C, get)() != value
         getattr(torch._C, change)(value)

@@ -125,10 +125,7 @@ REFUSED = {
         lambda: between(*events(recorded=(0, 1))),
         torch.AcceleratorError,
     ),
-    "elapsed_time() needs an event of a GPU, not 3": (
-        lambda: between(events()[0], 3),
-        TypeError,
-    ),
+    "elapsed_time() needs an event of a GPU, not 3": (lambda: between(events()[0], 3), TypeError),
 }
 
 

@@ -239,10 +239,7 @@ def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
     `inherited`: this one was itself started so. Where `cudasim install-startup` was not run,
     they let Python find the package by a `sitecustomize`.
     """
-    variables = {
-        **to_environment(wanted),
-        QUIET: "1",
-    }
+    variables = {**to_environment(wanted), QUIET: "1"}
     if wanted.force and not inherited and VISIBLE in os.environ:
         variables[IGNORED] = os.environ[VISIBLE]
     if not startup_file.is_installed():

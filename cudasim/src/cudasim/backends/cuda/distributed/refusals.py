@@ -18,12 +18,7 @@ from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.dtypes import NAMES, short
 from cudasim.dispatch.tags import gpu_of
 
-FLOAT8 = {
-    torch.float8_e4m3fn,
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2,
-    torch.float8_e5m2fnuz,
-}
+FLOAT8 = {torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
 SCALED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 TYPES = {torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64, *SCALED, *FLOAT8}
 CPU = "No backend type associated with device type cpu"
@@ -106,11 +101,7 @@ DEVICES: list[Refusal] = [
         ValueError,
         "Tensors must be CUDA and dense",
     ),
-    (
-        lambda call: len(call.gpus()) > 1,
-        ValueError,
-        "Expected list of tensors on the same device",
-    ),
+    (lambda call: len(call.gpus()) > 1, ValueError, "Expected list of tensors on the same device"),
     (
         lambda call: call.bound is not None and call.gpus() != {call.bound},
         dist.DistBackendError,

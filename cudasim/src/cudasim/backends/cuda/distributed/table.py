@@ -87,13 +87,7 @@ COLLECTIVES = {
         pairwise=True,
     ),
     "scatter_": Collective(
-        "scatter",
-        "scatter",
-        compared=0,
-        root=3,
-        root_list=(1, "input"),
-        direct=(0,),
-        pairwise=True,
+        "scatter", "scatter", compared=0, root=3, root_list=(1, "input"), direct=(0,), pairwise=True
     ),
     "barrier": Collective("barrier", "barrier"),
     # A tensor in pieces is sent with a warning of PyTorch's own.
