@@ -40,31 +40,21 @@ def average(tensor):
 
 LIST = "Tensor list input to scatter/gather must match number of collective participants"
 LACKING = "Input tensor data type is not supported for NCCL process group: "
-CONTIGUOUS = "Tensors must be contiguous"
-# (call, error, words), or None for what is taken
+CPU = "No backend type associated with device type cpu"
+IN_PIECES = {
+    "all_reduce": lambda x: dist.all_reduce(every_other()),
+    "broadcast": lambda x: dist.broadcast(every_other(), 0),
+    "reduce": lambda x: dist.reduce(every_other(), 0),
+    "all_gather": lambda x: dist.all_gather([x], every_other()),
+    "all_gather_into_tensor": lambda x: dist.all_gather_into_tensor(every_other(), x),
+    "reduce_scatter": lambda x: dist.reduce_scatter(every_other(), [x]),
+    "reduce_scatter_tensor": lambda x: dist.reduce_scatter_tensor(x, every_other()),
+    "all_to_all": lambda x: dist.all_to_all_single(x, every_other()),
+    "transposed": lambda x: dist.all_reduce(torch.ones(2, 3, device="cuda:0").t()),
+}
+# (call, error, words), or a call alone that is taken
 CALLS = {
-    # in pieces of memory
-    "all_reduce": (lambda x: dist.all_reduce(every_other()), ValueError, CONTIGUOUS),
-    "broadcast": (lambda x: dist.broadcast(every_other(), 0), ValueError, CONTIGUOUS),
-    "reduce": (lambda x: dist.reduce(every_other(), 0), ValueError, CONTIGUOUS),
-    "gather input": (lambda x: dist.all_gather([x], every_other()), ValueError, CONTIGUOUS),
-    "gather output": (
-        lambda x: dist.all_gather_into_tensor(every_other(), x),
-        ValueError,
-        CONTIGUOUS,
-    ),
-    "scatter output": (lambda x: dist.reduce_scatter(every_other(), [x]), ValueError, CONTIGUOUS),
-    "scatter input": (
-        lambda x: dist.reduce_scatter_tensor(x, every_other()),
-        ValueError,
-        CONTIGUOUS,
-    ),
-    "all_to_all": (lambda x: dist.all_to_all_single(x, every_other()), ValueError, CONTIGUOUS),
-    "transposed": (
-        lambda x: dist.all_reduce(torch.ones(2, 3, device="cuda:0").t()),
-        ValueError,
-        CONTIGUOUS,
-    ),
+    **{name: (call, ValueError, "Tensors must be contiguous") for name, call in IN_PIECES.items()},
     "coalesced": (
         lambda x: dist.all_reduce_coalesced([x, every_other()]),
         ValueError,
@@ -160,16 +150,8 @@ CALLS = {
         ValueError,
         "Expected list of tensors on the same device",
     ),
-    "the CPU": (
-        lambda x: dist.all_reduce(torch.ones(4)),
-        RuntimeError,
-        "No backend type associated with device type cpu",
-    ),
-    "functional on the CPU": (
-        lambda x: average(torch.ones(4)),
-        RuntimeError,
-        "No backend type associated with device type cpu",
-    ),
+    "the CPU": (lambda x: dist.all_reduce(torch.ones(4)), RuntimeError, CPU),
+    "functional on the CPU": (lambda x: average(torch.ones(4)), RuntimeError, CPU),
     "any source": (
         lambda x: dist.recv(x),
         NotImplementedError,
