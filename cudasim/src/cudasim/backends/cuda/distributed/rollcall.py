@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import time
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -100,7 +101,10 @@ class Roll:
         self.requested = requested
         # A second life of the processes' groups meets no line of the first.
         prefix = f"cudasim/{session.lives}/{group.group_name}"
-        self.store = dist.PrefixStore(prefix, group.get_group_store().clone())
+        store = group.get_group_store()
+        with suppress(NotImplementedError, RuntimeError):  # one in Python may not know how
+            store = store.clone()
+        self.store = dist.PrefixStore(prefix, store)
         self.ranks = dist.get_process_group_ranks(group)
         self.name = group.group_name
         self.rank, self.size = group.rank(), group.size()
