@@ -59,16 +59,6 @@ def task_of(answers, assignment=SMALL):
     return {"assignment": assignment, "submission": "jane", "cells": cells}
 
 
-def test_a_session_is_told_what_the_given_cells_import():
-    once = "import math, json as j"
-    given = f"%matplotlib inline\n{once}\nif math:\n    from math import pi\n{once}"
-    tier = StandIn()
-    graded(RIGHT, tier, SMALL | {"given": [["imports", given]]})
-    assert tier.imports == [once, "from math import pi"]
-    graded({1: "import os"}, tier)
-    assert "import os" not in tier.imports
-
-
 def reasons(result, number):
     return [test["reason"] for test in result["questions"][str(number)]["tests"]]
 

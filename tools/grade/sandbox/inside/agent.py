@@ -1,7 +1,7 @@
 """The agent: runs a student's cells, and answers questions about what they made.
 
-It reads requests, one line of JSON each, from one pipe and answers each with one line to
-another, which carries the request's `nonce`:
+It reads requests, one line of JSON each, from a socket and answers each with one line, which
+carries the request's `nonce`:
 
     {"nonce", "do": "run", "code"}            -> {"nonce", "error"}
     {"nonce", "do": "ask", "code", "inputs"}  -> {"nonce", "ok", "value"}
@@ -12,7 +12,6 @@ that it says is trusted, and it holds nothing that a student may not see.
 
 import ast
 import builtins
-import io
 import itertools
 import json
 import os
@@ -21,6 +20,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+SOCKET = 3  # the number of the file on which it is asked and answers
 DEPTH, SIZE = 32, 1 << 20  # how deep data may be nested, and how many bytes of JSON it may be
 LISTED = (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "generic"))
 WATCHED = ("cudasim", "torch.cuda")  # modules in which questions read time, copies and memory
@@ -56,15 +56,6 @@ def data(value: object, depth: int = 0) -> Any:
         if kind is not base and isinstance(value, base):  # torch.Size, an Enum, a Counter
             return data(base(value), depth)
     raise NotData
-
-
-class Nowhere(io.TextIOBase):
-    """Where what a cell shows goes: nobody reads it."""
-
-    encoding = "utf-8"
-
-    def write(self, text: str) -> int:
-        return len(text)
 
 
 class Frozen:
@@ -105,6 +96,11 @@ class Frozen:
                 setattr(owner, name, code[name])
 
 
+def show_nowhere() -> None:
+    """Let nobody read what a cell shows."""
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8", errors="replace")
+
+
 def is_code(value: object) -> bool:
     return callable(value) or hasattr(value, "__get__")
 
@@ -112,25 +108,23 @@ def is_code(value: object) -> bool:
 class Agent:
     """One namespace, and the requests about it."""
 
-    def __init__(self, requests: int, replies: int, config: Any) -> None:
-        """Read from and write to two pipes; `config` is IPython's, which writes no file."""
+    def __init__(self, config: Any) -> None:
+        """`config` is IPython's, which writes no file."""
         from IPython.core.interactiveshell import InteractiveShell  # the judge has no need of it
 
-        self.requests = os.fdopen(requests, "rb")
-        self.replies = replies
-        self.nonce = ""
+        self.requests, self.nonce = os.fdopen(SOCKET, "rb"), ""
         config.InteractiveShell.xmode = "Plain"
         self.shell = InteractiveShell.instance(config=config)
         self.frozen = Frozen()
 
     def serve(self) -> NoReturn:
-        """Answer until the pipe ends."""
+        """Answer until the judge hangs up."""
         try:
             while line := self.requests.readline():
                 request = json.loads(line)
                 self.nonce = request["nonce"]
-                answer = self.ask if request["do"] == "ask" else self.run
-                self.reply(answer(request))
+                show_nowhere()
+                self.reply(self.ask(request) if request["do"] == "ask" else self.run(request))
         finally:
             os._exit(1)  # if not the end of requests, then what the student made of this
 
@@ -138,11 +132,10 @@ class Agent:
         """Write one line."""
         line = json.dumps({"nonce": self.nonce, **content}).encode() + b"\n"
         while line:
-            line = line[os.write(self.replies, line) :]
+            line = line[os.write(SOCKET, line) :]
 
     def run(self, request: Mapping) -> dict:
         """Run a cell as a notebook does; the name of the error that it raised, if it did."""
-        sys.stdout = sys.stderr = Nowhere()
         self.shell.execution_count += 1
         result = self.shell.run_cell(request["code"], store_history=False)
         error = result.error_before_exec or result.error_in_exec
@@ -154,7 +147,6 @@ class Agent:
         The statements are the body of a function whose parameters are the inputs; all other names
         are the notebook's.
         """
-        sys.stdout = sys.stderr = Nowhere()
         try:
             code, inputs = request["code"], request["inputs"]
             value = data(question(code, inputs, self.shell.user_ns, self.frozen.put_back))
