@@ -85,9 +85,7 @@ helpers: dict[tuple[str, str], Helper] = {}  # by sandbox and runner, kept for t
 def close() -> None:
     """End all helpers of this process."""
     while helpers:
-        _, helper = helpers.popitem()
-        if helper.alive():
-            helper.close()
+        helpers.popitem()[1].close()
 
 
 @functools.cache

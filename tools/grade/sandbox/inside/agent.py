@@ -12,7 +12,6 @@ that it says is trusted, and it holds nothing that a student may not see.
 
 import ast
 import builtins
-import itertools
 import json
 import os
 import symtable
@@ -62,38 +61,28 @@ class Frozen:
     """What questions read time, copies and memory by, as it was before the first cell."""
 
     def __init__(self) -> None:
-        """Remember modules, and what is code in them and in their classes."""
-        self.modules = {
-            name: module
-            for name, module in sys.modules.items()
-            if name == "torch" or name.startswith(WATCHED)
-        }
-        owners = [module for name, module in self.modules.items() if name != "torch"]
-        owners += [
-            value
-            for module in owners
-            for value in vars(module).values()
-            if isinstance(value, type) and value.__module__.startswith(WATCHED)
-        ]
-        self.code = [
-            (owner, {name: value for name, value in vars(owner).items() if is_code(value)})
-            for owner in dict.fromkeys(owners)
-        ]
-        self.names = {owner: set(vars(owner)) for owner, _ in self.code}
+        """Remember modules, and what is in them and in their classes."""
+        watched = {name: sys.modules[name] for name in sys.modules if name.startswith(WATCHED)}
+        self.modules = watched | {"torch": sys.modules["torch"]}
+        values = [value for module in watched.values() for value in vars(module).values()]
+        classes = [value for value in values if isinstance(value, type)]
+        ours = [kind for kind in classes if kind.__module__.startswith(WATCHED)]
+        owners = dict.fromkeys([*watched.values(), *ours])
+        self.before = [(owner, dict(vars(owner))) for owner in owners]
 
     def put_back(self) -> None:
         """Undo what was put in the place of these, or added: an alias tells no other time."""
         vars(builtins).update(BUILTINS)
         sys.modules.update(self.modules)
-        if "torch" in self.modules:
-            self.modules["torch"].cuda = self.modules["torch.cuda"]
-        for owner, code in self.code:
-            now = vars(owner)
-            for name in now.keys() - self.names[owner]:  # a module may load more of itself
+        self.modules["torch"].cuda = self.modules["torch.cuda"]
+        for owner, before in self.before:
+            now = dict(vars(owner))
+            for name in now.keys() - before.keys():  # a module may load more of itself
                 if isinstance(owner, type) or is_code(now[name]):
                     delattr(owner, name)
-            for name in [name for name, value in code.items() if now.get(name) is not value]:
-                setattr(owner, name, code[name])
+            for name, value in before.items():
+                if now.get(name) is not value and is_code(value):
+                    setattr(owner, name, value)
 
 
 def show_nowhere() -> None:
@@ -181,9 +170,10 @@ def question(
     own |= {"put_back": put_back} | dict(inputs)
     shared = sorted(bound - own.keys())
     tree.body[-1] = ast.Return(tree.body[-1].value)
-    for node in [tree, *(each for each in ast.walk(tree) if isinstance(each, BLOCKS))]:
-        each_own = [[*ast.parse("put_back()").body, each] for each in node.body]
-        node.body = [*itertools.chain(*each_own), *ast.parse("put_back()").body]
+    call = ast.parse("put_back()").body[0]
+    for node in [tree, *(node for node in ast.walk(tree) if isinstance(node, BLOCKS))]:
+        steps = [step for statement in node.body for step in (call, statement)]
+        node.body = [*steps, call]
     module = ast.parse(f"def question({', '.join(own)}): pass")
     module.body[0].body = [*([ast.Global(shared)] if shared else []), *tree.body]
     made: dict[str, Any] = {}

@@ -46,11 +46,6 @@ def call(name: str, *arguments: object) -> int:
     return answer
 
 
-def prctl(option: int, value: int) -> None:
-    """Set something of this process."""
-    call("prctl", option, value, 0, 0, 0)
-
-
 def enter(room: Mapping[str, Any], memory: int) -> None:
     """Shut this process in.
 
@@ -70,8 +65,8 @@ def enter(room: Mapping[str, Any], memory: int) -> None:
         limits[resource.RLIMIT_NPROC] = THREADS
     for kind, value in limits.items():
         resource.setrlimit(kind, (value, value))
-    prctl(SET_PDEATHSIG, signal.SIGKILL)
-    prctl(SET_NO_NEW_PRIVS, 1)
+    call("prctl", SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    call("prctl", SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     try:
         restrict(room["read"], [os.getcwd(), *DEVICES])
     except NotImplementedError:

@@ -43,7 +43,7 @@ class Forker:
         self.home = Path(about["folder"])
         self.folder = self.home / "session"
         self.home.mkdir(mode=0o700)
-        confine.prctl(confine.SET_CHILD_SUBREAPER, 1)
+        confine.call("prctl", confine.SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.runner = prepare(about)
         gc.collect()
         gc.freeze()  # what is not looked at in a child is not copied for it
