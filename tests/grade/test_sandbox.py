@@ -17,7 +17,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -29,26 +28,19 @@ from tools.grade.sandbox import Ended, Limits, NoData, Raised, Tier, room, try_o
 resource = pytest.importorskip("resource", reason="only where Linux is")
 
 
-@dataclass(frozen=True)
 class Attack:
     """A program of hostile.txt, which says what its header means."""
 
-    name: str
-    source: str
-    words: frozenset[str]
-    seconds: float = 5
-
-    @classmethod
-    def read(cls, entry):
-        header, source = entry.split("\n", 1)
-        name, _, words = header.partition(" | ")
+    def __init__(self, entry):
+        header, self.source = entry.split("\n", 1)
+        self.name, _, words = header.partition(" | ")
         limits = [word for word in words.split() if word[0] in "0123456789"]
-        seconds = float(limits[0].removesuffix("s")) if limits else cls.seconds
-        return cls(name, source, frozenset(words.split()) - {*limits}, seconds)
+        self.seconds = float(limits[0].removesuffix("s")) if limits else 5
+        self.words = {*words.split()} - {*limits}
 
 
 TABLE = Path(__file__).with_name("hostile.txt").read_text(encoding="utf-8")
-_, KNOWN, *ATTACKS = map(Attack.read, re.split("^== ", TABLE, flags=re.M))
+_, KNOWN, *ATTACKS = map(Attack, re.split("^== ", TABLE, flags=re.M))
 TAME = [attack for attack in ATTACKS if not attack.words]
 WILD = [pytest.param(attack, id=attack.name) for attack in ATTACKS if attack.words]
 SMALL = Limits(seconds=5, memory=512)
@@ -182,25 +174,6 @@ def test_attacks_end_only_their_session(tier, attack, world):
                 assert "later" not in attack.words or value == [5, 6, [1.0]]
 
 
-LEFT = """
-import os, sys, torch
-files = [name for _, folders, names in os.walk('.') for name in folders + names]
-[files, hasattr(sys, 'hostile'), hasattr(torch, 'hostile'), 'stolen' in globals()]
-"""
-
-
-def called(name):
-    return next(attack for attack in ATTACKS if attack.name == name)
-
-
-def test_the_next_session_is_as_the_first(tier, world):
-    with hostile_session(tier, world) as session:
-        try_it(session, called("leaves something for the next session"))
-    with tier.session() as session:
-        files, *rest = session.ask(LEFT)
-        assert rest == [False] * 3 and not [name for name in files if "hostile" in name]
-
-
 PLAIN = {  # what an honest answer may be, and the data that it comes to
     "(None, True, 2, 'ä', [0.5], {'a': ()})": [None, True, 2, "ä", [0.5], {"a": []}],
     "[numpy.float32(0.5), numpy.int64(2), numpy.bool_(True)]": [0.5, 2, True],
@@ -210,10 +183,9 @@ PLAIN = {  # what an honest answer may be, and the data that it comes to
 }
 
 
-def test_values_are_data_or_nothing(tier, world):
-    with hostile_session(tier, world) as session:
-        try_it(session, called("has values that equal everything"))
-        session.run("import collections, http, numpy")
+def test_values_are_data_or_nothing(tier):
+    with tier.session() as session:
+        session.run("import collections, http, numpy, torch")
         assert {asked: session.ask(asked) for asked in PLAIN} == PLAIN
         for strange in ("object()", "{1, 2}", "1j", "torch", "{1: 2}"):
             with pytest.raises(NoData):

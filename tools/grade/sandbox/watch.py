@@ -46,30 +46,28 @@ class Watch:
 
     def _look(self) -> str | None:
         processor, wall = time.clock_gettime(self.clock), time.monotonic()
-        if self._sleeps():
+        threads = list(Path(f"/proc/{self.process.pid}/task").iterdir())
+        if all(map(sleeps, threads[: 2 * THREADS])):
             self.waited += max(0.0, wall - self.wall - (processor - self.processor))
         self.processor, self.wall = processor, wall
         if max(processor - self.began, self.waited) > self.seconds or wall > self.end:
             return "time"
-        if self._memory() > self.most or self.process.num_threads() > THREADS:
+        if self._memory() > self.most or len(threads) > THREADS:
             return "memory"
         self.looks += 1
         if self.looks % SLOW == 0 and too_many_files(self.folder, self.process.pid):
             return "disk"
         return None
 
-    def _sleeps(self) -> bool:
-        """True if no thread runs or wants to."""
-        tasks = Path(f"/proc/{self.process.pid}/task")
-        for task in os.listdir(tasks)[: 2 * THREADS]:
-            if (tasks / task / "stat").read_text().rpartition(")")[2].split()[0] not in "SIT":
-                return False
-        return True
-
     def _memory(self) -> int:
         """Bytes of its own; what is shared has a file."""
         now = self.process.memory_info()
         return now.rss - now.shared
+
+
+def sleeps(thread: Path) -> bool:
+    """True if it neither runs nor wants to."""
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0] in "SIT"
 
 
 def too_many_files(folder: str, pid: int) -> bool:

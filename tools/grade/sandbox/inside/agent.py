@@ -76,7 +76,7 @@ class Frozen:
         sys.modules.update(self.modules)
         self.modules["torch"].cuda = self.modules["torch.cuda"]
         for owner, before in self.before:
-            now = dict(vars(owner))
+            now = vars(owner)
             for name in now.keys() - before.keys():  # a module may load more of itself
                 if isinstance(owner, type) or is_code(now[name]):
                     delattr(owner, name)
