@@ -205,7 +205,8 @@ def alias():
     builtins.sum = lambda _: 0
 sum = len = lambda _: 0
 def f(x):
-    y = x + 1
+    with cudasim.timeline():  # within the judge's own
+        y = x + 1
     alias()
     return y
 """
