@@ -50,7 +50,7 @@ class Helper:
                 stdout=self.log,
                 stderr=self.log,
                 start_new_session=True,
-                umask=0o022,  # within bubblewrap, another user must be able to read
+                umask=0o022,  # what a session writes has the same modes everywhere
             )
         try:
             self._hear()
