@@ -141,12 +141,11 @@ class StandIn:
     name = about = "stand-in"
 
     def __init__(self):
-        self.sessions, self.ran, self.imports = 0, [], []
+        self.sessions, self.ran = 0, []
 
     @contextmanager
-    def session(self, limits, runner="simulated", imports=()):
+    def session(self, limits, runner="simulated"):
         self.sessions += 1
-        self.imports = imports
         yield Session(self)
 
 

@@ -1,9 +1,15 @@
 """Workers that die are survived, few tasks are under way at a time, and an end is an end."""
 
 import itertools
+import multiprocessing
+import os
+import signal
+import subprocess
 import sys
-import textwrap
+import time
+from pathlib import Path
 
+import psutil
 import pytest
 from classroom import SMALL
 from helpers import wait_until
@@ -12,92 +18,96 @@ from tools.errors import BookError
 from tools.grade import engine
 from tools.grade.grade import NoSandbox
 
-STAND_IN = """
-import json, os, signal, sys, time
-for line in sys.stdin:
-    task = json.loads(line)
-    name = task["submission"]
-    mark = os.path.join({folder!r}, name)
-    if name.startswith("dies") and (name == "dies always" or not os.path.exists(mark)):
-        open(mark, "a").write("x")
+
+def answer(task):
+    """What a task is called says what happens to it."""
+    name, mark = task["submission"], Path(task["folder"], task["submission"])
+    first = not mark.exists()
+    mark.touch()
+    if name == "dies always" or (name.startswith("dies") and first):
         os.kill(os.getpid(), signal.SIGKILL)
     if name == "sleeps":
-        open(mark, "w").close()
         time.sleep(600)
-    answer = {{"result": {{"submission": name}}}}
-    if name == "fault":
-        answer = {{"fault": "it is ill"}}
-    if name == "none":
-        answer = {{"no sandbox": "there is none"}}
-    print(json.dumps(answer), flush=True)
-"""
+    special = {"fault": BookError("it is ill"), "none": NoSandbox("there is none")}
+    return special.get(name, {"submission": name})
+
+
+def serve(tasks):
+    """Be a worker that grades nothing."""
+    engine.answer_to = answer
+    engine.serve(tasks)
 
 
 @pytest.fixture
-def workers(tmp_path, monkeypatch):
-    """Workers that grade nothing, as their tasks' names say; gives the numbers of processes."""
-    program = tmp_path / "worker.py"
-    program.write_text(textwrap.dedent(STAND_IN).format(folder=str(tmp_path)))
-    real, started = engine.subprocess.Popen, []
+def grade(tmp_path, monkeypatch):
+    """Grades by such workers; when a test ends, none is left."""
+    monkeypatch.setattr(engine, "serve", serve)
 
-    def start(command, **options):
-        started.append(real([sys.executable, str(program)], **options | {"cwd": tmp_path}))
-        return started[-1]
+    def run(names):
+        about = {"assignment": SMALL, "folder": str(tmp_path)}
+        tasks = (about | {"submission": name, "student": name} for name in names)
+        return engine.on_this_machine(tasks, 2)
 
-    monkeypatch.setattr(engine.subprocess, "Popen", start)
-    yield started
-    assert not any(process.poll() is None for process in started)
+    yield run
+    assert multiprocessing.active_children() == []
 
 
-def task(name):
-    return {"submission": name, "student": name, "assignment": SMALL}
-
-
-def graded(names, workers=2):
-    found = engine.on_this_machine(map(task, names), workers)
-    return {done["submission"]: result for done, result in found}
-
-
-def test_worker_that_dies_is_replaced_and_a_task_that_kills_all_is_a_row_with_a_reason(workers):
+def test_worker_that_dies_is_replaced_and_a_task_that_kills_all_is_a_row_with_a_reason(grade):
     names = ["a", "dies once", "b", "dies too", "c"]
-    found = graded([*names, "dies always", "fault"])
+    found = grade([*names, "dies always", "fault"])
+    found = {task["submission"]: result for task, result in found}
     deadly, ill = found.pop("dies always"), found.pop("fault")
     assert found == {name: {"submission": name} for name in names}
     assert deadly["status"] == "refused" and "ended every worker" in deadly["reason"]
     assert isinstance(ill, BookError)
 
 
-def test_no_sandbox_stops_all(workers):
+def test_no_sandbox_stops_all(grade):
     with pytest.raises(NoSandbox, match="there is none"):
-        graded(["none", *map(str, range(50))])
+        list(grade(["none", *map(str, range(50))]))
 
 
-def test_few_tasks_are_taken_ahead(workers):
+def test_few_tasks_are_taken_ahead(grade):
     taken = itertools.count()
-    found = engine.on_this_machine((task(str(next(taken))) for _ in range(1000)), 2)
+    found = grade(str(next(taken)) for _ in range(1000))
     for _ in range(5):
         next(found)
     found.close()
-    assert next(taken) <= 5 + 2 * engine.AHEAD
+    assert next(taken) <= 5 + 2
 
 
-def test_interrupt_leaves_no_worker(workers, tmp_path):
-    found = engine.on_this_machine(map(task, ["a", "sleeps", "sleeps"]), 2)
+def test_interrupt_leaves_no_worker(grade, tmp_path):
+    found = grade(["a", "sleeps", "sleeps"])
     next(found)
-    wait_until(lambda: (tmp_path / "sleeps").exists())
+    wait_until((tmp_path / "sleeps").exists)
     with pytest.raises(KeyboardInterrupt):
         found.throw(KeyboardInterrupt())
-    assert all(process.poll() is not None for process in workers)
 
 
 def test_dask_that_is_not_there_is_one_line(monkeypatch):
     monkeypatch.setattr(engine, "WAIT", 1)
     with pytest.raises(BookError, match=r"DASK=tcp://127.0.0.1:1: no scheduler answers"):
-        list(engine.on_dask([task("a")], "tcp://127.0.0.1:1"))
+        list(engine.on_dask([], "tcp://127.0.0.1:1"))
 
 
-def test_worker_ends_when_its_coordinator_does():
-    process = engine.start_worker()
-    process.stdin.close()
-    assert process.wait(60) == 0
-    process.stdout.close()
+COORDINATOR = """
+import sys, test_engine, time
+from tools.grade import engine
+def tasks():
+    for name in ("a", "b"):
+        yield {"submission": name, "folder": sys.argv[1]}
+    time.sleep(600)
+engine.serve = test_engine.serve
+list(engine.on_this_machine(tasks(), 2))
+"""
+
+
+def test_workers_end_when_their_coordinator_is_killed(tmp_path):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", COORDINATOR, str(tmp_path)]
+    with subprocess.Popen(command, env=environment) as coordinator:
+        wait_until(lambda: (tmp_path / "a").exists() and (tmp_path / "b").exists())
+        workers = psutil.Process(coordinator.pid).children()
+        coordinator.kill()
+    assert len(workers) >= 2
+    wait_until(lambda: not any(worker.is_running() for worker in workers))

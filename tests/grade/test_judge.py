@@ -166,16 +166,6 @@ def test_a_test_that_goes_astray_stops_nothing(tests, answers, reason):
     assert reasons(graded(HERE | answers, assignment=assignment), 1) == [reason]
 
 
-def test_a_session_is_told_what_the_given_cells_import():
-    once = "import math, json as j"
-    given = f"%matplotlib inline\n{once}\nif math:\n    from math import pi\n{once}"
-    tier = StandIn()
-    graded(RIGHT, tier, SMALL | {"given": [["imports", given]]})
-    assert tier.imports == [once, "from math import pi"]
-    graded({1: "import os"}, tier)
-    assert "import os" not in tier.imports
-
-
 def test_magics_behave():
     answer = f"%%time\n!pip install x\n%matplotlib inline\n{RIGHT[1]}\ndouble?\ny = %time double(1)"
     tier = StandIn()

@@ -48,22 +48,17 @@ def done(out):
 
 
 @pytest.fixture(scope="module")
-def graded(once, tmp_path_factory):
-    """(folder, what must come out, the files of an undisturbed run).
-
-    Graded once for all processes of these tests; the folder is each one's own.
-    """
+def graded(once):
+    """(folder, what must come out, the files of an undisturbed run), made once for all tests."""
 
     def make(folder):
         expected = crowd(folder / "submissions", COUNT)
         (folder / "expected.pickle").write_bytes(pickle.dumps(expected))
         assert start(folder, folder / "plain").wait() == 0
 
-    shared, folder = once("crowd", make), tmp_path_factory.mktemp("own")
-    for name in ("submissions", "plain"):
-        (folder / name).symlink_to(shared / name)
-    expected = pickle.loads((shared / "expected.pickle").read_bytes())
-    return folder, expected, written(shared / "plain")
+    folder = once("crowd", make)
+    expected = pickle.loads((folder / "expected.pickle").read_bytes())
+    return folder, expected, written(folder / "plain")
 
 
 def test_every_submission_gets_what_is_known(graded):

@@ -1,11 +1,11 @@
 """Runs what reads a student's file in a process of its own, within limits."""
 
 import json
-import os
-import select
+import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from typing import Any
 
 SECONDS, MEMORY = 20, 4 << 30  # of processor time, and bytes of address space
@@ -21,30 +21,28 @@ def bounded(function: Callable[..., Any], *arguments: object) -> Any:
 
     Raises Unread, whatever went wrong there.
     """
-    out, into = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(out)
-        _answer(into, function, arguments)
-    os.close(into)
-    with os.fdopen(out, "rb") as pipe:
-        parts = []
-        while select.select([pipe], [], [], WAIT)[0] and (part := os.read(out, 1 << 20)):
-            parts.append(part)
-        os.kill(child, signal.SIGKILL)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    fork = multiprocessing.get_context("fork")
+    answers, into = fork.Pipe(duplex=False)
+    child = fork.Process(target=_answer, args=(into, function, arguments), daemon=True)
+    child.start()
+    into.close()
     try:
-        said = json.loads(b"".join(parts))
-    except ValueError:
-        how = signal.Signals(-status).name if status < 0 else f"exit code {status}"
-        raise Unread(f"reading it took too long or too much memory ({how})") from None
+        said = json.loads(answers.recv_bytes()) if answers.poll(WAIT) else None
+    except (EOFError, OSError):
+        said = None
+    child.kill()
+    child.join()
+    if said is None:
+        code = child.exitcode
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        raise Unread(f"reading it took too long or too much memory ({how})")
     if "error" in said:
         raise Unread(said["error"])
     return said["answer"]
 
 
-def _answer(into: int, function: Callable[..., Any], arguments: tuple[object, ...]) -> None:
-    """In the fork: compute, write a line, end."""
+def _answer(into: Connection, function: Callable[..., Any], arguments: tuple[object, ...]) -> None:
+    """In the fork: compute, and say it."""
     import resource  # which Windows has not got
 
     try:
@@ -56,9 +54,4 @@ def _answer(into: int, function: Callable[..., Any], arguments: tuple[object, ..
     except Exception as error:  # ours, as it seems: the class goes on, and it is not kept quiet
         traceback.print_exc()
         said = {"error": f"the grader failed on it ({type(error).__name__}; see what is printed)"}
-    try:
-        line = json.dumps(said).encode()
-        while line:
-            line = line[os.write(into, line) :]
-    finally:
-        os._exit(0)
+    into.send_bytes(json.dumps(said).encode())

@@ -5,126 +5,121 @@ time. They outlive workers that die: a task whose worker died is done again, and
 every worker that takes it becomes a row with its reason.
 """
 
-import contextlib
-import json
-import os
-import subprocess
-import sys
+import multiprocessing
+import shutil
+import signal
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from itertools import islice
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
 
 from tools.errors import BookError
-from tools.grade.grade import NoSandbox, refused
+from tools.grade.grade import NoSandbox, grade_one, refused
 from tools.root import ROOT
 
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one
-AHEAD = 2  # tasks for each worker: one that runs, and one that waits
+AHEAD = 2  # tasks for each worker of a cluster: one that runs, and one that waits
 WAIT = 30  # seconds for the scheduler of a cluster to answer
-PATIENCE = 10  # seconds that a worker has to end when there is no more to do
 DEADLY = "ended every worker that took it; look at it by hand"
+SENT = ("tools", "kernels", "cudasim/src", "requirements.txt", "requirements-no-deps.txt")
+ONE_AT_A_TIME = threading.Lock()  # a process has one sandbox, whatever threads Dask gives it
 Outcome = tuple[dict, dict | BookError]  # a task, and its result or why this run has none
 
 
-def outcome(task: dict, answer: dict | None) -> dict | BookError:
-    """The result that a worker answered; None if the task killed its workers.
+def answer_to(task: dict) -> dict | BookError:
+    """In a worker: the result of a task, or why this machine has none."""
+    try:
+        with ONE_AT_A_TIME:
+            return grade_one(task)
+    except BookError as error:
+        return error
+    except OSError as error:  # no room, or too many files: of this machine, not of the answer
+        return BookError(f"this machine: {error.strerror or error}; mend it, then grade again")
+
+
+def outcome(task: dict, answer: dict | BookError | None) -> Outcome:
+    """A task with what a worker answered; None if the task killed its workers.
 
     Raises NoSandbox, since then there is none for any other task.
     """
+    if isinstance(answer, NoSandbox):
+        raise answer
     if answer is None:
-        return refused(task["submission"], task["student"], DEADLY, task["assignment"])
-    if "no sandbox" in answer:
-        raise NoSandbox(answer["no sandbox"])
-    return answer["result"] if "result" in answer else BookError(answer["fault"])
+        answer = refused(task["submission"], task["student"], DEADLY, task["assignment"])
+    return task, answer
 
 
-# --- this machine
-
-
-def start_worker() -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tools.grade.worker"],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    )
-
-
-def end(worker: subprocess.Popen, patience: float) -> None:
-    """Let a worker end, or kill it after so many seconds."""
-    with contextlib.suppress(OSError):  # what was not yet written is of no use to it
-        worker.stdin.close()
-    try:
-        worker.wait(timeout=patience)
-    except subprocess.TimeoutExpired:
-        worker.kill()
-        worker.wait()
-    worker.stdout.close()
+def serve(tasks: Connection) -> None:
+    """Be a worker of this machine: answer one task after another until the coordinator is gone."""
+    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the coordinator, which ends this
+    with suppress(EOFError, OSError):
+        while True:
+            tasks.send(answer_to(tasks.recv()))
 
 
 def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
     """Grade by `workers` processes, each with sandboxes of its own. Raises NoSandbox."""
-    thread, started, over = threading.local(), [], threading.Event()
+    spawn = multiprocessing.get_context("spawn")  # a fork would hold the other workers' pipes open
+    tasks, hired, under_way = iter(tasks), {}, {}  # workers and their tasks, by their pipes
 
-    def answer(task: dict) -> dict | None:
-        """What this thread's worker answers; None if TRIES of them died of the task."""
-        for _ in range(TRIES):
-            if over.is_set():
-                break
-            if not hasattr(thread, "worker"):
-                thread.worker = start_worker()
-                started.append(thread.worker)
-                if over.is_set():  # whoever ended the others has not seen this one
-                    thread.worker.kill()
-            try:
-                thread.worker.stdin.write(json.dumps(task) + "\n")
-                thread.worker.stdin.flush()
-                return json.loads(thread.worker.stdout.readline())
-            except (OSError, ValueError):  # it died: the pipe is broken, or ends
-                started.remove(thread.worker)
-                end(thread.worker, patience=0)
-                del thread.worker
-        return None
+    def hand(task: dict, pipe: Connection | None = None, tries: int = 1) -> None:
+        """Give a task to the worker at a pipe, or to a new one if it is gone."""
+        if pipe not in hired:
+            pipe, theirs = spawn.Pipe()
+            worker = spawn.Process(target=serve, args=(theirs,), daemon=True)
+            worker.start()
+            theirs.close()
+            hired[pipe] = worker
+        under_way[pipe] = task, tries
+        with suppress(OSError):  # it died while it waited: reading from it says so
+            pipe.send(task)
 
-    tasks, pending = iter(tasks), {}
+    def end(pipe: Connection) -> None:
+        """Kill a worker; its sandbox ends with it."""
+        hired[pipe].kill()
+        hired.pop(pipe).join()
+        pipe.close()
+
     try:
-        with ThreadPoolExecutor(workers) as pool:
-            try:
-                while True:
-                    for task in islice(tasks, max(0, AHEAD * workers - len(pending))):
-                        pending[pool.submit(answer, task)] = task
-                    if not pending:
-                        break
-                    for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                        task = pending.pop(future)
-                        yield task, outcome(task, future.result())
-            except BaseException:
-                over.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-                for worker in list(started):
-                    worker.kill()  # whoever reads from it sees its end
-                raise
-    finally:  # no thread is left that ends its own
-        for worker in started:
-            end(worker, PATIENCE)
-
-
-# --- a Dask cluster
+        for task in islice(tasks, workers):
+            hand(task)
+        while under_way:
+            for pipe in wait(list(under_way)):
+                task, tries = under_way.pop(pipe)
+                try:
+                    answer = pipe.recv()
+                except (EOFError, OSError):  # it died
+                    end(pipe)
+                    if tries < TRIES:
+                        hand(task, tries=tries + 1)
+                        continue
+                    answer = None
+                for following in islice(tasks, 1):  # first, so that the worker need not wait
+                    hand(following, pipe)
+                yield outcome(task, answer)
+    finally:
+        for pipe in list(hired):
+            end(pipe)
 
 
 def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
     """Grade by the workers of the Dask cluster at `address`, which get the code from here.
 
-    Raises BookError if there is no scheduler, NoSandbox.
+    They need the pins installed and a sandbox, and may be started in any checkout. Raises
+    BookError if there is no scheduler, NoSandbox.
     """
     from distributed import Client, as_completed
+    from distributed.diagnostics.plugin import UploadDirectory
     from distributed.scheduler import KilledWorker
 
-    from tools.grade import shipping
+    def grade(task: dict) -> dict:
+        """Made here, it travels whole: the scheduler could not import it."""
+        from tools.grade.engine import answer_to
+
+        return answer_to(task)
 
     try:
         client = Client(address, timeout=WAIT, set_as_default=False)
@@ -134,8 +129,14 @@ def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
             "the page on clusters says, and name its address"
         ) from None
     with client:
-        shipping.send(client)
-        grade = shipping.by_value()
+        with tempfile.TemporaryDirectory() as staged:
+            folder = Path(staged, "grading")
+            for name in SENT:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+                copy(ROOT / name, folder / name)
+            code = UploadDirectory(str(folder), restart_workers=True, update_path=True)
+        client.register_plugin(code)  # for those that come later, too
         tasks, pending, done = iter(tasks), {}, as_completed(loop=client.loop)
 
         def hand_out() -> None:
@@ -145,19 +146,16 @@ def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
                 pending[future.key] = task
                 done.add(future)
 
-        def answer_of(future: Future) -> dict | None:
-            try:
-                return future.result()
-            except KilledWorker:
-                return None
-            except Exception as error:  # whatever that machine lacks
-                reason = f"{type(error).__name__}: {error}".splitlines()[0]
-                return {"fault": f"a worker of the cluster failed ({reason}); mend it there"}
-
         hand_out()
         for future in done:
             task = pending.pop(future.key)
-            answer = answer_of(future)
+            try:
+                answer = future.result()
+            except KilledWorker:
+                answer = None
+            except Exception as error:  # whatever that machine lacks
+                reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                answer = BookError(f"a worker of the cluster failed ({reason}); mend it there")
             future.release()
-            yield task, outcome(task, answer)
+            yield outcome(task, answer)
             hand_out()

@@ -20,7 +20,7 @@ from typing import Any
 
 from tools.errors import BookError
 from tools.grade.sandbox import Ended, Limits, NoData, Raised
-from tools.grade.source import imports_of, tree_of
+from tools.grade.source import tree_of
 from tools.grade.splice import finding, is_blank, own_cells
 
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given
@@ -188,8 +188,8 @@ class Judge:
         A session that ends ends the pass; the next one leaves out what ended it.
         """
         memory = max([LEAST_MEMORY, *(asked["memory"] for asked in self.questions.values())])
-        limits, imports = Limits(seconds=self.longest, memory=memory), imports_of(self.given)
-        with self.tier.session(limits, self.assignment["runner"], imports) as session:
+        limits = Limits(seconds=self.longest, memory=memory)
+        with self.tier.session(limits, self.assignment["runner"]) as session:
             if not self._run_above(session):
                 return
             for number in numbers:

@@ -6,7 +6,6 @@ A tree is None where the code cannot be read, however odd it is: nothing here ra
 import ast
 import re
 import symtable
-from collections.abc import Iterable
 
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -53,13 +52,6 @@ def without_magics(source: str) -> str:
 def _without(magic: re.Match) -> str:
     timed = TIMED.fullmatch(" ".join(ast.literal_eval(f"({magic['said']},)")))
     return timed["code"] if timed else "None"
-
-
-def imports_of(sources: Iterable[str]) -> list[str]:
-    """Every import statement in these cells, in order, each once."""
-    nodes = (node for tree in filter(None, map(tree_of, sources)) for node in ast.walk(tree))
-    found = (ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
-    return list(dict.fromkeys(found))
 
 
 def bound(source: str) -> set[str]:

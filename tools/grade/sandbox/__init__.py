@@ -1,13 +1,8 @@
 """Runs students' cells where they can do no harm, with the judge outside.
 
-    from tools.grade.sandbox import Ended, Limits, Raised, Tier, try_out
-
-    assert try_out("bubblewrap") is None           # else why this machine does not offer it
     with Tier("bubblewrap").session(Limits(seconds=10)) as session:
         session.run("x = 1")                       # a cell: None, or the name of its error
         session.ask("x + n", {"n": 2}, seconds=5)  # data: 3
-
-`TIERS` has their names, the strongest first, and what to write into a result (`Tier.about`).
 
 There is one sandbox: a helper with PyTorch loaded forks a session whenever it is asked, and each
 shuts itself in: rules of the kernel on files (Landlock), a filter of system calls that lets no
@@ -16,11 +11,6 @@ process be made and no socket, and limits of time, memory and disk, watched from
 nothing can be written. `landlock` is the same without them, for containers that let none be made,
 as Gradescope's: what else is on that machine is then kept from a session by one thing, not two.
 What a session sees is the same in both, so that grades are.
-
-- `ask` runs the statements as the body of a function whose parameters are the inputs: they see
-  the student's names, and change none.
-- Nothing that a session shows is kept.
-- A session that has ended raises `Ended` from then on. Its process is gone by then.
 """
 
 from tools.grade.sandbox.session import Ended, Limits, NoData, Raised, Session

@@ -6,19 +6,18 @@ no JSON of that form ends the session.
 """
 
 import json
-import os
 import secrets
 import select
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tools.grade.sandbox.client import Helper
+from tools.grade.sandbox.helper import Helper
 from tools.grade.sandbox.watch import Watch
 
 LINE = (1 << 20) + (1 << 16)  # bytes of an answer
 READY = 120  # s that a session may take to begin, on a machine that is busy
-TICK = 0.02  # s between looks at what a session uses
+TICK = 20  # ms between looks at what a session uses
 
 
 @dataclass(frozen=True)
@@ -53,14 +52,13 @@ class NoData(Raised):
 class Session:
     """One agent, and the questions to it."""
 
-    def __init__(self, place: Helper, limits: Limits, imports: Sequence[str]) -> None:
+    def __init__(self, helper: Helper, limits: Limits) -> None:
         """Start it. Raises RuntimeError with the reason if it cannot be."""
-        self.place, self.limits = place, limits
-        pid, self.requests, self.replies = place.start(limits.memory, imports)
+        self.helper, self.limits = helper, limits
+        pid, self.socket = helper.start(limits.memory)
+        self.socket.setblocking(False)
         self.over: str | None = None
-        for each in (self.requests, self.replies):
-            os.set_blocking(each, False)
-        self.watch = Watch(pid, limits.memory, place.files())
+        self.watch = Watch(pid, limits.memory, helper.files())
         self.watch.begin(READY)
         try:
             said = json.loads(self._read())  # no cell has run yet, so it is believed
@@ -99,72 +97,54 @@ class Session:
         """End the session; all that it was is gone afterwards."""
         if self.over is None:
             self.over = kind
-            os.close(self.requests)
-            os.close(self.replies)
-            self.place.end()
+            self.socket.close()
+            self.helper.end()
 
     def _end(self, kind: str) -> NoReturn:
         self.close(kind)
         raise Ended(kind) from None
 
     def _exchange(self, request: dict, seconds: float | None) -> dict:
+        """One request and the reply to it; {} for what is none."""
         if self.over is not None:
             raise Ended(self.over)
         nonce = secrets.token_hex(16)
         line = json.dumps({"nonce": nonce, **request}).encode() + b"\n"
         self.watch.begin(self.limits.seconds if seconds is None else seconds)
-        self._write(line)
-        reply = parsed(self._read())
-        if reply.pop("nonce", None) != nonce:  # it is no answer, or one to another question
-            self._end("protocol")
-        return reply
+        while line:
+            line = line[self._when(select.POLLOUT, self.socket.send, line) :]
+        try:
+            reply = json.loads(self._read())
+            json.dumps(reply, ensure_ascii=False).encode()  # half a character cannot be written
+        except (ValueError, RecursionError):
+            return {}
+        # Else it is no answer, or one to another question.
+        return reply if type(reply) is dict and reply.pop("nonce", None) == nonce else {}
 
-    def _write(self, line: bytes) -> None:
-        left = memoryview(line)
-        while left:
-            try:
-                left = left[os.write(self.requests, left) :]
-            except BlockingIOError:
-                self._wait(self.requests, select.POLLOUT)
-            except BrokenPipeError:
-                self._end("crash")
-
-    def _read(self) -> bytes:
+    def _read(self) -> bytearray:
         """One line and nothing after it."""
-        parts, size = [], 0
-        while True:
-            self._wait(self.replies, select.POLLIN)
-            try:
-                part = os.read(self.replies, 1 << 16)
-            except BlockingIOError:
-                continue
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            part = self._when(select.POLLIN, self.socket.recv, 1 << 16)
             if not part:
                 self._end("crash")
-            parts.append(part)
-            size += len(part)
-            end = part.find(b"\n")
-            if size > LINE or 0 <= end < len(part) - 1:
+            line += part
+            if len(line) > LINE or b"\n" in part[:-1]:
                 self._end("protocol")
-            if end >= 0:
-                return b"".join(parts)
+        return line
 
-    def _wait(self, pipe: int, event: int) -> None:
-        """Until the pipe is ready; what the session uses is looked at meanwhile."""
+    def _when(self, event: int, act: Callable[[Any], Any], argument: object) -> Any:
+        """Act when the socket is ready; what the session uses is looked at meanwhile."""
         poll = select.poll()
-        poll.register(pipe, event)
-        ready = False
-        while not ready:
-            ready = poll.poll(TICK * 1000)
+        poll.register(self.socket, event)
+        while True:
+            ready = poll.poll(TICK)
             if kind := self.watch.look():
                 self._end(kind)
-
-
-def parsed(line: bytes) -> dict:
-    """What a reply says; nothing, if it is not of the form that an honest one has."""
-    try:
-        reply = json.loads(line)
-        # Half a character could not be written anywhere.
-        json.dumps(reply, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return {}
-    return reply if type(reply) is dict else {}
+            if ready:
+                try:
+                    return act(argument)
+                except BlockingIOError:
+                    continue
+                except OSError:  # its process ended
+                    self._end("crash")

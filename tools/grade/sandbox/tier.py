@@ -10,11 +10,11 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.grade.sandbox.client import Helper
+from tools.grade.sandbox.helper import Helper
 from tools.grade.sandbox.session import Ended, Limits, Raised, Session
 
 TIERS = {  # what to write into a result
@@ -50,10 +50,9 @@ ways({
 
 @dataclass(frozen=True)
 class Tier:
-    """A sandbox by its name; `without` is what a test leaves out, to show what it is for."""
+    """A sandbox by its name."""
 
     name: str
-    without: str = ""
 
     @property
     def about(self) -> str:
@@ -61,64 +60,59 @@ class Tier:
         return TIERS[self.name]
 
     @contextlib.contextmanager
-    def session(
-        self, limits: Limits | None = None, runner: str = "simulated", imports: Sequence[str] = ()
-    ) -> Iterator[Session]:
-        """A new session; everything of it is gone afterwards.
+    def session(self, limits: Limits | None = None, runner: str = "simulated") -> Iterator[Session]:
+        """A new session, one at a time; everything of it is gone afterwards.
 
-        What `imports` says is imported once for all sessions of a worker: statements of ours, as
-        they run outside of a session. Raises RuntimeError, in one line, if none can be had.
+        Raises RuntimeError, in one line, if none can be had.
         """
-        key = (self, runner)
-        place = idle.pop(key, None)
-        if place is None or not place.alive():
-            place = Helper(self.name == "bubblewrap", runner, self.without)
+        helper = helpers.pop((self.name, runner), None)
+        if helper is None or not helper.alive():
+            helper = Helper(self.name == "bubblewrap", runner)
         try:
-            with contextlib.closing(Session(place, limits or Limits(), imports)) as session:
+            with contextlib.closing(Session(helper, limits or Limits())) as session:
                 yield session
         except (RuntimeError, OSError):
-            place.close()  # it may be what failed
+            helper.close()  # it may be what failed
             raise
         finally:
-            if place.alive() and idle.setdefault(key, place) is not place:
-                place.close()  # another was begun within this one's session
+            if helper.alive():
+                helpers[self.name, runner] = helper
 
 
-idle: dict[tuple[Tier, str], Helper] = {}  # by sandbox and runner, kept for the next session
+helpers: dict[tuple[str, str], Helper] = {}  # by sandbox and runner, kept for the next session
 
 
 def close() -> None:
     """End all helpers of this process."""
-    while idle:
-        _, place = idle.popitem()
-        if place.alive():
-            place.close()
+    while helpers:
+        helpers.popitem()[1].close()
 
 
 @functools.cache
 def try_out(name: str) -> str | None:
-    """Why the tier `name` is not offered here; None if it is. It is tried once a process."""
+    """Why the tier `name` is not offered here; None if it is. It is tried once a process.
+
+    A session of it is asked to try what it must not be able to do.
+    """
     if not sys.platform.startswith("linux"):
         return f"{name}: needs Linux; grade on a Linux machine, in WSL or in the container"
-    try:
-        ways = ways_out(Tier(name))
-    except (RuntimeError, OSError) as error:
-        return f"{name}: {error}"
-    except (Ended, Raised) as error:
-        return f"{name}: a session that tries to get out ends ({error!r})"
-    return f"{name}: a session of it {', '.join(ways)}" if ways else None
-
-
-def ways_out(tier: Tier) -> list[str]:
-    """What a session of `tier` can do that it must not; it is asked to try."""
-    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as server:
+    known = {"judge": os.getpid(), "name": f"sandbox-{os.getpid()}"}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_UNIX) as named,
+    ):
         os.chmod(folder, 0o777)  # so that it is not for its owner that a session fails
         secret = Path(folder, "secret")
         secret.write_text("secret")
-        with socket.socket(socket.AF_UNIX) as named, tier.session() as session:
-            name = f"sandbox-{os.getpid()}"
-            named.bind("\0" + name)
-            named.listen()
-            inputs = {"folder": folder, "secret": str(secret), "port": server.getsockname()[1]}
-            ways = session.ask(PROBE, inputs | {"name": name, "judge": os.getpid()})
-    return ways
+        named.bind("\0" + known["name"])
+        named.listen()
+        known |= {"folder": folder, "secret": str(secret), "port": server.getsockname()[1]}
+        try:
+            with Tier(name).session() as session:
+                ways = session.ask(PROBE, known)
+        except (RuntimeError, OSError) as error:
+            return f"{name}: {error}"
+        except (Ended, Raised) as error:
+            return f"{name}: a session that tries to get out ends ({error!r})"
+    return f"{name}: a session of it {', '.join(ways)}" if ways else None

@@ -1,7 +1,7 @@
 """The agent: runs a student's cells, and answers questions about what they made.
 
-It reads requests, one line of JSON each, from one pipe and answers each with one line to
-another, which carries the request's `nonce`:
+It reads requests, one line of JSON each, from a socket and answers each with one line, which
+carries the request's `nonce`:
 
     {"nonce", "do": "run", "code"}            -> {"nonce", "error"}
     {"nonce", "do": "ask", "code", "inputs"}  -> {"nonce", "ok", "value"}
@@ -12,8 +12,6 @@ that it says is trusted, and it holds nothing that a student may not see.
 
 import ast
 import builtins
-import io
-import itertools
 import json
 import os
 import symtable
@@ -21,6 +19,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+SOCKET = 3  # the number of the file on which it is asked and answers
 DEPTH, SIZE = 32, 1 << 20  # how deep data may be nested, and how many bytes of JSON it may be
 LISTED = (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "generic"))
 WATCHED = ("cudasim", "torch.cuda")  # modules in which questions read time, copies and memory
@@ -58,51 +57,37 @@ def data(value: object, depth: int = 0) -> Any:
     raise NotData
 
 
-class Nowhere(io.TextIOBase):
-    """Where what a cell shows goes: nobody reads it."""
-
-    encoding = "utf-8"
-
-    def write(self, text: str) -> int:
-        return len(text)
-
-
 class Frozen:
     """What questions read time, copies and memory by, as it was before the first cell."""
 
     def __init__(self) -> None:
-        """Remember modules, and what is code in them and in their classes."""
-        self.modules = {
-            name: module
-            for name, module in sys.modules.items()
-            if name == "torch" or name.startswith(WATCHED)
-        }
-        owners = [module for name, module in self.modules.items() if name != "torch"]
-        owners += [
-            value
-            for module in owners
-            for value in vars(module).values()
-            if isinstance(value, type) and value.__module__.startswith(WATCHED)
-        ]
-        self.code = [
-            (owner, {name: value for name, value in vars(owner).items() if is_code(value)})
-            for owner in dict.fromkeys(owners)
-        ]
-        self.names = {owner: set(vars(owner)) for owner, _ in self.code}
+        """Remember modules, and what is in them and in their classes."""
+        watched = {name: sys.modules[name] for name in sys.modules if name.startswith(WATCHED)}
+        self.modules = watched | {"torch": sys.modules["torch"]}
+        values = [value for module in watched.values() for value in vars(module).values()]
+        classes = [value for value in values if isinstance(value, type)]
+        ours = [kind for kind in classes if kind.__module__.startswith(WATCHED)]
+        owners = dict.fromkeys([*watched.values(), *ours])
+        self.before = [(owner, dict(vars(owner))) for owner in owners]
 
     def put_back(self) -> None:
         """Undo what was put in the place of these, or added: an alias tells no other time."""
         vars(builtins).update(BUILTINS)
         sys.modules.update(self.modules)
-        if "torch" in self.modules:
-            self.modules["torch"].cuda = self.modules["torch.cuda"]
-        for owner, code in self.code:
+        self.modules["torch"].cuda = self.modules["torch.cuda"]
+        for owner, before in self.before:
             now = vars(owner)
-            for name in now.keys() - self.names[owner]:  # a module may load more of itself
+            for name in now.keys() - before.keys():  # a module may load more of itself
                 if isinstance(owner, type) or is_code(now[name]):
                     delattr(owner, name)
-            for name in [name for name, value in code.items() if now.get(name) is not value]:
-                setattr(owner, name, code[name])
+            for name, value in before.items():
+                if now.get(name) is not value and is_code(value):
+                    setattr(owner, name, value)
+
+
+def show_nowhere() -> None:
+    """Let nobody read what a cell shows."""
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8", errors="replace")
 
 
 def is_code(value: object) -> bool:
@@ -112,25 +97,23 @@ def is_code(value: object) -> bool:
 class Agent:
     """One namespace, and the requests about it."""
 
-    def __init__(self, requests: int, replies: int, config: Any) -> None:
-        """Read from and write to two pipes; `config` is IPython's, which writes no file."""
+    def __init__(self, config: Any) -> None:
+        """`config` is IPython's, which writes no file."""
         from IPython.core.interactiveshell import InteractiveShell  # the judge has no need of it
 
-        self.requests = os.fdopen(requests, "rb")
-        self.replies = replies
-        self.nonce = ""
+        self.requests, self.nonce = os.fdopen(SOCKET, "rb"), ""
         config.InteractiveShell.xmode = "Plain"
         self.shell = InteractiveShell.instance(config=config)
         self.frozen = Frozen()
 
     def serve(self) -> NoReturn:
-        """Answer until the pipe ends."""
+        """Answer until the judge hangs up."""
         try:
             while line := self.requests.readline():
                 request = json.loads(line)
                 self.nonce = request["nonce"]
-                answer = self.ask if request["do"] == "ask" else self.run
-                self.reply(answer(request))
+                show_nowhere()
+                self.reply(self.ask(request) if request["do"] == "ask" else self.run(request))
         finally:
             os._exit(1)  # if not the end of requests, then what the student made of this
 
@@ -138,11 +121,10 @@ class Agent:
         """Write one line."""
         line = json.dumps({"nonce": self.nonce, **content}).encode() + b"\n"
         while line:
-            line = line[os.write(self.replies, line) :]
+            line = line[os.write(SOCKET, line) :]
 
     def run(self, request: Mapping) -> dict:
         """Run a cell as a notebook does; the name of the error that it raised, if it did."""
-        sys.stdout = sys.stderr = Nowhere()
         self.shell.execution_count += 1
         result = self.shell.run_cell(request["code"], store_history=False)
         error = result.error_before_exec or result.error_in_exec
@@ -154,7 +136,6 @@ class Agent:
         The statements are the body of a function whose parameters are the inputs; all other names
         are the notebook's.
         """
-        sys.stdout = sys.stderr = Nowhere()
         try:
             code, inputs = request["code"], request["inputs"]
             value = data(question(code, inputs, self.shell.user_ns, self.frozen.put_back))
@@ -189,9 +170,10 @@ def question(
     own |= {"put_back": put_back} | dict(inputs)
     shared = sorted(bound - own.keys())
     tree.body[-1] = ast.Return(tree.body[-1].value)
-    for node in [tree, *(each for each in ast.walk(tree) if isinstance(each, BLOCKS))]:
-        each_own = [[*ast.parse("put_back()").body, each] for each in node.body]
-        node.body = [*itertools.chain(*each_own), *ast.parse("put_back()").body]
+    call = ast.parse("put_back()").body[0]
+    for node in [tree, *(node for node in ast.walk(tree) if isinstance(node, BLOCKS))]:
+        steps = [step for statement in node.body for step in (call, statement)]
+        node.body = [*steps, call]
     module = ast.parse(f"def question({', '.join(own)}): pass")
     module.body[0].body = [*([ast.Global(shared)] if shared else []), *tree.body]
     made: dict[str, Any] = {}

@@ -1,36 +1,58 @@
-"""Shutting a process in: another user, limits, Landlock, a filter of system calls.
+"""Shutting a process in, but for the filter of system calls: limits, and rules on what it reaches.
 
-All of this is undone by nobody: it ends with the process.
+All of this is undone by nobody: it ends with the process. The kernel's calls for which Python has
+no name are made by ctypes. Their numbers and structures are in include/uapi/linux/prctl.h and
+landlock.h; what each ABI of Landlock brought is in https://docs.kernel.org/userspace-api/landlock.html
 """
 
+import ctypes
 import os
 import resource
 import signal
-from collections.abc import Mapping
+import stat
+import struct
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import DEVICES, DISK, THREADS, kernel, landlock
+from . import DEVICES, DISK, THREADS
 
 OPEN_FILES = 256
+SET_PDEATHSIG, SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVS = 1, 36, 38  # prctl
+
+# Landlock: rights on files, by the ABI that brought them
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
+TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
+OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # rights that a file can have
+READ = READ_FILE | READ_DIR
+WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | TRUNCATE
+HANDLED = {1: (1 << 13) - 1, 2: 1 << 13, 3: TRUNCATE, 5: IOCTL_DEV}
+BIND_AND_CONNECT_TCP = 3  # from ABI 4 on
+ABSTRACT_SOCKETS_AND_SIGNALS = 3  # from ABI 6 on
+ASK_VERSION, PATH_BENEATH = 1, 1
+CREATE, ADD, RESTRICT = 444, 445, 446  # numbers of the system calls, on all processors
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+
+
+def call(name: str, *arguments: object) -> int:
+    """Call a function of libc; integers are passed as 64 bits wide. Raises OSError."""
+    wide = [ctypes.c_long(word) if isinstance(word, int) else word for word in arguments]
+    answer = getattr(libc, name)(*wide)
+    if answer < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name} {arguments[0]}: {os.strerror(number)}")
+    return answer
 
 
 def enter(room: Mapping[str, Any], memory: int) -> None:
-    """Shut this process in, but for the filter of system calls.
+    """Shut this process in.
 
-    `room` is what the helper was told: what may be `read`, the `user` to become, whether it is
-    `wrapped` by bubblewrap, what a test leaves out. `memory` is the most bytes of its own that it
-    may have: what is shared has a file, or is refused. The working directory may be written.
+    `room` is what the helper was told: what may be `read`, whether its user is `alone`, whether it
+    is `wrapped` by bubblewrap. `memory` is the most bytes of its own that it may have: what is
+    shared has a file, or is refused. The working directory may be written.
     """
-    limit(room["user"], memory)
-    become(room["user"])
-    kernel.prctl(kernel.SET_PDEATHSIG, signal.SIGKILL)  # a change of user would unsay it
-    needless = room["wrapped"] and not landlock.abi()
-    if not needless and room["without"] != "landlock":
-        landlock.restrict(room["read"], [os.getcwd(), *DEVICES])
-
-
-def limit(user: int | None, memory: int) -> None:
-    """Limits that the kernel keeps for this process."""
     limits = {
         resource.RLIMIT_DATA: memory,
         resource.RLIMIT_FSIZE: DISK << 20,
@@ -39,18 +61,43 @@ def limit(user: int | None, memory: int) -> None:
         resource.RLIMIT_MEMLOCK: 0,
         resource.RLIMIT_MSGQUEUE: 0,
     }
-    if user is not None:  # an ordinary user's threads count together, whoever runs them
+    if room["alone"]:  # a person's threads count together, whoever runs them
         limits[resource.RLIMIT_NPROC] = THREADS
     for kind, value in limits.items():
         resource.setrlimit(kind, (value, value))
+    call("prctl", SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    call("prctl", SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    try:
+        restrict(room["read"], [os.getcwd(), *DEVICES])
+    except NotImplementedError:
+        if not room["wrapped"]:  # else it has a root of its own
+            raise
 
 
-def become(user: int | None) -> None:
-    """Become a user of no name and no groups, if one is given, without any capability."""
-    kernel.drop_bounding_set()
-    if user is not None:
-        os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
-    kernel.clear_capabilities()
-    kernel.prctl(kernel.SET_NO_NEW_PRIVS, 1)
+def restrict(read: Iterable[str], write: Iterable[str]) -> None:
+    """By Landlock: allow this process to read below some paths, and to write below some.
+
+    Paths that are not there are left out. No TCP, no signals to and no abstract sockets of
+    other processes, where the kernel's ABI has these. Raises NotImplementedError without Landlock.
+    """
+    try:
+        version = call("syscall", CREATE, None, 0, ASK_VERSION)
+    except OSError as error:
+        raise NotImplementedError(f"this kernel has no Landlock ({error.strerror})") from None
+    handled = sum(rights for since, rights in HANDLED.items() if since <= version)
+    rules = struct.pack("Q", handled)  # struct landlock_ruleset_attr, as long as the ABI knows it
+    if version >= 4:
+        rules += struct.pack("Q", BIND_AND_CONNECT_TCP)
+    if version >= 6:
+        rules += struct.pack("Q", ABSTRACT_SOCKETS_AND_SIGNALS)
+    ruleset = call("syscall", CREATE, rules, len(rules), 0)
+    for allowed, paths in ((READ & handled, read), (WRITE & handled, write)):
+        for path in filter(os.path.exists, paths):
+            parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            is_folder = stat.S_ISDIR(os.fstat(parent).st_mode)
+            rights = allowed if is_folder else allowed & OF_FILES
+            rule = struct.pack("=Qi", rights, parent)  # struct landlock_path_beneath_attr, packed
+            call("syscall", ADD, ruleset, PATH_BENEATH, rule, 0)
+            os.close(parent)
+    call("syscall", RESTRICT, ruleset, 0)
+    os.close(ruleset)

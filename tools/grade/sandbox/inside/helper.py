@@ -4,12 +4,9 @@ It is started with a clean environment and one socket, on which the worker asks 
 and ends them. It owns all that a session leaves: processes and a folder. When the worker is gone,
 however it went, the socket ends, and the helper takes all of these away and ends, too.
 
-    {"do": "import", "cells": [...]}
-    {"do": "start", "memory": bytes}, with two pipes, on which the agent says when it is ready
-    {"do": "end"}
-
-The answer is {}, or {"failed"} if it cannot be done. `cells` are import statements of the
-assignment's; what they name is imported here, once.
+With a socket comes the number of bytes that the new session may have: it says there when it is
+ready. Without one, the session ends. The answer is `ready`; what cannot be done ends the helper,
+whose last line on standard error says why.
 """
 
 import contextlib
@@ -23,68 +20,53 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from . import agent, confine, kernel, seccomp
+from . import agent, confine, seccomp
 
-REHEARSAL = [
-    "import torch\nx = torch.ones(2, device=torch.get_default_device()) * 2\nx",
-    "net = torch.nn.Linear(2, 1)\nnet(x).sum().backward()",
-    "torch.optim.SGD(net.parameters(), lr=1).step()",
-    "print(torch.cuda.is_available() and x.cuda(), x.tolist())\n1 / 0",
-]
+# What PyTorch and IPython load only when a network is trained or a session begins: each would.
+LATER = """
+    torch._dynamo torch._subclasses.schema_check_mode torch.distributed torch.profiler
+    IPython.core.completer IPython.core.interactiveshell IPython.core.logger IPython.core.magics
+    matplotlib.pyplot pygments.formatters.terminal256
+""".split()
 
 
 class Forker:
     """One session at a time: a process and a folder."""
 
-    def __init__(self, control: socket.socket, about: dict) -> None:
-        """`about` is what the worker's side says; see `sandbox/client.py`."""
-        self.control, self.about = control, about
-        self.folder = Path(about["folder"])
-        self.folder.mkdir(exist_ok=True)
-        self.session = 0
-        self.start_module = prepare(about)
-        self.rehearsed: set[str] = set()
-        kernel.prctl(kernel.SET_CHILD_SUBREAPER, 1)
-        self.rehearse(REHEARSAL)
+    def __init__(self, about: dict) -> None:
+        """`about` is what the worker's side says; see `sandbox/helper.py`."""
+        self.about, self.session = about, 0
+        self.home = Path(about["folder"])
+        self.folder = self.home / "session"
+        self.home.mkdir(mode=0o700)
+        confine.call("prctl", confine.SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.runner = prepare(about)
+        gc.collect()
+        gc.freeze()  # what is not looked at in a child is not copied for it
 
-    def serve(self) -> None:
+    def serve(self, control: socket.socket) -> None:
         """Until the worker hangs up or is gone."""
         while True:
-            message, pipes, _, _ = socket.recv_fds(self.control, 1 << 16, 2)
+            message, sockets, _, _ = socket.recv_fds(control, 1 << 16, 1)
             if not message:
                 return
-            try:
-                answer = self.answer(json.loads(message), pipes)
-            except (OSError, RuntimeError) as error:
-                answer = {"failed": f"{type(error).__name__}: {error}"}
-            for each in pipes:
-                os.close(each)
-            self.control.send(json.dumps(answer).encode())
+            if sockets:
+                self.start(int(message), *sockets)
+                os.close(*sockets)
+            else:
+                self.end()
+            control.send(b"ready")
 
-    def answer(self, message: dict, pipes: list[int]) -> dict:
-        """Import, start a session, or end it."""
-        if message["do"] == "import":
-            self.rehearse([cell for cell in message["cells"] if cell not in self.rehearsed])
-        elif message["do"] == "start":
-            self.start(message["memory"], pipes)
-        else:
-            self.end()
-        return {}
-
-    def start(self, memory: int, pipes: list[int]) -> None:
-        """Start an agent, which reads from and writes to two pipes, in a folder of its own."""
-        folder, user = self.folder / "session", self.about["user"]
-        folder.mkdir(mode=0o700)
-        if user is not None:
-            os.chown(folder, user, user)
+    def start(self, memory: int, socket: int) -> None:
+        """Start an agent, which may have so many bytes and answers at a socket."""
+        self.folder.mkdir(mode=0o700)
         self.session = os.fork()
         if not self.session:
-            self.live(folder, memory, pipes)
+            self.live(memory, socket)
 
     def end(self) -> None:
         """End the session, if there is one, and take away what it left."""
@@ -93,89 +75,45 @@ class Forker:
             os.waitpid(self.session, 0)
             self.session = 0
         kill_children()
-        remove(self.folder / "session")
+        remove(self.folder)
 
-    def live(self, folder: Path, memory: int, pipes: list[int]) -> NoReturn:
-        """Shut this process in, get ready, and answer."""
-        requests, replies = pipes
+    def live(self, memory: int, socket: int) -> NoReturn:
+        """Shut this process in, get ready, and answer; its folder is all that it may write."""
         try:
             os.setsid()
             nowhere = os.open("/dev/null", os.O_RDWR)
-            for each in (0, 1, 2):
-                os.dup2(nowhere, each)
-            kept = sorted({0, 1, 2, requests, replies})
-            for low, high in zip(kept, [*kept[1:], 4096], strict=True):
-                os.closerange(low + 1, high)
-            os.chdir(folder)
+            for standard in (0, 1, 2):
+                os.dup2(nowhere, standard)
+            os.dup2(socket, agent.SOCKET)
+            os.closerange(agent.SOCKET + 1, 4096)
+            os.chdir(self.folder)
             confine.enter(self.about, memory)
-            made = self.ready(folder, requests, replies)
-            if self.about["without"] != "seccomp":
-                seccomp.load()
+            for name in ("HOME", "PWD", "TMPDIR", "MPLCONFIGDIR"):
+                os.environ[name] = str(self.folder)
+            tempfile.tempdir = None
+            if self.about["simulate"]:
+                self.runner.simulate(**self.about["simulate"])
+            made = agent.Agent(self.runner.kernel_config())
+            random.seed(0)  # every session draws the same numbers
+            sys.modules["numpy"].random.seed(0)
+            sys.modules["torch"].manual_seed(0)
+            seccomp.load()
             made.reply({"ready": True})
             made.serve()
         except BaseException as error:
             said = {"failed": f"{type(error).__name__}: {error}"}
-            os.write(replies, json.dumps(said).encode() + b"\n")
+            os.write(agent.SOCKET, json.dumps(said).encode() + b"\n")
         finally:
             os._exit(1)
-
-    def ready(self, folder: Path, requests: int, replies: int) -> agent.Agent:
-        """The agent, with its runner begun; `folder` is all that it may write."""
-        os.environ.update(dict.fromkeys(["HOME", "PWD", "TMPDIR", "MPLCONFIGDIR"], str(folder)))
-        tempfile.tempdir = None
-        if self.about["simulate"]:
-            self.start_module.simulate(**self.about["simulate"])
-        made = agent.Agent(requests, replies, self.start_module.kernel_config())
-        random.seed(0)  # every session draws the same numbers
-        sys.modules["numpy"].random.seed(0)
-        sys.modules["torch"].manual_seed(0)
-        return made
-
-    def rehearse(self, cells: Sequence[str]) -> None:
-        """Import what a session would import for these cells: a child runs them, and tells.
-
-        Nothing else of that child is kept, so that each session begins from the same state.
-        """
-        if not cells:
-            return
-        self.rehearsed.update(cells)
-        folder = self.folder / "rehearsal"
-        folder.mkdir()
-        told, tells = os.pipe()
-        child = os.fork()
-        if not child:
-            try:
-                before = set(sys.modules)
-                os.chdir(folder)
-                made = self.ready(folder, *os.pipe())
-                for cell in cells:
-                    made.run({"code": cell})
-                made.ask({"code": "[1.0]", "inputs": {}})
-                names = [name for name in sys.modules if name not in before]
-                os.write(tells, json.dumps(names).encode())
-            finally:
-                os._exit(0)
-        os.close(tells)
-        with os.fdopen(told, "rb") as pipe:
-            names = json.loads(pipe.read() or b"[]")
-        os.waitpid(child, 0)
-        remove(folder)
-        for name in names:
-            with contextlib.suppress(ImportError):  # made by others' code, under no file's name
-                importlib.import_module(name)
-        gc.collect()
-        gc.freeze()  # what is not looked at in a child is not copied for it
 
 
 def prepare(about: dict) -> ModuleType:
     """Import what every session needs, and do what can be done once; gives `kernels/start.py`."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot
     import torch
 
     torch.set_num_threads(1)
+    for name in LATER:
+        importlib.import_module(name)
     start = importlib.import_module("start")
     del sys.path[:2]  # where `start` and this package are: cells import nothing from there
     del os.environ["PYTHONPATH"]
@@ -195,17 +133,14 @@ def kill_children() -> None:
     None can have been made; this is for a hole in the filter.
     """
     place = Path(f"/proc/self/task/{os.getpid()}/children")
-    while True:
-        if os.getpid() == 1:  # within bubblewrap: everybody else
-            with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ChildProcessError, ProcessLookupError):  # there is none
+        while True:
+            if os.getpid() == 1:  # within bubblewrap: everybody else
                 os.kill(-1, signal.SIGKILL)
-        elif place.exists():
-            for child in place.read_text().split():
-                os.kill(int(child), signal.SIGKILL)
-        try:
+            elif place.exists():
+                for child in place.read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
             os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
 
 
 def remove(folder: Path) -> None:
@@ -216,35 +151,29 @@ def remove(folder: Path) -> None:
     if not folder.exists():
         return
     while inner := list(folder.iterdir()):
-        for each in inner:
-            try:
-                each.unlink()
-            except IsADirectoryError:
-                each.chmod(0o700)
-                for deeper in each.iterdir():
-                    if deeper.is_dir() and not deeper.is_symlink():
-                        deeper.chmod(0o700)  # a folder that is closed cannot be moved
-                    deeper.rename(folder / secrets.token_hex(16))
-                each.rmdir()
+        for path in inner:
+            if path.is_symlink() or not path.is_dir():
+                path.unlink()
+                continue
+            path.chmod(0o700)
+            for deeper in path.iterdir():
+                if deeper.is_dir() and not deeper.is_symlink():
+                    deeper.chmod(0o700)  # a folder that is closed cannot be moved
+                deeper.rename(folder / secrets.token_hex(16))
+            path.rmdir()
     folder.rmdir()
 
 
 def main() -> None:
     """Be the helper: `python -m inside.helper SOCKET ABOUT`."""
-    about = json.loads(sys.argv[2])
-    forker = None
     with socket.socket(fileno=int(sys.argv[1])) as control:
+        forker = Forker(json.loads(sys.argv[2]))
         try:
-            forker = Forker(control, about)
-            control.send(b"{}")
-            forker.serve()
-        except Exception as error:
-            with contextlib.suppress(OSError):  # the worker may be gone by now
-                control.send(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode())
+            control.send(b"ready")
+            forker.serve(control)
         finally:
-            if forker is not None:
-                forker.end()
-            remove(Path(about["folder"]))
+            forker.end()
+            remove(forker.home)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
 """Which system calls a notebook's cells may make: a list, and all else is refused."""
 
 import errno
+import fcntl
+import mmap
 import os
+import socket
+import termios
 
 import pyseccomp as lib
 
@@ -50,59 +54,55 @@ REFUSED = """
 
 CLONE_THREAD = 0x10000
 TMPFILE = 0o20000000  # __O_TMPFILE: a file without a name, which nobody would find
-MAP_SHARED, MAP_ANONYMOUS = 1, 0x20
-# fcntl(2): F_SETOWN and F_SETSIG, which let the kernel send signals for us, are not among them
-FCNTL = {"DUPFD": 0, "GETFD": 1, "SETFD": 2, "GETFL": 3, "SETFL": 4, "GETLK": 5, "SETLK": 6}
-FCNTL |= {"SETLKW": 7, "OFD_GETLK": 36, "OFD_SETLK": 37, "OFD_SETLKW": 38, "DUPFD_CLOEXEC": 1030}
-IOCTL = {"TCGETS": 0x5401, "TIOCGWINSZ": 0x5413, "FIONREAD": 0x541B}
-IOCTL |= {"FIONBIO": 0x5421, "FIONCLEX": 0x5450, "FIOCLEX": 0x5451}
-PRCTL = {"GET_NAME": 16, "SET_NAME": 15, "SET_VMA": 0x53564D41, "CAPBSET_READ": 23}
-AF_UNIX, SOCK_STREAM, SOCK_TYPE = 1, 1, 0xF
+SOCK_TYPE, LOW = 0xF, 0xFFFFFFFF
+# What these may be asked for. F_SETOWN and F_SETSIG let the kernel send signals for us.
+FCNTL = "DUPFD GETFD SETFD GETFL SETFL GETLK SETLK SETLKW OFD_GETLK OFD_SETLK OFD_SETLKW"
+FCNTL += " DUPFD_CLOEXEC"
+IOCTL = "TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX"
+ASKED = {
+    ("fcntl", 1): [getattr(fcntl, f"F_{name}") for name in FCNTL.split()],
+    ("ioctl", 1): [getattr(termios, name) for name in IOCTL.split()],
+    ("prctl", 0): [16, 15, 0x53564D41, 23],  # GET_NAME, SET_NAME, SET_VMA, CAPBSET_READ
+}
 
 
 def load() -> None:
     """Filter, for good, the calls of this process and of all its threads. May raise OSError."""
-    pid = os.getpid()
-    EQ, MASK, LOW = lib.EQ, lib.MASKED_EQ, 0xFFFFFFFF
+    pid, masked = os.getpid(), lib.MASKED_EQ
+    refuse = lib.ERRNO(errno.EPERM)
     filter = lib.SyscallFilter(lib.ERRNO(errno.ENOSYS))
     filter.set_attr(lib.Attr.ACT_BADARCH, lib.KILL_PROCESS)  # 32-bit calls, which no list names
     filter.set_attr(lib.Attr.CTL_TSYNC, 1)
-    refuse = lib.ERRNO(errno.EPERM)
-
-    def known(name: str) -> bool:
-        return lib.resolve_syscall(lib.Arch.NATIVE, name) >= 0  # some processors lack old ones
 
     def rule(action: int, name: str, *arguments: tuple) -> None:
-        if known(name):
+        if lib.resolve_syscall(lib.Arch.NATIVE, name) >= 0:  # some processors lack old ones
             filter.add_rule(action, name, *[lib.Arg(*each) for each in arguments])
 
-    for name in ALLOWED:
-        rule(lib.ALLOW, name)
-    for name in PRETENDED:
-        rule(lib.ERRNO(0), name)
-    for name in REFUSED:
-        rule(refuse, name)
+    for action, names in ((lib.ALLOW, ALLOWED), (lib.ERRNO(0), PRETENDED), (refuse, REFUSED)):
+        for name in names:
+            rule(action, name)
     # Threads, and no processes. clone3, whose flags are out of a filter's sight, is unknown here.
-    rule(lib.ALLOW, "clone", (0, MASK, CLONE_THREAD, CLONE_THREAD))
-    rule(refuse, "clone", (0, MASK, CLONE_THREAD, 0))
+    rule(lib.ALLOW, "clone", (0, masked, CLONE_THREAD, CLONE_THREAD))
+    rule(refuse, "clone", (0, masked, CLONE_THREAD, 0))
     # No signals but to itself.
-    rule(lib.ALLOW, "kill", (0, MASK, LOW, pid))
+    rule(lib.ALLOW, "kill", (0, masked, LOW, pid))
     rule(refuse, "kill", (0, lib.NE, pid))
-    rule(lib.ALLOW, "tgkill", (0, MASK, LOW, pid))
+    rule(lib.ALLOW, "tgkill", (0, masked, LOW, pid))
     for whose in (0, pid):
-        rule(lib.ALLOW, "prlimit64", (0, MASK, LOW, whose))
+        rule(lib.ALLOW, "prlimit64", (0, masked, LOW, whose))
     # Files have names, and memory that is shared has a file.
     for name, place in (("open", 1), ("openat", 2)):
-        rule(lib.ALLOW, name, (place, MASK, TMPFILE, 0))
-        rule(lib.ERRNO(errno.EOPNOTSUPP), name, (place, MASK, TMPFILE, TMPFILE))
-    shared = MAP_SHARED | MAP_ANONYMOUS
-    for flags in (0, MAP_SHARED, MAP_ANONYMOUS):
-        rule(lib.ALLOW, "mmap", (3, MASK, shared, flags))
-    rule(refuse, "mmap", (3, MASK, shared, shared))
+        rule(lib.ALLOW, name, (place, masked, TMPFILE, 0))
+        rule(lib.ERRNO(errno.EOPNOTSUPP), name, (place, masked, TMPFILE, TMPFILE))
+    shared = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
+    for flags in (0, mmap.MAP_SHARED, mmap.MAP_ANONYMOUS):
+        rule(lib.ALLOW, "mmap", (3, masked, shared, flags))
+    rule(refuse, "mmap", (3, masked, shared, shared))
     # A pair of ends for an event loop to wake itself: connected for good, so no address.
-    rule(lib.ALLOW, "socketpair", (0, EQ, AF_UNIX), (1, MASK, SOCK_TYPE, SOCK_STREAM))
-    rule(lib.ALLOW, "sendto", (4, EQ, 0))
-    for name, place, allowed in (("fcntl", 1, FCNTL), ("ioctl", 1, IOCTL), ("prctl", 0, PRCTL)):
-        for value in allowed.values():
-            rule(lib.ALLOW, name, (place, MASK, LOW, value))
+    kind = (1, masked, SOCK_TYPE, socket.SOCK_STREAM)
+    rule(lib.ALLOW, "socketpair", (0, lib.EQ, socket.AF_UNIX), kind)
+    rule(lib.ALLOW, "sendto", (4, lib.EQ, 0))
+    for (name, place), values in ASKED.items():
+        for value in values:
+            rule(lib.ALLOW, name, (place, masked, LOW, value))
     filter.load()

@@ -1,0 +1,97 @@
+"""What a session may read, who it runs as, what it is wrapped in: found where the judge runs."""
+
+import importlib.util
+import os
+import shutil
+import site
+import stat
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from tools.errors import BookError
+from tools.grade.sandbox.inside import DEVICES, DISK
+from tools.root import ROOT
+
+HERE = Path(__file__).parent
+KERNELS = ROOT / "kernels"
+# Shared libraries, how they are found, the time zone, fonts, what processor this is, by which
+# PyTorch chooses its kernels; no user's file is among them.
+SYSTEM = """
+    /lib /lib32 /lib64 /usr/lib /usr/lib64 /usr/local/lib /etc/ld.so.cache /etc/ld.so.conf
+    /etc/ld.so.conf.d /sbin/ldconfig /etc/localtime /usr/share/zoneinfo /etc/fonts
+    /usr/share/fonts /usr/share/fontconfig /etc/mime.types /proc/cpuinfo /sys/devices/system/cpu
+""".split()
+NEEDED = ["torch", "IPython", "numpy", "matplotlib", "pyseccomp"]
+# Users that systemd would draw for its own services; nobody else has them:
+# https://systemd.io/UIDS-GIDS/
+FIRST_USER, USERS = 61184, 4096
+NOBODY = "65534"
+
+
+def packages() -> list[str]:
+    """The folders from which a session imports, beside Python's own. Raises BookError."""
+    found = [str(ROOT / "cudasim" / "src")]
+    for name in NEEDED:
+        spec = importlib.util.find_spec(name)
+        if spec is None:
+            raise BookError(
+                f"{name}: not installed, and grading needs it; 'make grade' installs it"
+            )
+        place = Path(spec.origin)
+        found.append(str(place.parents[1 if place.name == "__init__.py" else 0]))
+    return list(dict.fromkeys(found))
+
+
+def readable() -> list[str]:
+    """What a session may read: Python, the packages, the system's. None is within another."""
+    found = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    for prefix in (sys.prefix, sys.base_prefix):
+        found |= {f"{prefix}/lib", f"{prefix}/lib64", f"{prefix}/pyvenv.cfg"}
+    found |= {*site.getsitepackages(), *packages(), str(KERNELS / "start.py"), *SYSTEM}
+    found |= {str(HERE / "inside"), sys.executable, os.path.realpath(sys.executable)}
+    there = sorted(filter(os.path.exists, found))
+    return [path for path in there if found.isdisjoint(map(str, Path(path).parents))]
+
+
+def user(read: list[str]) -> int | None:
+    """Whom root becomes for the sessions of this worker: a user without a name, who can `read`.
+
+    None where there is no choice, or where root's Python is closed to others.
+    """
+    real = [Path(path).resolve() for path in read]
+    places = {place for path in real for place in (path, *path.parents)}
+    wanted = {place: stat.S_IXOTH if place.is_dir() else stat.S_IROTH for place in places}
+    if os.geteuid() == 0 and all(place.stat().st_mode & bit for place, bit in wanted.items()):
+        return FIRST_USER + os.getpid() % USERS
+    return None
+
+
+def wrapping(read: list[str], user: int | None, bubblewrap: bool) -> list[str]:
+    """The command before a helper's own: it takes root's rights away, and makes namespaces.
+
+    All sessions of a worker share these, one after another; what keeps a session from the helper,
+    and from what comes after it, are the filter, Landlock and its folder's removal. Raises
+    RuntimeError if bubblewrap is not installed.
+    """
+    nobody = os.geteuid() == 0 and user is None and bubblewrap  # bubblewrap itself needs root
+    words = []
+    if os.geteuid() == 0 and not nobody:
+        words = ["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
+    if user is not None:
+        words += [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    if not bubblewrap:
+        return words
+    program = shutil.which("bwrap")
+    if program is None:
+        raise RuntimeError("not installed; 'apt-get install bubblewrap' brings it")
+    words += [program, "--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
+    words += ["--new-session", "--as-pid-1", "--hostname", "sandbox"]
+    words += ["--size", str(DISK << 20), "--tmpfs", tempfile.gettempdir()]  # before what is in it
+    for path in read:
+        words += ["--ro-bind", os.path.realpath(path), path]
+    for path in DEVICES:
+        words += ["--dev-bind", path, path]
+    words += ["--remount-ro", "/", "--chdir", tempfile.gettempdir()]
+    return [*words, "--uid", NOBODY, "--gid", NOBODY] if nobody else words
