@@ -1,7 +1,7 @@
 """Training with a process for each simulated GPU: values, gradients and devices as on one."""
 
 import pytest
-from programs import run
+from programs import run, write
 from test_ranks import launch
 
 BEGIN = """
@@ -18,6 +18,10 @@ BEGIN = """
             dist.all_gather(both, tensor.detach())
             assert torch.equal(*both)
     close = torch.testing.assert_close
+"""
+END = """
+    told("done", lambda: None)
+    dist.destroy_process_group()
 """
 
 BATCH_NORM = """
@@ -51,8 +55,6 @@ BATCH_NORM = """
     (expected * weights).sum().backward(), (out * weights[mine]).sum().backward()
     close(part.grad, given.grad[mine])
     close(other.running_var, one.running_var)
-    told("done", lambda: None)
-    dist.destroy_process_group()
 """
 
 REPLICAS = """
@@ -78,8 +80,6 @@ REPLICAS = """
     with net.join():
         for _ in range(3 + 2 * rank):
             net(torch.ones(2, 4, device=here)).sum().backward()
-    told("done", lambda: None)
-    dist.destroy_process_group()
 """
 
 TWO_GPUS = """
@@ -103,8 +103,6 @@ TWO_GPUS = """
         assert parameter.device == parameter.grad.device == gpu
     same_everywhere(net.parameters())
     assert not torch.equal(net.module.a[0].weight, begun)
-    told("done", lambda: None)
-    dist.destroy_process_group()
 """
 
 TENSORS = """
@@ -130,20 +128,6 @@ TENSORS = """
     assert out.device == here and net[0].weight.to_local().shape == (4, 4)
     close(net[0].weight.grad.full_tensor(), whole[0].weight.grad)
 
-    flat = init_device_mesh("cuda", (2, 1), mesh_dim_names=("data", "tensor"))
-    assert (flat["data"].size(), flat["tensor"].size()) == (2, 1)
-    alone = dist.new_group([0]), dist.new_group([1])
-    x = torch.ones(2, device=here)
-    dist.all_reduce(x, group=alone[rank])
-    assert x.tolist() == [1, 1] and x.device == here
-    dist.all_reduce(x, group=flat["data"].get_group())
-    assert x.tolist() == [2, 2]
-
-    other, mine = torch.empty(3, device=here), torch.full((3,), float(rank), device=here)
-    both = dist.P2POp(dist.isend, mine, 1 - rank), dist.P2POp(dist.irecv, other, 1 - rank)
-    for work in dist.batch_isend_irecv(list(both)):
-        work.wait()
-    assert other.device == here and other.tolist() == [1 - rank] * 3
     parts = [torch.empty(rank + 1, device=here) for _ in range(2)]
     dist.all_to_all(parts, [torch.full((to + 1,), float(rank), device=here) for to in range(2)])
     assert [part.tolist() for part in parts] == [[0.0] * (rank + 1), [1.0] * (rank + 1)]
@@ -156,8 +140,6 @@ TENSORS = """
     whole = torch.tensor([3, -4 * rank], device=here)
     dist.all_reduce(whole, op=dist.ReduceOp.AVG)
     assert whole.tolist() == [3, -2]
-    told("done", lambda: None)
-    dist.destroy_process_group()
 """
 
 CHECKPOINT = """
@@ -188,8 +170,6 @@ CHECKPOINT = """
     expected = [one.full_tensor().cpu() for one in net.parameters()]
     if rank == 0:
         torch.save(expected, "expected.pt")
-    told("done", lambda: None)
-    dist.destroy_process_group()
 """
 
 ALONE = """
@@ -205,34 +185,28 @@ ALONE = """
 """
 
 
-def train(tmp_path, text, gpus="2"):
-    got, said = launch(tmp_path, BEGIN + text, gpus=gpus)
+def train(tmp_path, text, gpus=2):
+    got, said = launch(tmp_path, BEGIN + text + END, gpus=str(gpus))
     assert [one.returncode for one in got] == [0, 0], got
     assert said == {(0, "done"): "nothing", (1, "done"): "nothing"}
 
 
-@pytest.mark.full
-def test_batch_norm_over_the_whole_batch(tmp_path):
-    train(tmp_path, BATCH_NORM)
-
-
-def test_replicas(tmp_path):
-    train(tmp_path, REPLICAS)
-
-
-@pytest.mark.full
-def test_a_replica_on_two_gpus(tmp_path):
-    train(tmp_path, TWO_GPUS, gpus="4")
-
-
-@pytest.mark.full
-def test_parts_of_tensors_and_groups(tmp_path):
-    train(tmp_path, TENSORS)
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        pytest.param(REPLICAS, 2, id="replicas"),
+        pytest.param(BATCH_NORM, 2, id="batch norm", marks=pytest.mark.full),
+        pytest.param(TWO_GPUS, 4, id="two GPUs for a replica", marks=pytest.mark.full),
+        pytest.param(TENSORS, 2, id="parts of tensors", marks=pytest.mark.full),
+    ],
+)
+def test_two_ranks_train_as_one_process_does(tmp_path, text, gpus):
+    train(tmp_path, text, gpus)
 
 
 @pytest.mark.full
-def test_a_checkpoint_read_by_one_process(tmp_path):
+def test_a_checkpoint_is_read_by_one_process(tmp_path):
     train(tmp_path, CHECKPOINT)
-    (tmp_path / "alone.py").write_text("\n".join(line[4:] for line in ALONE.splitlines()))
+    write(tmp_path / "alone.py", ALONE)
     got = run("-m", "cudasim", "alone.py", cwd=tmp_path)
     assert got.returncode == 0 and got.stdout == "resharded\n", got.stderr
