@@ -197,13 +197,6 @@ def test_transforms_compute_on_the_gpu(transform):
     torch.testing.assert_close(away.cpu(), home)
 
 
-def test_a_module_as_a_function_of_its_state():
-    module = net().cuda(1)
-    state = {name: value * 0 for name, value in module.state_dict().items()}
-    out = torch.func.functional_call(module, state, (torch.ones(2, 4, device="cuda:1"),))
-    assert out.device == GPU1 and out.abs().sum().item() == 0
-
-
 # --- watching ---
 
 

@@ -4,11 +4,11 @@ import asyncio
 import copy
 import random
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from programs import run
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
@@ -52,10 +52,6 @@ class Overriding(torch.Tensor):
 class Dispatching(torch.Tensor):
     """Has memory of its own, and sees each operation."""
 
-    @staticmethod
-    def __new__(cls, elements):
-        return torch.Tensor._make_subclass(cls, elements)
-
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         return super().__torch_dispatch__(func, types, args, kwargs or {})
@@ -91,23 +87,17 @@ class Wrapping(torch.Tensor):
         return tree_map(close, func(*tree_map(open_, args), **tree_map(open_, kwargs or {})))
 
 
-@pytest.mark.parametrize("kind", [type("Plain", (torch.Tensor,), {}), Overriding])
-def test_subclasses_keep_class_and_gpu(x, kind):
-    mine = x.as_subclass(kind)
+@pytest.mark.parametrize("kind", [type("Plain", (torch.Tensor,), {}), Overriding, Dispatching])
+def test_subclasses_keep_their_gpu_and_the_class_that_they_keep_on_the_cpu(x, kind):
+    mine, kept = x.as_subclass(kind), type(x.cpu().as_subclass(kind) + 1)
     for result in (mine + 1, mine.cuda(0), mine.cpu().cuda(1), mine.to(ZERO).to(ONE), mine[0]):
-        assert type(result) is kind and result.is_cuda
+        assert type(result) is kept and result.is_cuda
     assert (mine.cuda(0) + 1).device == ZERO and mine.cpu().device == HOST
     with pytest.raises(RuntimeError, match="at least two devices"):
         mine + x.cuda(0)
     Overriding.called.clear()
     x.as_subclass(Overriding).cuda(0).to("cpu").cpu()
     assert [name for name in Overriding.called if name != "__get__"] == ["cuda", "to", "cpu"]
-
-
-def test_a_subclass_that_dispatches_with_memory_of_its_own(x):
-    mine = Dispatching(x)
-    assert mine.device == (mine + 1).device == ONE and (mine + 1).sum() == 45
-    assert mine.cuda(0).device == ZERO and mine.cpu().device == HOST
 
 
 def test_wrappers_are_on_the_gpu_of_what_they_wrap_and_see_their_moves(x):
@@ -126,16 +116,6 @@ def test_wrappers_are_on_the_gpu_of_what_they_wrap_and_see_their_moves(x):
         assert type(moved) is Wrapping and moved.device == moved.inner.device == target
     assert Wrapping.seen.count("aten._to_copy.default") == 2
     assert moved.cuda(1).inner.device == ONE and torch.equal(moved.inner, x.cpu())
-
-
-def test_parameters_buffers_and_lists(x):
-    weight = nn.Parameter(x)
-    assert weight.cuda(1) is weight and type(weight.cuda(0)) is torch.Tensor
-    assert nn.Buffer(x).device == ONE
-    listed = nn.ParameterList([weight, x.cuda(0)])
-    assert places(listed) == [ONE, ZERO]
-    assert places(listed.to("cuda:1")) == [ONE, ONE]
-    assert places(nn.ParameterDict({"a": x}).cpu().values()) == [HOST]
 
 
 # ---- modes
@@ -207,37 +187,30 @@ def test_fake_tensors(x):
 
 def test_vmap(x):
     batch = torch.stack([x, x + 1])
-    mapped = torch.vmap(lambda one: (one @ one).sum() + torch.ones((), device=ONE))(batch)
-    assert mapped.device == ONE
-    assert torch.allclose(mapped.cpu(), torch.stack([(b @ b).sum() + 1 for b in batch.cpu()]))
-    moved = torch.vmap(lambda one: one.to(ZERO) * 2)(batch)
-    assert moved.device == ZERO and torch.equal(moved.cpu(), batch.cpu() * 2)
+    moved = torch.vmap(lambda one: (one @ one + torch.ones((), device=ONE)).to(ZERO))(batch)
+    assert moved.device == ZERO and torch.equal(moved.cpu(), batch.cpu() @ batch.cpu() + 1)
     assert torch.vmap(lambda one: one.sum())(batch.cpu()).device == HOST
     with pytest.raises(RuntimeError, match="at least two devices"):
         torch.vmap(lambda one: one + x.cuda(0))(batch)
 
 
-def test_inside_a_transform_tensors_know_their_gpu(x):
+def test_derivatives_across_devices(x):
     seen = []
 
     def look(one):
         seen.append((one.device, one.is_cuda))
-        return one.sum()
+        return one**2
 
-    torch.vmap(look)(x)
-    torch.func.grad(look)(x)
-    torch.func.jvp(look, (x,), (x,))
-    torch.func.functionalize(look)(x)
+    def across(one):
+        return look(one).to(ZERO).sum()
+
+    for transform in (lambda f: f, torch.vmap):
+        gradient = transform(torch.func.grad(across))(x)
+        assert gradient.device == ONE and torch.equal(gradient.cpu(), 2 * x.cpu())
+    value, tangent = torch.func.jvp(across, (x,), (torch.ones_like(x),))
+    assert places([value, tangent]) == [ZERO, ZERO] and tangent.item() == 72
+    assert torch.func.functionalize(look)(x).device == ONE
     assert seen == [(ONE, True)] * 4
-
-
-def test_derivatives_across_devices(x):
-    across = torch.func.grad(lambda one: (one.to(ZERO) * 3).sum())(x)
-    assert across.device == ONE and torch.equal(across.cpu(), torch.full((3, 3), 3.0))
-    value, tangent = torch.func.jvp(lambda one: one.to(ZERO) * 3, (x,), (torch.ones_like(x),))
-    assert places([value, tangent]) == [ZERO, ZERO] and tangent.sum() == 27
-    per_sample = torch.vmap(torch.func.grad(lambda one: (one.to(ZERO) ** 2).sum()))(x)
-    assert per_sample.device == ONE and torch.equal(per_sample.cpu(), 2 * x.cpu())
 
 
 # ---- threads
@@ -362,22 +335,17 @@ def test_nested_tensors(x, layout):
 # ---- warnings
 
 
-@pytest.mark.full
-def test_enabling_warns_of_nothing_and_leaves_the_filters_alone(tmp_path):
-    program = (
-        "import warnings; warnings.simplefilter('error')\n"
-        "import torch, cudasim\n"
-        "before = list(warnings.filters)\n"
-        "with cudasim.simulate(2):\n"
-        "    x = torch.ones(2, 3, device='cuda', requires_grad=True)\n"
-        "    (x.cuda(1) @ x.cuda(1).T).sum().backward()\n"
-        "    repr(x.cpu()), x.tolist(), x.grad.device\n"
-        "    torch.nn.Linear(3, 2).cuda()(x)\n"
-        "    assert warnings.filters == before\n"
-        "assert warnings.filters == before\n"
-    )
-    ran = run("-c", program, cwd=tmp_path, PYTHONWARNINGS=None)
-    assert (ran.returncode, ran.stderr) == (0, "")
+def test_enabling_warns_of_nothing_and_leaves_the_filters_alone():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = list(warnings.filters)
+        with cudasim.simulate(2):
+            x = torch.ones(2, 3, device="cuda", requires_grad=True)
+            (x.cuda(1) @ x.cuda(1).T).sum().backward()
+            repr(x.cpu()), x.tolist(), x.grad.device
+            nn.Linear(3, 2).cuda()(x)
+            assert warnings.filters == before
+        assert warnings.filters == before
 
 
 # ---- random programs
@@ -403,89 +371,64 @@ SAME = [  # what is done to a tensor, and another beside it, as to their twins
 ]
 
 
-def are_equal(tensor, twin):
-    """To the last digit: a number that is none is equal to itself."""
-    return torch.allclose(tensor.detach().cpu(), twin.detach(), rtol=0, atol=0, equal_nan=True)
-
-
-class Program:
-    """A random program on two GPUs and the CPU, run beside its twin on the CPU alone.
-
-    `values` holds (tensor, its twin, where it must be); the last follows a model of four
-    lines: a move goes where it is said, all else stays where its operands are.
-    """
-
-    def __init__(self, seed):
-        self.random = random.Random(seed)
-        torch.manual_seed(seed)
-        self.values = []
-        for device in (ZERO, ONE, HOST):
-            twin = torch.randn(4, 4)
-            self.values.append((twin.clone().to(device), twin, device))
-
-    def step(self):
-        tensor, twin, device = self.random.choice(self.values)
-        beside = [value for value in self.values if value[2] == device]
-        other, other_twin, _ = self.random.choice(beside)
-        kind = self.random.choice("same same same move index copy across gradient make".split())
-        getattr(self, kind)(tensor, twin, device, other, other_twin)
-        if len(self.values) > 12:
-            self.values.pop(self.random.randrange(len(self.values)))
-
-    def keep(self, tensor, twin, device):
-        assert tensor.device == device, (tensor.device, device)
-        assert tensor.is_cuda == (device.type == "cuda")
-        assert are_equal(tensor, twin)
-        # Copies, so that what shares memory on one side shares it on the other.
-        self.values.append((tensor.detach().clone(), twin.detach().clone(), device))
-
-    def move(self, tensor, twin, device, *_):
-        target = self.random.choice([ZERO, ONE, HOST])
-        moved = tensor.to(target)
-        assert (moved is tensor) == (target == device)
-        self.keep(moved.clone(), twin.clone(), target)
-
-    def same(self, tensor, twin, device, other, other_twin):
-        function = self.random.choice(SAME)
-        self.keep(function(tensor, other), function(twin, other_twin), device)
-
-    def index(self, tensor, twin, device, *_):
-        chosen = [self.random.randrange(4) for _ in range(4)]
-        index = torch.tensor(chosen, device=self.random.choice([device, HOST]))
-        self.keep(tensor[index], twin[chosen], device)
-        tensor[index] = 2.0
-        twin[chosen] = 2.0
-
-    def copy(self, tensor, twin, device, *_):
-        target, target_twin, _ = self.random.choice(self.values)
-        if target is not tensor:
-            target.copy_(tensor)
-            target_twin.copy_(twin)
-
-    def across(self, tensor, twin, device, *_):
-        strangers = [value for value in self.values if value[2] != device]
-        if strangers:
-            with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
-                tensor + self.random.choice(strangers)[0]
-
-    def gradient(self, tensor, twin, device, *_):
-        target = self.random.choice([ZERO, ONE, HOST])
-        leaf, leaf_twin = tensor.clone().requires_grad_(), twin.clone().requires_grad_()
-        ((leaf * 2).to(target).tanh() ** 2).sum().backward()
-        ((leaf_twin * 2).tanh() ** 2).sum().backward()
-        self.keep(leaf.grad, leaf_twin.grad, device)
-
-    def make(self, *_):
-        device = self.random.choice([ZERO, ONE, HOST])
-        self.keep(torch.full((4, 4), 3.0, device=device), torch.full((4, 4), 3.0), device)
-
-
 def run_program(seed, steps=20):
-    program = Program(seed)
+    """A random program on two GPUs and the CPU, beside its twin on the CPU alone.
+
+    The model of where a tensor is has one line: a move goes where it is said, all else stays.
+    """
+    chance = random.Random(seed)
+    torch.manual_seed(seed)
+    values = []  # (tensor, its twin, where it must be)
+
+    def keep(tensor, twin, device):
+        assert tensor.device == device and tensor.is_cuda == (device.type == "cuda")
+        torch.testing.assert_close(
+            tensor.detach().cpu(), twin.detach(), rtol=0, atol=0, equal_nan=True
+        )
+        # Copies, so that what shares memory on one side shares it on the other.
+        values.append((tensor.detach().clone(), twin.detach().clone(), device))
+
+    for device in (ZERO, ONE, HOST):
+        twin = torch.randn(4, 4)
+        keep(twin.to(device), twin, device)
     for _ in range(steps):
-        program.step()
-    for tensor, twin, device in program.values:
-        assert tensor.device == device and are_equal(tensor, twin)
+        tensor, twin, device = chance.choice(values)
+        target = chance.choice([ZERO, ONE, HOST])
+        match chance.choice("same same same move index copy across gradient make".split()):
+            case "same":
+                beside = [value for value in values if value[2] == device]
+                other, other_twin, _ = chance.choice(beside)
+                function = chance.choice(SAME)
+                keep(function(tensor, other), function(twin, other_twin), device)
+            case "move":
+                moved = tensor.to(target)
+                assert (moved is tensor) == (target == device)
+                keep(moved, twin, target)
+            case "index":
+                chosen = [chance.randrange(4) for _ in range(4)]
+                index = torch.tensor(chosen, device=chance.choice([device, HOST]))
+                keep(tensor[index], twin[chosen], device)
+                tensor[index], twin[chosen] = 2.0, 2.0
+            case "copy":
+                other, other_twin, _ = chance.choice(values)
+                if other is not tensor:
+                    other.copy_(tensor)
+                    other_twin.copy_(twin)
+            case "across":
+                if target != device:
+                    with pytest.raises(RuntimeError, match="all tensors to be on the same device"):
+                        tensor + torch.ones(4, 4, device=target)
+            case "gradient":
+                leaf, leaf_twin = tensor.clone().requires_grad_(), twin.clone().requires_grad_()
+                ((leaf * 2).to(target).tanh() ** 2).sum().backward()
+                ((leaf_twin * 2).tanh() ** 2).sum().backward()
+                keep(leaf.grad, leaf_twin.grad, device)
+            case "make":
+                keep(torch.full((4, 4), 3.0, device=target), torch.full((4, 4), 3.0), target)
+        if len(values) > 12:
+            values.pop(chance.randrange(len(values)))
+    for value in [*values]:
+        keep(*value)
 
 
 @pytest.mark.parametrize(
