@@ -7,10 +7,11 @@ import sys
 import time
 
 import pytest
-from programs import PROJECT
+from programs import PROJECT, write
 
 from conformance import reasons, running
 from conformance.running import LOADING, Verdict
+from facts import tables
 
 pytestmark = pytest.mark.full  # each case starts Python and PyTorch, and kills them
 
@@ -60,11 +61,20 @@ class TestSome(unittest.TestCase):
 """
 
 
-def test_each_outcome_is_noted_and_one_death_loses_one_test(tmp_path):
-    path, records, told = tmp_path / "test_some.py", tmp_path / "some.jsonl", []
-    path.write_text(TESTS)
-    (tmp_path / "torchvision.py").write_text("raise RuntimeError('nms does not exist')")
-    verdicts = running.run(path, records, 15, told.append)
+def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
+    tmp_path, monkeypatch, facts
+):
+    monkeypatch.setattr(tables, "HERE", tmp_path)
+    monkeypatch.setattr(running, "FILES", ("test_cuda",))
+    monkeypatch.setattr(reasons, "read", list)
+    command = ["conformance", tmp_path, "--outcomes", tmp_path / "outcomes", "--limit", 15]
+    path = write(tmp_path / "test" / "test_cuda.py", TESTS)
+    write(path.with_name("torchvision.py"), "raise RuntimeError('nms does not exist')")
+    with pytest.raises(SystemExit, match=r"TestSome\.test_c_fails: failed, no reason in reasons"):
+        facts(*command)
+    assert not (tmp_path / "conformance.json").exists()
+    records = tmp_path / "outcomes" / "test_cuda.jsonl"
+    verdicts = running.run(path, records, 15, print)
     found = {verdict.test.partition(".test_")[2]: verdict for verdict in verdicts}
     assert {name: verdict.outcome for name, verdict in found.items()} == {
         "a_dies": "crashed",
@@ -76,13 +86,17 @@ def test_each_outcome_is_noted_and_one_death_loses_one_test(tmp_path):
     }
     assert found["a_dies"].reason == "exit status 3" and found["e_skipped"].reason == "not here"
     assert found["c_fails"].reason.startswith("AssertionError: 2.0 != 3")
-    assert len(told) == 2
 
     lines = records.read_text().splitlines()  # as if a run had been stopped in the fourth test
-    cut = next(number for number, line in enumerate(lines) if "d_passes" in line)
-    records.write_text("\n".join(lines[: cut + 1]) + "\n")
-    assert running.run(path, records, 15, told.append) == verdicts
-    assert len(told) == 2
+    stopped = next(number for number, line in enumerate(lines) if "d_passes" in line)
+    records.write_text("\n".join(lines[: stopped + 1]) + "\n")
+    why = reasons.Reason("hardware", "why", ("test_cuda::TestSome.*",))
+    monkeypatch.setattr(reasons, "read", lambda: [why])
+    facts(*command, "--resume")
+    assert running.run(path, records, 15, print) == verdicts
+    lines = (tmp_path / "conformance.md").read_text().splitlines()
+    assert "| test_cuda | 6 | 1 | 4 | 0 | 1 |" in lines
+    assert lines[-1] == "| test_cuda | 4 | hardware | why |"
 
 
 def test_a_file_that_cannot_be_loaded_is_one_failure(tmp_path):

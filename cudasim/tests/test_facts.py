@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from programs import write
 
-from conformance import reasons, running
 from facts import suites, survey, tables
 from facts.survey import Verdict
 from fidelity import comparing, index
@@ -79,39 +78,6 @@ def test_a_survey_is_kept_unless_something_failed(here, monkeypatch, outcome, fa
     assert {"date", "hardware", "torch"} < json.loads((here / "survey.json").read_text()).keys()
     lines = (here / "survey.md").read_text().splitlines()
     assert "| operators | 2 | 1 | 50.0 % | 0 |" in lines and lines[-1] == "| `lu` | why |"
-
-
-TESTS = """
-import unittest
-
-
-class TestSome(unittest.TestCase):
-    def test_a(self):
-        pass
-
-    def test_b(self):
-        self.fail()
-"""
-
-
-@pytest.mark.full
-def test_what_came_of_pytorchs_tests_is_kept_once_every_failure_has_its_reason(
-    here, monkeypatch, facts
-):
-    (here / "test").mkdir()
-    (here / "test" / "test_cuda.py").write_text(TESTS)
-    monkeypatch.setattr(running, "FILES", ("test_cuda",))
-    monkeypatch.setattr(reasons, "read", list)
-    command = ["conformance", here, "--outcomes", here / "outcomes"]
-    with pytest.raises(SystemExit, match=r"TestSome\.test_b: failed, no reason in reasons\.toml"):
-        facts(*command)
-    assert not (here / "conformance.json").exists()
-    why = reasons.Reason("hardware", "why", ("test_cuda::TestSome.test_b",))
-    monkeypatch.setattr(reasons, "read", lambda: [why])
-    facts(*command, "--resume")
-    lines = (here / "conformance.md").read_text().splitlines()
-    assert "| test_cuda | 2 | 1 | 1 | 0 | 0 |" in lines
-    assert lines[-1] == "| test_cuda | 1 | hardware | why |"
 
 
 SUITE = """

@@ -20,13 +20,13 @@ def databases():
 def test_a_sample_of_the_survey_has_no_unexpected_failure(databases, device, first):
     assert set(survey.EXPECTED) <= {*databases[0], *databases[1]}  # the names of operators
     tasks = survey.chosen(databases)[first::STRIDE]
-    verdicts = list(survey.survey(tasks, device, processes=2))
-    assert len(verdicts) == len(tasks) > 40
+    with cudasim.simulate(device_type=device.partition(":")[0]):
+        verdicts = [survey.survey_one(*task, databases, device) for task in tasks]
     failed = [verdict for verdict in verdicts if verdict.outcome == "failed"]
     if device == "mps:0":  # some samples need float64, or complex128
         refused = ("TypeError: Cannot convert a MPS", "TypeError: Trying to convert ComplexDouble")
         failed = [verdict for verdict in failed if not verdict.reason.startswith(refused)]
-    assert failed == [] and not cudasim.is_enabled()
+    assert failed == []
     figures = survey.summary(verdicts)
     assert figures["operator"]["passed"] > 30 and figures["module"]["passed"]
 
