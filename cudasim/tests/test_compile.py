@@ -235,16 +235,14 @@ def test_the_profiler_asked_for_cuda_traces_the_cpu_and_says_so(capfd):
     """Each operation would else print what libtorch says of a CUDA that is not there."""
     x = torch.ones(3, 3, device="cuda:1")
     both = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with pytest.warns(UserWarning, match="^cudasim: torch.profiler traces the CPU only"):
-        profile = torch.profiler.profile(activities=both)
-        profile.start()
-    x @ x
-    profile.stop()
-    assert "aten::mm" in profile.key_averages().table(sort_by="cuda_time_total")
-    with pytest.warns(UserWarning, match="traces the CPU only"):
-        with torch.autograd.profiler.profile(use_device="cuda") as older:
-            x @ x
-    assert "aten::mm" in {event.key for event in older.key_averages()}
+    for profile, options in (
+        (torch.profiler.profile, {"activities": both}),
+        (torch.autograd.profiler.profile, {"use_device": "cuda"}),
+    ):
+        with pytest.warns(UserWarning, match="^cudasim: torch.profiler traces the CPU only"):
+            with profile(**options) as seen:
+                x @ x
+        assert "aten::mm" in {event.key for event in seen.key_averages()}
     assert "Failed to record CUDA event" not in capfd.readouterr().err
 
 
@@ -270,22 +268,20 @@ def test_torchscript_is_loaded_where_map_location_says(place):
     assert loaded(torch.ones(1, 3, device=place)).device == torch.ones(1, device=place).device
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit")
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: x * 2 + 1,
-        lambda x: torch.zeros(3, device=x.device) + x,
-        lambda x: torch.arange(x.shape[0], device=x.device) * x,
-        lambda x: torch.rand(3, device="cuda:1") * 0 + x,
-        lambda x: torch.tensor([1.0, 2.0, 3.0], device=x.device) + x,
-        lambda x: x.new_ones(3, device=x.device) - x,
-        lambda x: torch.zeros_like(x, device=x.device) + x,
-        lambda x: x.masked_fill(torch.ones(3, 3, device=x.device).triu(1).bool()[0], 0.0),
-    ],
-)
+TRACED = [
+    lambda x: torch.zeros(3, device=x.device) + x,
+    lambda x: torch.arange(x.shape[0], device=x.device) * x,
+    lambda x: torch.rand(3, device="cuda:1") * 0 + x,
+    lambda x: torch.tensor([1.0, 2.0, 3.0], device=x.device) + x,
+    lambda x: x.new_ones(3, device=x.device) - x,
+    lambda x: torch.zeros_like(x, device=x.device) + x,
+    lambda x: x.masked_fill(torch.ones(3, 3, device=x.device).triu(1).bool()[0], 0.0),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit", "ignore:torch.tensor results are registered")
+@pytest.mark.parametrize("function", TRACED)
 def test_a_trace_keeps_the_device_of_what_it_makes(function):
     x = torch.arange(3.0, device=GPU1)
-    traced = torch.jit.trace(function, x)
-    result = traced(x)
+    result = torch.jit.trace(function, x)(x)
     assert result.device == GPU1 and torch.equal(result, function(x))

@@ -1,7 +1,9 @@
-"""Training with a process for each simulated GPU: values, gradients and devices as on one."""
+"""Training with a process for each simulated GPU: values, gradients and devices as on one.
+
+Sharded models, their checkpoints and tensors in parts are a chapter's, which runs in the tests.
+"""
 
 import pytest
-from programs import run, write
 from test_ranks import launch
 
 BEGIN = """
@@ -105,29 +107,7 @@ TWO_GPUS = """
     assert not torch.equal(net.module.a[0].weight, begun)
 """
 
-TENSORS = """
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Shard, distribute_tensor
-    from torch.distributed.tensor.parallel import (
-        ColwiseParallel, RowwiseParallel, parallelize_module)
-    mesh = init_device_mesh("cuda", (2,))
-    x = torch.arange(12.0, device=here).view(6, 2)
-    shards = distribute_tensor(x, mesh, [Shard(0)])
-    assert shards.to_local().device == here and shards.to_local().shape == (3, 2)
-    assert torch.equal(shards.full_tensor(), x) and shards.full_tensor().device == here
-    assert torch.equal(shards.redistribute(mesh, [Shard(1)]).full_tensor(), x)
-    assert shards.mean().full_tensor().item() == 5.5
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).to(here)
-    whole = copy.deepcopy(net)
-    parallelize_module(net, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
-    data = torch.randn(3, 4, device=here)
-    out, expected = net(data), whole(data)
-    close(out, expected)
-    out.sum().backward(), expected.sum().backward()
-    assert out.device == here and net[0].weight.to_local().shape == (4, 4)
-    close(net[0].weight.grad.full_tensor(), whole[0].weight.grad)
-
+UNEVEN = """
     parts = [torch.empty(rank + 1, device=here) for _ in range(2)]
     dist.all_to_all(parts, [torch.full((to + 1,), float(rank), device=here) for to in range(2)])
     assert [part.tolist() for part in parts] == [[0.0] * (rank + 1), [1.0] * (rank + 1)]
@@ -142,54 +122,6 @@ TENSORS = """
     assert whole.tolist() == [3, -2]
 """
 
-CHECKPOINT = """
-    import torch.distributed.checkpoint as checkpoint
-    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
-    from torch.distributed.fsdp import fully_shard
-    def sharded(seed):
-        torch.manual_seed(seed)
-        net = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)).to(here)
-        for layer in net:
-            fully_shard(layer)
-        return fully_shard(net), torch.optim.AdamW(net.parameters())
-    net, optimizer = sharded(0)
-    net(torch.ones(2, 5, device=here)).sum().backward()
-    optimizer.step()
-    model, state = get_state_dict(net, optimizer)
-    checkpoint.save({"model": model, "optimizer": state}, checkpoint_id="saved")
-
-    again, other = sharded(1)
-    model, state = get_state_dict(again, other)
-    found = {"model": model, "optimizer": state}
-    checkpoint.load(found, checkpoint_id="saved")
-    set_state_dict(again, other, model_state_dict=found["model"],
-                   optim_state_dict=found["optimizer"])
-    for one, two in zip(net.parameters(), again.parameters()):
-        assert two.to_local().device == here
-        assert torch.equal(one.full_tensor(), two.full_tensor())
-    expected = [one.full_tensor().cpu() for one in net.parameters()]
-    if rank == 0:
-        torch.save(expected, "expected.pt")
-"""
-
-ALONE = """
-    import torch, torch.distributed.checkpoint as checkpoint
-    from torch import nn
-    net = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)).cuda(1)
-    found = {"model": net.state_dict()}
-    checkpoint.load(found, checkpoint_id="saved", no_dist=True)
-    for parameter, expected in zip(net.parameters(), torch.load("expected.pt")):
-        assert parameter.device == torch.device("cuda:1")
-        assert torch.equal(parameter.cpu(), expected)
-    print("resharded")
-"""
-
-
-def train(tmp_path, text, gpus=2):
-    got, said = launch(tmp_path, BEGIN + text + END, gpus=str(gpus))
-    assert [one.returncode for one in got] == [0, 0], got
-    assert said == {(0, "done"): "nothing", (1, "done"): "nothing"}
-
 
 @pytest.mark.parametrize(
     ("text", "gpus"),
@@ -197,16 +129,10 @@ def train(tmp_path, text, gpus=2):
         pytest.param(REPLICAS, 2, id="replicas"),
         pytest.param(BATCH_NORM, 2, id="batch norm", marks=pytest.mark.full),
         pytest.param(TWO_GPUS, 4, id="two GPUs for a replica", marks=pytest.mark.full),
-        pytest.param(TENSORS, 2, id="parts of tensors", marks=pytest.mark.full),
+        pytest.param(UNEVEN, 2, id="parts of different sizes", marks=pytest.mark.full),
     ],
 )
-def test_two_ranks_train_as_one_process_does(tmp_path, text, gpus):
-    train(tmp_path, text, gpus)
-
-
-@pytest.mark.full
-def test_a_checkpoint_is_read_by_one_process(tmp_path):
-    train(tmp_path, CHECKPOINT)
-    write(tmp_path / "alone.py", ALONE)
-    got = run("-m", "cudasim", "alone.py", cwd=tmp_path)
-    assert got.returncode == 0 and got.stdout == "resharded\n", got.stderr
+def test_two_ranks_do_what_one_process_does(tmp_path, text, gpus):
+    got, said = launch(tmp_path, BEGIN + text + END, gpus=str(gpus))
+    assert [one.returncode for one in got] == [0, 0], got
+    assert said == {(0, "done"): "nothing", (1, "done"): "nothing"}
