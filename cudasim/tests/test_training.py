@@ -16,11 +16,6 @@ pytestmark = pytest.mark.usefixtures("two_gpus")
 CPU, GPU0, GPU1 = torch.device("cpu"), torch.device("cuda", 0), torch.device("cuda", 1)
 
 
-def mlp():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-
-
 def devices(module):
     return {tensor.device for tensor in (*module.parameters(), *module.buffers())}
 
@@ -169,45 +164,30 @@ def test_checkpointing_recomputes_on_the_gpu(reentrant):
 
 
 def test_a_learning_rate_may_be_a_tensor_on_the_gpu():
-    net = mlp().cuda(1)
-    rate = torch.tensor(0.1, device="cuda:1")
-    optimizer = torch.optim.Adam(net.parameters(), lr=rate, capturable=True)
-    net(torch.ones(1, 4, device="cuda:1")).sum().backward()
+    layer, rate = nn.Linear(4, 1).cuda(1), torch.tensor(0.1, device="cuda:1")
+    optimizer = torch.optim.Adam(layer.parameters(), lr=rate, capturable=True)
+    layer(torch.ones(1, 4, device="cuda:1")).sum().backward()
     optimizer.step()
 
 
-# --- trainings ---
-
-
-def cnn():
-    torch.manual_seed(0)
-    convolutions = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)
-    return nn.Sequential(*convolutions, nn.Conv2d(4, 8, 3), nn.Flatten(), nn.Linear(32, 3))
-
-
-@pytest.mark.parametrize(
-    ("make", "shape", "kind"),
-    [(mlp, (16, 4), torch.optim.AdamW), (cnn, (16, 1, 8, 8), torch.optim.SGD)],
-)
-def test_a_training_gives_what_it_gives_on_the_cpu(make, shape, kind):
+def test_a_training_gives_what_it_gives_on_the_cpu():
     def train(device):
-        net = make().to(device)
-        optimizer = kind(net.parameters(), lr=0.01)
+        torch.manual_seed(0)
+        layers = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)
+        net = nn.Sequential(*layers, nn.Conv2d(4, 8, 3), nn.Flatten(), nn.Linear(32, 3)).to(device)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
         chance = torch.Generator().manual_seed(1)
         losses = []
         for _ in range(10):
-            x = torch.rand(shape, generator=chance).to(device)
-            y = torch.randint(0, 2, (shape[0],), generator=chance).to(device)
+            x = torch.rand(16, 1, 8, 8, generator=chance).to(device)
+            y = torch.randint(0, 2, (16,), generator=chance).to(device)
             optimizer.zero_grad(set_to_none=True)
             loss = F.cross_entropy(net(x), y)
             loss.backward()
             optimizer.step()
-            losses.append(loss)
-        assert {value.device for value in losses} == {torch.device(device)}
-        return torch.stack(losses).tolist(), net
+            losses.append(loss.detach())
+        assert devices(net) == {torch.device(device)} == {loss.device}
+        return torch.stack(losses).cpu(), *net.cpu().parameters()
 
-    (away, net), (home, same) = train("cuda:0"), train("cpu")
-    assert devices(net) == {GPU0}
-    assert away == pytest.approx(home, rel=1e-6, abs=1e-6)
-    for one, other in zip(net.parameters(), same.parameters(), strict=True):
-        torch.testing.assert_close(one.detach().cpu(), other.detach(), rtol=1e-6, atol=1e-6)
+    for one, other in zip(train("cuda:0"), train("cpu"), strict=True):
+        torch.testing.assert_close(one.detach(), other.detach(), rtol=1e-6, atol=1e-6)
