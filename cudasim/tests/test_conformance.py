@@ -58,7 +58,11 @@ class TestSome(unittest.TestCase):
         for part in range(2):
             with self.subTest(part=part):
                 self.assertEqual(part, 0)
+
+    def test_g_takes_too_long(self):
+        time.sleep(600)
 """
+LEFT_OUT = reasons.Reason("hardware", "slow", ("test_cuda::TestSome.test_g_takes_too_long",), False)
 
 
 def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
@@ -66,7 +70,7 @@ def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
 ):
     monkeypatch.setattr(tables, "HERE", tmp_path)
     monkeypatch.setattr(running, "FILES", ("test_cuda",))
-    monkeypatch.setattr(reasons, "read", list)
+    monkeypatch.setattr(reasons, "read", lambda: [LEFT_OUT])
     command = ["conformance", tmp_path, "--outcomes", tmp_path / "outcomes", "--limit", 15]
     path = write(tmp_path / "test" / "test_cuda.py", TESTS)
     write(path.with_name("torchvision.py"), "raise RuntimeError('nms does not exist')")
@@ -74,9 +78,10 @@ def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
         facts(*command)
     assert not (tmp_path / "conformance.json").exists()
     records = tmp_path / "outcomes" / "test_cuda.jsonl"
-    verdicts = running.run(path, records, 15, print)
+    verdicts = running.run(path, records, 15, print, reasons.left_out("test_cuda", [LEFT_OUT]))
     found = {verdict.test.partition(".test_")[2]: verdict for verdict in verdicts}
     assert {name: verdict.outcome for name, verdict in found.items()} == {
+        "g_takes_too_long": "not run",
         "a_dies": "crashed",
         "b_hangs": "too slow",
         "c_fails": "failed",
@@ -91,12 +96,15 @@ def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
     stopped = next(number for number, line in enumerate(lines) if "d_passes" in line)
     records.write_text("\n".join(lines[: stopped + 1]) + "\n")
     why = reasons.Reason("hardware", "why", ("test_cuda::TestSome.*",))
-    monkeypatch.setattr(reasons, "read", lambda: [why])
+    monkeypatch.setattr(reasons, "read", lambda: [LEFT_OUT, why])
     facts(*command, "--resume")
     assert running.run(path, records, 15, print) == verdicts
     lines = (tmp_path / "conformance.md").read_text().splitlines()
-    assert "| test_cuda | 6 | 1 | 4 | 0 | 1 |" in lines
-    assert lines[-1] == "| test_cuda | 4 | hardware | why |"
+    assert "| test_cuda | 7 | 1 | 4 | 1 | 1 |" in lines
+    assert lines[-2:] == [
+        "| test_cuda | 1 | hardware | slow |",
+        "| test_cuda | 4 | hardware | why |",
+    ]
 
 
 def test_a_file_that_cannot_be_loaded_is_one_failure(tmp_path):
@@ -156,19 +164,6 @@ def listed(tmp_path, text):
     path = tmp_path / "reasons.toml"
     path.write_text(f'[[reason]]\nkind = "hardware"\nreason = "why"\n{text}')
     return reasons.read(path)
-
-
-def test_a_test_that_would_use_up_its_time_is_not_run(tmp_path):
-    path = tmp_path / "test_some.py"
-    path.write_text(SLEEPS)
-    text = 'run = false\ntests = ["test_some::TestSome.test_sleeps", "test_other::Test.test_it"]'
-    known = listed(tmp_path, text)
-    out = reasons.left_out("test_some", known)
-    (verdict,) = running.run(path, tmp_path / "some.jsonl", 60, print, out)
-    assert (verdict.test, verdict.outcome) == ("TestSome.test_sleeps", "not run")
-    assert not (tmp_path / "worker").exists()
-    assert not reasons.unexplained("test_some", [verdict], known)
-    assert not reasons.outdated({"test_some": [verdict]}, known)
 
 
 def test_a_failure_without_a_reason_and_a_reason_without_a_failure_are_named(tmp_path):
