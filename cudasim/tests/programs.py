@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -53,27 +54,15 @@ def run_ranks(*arguments, cwd, ranks=2, **variables):
 
 def start(programs, cwd, python=sys.executable):
     """Run several (arguments, environment) at once; returns what came of each."""
-    pipe = subprocess.PIPE
-    started = [
-        subprocess.Popen(
-            [python, *map(str, arguments)],
-            cwd=cwd,
-            env=environ,
-            stdout=pipe,
-            stderr=pipe,
-            text=True,
-        )
-        for arguments, environ in programs
-    ]
-    try:
-        said = [process.communicate(timeout=SECONDS) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    return [
-        subprocess.CompletedProcess(process.args, process.returncode, *texts)
-        for process, texts in zip(started, said, strict=True)
-    ]
+
+    def run_one(program):
+        arguments, environ = program
+        command = [python, *map(str, arguments)]
+        options = {"capture_output": True, "text": True, "timeout": SECONDS}
+        return subprocess.run(command, cwd=cwd, env=environ, **options)
+
+    with ThreadPoolExecutor(len(programs)) as pool:
+        return list(pool.map(run_one, programs))
 
 
 def fork(programs, cwd, python=sys.executable):
