@@ -25,9 +25,5 @@ def simulated():
 
 @pytest.fixture
 def kept():
-    """What two simulated GPUs answered when somebody last read it, with PyTorch 2.13.
-
-    `python cudasim/facts simulate > cudasim/tests/fidelity/answers.json` writes it afresh: read
-    what differs before you keep it.
-    """
+    """What two simulated GPUs answered when somebody last read it, with PyTorch 2.13."""
     return json.loads(Path(__file__).with_name("answers.json").read_text(encoding="utf-8"))

@@ -11,6 +11,7 @@ from fidelity.index import HERE, programs
 
 THEMES = sorted(path for path in (HERE / "programs").glob("*.py") if path.stem != "__init__")
 ALONE = {"fidelity", "torch", "numpy"}  # what a bare machine with a GPU has
+AFRESH = "python cudasim/facts simulate > cudasim/tests/fidelity/answers.json"
 COUNTS = "saving.loading_to_a_gpu_that_is_not_there"  # its answer tells how many GPUs there are
 
 
@@ -48,7 +49,8 @@ def test_cudasim_answers_as_it_did(simulated, kept, gpus, card, seed):
         if gpus == 1:
             del answers[COUNTS]
         differ = {name: (kept.get(name), answers[name]) for name in answers}
-        assert {name: both for name, both in differ.items() if both[0] != both[1]} == {}
+        differ = {name: both for name, both in differ.items() if both[0] != both[1]}
+        assert differ == {}, f"(before, now); if now is right: {AFRESH}"
 
 
 def test_an_error_that_a_program_does_not_expect_is_reported():
