@@ -11,7 +11,9 @@ STRIDE = 13  # of about 790 operators and modules
 
 @pytest.fixture(scope="module")
 def databases():
-    return survey.load_databases()
+    """They hold PyTorch's functions as a simulation has them."""
+    with cudasim.simulate(force=True):
+        return survey.load_databases()
 
 
 @pytest.mark.parametrize(
