@@ -59,7 +59,7 @@ def fidelity(options: argparse.Namespace) -> None:
 
 def simulate(options: argparse.Namespace) -> None:
     """print what cudasim answers to the same programs"""
-    from fidelity import index
+    from fidelity import index, recording
 
     known = index.programs()
     wanted = set(options.names) or set(known)
@@ -74,7 +74,7 @@ def simulate(options: argparse.Namespace) -> None:
         if name in wanted or name.split(".")[0] in wanted
     ]
     answers = running.simulated(names, options.gpus, options.card, options.seed)
-    print(json.dumps(answers, indent=1, ensure_ascii=False))
+    print(recording.a_line_each(answers))
 
 
 def calibrate(options: argparse.Namespace) -> None:

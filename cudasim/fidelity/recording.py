@@ -142,16 +142,21 @@ def _in_child(stand_in: tuple[int, str] | None, task: Callable[[], Any]) -> Any:
         return task()
 
 
+def a_line_each(programs: dict[str, Any]) -> str:
+    """A JSON object with a line for each program, so that a change of one is seen."""
+    lines = [
+        f"  {json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}"
+        for name, each in programs.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n }"
+
+
 def _write(path: Path, about: dict[str, Any]) -> None:
     """Write the file at one stroke, so that an interruption leaves the earlier one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     head = {name: value for name, value in about.items() if name != "programs"}
-    programs = [
-        f"{json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}"
-        for name, each in about["programs"].items()
-    ]  # a line for each, so that a change of one is seen
-    text = json.dumps(head, indent=1).removesuffix("\n}") + ',\n "programs": {\n  '
-    text += ",\n  ".join(programs) + "\n }\n}\n"
+    text = json.dumps(head, indent=1).removesuffix("\n}") + ',\n "programs": '
+    text += a_line_each(about["programs"]) + "\n}\n"
     part = path.with_suffix(".json.part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)

@@ -1,6 +1,6 @@
 """What becomes of a call: the words in which it is refused, its result in a thread."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -15,9 +15,5 @@ def raised(call, kind=RuntimeError):
 
 def in_thread(call):
     """What `call` returns in a thread of its own."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(call()))
-    thread.start()
-    thread.join()
-    (result,) = found
-    return result
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()

@@ -1,12 +1,14 @@
 """Fixtures of the simulator's tests, and where they find what they test."""
 
 import importlib.metadata
+import json
 import os
+import platform
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import support
 
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(PROJECT / "src"), str(PROJECT)]  # `cudasim`, not installed, and `facts`
@@ -43,11 +45,22 @@ def facts(monkeypatch):
 def pytest_terminal_summary(terminalreporter):
     """Where CUDASIM_SUPPORT names a file, write there on what these tests ran, and how it went.
 
-    Only for a run of the whole folder: a row of less would say too much.
+    It is a row of the support matrix; a run of less than the whole folder would say too much.
     """
     path, config = os.environ.get("CUDASIM_SUPPORT"), terminalreporter.config
     if not path:
         return
     if {Path(name).resolve() for name in config.args} != {PROJECT / "tests"}:
         raise pytest.UsageError("CUDASIM_SUPPORT: only a run of all of cudasim/tests is a row")
-    support.write(path, terminalreporter.stats, importlib.metadata.version("torch"))
+    outcomes = ("passed", "failed", "error", "skipped")
+    counts = {name: len(terminalreporter.stats.get(name, ())) for name in outcomes}
+    counts["failed"] += counts.pop("error")
+    row = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "python": platform.python_version(),
+        "torch": importlib.metadata.version("torch"),
+        "system": f"{platform.system()} {platform.machine()}",
+        **counts,
+    }
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")

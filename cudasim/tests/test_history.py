@@ -25,18 +25,20 @@ def events(index=0):
     return torch.cuda.memory._snapshot()["device_traces"][index]
 
 
+def actions():
+    return [event["action"] for event in events()]
+
+
 def test_events_come_in_their_order_with_the_code_that_caused_them():
     record()
     give_back([take()])
     torch.cuda.empty_cache()
-    actions = [each["action"] for each in events()]
     taken = ["segment_alloc", "alloc", "free_requested", "free_completed", "segment_free"]
-    assert actions == taken
+    assert actions() == taken and events(1) == []
     _, alloc, freed, *_ = events()
     assert alloc["size"] == 1200 and alloc["addr"] == freed["addr"]
     assert alloc["frames"][0]["name"] == "take" and "test_history" in alloc["frames"][0]["filename"]
     assert freed["frames"][0]["name"] == "give_back"
-    assert events(1) == []
 
 
 @pytest.mark.parametrize("context", [None, "state", "alloc", "all"])
@@ -51,27 +53,18 @@ def test_the_code_is_kept_for_what_was_asked(context):
     del held
 
 
-def test_only_so_many_events_are_kept_and_none_that_are_skipped():
+def test_only_so_many_events_are_kept_and_recording_ends_and_begins_again():
     record(max_entries=3, skip_actions=["free_requested"])
     for _ in range(5):
         give_back([take()])
-    actions = [each["action"] for each in events()]
-    assert actions == ["free_completed", "alloc", "free_completed"]
-
-
-def test_recording_ends_and_begins_again():
-    record()
-    give_back([take()])
-    before = len(events())
+    assert actions() == ["free_completed", "alloc", "free_completed"]
     record(context=None)
-    assert len(events()) == before
+    assert len(events()) == 3
     record(clear_history=True)
     assert events() == []
     record(None)
     give_back([take()])
     assert events() == []
-    with pytest.raises(RuntimeError, match="expected state to be"):
-        record("some")
 
 
 def test_a_card_that_is_full_is_noted_and_observers_are_told():
@@ -87,8 +80,7 @@ def test_a_card_that_is_full_is_noted_and_observers_are_told():
 def test_pytorch_draws_the_history():
     record()
     held = take()
-    snapshot = torch.cuda.memory._snapshot()
-    del held
     for plot in (trace_plot, segment_plot):
-        (drawn,) = re.findall(r'"([A-Za-z0-9+/]{200,}=*)"', plot(snapshot))
+        (drawn,) = re.findall(r'"([A-Za-z0-9+/]{200,}=*)"', plot(torch.cuda.memory._snapshot()))
         assert b"test_history.py" in base64.b64decode(drawn)
+    del held

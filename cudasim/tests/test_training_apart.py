@@ -1,7 +1,9 @@
-"""Training with a process for each simulated GPU: values, gradients and devices as on one."""
+"""Training with a process for each simulated GPU: values, gradients and devices as on one.
+
+Sharded models, their checkpoints and tensors in parts are a chapter's, which runs in the tests.
+"""
 
 import pytest
-from programs import run
 from test_ranks import launch
 
 BEGIN = """
@@ -18,6 +20,10 @@ BEGIN = """
             dist.all_gather(both, tensor.detach())
             assert torch.equal(*both)
     close = torch.testing.assert_close
+"""
+END = """
+    told("done", lambda: None)
+    dist.destroy_process_group()
 """
 
 BATCH_NORM = """
@@ -51,8 +57,6 @@ BATCH_NORM = """
     (expected * weights).sum().backward(), (out * weights[mine]).sum().backward()
     close(part.grad, given.grad[mine])
     close(other.running_var, one.running_var)
-    told("done", lambda: None)
-    dist.destroy_process_group()
 """
 
 REPLICAS = """
@@ -78,8 +82,6 @@ REPLICAS = """
     with net.join():
         for _ in range(3 + 2 * rank):
             net(torch.ones(2, 4, device=here)).sum().backward()
-    told("done", lambda: None)
-    dist.destroy_process_group()
 """
 
 TWO_GPUS = """
@@ -103,47 +105,9 @@ TWO_GPUS = """
         assert parameter.device == parameter.grad.device == gpu
     same_everywhere(net.parameters())
     assert not torch.equal(net.module.a[0].weight, begun)
-    told("done", lambda: None)
-    dist.destroy_process_group()
 """
 
-TENSORS = """
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Shard, distribute_tensor
-    from torch.distributed.tensor.parallel import (
-        ColwiseParallel, RowwiseParallel, parallelize_module)
-    mesh = init_device_mesh("cuda", (2,))
-    x = torch.arange(12.0, device=here).view(6, 2)
-    shards = distribute_tensor(x, mesh, [Shard(0)])
-    assert shards.to_local().device == here and shards.to_local().shape == (3, 2)
-    assert torch.equal(shards.full_tensor(), x) and shards.full_tensor().device == here
-    assert torch.equal(shards.redistribute(mesh, [Shard(1)]).full_tensor(), x)
-    assert shards.mean().full_tensor().item() == 5.5
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).to(here)
-    whole = copy.deepcopy(net)
-    parallelize_module(net, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
-    data = torch.randn(3, 4, device=here)
-    out, expected = net(data), whole(data)
-    close(out, expected)
-    out.sum().backward(), expected.sum().backward()
-    assert out.device == here and net[0].weight.to_local().shape == (4, 4)
-    close(net[0].weight.grad.full_tensor(), whole[0].weight.grad)
-
-    flat = init_device_mesh("cuda", (2, 1), mesh_dim_names=("data", "tensor"))
-    assert (flat["data"].size(), flat["tensor"].size()) == (2, 1)
-    alone = dist.new_group([0]), dist.new_group([1])
-    x = torch.ones(2, device=here)
-    dist.all_reduce(x, group=alone[rank])
-    assert x.tolist() == [1, 1] and x.device == here
-    dist.all_reduce(x, group=flat["data"].get_group())
-    assert x.tolist() == [2, 2]
-
-    other, mine = torch.empty(3, device=here), torch.full((3,), float(rank), device=here)
-    both = dist.P2POp(dist.isend, mine, 1 - rank), dist.P2POp(dist.irecv, other, 1 - rank)
-    for work in dist.batch_isend_irecv(list(both)):
-        work.wait()
-    assert other.device == here and other.tolist() == [1 - rank] * 3
+UNEVEN = """
     parts = [torch.empty(rank + 1, device=here) for _ in range(2)]
     dist.all_to_all(parts, [torch.full((to + 1,), float(rank), device=here) for to in range(2)])
     assert [part.tolist() for part in parts] == [[0.0] * (rank + 1), [1.0] * (rank + 1)]
@@ -156,83 +120,19 @@ TENSORS = """
     whole = torch.tensor([3, -4 * rank], device=here)
     dist.all_reduce(whole, op=dist.ReduceOp.AVG)
     assert whole.tolist() == [3, -2]
-    told("done", lambda: None)
-    dist.destroy_process_group()
-"""
-
-CHECKPOINT = """
-    import torch.distributed.checkpoint as checkpoint
-    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
-    from torch.distributed.fsdp import fully_shard
-    def sharded(seed):
-        torch.manual_seed(seed)
-        net = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)).to(here)
-        for layer in net:
-            fully_shard(layer)
-        return fully_shard(net), torch.optim.AdamW(net.parameters())
-    net, optimizer = sharded(0)
-    net(torch.ones(2, 5, device=here)).sum().backward()
-    optimizer.step()
-    model, state = get_state_dict(net, optimizer)
-    checkpoint.save({"model": model, "optimizer": state}, checkpoint_id="saved")
-
-    again, other = sharded(1)
-    model, state = get_state_dict(again, other)
-    found = {"model": model, "optimizer": state}
-    checkpoint.load(found, checkpoint_id="saved")
-    set_state_dict(again, other, model_state_dict=found["model"],
-                   optim_state_dict=found["optimizer"])
-    for one, two in zip(net.parameters(), again.parameters()):
-        assert two.to_local().device == here
-        assert torch.equal(one.full_tensor(), two.full_tensor())
-    expected = [one.full_tensor().cpu() for one in net.parameters()]
-    if rank == 0:
-        torch.save(expected, "expected.pt")
-    told("done", lambda: None)
-    dist.destroy_process_group()
-"""
-
-ALONE = """
-    import torch, torch.distributed.checkpoint as checkpoint
-    from torch import nn
-    net = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)).cuda(1)
-    found = {"model": net.state_dict()}
-    checkpoint.load(found, checkpoint_id="saved", no_dist=True)
-    for parameter, expected in zip(net.parameters(), torch.load("expected.pt")):
-        assert parameter.device == torch.device("cuda:1")
-        assert torch.equal(parameter.cpu(), expected)
-    print("resharded")
 """
 
 
-def train(tmp_path, text, gpus="2"):
-    got, said = launch(tmp_path, BEGIN + text, gpus=gpus)
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        pytest.param(REPLICAS, 2, id="replicas"),
+        pytest.param(BATCH_NORM, 2, id="batch norm", marks=pytest.mark.full),
+        pytest.param(TWO_GPUS, 4, id="two GPUs for a replica", marks=pytest.mark.full),
+        pytest.param(UNEVEN, 2, id="parts of different sizes", marks=pytest.mark.full),
+    ],
+)
+def test_two_ranks_do_what_one_process_does(tmp_path, text, gpus):
+    got, said = launch(tmp_path, BEGIN + text + END, gpus=str(gpus))
     assert [one.returncode for one in got] == [0, 0], got
     assert said == {(0, "done"): "nothing", (1, "done"): "nothing"}
-
-
-@pytest.mark.full
-def test_batch_norm_over_the_whole_batch(tmp_path):
-    train(tmp_path, BATCH_NORM)
-
-
-def test_replicas(tmp_path):
-    train(tmp_path, REPLICAS)
-
-
-@pytest.mark.full
-def test_a_replica_on_two_gpus(tmp_path):
-    train(tmp_path, TWO_GPUS, gpus="4")
-
-
-@pytest.mark.full
-def test_parts_of_tensors_and_groups(tmp_path):
-    train(tmp_path, TENSORS)
-
-
-@pytest.mark.full
-def test_a_checkpoint_read_by_one_process(tmp_path):
-    train(tmp_path, CHECKPOINT)
-    (tmp_path / "alone.py").write_text("\n".join(line[4:] for line in ALONE.splitlines()))
-    got = run("-m", "cudasim", "alone.py", cwd=tmp_path)
-    assert got.returncode == 0 and got.stdout == "resharded\n", got.stderr

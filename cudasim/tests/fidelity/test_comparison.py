@@ -22,52 +22,66 @@ RECORDED = sorted(ANSWERS.glob("*.json"))
 NONE = pytest.param(
     None, marks=pytest.mark.skip(reason="no answers recorded for any card yet: nothing compared")
 )
-cards = pytest.mark.parametrize("path", RECORDED or [NONE], ids=lambda path: path and path.stem)
 
 
-def beside(path, simulated):
-    """The comparison of one card's answers with those of as many GPUs of the nearest card."""
-    answers = read_answers(path)
-    given = simulated(answers["gpus"], nearest_card(answers, cudasim.CARDS))
-    return compare(answers, programs(), given)
-
-
-@cards
+@pytest.mark.parametrize("path", RECORDED or [NONE], ids=lambda path: path and path.stem)
 def test_cudasim_answers_as_a_real_gpu_does(path, simulated):
-    wrong = unlisted(path.stem, beside(path, simulated), read_differences())
+    answers, listed = read_answers(path), read_differences()
+    assert "Simulated" not in answers["card"] and answers["name"] == path.stem
+    given = simulated(answers["gpus"], nearest_card(answers, cudasim.CARDS))
+    found = compare(answers, programs(), given)
+    wrong = unlisted(path.stem, found, listed)
     assert not wrong, "\n".join(["mend cudasim, or list with a reason:", *wrong])
-
-
-@cards
-def test_listed_differences_differ(path, simulated):
-    wrong = outdated(path.stem, beside(path, simulated), read_differences())
-    assert not wrong, "\n".join(wrong)
-
-
-@cards
-def test_programs_that_wait_are_reported(path, simulated):
-    waiting = beside(path, simulated).waiting
-    if waiting:
-        told = [
-            f"{why}: {list(waiting.values()).count(why)}" for why in sorted({*waiting.values()})
-        ]
-        pytest.skip(f"{path.stem}: programs wait for a recording ({'; '.join(told)})")
-
-
-@cards
-def test_answers_are_those_of_a_real_gpu(path):
-    answers = read_answers(path)
-    assert "Simulated" not in answers["card"] and answers["cuda"]
-    assert answers["name"] == path.stem
+    assert not outdated(path.stem, found, listed)
 
 
 def test_listed_differences_are_of_programs_and_cards_that_exist():
     known, names = programs(), {path.stem for path in RECORDED}
-    for name, each in read_differences().items():
-        assert name in known and set(each.get("cards", [])) <= names, name
+    for name, difference in read_differences().items():
+        assert name in known and set(difference.get("cards", [])) <= names, name
 
 
-# ---- the comparison itself, on answers of cudasim that stand in for a card's
+SOME = ["devices.devices_print", "mixing.adding", "moves.copy_home", "two_gpus.moving"]
+LISTED = {"mixing.adding": {"kind": "simulation", "reason": "A reason."}}
+ELSEWHERE = {"mixing.adding": LISTED["mixing.adding"] | {"cards": ["t4"]}}
+
+
+def differs(programs, known):
+    programs["mixing.adding"]["answer"] = ["no error", "no error"]
+
+
+def changes(programs, known):
+    differs(programs, known)
+    known["mixing.adding"] = replace(known["mixing.adding"], code="changed")
+
+
+def vanishes(programs, known):
+    del programs["mixing.adding"]
+
+
+@pytest.mark.parametrize(
+    ("change", "waits", "without", "elsewhere", "listed"),
+    [  # what is wrong with a list that has no differences, one of another card, this one
+        (lambda *_: None, None, "", "", "differs no longer, take it out of differences.toml"),
+        (differs, None, "found at least two devices", "found at least two devices", ""),
+        (changes, "changed since it was asked", "", "", ""),
+        (vanishes, "never asked", "", "", ""),
+    ],
+)
+def test_differences_are_listed_with_reasons_as_long_as_they_differ(
+    kept, change, waits, without, elsewhere, listed
+):
+    known = {name: programs()[name] for name in SOME}
+    said = {name: {"code": known[name].code, "answer": kept[name]} for name in SOME[:3]}
+    change(said, known)
+    found = compare({"gpus": 1, "programs": said}, known, kept)
+    assert found.waiting.pop("two_gpus.moving") == "needs 2 GPUs"
+    assert found.waiting.get("mixing.adding") == waits
+    assert set(SOME[:3]) - {"mixing.adding"} <= set(found.agree)
+    for listing, words in (({}, without), (ELSEWHERE, elsewhere), (LISTED, listed)):
+        wrong = [*unlisted("h100", found, listing), *outdated("h100", found, listing)]
+        assert len(wrong) == bool(words) and words in "".join(wrong)
+
 
 FACTS = {
     "name": "h100",
@@ -79,106 +93,32 @@ FACTS = {
     "cuda": "12.8",
     "driver": "unknown",
     "date": "2026-11-21",
+    "programs": {},
 }
-SOME = ["devices.devices_print", "mixing.adding", "moves.copy_home", "two_gpus.moving"]
-
-
-@pytest.fixture
-def stand_in(simulated):
-    """(answers of a card with one GPU, programs, what cudasim answers): they agree."""
-    known = {name: programs()[name] for name in SOME}
-    given = {name: simulated(1, "H100")[name] for name in SOME if known[name].gpus < 2}
-    told = {name: {"code": known[name].code, "answer": each} for name, each in given.items()}
-    return {"gpus": 1, "programs": told}, known, given
-
-
-def listing(name="mixing.adding", **more):
-    return {name: {"kind": "simulation", "reason": "A reason.", **more}}
-
-
-def test_what_agrees_agrees_and_two_gpus_are_waited_for(stand_in):
-    found = compare(*stand_in)
-    assert found.agree == SOME[:3] and found.differ == {}
-    assert found.waiting == {"two_gpus.moving": "needs 2 GPUs"}
-    assert unlisted("h100", found, {}) == outdated("h100", found, {}) == []
-
-
-def test_an_altered_answer_is_noticed(stand_in):
-    answers, known, given = stand_in
-    answers["programs"]["mixing.adding"]["answer"] = ["no error", "no error"]
-    found = compare(answers, known, given)
-    (line,) = unlisted("h100", found, {})
-    assert line.startswith("h100: mixing.adding\n") and '"no error"' in line
-    assert "found at least two devices, cuda:0 and cpu!" in line
-    assert unlisted("h100", found, listing()) == []
-    assert unlisted("h100", found, listing(cards=["t4"])) == [line]
-    assert outdated("h100", found, listing()) == []
-
-
-def test_a_listed_difference_that_is_none_is_noticed(stand_in):
-    found = compare(*stand_in)
-    (line,) = outdated("h100", found, listing())
-    assert line == "h100: mixing.adding: differs no longer, take it out of differences.toml"
-    assert outdated("h100", found, listing(cards=["t4"])) == []
-
-
-def test_a_changed_program_waits(stand_in):
-    answers, known, given = stand_in
-    known["mixing.adding"] = replace(known["mixing.adding"], code="changed")
-    answers["programs"]["mixing.adding"]["answer"] = "of the earlier code"
-    found = compare(answers, known, given)
-    assert found.waiting["mixing.adding"] == "changed since it was asked"
-    assert "mixing.adding" not in {*found.agree, *found.differ}
-    assert outdated("h100", found, listing()) == []  # nothing can be said of it
-
-
-def test_a_new_program_waits(stand_in):
-    answers, known, given = stand_in
-    del answers["programs"]["mixing.adding"]
-    assert compare(answers, known, given).waiting["mixing.adding"] == "never asked"
-
-
-def test_answers_of_another_version_of_torch_are_compared(stand_in):
-    answers, known, given = stand_in
-    assert compare({**answers, "torch": "2.11.0+cu128"}, known, given).agree == SOME[:3]
+KIND = "['a.b']\nkind = "
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("read", "text", "told"),
     [
-        '{"card": "NVIDIA H100", "pro',  # half of a file
-        "[]",
-        '{"programs": 1}',
-        '{"card": "NVIDIA H100", "programs": {}}',
-        json.dumps({**FACTS, "programs": {"a.b": {"code": "0"}}}),
+        (read_answers, '{"card": "NVIDIA H100", "pro', "not what the recorder writes; record it"),
+        (read_answers, "[]", "not what the recorder writes"),
+        (read_answers, json.dumps({"programs": {}}), "not what the recorder writes"),
+        (read_answers, json.dumps(FACTS | {"programs": {"a.b": {"code": "0"}}}), "not what the"),
+        (read_differences, "[", "no TOML"),
+        (read_differences, f"{KIND}'simulation'", "a.b: say kind and reason"),
+        (read_differences, f"{KIND}'luck'\nreason = 'r'", "a.b: kind is one of torch version, s"),
+        (read_differences, f"{KIND}'hardware'\nreason = ' '", "a.b: say the reason"),
+        (read_differences, f"{KIND}'hardware'\nreason = 'r'\nmore = 1", "a.b: say kind and reason"),
     ],
 )
-def test_a_broken_file_of_answers_gets_one_line(tmp_path, text):
+def test_a_broken_file_gets_one_line(tmp_path, read, text, told):
     path = tmp_path / "h100.json"
-    path.write_text(json.dumps({**FACTS, "programs": {}}))
-    assert read_answers(path)["card"] == "NVIDIA H100"
+    path.write_text(json.dumps(FACTS))
+    assert read_answers(path) == FACTS
     path.write_text(text)
     with pytest.raises(BadFile) as error:
-        read_answers(path)
-    (line,) = str(error.value).splitlines()
-    assert line.startswith(f"{path}: not what the recorder writes; record it again with 'python")
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("[", "no TOML"),
-        ("['a.b']\nkind = 'simulation'", "a.b: say kind and reason"),
-        ("['a.b']\nkind = 'luck'\nreason = 'r'", "a.b: kind is one of torch version, simulation"),
-        ("['a.b']\nkind = 'hardware'\nreason = ' '", "a.b: say the reason"),
-        ("['a.b']\nkind = 'hardware'\nreason = 'r'\nmore = 1", "a.b: say kind and reason"),
-    ],
-)
-def test_a_broken_list_of_differences_gets_one_line(tmp_path, text, told):
-    path = tmp_path / "differences.toml"
-    path.write_text(text)
-    with pytest.raises(BadFile) as error:
-        read_differences(path)
+        read(path)
     (line,) = str(error.value).splitlines()
     assert line.startswith(f"{path}: {told}")
 
@@ -186,7 +126,6 @@ def test_a_broken_list_of_differences_gets_one_line(tmp_path, text, told):
 @pytest.mark.parametrize(
     ("card", "capability", "gib", "nearest"),
     [
-        ("NVIDIA H100 80GB HBM3", [9, 0], 79, "H100"),
         ("NVIDIA H200", [9, 0], 140, "H200"),
         ("Tesla T4", [7, 5], 15, "T4"),
         ("NVIDIA A100-SXM4-80GB", [8, 0], 80, "A100"),
