@@ -28,7 +28,6 @@ MAKERS = (
 LIKES = "empty_like full_like ones_like rand_like randint_like randn_like zeros_like".split()
 NEWS = "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
 UNSEEN = ("new", "new_tensor")  # C++ makes them where no dispatch mode sees it
-HOMELESS = ((torch.linalg, "matrix_rank"),)
 RANDOM = ("normal", "rand", "randint", "randn", "randperm")
 SHARING = {"asarray": "obj", "as_tensor": "data"}  # may return this argument, or share its memory
 CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has
@@ -52,8 +51,6 @@ def patch_factories(patches: Patches) -> None:
     patches.replace(_device.DeviceContext, "__torch_function__", within)
     _forget_constructors()
     patches.finally_do(_forget_constructors)
-    for module, name in HOMELESS:
-        patches.replace(module, name, _homing(getattr(module, name)))
     for name in LIKES:
         patches.replace(torch, name, _like(getattr(torch, name)))
     for name in NEWS:
@@ -79,22 +76,6 @@ def _make_context(original: Callable) -> Callable:
         return maker(*args, **{**(kwargs or {}), "device": self.device})
 
     return __torch_function__
-
-
-def _homing(original: Callable) -> Callable:
-    """A composite whose result C++ makes new, from the shape of its argument alone."""
-
-    @functools.wraps(original)
-    def compute(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
-        first = args[0] if args else next(iter(kwargs.values()), None)
-        if isinstance(first, Tensor) and isinstance(result, Tensor):
-            gpu = gpu_of(first)
-            if gpu and gpu_of(result) is None:
-                put(result, gpu)
-        return result
-
-    return compute
 
 
 def _maker(original: Callable, name: str) -> Callable:
