@@ -23,6 +23,7 @@ from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import random
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.mode import is_wrapper
+from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
@@ -157,7 +158,7 @@ class Capture:
 
     def _do(self, step: Step) -> None:
         name = step.func._schema.name.partition("::")[2]
-        if name in EMPTY or (not step.results and not _written(step.func)):
+        if name in EMPTY or (not step.results and not operator_of(step.func).written):
             return  # a view, or memory as it is
         if step.source is None:
             out = step.func(*step.args, **step.kwargs)
@@ -289,20 +290,7 @@ def _holders(memory: Known) -> int:
 
 def _changed(func: Callable, args: tuple, kwargs: dict) -> list[Tensor]:
     """The tensors among these arguments that an operation changes."""
-    values = (
-        args[position] if position < len(args) else kwargs.get(name)
-        for position, name in _written(func)
-    )
-    return tensors_in(values)
-
-
-def _written(func: Callable) -> list[tuple[int, str]]:
-    """(position, name) of the arguments that an operation changes."""
-    return [
-        (position, each.name)
-        for position, each in enumerate(func._schema.arguments)
-        if each.alias_info is not None and each.alias_info.is_write
-    ]
+    return tensors_in(written_by(func, args, kwargs))
 
 
 def _of(kwargs: dict) -> Iterable[Any]:

@@ -4,6 +4,7 @@ The texts are those of torch 2.13: `common_device_check_failure` (aten's op_regi
 `TensorIteratorBase::compute_types`, `aten/src/ATen/native/Convolution.cpp` and `IndexingUtils`.
 """
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from cudasim.dispatch.arguments import named_tensors
 from cudasim.dispatch.native_functions import checking_kernel
+from cudasim.dispatch.operators import Operator, written_by
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, is_scratch
 from cudasim.session import session
 
@@ -32,36 +34,16 @@ REDUCTIONS = "all amax amin any argmax argmin mean norm prod sum".split()
 WHOLE_NUMBERS = "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift rshift".split()
 
 
-# Operation -> (whether CUDA's kernel checks each argument, the arguments that it writes to).
-_strictness: dict[Callable, tuple[bool, list[tuple[int, str]]]] = {}
-
-
-def refuses(func: Callable, args: tuple, kwargs: dict, hosts: list[Tensor]) -> bool:
+def refuses(operator: Operator, args: tuple, kwargs: dict, hosts: list[Tensor]) -> bool:
     """Whether CUDA refuses the CPU tensors `hosts` beside operands on a GPU.
 
     Those without dimensions may ride along, except where they are written to and in kernels
     that check each argument.
     """
-    for tensor in hosts:
-        if tensor.dim():
-            return True
-    strict = _strictness.get(func)
-    if strict is None:
-        written = [
-            (position, argument.name)
-            for position, argument in enumerate(func._schema.arguments)
-            if argument.alias_info is not None and argument.alias_info.is_write
-        ]
-        pointwise = torch.Tag.pointwise in func.tags
-        strict = _strictness[func] = (not pointwise and checks_arguments(func), written)
-    checking, written = strict
-    if checking:
+    if any([tensor.dim() for tensor in hosts]) or checks_arguments(operator.func):
         return True
-    for position, name in written:
-        target = args[position] if position < len(args) else kwargs.get(name)
-        if any(target is tensor for tensor in hosts):
-            return True
-    return False
+    written = written_by(operator.func, args, kwargs)
+    return any(target is tensor for target in written for tensor in hosts)
 
 
 def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
@@ -120,7 +102,7 @@ def kernel_and_arguments(
     func: Callable, named: list[tuple[str, Tensor]]
 ) -> tuple[str | None, list[tuple[str, Tensor]]]:
     """(the CUDA kernel that checks devices, what it checks), or (None, ...) if none does."""
-    name, overload = func.overloadpacket.__name__, func._overloadname
+    name = func.overloadpacket.__name__
     if name in INSIDE:
         inside, names = INSIDE[name]
         tensors = dict(named)
@@ -129,16 +111,21 @@ def kernel_and_arguments(
         return checking_kernel(inside), named
     if name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(named):
         return checking_kernel("cudnn_batch_norm"), named
-    full = name if overload == "default" else f"{name}.{overload}"
-    return checking_kernel(full), named
+    return checking_kernel(_full_name(func)), named
 
 
+@functools.cache
 def checks_arguments(func: Callable) -> bool:
     """Whether CUDA's kernel for `func` requires every tensor, of any shape, on one device."""
+    if torch.Tag.pointwise in func.tags:
+        return False
+    return func.overloadpacket.__name__ in INSIDE or checking_kernel(_full_name(func)) is not None
+
+
+def _full_name(func: Callable) -> str:
+    """As in native_functions.yaml: `mm`, `scatter_.src`."""
     name, overload = func.overloadpacket.__name__, func._overloadname
-    if name in INSIDE:
-        return True
-    return checking_kernel(name if overload == "default" else f"{name}.{overload}") is not None
+    return name if overload == "default" else f"{name}.{overload}"
 
 
 def _dense_and_sparse(named: list[tuple[str, Tensor]]) -> RuntimeError | None:

@@ -15,6 +15,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.operators import KINDS
 from cudasim.dispatch.placement import make_on, run
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
@@ -44,6 +45,9 @@ def rule_of(func: Callable) -> Callable | None:
     if isinstance(func, OpOverload) and func.namespace not in OWN | PARTLY_BUILT:
         return run_custom
     return None
+
+
+KINDS.append(rule_of)
 
 
 def run_custom(func: Callable, args: tuple, kwargs: dict) -> Any:

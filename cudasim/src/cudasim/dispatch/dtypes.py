@@ -16,6 +16,7 @@ from torch import Tensor
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
 from cudasim.dispatch.arguments import named_tensors, tensors_in
+from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
 TABLE = Path(__file__).with_name("kernels.json")
@@ -193,8 +194,11 @@ def check_int(first: Tensor, second: Tensor) -> None:
             )
 
 
-def check_scaled(first: Tensor, second: Tensor, gpu: GPU) -> None:
+def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
     """Raise CUDA's error for products of 8-bit floats that the card or its library lacks."""
+    gpu = gpu_of(first)
+    if gpu is None:
+        return
     if gpu.card.capability < SCALED:
         raise RuntimeError(
             "torch._scaled_mm is only supported on CUDA devices with compute capability "
