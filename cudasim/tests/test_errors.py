@@ -143,18 +143,6 @@ def test_indices(indexed, index):
     )
 
 
-def test_optimizers():
-    weight = ones(2).requires_grad_()
-    optimizer = torch.optim.Adam([weight], foreach=True)
-    weight.sum().backward()
-    optimizer.step()
-    for name in ("exp_avg", "exp_avg_sq"):
-        optimizer.state[weight][name] = optimizer.state[weight][name].cuda(1)
-    assert raised(optimizer.step).startswith(
-        "Tensors of the same index must be on the same device and the same dtype"
-    )
-
-
 def test_the_kernels_that_check_are_those_of_native_functions():
     known = ("mm", "wrapper_CUDA_mm"), ("index_select", "wrapper_CUDA__index_select")
     for name, kernel in known:

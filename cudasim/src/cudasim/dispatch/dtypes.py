@@ -92,21 +92,9 @@ CALLED = {
 }
 
 # What C++ calls the types.
-NAMES = {
-    torch.uint8: "Byte",
-    torch.int8: "Char",
-    torch.int16: "Short",
-    torch.int32: "Int",
-    torch.int64: "Long",
-    torch.float16: "Half",
-    torch.float32: "Float",
-    torch.float64: "Double",
-    torch.complex32: "ComplexHalf",
-    torch.complex64: "ComplexFloat",
-    torch.complex128: "ComplexDouble",
-    torch.bool: "Bool",
-    torch.bfloat16: "BFloat16",
-}
+_CALLED = "Half BFloat16 ComplexHalf Bool Char Byte Short Int Long Float Double ComplexFloat "
+_CALLED += "ComplexDouble"
+NAMES = dict(zip((*WIDER, *REAL_AND_COMPLEX), _CALLED.split(), strict=True))
 
 
 def short(dtype: torch.dtype) -> str:

@@ -77,8 +77,8 @@ class Operator:
         # Whether a result may be a new tensor: not of a view, and of what is written to an
         # argument. What is made of other operations (`reshape`) may copy where it speaks of a view.
         aliases = schema.returns and all(result.alias_info is not None for result in schema.returns)
-        composite = func.has_kernel_for_dispatch_key("CompositeImplicitAutograd")
-        self.makes = not aliases or composite
+        composite = "CompositeImplicitAutograd"
+        self.makes = not aliases or func.has_kernel_for_dispatch_key(composite)
         # The names of results that it is given, as `out=`, and may make larger.
         self.outs = [argument.name for argument in schema.arguments if argument.is_out]
         # (position, name) of the arguments that it changes.
