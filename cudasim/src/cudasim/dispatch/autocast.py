@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
 
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import mapped, tensors_in
 from cudasim.dispatch.tags import gpu_of, is_scratch
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -202,7 +202,12 @@ def _float(func: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _in(dtype: torch.dtype, func: Any, args: tuple, kwargs: dict) -> Any:
-    return func(*_cast(args, dtype), **_cast(kwargs, dtype))
+    """With every eligible tensor of type `dtype`; the casts are recorded."""
+
+    def cast(value: Any) -> Any:
+        return _converted(value, dtype) if _eligible(value) else value
+
+    return func(*mapped(cast, args), **mapped(cast, kwargs))
 
 
 def _float_by_dtype(func: Any, args: tuple, kwargs: dict) -> Any:
@@ -256,15 +261,6 @@ def _eligible(value: Any) -> bool:
     if value.dtype is torch.float64:
         return False
     return gpu_of(value) is not None or is_scratch(value)
-
-
-def _cast(value: Any, dtype: torch.dtype) -> Any:
-    """`value` with every eligible tensor in it of type `dtype`; the cast is recorded."""
-    if isinstance(value, list | tuple):
-        return type(value)([_cast(item, dtype) for item in value])
-    if isinstance(value, dict):
-        return {name: _cast(item, dtype) for name, item in value.items()}
-    return _converted(value, dtype) if _eligible(value) else value
 
 
 def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import named_tensors, tensors_in
+from cudasim.dispatch.arguments import mapped, named_tensors, tensors_in
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
@@ -211,18 +211,14 @@ def _reduction(args: tuple, kwargs: dict) -> str:
 def _check_shapes(func: Callable, args: tuple, kwargs: dict) -> None:
     """Raise what PyTorch says of the shapes of these arguments, if they do not fit."""
     try:
-        func(*_copied(args), **_copied(kwargs))
+        func(*mapped(_copied, args), **mapped(_copied, kwargs))
     except NotImplementedError:
         return  # of the CPU's kernel for that type
 
 
 def _copied(value: Any) -> Any:
-    """`value` with copies of its tensors, some of which may be written to."""
-    if isinstance(value, Tensor):
-        return torch.ops.aten.clone.default(value)
-    if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}
-    return type(value)(map(_copied, value)) if _is_list(value) else value
+    """A copy of a tensor, which may be written to; what is no tensor is itself."""
+    return torch.ops.aten.clone.default(value) if isinstance(value, Tensor) else value
 
 
 # Computed in a wider type: CUDA takes them, the CPU does not
@@ -302,15 +298,11 @@ def _only_on_cuda(name: str, capability: tuple[int, int]) -> frozenset[torch.dty
 
 def _cast(value: Any, types: dict[torch.dtype, torch.dtype]) -> Any:
     """`value` with the tensors and types in it that are of one of `types` made its partner."""
-    if isinstance(value, Tensor):
-        wanted = types.get(value.dtype)
-        return value if wanted is None else torch.ops.aten._to_copy.default(value, dtype=wanted)
-    if isinstance(value, torch.dtype):
-        return types.get(value, value)
-    if isinstance(value, dict):
-        return {name: _cast(item, types) for name, item in value.items()}
-    return type(value)(_cast(item, types) for item in value) if _is_list(value) else value
 
+    def partner(item: Any) -> Any:
+        if isinstance(item, torch.dtype):
+            return types.get(item, item)
+        wanted = types.get(item.dtype) if isinstance(item, Tensor) else None
+        return item if wanted is None else torch.ops.aten._to_copy.default(item, dtype=wanted)
 
-def _is_list(value: Any) -> bool:
-    return type(value) in (list, tuple)
+    return mapped(partner, value)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU, Allocation
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import mapped, tensors_in
 from cudasim.dispatch.tags import foretell, storage_of
 
 aten = torch.ops.aten
@@ -64,22 +64,17 @@ def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
     if "generator" in named:
         named.update(generator=None)
     try:
-        named = {name: _without_numbers(value) for name, value in named.items()}
-        out = func(*_without_numbers(args), **named)
+        out = func(*mapped(_without_numbers, args), **mapped(_without_numbers, named))
     except Exception:
         return []
     return [tensor.untyped_storage().nbytes() for tensor in tensors_in((out,))]
 
 
 def _without_numbers(value: Any) -> Any:
-    """`value` with every tensor in it replaced by one of the same shape on `meta`."""
-    if isinstance(value, Tensor):
-        return aten.empty_strided.default(
-            value.shape, value.stride(), dtype=value.dtype, device=META
-        )
-    if isinstance(value, list | tuple):
-        return [_without_numbers(each) for each in value]
-    return value
+    """A tensor of the same shape on `meta`; what is no tensor is itself."""
+    if not isinstance(value, Tensor):
+        return value
+    return aten.empty_strided.default(value.shape, value.stride(), dtype=value.dtype, device=META)
 
 
 # Bounds: at most so many numbers are in the results.
