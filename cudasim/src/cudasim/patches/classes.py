@@ -19,7 +19,7 @@ from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
-from cudasim.patches.making import patch_making
+from cudasim.patches.guards import patch_making
 from cudasim.patches.replacing import Replacements
 from cudasim.patching import Patches
 from cudasim.session import session
