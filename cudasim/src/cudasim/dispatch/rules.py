@@ -217,9 +217,8 @@ def _plain(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 RULES[aten._foreach_copy_.default] = _plain  # crosses devices, as `copy_` does
-for _name in ("_record_function_enter", "_record_function_enter_new", "_record_function_exit"):
-    for _overload in getattr(torch.ops.profiler, _name).overloads():  # of every optimizer's step
-        RULES[getattr(getattr(torch.ops.profiler, _name), _overload)] = _plain
+# Those of `record_function`, of which every optimizer's step is one.
+KINDS.append(lambda func: _plain if getattr(func, "namespace", "") == "profiler" else None)
 
 
 @around(*WAITS)
