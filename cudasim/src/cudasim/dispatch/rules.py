@@ -14,7 +14,7 @@ from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import COUNT
 from cudasim.dispatch.operators import KINDS, OWN, Rule, around, name_of, operator_of, rule
-from cudasim.dispatch.placement import make_on, run, settle
+from cudasim.dispatch.placement import general, make_on, run, settle
 from cudasim.dispatch.tags import (
     device_of,
     foretell,
@@ -249,10 +249,8 @@ KINDS.append(lambda func: absent if name_of(func) in dtypes.ABSENT else None)
 
 def absent(func: Callable, args: tuple, kwargs: dict) -> Any:
     """The CPU's alone: CUDA's dispatcher has no kernel, and says so."""
-    operands = tensors_in((*args, *kwargs.values()))
-    if session.type.lists_kernels and any(gpu_of(tensor) for tensor in operands):
-        return custom.on_gpu(func, args, kwargs)
-    return run(func, args, kwargs, operands)
+    run_it = custom.run_custom if session.type.lists_kernels else general
+    return run_it(func, args, kwargs)
 
 
 CHECKS = {
