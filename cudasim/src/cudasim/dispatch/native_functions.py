@@ -29,7 +29,7 @@ def _kernels() -> dict[str, str]:
     kernels = {}
     for name, entry in entries.items():
         delegate = entry.get("structured_delegate")
-        on_cuda = "cuda" in (entries.get(delegate, {}) if delegate else entry)
+        on_cuda = "kernel" in (entries.get(delegate, {}) if delegate else entry)
         if not on_cuda or entry.get("device_check") == "NoCheck":
             continue
         base, _, overload = name.partition(".")
@@ -42,10 +42,10 @@ def _kernels() -> dict[str, str]:
 
 
 def _entries(text: str) -> dict[str, dict[str, str]]:
-    """What the file says of each operator: its plain keys, and `cuda` if it has such a kernel."""
+    """What the file says of each operator: its plain keys, and `kernel` if CUDA has one."""
     entries = {}
     for entry in re.sub(r" *#.*", "", text).split("- func: ")[1:]:
         entries[entry.partition("(")[0]] = keys = dict(re.findall(r"(?m)^  (\w+): (.*)$", entry))
         if re.search(r"(?m)^    (.*, )?CUDA(, .*)?:", entry):  # a line of `dispatch`
-            keys["cuda"] = "True"
+            keys["kernel"] = "CUDA"
     return entries
