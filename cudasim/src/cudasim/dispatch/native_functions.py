@@ -21,8 +21,10 @@ def checking_kernel(name: str) -> str | None:
 def _kernels() -> dict[str, str]:
     """Operator -> the name of CUDA's kernel, for those that check devices."""
     found = importlib.util.find_spec("torchgen")
-    folders = found.submodule_search_locations if found else None
-    path = Path(*(folders or ("",))[:1], "packaged", "ATen", "native", "native_functions.yaml")
+    if found is None or not found.submodule_search_locations:
+        return {}
+    folder = Path(found.submodule_search_locations[0])
+    path = folder / "packaged" / "ATen" / "native" / "native_functions.yaml"
     if not path.is_file():
         return {}
     entries = _entries(path.read_text(encoding="utf-8"))

@@ -64,10 +64,10 @@ def flatten_parameters(self: nn.RNNBase) -> None:
 @FUNCTIONS.refusing(torch.linalg, "multi_dot")
 def apart(name: str, *args: Any, **kwargs: Any) -> str | None:
     """A composite of tensors that have to be on one device."""
-    here, *others = map(device_of, tensors_in(args)) if tensors_in(args) else [None]
-    for position, there in enumerate(others, 1):
-        if there != here:
-            return APART[name].format(here=here, there=there, position=position)
+    devices = [device_of(tensor) for tensor in tensors_in(args)]
+    for position, there in enumerate(devices):
+        if there != devices[0]:
+            return APART[name].format(here=devices[0], there=there, position=position)
     return None
 
 
