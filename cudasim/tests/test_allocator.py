@@ -95,17 +95,6 @@ def test_neighbours_that_are_free_become_one():
     assert split_stats() == (0, 0)
 
 
-def test_memory_in_pieces_serves_no_large_request():
-    held = [block(5) for _ in range(8)]
-    del held[::2]
-    assert layout() == [(20, -5, 5, -5, 5)] * 2
-    more = block(9)  # 20 MiB are free, and none of it is 9 MiB in a row
-    assert layout() == [(20, -5, 5, -5, 5)] * 2 + [(20, 9, -11)]
-    torch.cuda.empty_cache()  # release_cached_blocks: only whole segments go
-    assert torch.cuda.memory_reserved() == 60 * MIB
-    del held, more
-
-
 def test_a_request_is_refused_though_as_much_is_free_in_pieces():
     allow(40)
     held = [block(5) for _ in range(8)]

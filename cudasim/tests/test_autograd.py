@@ -2,7 +2,6 @@
 
 import io
 import warnings
-from functools import partial
 
 import pytest
 import torch
@@ -86,35 +85,6 @@ def test_gradients_of_gradients():
     assert first.device == second.device == G0 and second.tolist() == [6, 6, 6]
 
 
-def test_accumulation_and_hooks():
-    x, seen = leaf(G1), []
-    x.register_hook(lambda gradient: seen.append(gradient.device))
-    y = x * 2
-    y.retain_grad()
-    for _ in range(2):
-        y.sum().backward(retain_graph=True)
-    assert x.grad.tolist() == [4, 4, 4] and x.grad.device == y.grad.device == G1
-    assert seen == [G1, G1]
-
-
-def test_functions_of_ones_own():
-    class Double(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, gradient):
-            (saved,) = ctx.saved_tensors
-            assert saved.device == gradient.device == G1
-            return gradient * 2
-
-    x = leaf(G1)
-    Double.apply(x).sum().backward()
-    assert x.grad.tolist() == [2, 2, 2] and x.grad.device == G1
-
-
 def function_with(backward):
     """A function of the program's own that doubles, and goes back as `backward` does."""
 
@@ -159,11 +129,6 @@ def test_a_hook_leaves_the_gradient_on_its_type_of_device():
     y.register_hook(lambda gradient: gradient * 2)
     (y * 2).sum().backward()
     assert y.grad.tolist() == [4, 4, 4]
-
-
-def test_gradcheck():
-    x = torch.rand(3, device=G1, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda each: each.to(G0).sin(), [x])
 
 
 def test_a_gradient_from_another_device_is_refused():
@@ -234,14 +199,6 @@ def test_gradients_in_a_batch_are_on_the_tensors_gpu(reduction):
 
     found = gradients(G1)
     assert found.device == G1 and torch.equal(found.cpu(), gradients(CPU))
-
-
-@pytest.mark.parametrize("reduction", ["sum", "mean", "max", "min", "prod"])
-def test_gradients_are_checked_in_a_batch(reduction):
-    x = torch.tensor([1.0, 4.0, 2.0, 3.0], dtype=torch.float64, device=G1, requires_grad=True)
-    lengths = torch.tensor([1, 3], device=G1)
-    reduce = partial(torch.segment_reduce, reduce=reduction, lengths=lengths)
-    assert torch.autograd.gradcheck(reduce, (x,), check_batched_grad=True)
 
 
 def test_a_changed_value_is_named_by_its_type_on_the_gpu_where_that_is_certain():

@@ -45,13 +45,6 @@ def ctc(x):
     return F.ctc_loss(x.log_softmax(2), targets, *lengths)
 
 
-def grid(x):
-    """`x` sampled at its corner."""
-    return F.grid_sample(
-        x, torch.ones(1, *[1] * (x.dim() - 2), x.dim() - 2, device=x.device), align_corners=False
-    )
-
-
 def unpool(x):
     """`x` with zeros between."""
     return F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)
@@ -68,23 +61,7 @@ def loss(x):
 
 
 REFUSED = {
-    "avg_pool3d_backward_cuda": backward(nn.AvgPool3d(1), 1, 2, 2, 2),
-    "adaptive_avg_pool2d_backward_cuda": backward(nn.AdaptiveAvgPool2d(2), 1, 3, 3),
-    "adaptive_avg_pool3d_backward_cuda": backward(nn.AdaptiveAvgPool3d(2), 1, 3, 3, 3),
-    "adaptive_max_pool2d_backward_cuda": backward(nn.AdaptiveMaxPool2d(2), 1, 3, 3),
-    "fractional_max_pool2d_backward_cuda": backward(
-        nn.FractionalMaxPool2d(2, output_ratio=0.5), 1, 4, 4
-    ),
     "max_unpooling2d_forward_out": forward(unpool, 1, 1, 2, 2),
-    "upsample_linear1d_backward_out_cuda": backward(
-        lambda x: F.interpolate(x, 4, mode="linear"), 1, 1, 2
-    ),
-    "upsample_bicubic2d_backward_out_cuda": backward(
-        lambda x: F.interpolate(x, 4, mode="bicubic"), 1, 1, 2, 2
-    ),
-    "reflection_pad1d_backward_out_cuda": backward(nn.ReflectionPad1d(1), 1, 2),
-    "reflection_pad2d_backward_cuda": backward(nn.ReflectionPad2d(1), 1, 2, 2),
-    "reflection_pad3d_backward_out_cuda": backward(nn.ReflectionPad3d(1), 1, 2, 2, 2),
     "nll_loss2d_forward_out_cuda_template": forward(loss, 1, 3, 2, 2),
     "ctc_loss_backward_gpu": backward(ctc, 4, 1, 3),
     "embedding_bag_backward_cuda_max": backward(bag, 2, 2),
@@ -100,8 +77,6 @@ REFUSED = {
         lambda x: torch.bincount(torch.zeros(3, dtype=torch.int64, device=x.device), x), 3
     ),
     "median CUDA with indices output": forward(lambda x: x.median(0), 3),
-    "grid_sampler_2d_backward_cuda": backward(grid, 1, 1, 2, 2),
-    "grid_sampler_3d_backward_cuda": backward(grid, 1, 1, 2, 2, 2),
     "cumsum_cuda_kernel": forward(lambda x: x.cumsum(0), 3),
     "scatter_reduce_cuda_kernel": forward(scatter, 1, 2),
 }

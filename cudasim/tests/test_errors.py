@@ -25,10 +25,6 @@ def loss(scores, labels):
     return F.cross_entropy(ones(2, 3, on=scores), zeros(2, on=labels))
 
 
-def cube(on=G0):
-    return ones(1, 2, 2, on=on)
-
-
 def mask():
     return ones(3, on=CPU) > 0
 
@@ -51,17 +47,12 @@ def argument(name, where, others, kernel):
     ("first", "second", "call"),
     [
         (G0, G1, lambda: ones(3) + ones(3, on=G1)),
-        (G1, G0, lambda: ones(3, on=G1) * ones(3)),
         (G0, CPU, lambda: ones(3) - ones(3, on=CPU)),
         (G0, CPU, lambda: ones(3, on=CPU) / ones(3)),
-        (G0, CPU, lambda: ones(3) > ones(3, on=CPU)),
         (G0, G1, lambda: ones(3).add_(ones(3, on=G1))),
         (G0, CPU, lambda: torch.add(ones(3), ones(3), out=ones(3, on=CPU))),
         (G0, G1, lambda: torch.addcmul(ones(3), ones(3), ones(3, on=G1))),
-        (G0, CPU, lambda: torch.lerp(ones(3), ones(3, on=CPU), 0.5)),
-        (G0, G1, lambda: torch.maximum(ones(3), ones(3, on=G1))),
         (G0, G1, lambda: F.mse_loss(ones(2), ones(2, on=G1))),
-        (G0, CPU, lambda: F.binary_cross_entropy_with_logits(ones(2), ones(2, on=CPU))),
         (G0, G1, lambda: torch._foreach_add([ones(2)], [ones(2, on=G1)])),
     ],
 )
@@ -81,36 +72,19 @@ def test_a_number_may_ride_along_but_not_be_written_to():
     [
         ("mat2", G1, G0, "mm", lambda: ones(2, 3) @ ones(3, 2, on=G1)),
         ("mat2", G0, CPU, "mm", lambda: ones(2, 3, on=CPU) @ ones(3, 2)),
-        ("mat2", CPU, G0, "bmm", lambda: torch.bmm(cube(), cube(CPU))),
         ("mat2", CPU, G0, "addmm", lambda: torch.addmm(ones(2), ones(2, 3), ones(3, 2, on=CPU))),
-        ("batch1", G1, G0, "baddbmm", lambda: torch.baddbmm(cube(), cube(G1), cube())),
         ("tensor", G1, G0, "_dot", lambda: torch.dot(ones(2), ones(2, on=G1))),
         ("mat", G0, G1, "addmv_", lambda: torch.mv(ones(2, 2), ones(2, on=G1))),
         ("mat1", CPU, G0, "addmm", lambda: nn.Linear(3, 2).cuda()(ones(2, 3, on=CPU))),
         ("mat1", G0, CPU, "addmm", lambda: nn.Linear(3, 2)(ones(2, 3))),
-        ("mat2", G0, CPU, "mm", lambda: nn.Linear(3, 2, bias=False).cuda()(ones(2, 3, on=CPU))),
         ("index", CPU, G0, "_index_select", lambda: nn.Embedding(4, 2).cuda()(zeros(3, on=CPU))),
-        ("index", CPU, G0, "_index_select", lambda: nn.Embedding(4, 2).cuda()(torch.tensor(3))),
         ("index", G0, CPU, "_index_select", lambda: nn.Embedding(4, 2)(zeros(3))),
-        ("index", G1, G0, "_index_select", lambda: ones(3).index_select(0, zeros(1, on=G1))),
-        ("index", CPU, G0, "gather", lambda: ones(3).gather(0, zeros(1, on=CPU))),
         ("src", CPU, G0, "scatter_src", lambda: ones(3).scatter(0, zeros(1), ones(1, on=CPU))),
-        (
-            "index",
-            G1,
-            G0,
-            "scatter_add_",
-            lambda: ones(3).scatter_add_(0, zeros(1, on=G1), ones(1)),
-        ),
         ("tensors", G1, G0, "cat", lambda: torch.cat([ones(2), ones(2, on=G1)])),
         ("tensors", G1, G0, "cat", lambda: torch.stack([ones(2), ones(2, on=G1)])),
         ("target", CPU, G0, "nll_loss_forward", lambda: loss(G0, CPU)),
-        ("target", G0, CPU, "nll_loss_forward", lambda: loss(CPU, G0)),
         ("weight", CPU, G0, "_native_batch_norm", lambda: nn.BatchNorm1d(3)(ones(2, 3))),
-        ("weight", CPU, G0, "_native_layer_norm", lambda: nn.LayerNorm(3)(ones(2, 3))),
         ("weight", CPU, G0, "_cudnn_batch_norm", lambda: nn.BatchNorm2d(3)(ones(2, 3, 4, 4))),
-        ("weight", CPU, G0, "_native_group_norm", lambda: nn.GroupNorm(1, 3)(ones(2, 3, 4))),
-        ("other", CPU, G0, "_equal", lambda: torch.equal(ones(2), ones(2, on=CPU))),
         ("mask", CPU, G0, "_masked_scatter_", lambda: ones(3).masked_scatter(mask(), ones(3))),
     ],
 )
@@ -140,18 +114,6 @@ def test_convolution(image, weight, batch, text):
 def test_indices(indexed, index):
     assert raised(lambda: ones(3, on=indexed)[zeros(1, on=index)]) == (
         f"indices should be either on cpu or on the same device as the indexed tensor ({indexed})"
-    )
-
-
-def test_optimizers():
-    weight = ones(2).requires_grad_()
-    optimizer = torch.optim.Adam([weight], foreach=True)
-    weight.sum().backward()
-    optimizer.step()
-    for name in ("exp_avg", "exp_avg_sq"):
-        optimizer.state[weight][name] = optimizer.state[weight][name].cuda(1)
-    assert raised(optimizer.step).startswith(
-        "Tensors of the same index must be on the same device and the same dtype"
     )
 
 

@@ -7,7 +7,7 @@ import torch
 from calls import in_thread, raised
 
 import cudasim
-from cudasim.patches import making
+from cudasim.patches import guards
 from cudasim.patching import Patches
 
 
@@ -48,7 +48,7 @@ def test_the_class_is_left_as_it_was():
 
 
 def test_a_python_that_keeps_its_slots_elsewhere_is_told(monkeypatch):
-    monkeypatch.setattr(making, "_slot", lambda cls, number: 1)
+    monkeypatch.setattr(guards, "_slot", lambda cls, number: 1)
     with pytest.raises(RuntimeError, match="no way to make objects of"):
-        making.patch_making(Patches(), torch.device, lambda original: original)
+        guards.patch_making(Patches(), torch.device, lambda original: original)
     assert torch.device("cpu").type == "cpu"

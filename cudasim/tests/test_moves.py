@@ -73,20 +73,6 @@ def test_plain_cuda_is_the_current_device():
         assert there.to(torch.float64).device == G0
 
 
-def test_the_cpu_keeps_its_own():
-    x = torch.ones(3)
-    assert x.cpu() is x and x.to("cpu") is x
-    assert x.to("cpu", copy=True) is not x
-
-
-def test_a_copy_that_is_asked_for():
-    x = torch.ones(3, device=G1)
-    again = x.to("cuda:1", copy=True)
-    assert again is not x and again.device == G1
-    again += 1
-    assert x.tolist() == [1, 1, 1]
-
-
 def test_type_and_format_change_on_the_way():
     x = torch.ones(1, 2, 2, 2)
     moved = x.to("cuda:1", torch.float16, memory_format=torch.channels_last)
@@ -103,24 +89,6 @@ def test_copy_keeps_the_targets_device_and_type():
     assert there.dtype == torch.float64
     other[1:] = torch.tensor([5.0, 6.0])
     assert other.tolist() == [2, 5, 6]
-
-
-def test_moves_of_memory_are_counted():
-    x = torch.ones(1024)
-    before = [torch.cuda.memory_allocated(index) for index in (0, 1)]
-    first = x.cuda(0)
-    second = first.cuda(1)
-    after = [torch.cuda.memory_allocated(index) for index in (0, 1)]
-    assert [new - old for new, old in zip(after, before, strict=True)] == [4096, 4096]
-    del first, second
-    assert [torch.cuda.memory_allocated(index) for index in (0, 1)] == before
-
-
-def test_packed_sequences_and_sparse():
-    packed = nn.utils.rnn.pack_sequence([torch.ones(3, 2), torch.ones(2, 2)])
-    assert packed.to("cuda:1").data.device == G1
-    assert packed.cuda(1).is_cuda
-    assert torch.eye(2).to_sparse().to("cuda:1").device == G1
 
 
 @pytest.mark.parametrize(

@@ -178,20 +178,6 @@ def test_what_is_on_the_cpu_in_cuda_too():
     ) == ("'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:1 Long tensor")
 
 
-def test_custom_operators():
-    @torch.library.custom_op("cudasim_test::like_sum", mutates_args=())
-    def like_sum(x: torch.Tensor) -> torch.Tensor:
-        return x.clone() + torch.ones(2, device=x.device) + torch.zeros_like(x)
-
-    @torch.library.custom_op("cudasim_test::fresh", mutates_args=())
-    def fresh(x: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(3, device="cuda:1")
-
-    x = torch.ones(2, device=G1)
-    assert like_sum(x).device == G1 and like_sum(x).tolist() == [2, 2]
-    assert fresh(torch.ones(1)).device == G1
-
-
 def test_the_old_new_stays_on_its_type_of_device():
     here, there = torch.ones(1), torch.ones(1, device=G0)
     words = "legacy constructor expects device type: {} but device type: {} was passed".format

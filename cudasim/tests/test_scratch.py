@@ -37,12 +37,6 @@ def test_what_the_program_made_is_refused_and_stays(name):
         assert own.device == CPU and isinstance(own.numpy(), numpy.ndarray)
 
 
-def test_a_layer_on_a_gpu_refuses_the_tensor_of_a_legacy_constructor():
-    layer = nn.Linear(3, 2).cuda()
-    for made in (torch.FloatTensor(4, 3), torch.Tensor(4, 3)):
-        assert "different from other tensors on cuda:0" in raised(lambda made=made: layer(made))
-
-
 def test_one_place_of_a_program_may_make_and_use_in_turn():
     """Operators that are called at one place are told apart from what C++ makes within one."""
     x, made = torch.ones(3, device=G0), []

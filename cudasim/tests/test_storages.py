@@ -1,7 +1,6 @@
 """Storages on simulated GPUs, and memory shared with other processes and libraries."""
 
 import multiprocessing.reduction
-import sys
 
 import numpy as np
 import pytest
@@ -112,14 +111,6 @@ def test_a_copied_host_storage_stays_on_the_host():
         host + torch.ones(3, device="cuda")
 
 
-def test_data_can_be_swapped_for_that_of_another_device():
-    weight = nn.Parameter(torch.ones(2))
-    weight.data = weight.data.cuda(1)
-    assert weight.device == torch.device("cuda:1")
-    weight.data = weight.data.cpu()
-    assert weight.device.type == "cpu"
-
-
 def test_sharing_is_a_matter_of_course_on_a_gpu():
     tensor = torch.ones(2, device="cuda")
     assert tensor.share_memory_() is tensor and tensor.is_shared()
@@ -181,11 +172,6 @@ def test_tensors_travel_through_a_queue(method, strategy):
         worker.kill()
 
 
-def test_storages_travel_in_tensors_only():
-    with pytest.raises(RuntimeError, match="Cannot pickle CUDA storage; try pickling a CUDA"):
-        mp.reductions.reduce_storage(torch.ones(2, device="cuda").untyped_storage())
-
-
 def test_numpy_shares_memory_with_the_host_only():
     array = np.ones(3)
     tensor = torch.from_numpy(array)
@@ -227,13 +213,6 @@ def test_dlpack_stays_within_torch():
     with pytest.raises(BufferError, match="require gradient"):
         torch.from_dlpack(torch.ones(2, device="cuda", requires_grad=True))
     np.from_dlpack(torch.ones(2))
-
-
-def test_on_windows_memory_is_not_shared(monkeypatch):
-    storage = torch.ones(1, device="cuda").untyped_storage()
-    monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(RuntimeError, match="cannot share memory between processes on Windows"):
-        storage._share_cuda_()
 
 
 def test_windows_lacks_what_sends_descriptors(monkeypatch):

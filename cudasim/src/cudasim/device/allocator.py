@@ -64,6 +64,8 @@ class Memory:
         self._busy = False
         # Blocks that are given back, and wait there until memory is taken or somebody asks.
         self._freed: deque[Block] = deque()
+        # What makes a block free again, whose segment stays reserved.
+        self.give_back: Callable[[Block], None] = self._freed.append
         # The block taken last, while all else is as it was then; how it was cut; how often it was
         # given back since and taken again at once.
         self._last: Block | None = None
@@ -105,12 +107,10 @@ class Memory:
                 if self.history is not None:
                     self._settle()
 
-    def give_back(self, block: Block) -> None:
-        """`block` is free again; its segment stays reserved."""
+    def _give_back_at_once(self, block: Block) -> None:
         self._freed.append(block)
-        if self.history is not None:  # which tells when
-            with self._lock:
-                self._settle()
+        with self._lock:
+            self._settle()
 
     def _settle(self) -> None:
         """Free what waits to be freed; where another call is in hand, the next one does it."""
@@ -474,7 +474,8 @@ class Memory:
         """Keep a `history` from now on, or none."""
         with self._lock:
             self._settle()
-            self.history = history
+            self.history = history  # which tells when a block is given back
+            self.give_back = self._freed.append if history is None else self._give_back_at_once
 
     def set_fraction(self, fraction: float) -> None:
         """Limit PyTorch to this part of the card; 0 is no limit, on MPS."""

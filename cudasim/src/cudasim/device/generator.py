@@ -30,15 +30,11 @@ class Generator(torch._C.Generator):
         """A generator for `device`, with PyTorch's default seed."""
         self = super().__new__(cls, "cpu")
         self._home = device
-        self._state = [self.initial_seed_of_cpu(), 0]  # shared by graphsafe_get_state
+        self._state = [super().initial_seed(self), 0]  # shared by graphsafe_get_state
         self._draws = torch._C.Generator()  # what operations are given
         _known[self._cdata] = self
         _drawing[self._draws._cdata] = self
         return self
-
-    def initial_seed_of_cpu(self) -> int:
-        """The seed with which PyTorch's generators begin."""
-        return super().initial_seed()
 
     @property
     def device(self) -> torch.device:

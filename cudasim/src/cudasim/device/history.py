@@ -9,6 +9,7 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
+from traceback import walk_stack
 from typing import Any
 
 Frames = tuple[dict[str, Any], ...]
@@ -31,14 +32,11 @@ class History:
         """The code that runs now, innermost first; nothing if it is not kept for that `level`."""
         if self.level < level:
             return ()
-        found, frame = [], sys._getframe(1)
-        while frame is not None:
-            code = frame.f_code
-            if not code.co_filename.startswith(_PACKAGE):
-                line = {"filename": code.co_filename, "name": code.co_name, "line": frame.f_lineno}
-                found.append(line)
-            frame = frame.f_back
-        return tuple(found)
+        return tuple(
+            {"filename": frame.f_code.co_filename, "name": frame.f_code.co_name, "line": line}
+            for frame, line in walk_stack(sys._getframe(1))
+            if not frame.f_code.co_filename.startswith(_PACKAGE)
+        )
 
     def add(
         self, action: str, address: int, size: int, stream: int, frames: Frames, **more: int

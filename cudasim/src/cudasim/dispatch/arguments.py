@@ -19,6 +19,15 @@ def tensors_in(values: Iterable[Any]) -> list[Tensor]:
     return found
 
 
+def mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """`value` with what `function` gives for each part of it, in lists and dictionaries too."""
+    if type(value) in LISTS:
+        return type(value)([mapped(function, item) for item in value])
+    if type(value) is dict:
+        return {name: mapped(function, item) for name, item in value.items()}
+    return function(value)
+
+
 def named_tensors(func: Callable, args: tuple, kwargs: dict) -> Iterator[tuple[str, Tensor]]:
     """(name of the argument, tensor) for every tensor among the arguments of `func`."""
     names = [argument.name for argument in func._schema.arguments]

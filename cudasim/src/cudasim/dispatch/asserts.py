@@ -17,7 +17,7 @@ from torch.cuda._utils import _get_device_index
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.rules import Rule, general, layer, name_of
+from cudasim.dispatch.operators import Rule, around, name_of
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
@@ -37,27 +37,20 @@ WORDS = re.compile(
 )
 
 
-@layer
-def asserting(func: Callable, inner: Rule | None) -> Rule | None:
+@around(*OPERATORS)
+def asserting(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """What the CPU refuses stops the GPU, where the operator's kernel for CUDA asserts it."""
-    name = name_of(func)
-    if name not in OPERATORS:
-        return inner
-
-    def rule(func: Callable, args: tuple, kwargs: dict) -> Any:
-        try:
-            return (inner or general)(func, args, kwargs)
-        except (IndexError, RuntimeError) as error:
-            words = session.type.assertion()
-            gpus = {gpu_of(tensor) for tensor in tensors_in((*args, *kwargs.values()))} - {None}
-            if words is None or not gpus or not WORDS.search(str(error)):
-                raise
-            if name == "multinomial" and not draws_in_kernel(*args, **kwargs):
-                raise
-            lose(gpus.pop())
-            raise words from error
-
-    return rule
+    try:
+        return inner(func, args, kwargs)
+    except (IndexError, RuntimeError) as error:
+        words = session.type.assertion()
+        gpus = {gpu_of(tensor) for tensor in tensors_in((*args, *kwargs.values()))} - {None}
+        if words is None or not gpus or not WORDS.search(str(error)):
+            raise
+        if name_of(func) == "multinomial" and not draws_in_kernel(*args, **kwargs):
+            raise
+        lose(gpus.pop())
+        raise words from error
 
 
 def draws_in_kernel(
@@ -77,30 +70,19 @@ def lose(gpu: GPU) -> None:
 
 def guard() -> None:
     """Have what waits for a GPU look first whether its context is lost."""
-    for module in (torch.cuda, torch.accelerator):
-        session.patches.replace(module, "synchronize", make_synchronize(module.synchronize))
-    for kind in (torch.cuda.Stream, torch.cuda.Event):
-        session.patches.replace(kind, "synchronize", make_wait(kind.synchronize))
+    for owner in (torch.cuda, torch.accelerator, torch.cuda.Stream, torch.cuda.Event):
+        session.patches.replace(owner, "synchronize", make_synchronize(owner.synchronize))
 
 
 def make_synchronize(original: Callable) -> Callable:
-    """`synchronize`, of a GPU that may be lost."""
+    """`synchronize`, of a GPU, or a stream or an event of one, that may be lost."""
 
     @functools.wraps(original)
-    def synchronize(device: Any = None) -> None:
-        session.gpu(_get_device_index(device, optional=True)).check()
-        original(device)
-
-    return synchronize
-
-
-def make_wait(original: Callable) -> Callable:
-    """`synchronize` of a stream or an event, whose GPU may be lost."""
-
-    @functools.wraps(original)
-    def synchronize(self: Any) -> None:
-        if self.device is not None:  # an event has one when it is recorded
-            session.gpu(self.device.index).check()
-        original(self)
+    def synchronize(of: Any = None) -> None:
+        if not isinstance(of, torch.cuda.Stream | torch.cuda.Event):
+            session.gpu(_get_device_index(of, optional=True)).check()
+        elif of.device is not None:  # an event has one when it is recorded
+            session.gpu(of.device.index).check()
+        original(of)
 
     return synchronize

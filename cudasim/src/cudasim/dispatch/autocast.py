@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
 
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import mapped, tensors_in
 from cudasim.dispatch.tags import gpu_of, is_scratch
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -118,15 +118,35 @@ def casts(name: str) -> bool:
 
 
 def _stand_in() -> torch.library.Library:
-    """Register the kernels below in place of those that look at C++'s device."""
-    library = torch.library.Library("aten", "IMPL", _key().name)
+    """Kernels in place of those that look at C++'s device."""
     only = DispatchKeySet(_key())
+    kernels = [
+        (_overload(name), _kernel(policy, _overload(name), only))
+        for policy, names in policies()
+        for name in names
+    ]
+    return _library(_key().name, kernels)
+
+
+def _sparing() -> torch.library.Library:
+    """Kernels over those of autocast on the CPU, which spare tensors on GPUs."""
+    only = DispatchKeySet(getattr(DispatchKey, HOST))
+    kernels = []
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key(HOST):
+        namespace, _, operator = name.partition("::")
+        func = _overload(operator) if namespace == "aten" else None
+        if func is not None:
+            kernels.append((func, _sparing_kernel(func, only)))
+    return _library(HOST, kernels, with_keyset=True)
+
+
+def _library(key: str, kernels: list[tuple[Any, Callable]], **options: bool) -> Any:
+    """A library of `kernels` (operation, what computes it) in place of PyTorch's under `key`."""
+    library = torch.library.Library("aten", "IMPL", key)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that a kernel is overridden: it is meant
-        for policy, names in policies():
-            for name in names:
-                found = _overload(name)
-                library.impl(found, _kernel(policy, found, only), allow_override=True)
+        for func, kernel in kernels:
+            library.impl(func, kernel, allow_override=True, **options)
     return library
 
 
@@ -138,23 +158,9 @@ def _stand_back() -> None:
             library._destroy()
 
 
-def _sparing() -> torch.library.Library:
-    """Register kernels over those of autocast on the CPU, which spare tensors on GPUs."""
-    library = torch.library.Library("aten", "IMPL", HOST)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # as above
-        for name in torch._C._dispatch_get_registrations_for_dispatch_key(HOST):
-            namespace, _, operator = name.partition("::")
-            found = _overload(operator) if namespace == "aten" else None
-            if found is not None:
-                kernel = _sparing_kernel(found, torch.library.get_kernel(found, HOST))
-                library.impl(found, kernel, with_keyset=True, allow_override=True)
-    return library
-
-
-def _sparing_kernel(func: Any, original: Any) -> Callable:
-    """The kernel `original` of `func`, but for tensors on GPUs, which it leaves as they are."""
-    only = DispatchKeySet(getattr(DispatchKey, HOST))
+def _sparing_kernel(func: Any, only: DispatchKeySet) -> Callable:
+    """The kernel of `func`, but for tensors on GPUs, which it leaves as they are."""
+    original = torch.library.get_kernel(func, HOST)
 
     def kernel(keys: DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
         if any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
@@ -187,13 +193,21 @@ def _kernel(policy: Callable, func: Any, only: DispatchKeySet) -> Callable:
 
 def _half(func: Any, args: tuple, kwargs: dict) -> Any:
     """In the region's type: matrix products and their kin."""
-    dtype = torch.get_autocast_dtype(session.type.name)
-    return func(*_cast(args, dtype), **_cast(kwargs, dtype))
+    return _in(torch.get_autocast_dtype(session.type.name), func, args, kwargs)
 
 
 def _float(func: Any, args: tuple, kwargs: dict) -> Any:
     """In float32: what loses too much in half precision."""
-    return func(*_cast(args, torch.float32), **_cast(kwargs, torch.float32))
+    return _in(torch.float32, func, args, kwargs)
+
+
+def _in(dtype: torch.dtype, func: Any, args: tuple, kwargs: dict) -> Any:
+    """With every eligible tensor of type `dtype`; the casts are recorded."""
+
+    def cast(value: Any) -> Any:
+        return _converted(value, dtype) if _eligible(value) else value
+
+    return func(*mapped(cast, args), **mapped(cast, kwargs))
 
 
 def _float_by_dtype(func: Any, args: tuple, kwargs: dict) -> Any:
@@ -222,8 +236,7 @@ def _widest(func: Any, args: tuple, kwargs: dict) -> Any:
     types = {tensor.dtype for tensor in tensors if _eligible(tensor)}
     if not types <= {low, torch.float32}:
         raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
-    dtype = torch.float32 if torch.float32 in types else low
-    return func(*_cast(args, dtype), **_cast(kwargs, dtype))
+    return _in(torch.float32 if torch.float32 in types else low, func, args, kwargs)
 
 
 def _banned(func: Any, args: tuple, kwargs: dict) -> Any:
@@ -248,15 +261,6 @@ def _eligible(value: Any) -> bool:
     if value.dtype is torch.float64:
         return False
     return gpu_of(value) is not None or is_scratch(value)
-
-
-def _cast(value: Any, dtype: torch.dtype) -> Any:
-    """`value` with every eligible tensor in it of type `dtype`; the cast is recorded."""
-    if isinstance(value, list | tuple):
-        return type(value)([_cast(item, dtype) for item in value])
-    if isinstance(value, dict):
-        return {name: _cast(item, dtype) for name, item in value.items()}
-    return _converted(value, dtype) if _eligible(value) else value
 
 
 def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:

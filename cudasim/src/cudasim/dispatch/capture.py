@@ -8,7 +8,7 @@ https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs.
 
 import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,8 +21,9 @@ from cudasim.device.generator import Generator, find, find_drawing
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import mapped, tensors_in
 from cudasim.dispatch.mode import is_wrapper
+from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
@@ -157,7 +158,7 @@ class Capture:
 
     def _do(self, step: Step) -> None:
         name = step.func._schema.name.partition("::")[2]
-        if name in EMPTY or (not step.results and not _written(step.func)):
+        if name in EMPTY or (not step.results and not operator_of(step.func).written):
             return  # a view, or memory as it is
         if step.source is None:
             out = step.func(*step.args, **step.kwargs)
@@ -168,14 +169,16 @@ class Capture:
                     generator.draw()  # a factory, which was given what a draw returned
                 out = step.func(*step.args, **step.kwargs)
         if step.results:
-            known = {storage_of(each)._cdata for each in tensors_in((step.args, _of(step.kwargs)))}
+            known = {
+                storage_of(each)._cdata for each in tensors_in((*step.args, *step.kwargs.values()))
+            }
             new = [each for each in tensors_in((out,)) if storage_of(each)._cdata not in known]
             with torch._C._DisableTorchDispatch():
                 for mine, fresh in zip(step.results, new, strict=True):
                     mine.copy_(fresh)
 
     def _is_of_gpu(self, step: Step) -> bool:
-        tensors = [*step.results, *tensors_in((step.args, _of(step.kwargs)))]
+        tensors = [*step.results, *tensors_in((*step.args, *step.kwargs.values()))]
         return any(gpu_of(each) is not None for each in tensors)
 
     def _source(self, func: Callable, kwargs: dict, gpu: GPU) -> tuple[Generator, list] | None:
@@ -211,18 +214,18 @@ class Capture:
         A number of the CPU's is kept as it is now, as a kernel is captured with it, unless it is
         among those that the operation has `changed`.
         """
-        if isinstance(value, Tensor):
-            key = storage_of(value)._cdata
-            is_number = not value.dim() and gpu_of(value) is None and key not in self._made
-            if is_number and id(value) not in changed:
+
+        def named(item: Any) -> Any:
+            if not isinstance(item, Tensor):
+                return item
+            key = storage_of(item)._cdata
+            is_number = not item.dim() and gpu_of(item) is None and key not in self._made
+            if is_number and id(item) not in changed:
                 with torch._C._DisableTorchDispatch(), torch.no_grad():
-                    return value.clone()
-            return self._name(value, self._made if key in self._made else self._read)
-        if isinstance(value, list | tuple):
-            return type(value)(self._names(each, changed) for each in value)
-        if isinstance(value, dict):
-            return {key: self._names(each, changed) for key, each in value.items()}
-        return value
+                    return item.clone()
+            return self._name(item, self._made if key in self._made else self._read)
+
+        return mapped(named, value)
 
     def _name(self, tensor: Tensor, memories: dict[int, Known]) -> Tensor:
         """Another tensor on the same memory: the program's own may go, and its memory with it."""
@@ -289,24 +292,7 @@ def _holders(memory: Known) -> int:
 
 def _changed(func: Callable, args: tuple, kwargs: dict) -> list[Tensor]:
     """The tensors among these arguments that an operation changes."""
-    values = (
-        args[position] if position < len(args) else kwargs.get(name)
-        for position, name in _written(func)
-    )
-    return tensors_in(values)
-
-
-def _written(func: Callable) -> list[tuple[int, str]]:
-    """(position, name) of the arguments that an operation changes."""
-    return [
-        (position, each.name)
-        for position, each in enumerate(func._schema.arguments)
-        if each.alias_info is not None and each.alias_info.is_write
-    ]
-
-
-def _of(kwargs: dict) -> Iterable[Any]:
-    return tuple(kwargs.values())
+    return tensors_in(written_by(func, args, kwargs))
 
 
 def mark(place: Place) -> Mark | None:

@@ -4,6 +4,7 @@ The texts are those of torch 2.13: `common_device_check_failure` (aten's op_regi
 `TensorIteratorBase::compute_types`, `aten/src/ATen/native/Convolution.cpp` and `IndexingUtils`.
 """
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -11,8 +12,11 @@ from torch import Tensor
 
 from cudasim.dispatch.arguments import named_tensors
 from cudasim.dispatch.native_functions import checking_kernel
+from cudasim.dispatch.operators import Operator, written_by
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, is_scratch
 from cudasim.session import session
+
+Named = list[tuple[str, Tensor]]  # (what an operator calls its argument, tensor)
 
 # Composites whose check is made by an operator that they call: that one, and what it calls
 # their arguments, in the order in which it checks them.
@@ -32,80 +36,27 @@ REDUCTIONS = "all amax amin any argmax argmin mean norm prod sum".split()
 WHOLE_NUMBERS = "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift rshift".split()
 
 
-# Operation -> (whether CUDA's kernel checks each argument, the arguments that it writes to).
-_strictness: dict[Callable, tuple[bool, list[tuple[int, str]]]] = {}
-
-
-def refuses(func: Callable, args: tuple, kwargs: dict, hosts: list[Tensor]) -> bool:
+def refuses(operator: Operator, args: tuple, kwargs: dict, hosts: list[Tensor]) -> bool:
     """Whether CUDA refuses the CPU tensors `hosts` beside operands on a GPU.
 
     Those without dimensions may ride along, except where they are written to and in kernels
     that check each argument.
     """
-    for tensor in hosts:
-        if tensor.dim():
-            return True
-    strict = _strictness.get(func)
-    if strict is None:
-        written = [
-            (position, argument.name)
-            for position, argument in enumerate(func._schema.arguments)
-            if argument.alias_info is not None and argument.alias_info.is_write
-        ]
-        pointwise = torch.Tag.pointwise in func.tags
-        strict = _strictness[func] = (not pointwise and checks_arguments(func), written)
-    checking, written = strict
-    if checking:
+    if any([tensor.dim() for tensor in hosts]) or checks_arguments(operator.func):
         return True
-    for position, name in written:
-        target = args[position] if position < len(args) else kwargs.get(name)
-        if any(target is tensor for tensor in hosts):
-            return True
-    return False
+    written = written_by(operator.func, args, kwargs)
+    return any(target is tensor for target in written for tensor in hosts)
 
 
 def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
-    """The error of `func` for operands on several devices, by the class of operation."""
-    name = func.overloadpacket.__name__
+    """The error of `func` for operands on several devices: the first of these that has words."""
     named = [
         (argument, tensor)
         for argument, tensor in named_tensors(func, args, kwargs)
         if not is_scratch(tensor)  # C++'s scratch has no device yet
     ]
-    if any(tensor.is_meta for _, tensor in named):
-        return _with_meta(named)
-    if name in ("convolution", "_convolution", "convolution_overrideable"):
-        return _convolution(dict(named))
-    if name in ("masked_fill", "masked_fill_") and _differ(named):
-        (_, tensor), (_, mask), *value = named
-        if value and device_of(tensor) == CPU:
-            return RuntimeError("masked_fill_: Expected inputs to be on same device")
-        return RuntimeError(
-            "expected self and mask to be on the same device, but got mask on "
-            f"{device_of(mask)} and self on {device_of(tensor)}"
-        )
-    if name == "cholesky_solve":
-        (_, b), (_, a) = named
-        return RuntimeError(
-            f"Expected b and A to be on the same device, but found b on {device_of(b)} "
-            f"and A on {device_of(a)} instead."
-        )
-    if name in ("add", "add_") and (error := _dense_and_sparse(named)):
-        return error
-    kernel, checked = kernel_and_arguments(func, named)
-    if kernel is not None:
-        devices = [(argument, device_of(tensor)) for argument, tensor in named]
-        if error := session.type.disagreement(name, devices):
-            return error
-    if kernel is not None and checked:
-        home = device_of(checked[0][1])
-        for argument, tensor in checked:
-            if device_of(tensor) != home:
-                return _argument(argument, tensor, home, kernel)
-    if name in REDUCTIONS and named[-1][0] == "out":
-        home, result = device_of(named[0][1]), device_of(named[-1][1])
-        return RuntimeError(f"Expected out tensor to have device {home}, but got {result} instead")
-    return _iterator(named)
+    own = OWN_WORDS.get(func.overloadpacket.__name__, _nothing)
+    return RuntimeError(next(filter(None, (words(func, named) for words in (_meta, own, *WORDS)))))
 
 
 def name_kernel(error: NotImplementedError) -> None:
@@ -116,83 +67,153 @@ def name_kernel(error: NotImplementedError) -> None:
         error.args = (f'{name}_{suffix}" not implemented for {type}',)
 
 
-def kernel_and_arguments(
-    func: Callable, named: list[tuple[str, Tensor]]
-) -> tuple[str | None, list[tuple[str, Tensor]]]:
-    """(the CUDA kernel that checks devices, what it checks), or (None, ...) if none does."""
-    name, overload = func.overloadpacket.__name__, func._overloadname
-    if name in INSIDE:
-        inside, names = INSIDE[name]
-        tensors = dict(named)
-        if name != "stack" and names:
-            named = [(new, tensors[old]) for old, new in names.items() if old in tensors]
-        return checking_kernel(inside), named
-    if name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(named):
-        return checking_kernel("cudnn_batch_norm"), named
-    full = name if overload == "default" else f"{name}.{overload}"
-    return checking_kernel(full), named
-
-
+@functools.cache
 def checks_arguments(func: Callable) -> bool:
     """Whether CUDA's kernel for `func` requires every tensor, of any shape, on one device."""
+    if torch.Tag.pointwise in func.tags:
+        return False
+    return func.overloadpacket.__name__ in INSIDE or checking_kernel(_full_name(func)) is not None
+
+
+def _full_name(func: Callable) -> str:
+    """As in native_functions.yaml: `mm`, `scatter_.src`."""
     name, overload = func.overloadpacket.__name__, func._overloadname
-    if name in INSIDE:
-        return True
-    return checking_kernel(name if overload == "default" else f"{name}.{overload}") is not None
+    return name if overload == "default" else f"{name}.{overload}"
 
 
-def _dense_and_sparse(named: list[tuple[str, Tensor]]) -> RuntimeError | None:
+# Words, or None: of an operator with operands on several devices.
+
+
+def _nothing(func: Callable, named: Named) -> str | None:
+    return None
+
+
+def _meta(func: Callable, named: Named) -> str | None:
+    """The meta device's kernels, which go before CUDA's, compare in Python."""
+    if not any(tensor.is_meta for _, tensor in named):
+        return None
+    expected, *others = (device_of(tensor) for _, tensor in named)
+    other = next(device for device in others if device != expected)
+    return f"Tensor on device {other} is not on the expected device {expected}!"
+
+
+def _fill(func: Callable, named: Named) -> str | None:
+    if len({device_of(tensor) for _, tensor in named}) == 1:
+        return None
+    (_, tensor), (_, mask), *value = named
+    if value and device_of(tensor) == CPU:
+        return "masked_fill_: Expected inputs to be on same device"
+    return (
+        "expected self and mask to be on the same device, but got mask on "
+        f"{device_of(mask)} and self on {device_of(tensor)}"
+    )
+
+
+def _cholesky(func: Callable, named: Named) -> str | None:
+    (_, b), (_, a) = named
+    return (
+        f"Expected b and A to be on the same device, but found b on {device_of(b)} "
+        f"and A on {device_of(a)} instead."
+    )
+
+
+def _dense_and_sparse(func: Callable, named: Named) -> str | None:
     """A sum of a dense and a sparse tensor compares types of devices itself."""
     if len({tensor.is_sparse for _, tensor in named}) == 1:
         return None
     for tensor in sorted((tensor for _, tensor in named), key=lambda tensor: tensor.is_sparse):
         if device_of(tensor) == CPU:
             operand = "other" if tensor.is_sparse else "self"
-            key = session.type.key
-            return RuntimeError(
-                f"add: expected '{operand}' to be a {key} tensor, but got a CPU tensor"
+            return (
+                f"add: expected '{operand}' to be a {session.type.key} tensor, but got a CPU tensor"
             )
     return None
 
 
-def _with_meta(named: list[tuple[str, Tensor]]) -> RuntimeError:
-    """The meta device's kernels, which go before CUDA's, compare in Python."""
-    expected = device_of(named[0][1])
-    other = next(device_of(tensor) for _, tensor in named if device_of(tensor) != expected)
-    return RuntimeError(f"Tensor on device {other} is not on the expected device {expected}!")
+def _convolution(func: Callable, named: Named) -> str | None:
+    """A convolution compares types on the CPU and a GPU, devices between two GPUs."""
+    tensors = dict(named)
+    image = tensors["input"]
+    where = device_of(image)
+    for name in ("weight", "bias"):
+        other = tensors.get(name)
+        if other is None or device_of(other) == where:
+            continue
+        if device_of(other).type == where.type:
+            if name == "bias":  # is added by a kernel of its own
+                return _iterator(func, [("input", image), ("bias", other)])
+            return _argument(name, other, where, "wrapper_CUDA__cudnn_convolution")
+        if where == CPU and session.type.has_slow_convolution:
+            if not _mkldnn_convolves(image, tensors["weight"]):
+                return _argument(name, other, where, "wrapper_CUDA___slow_conv2d_forward")
+        dense = f" or input should be a MKLDNN tensor and {name} is a dense tensor"
+        return (
+            f"Input type ({_type(image)}) and {name} type ({_type(other)}) should be the same"
+            + (dense if where == CPU else "")
+        )
+    return None
 
 
-def _differ(named: list[tuple[str, Tensor]]) -> bool:
-    return len({device_of(tensor) for _, tensor in named}) > 1
+def _checking(func: Callable, named: Named) -> str | None:
+    """Of a kernel that compares the devices of its arguments, in their order."""
+    name = func.overloadpacket.__name__
+    kernel, checked = _full_name(func), named
+    if name in INSIDE:
+        kernel, names = INSIDE[name]
+        tensors = dict(named)
+        if name != "stack" and names:
+            checked = [(new, tensors[old]) for old, new in names.items() if old in tensors]
+    elif name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(named):
+        kernel = "cudnn_batch_norm"
+    kernel = checking_kernel(kernel)
+    if kernel is None:
+        return None
+    devices = [(argument, device_of(tensor)) for argument, tensor in named]
+    if error := session.type.disagreement(name, devices):
+        return str(error)
+    home = device_of(checked[0][1]) if checked else CPU
+    for argument, tensor in checked:
+        if device_of(tensor) != home:
+            return _argument(argument, tensor, home, kernel)
+    return None
 
 
-def _argument(argument: str, tensor: Tensor, home: torch.device, kernel: str) -> RuntimeError:
-    return RuntimeError(
+def _reduction(func: Callable, named: Named) -> str | None:
+    if func.overloadpacket.__name__ not in REDUCTIONS or named[-1][0] != "out":
+        return None
+    home, result = device_of(named[0][1]), device_of(named[-1][1])
+    return f"Expected out tensor to have device {home}, but got {result} instead"
+
+
+def _iterator(func: Callable, named: Named) -> str:
+    """What element-wise kernels say: the first GPU, and the first operand that is elsewhere."""
+    devices = [(device_of(tensor), tensor.dim()) for _, tensor in named]
+    home = next((device for device, _ in devices if device != CPU), CPU)
+    others = (device for device, dim in devices if device != home and (device != CPU or dim))
+    return (
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{home} and {next(others, CPU)}!"
+    )
+
+
+OWN_WORDS: dict[str, Callable[[Callable, Named], str | None]] = {
+    **dict.fromkeys(("convolution", "_convolution", "convolution_overrideable"), _convolution),
+    **dict.fromkeys(("masked_fill", "masked_fill_"), _fill),
+    **dict.fromkeys(("add", "add_"), _dense_and_sparse),
+    "cholesky_solve": _cholesky,
+}
+WORDS = (_checking, _reduction, _iterator)  # of all others, in this order
+
+
+def _argument(argument: str, tensor: Tensor, home: torch.device, kernel: str) -> str:
+    return (
         f"Expected all tensors to be on the same device, but got {argument} is on "
         f"{device_of(tensor)}, different from other tensors on {home} (when checking "
         f"argument in method {kernel.replace('CUDA', session.type.key)})"
     )
 
 
-def _iterator(named: list[tuple[str, Tensor]]) -> RuntimeError:
-    """What element-wise kernels say: the first GPU, and the first operand that is elsewhere."""
-    devices = [device_of(tensor) for _, tensor in named]
-    home = next((device for device in devices if device != CPU), CPU)
-    other = next(
-        (
-            device
-            for device, (_, tensor) in zip(devices, named, strict=True)
-            if device != home and not (device == CPU and not tensor.dim())
-        ),
-        CPU,
-    )
-    return RuntimeError(
-        "Expected all tensors to be on the same device, but found at least two devices, "
-        f"{home} and {other}!"
-    )
-
-
-def _cudnn_normalizes(named: list[tuple[str, Tensor]]) -> bool:
+def _cudnn_normalizes(named: Named) -> bool:
     """Whether CUDA gives this batch normalisation to cuDNN (Normalization.cpp)."""
     tensors = dict(named)
     image = tensors["input"]
@@ -205,31 +226,6 @@ def _cudnn_normalizes(named: list[tuple[str, Tensor]]) -> bool:
         and image.dtype is not torch.bfloat16
         and torch.backends.cudnn.enabled
     )
-
-
-def _convolution(tensors: dict[str, Tensor]) -> RuntimeError:
-    """A convolution compares types on the CPU and a GPU, devices between two GPUs."""
-    image = tensors["input"]
-    where = device_of(image)
-    for name in ("weight", "bias"):
-        other = tensors.get(name)
-        if other is None or device_of(other) == where:
-            continue
-        if device_of(other).type == where.type:
-            if name == "bias":  # is added by a kernel of its own
-                return _iterator([("input", image), ("bias", other)])
-            return _argument(name, other, where, "wrapper_CUDA__cudnn_convolution")
-        if where == CPU and session.type.has_slow_convolution:
-            if not _mkldnn_convolves(image, tensors["weight"]):
-                return _argument(name, other, where, "wrapper_CUDA___slow_conv2d_forward")
-        dense = (
-            " or input should be a MKLDNN tensor and {} is a dense tensor" if where == CPU else ""
-        )
-        return RuntimeError(
-            f"Input type ({_type(image)}) and {name} type ({_type(other)}) should be the same"
-            + dense.format(name)
-        )
-    return _iterator(list(tensors.items()))
 
 
 def _type(tensor: Tensor) -> str:

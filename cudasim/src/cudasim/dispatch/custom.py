@@ -15,12 +15,13 @@ from torch._ops import HigherOrderOperator, OpOverload
 
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.operators import KINDS
 from cudasim.dispatch.placement import make_on, run
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
 # Namespaces of PyTorch's own operators, but for `quantized`, which has few kernels for CUDA.
-OWN = frozenset(
+NAMESPACES = frozenset(
     """
     _c10d_functional _c10d_functional_autograd _dtensor _native _quantized _test aten c10d
     debug_mode_ops debugprims export fsdp inductor inductor_prims mkl mkldnn mkldnn_prepacked
@@ -41,9 +42,12 @@ def rule_of(func: Callable) -> Callable | None:
     """How `func` runs, if it is a program's own operator or takes functions; else None."""
     if isinstance(func, HigherOrderOperator):
         return run_with_functions
-    if isinstance(func, OpOverload) and func.namespace not in OWN | PARTLY_BUILT:
+    if isinstance(func, OpOverload) and func.namespace not in NAMESPACES | PARTLY_BUILT:
         return run_custom
     return None
+
+
+KINDS.append(rule_of)
 
 
 def run_custom(func: Callable, args: tuple, kwargs: dict) -> Any:

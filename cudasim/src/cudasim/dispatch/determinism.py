@@ -6,10 +6,12 @@ those that PyTorch's own tests expect (`test/test_torch.py`, `check_nondetermini
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from cudasim.dispatch.operators import Rule, around
 from cudasim.dispatch.tags import gpu_of
 
 aten = torch.ops.aten
@@ -103,18 +105,23 @@ WARNING = NONE + (
 )
 
 
-def check(func: Callable, args: tuple, kwargs: dict) -> None:
-    """Refuse `func` on CUDA, or warn, if that is wanted and it is not deterministic there.
+@around(*KERNELS)
+def deterministic(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Refuse what no GPU can do the same twice, or warn, if the program asks for that.
 
     Raises RuntimeError with PyTorch's words.
     """
-    if not torch._C._get_deterministic_algorithms():
-        return
+    if torch._C._get_deterministic_algorithms():
+        _check(func, args, kwargs)
+    return inner(func, args, kwargs)
+
+
+def _check(func: Callable, args: tuple, kwargs: dict) -> None:
     name, matters = KERNELS[func]
     first = next((each for each in args if isinstance(each, Tensor)), None)
     if first is None or gpu_of(first) is None or (matters and not matters(args, kwargs)):
         return
     if torch._C._get_deterministic_algorithms_warn_only():
-        warnings.warn(WARNING.format(name), stacklevel=2)
+        warnings.warn(WARNING.format(name), stacklevel=3)
     else:
         raise RuntimeError(REFUSAL.format(name))

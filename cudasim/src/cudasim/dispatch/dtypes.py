@@ -15,7 +15,8 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import named_tensors, tensors_in
+from cudasim.dispatch.arguments import mapped, named_tensors, tensors_in
+from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
 TABLE = Path(__file__).with_name("kernels.json")
@@ -91,21 +92,9 @@ CALLED = {
 }
 
 # What C++ calls the types.
-NAMES = {
-    torch.uint8: "Byte",
-    torch.int8: "Char",
-    torch.int16: "Short",
-    torch.int32: "Int",
-    torch.int64: "Long",
-    torch.float16: "Half",
-    torch.float32: "Float",
-    torch.float64: "Double",
-    torch.complex32: "ComplexHalf",
-    torch.complex64: "ComplexFloat",
-    torch.complex128: "ComplexDouble",
-    torch.bool: "Bool",
-    torch.bfloat16: "BFloat16",
-}
+_CALLED = "Half BFloat16 ComplexHalf Bool Char Byte Short Int Long Float Double ComplexFloat "
+_CALLED += "ComplexDouble"
+NAMES = dict(zip((*WIDER, *REAL_AND_COMPLEX), _CALLED.split(), strict=True))
 
 
 def short(dtype: torch.dtype) -> str:
@@ -193,8 +182,11 @@ def check_int(first: Tensor, second: Tensor) -> None:
             )
 
 
-def check_scaled(first: Tensor, second: Tensor, gpu: GPU) -> None:
+def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
     """Raise CUDA's error for products of 8-bit floats that the card or its library lacks."""
+    gpu = gpu_of(first)
+    if gpu is None:
+        return
     if gpu.card.capability < SCALED:
         raise RuntimeError(
             "torch._scaled_mm is only supported on CUDA devices with compute capability "
@@ -219,18 +211,14 @@ def _reduction(args: tuple, kwargs: dict) -> str:
 def _check_shapes(func: Callable, args: tuple, kwargs: dict) -> None:
     """Raise what PyTorch says of the shapes of these arguments, if they do not fit."""
     try:
-        func(*_copied(args), **_copied(kwargs))
+        func(*mapped(_copied, args), **mapped(_copied, kwargs))
     except NotImplementedError:
         return  # of the CPU's kernel for that type
 
 
 def _copied(value: Any) -> Any:
-    """`value` with copies of its tensors, some of which may be written to."""
-    if isinstance(value, Tensor):
-        return torch.ops.aten.clone.default(value)
-    if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}
-    return type(value)(map(_copied, value)) if _is_list(value) else value
+    """A copy of a tensor, which may be written to; what is no tensor is itself."""
+    return torch.ops.aten.clone.default(value) if isinstance(value, Tensor) else value
 
 
 # Computed in a wider type: CUDA takes them, the CPU does not
@@ -310,15 +298,11 @@ def _only_on_cuda(name: str, capability: tuple[int, int]) -> frozenset[torch.dty
 
 def _cast(value: Any, types: dict[torch.dtype, torch.dtype]) -> Any:
     """`value` with the tensors and types in it that are of one of `types` made its partner."""
-    if isinstance(value, Tensor):
-        wanted = types.get(value.dtype)
-        return value if wanted is None else torch.ops.aten._to_copy.default(value, dtype=wanted)
-    if isinstance(value, torch.dtype):
-        return types.get(value, value)
-    if isinstance(value, dict):
-        return {name: _cast(item, types) for name, item in value.items()}
-    return type(value)(_cast(item, types) for item in value) if _is_list(value) else value
 
+    def partner(item: Any) -> Any:
+        if isinstance(item, torch.dtype):
+            return types.get(item, item)
+        wanted = types.get(item.dtype) if isinstance(item, Tensor) else None
+        return item if wanted is None else torch.ops.aten._to_copy.default(item, dtype=wanted)
 
-def _is_list(value: Any) -> bool:
-    return type(value) in (list, tuple)
+    return mapped(partner, value)

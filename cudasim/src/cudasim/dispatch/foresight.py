@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU, Allocation
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import mapped, tensors_in
 from cudasim.dispatch.tags import foretell, storage_of
 
 aten = torch.ops.aten
@@ -64,22 +64,17 @@ def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
     if "generator" in named:
         named.update(generator=None)
     try:
-        named = {name: _without_numbers(value) for name, value in named.items()}
-        out = func(*_without_numbers(args), **named)
+        out = func(*mapped(_without_numbers, args), **mapped(_without_numbers, named))
     except Exception:
         return []
     return [tensor.untyped_storage().nbytes() for tensor in tensors_in((out,))]
 
 
 def _without_numbers(value: Any) -> Any:
-    """`value` with every tensor in it replaced by one of the same shape on `meta`."""
-    if isinstance(value, Tensor):
-        return aten.empty_strided.default(
-            value.shape, value.stride(), dtype=value.dtype, device=META
-        )
-    if isinstance(value, list | tuple):
-        return [_without_numbers(each) for each in value]
-    return value
+    """A tensor of the same shape on `meta`; what is no tensor is itself."""
+    if not isinstance(value, Tensor):
+        return value
+    return aten.empty_strided.default(value.shape, value.stride(), dtype=value.dtype, device=META)
 
 
 # Bounds: at most so many numbers are in the results.
@@ -150,21 +145,10 @@ def _arange(args: tuple, operands: Sequence[Tensor]) -> int:
     return int(steps) + 1 if math.isfinite(steps) else 0
 
 
-def _eye(args: tuple, operands: Sequence[Tensor]) -> int:
-    """(rows) or (rows, columns)."""
-    return args[0] * args[-1]
-
-
-def _diagonal(args: tuple, operands: Sequence[Tensor]) -> int:
-    """A square matrix for each row."""
-    rows, (offset, *_) = operands[0], (*args[1:], 0)
-    return rows.numel() * (rows.shape[-1] + abs(offset)) if rows.dim() else 0
-
-
-def _block_diagonal(args: tuple, operands: Sequence[Tensor]) -> int:
-    """As many rows and columns as the blocks have together."""
-    rows = sum([tensor.shape[0] if tensor.dim() == 2 else 1 for tensor in operands])
-    return rows * sum([tensor.shape[-1] if tensor.dim() else 1 for tensor in operands])
+def _square(args: tuple, operands: Sequence[Tensor]) -> int:
+    """Of what may have as many rows and columns as its operands have numbers, and `args` say."""
+    sizes = [tensor.numel() for tensor in operands]
+    return sum([*sizes, *(abs(value) for value in args if type(value) is int)]) ** 2
 
 
 def _index(args: tuple, operands: Sequence[Tensor]) -> int:
@@ -191,13 +175,14 @@ def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
 
 def _bounds_of_names() -> dict[str, Bound]:
     found: dict[str, Bound] = dict.fromkeys("mm addmm bmm baddbmm _sparse_addmm".split(), _product)
-    sized = "empty zeros ones full rand randn randint empty_strided empty_permuted"
-    found |= dict.fromkeys(sized.split(), _of_sizes)
-    sized = "new_empty new_empty_strided new_full new_ones new_zeros"
+    sized = (
+        "empty zeros ones full rand randn randint empty_strided empty_permuted "
+        "new_empty new_empty_strided new_full new_ones new_zeros"
+    )
     found |= dict.fromkeys(sized.split(), _of_sizes)
     found |= {"convolution": _convolution, "embedding": _embedding, "index": _index}
-    found |= {"arange": _arange, "range": _arange, "eye": _eye}
-    found |= {"diag_embed": _diagonal, "block_diag": _block_diagonal}
+    found |= {"arange": _arange, "range": _arange}
+    found |= dict.fromkeys(("eye", "diag_embed", "block_diag"), _square)
     grow = (
         "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im take addr "
         "_cdist_forward _euclidean_dist multinomial histc bincount "

@@ -9,20 +9,19 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 
 from cudasim.clock.clock import Clock
 from cudasim.device.types import DeviceType
-from cudasim.dispatch import asserts as asserts  # registers rules
-from cudasim.dispatch import only_cuda as only_cuda  # as well
+from cudasim.dispatch import asserts, determinism, only_cuda, rules
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book
 from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.operators import OPERATORS, operator_of
 from cudasim.dispatch.placement import UNUSUAL, make_on, run, run_usual
-from cudasim.dispatch.plans import Plan, plan_of
-from cudasim.dispatch.rules import RULES
 from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
 
+# Each has said, as it was imported, what runs for the operations that are its concern.
+CONCERNS = (rules, determinism, asserts, only_cuda)
 TRACED = (FakeTensor, FunctionalTensor)  # what PyTorch traces with: the next mode knows them
-USUAL: dict[int, Plan] = {}  # of most operations that have no rule, by identity
 PLAIN = (Tensor,)  # the types that an operation names when C++ keeps a tensor for backward
 
 
@@ -35,8 +34,12 @@ class DeviceMode(LightMode):
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         """Run `func` on the CPU, with the devices that CUDA would see."""
-        if not kwargs and (plan := USUAL.get(id(func))) is not None:
-            out = run_usual(plan, args)
+        try:
+            operator = OPERATORS[id(func)]
+        except KeyError:
+            operator = operator_of(func)
+        if not kwargs and operator.direct:
+            out = run_usual(operator, args)
             if out is not UNUSUAL:
                 return out
         kwargs = kwargs or {}
@@ -46,14 +49,8 @@ class DeviceMode(LightMode):
                 return func(*args, **kwargs)  # they record their own device and hold no data
             if any(is_wrapper(tensor) for tensor in tensors_in(values)):
                 return NotImplemented  # the subclass takes it apart; what it calls comes here
-        try:
-            rule = RULES.found[id(func)]
-        except KeyError:
-            rule = RULES.learn(func)
-            if rule is None and plan_of(func).usual:
-                USUAL[id(func)] = plan_of(func)
-        if rule is not None:
-            return rule(func, args, kwargs)
+        if operator.rule is not None:
+            return operator.rule(func, args, kwargs)
         device = kwargs.get("device") if kwargs else None
         if device is not None and device.type == session.type.name:
             return make_on(resolve(device), func, args, kwargs)

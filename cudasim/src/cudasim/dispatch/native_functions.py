@@ -8,6 +8,7 @@ file is read when the first disagreement is found, and never where there is none
 
 import functools
 import importlib.util
+import re
 from pathlib import Path
 
 
@@ -30,33 +31,23 @@ def _kernels() -> dict[str, str]:
     kernels = {}
     for name, entry in entries.items():
         delegate = entry.get("structured_delegate")
-        structured = delegate is not None or entry.get("structured") == "True"
-        on_cuda = (entries.get(delegate, {}) if delegate else entry).get("cuda")
+        on_cuda = "kernel" in (entries.get(delegate, {}) if delegate else entry)
         if not on_cuda or entry.get("device_check") == "NoCheck":
             continue
         base, _, overload = name.partition(".")
         out = "_out" if overload.endswith("out") else ""
-        if structured:
+        if delegate or entry.get("structured") == "True":
             kernels[name] = "wrapper_CUDA_" + "_".join(filter(None, [base + out, overload]))
         else:
             kernels[name] = f"wrapper_CUDA_{overload}_{base}{out}"
     return kernels
 
 
-def _entries(text: str) -> dict[str, dict]:
-    """What the file says of each operator: its plain keys, and whether it has a CUDA kernel."""
-    entries: dict[str, dict] = {}
-    entry: dict = {}
-    for line in text.splitlines():
-        content = line.partition("#")[0].rstrip()
-        key, colon, value = content.strip().partition(":")
-        if content.startswith("- func:"):
-            entry = entries[value.strip().partition("(")[0]] = {}
-        elif not colon:
-            continue
-        elif content.startswith("    "):  # a line of `dispatch`: keys, and their kernel
-            if "CUDA" in key.split(", "):
-                entry["cuda"] = True
-        elif content.startswith("  "):
-            entry[key] = value.strip()
+def _entries(text: str) -> dict[str, dict[str, str]]:
+    """What the file says of each operator: its plain keys, and `kernel` if CUDA has one."""
+    entries = {}
+    for entry in re.sub(r" *#.*", "", text).split("- func: ")[1:]:
+        entries[entry.partition("(")[0]] = keys = dict(re.findall(r"(?m)^  (\w+): (.*)$", entry))
+        if re.search(r"(?m)^    (.*, )?CUDA(, .*)?:", entry):  # a line of `dispatch`
+            keys["kernel"] = "CUDA"
     return entries

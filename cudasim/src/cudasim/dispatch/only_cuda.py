@@ -1,6 +1,5 @@
 """What CUDA's kernels compute and the CPU's refuse, beside types: those are in `dtypes`."""
 
-import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,17 +8,16 @@ import torch
 from torch import Tensor
 
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.placement import settle
-from cudasim.dispatch.rules import RULES, Rule, general, layer, name_of
+from cudasim.dispatch.operators import Rule, around, operator_of
+from cudasim.dispatch.placement import general, settle
 from cudasim.dispatch.tags import gpu_of, put
 from cudasim.session import session
 
 aten = torch.ops.aten
 
 SVD_DRIVERS = ("gesvd", "gesvdj", "gesvda")  # of cuSOLVER
-QUOTIENTS = ("floor_divide", "div")
 REMAINDERS = ("remainder", "fmod")
-OTHERS = (aten.div.Tensor, aten.div.Scalar, aten.div_.Tensor, aten.div_.Scalar)  # not rounded
+ROUNDED = (aten.div.Tensor_mode, aten.div.Scalar_mode, aten.div_.Tensor_mode, aten.div_.Scalar_mode)
 
 
 def on_cuda(value: Any) -> bool:
@@ -27,22 +25,8 @@ def on_cuda(value: Any) -> bool:
     return isinstance(value, Tensor) and session.type.lists_kernels and gpu_of(value) is not None
 
 
-def around(*names: str) -> Callable:
-    """Give the operators `names` the decorated rule, which is told what runs for them so far."""
-
-    def register(function: Callable) -> Callable:
-        @layer
-        def surround(func: Callable, inner: Rule | None) -> Rule | None:
-            fits = name_of(func) in names and func not in OTHERS
-            return functools.partial(function, inner or general) if fits else inner
-
-        return function
-
-    return register
-
-
 @around("_linalg_svd")
-def svd(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
+def svd(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """cuSOLVER's drivers differ in speed: the CPU has one for all of them."""
     driver = kwargs.get("driver")
     if driver is not None and on_cuda(args[0]):
@@ -56,7 +40,7 @@ def svd(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 @around("linalg_lu", "linalg_lu_factor_ex")
-def lu(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
+def lu(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """An LU decomposition; the CPU has none without pivoting."""
     if kwargs.get("pivot", True) or not on_cuda(args[0]):
         return inner(func, args, kwargs)
@@ -79,17 +63,18 @@ def lu(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 @around("cudnn_convolution")
-def cudnn_convolution(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
+def cudnn_convolution(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """cuDNN's own name for a convolution, whose last arguments choose among its kernels."""
     if not on_cuda(args[0]):
         return inner(func, args, kwargs)
     (image, weight, padding, stride, dilation, groups), none = args[:6], [0] * len(args[3])
     given = (image, weight, None, stride, padding, dilation, False, none, groups)
-    return RULES.of(aten.convolution.default)(aten.convolution.default, given, {})
+    convolve = operator_of(aten.convolution.default).rule or general
+    return convolve(aten.convolution.default, given, {})
 
 
-@around(*QUOTIENTS, *REMAINDERS)
-def divide(inner: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
+@around("floor_divide", *ROUNDED, *REMAINDERS)
+def divide(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """A division of integers, which no GPU refuses: by zero it gives ones in all bits.
 
     The remainder is then the dividend. CUDA leaves both undefined; these are what its cards give.

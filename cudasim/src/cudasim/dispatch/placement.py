@@ -20,7 +20,7 @@ from cudasim.dispatch.checks import disagreement, name_kernel, refuses
 from cudasim.dispatch.devices import fakes
 from cudasim.dispatch.dtypes import widened
 from cudasim.dispatch.foresight import COUNT, reserve, reserve_growth
-from cudasim.dispatch.plans import PLANS, Plan, plan_of
+from cudasim.dispatch.operators import OWN, Operator, operator_of
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
@@ -30,12 +30,12 @@ UNUSUAL = object()  # what is no result
 _register_hook = Tensor.register_hook  # PyTorch's own
 
 
-def run_usual(plan: Plan, args: tuple) -> Any:
+def run_usual(operator: Operator, args: tuple) -> Any:
     """As `run`, where all tensors are plain and of one place; else UNUSUAL, and nothing was done.
 
     Most operations are so, and each call of a function of Python is felt in each of them.
     """
-    gpu, bound = UNUSUAL, plan.factor
+    gpu, bound = UNUSUAL, operator.factor
     for value in args:
         kind = type(value)
         if kind is Tensor or kind is Parameter:
@@ -62,19 +62,19 @@ def run_usual(plan: Plan, args: tuple) -> Any:
         if thread.making is not None:
             return UNUSUAL
         thread.last_gpu = None
-        return plan.call(*args)
+        return operator.call(*args)
     if gpu is UNUSUAL or not gpu.alive:
         return UNUSUAL
-    if bound >= COUNT and plan.bound(args, tensors_in(args)) >= COUNT:
+    if bound >= COUNT and operator.bound(args, tensors_in(args)) >= COUNT:
         return UNUSUAL
     session.thread.last_gpu = gpu
     try:
-        out = plan.call(*args)
+        out = operator.call(*args)
     except RuntimeError:
         return UNUSUAL  # there it is told in CUDA's words
-    if not plan.makes:
+    if not operator.makes:
         return out
-    if not plan.single or type(out) is not Tensor:
+    if not operator.single or type(out) is not Tensor:
         return settle(out, gpu)
     try:
         storage = out.untyped_storage()
@@ -85,6 +85,19 @@ def run_usual(plan: Plan, args: tuple) -> Any:
         if session.traced:
             traces.follow(storage)
     return out
+
+
+def general(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """What runs for all operations that have no rule of their own."""
+    operator = operator_of(func)
+    if operator.usual and not kwargs:
+        out = run_usual(operator, args)
+        if out is not UNUSUAL:
+            return out
+    return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
+
+
+OWN[None] = general
 
 
 def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -> Any:
@@ -110,12 +123,12 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
             raise disagreement(func, args, kwargs)
     if gpu is None:
         return _run_without_gpu(func, args, kwargs, hosts, scratch)
-    plan = PLANS.get(id(func)) or plan_of(func)
+    operator = operator_of(func)
     if not gpu.alive:
         gpu.check()
         for tensor in operands:
             gpu_of(tensor)  # raises
-    if hosts and refuses(func, args, kwargs, hosts):
+    if hosts and refuses(operator, args, kwargs, hosts):
         raise disagreement(func, args, kwargs)
     for tensor in scratch:
         put(tensor, gpu)
@@ -124,21 +137,25 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
             _expect_gradient(tensor)
     session.thread.last_gpu = gpu
     reserved = None
-    if plan.makes and plan.bound(args, operands) >= COUNT:
+    if operator.makes and operator.bound(args, operands) >= COUNT:
         reserved = reserve(gpu, func, args, kwargs)
-    elif plan.outs and plan.bound(args, tensors_in(args)) >= COUNT:
-        reserve_growth(func, args, kwargs, plan.outs)
+    elif operator.outs and operator.bound(args, tensors_in(args)) >= COUNT:
+        reserve_growth(func, args, kwargs, operator.outs)
     try:
-        out = plan.call(*args, **kwargs) if plan.plain else random.draw(func, args, kwargs, gpu)
+        out = (
+            operator.call(*args, **kwargs)
+            if operator.plain
+            else random.draw(func, args, kwargs, gpu)
+        )
     except RuntimeError as error:
         out = widened(func, args, kwargs, gpu)
         if out is NotImplemented:
             name_kernel(error)
             raise
     finally:
-        for name in plan.outs:
+        for name in operator.outs:
             _recount(kwargs[name])
-    if plan.makes or sparse:
+    if operator.makes or sparse:
         return settle(out, gpu, reserved)
     return out
 
@@ -166,7 +183,7 @@ def _run_without_gpu(
     making = thread.making
     if making is not None and not scratch:
         thread.last_gpu = making
-        large = plan_of(func).bound(args, hosts) >= COUNT
+        large = operator_of(func).bound(args, hosts) >= COUNT
         reserved = reserve(making, func, args, kwargs) if large else None
         out = func(*args, **kwargs)
         if making.type.missing:
@@ -179,7 +196,7 @@ def _run_without_gpu(
         thread.last_gpu = None
         for tensor in scratch:
             put(tensor, None)
-        return (PLANS.get(id(func)) or plan_of(func)).call(*args, **kwargs)
+        return (operator_of(func)).call(*args, **kwargs)
     if args and isinstance(args[0], NUMBERS):
         args = _as_tensors(func, args)
     out = func(*args, **kwargs)
@@ -217,7 +234,7 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
     kwargs = {**kwargs, "device": CPU}
     kwargs.pop("pin_memory", None)
     session.thread.last_gpu = gpu
-    large = plan_of(func).bound(args, tensors_in(args)) >= COUNT
+    large = operator_of(func).bound(args, tensors_in(args)) >= COUNT
     reserved = reserve(gpu, func, args, kwargs) if large else None
     out = random.draw(func, args, kwargs, gpu)
     return put(out, gpu, reserved[0] if reserved else None)

@@ -1,5 +1,6 @@
 """Random operations draw from the generator of their own GPU, never from the CPU's."""
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,20 +12,16 @@ from cudasim.device.gpu import GPU
 from cudasim.session import session
 
 PLAIN, NAMED, GLOBAL = range(3)  # draws nothing; takes `generator=`; draws from the default one
-_kinds: dict[Callable, int] = {}
 _borrowed = threading.Lock()  # held while an operation has the CPU's default generator
 
 
+@functools.cache
 def kind(func: Callable) -> int:
     """How the operation `func` draws random numbers, if it does."""
-    found = _kinds.get(func)
-    if found is None:
-        found = PLAIN
-        if torch.Tag.nondeterministic_seeded in func.tags:
-            named = any(argument.name == "generator" for argument in func._schema.arguments)
-            found = NAMED if named else GLOBAL
-        _kinds[func] = found
-    return found
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return PLAIN
+    named = any(argument.name == "generator" for argument in func._schema.arguments)
+    return NAMED if named else GLOBAL
 
 
 def source(gpu: GPU, given: torch._C.Generator | None) -> torch._C.Generator:
@@ -51,9 +48,7 @@ def wrong_generator(expected: str, found: str) -> RuntimeError:
 
 def draw(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     """Run `func` on the CPU; what it draws, it draws from the stream of `gpu`."""
-    how = _kinds.get(func)
-    if how is None:
-        how = kind(func)
+    how = kind(func)
     if how == PLAIN:
         return func(*args, **kwargs)
     if how == NAMED:

@@ -6,16 +6,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 
 from cudasim.device.gpu import Allocation
-from cudasim.dispatch import custom, determinism, dtypes
+from cudasim.dispatch import custom, dtypes
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import COUNT
-from cudasim.dispatch.placement import UNUSUAL, make_on, run, run_usual, settle
-from cudasim.dispatch.plans import PLANS, plan_of
+from cudasim.dispatch.operators import KINDS, OWN, Rule, around, name_of, operator_of, rule
+from cudasim.dispatch.placement import general, make_on, run, settle
 from cudasim.dispatch.tags import (
     device_of,
     foretell,
@@ -32,68 +31,7 @@ from cudasim.session import session
 
 aten = torch.ops.aten
 
-
-Rule = Callable[[Callable, tuple, dict], Any]  # (operation, its arguments) -> its result
-
-
-class Rules:
-    """What runs for each operation: its own rule, within the layers that are its concern.
-
-    All is put together when an operation is met, so that nothing is looked up for the others.
-    """
-
-    def __init__(self) -> None:
-        """None yet."""
-        self.own: dict[Callable, Rule] = {}
-        # (operation, what runs for it so far or None) -> that, or what runs around it; the first
-        # is the innermost.
-        self.layers: list[Callable[[Callable, Rule | None], Rule | None]] = []
-        # By identity: to hash an operation takes a call of Python.
-        self.found: dict[int, Rule | None] = {}
-        self._funcs: list[Callable] = []  # so that no other has the identity of one of them
-
-    def __setitem__(self, func: Callable, rule: Rule) -> None:
-        """Give an operation its own rule."""
-        self.own[func] = rule
-
-    def learn(self, func: Callable) -> Rule | None:
-        """What runs for an operation met for the first time; None for the general rule alone."""
-        found = self.own.get(func) or custom.rule_of(func)
-        for layer in self.layers:
-            found = layer(func, found)
-        self._funcs.append(func)
-        self.found[id(func)] = found
-        return found
-
-    def of(self, func: Callable) -> Rule:
-        """What runs for an operation."""
-        return self.found.get(id(func)) or self.learn(func) or general
-
-
-RULES = Rules()
-
-
-def rule(*funcs: Callable) -> Callable:
-    """Give the operations `funcs` the decorated rule instead of the general one."""
-
-    def register(function: Callable) -> Callable:
-        for func in funcs:
-            RULES[func] = function
-        return function
-
-    return register
-
-
-def layer(function: Callable) -> Callable:
-    """Let the decorated function say what runs around what runs for an operation so far."""
-    RULES.layers.append(function)
-    return function
-
-
-def name_of(func: Callable) -> str:
-    """The name of an operator of PyTorch, the same for its form in place; else no name."""
-    known = isinstance(func, OpOverload) and func.namespace == "aten"
-    return func.overloadpacket.__name__.removesuffix("_") if known else ""
+RULES = OWN
 
 
 @rule(aten._efficientzerotensor.default)
@@ -236,10 +174,8 @@ SCALES = {
 }  # the same, but for a number on the CPU, which is read
 
 
-@layer
-def lists(func: Callable, inner: Rule | None) -> Rule | None:
-    """Operations on lists of tensors, known by name: there are more than two hundred."""
-    return inner or (foreach if name_of(func).startswith("_foreach_") else None)
+# Operations on lists of tensors, known by name: there are more than two hundred.
+KINDS.append(lambda func: foreach if name_of(func).startswith("_foreach_") else None)
 
 
 def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
@@ -263,7 +199,7 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
                 f"scalar tensor expected to be on {homes[0].device} but is on {device_of(alone[0])}"
             )
     reserved = [None] * len(homes)
-    if plan_of(func).makes and sum([tensor.numel() for tensor in lists[0]]) >= COUNT:
+    if operator_of(func).makes and sum([tensor.numel() for tensor in lists[0]]) >= COUNT:
         reserved = [
             home and [Allocation(home, tensor.numel() * tensor.element_size())]
             for home, tensor in zip(homes, lists[0], strict=False)
@@ -281,104 +217,54 @@ def _plain(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 RULES[aten._foreach_copy_.default] = _plain  # crosses devices, as `copy_` does
-for _name in ("_record_function_enter", "_record_function_enter_new", "_record_function_exit"):
-    for _overload in getattr(torch.ops.profiler, _name).overloads():  # of every optimizer's step
-        RULES[getattr(getattr(torch.ops.profiler, _name), _overload)] = _plain
+# Those of `record_function`, of which every optimizer's step is one.
+KINDS.append(lambda func: _plain if getattr(func, "namespace", "") == "profiler" else None)
 
 
-def general(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """The general rule: that of `placement`."""
-    plan = PLANS.get(id(func)) or plan_of(func)
-    if plan.usual and not kwargs:
-        out = run_usual(plan, args)
-        if out is not UNUSUAL:
-            return out
-    return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
-
-
-@layer
-def watched(func: Callable, inner: Rule | None) -> Rule | None:
+@around(*WAITS)
+def watched(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Tell of a wait for the GPU before it begins, if that is wanted."""
-    if func not in WAITS:
-        return inner
-
-    def rule(func: Callable, args: tuple, kwargs: dict) -> Any:
-        if session.watching and waits(func, args, kwargs):
-            wait_for(gpu_of(args[0]))
-        return (inner or general)(func, args, kwargs)
-
-    return rule
-
-
-@layer
-def deterministic(func: Callable, inner: Rule | None) -> Rule | None:
-    """Refuse what no GPU can do the same twice, if the program asks for that."""
-    if func not in determinism.KERNELS:
-        return inner
-
-    def rule(func: Callable, args: tuple, kwargs: dict) -> Any:
-        determinism.check(func, args, kwargs)
-        return (inner or general)(func, args, kwargs)
-
-    return rule
+    if session.watching and waits(func, args, kwargs):
+        wait_for(gpu_of(args[0]))
+    return inner(func, args, kwargs)
 
 
 # Types and kernels that CUDA lacks
 
 
-@layer
-def typed(func: Callable, inner: Rule | None) -> Rule | None:
+@around(*dtypes.KERNELS)
+def typed(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Compare the type of the operands with what CUDA's kernel takes."""
-    name = name_of(func)
-    if name in dtypes.ABSENT:
-        return absent
-    if name not in dtypes.KERNELS:
-        return inner
-
-    def rule(func: Callable, args: tuple, kwargs: dict) -> Any:
-        if not (args and _is_common(args[0])):
-            tensors = tensors_in((*args, *kwargs.values()))
-            gpu = gpu_of(tensors[0]) if tensors and session.type.lists_kernels else None
-            if gpu is not None:
-                dtypes.check(func, args, kwargs, gpu)
-        return (inner or general)(func, args, kwargs)
-
-    return rule
+    if not (args and isinstance(args[0], Tensor) and args[0].dtype in COMMON):
+        tensors = tensors_in((*args, *kwargs.values()))
+        gpu = gpu_of(tensors[0]) if tensors and session.type.lists_kernels else None
+        if gpu is not None:
+            dtypes.check(func, args, kwargs, gpu)
+    return inner(func, args, kwargs)
 
 
-def _is_common(value: Any) -> bool:
-    """Whether it is a tensor of a type that each of CUDA's kernels takes."""
-    return isinstance(value, Tensor) and value.dtype in (torch.float32, torch.float64)
+COMMON = (torch.float32, torch.float64)  # types that each of CUDA's kernels takes
+KINDS.append(lambda func: absent if name_of(func) in dtypes.ABSENT else None)
 
 
 def absent(func: Callable, args: tuple, kwargs: dict) -> Any:
     """The CPU's alone: CUDA's dispatcher has no kernel, and says so."""
-    operands = tensors_in((*args, *kwargs.values()))
-    if session.type.lists_kernels and any(gpu_of(tensor) for tensor in operands):
-        return custom.on_gpu(func, args, kwargs)
-    return run(func, args, kwargs, operands)
+    run_it = custom.run_custom if session.type.lists_kernels else general
+    return run_it(func, args, kwargs)
 
 
-def _refusing(check: Callable) -> Callable:
-    """The general rule, after `check(*args)` where CUDA's kernels would compute."""
-
-    def checked(func: Callable, args: tuple, kwargs: dict) -> Any:
-        if session.type.lists_kernels and any(gpu_of(each) for each in tensors_in(args)):
-            check(*args[:4])
-        return general(func, args, kwargs)
-
-    return checked
+CHECKS = {
+    aten.native_layer_norm.default: dtypes.check_norm,
+    aten._int_mm.default: dtypes.check_int,
+    aten._sparse_addmm.default: dtypes.check_sparse,
+    aten._scaled_mm.default: dtypes.check_scaled,
+    aten._scaled_mm.out: dtypes.check_scaled,
+}
 
 
-RULES[aten.native_layer_norm.default] = _refusing(dtypes.check_norm)
-RULES[aten._int_mm.default] = _refusing(dtypes.check_int)
-RULES[aten._sparse_addmm.default] = _refusing(dtypes.check_sparse)
-
-
-@rule(aten._scaled_mm.default, aten._scaled_mm.out)
-def scaled_mm(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Products of 8-bit floats (aten/src/ATen/native/cuda/ScaledBlas.cpp)."""
-    gpu = gpu_of(args[0])
-    if gpu is not None and session.type.lists_kernels:
-        dtypes.check_scaled(args[0], args[1], gpu)
-    return general(func, args, kwargs)
+@around(*CHECKS)
+def checked(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Look at the operands as CUDA's kernel does before it computes."""
+    if session.type.lists_kernels and any(gpu_of(each) for each in tensors_in(args)):
+        CHECKS[func](*args[:4])
+    return inner(func, args, kwargs)

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction, Function
-from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
+from cudasim.patches.replacing import Replacements, around
 from cudasim.patching import Patches
 
 HOMES = "_cudasim_homes"  # of a step of a graph: the GPU of each argument that it was given
@@ -24,22 +24,17 @@ NOWHERE = object()  # that of an argument that is no tensor
 CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of a graph that may change the device
 
 
+FUNCTIONS = Replacements()
+
+
 def patch_autograd(patches: Patches) -> None:
     """Make gradients follow their tensors between devices."""
-    patches.replace(Tensor, "copy_", make_copy(Tensor.copy_))
-    patches.replace(Tensor, "__setitem__", make_setitem(Tensor.__setitem__))
-    patches.replace(torch.autograd, "_make_grads", make_grads(torch.autograd._make_grads))
-    run = torch.autograd._engine_run_backward
-    patches.replace(torch.autograd, "_engine_run_backward", make_run(run))
-    patches.replace(Tensor, "register_hook", make_register_hook(Tensor.register_hook))
-    for name in ("register_hook", "register_prehook"):
-        register = make_register_on_node(getattr(BackwardCFunction, name))
-        patches.replace(BackwardCFunction, name, register)
+    FUNCTIONS.install(patches)
     apply = vars(Function)["apply"].__func__
-    patches.replace(Function, "apply", classmethod(make_apply(apply)))
+    patches.replace(Function, "apply", classmethod(around(apply_function, apply)))
     for name in ("apply", "apply_boxed"):
         if hasattr(BackwardCFunction, name):  # 2.11 has one of them
-            checked = make_checked(getattr(BackwardCFunction, name))
+            checked = around(apply_backward, getattr(BackwardCFunction, name))
             patches.replace(BackwardCFunction, name, checked)
 
 
@@ -52,28 +47,22 @@ def _sent(source: Any, target: Tensor) -> Any:
     return source
 
 
-def make_copy(original: Callable) -> Callable:
+@FUNCTIONS(Tensor, "copy_")
+def copy_(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """`Tensor.copy_`, whose gradient goes home to the device of the source."""
-
-    def copy_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if args:
-            args = (_sent(args[0], self), *args[1:])
-        elif "src" in kwargs:
-            kwargs["src"] = _sent(kwargs["src"], self)
-        return original(self, *args, **kwargs)
-
-    return copy_
+    if args:
+        args = (_sent(args[0], self), *args[1:])
+    elif "src" in kwargs:
+        kwargs["src"] = _sent(kwargs["src"], self)
+    return original(self, *args, **kwargs)
 
 
-def make_setitem(original: Callable) -> Callable:
+@FUNCTIONS(Tensor, "__setitem__")
+def setitem(original: Callable, self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`, the same. Of chosen places, only one number may be elsewhere."""
-
-    def __setitem__(self: Tensor, index: Any, value: Any) -> None:
-        if isinstance(value, Tensor) and (not value.dim() or _is_slice(index)):
-            value = _sent(value, self)
-        original(self, index, value)
-
-    return __setitem__
+    if isinstance(value, Tensor) and (not value.dim() or _is_slice(index)):
+        value = _sent(value, self)
+    original(self, index, value)
 
 
 def _is_slice(index: Any) -> bool:
@@ -85,23 +74,19 @@ def _is_slice(index: Any) -> bool:
     )
 
 
-def make_grads(original: Callable) -> Callable:
+@FUNCTIONS(torch.autograd, "_make_grads")
+def make_grads(original: Callable, outputs: Iterable, *args: Any, **kwargs: Any) -> tuple:
     """`torch.autograd._make_grads`: where backward begins with a gradient that it was given.
 
     Raises RuntimeError, in the engine's words, if one is on another device than its tensor.
     That of a single number is moved.
     """
-
-    def _make_grads(outputs: Iterable, *args: Any, **kwargs: Any) -> tuple:
-        outputs = tuple(outputs)
-        made = list(original(outputs, *args, **kwargs))
-        for index, (output, gradient) in enumerate(zip(outputs, made, strict=True)):
-            if not isinstance(output, Tensor) or not isinstance(gradient, Tensor):
-                continue
+    outputs = tuple(outputs)
+    made = list(original(outputs, *args, **kwargs))
+    for index, (output, gradient) in enumerate(zip(outputs, made, strict=True)):
+        if isinstance(output, Tensor) and isinstance(gradient, Tensor):
             made[index] = _at_home(gradient, gpu_of(output), index, "invalid gradient")
-        return tuple(made)
-
-    return _make_grads
+    return tuple(made)
 
 
 def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tensor:
@@ -121,46 +106,36 @@ def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tens
     return copy_to(gradient, home, {})
 
 
-def make_register_hook(original: Callable) -> Callable:
+@FUNCTIONS(Tensor, "register_hook", overridable=True)
+def register_hook(original: Callable, self: Tensor, hook: Callable) -> Any:
     """`Tensor.register_hook`: what a hook returns is of its gradient's type.
 
     Raises RuntimeError in backward, with PyTorch's text (check_variable_result), if one is on the
     CPU and the other on a GPU.
     """
 
-    def register_hook(self: Tensor, hook: Callable) -> Any:
-        if has_torch_function_unary(self):
-            return handle_torch_function(register_hook, (self,), self, hook)
+    @wraps(hook)
+    def checked(gradient: Tensor) -> Tensor | None:
+        found = hook(gradient)
+        _check_hooked(hook, gradient, found)
+        return found
 
-        @wraps(hook)
-        def checked(gradient: Tensor) -> Tensor | None:
-            found = hook(gradient)
-            _check_hooked(hook, gradient, found)
-            return found
-
-        return original(self, checked)
-
-    return register_hook
+    return original(self, checked)
 
 
-def make_register_on_node(original: Callable) -> Callable:
-    """`register_hook` and `register_prehook` of a step of the graph that Python has made.
+@FUNCTIONS(BackwardCFunction, "register_hook", "register_prehook")
+def register_on_node(original: Callable, self: Any, hook: Callable) -> Any:
+    """The same for a step of the graph that Python has made; C++'s own cannot be replaced."""
 
-    Those of C++'s own steps cannot be replaced.
-    """
+    @wraps(hook)
+    def checked(gradients: tuple, *more: tuple) -> Any:
+        found = hook(gradients, *more)
+        results = found if isinstance(found, tuple) else (found,)
+        for was, now in zip(gradients, results, strict=False):
+            _check_hooked(hook, was, now)
+        return found
 
-    def register(self: Any, hook: Callable) -> Any:
-        @wraps(hook)
-        def checked(gradients: tuple, *more: tuple) -> Any:
-            found = hook(gradients, *more)
-            results = found if isinstance(found, tuple) else (found,)
-            for was, now in zip(gradients, results, strict=False):
-                _check_hooked(hook, was, now)
-            return found
-
-        return original(self, checked)
-
-    return register
+    return original(self, checked)
 
 
 def _check_hooked(hook: Callable, was: Tensor | None, now: Any) -> None:
@@ -171,65 +146,53 @@ def _check_hooked(hook: Callable, was: Tensor | None, now: Any) -> None:
         )
 
 
-def make_apply(original: Callable) -> Callable:
+def apply_function(original: Callable, cls: type, *args: Any, **kwargs: Any) -> Any:
     """`Function.apply`, which notes on which devices its gradients have to be."""
-
-    def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
-        out = original(cls, *args, **kwargs)
-        results = out if isinstance(out, tuple) else (out,)
-        for made in results:
-            node = made.grad_fn if isinstance(made, Tensor) else None
-            if isinstance(node, cls._backward_cls):
-                homes = [gpu_of(each) if isinstance(each, Tensor) else NOWHERE for each in args]
-                ends = [gpu_of(each) if isinstance(each, Tensor) else NOWHERE for each in results]
-                setattr(node, HOMES, homes)
-                setattr(node, ENDS, ends)
-                break
-        return out
-
-    return apply
+    out = original(cls, *args, **kwargs)
+    results = out if isinstance(out, tuple) else (out,)
+    for made in results:
+        node = made.grad_fn if isinstance(made, Tensor) else None
+        if isinstance(node, cls._backward_cls):
+            for name, values in ((HOMES, args), (ENDS, results)):
+                places = [gpu_of(each) if isinstance(each, Tensor) else NOWHERE for each in values]
+                setattr(node, name, places)
+            break
+    return out
 
 
-def make_checked(original: Callable) -> Callable:
+def apply_backward(original: Callable, self: Any, *args: Any) -> Any:
     """The backward of a function of the program's own, whose gradients the engine checks.
 
     Raises RuntimeError, in the engine's words, for one that is on another device than what it
     is the gradient of. That of a single number is moved.
     """
-
-    def apply(self: Any, *args: Any) -> Any:
-        for gradient, end in zip(args, getattr(self, ENDS, ()), strict=False):
-            if end is not NOWHERE and isinstance(gradient, Tensor) and gpu_of(gradient) is not end:
-                put(gradient, end)  # zeros, which C++ made for a result that was not used
-        found = original(self, *args)
-        homes = getattr(self, HOMES, None)
-        if homes is None:
-            return found
-        gradients = list(found) if isinstance(found, tuple) else [found]
-        index = -1  # among the tensors, as the engine counts
-        for place, (home, needed) in enumerate(zip(homes, self.needs_input_grad, strict=False)):
-            index += home is not NOWHERE
-            if needed and place < len(gradients) and isinstance(gradients[place], Tensor):
-                words = f"Function {self.name()} returned an invalid gradient"
-                gradients[place] = _at_home(gradients[place], home, index, words)
-        return tuple(gradients)
-
-    return apply
+    for gradient, end in zip(args, getattr(self, ENDS, ()), strict=False):
+        if end is not NOWHERE and isinstance(gradient, Tensor) and gpu_of(gradient) is not end:
+            put(gradient, end)  # zeros, which C++ made for a result that was not used
+    found = original(self, *args)
+    homes = getattr(self, HOMES, None)
+    if homes is None:
+        return found
+    gradients = list(found) if isinstance(found, tuple) else [found]
+    index = -1  # among the tensors, as the engine counts
+    for place, (home, needed) in enumerate(zip(homes, self.needs_input_grad, strict=False)):
+        index += home is not NOWHERE
+        if needed and place < len(gradients) and isinstance(gradients[place], Tensor):
+            words = f"Function {self.name()} returned an invalid gradient"
+            gradients[place] = _at_home(gradients[place], home, index, words)
+    return tuple(gradients)
 
 
-def make_run(original: Callable) -> Callable:
+@FUNCTIONS(torch.autograd, "_engine_run_backward")
+def run_engine(original: Callable, outputs: Any, *args: Any, **kwargs: Any) -> Any:
     """What starts the engine, whose errors name types of tensors."""
-
-    def _engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return original(outputs, *args, **kwargs)
-        except RuntimeError as error:
-            prefix = _prefix(outputs)
-            if prefix and "modified by an inplace operation: [torch." in str(error):
-                error.args = (str(error).replace("[torch.", f"[{prefix}", 1),)
-            raise
-
-    return _engine_run_backward
+    try:
+        return original(outputs, *args, **kwargs)
+    except RuntimeError as error:
+        prefix = _prefix(outputs)
+        if prefix and "modified by an inplace operation: [torch." in str(error):
+            error.args = (str(error).replace("[torch.", f"[{prefix}", 1),)
+        raise
 
 
 def _prefix(outputs: Any) -> str | None:

@@ -19,9 +19,12 @@ from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
-from cudasim.patches.making import patch_making
+from cudasim.patches.guards import patch_making
+from cudasim.patches.replacing import Replacements
 from cudasim.patching import Patches
 from cudasim.session import session
+
+FUNCTIONS = Replacements()
 
 
 class StandIn(type):
@@ -132,7 +135,7 @@ def make_device(original: Callable) -> Callable:
 def patch_classes(patches: Patches) -> None:
     """Let torch's classes make what belongs to simulated GPUs."""
     patch_making(patches, torch.device, make_device)
-    patches.replace(torch._C._nn, "_parse_to", make_parse_to(torch._C._nn._parse_to))
+    FUNCTIONS.install(patches)
     patches.replace(torch, "Generator", generator)
     module = getattr(torch, session.type.name)
     if hasattr(module, "default_generators"):
@@ -143,12 +146,6 @@ def patch_classes(patches: Patches) -> None:
     for name, original in list(vars(torch).items()):
         if isinstance(original, kind):
             patches.replace(torch, name, stand_in(HostType, original, name))
-    set_default = torch._C._set_default_tensor_type
-
-    def _set_default_tensor_type(chosen: Any) -> None:
-        set_default(chosen._original if isinstance(chosen, HostType) else chosen)
-
-    patches.replace(torch._C, "_set_default_tensor_type", _set_default_tensor_type)
 
 
 def _set_generators() -> None:
@@ -156,17 +153,20 @@ def _set_generators() -> None:
     module.default_generators = tuple(gpu.generator for gpu in session.gpus)
 
 
-def make_parse_to(original: Any) -> Any:
+@FUNCTIONS(torch._C, "_set_default_tensor_type")
+def set_default_tensor_type(original: Callable, chosen: Any) -> None:
+    """`torch.set_default_tensor_type`, of a type that a stand-in stands for."""
+    original(chosen._original if isinstance(chosen, HostType) else chosen)
+
+
+@FUNCTIONS(torch._C._nn, "_parse_to")
+def parse_to(original: Callable, *args: Any, **kwargs: Any) -> tuple:
     """The arguments of `Module.to`; an integer is a GPU, a tensor stands for that it is on."""
-
-    def _parse_to(*args: Any, **kwargs: Any) -> tuple:
-        if args and is_index(args[0]):
-            args = (to_device(args[0]), *args[1:])
-        elif is_index(kwargs.get("device")):
-            kwargs["device"] = to_device(kwargs["device"])
-        parsed = original(*args, **kwargs)
-        like = args[0] if args else kwargs.get("tensor")
-        gpu = gpu_of(like) if isinstance(like, torch.Tensor) else None
-        return (gpu.device, *parsed[1:]) if gpu else parsed
-
-    return _parse_to
+    if args and is_index(args[0]):
+        args = (to_device(args[0]), *args[1:])
+    elif is_index(kwargs.get("device")):
+        kwargs["device"] = to_device(kwargs["device"])
+    parsed = original(*args, **kwargs)
+    like = args[0] if args else kwargs.get("tensor")
+    gpu = gpu_of(like) if isinstance(like, torch.Tensor) else None
+    return (gpu.device, *parsed[1:]) if gpu else parsed

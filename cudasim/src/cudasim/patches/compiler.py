@@ -10,7 +10,6 @@ that `fullgraph=True` finds no graph break.
 import sys
 import warnings
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import torch
@@ -18,63 +17,64 @@ import torch
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.patches.guards import registry
+from cudasim.patches.replacing import Replacements
 from cudasim.patching import Patches
+from cudasim.session import session
 
 UNCOMPILED = "torch.compile generates no code for simulated GPUs; what it is given runs uncompiled"
 UNTRACED = "fullgraph=True is not checked for simulated GPUs: a graph break is not found"
 
+EAGER = "force_eager"
 
-class AllocatorState:
-    """What `torch._inductor` imports of a build with CUDA, for graphs that are never made."""
+FUNCTIONS = Replacements()
+# What a build with CUDA has, and `torch._inductor` imports for graphs that are never made.
+OF_CUDA = {
+    "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
+    "_set_cached_tensors_enabled": lambda enabled: None,
+}
 
 
 def patch_compile(patches: Patches) -> None:
     """Make `torch.compile` return what runs uncompiled."""
-    for name, value in (
-        ("_cuda_CUDAAllocator_AllocatorState", AllocatorState),
-        ("_set_cached_tensors_enabled", lambda enabled: None),
-    ):
+    for name, value in OF_CUDA.items():
         if not hasattr(torch._C, name):
             patches.replace(torch._C, name, value)
-    patches.replace(torch, "compile", _make_compile(torch.compile, patches))
-    patches.replace(torch.export, "export", make_export(torch.export.export))
-    loading = torch.jit._serialization
-    validate = loading.validate_map_location
-    patches.replace(loading, "validate_map_location", make_validate(validate))
+    done.clear()
+    FUNCTIONS.install(patches)
     if "torch._dynamo" in sys.modules:  # something may have been compiled before
-        _run_uncompiled(patches)
+        _run_uncompiled()
 
 
-def _run_uncompiled(patches: Patches) -> None:
+done: set[str] = set()  # of what is done once, what this simulation has done
+
+
+def _say(words: str) -> None:
+    if words not in done:
+        done.add(words)
+        warnings.warn(f"cudasim: {words}", stacklevel=4)
+
+
+def _run_uncompiled() -> None:
     """Run whatever is compiled as it is written, until the simulation ends."""
-    stance = torch.compiler.set_stance("force_eager")
-    patches.finally_do(lambda: stance.__exit__(None, None, None))
+    if EAGER in done:
+        return
+    done.add(EAGER)
+    stance = torch.compiler.set_stance(EAGER)
+    session.patches.finally_do(lambda: stance.__exit__(None, None, None))
 
 
-def _make_compile(original: Callable, patches: Patches) -> Callable:
-    warned = set()
-    uncompiled = []
-
-    def say(words: str) -> None:
-        if words not in warned:
-            warned.add(words)
-            warnings.warn(f"cudasim: {words}", stacklevel=3)
-
-    @wraps(original)
-    def compile(*args: Any, **kwargs: Any) -> Any:
-        compiled = original(*args, **kwargs)  # refuses what it does not understand
-        inside = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "torch"
-        if not inside:
-            _refuse_own(kwargs.get("backend", "inductor"))
-            say(UNCOMPILED)
-            if kwargs.get("fullgraph"):
-                say(UNTRACED)
-        if not uncompiled:
-            uncompiled.append(True)
-            _run_uncompiled(patches)
-        return compiled
-
-    return compile
+@FUNCTIONS(torch, "compile")
+def compile(original: Callable, *args: Any, **kwargs: Any) -> Any:
+    """`torch.compile`."""
+    compiled = original(*args, **kwargs)  # refuses what it does not understand
+    inside = sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] == "torch"
+    if not inside:
+        _refuse_own(kwargs.get("backend", "inductor"))
+        _say(UNCOMPILED)
+        if kwargs.get("fullgraph"):
+            _say(UNTRACED)
+    _run_uncompiled()
+    return compiled
 
 
 def _refuse_own(backend: Any) -> None:
@@ -89,39 +89,31 @@ def _refuse_own(backend: Any) -> None:
         )
 
 
-def make_export(original: Callable) -> Callable:
-    """`torch.export.export`. Raises NotImplementedError for `strict=True`, which compiles."""
-
-    @wraps(original)
-    def export(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("strict"):
-            raise NotImplementedError(
-                "cudasim: torch.export with strict=True does not run with simulated GPUs; "
-                "leave it out, as strict=False is the default"
-            )
-        if registry() is None:
-            raise NotImplementedError(
-                "cudasim: torch.export does not run with simulated GPUs on this platform; "
-                "export before cudasim.enable()"
-            )
-        return original(*args, **kwargs)
-
-    return export
+@FUNCTIONS.refusing(torch.export, "export", error=NotImplementedError)
+def export(name: str, *args: Any, strict: bool = False, **kwargs: Any) -> str | None:
+    """`torch.export.export`, whose `strict=True` compiles."""
+    if strict:
+        return (
+            "cudasim: torch.export with strict=True does not run with simulated GPUs; "
+            "leave it out, as strict=False is the default"
+        )
+    if registry() is None:
+        return (
+            "cudasim: torch.export does not run with simulated GPUs on this platform; "
+            "export before cudasim.enable()"
+        )
+    return None
 
 
-def make_validate(original: Callable) -> Callable:
+@FUNCTIONS(torch.jit._serialization, "validate_map_location")
+def validate_map_location(original: Callable, map_location: Any = None) -> torch.device | None:
     """The check of `torch.jit.load`'s `map_location`, which names the current GPU by its index.
 
     C++ would take a device without an index for the CPU, of which alone it knows.
     """
-
-    @wraps(original)
-    def validate(map_location: Any = None) -> torch.device | None:
-        device = original(map_location)
-        gpu = None if device is None else resolve(device)
-        return gpu.device if isinstance(gpu, GPU) else device
-
-    return validate
+    device = original(map_location)
+    gpu = None if device is None else resolve(device)
+    return gpu.device if isinstance(gpu, GPU) else device
 
 
 def patch_torchscript(patches: Patches) -> None:

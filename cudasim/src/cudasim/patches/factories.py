@@ -1,6 +1,5 @@
 """Functions that make tensors, given `device=`: the CPU makes them, the GPU is their home."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
 from cudasim.patches.pinning import pinned
+from cudasim.patches.replacing import Replacements, around
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -28,37 +28,26 @@ MAKERS = (
 LIKES = "empty_like full_like ones_like rand_like randint_like randn_like zeros_like".split()
 NEWS = "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
 UNSEEN = ("new", "new_tensor")  # C++ makes them where no dispatch mode sees it
-HOMELESS = ((torch.linalg, "matrix_rank"),)
 RANDOM = ("normal", "rand", "randint", "randn", "randperm")
 SHARING = {"asarray": "obj", "as_tensor": "data"}  # may return this argument, or share its memory
 CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has
 
 DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_subclass`
 
+OTHERS = Replacements()
+
 
 def patch_factories(patches: Patches) -> None:
     """Make torch's factories accept simulated GPUs as `device=`."""
-    for name in MAKERS:
-        original = getattr(torch, name)
-        session.factories[original] = _maker(original, name)
-        patches.replace(torch, name, session.factories[original])
-    # With tensors it takes their device, so `with torch.device(...)` gives it none.
-    patches.replace(torch, "normal", _maker(torch.normal, "normal"))
-    for name in ("fftfreq", "rfftfreq"):
-        original = getattr(torch.fft, name)
-        session.factories[original] = _maker(original, name)
-        patches.replace(torch.fft, name, session.factories[original])
-    within = _make_context(_device.DeviceContext.__torch_function__)
-    patches.replace(_device.DeviceContext, "__torch_function__", within)
+    for module, names in ((torch, MAKERS), (torch.fft, ("fftfreq", "rfftfreq"))):
+        for name in names:
+            original = getattr(module, name)
+            session.factories[original] = around(make, original)
+            patches.replace(module, name, session.factories[original])
+    OTHERS.install(patches)
     _forget_constructors()
     patches.finally_do(_forget_constructors)
-    for module, name in HOMELESS:
-        patches.replace(module, name, _homing(getattr(module, name)))
-    for name in LIKES:
-        patches.replace(torch, name, _like(getattr(torch, name)))
-    for name in NEWS:
-        patches.replace(Tensor, name, _like(getattr(Tensor, name)))
-    wrapper = _wrapper(Tensor._make_wrapper_subclass)
+    wrapper = around(make_wrapper, Tensor._make_wrapper_subclass)
     patches.replace(Tensor, "_make_wrapper_subclass", staticmethod(wrapper))
 
 
@@ -67,71 +56,55 @@ def _forget_constructors() -> None:
     _device._device_constructors.cache_clear()
 
 
-def _make_context(original: Callable) -> Callable:
+@OTHERS(_device.DeviceContext, "__torch_function__")
+def within(
+    original: Callable,
+    self: Any,
+    func: Callable,
+    types: Any,
+    args: tuple = (),
+    kwargs: dict | None = None,
+) -> Any:
     """`with torch.device(...)`: what a factory is given as `device=` if nothing is named."""
-
-    def __torch_function__(
-        self: Any, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
-        maker = session.factories.get(func)
-        if maker is None or (kwargs or {}).get("device") is not None:
-            return original(self, func, types, args, kwargs)
-        return maker(*args, **{**(kwargs or {}), "device": self.device})
-
-    return __torch_function__
+    maker = session.factories.get(func)
+    if maker is None or (kwargs or {}).get("device") is not None:
+        return original(self, func, types, args, kwargs)
+    return maker(*args, **{**(kwargs or {}), "device": self.device})
 
 
-def _homing(original: Callable) -> Callable:
-    """A composite whose result C++ makes new, from the shape of its argument alone."""
-
-    @functools.wraps(original)
-    def compute(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
-        first = args[0] if args else next(iter(kwargs.values()), None)
-        if isinstance(first, Tensor) and isinstance(result, Tensor):
-            gpu = gpu_of(first)
-            if gpu and gpu_of(result) is None:
-                put(result, gpu)
-        return result
-
-    return compute
-
-
-def _maker(original: Callable, name: str) -> Callable:
+# With tensors it takes their device, so `with torch.device(...)` gives it none.
+@OTHERS(torch, "normal")
+def make(original: Callable, *args: Any, **kwargs: Any) -> Tensor:
     """A factory without a tensor to take the device from."""
-
-    @functools.wraps(original)
-    def make(*args: Any, **kwargs: Any) -> Tensor:
-        if kwargs.get("pin_memory"):
-            return pinned(make(*args, **{**kwargs, "pin_memory": False}))
-        device = kwargs.get("device")
-        if device is None:
-            return original(*args, **kwargs)
-        gpu = resolve(device)
-        if gpu and (fakes() or (torch._C._is_tracing() and name not in CONVERTERS)):
-            return original(*args, **kwargs)  # TorchScript writes down the device that it is given
-        if SHARING.get(name) in kwargs:
-            args = (kwargs.pop(SHARING[name]),)
-        if kwargs.get("copy") is False and gpu is not ELSEWHERE:
+    if kwargs.get("pin_memory"):
+        return pinned(make(original, *args, **{**kwargs, "pin_memory": False}))
+    device, name = kwargs.get("device"), original.__name__
+    if device is None:
+        return original(*args, **kwargs)
+    gpu = resolve(device)
+    if gpu and (fakes() or (torch._C._is_tracing() and name not in CONVERTERS)):
+        return original(*args, **kwargs)  # TorchScript writes down the device that it is given
+    if SHARING.get(name) in kwargs:
+        args = (kwargs.pop(SHARING[name]),)
+    if gpu is not ELSEWHERE:
+        if kwargs.get("copy") is False:
             _refuse_alias(original, args[0], gpu)
-        if (out := kwargs.get("out")) is not None and gpu is not ELSEWHERE:
+        if (out := kwargs.get("out")) is not None:
             _check_out(out, gpu)
             return original(*args, **{**kwargs, "device": "cpu"})
-        if name in SHARING and args and isinstance(args[0], Tensor) and gpu is not ELSEWHERE:
+        if name in SHARING and args and isinstance(args[0], Tensor):
             return _shared(original, gpu, *args, **kwargs)
-        if gpu is None or gpu is ELSEWHERE:
-            made = original(*args, **kwargs)
-            return put(made, None) if name == "tensor" and gpu is None else made
-        kwargs["device"] = "cpu"
-        if name in RANDOM:
-            kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
-        made = _allocating(original, gpu, args, kwargs)
-        if name in SHARING:  # Python's or NumPy's memory is not the GPU's
-            memory = Allocation(gpu, made.numel() * made.element_size())
-            made = put(made.clone(), gpu, memory)
-        return _sent(made, gpu, name)
-
-    return make
+    if gpu is None or gpu is ELSEWHERE:
+        made = original(*args, **kwargs)
+        return put(made, None) if name == "tensor" and gpu is None else made
+    kwargs["device"] = "cpu"
+    if name in RANDOM:
+        kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
+    made = _allocating(original, gpu, args, kwargs)
+    if name in SHARING:  # Python's or NumPy's memory is not the GPU's
+        memory = Allocation(gpu, made.numel() * made.element_size())
+        made = put(made.clone(), gpu, memory)
+    return _sent(made, gpu, name)
 
 
 def _refuse_alias(original: Callable, source: Any, gpu: GPU | None) -> None:
@@ -161,37 +134,33 @@ def _shared(
     """A tensor as one on `gpu`: itself or what it becomes there, and a copy once at most."""
     if gpu_of(source) is not gpu:
         kwargs.pop("copy", None)
-        source = source.to(device, **_only(kwargs, "dtype"))
+        source = source.to(device, dtype=kwargs.get("dtype"))
     return original(source, device="cpu", **kwargs)
 
 
-def _like(original: Callable) -> Callable:
+@OTHERS(torch, *LIKES)
+@OTHERS(Tensor, *NEWS)
+def make_like(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """A factory that takes the device from a tensor unless one is named."""
-
-    @functools.wraps(original)
-    def make(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if kwargs.get("pin_memory"):
-            return pinned(make(self, *args, **{**kwargs, "pin_memory": False}))
-        device = kwargs.get("device")
-        if device is None:
-            made = original(self, *args, **kwargs)
-            # The mode did not see it, except a tensor that `new` was given, which it views.
-            if original.__name__ in UNSEEN and (gpu := gpu_of(self)) and not gpu_of(made):
-                put(made, gpu)
-            return made
-        gpu = resolve(device)
-        if gpu is ELSEWHERE or (gpu and (fakes() or torch._C._is_tracing())):
-            return original(self, *args, **kwargs)
-        if original.__name__ == "new" and bool(gpu) is not bool(gpu_of(self)):
-            mine, theirs = (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)
-            raise RuntimeError(
-                f"legacy constructor expects device type: {mine} but device type: {theirs} was "
-                "passed"
-            )
-        kwargs["device"] = "cpu"
-        return _sent(_allocating(original, gpu, (self, *args), kwargs), gpu, original.__name__)
-
-    return make
+    if kwargs.get("pin_memory"):
+        return pinned(make_like(original, self, *args, **{**kwargs, "pin_memory": False}))
+    device, name = kwargs.get("device"), original.__name__
+    if device is None:
+        made = original(self, *args, **kwargs)
+        # The mode did not see it, except a tensor that `new` was given, which it views.
+        if name in UNSEEN and (gpu := gpu_of(self)) and not gpu_of(made):
+            put(made, gpu)
+        return made
+    gpu = resolve(device)
+    if gpu is ELSEWHERE or (gpu and (fakes() or torch._C._is_tracing())):
+        return original(self, *args, **kwargs)
+    if name == "new" and bool(gpu) is not bool(gpu_of(self)):
+        mine, theirs = (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)
+        raise RuntimeError(
+            f"legacy constructor expects device type: {mine} but device type: {theirs} was passed"
+        )
+    kwargs["device"] = "cpu"
+    return _sent(_allocating(original, gpu, (self, *args), kwargs), gpu, name)
 
 
 def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
@@ -220,29 +189,20 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
     raise MemoryError(f"the host cannot hold the {size} bytes that the simulated {gpu.device} can")
 
 
-def _wrapper(original: Callable) -> Callable:
+def make_wrapper(original: Callable, *args: Any, **kwargs: Any) -> Tensor:
     """`Tensor._make_wrapper_subclass`, which makes tensors that wrap others, such as DTensor.
 
     A wrapper has no memory of its own. C++ makes it as one of the CPU and must not see its GPU,
     which its empty storage names.
     """
-
-    def make(*args: Any, **kwargs: Any) -> Tensor:
-        args = list(args)
-        device = args[DEVICE] if len(args) > DEVICE else kwargs.get("device")
-        gpu = None if device is None else resolve(device)
-        if not isinstance(gpu, GPU):
-            return original(*args, **kwargs)
-        if len(args) > DEVICE:
-            args[DEVICE] = "cpu"
-        else:
-            kwargs["device"] = "cpu"
-        made = original(*args, **kwargs)
-        setattr(storage_of(made), TAG, Allocation(gpu, 0))
-        return made
-
-    return make
-
-
-def _only(kwargs: dict, *names: str) -> dict:
-    return {name: kwargs[name] for name in names if name in kwargs}
+    device = args[DEVICE] if len(args) > DEVICE else kwargs.get("device")
+    gpu = None if device is None else resolve(device)
+    if not isinstance(gpu, GPU):
+        return original(*args, **kwargs)
+    if len(args) > DEVICE:
+        args = (*args[:DEVICE], "cpu", *args[DEVICE + 1 :])
+    else:
+        kwargs["device"] = "cpu"
+    made = original(*args, **kwargs)
+    setattr(storage_of(made), TAG, Allocation(gpu, 0))
+    return made

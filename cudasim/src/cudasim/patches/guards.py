@@ -1,4 +1,11 @@
-"""What C++ knows of types of devices: where it looks up whom to ask for the streams of one.
+"""What neither CPython nor PyTorch promises: slots of classes, and C++'s table of devices.
+
+Tried with CPython 3.11 and PyTorch 2.11 and 2.13; where the memory does not look as it did there,
+nothing is written to it.
+
+`torch.device` cannot be derived from, and a class in its place would not be the `type` of the
+devices that C++ makes. So the class itself is told to ask Python: it gets a `__new__` of ours, and
+the slot by which CPython makes the objects of every class that has one in Python.
 
 Tensors that are traced (`torch.export`, the gradient of `flex_attention`) name a simulated GPU to
 C++, which ends the process where it knows nothing of such devices. So while GPUs are simulated it
@@ -6,15 +13,58 @@ finds what it knows of the CPU, which has no streams (c10/core/impl/DeviceGuardI
 """
 
 import ctypes
+import gc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from cudasim.patching import Patches
 from cudasim.session import session
 
+NEW = 65  # the number of the slot `tp_new` (CPython, Include/typeslots.h)
+WORD = ctypes.sizeof(ctypes.c_void_p)
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"  # c10::impl::device_guard_impl_registry
 CPU = 0  # its number among the types of devices
+
+_slot = ctypes.pythonapi.PyType_GetSlot
+_slot.argtypes, _slot.restype = [ctypes.py_object, ctypes.c_int], ctypes.c_void_p
+_modified = ctypes.pythonapi.PyType_Modified
+_modified.argtypes, _modified.restype = [ctypes.py_object], None
+_function = ctypes.PYFUNCTYPE(*[ctypes.py_object] * 4)
+
+
+class _Asking:
+    """Any class whose objects are made by Python."""
+
+    def __new__(cls) -> "_Asking":
+        return super().__new__(cls)
+
+
+def patch_making(patches: Patches, cls: type, make: Callable[[Callable], Callable]) -> None:
+    """Have `make(original)` make the objects of `cls`, a class of C++, until `restore`.
+
+    Both functions take what the class is called with; `original` makes an object as before. Raises
+    RuntimeError on a Python that does not keep its slots in the memory of the class.
+    """
+    before = _slot(cls, NEW)
+    words = (ctypes.c_void_p * (type.__basicsize__ // WORD)).from_address(id(cls))
+    places = [place for place, word in enumerate(words) if word == before]
+    if len(places) != 1:
+        raise RuntimeError(f"cudasim knows no way to make objects of {cls} on this Python")
+    pointer = _function(before)
+    made = make(lambda *args, **kwargs: pointer(cls, args, kwargs))
+
+    def __new__(_: type, *args: Any, **kwargs: Any) -> Any:
+        return made(*args, **kwargs)
+
+    (namespace,) = gc.get_referents(cls.__dict__)  # which is a view of it that cannot be written
+    patches.finally_do(lambda: _modified(cls))
+    patches.finally_do(lambda: words.__setitem__(places[0], before))
+    patches.replace_item(namespace, "__new__", staticmethod(__new__))
+    words[places[0]] = _slot(_Asking, NEW)
+    _modified(cls)
 
 
 def patch_guards(patches: Patches) -> None:

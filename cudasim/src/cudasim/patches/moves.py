@@ -1,22 +1,20 @@
 """Moves between devices: `to`, `cuda`, `cpu`, and what they cost and return."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import (
-    handle_torch_function,
-    has_torch_function,
-    has_torch_function_unary,
-)
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import CPU, gpu_of, gpu_read, pin_as_copied, put
 from cudasim.dispatch.waiting import watch_copy
+from cudasim.patches.replacing import Replacements
 from cudasim.session import session
 
+MOVES = Replacements()
 STAY = object()  # no device was named
 _OPTIONS = {"dtype", "non_blocking", "copy", "memory_format"}
 # Types of Python's that torch takes as types of numbers.
@@ -139,67 +137,47 @@ def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
     return target, options
 
 
-def make_to(original: Any) -> Any:
+@MOVES(Tensor, "to", overridable=True)
+def to(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """`Tensor.to` that knows simulated GPUs."""
-
-    def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if has_torch_function_unary(self):
-            return handle_torch_function(to, (self,), self, *args, **kwargs)
-        target, options = parse_to(args, kwargs)
-        if target is ELSEWHERE:
-            return original(self, *args, **kwargs)
-        if self.device.type not in (
-            "cpu",
-            session.type.name,
-        ):  # meta has no numbers to move: torch says so
-            if isinstance(target, GPU):
-                return original(self, device="cpu", **options)
-            return original(self, *args, **kwargs)
-        if target is STAY or target is gpu_of(self):
-            return original(self, **options) if options else self
-        copying = {name: value for name, value in options.items() if name != "copy"}
-        return copy_to(self, target, copying)
-
-    return to
+    target, options = parse_to(args, kwargs)
+    if target is ELSEWHERE:
+        return original(self, *args, **kwargs)
+    if self.device.type not in ("cpu", session.type.name):  # meta has no numbers: torch says so
+        if isinstance(target, GPU):
+            return original(self, device="cpu", **options)
+        return original(self, *args, **kwargs)
+    if target is STAY or target is gpu_of(self):
+        return original(self, **options) if options else self
+    options.pop("copy", None)
+    return copy_to(self, target, options)
 
 
-def make_type_as(original: Any) -> Any:
+@MOVES(Tensor, "type_as", overridable=True)
+def type_as(original: Callable, self: Tensor, other: Tensor) -> Tensor:
     """`Tensor.type_as`: the tensor with the type of another, where that one is."""
-
-    def type_as(self: Tensor, other: Tensor) -> Tensor:
-        if has_torch_function((self, other)):
-            return handle_torch_function(type_as, (self, other), self, other)
-        if not isinstance(other, Tensor) or gpu_of(self) is gpu_of(other):
-            return original(self, other)
-        return self.to(other)
-
-    return type_as
+    if not isinstance(other, Tensor) or gpu_of(self) is gpu_of(other):
+        return original(self, other)
+    return self.to(other)
 
 
-def make_move(type: str, original: Any) -> Any:
-    """`Tensor.cuda`: the tensor on a GPU, itself if it is there already."""
-
-    def move(
-        self: Tensor,
-        device: Any = None,
-        non_blocking: bool = False,
-        memory_format: torch.memory_format = torch.preserve_format,
-    ) -> Tensor:
-        if has_torch_function_unary(self):
-            return handle_torch_function(
-                move, (self,), self, device, non_blocking=non_blocking, memory_format=memory_format
-            )
-        if device is not None and not isinstance(resolve(device), GPU):
-            return original(self, device, non_blocking)  # refuses it in torch's words
-        place = type if device is None else device
-        return self.to(place, non_blocking=non_blocking, memory_format=memory_format)
-
-    move.__name__ = type
-    return move
+def move(
+    original: Callable,
+    self: Tensor,
+    device: Any = None,
+    non_blocking: bool = False,
+    memory_format: torch.memory_format = torch.preserve_format,
+) -> Tensor:
+    """`Tensor.cuda`, or what it is called: the tensor on a GPU, itself if it is there already."""
+    if device is not None and not isinstance(resolve(device), GPU):
+        return original(self, device, non_blocking)  # refuses it in torch's words
+    place = session.type.name if device is None else device
+    return self.to(place, non_blocking=non_blocking, memory_format=memory_format)
 
 
-def cpu(self: Tensor, memory_format: torch.memory_format = torch.preserve_format) -> Tensor:
+@MOVES(Tensor, "cpu", overridable=True)
+def cpu(
+    original: Callable, self: Tensor, memory_format: torch.memory_format = torch.preserve_format
+) -> Tensor:
     """`Tensor.cpu`: the tensor on the host, itself if it is there already."""
-    if has_torch_function_unary(self):
-        return handle_torch_function(cpu, (self,), self, memory_format=memory_format)
     return self.to("cpu", memory_format=memory_format)

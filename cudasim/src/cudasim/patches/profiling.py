@@ -9,14 +9,16 @@ import json
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from torch.autograd import profiler
 
+from cudasim.patches.replacing import Replacements
 from cudasim.patching import Patches
 from cudasim.session import session
+
+METHODS = Replacements()
 
 CPU_ONLY = (
     "cudasim: torch.profiler traces the CPU only, simulated GPUs run no kernels; "
@@ -27,83 +29,67 @@ OURS = "PythonDispatchMode"  # torch's name of the block in which a dispatch mod
 
 def patch_profiler(patches: Patches) -> None:
     """Let the profiler leave the simulated type out, and say so."""
-    patches.replace(profiler.profile, "__init__", _make_init(profiler.profile.__init__))
-    original = profiler.profile._parse_kineto_results
-    patches.replace(profiler.profile, "_parse_kineto_results", _make_parse(original))
-    exported = _make_export(profiler.profile.export_chrome_trace)
-    patches.replace(profiler.profile, "export_chrome_trace", exported)
+    METHODS.install(patches)
 
 
-def _make_init(original: Callable) -> Callable:
-    @wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        given = [name for name in ("use_device", "use_cuda") if kwargs.get(name)]
-        if any(kwargs[name] in (True, session.type.name) for name in given):
-            warnings.warn(CPU_ONLY, stacklevel=2)
-            kwargs.update(dict.fromkeys(given))
-        original(self, *args, **kwargs)
-
-    return init
+@METHODS(profiler.profile, "__init__")
+def init(original: Callable, self: Any, *args: Any, **kwargs: Any) -> None:
+    """A profiler, of the CPU."""
+    given = [name for name in ("use_device", "use_cuda") if kwargs.get(name)]
+    if any(kwargs[name] in (True, session.type.name) for name in given):
+        warnings.warn(CPU_ONLY, stacklevel=3)
+        kwargs.update(dict.fromkeys(given))
+    original(self, *args, **kwargs)
 
 
-def _make_parse(original: Callable) -> Callable:
-    @wraps(original)
-    def parse(*args: Any, **kwargs: Any) -> list[Any]:
-        return _of_the_program(original(*args, **kwargs))
-
-    return parse
-
-
-def _make_export(original: Callable) -> Callable:
-    @wraps(original)
-    def export_chrome_trace(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, path, *args, **kwargs)
-        file = Path(path)
-        trace = json.loads(file.read_text(encoding="utf-8"))
-        events = trace["traceEvents"]
-        timed = [each for each in events if each.get("cat") == "cpu_op"]
-        kept = {
-            id(each)
-            for each in _outside(
-                timed,
-                lambda each: (each["pid"], each["tid"]),
-                lambda each: (each["ts"], each["ts"] + each["dur"]),
-                lambda each: each["name"],
-            )
-        }
-        ours = {id(each) for each in timed} - kept
-        trace["traceEvents"] = [each for each in events if id(each) not in ours]
-        file.write_text(json.dumps(trace), encoding="utf-8")
-        return result
-
-    return export_chrome_trace
+@METHODS(profiler.profile, "_parse_kineto_results")
+def parse(original: Callable, *args: Any, **kwargs: Any) -> list[Any]:
+    """The rows that are the program's."""
+    return [
+        event
+        for _, _, _, _, event in _outside(
+            (event.thread, event.time_range.start, event.time_range.end, event.name, event)
+            for event in original(*args, **kwargs)
+        )
+    ]
 
 
-def _of_the_program(events: Iterable[Any]) -> list[Any]:
-    """The events that are neither a dispatch mode at work nor within one, on the same thread."""
-    return _outside(
-        events,
-        lambda each: each.thread,
-        lambda each: (each.time_range.start, each.time_range.end),
-        lambda each: each.name,
-    )
+@METHODS(profiler.profile, "export_chrome_trace")
+def export(original: Callable, self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+    """A trace in a file, of the program's rows."""
+    result = original(self, path, *args, **kwargs)
+    trace = json.loads(Path(path).read_text(encoding="utf-8"))
+    timed = [
+        (
+            (event["pid"], event["tid"]),
+            event["ts"],
+            event["ts"] + event["dur"],
+            event["name"],
+            event,
+        )
+        for event in trace["traceEvents"]
+        if event.get("cat") == "cpu_op"
+    ]
+    ours = {id(row[-1]) for row in timed} - {id(row[-1]) for row in _outside(timed)}
+    trace["traceEvents"] = [event for event in trace["traceEvents"] if id(event) not in ours]
+    Path(path).write_text(json.dumps(trace), encoding="utf-8")
+    return result
 
 
-def _outside(
-    events: Iterable[Any],
-    thread: Callable[[Any], Any],
-    span: Callable[[Any], tuple[float, float]],
-    name: Callable[[Any], str],
-) -> list[Any]:
-    """Those of `events`, in their order, that are no dispatch mode and not within one."""
-    events = list(events)
-    order = {id(each): place for place, each in enumerate(events)}
-    kept, until = [], defaultdict(lambda: float("-inf"))  # of each thread, the end of such a block
-    for each in sorted(events, key=lambda each: (span(each)[0], -span(each)[1])):
-        if span(each)[1] <= until[thread(each)]:
+def _outside(rows: Iterable[tuple]) -> list[tuple]:
+    """Those of `rows` (thread, begin, end, name, event) that are no dispatch mode, nor within one.
+
+    In their order.
+    """
+    rows = list(rows)
+    until = defaultdict(lambda: float("-inf"))  # of each thread, the end of a mode's block
+    kept = set()
+    for place, row in sorted(enumerate(rows), key=lambda placed: (placed[1][1], -placed[1][2])):
+        thread, _, end, name, _ = row
+        if end <= until[thread]:
             continue
-        if name(each) == OURS:
-            until[thread(each)] = span(each)[1]
+        if name == OURS:
+            until[thread] = end
         else:
-            kept.append(each)
-    return sorted(kept, key=lambda each: order[id(each)])
+            kept.add(place)
+    return [row for place, row in enumerate(rows) if place in kept]

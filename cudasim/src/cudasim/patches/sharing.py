@@ -17,53 +17,45 @@ from torch.multiprocessing import get_sharing_strategy, reductions
 
 from cudasim.device.gpu import Allocation
 from cudasim.dispatch.tags import TAG, gpu_of, gpu_of_storage
+from cudasim.patches.replacing import Replacements
 from cudasim.patching import Patches
 from cudasim.session import session
+
+DLPACK, HANDLES, REFUSED = Replacements(), Replacements(), Replacements()
+
+_export = Tensor.__dlpack__  # torch's own
 
 
 def patch_sharing(patches: Patches) -> None:
     """Make DLPack work between torch's own tensors, and refuse other libraries."""
-    from_dlpack = make_from_dlpack(torch.from_dlpack, Tensor.__dlpack__)
-    patches.replace(Tensor, "__dlpack__", make_dlpack(Tensor.__dlpack__))
-    patches.replace(torch.utils.dlpack, "to_dlpack", make_to_dlpack(torch.utils.dlpack.to_dlpack))
-    for module in (torch, torch.utils.dlpack):
-        patches.replace(module, "from_dlpack", from_dlpack)
+    DLPACK.install(patches)
 
 
 def patch_sharing_by_handle(patches: Patches) -> None:
     """Make it possible to send tensors on simulated GPUs to other processes."""
+    HANDLES.install(patches)
     patches.replace(UntypedStorage, "_share_cuda_", share)
     patches.replace(UntypedStorage, "_new_shared_cuda", classmethod(open_shared))
     patches.replace(UntypedStorage, "_release_ipc_counter_cuda", staticmethod(release))
-    patches.replace(UntypedStorage, "is_shared", make_is_shared(UntypedStorage.is_shared))
 
 
 def refuse_sharing(patches: Patches) -> None:
     """Refuse to send tensors on simulated GPUs to other processes (StorageSharing.cpp)."""
-    for called in ("_share_fd_", "_share_filename_"):
-        name = f"{called}cpu_"
-        refusing = make_refusing(getattr(UntypedStorage, name), called)
-        patches.replace(UntypedStorage, name, refusing)
+    REFUSED.install(patches)
 
 
-def make_refusing(original: Callable, called: str) -> Callable:
-    """A method that shares the host's memory, with PyTorch's words for a GPU's."""
-
-    def share(self: UntypedStorage, *args: Any, **kwargs: Any) -> Any:
-        if gpu_of_storage(self) is not None:
-            raise RuntimeError(f"{called}: only available on CPU")
-        return original(self, *args, **kwargs)
-
-    return share
+@REFUSED.refusing(UntypedStorage, "_share_fd_cpu_", "_share_filename_cpu_")
+def on_gpu(name: str, self: UntypedStorage, *args: Any, **kwargs: Any) -> str | None:
+    """A method that shares the host's memory."""
+    if gpu_of_storage(self) is None:
+        return None
+    return f"{name.removesuffix('cpu_')}: only available on CPU"
 
 
-def make_is_shared(original: Callable) -> Callable:
+@HANDLES(UntypedStorage, "is_shared")
+def is_shared(original: Callable, self: UntypedStorage) -> bool:
     """`UntypedStorage.is_shared`: the memory of a GPU always is."""
-
-    def is_shared(self: UntypedStorage) -> bool:
-        return gpu_of_storage(self) is not None or original(self)
-
-    return is_shared
+    return gpu_of_storage(self) is not None or original(self)
 
 
 def share(self: UntypedStorage) -> tuple:
@@ -111,48 +103,26 @@ def release(*unused: Any, **also_unused: Any) -> None:
     """`UntypedStorage._release_ipc_counter_cuda`: the host counts for itself."""
 
 
-def _refuse(tensor: Tensor) -> None:
-    """Raise BufferError if `tensor` is on a simulated GPU: no other library can reach it."""
+@DLPACK.refusing(Tensor, "__dlpack__", error=BufferError)  # which other libraries call
+@DLPACK.refusing(torch.utils.dlpack, "to_dlpack", error=BufferError)
+def exported(name: str, tensor: Tensor, **kwargs: Any) -> str | None:
+    """What hands a tensor to another library, of which none can reach a simulated GPU."""
     gpu = gpu_of(tensor)
-    if gpu is not None:
-        raise BufferError(
-            f"{gpu.device} is simulated: no other library can read its memory by DLPack; "
-            "use Tensor.cpu() first"
-        )
+    return gpu and (
+        f"{gpu.device} is simulated: no other library can read its memory by DLPack; "
+        "use Tensor.cpu() first"
+    )
 
 
-def make_dlpack(original: Callable) -> Callable:
-    """`Tensor.__dlpack__`, which other libraries call."""
-
-    def __dlpack__(self: Tensor, **kwargs: Any) -> Any:
-        _refuse(self)
-        return original(self, **kwargs)
-
-    return __dlpack__
-
-
-def make_to_dlpack(original: Callable) -> Callable:
-    """`torch.utils.dlpack.to_dlpack`."""
-
-    def to_dlpack(tensor: Tensor) -> Any:
-        _refuse(tensor)
-        return original(tensor)
-
-    return to_dlpack
-
-
-def make_from_dlpack(original: Callable, export: Callable) -> Callable:
-    """`torch.from_dlpack`, which takes torch's own tensors too: they share their memory.
-
-    `export` is `Tensor.__dlpack__` as torch has it, whose refusals hold here as well.
-    """
-
-    def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-        if not isinstance(ext_tensor, Tensor) or gpu_of(ext_tensor) is None:
-            return original(ext_tensor, device=device, copy=copy)
-        export(ext_tensor)
-        shared = ext_tensor.detach()
-        moved = shared if device is None else shared.to(device)
-        return moved.clone() if copy and moved is shared else moved
-
-    return from_dlpack
+@DLPACK(torch, "from_dlpack")
+@DLPACK(torch.utils.dlpack, "from_dlpack")
+def from_dlpack(
+    original: Callable, ext_tensor: Any, *, device: Any = None, copy: bool | None = None
+) -> Tensor:
+    """`torch.from_dlpack`, which takes torch's own tensors too: they share their memory."""
+    if not isinstance(ext_tensor, Tensor) or gpu_of(ext_tensor) is None:
+        return original(ext_tensor, device=device, copy=copy)
+    _export(ext_tensor)  # whose refusals hold here as well
+    shared = ext_tensor.detach()
+    moved = shared if device is None else shared.to(device)
+    return moved.clone() if copy and moved is shared else moved

@@ -14,90 +14,69 @@ from torch import UntypedStorage
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import TAG, foretell, gpu_of_storage, recount
+from cudasim.patches.replacing import Replacements
 from cudasim.patching import Patches
+
+METHODS = Replacements()
+
+_device = UntypedStorage.device
 
 
 def patch_storage(patches: Patches) -> None:
     """Make storages support simulated GPUs; `TypedStorage` uses the untyped one that it wraps."""
-    patches.replace(UntypedStorage, "__new__", make_new(UntypedStorage.__new__))
-    patches.replace(UntypedStorage, "__getitem__", make_getitem(UntypedStorage.__getitem__))
-    patches.replace(UntypedStorage, "to", make_to(UntypedStorage.to))
-    patches.replace(UntypedStorage, "resize_", make_resize(UntypedStorage.resize_))
-    patches.replace(UntypedStorage, "device", make_device(UntypedStorage.device))
+    METHODS.install(patches)
+    patches.replace(UntypedStorage, "device", property(device))
 
 
-def place_storage(storage: UntypedStorage, gpu: GPU) -> UntypedStorage:
-    """Tag a new `storage` as living on `gpu`, and count its bytes there; returns it."""
-    setattr(storage, TAG, Allocation(gpu, storage.nbytes()))
-    return storage
-
-
-def make_device(original: Any) -> property:
+def device(self: UntypedStorage) -> torch.device:
     """`UntypedStorage.device`."""
-
-    def device(self: UntypedStorage) -> torch.device:
-        gpu = gpu_of_storage(self)
-        return original.__get__(self) if gpu is None else gpu.device
-
-    return property(device)
+    gpu = gpu_of_storage(self)
+    return _device.__get__(self) if gpu is None else gpu.device
 
 
-def make_new(original: Callable) -> Callable:
+@METHODS(UntypedStorage, "__new__")
+def new(original: Callable, cls: type, *args: Any, **kwargs: Any) -> UntypedStorage:
     """`torch.UntypedStorage(size, device=...)`."""
-
-    def new(cls: type, *args: Any, **kwargs: Any) -> UntypedStorage:
-        device = kwargs.get("device")
-        gpu = None if device is None else resolve(device)
-        if not isinstance(gpu, GPU):
-            return original(cls, *args, **kwargs)
-        size = args[0] if args else kwargs.get("size")
-        memory = Allocation(gpu, size) if type(size) is int and size > 0 else None
-        made = original(cls, *args, **{**kwargs, "device": "cpu"})
-        if memory is None:
-            return place_storage(made, gpu)
-        setattr(made, TAG, memory)
-        return made
-
-    return new
+    gpu = resolve(kwargs["device"]) if kwargs.get("device") is not None else None
+    if not isinstance(gpu, GPU):
+        return original(cls, *args, **kwargs)
+    size = args[0] if args else kwargs.get("size")
+    memory = Allocation(gpu, size) if type(size) is int and size > 0 else None
+    made = original(cls, *args, **{**kwargs, "device": "cpu"})
+    setattr(made, TAG, memory or Allocation(gpu, made.nbytes()))
+    return made
 
 
-def make_getitem(original: Callable) -> Callable:
+@METHODS(UntypedStorage, "__getitem__")
+def getitem(original: Callable, self: UntypedStorage, *args: Any, **kwargs: Any) -> Any:
     """`storage[2:6]` shares the memory of `storage`, and so its place on the GPU."""
-
-    def getitem(self: UntypedStorage, *args: Any, **kwargs: Any) -> Any:
-        found = original(self, *args, **kwargs)
-        if isinstance(found, UntypedStorage) and gpu_of_storage(self) is not None:
-            setattr(found, TAG, getattr(self, TAG))  # the bytes are free when both are gone
-        return found
-
-    return getitem
+    found = original(self, *args, **kwargs)
+    if isinstance(found, UntypedStorage) and gpu_of_storage(self) is not None:
+        setattr(found, TAG, getattr(self, TAG))  # the bytes are free when both are gone
+    return found
 
 
-def make_to(original: Callable) -> Callable:
+@METHODS(UntypedStorage, "to")
+def to(
+    original: Callable, self: UntypedStorage, *, device: Any, non_blocking: bool = False
+) -> UntypedStorage:
     """`UntypedStorage.to`, and with it `cuda`: a copy on another device."""
-
-    def to(self: UntypedStorage, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
-        gpu = resolve(device)
-        if gpu is ELSEWHERE:
-            return original(self, device=device, non_blocking=non_blocking)
-        if gpu is None:
-            return self.cpu()
-        # As torch compares them: `cuda` is not `cuda:0`, so storage.cuda() always copies.
-        if self.device == (device if isinstance(device, torch.device) else torch.device(device)):
-            return self
-        return UntypedStorage(self.nbytes(), device=gpu.device).copy_(self, non_blocking)
-
-    return to
+    gpu = resolve(device)
+    if gpu is ELSEWHERE:
+        return original(self, device=device, non_blocking=non_blocking)
+    if gpu is None:
+        return self.cpu()
+    # As torch compares them: `cuda` is not `cuda:0`, so storage.cuda() always copies.
+    if self.device == (device if isinstance(device, torch.device) else torch.device(device)):
+        return self
+    return UntypedStorage(self.nbytes(), device=gpu.device).copy_(self, non_blocking)
 
 
-def make_resize(original: Callable) -> Callable:
+@METHODS(UntypedStorage, "resize_")
+def resize(original: Callable, self: UntypedStorage, size: int) -> UntypedStorage:
     """`UntypedStorage.resize_`: the bytes on the GPU are counted again."""
-
-    def resize(self: UntypedStorage, size: int) -> UntypedStorage:
-        foretell(self, size)
-        try:
-            return original(self, size)
-        finally:
-            recount(self)
-
-    return resize
+    foretell(self, size)
+    try:
+        return original(self, size)
+    finally:
+        recount(self)

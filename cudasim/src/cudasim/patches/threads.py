@@ -8,7 +8,7 @@ later of both times. To wait takes no modelled time else.
 import _thread
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.thread import _WorkItem
 from contextlib import contextmanager, nullcontext
@@ -17,45 +17,37 @@ from typing import Any
 
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+from cudasim.patches.replacing import Replacements
 from cudasim.patching import Patches
 from cudasim.session import session
 
 BEGAN, ENDED = "_cudasim_began", "_cudasim_ended"  # host times, on a thread, an item, a future
 
 
+FUNCTIONS = Replacements()
+
+
+def _is_timed() -> bool:
+    return session.clock is not None
+
+
 def patch_threads(patches: Patches) -> None:
-    """Make threads, and pools of threads that are older than the simulation, see the GPUs.
-
-    `Thread.run` is not enough: many subclasses have their own.
-    """
-    for owner, name in ((threading.Thread, "_bootstrap_inner"), (_WorkItem, "run")):
-        patches.replace(owner, name, make_run(getattr(owner, name)))
-    for name in ("start_new_thread", "start_new"):  # two names of one function
-        patches.replace(_thread, name, make_start(getattr(_thread, name)))
-    if session.clock is None:
-        return
-    for owner, name in ((threading.Thread, "start"), (_WorkItem, "__init__")):
-        patches.replace(owner, name, make_begin(getattr(owner, name)))
-    patches.replace(threading.Thread, "join", make_join(threading.Thread.join))
-    for name in ("set_result", "set_exception"):
-        patches.replace(Future, name, make_end(getattr(Future, name)))
-    for name in ("result", "exception"):
-        patches.replace(Future, name, make_take(getattr(Future, name)))
+    """Make threads, and pools of threads that are older than the simulation, see the GPUs."""
+    FUNCTIONS.install(patches)
 
 
-def make_run(original: Any) -> Any:
+# `Thread.run` is not enough: many subclasses have their own.
+@FUNCTIONS(threading.Thread, "_bootstrap_inner")
+@FUNCTIONS(_WorkItem, "run")
+def run(original: Callable, self: Any, *args: Any) -> None:
     """Run a thread, or an item of a pool, in the mode of the simulation."""
-
-    def run(self: Any, *args: Any) -> None:
-        clock = session.clock
-        with _simulated(getattr(self, BEGAN, 0)):
-            try:
-                return original(self, *args)
-            finally:
-                if clock is not None:
-                    setattr(self, ENDED, clock.now)
-
-    return run
+    clock = session.clock
+    with _simulated(getattr(self, BEGAN, 0)):
+        try:
+            return original(self, *args)
+        finally:
+            if clock is not None:
+                setattr(self, ENDED, clock.now)
 
 
 @contextmanager
@@ -69,73 +61,47 @@ def _simulated(began: int) -> Iterator[None]:
         yield
 
 
-def make_start(original: Any) -> Any:
-    """`_thread.start_new_thread`, which threads of `threading` do not come through."""
+@FUNCTIONS(_thread, "start_new_thread", "start_new")  # two names of one function
+def start_new_thread(original: Callable, function: Any, *args: Any) -> int:
+    """A thread of `_thread`, which threads of `threading` do not come through."""
+    if not callable(function):
+        return original(function, *args)  # refuses it in Python's words
+    began = 0 if session.clock is None else session.clock.now
 
-    @wraps(original)
-    def start_new_thread(function: Any, *args: Any) -> int:
-        if not callable(function):
-            return original(function, *args)  # refuses it in Python's words
-        began = 0 if session.clock is None else session.clock.now
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with _simulated(began):
+            return function(*args, **kwargs)
 
-        @wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with _simulated(began):
-                return function(*args, **kwargs)
-
-        return original(run, *args)
-
-    return start_new_thread
+    return original(run, *args)
 
 
-def make_begin(original: Any) -> Any:
+@FUNCTIONS(threading.Thread, "start", when=_is_timed)
+@FUNCTIONS(_WorkItem, "__init__", when=_is_timed)
+def begin(original: Callable, self: Any, *args: Any, **kwargs: Any) -> None:
     """What starts a thread, or makes an item of a pool: it notes the starter's time."""
-
-    def begin(self: Any, *args: Any, **kwargs: Any) -> None:
-        if session.clock is not None:
-            setattr(self, BEGAN, session.clock.now)
-        original(self, *args, **kwargs)
-
-    return begin
-
-
-def make_end(original: Any) -> Any:
-    """What gives a future its result: it notes the time of who computed it."""
-
-    def end(self: Future, value: Any) -> None:
-        if session.clock is not None:
-            setattr(self, ENDED, session.clock.now)
-        original(self, value)
-
-    return end
-
-
-def make_take(original: Any) -> Any:
-    """`Future.result` and `Future.exception`: who takes it comes after who computed it."""
-
-    def take(self: Future, timeout: float | None = None) -> Any:
-        try:
-            return original(self, timeout)
-        finally:
-            _come_after(self)
-
-    return take
-
-
-def make_join(original: Any) -> Any:
-    """`Thread.join`."""
-
-    def join(self: threading.Thread, timeout: float | None = None) -> None:
-        original(self, timeout)
-        _come_after(self)
-
-    return join
-
-
-def _come_after(done: Any) -> None:
-    """Bring this thread to the time at which another was `done`, if it is."""
     if session.clock is not None:
-        session.clock.reach(getattr(done, ENDED, 0))
+        setattr(self, BEGAN, session.clock.now)
+    original(self, *args, **kwargs)
+
+
+@FUNCTIONS(Future, "set_result", "set_exception", when=_is_timed)
+def end(original: Callable, self: Future, value: Any) -> None:
+    """What gives a future its result: it notes the time of who computed it."""
+    if session.clock is not None:
+        setattr(self, ENDED, session.clock.now)
+    original(self, value)
+
+
+@FUNCTIONS(Future, "result", "exception", when=_is_timed)
+@FUNCTIONS(threading.Thread, "join", when=_is_timed)
+def come_after(original: Callable, self: Any, timeout: float | None = None) -> Any:
+    """Who takes a result, or waits for a thread, has come to the time at which it was done."""
+    try:
+        return original(self, timeout)
+    finally:
+        if session.clock is not None:
+            session.clock.reach(getattr(self, ENDED, 0))
 
 
 def _restart() -> None:
