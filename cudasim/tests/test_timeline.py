@@ -533,6 +533,15 @@ def test_modelled_timelines_within_another_have_what_is_theirs(clock):
     assert len(outer.spans) >= 3 * len(one.spans)
 
 
+def test_another_card_within_a_timeline_would_change_its_times():
+    with cudasim.simulate(gpus=1, card="T4", clock="modelled"), cudasim.timeline() as lanes:
+        with pytest.raises(RuntimeError, match=r"card='H100'\): within another timeline"):
+            with cudasim.timeline(card="H100"):
+                pass
+        torch.ones(2, device="cuda")
+    assert lanes.source == "modelled for a T4" and lanes.total > 0
+
+
 def test_a_timeline_within_torchs_own_profiler():
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
         with pytest.raises(

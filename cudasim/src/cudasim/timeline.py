@@ -28,9 +28,14 @@ OTHER_CARD = (
     "timeline(card={card!r}): only a modelled clock knows the times of another card; begin with "
     "cudasim.enable(clock='modelled')"
 )
+WITHIN = (
+    "timeline(card={card!r}): within another timeline, whose times it would change; leave out the "
+    "card, or end the other first"
+)
 UNNAMED = re.compile(r"Python, Thread-(\d+)(.*)")  # the lane of a thread that nobody named
 LOG_LEVEL = "KINETO_LOG_LEVEL"  # what the profiler writes to the standard error
 _seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
+_open = 0  # blocks that record from a clock
 
 
 def timeline(card: str | None = None) -> "Recording":
@@ -94,16 +99,22 @@ class Recording(Timeline):
         if self._clock is None:
             self._end_profiler(notes)
         else:
+            global _open
+            _open -= 1
             self._from_clock(self._clock, self._mark, notes)
             if self._sheet is not None:
                 self._take(self._home)
 
     def _begin_modelled(self) -> None:
         """Mark where the clock is, and book what follows for the other card if there is one."""
+        global _open
         if self._sheet is not None:
+            if _open:
+                raise RuntimeError(WITHIN.format(card=self._sheet.name))
             self._home = self._clock.sheet
             self._take(self._sheet)
         self._mark = self._clock.mark()
+        _open += 1
 
     def _take(self, sheet: Sheet) -> None:
         """Let the clock go on with another sheet, when the cards are idle."""
