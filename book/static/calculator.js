@@ -5,7 +5,7 @@
 (() => {
   const root = document.querySelector(".calculator");
   const form = root.querySelector("form");
-  const { host, cards } = JSON.parse(document.getElementById("sheets").textContent);
+  const { cards } = JSON.parse(document.getElementById("sheets").textContent);
   const CHOICES = ["card", "link", "operation", "precision"];
   const find = (selector) => root.querySelector(selector);
 
@@ -234,7 +234,7 @@
 
   function show(chosen) {
     const { link, sheet, work } = chosen;
-    const found = formulas.predict(work, sheet, host, link);
+    const found = formulas.predict(work, sheet, link);
     const label = `Modelled for ${withArticle(sheet.name)}, not measured`;
     const { moving, computing } = found;
     const compute = computing ? `computing ${inSeconds(computing)}` : "nothing is computed";

@@ -106,13 +106,14 @@ const formulas = (() => {
   }
 
   // Until the host can call the next operation.
-  function launchSeconds(work, sheet, host) {
-    return host.operation + sheet.launch * work.kernels;
+  function launchSeconds(work, sheet) {
+    const { operation, setup } = sheet.host;
+    return operation + (setup[work.kind] ?? 0) + sheet.launch * work.kernels;
   }
 
   // What the page shows of one call of many in a row: seconds by what needs them, which of these
   // is the limit, and for the roofline bytes/s and flop/s. A copy computes nothing.
-  function predict(work, sheet, host, link) {
+  function predict(work, sheet, link) {
     const moved = sum(work.operands);
     const moving = sum(work.operands.map((size) => copySeconds(size, sheet, link)));
     const far = 2 ** 60; // bytes, beside which a latency is nothing
@@ -121,7 +122,7 @@ const formulas = (() => {
     speed.memory = work.bytes / memory;
     speed.peak = rate(work, sheet);
     if (work.kind === "copy") return { moved, moving, computing: 0, limit: "link", speed };
-    const launch = launchSeconds(work, sheet, host);
+    const launch = launchSeconds(work, sheet);
     const start = sheet.floor * work.kernels;
     const busy = kernelSeconds(work, sheet);
     const computing = Math.max(launch, busy);

@@ -80,7 +80,7 @@ def wrong_seconds(costs, cards):
         needs, kernel = formulas.bounds(work, sheet), formulas.kernel_seconds(work, sheet)
         if not all(map(near, seconds, (*needs, kernel))):
             yield card, "kernel"
-        launch = host_sheet().operation + sheet.launch * work.kernels
+        launch = formulas.call_seconds(work, 0, host_sheet(sheet)) + sheet.launch * work.kernels
         whole = 0 if work.kind == "copy" else max(kernel, launch)
         for link, shown in zip(LINKS, by_link, strict=True):
             moving = sum(formulas.copy_seconds(size, sheet, link) for size in costs["operands"])

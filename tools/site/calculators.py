@@ -48,10 +48,9 @@ STEP, GRADIENTS = 64 / 444.51, 4 * 110_106_428  # BERT-base on a V100: the page 
 # Runs in a process of its own, where `cudasim` is: no module here imports it.
 ASK = """
 import json, sys
-from dataclasses import asdict
 from cudasim.timing.__main__ import described
 from cudasim.timing.scaling import Cluster, Training, efficiency, links
-from cudasim.timing.sheets import host_sheet, sheet_names
+from cudasim.timing.sheets import sheet_names
 settings, counts, server, step, gradients = json.load(sys.stdin)
 known = {where: links(where) for where in ("inside", "between")}
 def described_link(id, link):
@@ -61,7 +60,6 @@ def shares(inside, between, cards, name, look):
     clusters = (Cluster(gpus, server, *joined, cards) for gpus in counts)
     return [efficiency(Training(step, gradients), cluster) for cluster in clusters]
 print(json.dumps({
-    "host": asdict(host_sheet()),
     "cards": [described(name) for name in sheet_names()],
     "links": {
         where: [described_link(*item) for item in listed.items()] for where, listed in known.items()
@@ -89,7 +87,7 @@ def setup(app: Sphinx) -> None:
 def ask(root: Path) -> dict[str, Any]:
     """What `cudasim` knows and models. Raises BookError if it does not say.
 
-    The data sheets of the `host` and, with two modelled times each, of the `cards`; the `links`;
+    The data sheets of the `cards`, each with its host and two modelled times; the `links`;
     and the `shares` of linear scaling for each of SETTINGS and COUNTS.
     """
     given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
@@ -107,11 +105,15 @@ def ask(root: Path) -> dict[str, Any]:
 def calculator(known: dict[str, Any]) -> str:
     # Sources are addresses, which no page needs to compute. The validation is said of a card.
     cards = [
-        {**card, "sources": {}, "validation": card["provenance"]["words"]}
+        {
+            **card,
+            "sources": {},
+            "host": {**card["host"], "sources": {}},
+            "validation": card["provenance"]["words"],
+        }
         for card in known["cards"]
     ]
-    sheets = {"host": {**known["host"], "sources": {}}, "cards": cards}
-    return render("calculator.html", cards=cards, precisions=PRECISIONS, sheets=sheets)
+    return render("calculator.html", cards=cards, precisions=PRECISIONS, sheets={"cards": cards})
 
 
 def plot(shares: list[list[float]]) -> str:
