@@ -368,3 +368,13 @@ def test_a_convolution_by_cudnns_name_and_settings_of_libraries():
     cuda.cufft_plan_cache[1].max_size = 3
     assert (cuda.cufft_plan_cache[1].max_size, cuda.cufft_plan_cache.max_size) == (3, 4096)
     cuda.cufft_plan_cache.clear()
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.int32])
+def test_a_division_by_a_number_is_a_product_with_its_reciprocal(kind, two_gpus):
+    x, exact = torch.arange(1, 2000, dtype=kind), torch.float64
+    found, in_place = (x.cuda() / 3).cpu(), x.to(torch.promote_types(kind, torch.float32)).cuda()
+    in_place /= torch.tensor(3.0)
+    wide = exact if kind is exact else torch.float32
+    assert torch.equal(found, (x * (1 / torch.tensor(3, dtype=wide))).to(found.dtype))
+    assert torch.equal(in_place.cpu(), found) and not torch.equal(found, x / 3)

@@ -94,3 +94,22 @@ def divide(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     found = inner(plain, (first, one, *args[2:]), kwargs)  # which compares devices
     found = settle(torch.where(zero, first if name in REMAINDERS else -1, found), gpu_of(found))
     return first.copy_(found) if in_place else found
+
+
+@around(aten.div.Tensor, aten.div_.Tensor, aten.div.Scalar, aten.div_.Scalar)
+def by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """A division by a number, which CUDA computes as a product with its reciprocal.
+
+    `div_true_kernel_cuda` of PyTorch's aten/src/ATen/native/cuda/BinaryDivTrueKernel.cu.
+    """
+    first, second = args[:2]
+    number = not isinstance(second, Tensor) or (second.dim() == 0 and gpu_of(second) is None)
+    if not number or not on_cuda(first) or first.layout is not torch.strided or first.is_meta:
+        return inner(func, args, kwargs)
+    exact = torch.result_type(first, second)
+    if exact.is_complex:
+        return inner(func, args, kwargs)
+    wide = torch.float64 if exact is torch.float64 else torch.float32
+    reciprocal = (1 / torch.as_tensor(second, dtype=wide)).item()
+    product = first * reciprocal
+    return inner(func, args, kwargs).copy_(product)
