@@ -6,9 +6,9 @@ system itself wrote comes back to it, be it a name that begins with `=`, which C
 `="=name"`; what we write are numbers, which no spreadsheet takes for a formula.
 
 - Canvas, *Grades*, *Export*: `Student, ID, SIS User ID, SIS Login ID, Section`, a column
-  `Name (4711)` for each assignment, totals; above the students a row `Points Possible` and maybe
-  one of `Manual Posting`. See https://github.com/instructure/canvas-lms, lib/gradebook_exporter.rb;
-  its importer takes a point for the decimal sign in every language (lib/gradebook_importer.rb).
+  `Name (4711)` for each assignment, totals; above the students a row `Points Possible`.
+  See https://github.com/instructure/canvas-lms, lib/gradebook_exporter.rb; its importer takes a
+  point for the decimal sign in every language (lib/gradebook_importer.rb).
 - Moodle, *Download grading worksheet*: `Identifier` (`Participant 123456`), `Full name`, ...,
   `Grade, Maximum grade, ...`, in the language of the site, so the first column and the one after
   the grade are known by where they stand. See https://github.com/moodle/moodle,
@@ -18,20 +18,18 @@ system itself wrote comes back to it, be it a name that begins with `=`, which C
 import csv
 import io
 import json
-import math
 import re
-from collections import Counter
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from itertools import zip_longest
 from pathlib import Path
 
 from tools.errors import BookError
 from tools.files import write_bytes, written_by
 from tools.grade.intake import SEVERAL, clean
 from tools.grade.report import BY_HAND
-from tools.grade.tables import FORMULA
+from tools.grade.tables import BOM
 
 POINTS = "Points Possible"
-ASSIGNMENT = re.compile(r"(?P<name>.+) \((?P<id>\d+)\)", re.S)
 GRADE = "Grade"  # Moodle's column, where the site is in English
 KNOWN_AS = {  # the columns that hold what a student may be known by elsewhere
     *("SIS User ID", "SIS Login ID", "Integration ID"),
@@ -39,227 +37,7 @@ KNOWN_AS = {  # the columns that hold what a student may be known by elsewhere
 }
 LEFT = {"EX": "excused", "N/A": "not assigned to them"}  # as Canvas says it in place of a grade
 STRAYS = 1 / 3  # of a class may have handed in another chapter; more make it unclear which
-
-Row = list[str]
-
-
-@dataclass
-class Gradebook:
-    """An export, and where in it the grades of one assignment go."""
-
-    where: str
-    encoding: str
-    dialect: dict[str, str]  # its delimiter and its ends of lines, for `csv`
-    rows: list[Row]
-    system: str = "Moodle"
-    column: int = 0
-    maximum: float = 0
-
-    @property
-    def header(self) -> Row:
-        return self.rows[0] if self.rows else []
-
-    @property
-    def students(self) -> list[tuple[str, Row]]:
-        """What the system knows a student by, and their row."""
-        if self.system == "Moodle":
-            return [(re.search(r"\d+$", row[0])[0], row) for row in self.rows[1:] if row]
-        own = self.header.index("ID")
-        return [(row[own].strip(), row) for row in self.rows[1:] if row[own:] and row[own].strip()]
-
-    def encoded(self) -> bytes:
-        written = io.StringIO()
-        csv.writer(written, **self.dialect).writerows(self.rows)
-        return written.getvalue().encode(self.encoding)
-
-
-def read_gradebook(export: Path, column: str | None, assignment: str) -> Gradebook:
-    """The export, with the column of the grades: the one named, or the one of the assignment.
-
-    Raises BookError.
-    """
-    try:
-        data = export.read_bytes()
-    except OSError as error:
-        raise BookError(f"{export}: cannot be read ({error.strerror}); export it again") from None
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise BookError(f"{export}: UTF-16, so a spreadsheet saved it; export it again, as CSV")
-    encoding = "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError:
-        encoding = "latin-1"  # which maps every byte to a character and back
-        text = data.decode(encoding)
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)  # Canvas writes `;` where the comma is a decimal sign
-    dialect = {"delimiter": delimiter, "lineterminator": "\r\n" if "\r" in first else "\n"}
-    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    book = Gradebook(str(export), encoding, dialect, rows)
-    if "ID" in book.header and {"Student", "LastName"} & set(book.header):
-        _find_in_canvas(book, column or assignment)
-    elif rows[1:] and all(re.search(r"\d$", row[0]) for row in rows[1:] if row):
-        _find_in_moodle(book, column or GRADE)
-    else:
-        raise BookError(
-            f"{export}: neither a gradebook of Canvas nor a grading worksheet of Moodle; export "
-            "it again as CSV, and leave it as it is"
-        )
-    return book
-
-
-def _find_in_canvas(book: Gradebook, wanted: str) -> None:
-    """Find the column of an assignment, by its whole name, without its id, or by its id."""
-    possible = next((row for row in book.rows if row and row[0].strip() == POINTS), None)
-    if possible is None:
-        raise BookError(f"{book.where}: no row '{POINTS}'; export the gradebook again, whole")
-    found = {}  # place of each assignment that has points
-    for place, (name, points) in enumerate(zip(book.header, possible, strict=False)):
-        if ASSIGNMENT.fullmatch(name) and number(points) is not None:
-            found[place] = name
-    places = []
-    for place, name in found.items():
-        match = ASSIGNMENT.fullmatch(name)
-        plain = [" ".join(re.findall(r"\w+", text.casefold())) for text in (wanted, match["name"])]
-        if wanted in (name, match["id"]) or plain[0] == plain[1]:
-            places.append(place)
-    if len(places) != 1:
-        names = "; ".join(found.values()) or "none has points"
-        raise BookError(
-            f"{book.where}: {len(places)} columns for '{wanted}'; name one with --column: {names}"
-        )
-    book.system, book.column, book.maximum = "Canvas", places[0], number(possible[places[0]])
-
-
-def _find_in_moodle(book: Gradebook, wanted: str) -> None:
-    """Find the column of the grades, and their maximum in the one after it."""
-    if wanted not in book.header:
-        raise BookError(
-            f"{book.where}: no column '{wanted}'; name the one of the grades with --column: "
-            f"{'; '.join(book.header)}"
-        )
-    book.column = book.header.index(wanted)
-    said = {row[book.column + 1] for row in book.rows[1:] if len(row) > book.column + 1}
-    maximum = number(said.pop()) if len(said) == 1 else None
-    if maximum is None:
-        raise BookError(
-            f"{book.where}: no maximum in the column after '{wanted}'; grade the assignment by "
-            "points, not by a scale, and download the worksheet again"
-        )
-    book.maximum = maximum
-
-
-def number(text: str) -> float | None:
-    """The number that a cell says, with a point or a comma, or None."""
-    try:
-        value = float(text.strip().replace(",", "."))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def fill(book: Gradebook, results: list[dict], chapter: str, scale: bool = False) -> list[str]:
-    """Fill the points of these results in; returns what a person should know.
-
-    A student who is not in it, or twice, or whose submission was refused or is of another chapter,
-    is named and gets nothing: never a zero that nobody gave, nor points of which some are still to
-    come. Raises BookError if nobody can be filled in, or if the export counts other points than we
-    do and `scale` is not asked for.
-    """
-    notes, filled = [], 0
-    handed_in: dict[str, list[tuple[str, dict, Row]]] = {}  # by what the system knows them by
-    there = {result["student"] for result in results if result["assignment"] in (chapter, None)}
-    for result in sorted(results, key=lambda made: (made["student"], made["submission"])):
-        if result["assignment"] not in (chapter, None):
-            if result["student"] not in there:
-                stray = f"not filled in: {result['student']}: handed in {result['assignment']}"
-                notes.append(stray)
-            continue
-        if result["status"] == "graded" and result["of"] != book.maximum and not scale:
-            raise BookError(
-                f"{book.where}: '{book.header[book.column]}' counts {shown(book.maximum)} points, "
-                f"the exercises {shown(result['of'])}; change it there, or add --scale"
-            )
-        for name in result["student"].split(SEVERAL):
-            found = _rows_of(name, book)
-            if len(found) == 1:
-                [(id, row)] = found
-                handed_in.setdefault(id, []).append((name, result, row))
-            else:
-                reason = "is in several rows of" if found else "is not in"
-                reason = result["reason"] or f"{reason} {book.where}"
-                notes.append(f"not filled in: {name}: {reason}")
-    for given in handed_in.values():
-        name, result, row = given[0]
-        was = row[book.column] if book.column < len(row) else None
-        if reason := _why_not([result for _, result, _ in given], was):
-            notes.append(f"not filled in: {name}: {reason}")
-            continue
-        share = result["points"] / (result["of"] or 1)
-        row[book.column] = shown(share * book.maximum if scale else result["points"])
-        filled += 1
-        before = number(was)
-        if was.strip() and (before is None or shown(before) != row[book.column]):
-            notes.append(f"replaced: {name}: {clean(was)} by {row[book.column]}")
-    if not filled:
-        raise BookError("\n".join([f"{book.where}: nobody can be filled in", *notes]))
-    notes.append(f"filled in: {filled} of {len(book.students)} students")
-    if absent := [clean(row[0]) for id, row in book.students if id not in handed_in]:
-        more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
-        notes.append(f"nothing handed in: {'; '.join(absent[:10])}{more}")
-    if any(FORMULA.match(text) for _, row in book.students for text in row):
-        notes.append("note: some cells begin as a formula does; the export had them")
-    return notes
-
-
-def _why_not(given: list[dict], was: str | None) -> str | None:
-    """Why a student's cell is left as it is, if so: what was handed in, or what it says."""
-    if len(given) > 1:
-        return "two results, " + " and ".join(f"'{result['submission']}'" for result in given)
-    [result] = given
-    if result["status"] != "graded":
-        return result["reason"]
-    if waiting := [n for n, part in result.get("by_hand", {}).items() if part["points"] is None]:
-        return f"exercise {', '.join(waiting)} waits for points in {BY_HAND}"
-    return "the row ends early" if was is None else LEFT.get(was.strip().upper())
-
-
-def _rows_of(student: str, book: Gradebook) -> list[tuple[str, Row]]:
-    """The rows of a student, as intake names them: 'doejane (Canvas 340934)'."""
-    match = re.fullmatch(r".*\((?:(?P<system>Canvas|Moodle) )?(?P<known>[^()]*)\)", student, re.S)
-    system, known = match.group("system", "known") if match else (None, student)
-    if system:
-        return [(id, row) for id, row in book.students if (system, id) == (book.system, known)]
-    places = [place for place, name in enumerate(book.header) if name in KNOWN_AS]
-    return [
-        (id, row)
-        for id, row in book.students
-        if known.strip()
-        and known.casefold() in {row[place].casefold() for place in places if place < len(row)}
-    ]
-
-
-def shown(points: float) -> str:
-    """A number of points: two decimals at most, as Canvas shows them."""
-    return f"{points:.2f}".rstrip("0").rstrip(".")
-
-
-def _read_results(folder: Path) -> list[dict]:
-    """The results that `make grade` left in a folder. Raises BookError."""
-    paths = sorted(folder.glob("results/*.json"))
-    if not paths:
-        raise BookError(f"{folder}: no results; run 'make grade SUBMISSIONS=...' first")
-    with written_by("make grade", str(folder / "results")):
-        return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-
-
-def _chapter_of(results: list[dict], folder: Path) -> str:
-    """The chapter that these are the grades of. Raises BookError if they are of several."""
-    count = Counter(result["assignment"] for result in results if result["assignment"])
-    most = max(sorted(count), key=count.get, default=None)
-    if most is None or count.total() - count[most] > STRAYS * count.total():
-        names = ", ".join(sorted(count)) or "none"
-        raise BookError(f"{folder}: whose grades are meant? name one with --chapter: {names}")
-    return most
+ENCODING = ("utf-8", "surrogateescape")  # keeps the bytes of any other as they are
 
 
 def fill_export(
@@ -270,11 +48,156 @@ def fill_export(
     chapter: str | None = None,
 ) -> None:
     """Write the filled export beside the one that was exported, which stays. Raises BookError."""
-    results = _read_results(folder)
-    chapter = chapter or _chapter_of(results, folder)
-    book = read_gradebook(export, column, chapter)
-    notes = fill(book, results, chapter, scale)
+    paths = sorted(folder.glob("results/*.json"))
+    if not paths:
+        raise BookError(f"{folder}: no results; run 'make grade SUBMISSIONS=...' first")
+    with written_by("make grade", str(folder / "results")):
+        results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+        count = Counter(result["assignment"] for result in results if result["assignment"])
+    most = max(sorted(count), key=count.get, default=None)
+    if not chapter and (most is None or count[most] < (1 - STRAYS) * count.total()):
+        names = ", ".join(sorted(count)) or "none"
+        raise BookError(f"{folder}: whose grades are meant? name one with --chapter: {names}")
+    book = Gradebook(export, column, chapter or most)
+    notes = book.fill(results, chapter or most, scale)
     path = export.with_name(f"{export.stem}-filled{export.suffix}")
     write_bytes(path, book.encoded(), path.parent)
-    print(f"{book.system}: '{book.header[book.column]}', {shown(book.maximum)} points")
+    print(f"{book.system}: '{book.title}', {shown(book.maximum)} points")
     print("\n".join([*notes, f"written: {path}"]))
+
+
+class Gradebook:
+    """An export, and where in it the grades of one assignment go."""
+
+    def __init__(self, export: Path, wanted: str | None, chapter: str) -> None:
+        """With the column of the grades: the one wanted, or that of the chapter.
+
+        Raises BookError.
+        """
+        self.where = str(export)
+        try:
+            text = export.read_bytes().decode(*ENCODING)
+        except OSError as error:
+            raise BookError(
+                f"{export}: cannot be read ({error.strerror}); export it again"
+            ) from None
+        first, self.bom = text.partition("\n")[0], BOM * text.startswith(BOM)
+        self.dialect = {
+            "delimiter": max(",;\t", key=first.count),  # Canvas: `;`, where the comma is decimal
+            "lineterminator": "\r\n" if "\r" in first else "\n",
+        }
+        lines = io.StringIO(text.removeprefix(BOM), newline="")
+        self.rows = list(csv.reader(lines, **self.dialect))
+        columns = list(zip_longest(*self.rows, fillvalue="")) or [("",)]
+        header = [column[0] for column in columns]
+        own = header.index("ID") if "ID" in header else 0  # Moodle's id comes first
+        self.system = "Canvas" if own else "Moodle"
+        ids = {row: re.search(r"\d*$", cell.strip())[0] for row, cell in enumerate(columns[own])}
+        ids = {row: id for row, id in ids.items() if id}
+        self.students = defaultdict(set)  # the rows of each, by all that results may call them
+        for row, id in ids.items():
+            known = [column[row] for column in columns if column[0] in KNOWN_AS and column[row]]
+            for name in (f"({self.system} {id})", *known, *(f"({name})" for name in known)):
+                self.students[name.casefold()].add(row)
+        possible = [row for row, cell in enumerate(columns[0]) if cell.strip() == POINTS]
+        points = {}  # that each column counts; in Moodle the next one says it, for each student
+        for place, column in enumerate(columns if own else columns[1:]):
+            said = {number(column[row]) for row in (possible if own else ids)}
+            if len(said) == 1 and None not in said:
+                points[place] = said.pop()
+        if not points:
+            raise BookError(
+                f"{export}: no column has points, as in a gradebook of Canvas or a grading "
+                "worksheet of Moodle; export it again as CSV, and leave it as it is"
+            )
+        wanted = wanted or (chapter if own else GRADE)
+        found = [place for place in points if _is_called(header[place], wanted)]
+        if len(found) != 1:
+            names = "; ".join(header[place] for place in points)
+            raise BookError(
+                f"{export}: {len(found)} columns for '{wanted}'; name one with --column: {names}"
+            )
+        self.column, self.title, self.maximum = found[0], header[found[0]], points[found[0]]
+
+    def encoded(self) -> bytes:
+        written = io.StringIO()
+        csv.writer(written, **self.dialect).writerows(self.rows)
+        return (self.bom + written.getvalue()).encode(*ENCODING)
+
+    def fill(self, results: list[dict], chapter: str, scale: bool = False) -> list[str]:
+        """Fill the points of these results in; returns what a person should know.
+
+        A student who is not in it, or twice, or whose submission was refused or is of another
+        chapter, is named and gets nothing: never a zero that nobody gave, nor points of which some
+        are still to come. Raises BookError if nobody can be filled in, or if the export counts
+        other points than we do and `scale` is not asked for.
+        """
+        handed_in, left = defaultdict(list), {}  # by row the results, by name why it is left
+        for result in sorted(results, key=lambda made: (made["student"], made["submission"])):
+            is_other = result["assignment"] not in (chapter, None)
+            counts_other = result["status"] == "graded" and result["of"] != self.maximum
+            if counts_other and not is_other and not scale:
+                raise BookError(
+                    f"{self.where}: '{self.title}' counts {shown(self.maximum)} points, the "
+                    f"exercises {shown(result['of'])}; change it there, or add --scale"
+                )
+            for name in result["student"].split(SEVERAL):
+                known_as = f"({name.rpartition('(')[2]}" if name.endswith(")") else name
+                places = self.students.get(known_as.casefold(), ())
+                if is_other:
+                    left.setdefault(name, f"handed in {result['assignment']}")
+                elif len(places) == 1:
+                    handed_in[min(places)].append((name, result))
+                else:
+                    where = f"is {'in several rows of' if places else 'not in'} {self.where}"
+                    left[name] = result["reason"] or where
+        notes, filled = [], 0
+        for place, given in handed_in.items():
+            row, (name, result) = self.rows[place], given[0]
+            row += [""] * (self.column + 1 - len(row))
+            was = row[self.column]
+            left[name] = _why_not([result for _, result in given], was)
+            if left[name] is None:
+                share = result["points"] / (result["of"] or 1)
+                row[self.column] = shown(share * self.maximum if scale else result["points"])
+                filled += 1
+                before = number(was)
+                if was.strip() and (before is None or shown(before) != row[self.column]):
+                    notes.append(f"replaced: {name}: {clean(was)} by {row[self.column]}")
+        notes += [f"not filled in: {name}: {reason}" for name, reason in left.items() if reason]
+        if not filled:
+            raise BookError("\n".join([f"{self.where}: nobody can be filled in", *notes]))
+        students = set().union(*self.students.values())
+        notes.append(f"filled in: {filled} of {len(students)} students")
+        if absent := [clean(self.rows[place][0]) for place in sorted(students - handed_in.keys())]:
+            more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
+            notes.append(f"nothing handed in: {'; '.join(absent[:10])}{more}")
+        return notes
+
+
+def _is_called(name: str, wanted: str) -> bool:
+    """Whether a column is meant by its whole name, by its id, or by its words without that."""
+    plain, id = re.fullmatch(r"(.*?)(?: \((\d+)\))?", name, re.S).groups()
+    words = [re.findall(r"\w+", text.casefold()) for text in (plain, wanted)]
+    return wanted in (name, id) or words[0] == words[1]
+
+
+def _why_not(given: list[dict], was: str) -> str | None:
+    """Why a student's cell is left as it is, if so: what was handed in, or what it says."""
+    if len(given) > 1:
+        return "two results, " + " and ".join(f"'{result['submission']}'" for result in given)
+    [result] = given
+    if waiting := [n for n, part in result.get("by_hand", {}).items() if part["points"] is None]:
+        return f"exercise {', '.join(waiting)} waits for points in {BY_HAND}"
+    return result["reason"] or LEFT.get(was.strip().upper())
+
+
+def number(text: str) -> float | None:
+    """The number that a cell says, with a point or a comma, or None."""
+    said = re.fullmatch(r"\s*(-?\d+(?:[.,]\d*)?)\s*", text)
+    return float(said[1].replace(",", ".")) if said else None
+
+
+def shown(points: float) -> str:
+    """A number of points: two decimals at most, as Canvas shows them."""
+    return f"{points:.2f}".rstrip("0").rstrip(".")

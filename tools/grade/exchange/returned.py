@@ -30,14 +30,8 @@ def returned(pages: Iterable[tuple[dict, str]]) -> dict[str, bytes]:
             moodle[f"{match['folder']}_/feedback.html"] = page.encode()
         elif CANVAS.fullmatch(result["student"]):
             name = path.rpartition("/")[2]
-            data = _notebook(page)
+            cell = new_markdown_cell(BODY.search(page)["text"], id="feedback")
+            data = notebook_text(new_notebook(cells=[cell])).encode()
             canvas[name] = zipped({"feedback.ipynb": data}) if name.endswith(".zip") else data
     zips = {"feedback-canvas.zip": canvas, "feedback-moodle.zip": moodle}
     return {name: zipped(files) for name, files in zips.items() if files}
-
-
-def _notebook(page: str) -> bytes:
-    """A page as the one cell of a notebook."""
-    return notebook_text(
-        new_notebook(cells=[new_markdown_cell(BODY.search(page)["text"], id="feedback")])
-    ).encode()

@@ -69,12 +69,17 @@ class Host:
 Figures = TypeVar("Figures", Sheet, Host)
 
 
-def read_sheet(path: Path, form: type[Figures] = Sheet) -> Figures:
+def read_sheet(path: Path) -> Sheet:
     """The sheet in a file of JSON.
 
     Raises ValueError, with the file and the key, for one that is missing, unknown, or holds
     no positive figure.
     """
+    return _sheet(path, Sheet, _read(path))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a file of JSON holds. Raises ValueError if it is not a table."""
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -83,7 +88,7 @@ def read_sheet(path: Path, form: type[Figures] = Sheet) -> Figures:
         raise ValueError(f"{path}: not JSON ({error})") from None
     if not isinstance(read, dict):
         raise ValueError(f"{path}: not an object with the keys of a sheet")
-    return _sheet(path, form, read)
+    return read
 
 
 def _sheet(path: Path, form: type[Figures], read: dict) -> Figures:
@@ -179,7 +184,23 @@ def host_sheet(sheet: Sheet | None = None) -> Host:
 @cache
 def _hosts() -> dict[str, Host]:
     """Every host's sheet by the name of its file."""
-    return {path.stem: read_sheet(path, Host) for path in sorted(HOSTS.glob("*.json"))}
+    read = {path: _read(path) for path in sorted(HOSTS.glob("*.json"))}
+    for path, own in read.items():
+        if "like" in own:
+            read[path] = _like(read[path.with_name(f"{own.pop('like')}.json")], own)
+    return {path.stem: _sheet(path, Host, found) for path, found in read.items()}
+
+
+def _like(other: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """A host whose calls take `times` as long as another's; the rest is its own."""
+    times, why = own.pop("times"), own["sources"].pop("times")
+    calls = {key: value for key, value in other.items() if key not in own and key != "first"}
+    for key, value in calls.items():
+        parts = value.items() if isinstance(value, dict) else ()
+        calls[key] = {kind: times * part for kind, part in parts} or times * value
+        own["sources"][key] = f"that of {other['name']}, times {times:g}: {why}"
+    own["sources"]["first"] = other["sources"]["first"]
+    return {"first": other["first"]} | calls | own
 
 
 @cache

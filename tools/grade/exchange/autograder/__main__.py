@@ -17,10 +17,7 @@ FORMAT = {
     **{"output_format": "text", "test_output_format": "text", "test_name_format": "text"},
     **{"stdout_visibility": "hidden", "visibility": "visible"},
 }
-FAILED = (
-    "The grader failed. That is no fault of your notebook: tell your instructor, who can run it "
-    "again."
-)
+FAILED = "The grader failed. That is no fault of your notebook: your instructor can run it again."
 
 
 def main(root: Path) -> None:
@@ -39,23 +36,19 @@ def main(root: Path) -> None:
 
 
 def graded(root: Path) -> dict:
-    """Gradescope's results for the submission. Raises Refused, BookError."""
+    """Gradescope's results for the submission, an entry for each hidden test.
+
+    Raises Refused, BookError.
+    """
     tests = root / "source" / "private" / "assignment.json"
     assignment = json.loads(tests.read_text(encoding="utf-8"))
-    graded = read(single_submission(root / "submission"), {assignment["name"]: assignment})
-    if graded.reason:
-        raise Refused(graded.reason)
-    task = {"assignment": assignment, "submission": "submission", "cells": graded.spliced.cells}
-    result = grade_one(task)
-    return gradescope_results(result, graded.spliced.findings, assignment)
-
-
-def gradescope_results(result: dict, findings: list[dict], assignment: dict) -> dict:
-    """A result as Gradescope has it: an entry for each hidden test."""
-    text = {"output_format": "text", "name_format": "text"}
+    submission = read(single_submission(root / "submission"), {assignment["name"]: assignment})
+    if submission.reason:
+        raise Refused(submission.reason)
+    cells, findings = submission.spliced.cells, submission.spliced.findings
+    result = grade_one({"assignment": assignment, "submission": "submission", "cells": cells})
     entries = [
-        text
-        | {
+        {
             "number": f"{asked['number']}.{nth}",
             "name": f"{asked['title']}: {test['about']}",
             "score": test["points"],
@@ -66,14 +59,12 @@ def gradescope_results(result: dict, findings: list[dict], assignment: dict) -> 
         for asked in assignment["questions"]
         for nth, test in enumerate(result["questions"][str(asked["number"])]["tests"], start=1)
     ]
-    if lines := [f"{each['kind']}: {each['text']}" for each in [*findings, *result["findings"]]]:
-        about = {"name": "To look at", "output": "\n".join(lines), "visibility": "hidden"}
-        entries.append(text | about)
+    if lines := [f"{found['kind']}: {found['text']}" for found in findings + result["findings"]]:
+        entries += [{"name": "To look at", "output": "\n".join(lines), "visibility": "hidden"}]
     said = f"{result['points']} of {result['of']} points by tests."
-    if by_hand := [each["number"] for each in assignment["questions"] if each["by_hand"]]:
-        said += f" A person reads exercise {', '.join(map(str, by_hand))} besides."
-    extra = {"assignment": assignment["name"], "class": assignment["class"]}
-    extra["sandbox"] = result["sandbox"]
+    if by_hand := [str(asked["number"]) for asked in assignment["questions"] if asked["by_hand"]]:
+        said += f" A person reads exercise {', '.join(by_hand)} besides."
+    extra = {name: assignment[name] for name in ("name", "class")} | {"sandbox": result["sandbox"]}
     return {"score": result["points"], "output": said, "tests": entries, "extra_data": extra}
 
 
