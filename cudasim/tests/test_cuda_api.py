@@ -9,6 +9,7 @@ import warnings
 import pytest
 import torch
 from calls import in_thread, raised
+from torch.nn import functional as F
 
 import cudasim
 
@@ -123,17 +124,9 @@ def test_the_current_gpu_follows_set_device_and_contexts():
         assert torch.cuda.current_device() == 0
     with torch.cuda.device_of(torch.ones(1)):
         assert torch.cuda.current_device() == 1
-
-
-def test_the_current_gpu_comes_back_after_an_error():
-    with pytest.raises(ZeroDivisionError), torch.cuda.device(1):
+    with pytest.raises(ZeroDivisionError), torch.cuda.device(0):
         raise ZeroDivisionError
-    assert torch.cuda.current_device() == 0
-
-
-def test_each_thread_has_a_current_gpu_of_its_own():
-    torch.cuda.set_device(1)
-    assert in_thread(torch.cuda.current_device) == 0 and torch.cuda.current_device() == 1
+    assert torch.cuda.current_device() == 1 and in_thread(torch.cuda.current_device) == 0
 
 
 @pytest.mark.parametrize(
@@ -151,7 +144,9 @@ def test_each_thread_has_a_current_gpu_of_its_own():
     ],
 )
 def test_a_gpu_that_is_not_there_is_refused_in_cudas_words(call):
-    assert raised(call, torch.AcceleratorError) == INVALID
+    with pytest.raises(torch.AcceleratorError) as error:
+        call()
+    assert str(error.value) == INVALID and error.value.error_code == 101
     assert torch.cuda.current_device() == 0
 
 
@@ -194,6 +189,8 @@ def test_properties_have_cudas_fields_and_print_as_cudas():
     assert uuid.UUID(str(properties.uuid)) != torch.cuda.get_device_properties(0).uuid
     assert (properties.warp_size, properties.max_threads_per_multi_processor) == (32, 1024)
     assert torch.cuda.get_device_name() == properties.name
+    assert torch.cuda.get_device_properties(1) is properties
+    assert torch.cuda.can_device_access_peer(0, 1) and not torch.cuda.can_device_access_peer(0, 0)
     assert torch.cuda.get_device_capability() == (7, 5)
     assert torch.cuda.get_arch_list() == ["sm_75"]
     assert torch.cuda.is_bf16_supported()
@@ -204,24 +201,22 @@ def test_properties_have_cudas_fields_and_print_as_cudas():
 @pytest.mark.parametrize(
     "card, mib, capability",  # of MiB those that PyTorch was seen to print
     [
-        *(("T4", 14912, (7, 5)), ("V100", 16160, (7, 0)), ("TITAN RTX", 24220, (7, 5))),
-        *(("A100", 40536, (8, 0)), ("H100", 81089, (9, 0)), ("H200", 143156, (9, 0))),
+        ("T4", 14912, (7, 5)),
+        ("V100", 16160, (7, 0)),
+        ("TITAN RTX", 24220, (7, 5)),
+        ("A100", 40536, (8, 0)),
+        ("H100", 81089, (9, 0)),
+        ("H200", 143156, (9, 0)),
         ("RTX 4090", 24217, (8, 9)),
     ],
 )
 def test_every_card_has_properties(card, mib, capability):
     cudasim.disable()
     with cudasim.simulate(card=card):
-        properties = torch.cuda.get_device_properties(0)
-        assert card in properties.name and "Simulated" in properties.name
-        assert torch.cuda.mem_get_info()[1] == properties.total_memory == mib * 2**20
+        assert torch.cuda.get_device_name() == f"Simulated GPU ({card})"
+        assert torch.cuda.mem_get_info()[1] == mib * 2**20
         assert torch.cuda.get_device_capability() == capability
-        assert torch.cuda.is_tf32_supported() == (properties.major >= 8)
-
-
-def test_gpus_are_peers_of_each_other():
-    assert torch.cuda.can_device_access_peer(0, 1)
-    assert not torch.cuda.can_device_access_peer(0, 0)
+        assert torch.cuda.is_tf32_supported() == (capability >= (8, 0))
 
 
 def test_the_accelerator_is_cuda():
@@ -256,6 +251,16 @@ def test_settings_are_read_back():
         with torch.cuda.memory.caching_allocator_disabled():
             assert not torch._C._cuda_cudaCachingAllocator_is_enabled()
     assert torch._C._cuda_cudaCachingAllocator_is_enabled()
+    for get, change, value in (
+        ("_cuda_getCublasWorkspaceSize", "_cuda_setCublasWorkspaceSize", 64),
+        ("_cuda_tunableop_is_enabled", "_cuda_tunableop_enable", True),
+        ("_cuda_tunableop_get_max_tuning_duration", "_cuda_tunableop_set_max_tuning_duration", 5),
+    ):
+        assert getattr(torch._C, get)() != value
+        getattr(torch._C, change)(value)
+        assert getattr(torch._C, get)() == value
+    torch._C._cuda_resetCublasWorkspaceSize()
+    assert torch._C._cuda_getCublasWorkspaceSize() == 8320 * 2**10
 
 
 def test_marks_and_profiles_do_nothing():
@@ -268,15 +273,9 @@ def test_marks_and_profiles_do_nothing():
         pass
 
 
-def test_results_of_the_runtime_have_words_and_numbers():
+def test_the_runtime_pins_memory_and_makes_streams():
     assert torch.cuda.check_error(0) is None
     assert raised(lambda: torch.cuda.check_error(2), torch.cuda.CudaError) == "out of memory (2)"
-    with pytest.raises(torch.AcceleratorError) as error:
-        torch.ones(1, device="cuda:9")
-    assert error.value.error_code == 101
-
-
-def test_the_runtime_pins_memory_and_makes_streams():
     cudart, tensor = torch.cuda.cudart(), torch.ones(20)
     assert cudart.cudaHostRegister(tensor.data_ptr(), 80, 0) == 0 and tensor.is_pinned()
     assert cudart.cudaHostUnregister(tensor.data_ptr()) == 0 and not tensor.is_pinned()
@@ -287,27 +286,58 @@ def test_the_runtime_pins_memory_and_makes_streams():
     assert cudart.cudaStreamDestroy(address.value) == 0
 
 
-def test_properties_are_the_same_object_each_time():
-    assert torch.cuda.get_device_properties() is torch.cuda.get_device_properties(0)
+def test_old_types_take_a_device():
+    made = torch.cuda.FloatTensor(2, device="cuda:1")
+    assert made.device == torch.device("cuda", 1) and made.dtype is torch.float32
+    assert torch.cuda.LongTensor([1, 2], device=torch.device("cuda", 1)).tolist() == [1, 2]
+    assert torch.cuda.DoubleTensor([1.0]).device == torch.device("cuda", 0)
+    with torch.cuda.device(1):
+        made = [torch.cuda.FloatTensor(1, device=each).get_device() for each in (0, 1, None)]
+    assert made == [0, 1, 1]
+    assert raised(lambda: torch.cuda.FloatTensor(2, device="cpu")) == (
+        "legacy constructor expects device type: cuda but device type: cpu was passed"
+    )
 
 
-def test_an_event_has_no_device_before_it_is_recorded():
-    event = torch.cuda.Event()
-    assert event.device is None
-    event.record(torch.cuda.Stream(1))
-    assert event.device == torch.device("cuda:1")
+def test_an_old_type_may_be_the_default():
+    cudasim.disable()
+    before = torch.version.cuda
+    with cudasim.simulate(gpus=2):
+        assert torch.version.cuda.split(".")[0] == "13"
+        torch.set_default_tensor_type(torch.cuda.DoubleTensor)
+        x = torch.ones(2)
+        assert x.device == torch.device("cuda", 0) and x.dtype is torch.float64
+        assert torch.nn.Linear(1, 1).weight.is_cuda
+        assert repr(torch.tensor([1])) == "tensor([1])"
+        torch.set_default_tensor_type("torch.FloatTensor")
+        assert str(torch.ones(1).device) == "cpu" and torch.ones(1).dtype is torch.float32
+        assert repr(torch.ones(1, device="cuda")) == "tensor([1.], device='cuda:0')"
+        torch.set_default_tensor_type("torch.cuda.FloatTensor")
+        with pytest.raises(TypeError, match="only floating-point types are supported"):
+            torch.set_default_tensor_type(torch.cuda.LongTensor)
+    assert torch.ones(1).device.type == "cpu"  # the simulation takes its default with it
+    assert torch.version.cuda is before
 
 
-def test_emptying_the_cache_waits_for_all_streams():
-    torch.ones(1, device="cuda")
-    before = torch.cuda.memory_stats()["num_sync_all_streams"]
-    torch.cuda.empty_cache()
-    assert torch.cuda.memory_stats()["num_sync_all_streams"] == before + 1
+def test_a_context_is_made_where_a_gpu_is_used():
+    def contexts():
+        return [torch._C._cuda_hasPrimaryContext(index) for index in (0, 1)]
+
+    assert contexts() == [False, False]
+    torch.ones(1, device="cuda:1")
+    assert contexts() == [False, True]
+    torch.cuda.set_device(0)
+    assert contexts() == [True, True]
 
 
-def test_statistics_of_alike_ranks_are_gathered():
-    means, scales = torch.ones(2, 3, device="cuda"), torch.ones(2, 3, device="cuda")
-    input = torch.randn(1, 3, 3, 3, device="cuda")
-    mean, scale = torch.batch_norm_gather_stats(input, means, scales, None, None, 0.1, 1e-5, 2)
-    assert mean.device.type == "cuda" and mean.tolist() == [1, 1, 1]
-    assert scale.tolist() == pytest.approx([1, 1, 1])
+@pytest.mark.parametrize("home", ["cpu", "cuda"])
+def test_lengths_of_ctc_loss_may_be_anywhere(home):
+    x = torch.rand(4, 1, 3, requires_grad=True)
+    lengths = torch.tensor([4], device=home), torch.tensor([2], device=home)
+    targets = torch.tensor([[1, 2]])
+    expected = F.ctc_loss(x.log_softmax(2), targets, *(each.cpu() for each in lengths))
+    there = x.detach().cuda().requires_grad_()
+    loss = F.ctc_loss(there.log_softmax(2), targets.cuda(), *lengths)
+    assert loss.is_cuda and loss.item() == pytest.approx(expected.item())
+    loss.backward(), expected.backward()
+    assert torch.allclose(there.grad.cpu(), x.grad)

@@ -5,10 +5,6 @@ import torch
 import torch.distributed as dist
 from programs import run, run_ranks, write
 
-import cudasim
-from cudasim.backends.cuda.distributed.backends import has_nccl
-from cudasim.backends.cuda.distributed.collectives import make_all_to_all
-
 HEAD = """
     import os, sys
     import torch, torch.distributed as dist
@@ -172,7 +168,6 @@ def alone(two_gpus):
 @pytest.mark.parametrize(
     ("asked", "told", "takes_cpu"),
     [
-        ("nccl", "nccl", False),
         ("NCCL", "nccl", False),
         ("cuda:nccl", "cuda:nccl", False),
         ("gloo", "gloo", True),
@@ -203,36 +198,3 @@ def test_a_gpu_for_the_process(alone):
             alone("nccl", device_id=bad)
     alone(device_id=1)
     assert dist.get_backend() == "nccl"
-
-
-def test_all_to_all_where_gloo_lacks_it(alone):
-    def lacking(*args):
-        raise RuntimeError("Backend gloo does not support alltoall")
-
-    given = torch.arange(4.0, device="cuda:1").view(2, 2)
-    taken = torch.empty_like(given)
-    alone("nccl")
-    for group in (None, dist.group.WORLD):
-        assert make_all_to_all(lacking)([taken.zero_()], [given], group) is None
-        assert torch.equal(taken, given)
-    dist.destroy_process_group()
-    alone("gloo")
-    with pytest.raises(RuntimeError, match="does not support alltoall"):  # gloo's own groups
-        make_all_to_all(lacking)([taken], [given])
-
-
-def test_names_of_backends():
-    assert all(map(has_nccl, ("nccl", "NCCL", "cuda:nccl", "cpu:gloo,cuda:nccl")))
-    assert not any(map(has_nccl, ("gloo", None, "cpu:gloo", "mpi", "mynccl")))
-
-
-def test_nccl_is_refused_again_afterwards():
-    texts, available = [], dist.is_nccl_available()  # a build with CUDA has it, without a GPU too
-    for _ in range(2):
-        with pytest.raises((RuntimeError, ValueError)) as error:
-            dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
-        texts.append(str(error.value))
-        assert dist.is_nccl_available() == available
-        with cudasim.simulate():
-            assert dist.is_nccl_available()
-    assert texts[0] == texts[1]

@@ -9,7 +9,6 @@ import sys
 import pytest
 import torch
 from calls import raised
-from programs import run, write
 from torch.utils.data import DataLoader, Dataset
 
 import cudasim
@@ -99,38 +98,22 @@ def test_the_variable_counts_until_the_first_use(monkeypatch):
         )
 
 
-def test_nvidia_smi_shows_every_card_and_what_is_used_of_it(monkeypatch):
-    monkeypatch.setenv(config.VISIBLE, "1")
-    with cudasim.simulate(gpus=2):
-        x = torch.ones(2, device="cuda")
-        query = ["nvidia-smi", "--query-gpu=index,memory.used", "--format=csv,noheader,nounits"]
-        told = subprocess.run(query, capture_output=True, text=True).stdout
-        assert told == "0, 0\n1, 137\n" and x.numel()
-
-
-def seen_by_a_started_program(folder, **variables):
-    """The numbers of the cards that a program sees which this one starts."""
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("visible", "force", "seen"), [("1", False, "[1]"), ("-1", True, "[0, 1]")]
+)
+def test_a_started_program_sees_the_same_cards(monkeypatch, tmp_path, visible, force, seen):
+    """A forced simulation ignores what hides the cards of the machine, as a runner does."""
     ask = "import torch; p = torch.cuda.get_device_properties"
     ask += "; print([p(i).pci_bus_id - 1 for i in range(torch.cuda.device_count())])"
-    environment = os.environ | variables
-    got = subprocess.run(
-        [sys.executable, "-c", ask], env=environment, cwd=folder, capture_output=True, text=True
-    )
-    assert got.stderr == ""
-    return got.stdout.strip()
-
-
-def test_a_started_program_sees_the_cards_that_its_variable_shows(tmp_path):
-    with cudasim.simulate(gpus=2):
-        assert seen_by_a_started_program(tmp_path, **{config.VISIBLE: "1"}) == "[1]"
-
-
-@pytest.mark.full
-def test_a_forced_simulation_ignores_what_hides_the_cards_of_the_machine(monkeypatch, tmp_path):
-    monkeypatch.setenv(config.VISIBLE, "-1")  # as a runner hides real cards
-    with cudasim.simulate(gpus=2, force=True):
-        assert torch.cuda.device_count() == 2
-        assert seen_by_a_started_program(tmp_path) == "[0, 1]"
+    monkeypatch.setenv(config.VISIBLE, visible)
+    with cudasim.simulate(gpus=2, force=force):
+        assert str(buses()) == seen
+        command = [sys.executable, "-c", ask]
+        got = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert (got.stdout.strip(), got.stderr) == (seen, "")
+        query = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
+        assert subprocess.check_output(query, text=True) == "0\n1\n"  # it shows every card
 
 
 # Forks.
@@ -157,22 +140,27 @@ def in_fork(call):
     return said if ended else "it did not end"
 
 
-FRESH = {
-    "make": lambda: torch.ones(2, device="cuda"),
-    "move": lambda: torch.ones(2).cuda(),
-    "wait": lambda: torch.cuda.synchronize(),
-    "module": lambda: torch.nn.Linear(2, 2).to("cuda"),
-    "stream": lambda: torch.cuda.Stream(),
-    "current": lambda: torch.cuda.current_device(),
-    "select": lambda: torch.cuda.set_device(1),
-}
-
-
 @forks
-@pytest.mark.parametrize("use", FRESH.values(), ids=FRESH)
-def test_a_fork_of_a_process_that_has_used_a_gpu_cannot(use, two_gpus):
-    torch.ones(1, device="cuda")
-    assert in_fork(use) == REFUSED
+def test_a_process_may_fork_until_it_has_used_a_gpu(monkeypatch, two_gpus):
+    torch.cuda.is_available(), torch.cuda.device_count(), torch.manual_seed(1)
+    assert in_fork(lambda: torch.ones(1, device="cuda:1")) == "tensor([1.], device='cuda:1')"
+    x = torch.ones(1, device="cuda")
+    for use in (
+        lambda: torch.ones(2, device="cuda"),
+        lambda: torch.ones(2).cuda(),
+        lambda: torch.cuda.synchronize(),
+        lambda: torch.nn.Linear(2, 2).to("cuda"),
+        lambda: torch.cuda.Stream(),
+        lambda: torch.cuda.current_device(),
+        lambda: torch.cuda.set_device(1),
+    ):
+        assert in_fork(use) == REFUSED
+    monkeypatch.setenv(config.FORK, "allow")
+    assert in_fork(lambda: (x + torch.ones(1, device="cuda")).tolist()) == "[2.0]"
+    cudasim.disable()
+    monkeypatch.setenv(config.FORK, "yes")
+    with pytest.raises(ValueError, match=r"^CUDASIM_FORK='yes': unknown; set it to 'allow', or"):
+        cudasim.enable()
 
 
 @forks
@@ -186,27 +174,6 @@ def test_tensors_do_not_survive_a_fork(two_gpus):
     assert in_fork(lambda: torch.cuda.is_initialized()) == "False"
     assert in_fork(lambda: (torch.manual_seed(1), torch.ones(1) + 1)[1]) == "tensor([2.])"
     assert (x + 1).tolist() == [2, 2]  # the parent goes on
-
-
-@forks
-def test_before_the_first_use_a_process_may_fork(two_gpus):
-    torch.cuda.is_available(), torch.cuda.device_count(), torch.manual_seed(1)
-    assert in_fork(lambda: torch.ones(1, device="cuda:1")) == "tensor([1.], device='cuda:1')"
-    assert torch.ones(1, device="cuda:1").item() == 1
-
-
-@forks
-def test_a_fork_is_allowed_on_request(monkeypatch, two_gpus):
-    monkeypatch.setenv(config.FORK, "allow")
-    x = torch.ones(1, device="cuda")
-    assert in_fork(lambda: (x + torch.ones(1, device="cuda")).tolist()) == "[2.0]"
-
-
-def test_another_value_of_the_switch_gets_one_line(monkeypatch):
-    monkeypatch.setenv(config.FORK, "yes")
-    with pytest.raises(ValueError, match=r"^CUDASIM_FORK='yes': unknown; set it to 'allow', or"):
-        cudasim.enable()
-    assert not cudasim.is_enabled()
 
 
 class OnGpu(Dataset):
@@ -230,19 +197,3 @@ def test_workers_that_touch_a_gpu(two_gpus):
     assert REFUSED in raised(lambda: load(OnGpu()))
     assert REFUSED in raised(lambda: load([weights]))  # which workers copy into batches
     assert load([1, 2]) == [[1], [2]]
-
-
-def test_a_program_may_choose_its_cards_before_it_imports_torch(tmp_path):
-    script = write(
-        tmp_path / "choose.py",
-        """
-        import os
-        os.environ["CUDA_VISIBLE_DEVICES"] = "1"
-        import torch
-        torch.manual_seed(0)
-        os.environ["CUDA_VISIBLE_DEVICES"] = "1,0"
-        print(torch.cuda.device_count(), torch.cuda.get_device_properties(0).pci_bus_id)
-        """,
-    )
-    got = run("-m", "cudasim", script, cwd=tmp_path)
-    assert (got.stdout, got.returncode) == ("2 2\n", 0), got.stderr

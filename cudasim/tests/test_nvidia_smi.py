@@ -1,14 +1,15 @@
 """`nvidia-smi`, and what a simulation publishes for it."""
 
-import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
+from calls import raised
 from programs import run
 
 import cudasim
@@ -46,62 +47,31 @@ def test_the_command_is_on_the_path_and_says_that_it_is_simulated():
     assert "context" not in text  # it is named once a process has one
 
 
-def test_the_first_tensor_of_24_bytes_brings_a_context_with_it():
-    assert smi()[1].count(" 0MiB / 15360MiB") == 2
-    X = torch.ones(2, 3, device="cuda")
-    text = smi()[1]
-    assert X.nbytes == 24 and CONTEXT == 135
-    assert f" {CONTEXT + 2}MiB / 15360MiB" in text and text.count(" 0MiB / 15360MiB") == 1
-    assert f"{os.getpid()}      {CONTEXT + 2}MiB" in text
-    assert f"context of a process on a card is modelled: {CONTEXT}MiB" in text
-
-
-def test_the_context_stays_when_the_last_tensor_is_gone_and_is_not_among_the_reserved_bytes():
-    block = torch.zeros(64, 2**18, device="cuda")
-    assert torch.cuda.memory_reserved() == 64 * MIB
-    del block
-    torch.cuda.empty_cache()
-    assert used() == [CONTEXT, 0] and torch.cuda.memory_reserved() == 0
-
-
-def test_whoever_asks_a_card_what_is_free_has_a_context_on_it():
-    free, total = torch.cuda.mem_get_info(1)
-    assert total - free == CUDA.context and used() == [0, CONTEXT]
-
-
-def test_the_table_is_straight_whatever_the_cards_are_called():
+def test_the_table_is_straight_and_names_the_context():
     cudasim.disable()
     for card in ("TITAN RTX", "H200"):
         with cudasim.simulate(card=card, clock="modelled"):
             X = torch.ones(2, 3, device="cuda")
             text = smi()[1]
             assert len({len(line) for line in text.splitlines()}) == 1 and card in text
+            assert f" {CONTEXT + 2}MiB / " in text and text.count(" 0MiB / ") == 1
+            assert f"{os.getpid()}      {CONTEXT + 2}MiB" in text and CONTEXT == 135
+            assert f"context of a process on a card is modelled: {CONTEXT}MiB" in text
             del X
-
-
-def test_cards_are_listed():
-    assert smi("-L") == (
-        0,
-        f"GPU 0: Simulated GPU (T4) (UUID: {identity(0)})\n"
-        f"GPU 1: Simulated GPU (T4) (UUID: {identity(1)})\n",
-    )
 
 
 def test_memory_in_use_is_the_context_and_what_is_reserved_at_that_moment():
     assert used() == [0, 0]
-    block = torch.zeros(64, 2**18, device="cuda:1")
-    assert used() == [0, CONTEXT + 64]
-    del block
-    assert used() == [0, CONTEXT + 64]  # the cache keeps it
-    torch.cuda.empty_cache()
-    assert used() == [0, CONTEXT]
-
-
-def test_many_changes_in_a_row_are_all_seen():
     blocks = []
-    for count in range(1, 6):
-        blocks.append(torch.empty(20 * MIB, dtype=torch.uint8, device="cuda"))
-        assert used() == [CONTEXT + 20 * count, 0]
+    for count in range(1, 4):
+        blocks.append(torch.empty(20 * MIB, dtype=torch.uint8, device="cuda:1"))
+        assert used() == [0, CONTEXT + 20 * count]
+    blocks.clear()
+    assert used() == [0, CONTEXT + 60]  # the cache keeps it
+    torch.cuda.empty_cache()
+    assert used() == [0, CONTEXT] and torch.cuda.memory_reserved(1) == 0
+    free, total = torch.cuda.mem_get_info(0)  # who asks has a context
+    assert total - free == CUDA.context and used() == [CONTEXT, CONTEXT]
 
 
 def test_queries_print_as_nvidias():
@@ -119,17 +89,15 @@ def test_queries_print_as_nvidias():
         0,
         f"pid, used_memory [MiB]\n{os.getpid()}, {CONTEXT + 64} MiB\n",
     )
-    del block
-
-
-@pytest.mark.parametrize("option", ["--id={}", "-i={}", "--id {}", "-i {}"])
-def test_cards_are_chosen_by_index_or_identity(option):
-    block = torch.zeros(64, 2**18, device="cuda:1")
-    for name in ("1", identity(1)):
-        code, text = smi(*option.format(name).split(), QUERY, BARE)
-        assert (code, text) == (0, f"{CONTEXT + 64}\n")
-    del block
+    cards = [f"GPU {n}: Simulated GPU (T4) (UUID: {identity(n)})\n" for n in range(2)]
+    assert smi("-L") == (0, "".join(cards))
+    for option in ("--id={}", "-i={}", "--id {}", "-i {}"):
+        for name in ("0", identity(0)):
+            asked = option.format(name).split()
+            assert smi(*asked, QUERY, BARE) == (0, f"{CONTEXT + 64}\n")
     assert smi("-i", "1,0", "--query-gpu=index", BARE) == (0, "1\n0\n")
+    assert smi("-i", "1", "--query-compute-apps=pid", BARE) == (0, "\n")
+    del block
 
 
 def test_bad_questions_are_refused_with_nvidias_exit_codes():
@@ -139,80 +107,63 @@ def test_bad_questions_are_refused_with_nvidias_exit_codes():
     assert smi(QUERY)[0] == 2
     unknown = subprocess.run(["nvidia-smi", "--reboot"], capture_output=True, text=True)
     assert unknown.returncode == 2 and "--reboot" in unknown.stderr
-
-
-def test_without_a_simulation_it_says_so(monkeypatch):
-    program = Path(nvidia_smi.__file__)
     cudasim.disable()
-    answer = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    program = [sys.executable, nvidia_smi.__file__]
+    answer = subprocess.run(program, capture_output=True, text=True)
     assert answer.returncode == 9 and "no simulation is running" in answer.stdout
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_other_ways_of_starting_programs_see_the_figures(tmp_path):
-    block = torch.zeros(64, 2**18, device="cuda")
-    more = torch.zeros(64, 2**18, device="cuda")
-    out = tmp_path / "out"
+    block, out = torch.zeros(64, 2**18, device="cuda"), tmp_path / "out"
     command = f"nvidia-smi {QUERY} {BARE} --id=0 > '{out}'"
-    assert os.system(command) == 0
+    assert os.system(command) == 0 and out.read_text() == f"{CONTEXT + 64}\n"
+    more = torch.zeros(64, 2**18, device="cuda")
+    child = os.fork()
+    if child == 0:
+        os.execvp("sh", ["sh", "-c", command])
+    os.waitpid(child, 0)
     assert out.read_text() == f"{CONTEXT + 128}\n"
-    if hasattr(os, "fork"):
-        third = torch.zeros(64, 2**18, device="cuda")
-        child = os.fork()
-        if child == 0:
-            os.execvp("sh", ["sh", "-c", command])
-        os.waitpid(child, 0)
-        assert out.read_text() == f"{CONTEXT + 192}\n"
-        del third
-    assert subprocess.check_output(["nvidia-smi", QUERY, BARE, "--id=0"]).strip().isdigit()
     del block, more
 
 
-def test_memory_of_processes_is_added_up(tmp_path):
-    block = torch.zeros(64, 2**18, device="cuda:1")
-    program = tmp_path / "child.py"
-    program.write_text(
-        "import sys, torch, cudasim\n"
-        "with cudasim.simulate():\n"
-        "    block = torch.zeros(32, 2**18, device='cuda:1')\n"
-        "    print('ready', flush=True)\n"
-        "    sys.stdin.readline()\n"
-    )
-    paths = os.pathsep.join([str(Path(cudasim.__file__).parents[1]), *sys.path])
-    # The child simulates explicitly, so it must not inherit the simulation too.
-    variables = {**os.environ, "PYTHONPATH": paths, "CUDASIM_QUIET": "1"}
-    variables.pop("CUDASIM_GPUS", None)
-    child = subprocess.Popen(
-        [sys.executable, str(program)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=variables,
-    )
-    while (line := child.stdout.readline()) and line != "ready\n":
-        pass
-    assert used() == [0, 2 * CONTEXT + 96]
-    apps = smi("--query-compute-apps=pid,gpu_uuid,used_memory", BARE)[1].splitlines()
-    assert sorted(apps) == sorted(
-        [
-            f"{os.getpid()}, {identity(1)}, {CONTEXT + 64}",
-            f"{child.pid}, {identity(1)}, {CONTEXT + 32}",
-        ]
-    )
-    child.communicate("\n", timeout=60)
-    assert child.returncode == 0
-    assert used() == [0, CONTEXT + 64]
-    del block
+HOLDER = """
+import torch
+x = torch.ones(64 * 2**18, device="cuda:1")
+print("holds", flush=True)
+input()
+"""
 
 
-def test_figures_of_a_process_that_died_are_not_counted():
-    folder = Path(os.environ[publishing.FOLDER])
-    (mine,) = folder.glob("*.json")
-    child = subprocess.Popen([sys.executable, "-I", "-S", "-c", ""])
-    child.wait()
-    about = json.loads(mine.read_text())
-    (folder / f"{child.pid}.json").write_text(json.dumps({**about, "pid": child.pid}))
-    (folder / f"{child.pid}.used").write_bytes(publishing.USED.pack(64 * MIB) * 2)
-    assert used() == [0, 0]
+def test_two_processes_share_a_card():
+    torch.ones(1, device="cuda:1")
+    before, total = torch.cuda.mem_get_info(1)
+    command = [sys.executable, "-c", HOLDER]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as other:
+        assert other.stdout.readline() == "holds\n"
+        assert before - torch.cuda.mem_get_info(1)[0] == 64 * MIB + CUDA.context
+        assert used() == [0, 2 * CONTEXT + 64 + 2]
+        apps = smi("--query-compute-apps=pid,gpu_uuid,used_memory", BARE)[1].splitlines()
+        assert sorted(apps) == sorted(
+            [
+                f"{os.getpid()}, {identity(1)}, {CONTEXT + 2}",
+                f"{other.pid}, {identity(1)}, {CONTEXT + 64}",
+            ]
+        )
+        torch.cuda.set_per_process_memory_fraction(1.0, 1)
+        wanted = (before - 100 * MIB) // 4
+        said = raised(lambda: torch.empty(wanted, device="cuda:1"), torch.OutOfMemoryError)
+        mine = "Including non-PyTorch memory, this process has 135.00 MiB memory in use. "
+        theirs = f"Process {other.pid} has 199.00 MiB memory in use. "
+        assert (mine + theirs if os.getpid() < other.pid else theirs + mine) in said
+        assert f"total capacity of {total / 2**30:.2f} GiB of which" in said
+        torch.empty(MIB, device="cuda:0")  # the other card is free
+        other.kill()  # nobody has waited for it yet: its memory is free all the same
+        until = time.monotonic() + 60
+        while torch.cuda.mem_get_info(1)[0] < before and time.monotonic() < until:
+            time.sleep(0.01)
+        assert torch.empty(wanted, device="cuda:1").numel() == wanted
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -226,7 +177,7 @@ def test_a_forked_child_leaves_the_figures_alone(monkeypatch):
     assert used() == [0, 0]
 
 
-def test_leaving_takes_the_figures_and_the_command_away():
+def test_leaving_takes_the_figures_and_the_command_away(monkeypatch):
     folder = Path(os.environ[publishing.FOLDER])
     assert folder.is_dir()
     cudasim.disable()
@@ -238,26 +189,19 @@ def test_leaving_takes_the_figures_and_the_command_away():
     with cudasim.simulate():
         assert os.environ["PATH"].startswith(str(publishing.PROGRAMS))
     assert os.environ["PATH"] == before
-
-
-def test_a_path_that_the_program_changed_is_left_to_it(monkeypatch):
-    cudasim.disable()
-    monkeypatch.setenv("PATH", os.environ["PATH"])
+    monkeypatch.setenv("PATH", before)
     with cudasim.simulate():
         monkeypatch.setenv("PATH", "/mine")
-    assert os.environ["PATH"] == "/mine"
+    assert os.environ["PATH"] == "/mine"  # what the program changed is left to it
 
 
 def test_on_windows_the_bare_name_is_replaced():
-    popen = object()
-    (same, command), options = publishing.named_in_full((popen, ["nvidia-smi", "-L"]), {})
-    assert same is popen and options == {}
-    assert command[0] == sys.executable and command[-1] == "-L"
-    assert Path(command[-2]) == Path(nvidia_smi.__file__)
-    _, options = publishing.named_in_full((popen,), {"args": ("nvidia-smi",), "shell": False})
-    assert options["args"][0] == sys.executable and options["shell"] is False
-    for other in (["ls"], "nvidia-smi -L", []):
-        assert publishing.named_in_full((popen, other), {}) == ((popen, other), {})
+    started = []
+    for args in (["nvidia-smi", "-L"], ("nvidia-smi", "-L"), ["ls"], "nvidia-smi -L", []):
+        publishing.start(lambda *given, **named: started.append(given), "process", args)
+    ours = ("process", [sys.executable, "-I", "-S", nvidia_smi.__file__, "-L"])
+    assert started[:2] == [ours, ours]
+    assert started[2:] == [("process", args) for args in (["ls"], "nvidia-smi -L", [])]
 
 
 def test_windows_has_a_command_that_a_search_finds():

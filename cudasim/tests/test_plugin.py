@@ -6,12 +6,12 @@ import os
 import re
 
 import pytest
+import torch
 from programs import PROJECT, run, write
 
 import cudasim
 from cudasim.testing import markers
 from cudasim.testing.gpus import Gpus
-from cudasim.testing.sizes import parse_bytes
 
 PLUGIN = ("-m", "pytest", "-p", "cudasim.testing.plugin", "-p", "no:cacheprovider")
 TWO = "--simulated-gpus=2"
@@ -55,7 +55,7 @@ import sys
 def test_none():
     ours = sorted(name for name in sys.modules if name.startswith(("torch", "cudasim.")))
     testing = "cudasim.testing"
-    assert ours == [testing, *(f"{testing}.{name}" for name in ("markers", "plugin", "sizes"))]
+    assert ours == [testing, *(f"{testing}.{name}" for name in ("markers", "plugin"))]
 """
     write(tmp_path / "test_it.py", text)
     got = run(*PLUGIN, cwd=tmp_path, fresh=True, **PATH)
@@ -85,9 +85,6 @@ def test_what_needs_more_gpus_than_there_are_is_skipped_with_the_mend(tmp_path):
     assert "needs 2 GPUs, 0 here: --simulated-gpus=2 simulates them" in got.stdout
     assert "needs 1 GPU, 0 here: --simulated-gpus=1 simulates them" in got.stdout
     assert "cudasim: 3 skipped for want of GPUs" in got.stdout
-    got = pytest_on(tmp_path, NEEDS_TWO, "--simulated-gpus=1", "-rs")
-    assert outcomes(got) == {"skipped": 3, "passed": 1}
-    assert "needs 2 GPUs, 1 here: --simulated-gpus=2 simulates them" in got.stdout
     got = pytest_on(tmp_path, NEEDS_TWO, TWO, "-rs", CUDA_VISIBLE_DEVICES="1")
     assert outcomes(got) == {"skipped": 3, "passed": 1}
     assert "needs 2 GPUs, 1 here: CUDA_VISIBLE_DEVICES='1' hides others" in got.stdout
@@ -100,24 +97,19 @@ def test_what_needs_more_gpus_than_there_are_is_skipped_with_the_mend(tmp_path):
         (["--simulated-card=X1"], "X1"),
         (["--simulated-device-type=tpu"], "--simulated-device-type='tpu': unknown; choose one of"),
         (["--simulated-force"], "--simulated-force: say with --simulated-gpus how many GPUs"),
+        ([TWO], "--simulated-gpus: No module named 'torch'"),
     ],
 )
-def test_bad_options_are_one_line(tmp_path, options, words):
-    got = pytest_on(tmp_path, "", *options)
+def test_bad_options_and_a_lack_of_torch_are_one_line(tmp_path, options, words):
+    write(tmp_path / "torch.py", "raise ModuleNotFoundError(\"No module named 'torch'\")")
+    path = f"{tmp_path}{os.pathsep}{PATH['PYTHONPATH']}"
+    got = pytest_on(tmp_path, "", *options, PYTHONPATH=path)
     assert got.returncode == 4 and not got.stdout
     (line,) = filter(None, got.stderr.splitlines())
     assert line.startswith("ERROR: ") and words in line
 
 
-def test_without_torch_is_one_line(tmp_path):
-    write(tmp_path / "torch.py", "raise ModuleNotFoundError(\"No module named 'torch'\")")
-    path = f"{tmp_path}{os.pathsep}{PATH['PYTHONPATH']}"
-    got = pytest_on(tmp_path, "", TWO, PYTHONPATH=path)
-    assert got.returncode == 4 and not got.stdout
-    assert got.stderr == "ERROR: --simulated-gpus: No module named 'torch'\n\n"
-
-
-def test_each_test_gets_fresh_gpus(tmp_path):
+def test_each_test_gets_fresh_gpus_and_what_its_marker_says(tmp_path):
     text = """
 drawn = []
 
@@ -144,13 +136,7 @@ def test_a_wider_fixture(wide):
 def test_is_still_there_and_counted(wide, gpus):
     assert gpus[1].allocated == gpus[1].peak == 2**22
     assert (wide + 1).sum() == 2**21
-"""
-    got = pytest_on(tmp_path, text, TWO)
-    assert outcomes(got) == {"passed": 4}, got.stdout
 
-
-def test_memory_is_what_a_test_may_take(tmp_path):
-    text = """
 @pytest.mark.gpus(2, memory="64MiB")
 def test_small(gpus):
     torch.ones(2**23, dtype=torch.uint8, device="cuda:1")
@@ -167,80 +153,48 @@ def test_too_much(gpus):
 @pytest.mark.gpus(1, memory="much")
 def test_no_number(gpus):
     pass
-"""
-    got = pytest_on(tmp_path, text, TWO, "-rs")
-    assert outcomes(got) == {"passed": 2, "skipped": 1, "error": 1}, got.stdout
-    assert "needs 1,099,511,627,776 bytes on each GPU, and there are fewer" in got.stdout
-    assert "memory='much': write a number of bytes, or a text such as '512MiB'" in got.stdout
 
-
-@pytest.mark.parametrize(
-    ("text", "size"), [(512, 512), ("512B", 512), ("1.5KiB", 1536), ("2 GiB", 2**31)]
-)
-def test_sizes(text, size):
-    assert parse_bytes(text) == size
-
-
-@pytest.mark.parametrize("text", [0, -1, True, "1GB", "0GiB", "0.5B", "GiB", None, 1.5])
-def test_what_is_no_size(text):
-    with pytest.raises(ValueError, match="512MiB"):
-        parse_bytes(text)
-
-
-def test_what_the_markers_say():
-    assert markers.gpus() == markers.gpus(n=1) == (1, None)
-    assert markers.gpus(2, memory="1KiB") == (2, 1024)
-    assert markers.world(2) == markers.world(n=2, gpus=2, timeout=markers.PATIENCE) == (2, 2, 300)
-    assert markers.world(3, gpus=0, timeout=0.5) == (3, 0, 0.5)
-
-
-@pytest.mark.parametrize("number", [0, -1, 2.5, "2", True, None])
-def test_numbers_that_make_no_sense(number):
-    with pytest.raises(ValueError, match=r"n=.*: write a whole number from 1"):
-        markers.gpus(number)
-    with pytest.raises(ValueError, match=r"whole number from 1|write @pytest.mark.world\(2\)"):
-        markers.world(number)
-    if number != 0 and number is not None:
-        with pytest.raises(ValueError, match=r"gpus=.*: write a whole number from 0"):
-            markers.world(2, gpus=number)
-
-
-@pytest.mark.parametrize("timeout", [0, -1, "5", True, None, float("nan")])
-def test_timeouts_that_make_no_sense(timeout):
-    with pytest.raises(ValueError, match=r"timeout=.*: write a number of seconds"):
-        markers.world(2, timeout=timeout)
-
-
-def test_a_marker_that_makes_no_sense_is_one_line_of_its_test(tmp_path):
-    text = """
 @pytest.mark.gpus(1, mem="1GiB")
 def test_misspelt():
-    pass
-
-@pytest.mark.gpus("2")
-def test_text():
     pass
 
 @pytest.mark.world
 def test_no_size(rank):
     pass
-
-@pytest.mark.world(2, 2, 9, 1)
-def test_many(rank):
-    pass
-
-def test_sense(gpus):
-    pass
 """
-    got = pytest_on(tmp_path, text, TWO)
-    assert outcomes(got) == {"error": 4, "passed": 1}, got.stdout
+    got = pytest_on(tmp_path, text, TWO, "-rs")
+    assert outcomes(got) == {"passed": 6, "skipped": 1, "error": 3}, got.stdout
     for line in (
-        "@pytest.mark.gpus: gpus() got an unexpected keyword argument 'mem'",
-        "@pytest.mark.gpus: n='2': write a whole number from 1",
-        "@pytest.mark.world: write @pytest.mark.world(2), for two ranks",
-        "@pytest.mark.world: world() takes from 0 to 3 positional arguments but 4 were given",
+        "needs 1,099,511,627,776 bytes on each GPU, and there are fewer",
+        "memory='much': write a number of bytes, or a text such as '512MiB'",
+        "@pytest.mark.gpus: gpus() got an unexpected keyword argument 'mem'\n",
+        "@pytest.mark.world: write @pytest.mark.world(2), for two ranks\n",
     ):
-        assert f"\n{line}\n" in got.stdout, got.stdout
+        assert line in got.stdout, got.stdout
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: markers.gpus(), (1, None)),
+        (lambda: markers.gpus(2, memory="1.5KiB"), (2, 1536)),
+        (lambda: markers.gpus(n=1, memory=512), (1, 512)),
+        (lambda: markers.gpus(1, memory="2 GiB"), (1, 2**31)),
+        (lambda: markers.world(2), (2, 2, 300)),
+        (lambda: markers.world(n=3, gpus=0, timeout=0.5), (3, 0, 0.5)),
+        *((lambda size=size: markers.gpus(1, size), "512MiB") for size in (0, True, "1GB", "0.5B")),
+        *((lambda n=n: markers.gpus(n), "n=.*whole number from 1") for n in (0, 2.5, "2", True)),
+        (lambda: markers.world(0), "n=0: write a whole number from 1"),
+        (lambda: markers.world(2, gpus=-1), "gpus=-1: write a whole number from 0"),
+        *((lambda t=t: markers.world(2, timeout=t), "of seconds") for t in (0, "5", float("nan"))),
+    ],
+)
+def test_what_the_markers_say(call, said):
+    if isinstance(said, tuple):
+        assert call() == said
+    else:
+        with pytest.raises(ValueError, match=said):
+            call()
 
 
 @pytest.fixture
@@ -249,8 +203,6 @@ def gpus(two_gpus):
 
 
 def test_no_sync(gpus):
-    import torch
-
     x = torch.ones(3, device="cuda:1")
     with gpus.no_sync():
         y = x + 1
@@ -267,8 +219,6 @@ def test_no_sync(gpus):
 
 
 def test_no_copies(gpus):
-    import torch
-
     x, host = torch.ones(3, device="cuda:1", requires_grad=True), torch.ones(3)
     with gpus.no_copies():
         y = (x.double() * 2 + torch.tensor(1.0)).sum()
@@ -293,8 +243,6 @@ def test_no_copies(gpus):
 
 
 def test_no_leak(gpus):
-    import torch
-
     kept = [torch.ones(4, device="cuda:1")]
     cudasim.disable()
     cudasim.enable(gpus=2)  # the tensor of another simulation is no leak of this one
@@ -314,21 +262,17 @@ def test_no_leak(gpus):
         kept.append((weight * 2).exp().sum().item())
 
 
-def test_mps_as_the_device(tmp_path):
-    text = """
-@pytest.mark.gpus(1, memory="1GiB")
-def test_other(gpus):
-    assert gpus[0].device == torch.device("mps:0") and gpus[0].peak == 0
-    with gpus.no_leak(), gpus.no_copies():
-        torch.ones(2, device="mps") + 1
-    assert gpus[0].peak > 0
-    with pytest.raises(NotImplementedError, match="PyTorch tells of no waits on mps"):
-        with gpus.no_sync():
-            pass
-"""
-    got = pytest_on(tmp_path, text, "--simulated-device-type=mps")
-    assert outcomes(got) == {"passed": 1}, got.stdout
-    assert "simulated mps device" in got.stdout
+def test_mps_as_the_device():
+    with cudasim.simulate(device_type="mps"):
+        gpus = Gpus()
+        gpus.renew(2**30)
+        assert str(gpus[0].device) == "mps:0" and gpus[0].peak == 0
+        with gpus.no_leak(), gpus.no_copies():
+            torch.ones(2, device="mps") + 1
+        assert gpus[0].peak > 0
+        with pytest.raises(NotImplementedError, match="PyTorch tells of no waits on mps"):
+            with gpus.no_sync():
+                pass
 
 
 WORLD = """
@@ -410,7 +354,7 @@ def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
 
 
 @pytest.mark.full
-def test_a_world_has_the_options_of_the_project(tmp_path):
+def test_a_world_is_that_of_the_project(tmp_path):
     conftest = """
 import pytest
 from pathlib import Path
@@ -418,6 +362,7 @@ from pathlib import Path
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true")
     parser.addoption("--data", type=Path)
+    parser.addoption("--odd", type=lambda text: lambda: text)
     parser.addini("greeting", "")
 
 def pytest_collection_modifyitems(config, items):
@@ -426,57 +371,17 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="without --slow"))
 """
     text = """
-import os, warnings
-
-@pytest.mark.world(1, gpus=0)
-def test_slow(rank, request):
-    config = request.config
-    assert os.environ["WORLD_SIZE"] == "1"
-    assert config.getoption("--data").name == "some data" and config.getini("greeting") == "hello"
-    with pytest.raises(UserWarning):
-        warnings.warn("an error here")
-"""
-    write(tmp_path / "conftest.py", conftest)
-    options = "--slow", "--data=some data", "-o", "greeting=hello", "-W", "error"
-    got = pytest_on(tmp_path, text, *options)
-    assert outcomes(got) == {"passed": 1}, got.stdout
-    assert outcomes(pytest_on(tmp_path, text, *options[1:])) == {"skipped": 1}
-
-
-@pytest.mark.full
-def test_a_world_runs_in_the_folder_that_pytest_was_started_in(tmp_path):
-    text = """
-import pytest
+import os, pytest, torch, unittest, warnings
 from pathlib import Path
 
 @pytest.mark.parametrize("name", ["a::b", "c d"])
 @pytest.mark.world(1, gpus=0)
-def test_it(rank, name):
-    assert Path("here.txt").read_text() == "here"
-"""
-    write(tmp_path / "pytest.ini", "[pytest]\n")
-    write(tmp_path / "sub" / "here.txt", "here")
-    write(tmp_path / "sub" / "below" / "test_it.py", text)
-    got = run(*PLUGIN, "below", cwd=tmp_path / "sub", **PATH)
-    assert outcomes(got) == {"passed": 2}, got.stdout
-
-
-def test_an_option_that_no_rank_can_have_is_said(tmp_path):
-    conftest = """
-def pytest_addoption(parser):
-    parser.addoption("--odd", type=lambda text: lambda: text)
-"""
-    write(tmp_path / "conftest.py", conftest)
-    text = "@pytest.mark.world(1, gpus=0)\ndef test_it(rank): pass\n"
-    got = pytest_on(tmp_path, text, "--odd=1")
-    assert outcomes(got) == {"failed": 1}
-    assert "ERROR: the option 'odd' has a value that no rank can have" in got.stdout
-
-
-@pytest.mark.full
-def test_a_world_of_unittest_and_one_that_loses_a_gpu(tmp_path):
-    text = """
-import os, unittest
+def test_slow(rank, name, request):
+    config = request.config
+    assert Path("here.txt").read_text() == "here"  # where pytest was started
+    assert config.getoption("--data").name == "some data" and config.getini("greeting") == "hello"
+    with pytest.raises(UserWarning):
+        warnings.warn("an error here")
 
 class Ranks(unittest.TestCase):
     @classmethod
@@ -495,8 +400,21 @@ def test_a_failed_assertion_loses_the_gpu_of_its_process(rank, gpus):
 def test_the_others_have_it(gpus):
     assert torch.ones(3, device="cuda").sum() == 3
 """
-    got = pytest_on(tmp_path, text, TWO)
-    assert outcomes(got) == {"passed": 3}, got.stdout
+    write(tmp_path / "pytest.ini", "[pytest]\n")
+    write(tmp_path / "conftest.py", conftest)
+    write(tmp_path / "sub" / "here.txt", "here")
+    write(tmp_path / "sub" / "below" / "test_it.py", text)
+    options = "--data=some data", "-o", "greeting=hello", "-W", "error", TWO, "below"
+
+    def tested(*more):
+        return run(*PLUGIN, *options, *more, cwd=tmp_path / "sub", **PATH)
+
+    assert outcomes(tested("--slow")) == {"passed": 5}
+    got = tested()  # what is false here is false in a rank
+    assert outcomes(got) == {"skipped": 5}, got.stdout
+    got = tested("--slow", "--odd=1", "-k", "size")
+    assert outcomes(got) == {"failed": 1}
+    assert "ERROR: the option 'odd' has a value that no rank can have" in got.stdout
 
 
 @pytest.mark.full

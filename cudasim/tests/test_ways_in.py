@@ -1,5 +1,6 @@
 """Every way into a simulation, what a program finds there, and that leaving leaves nothing."""
 
+import json
 import os
 import subprocess
 import sys
@@ -30,14 +31,6 @@ def test_functions(capsys):
     cudasim.disable()  # a second time does nothing
 
 
-def test_context_manager(capsys):
-    with cudasim.simulate(gpus=2, card="T4"):
-        assert torch.cuda.device_count() == 2
-        assert "simulated" in torch.cuda.get_device_name(0).lower()
-    assert capsys.readouterr().out == LINE
-    assert not torch.cuda.is_available()
-
-
 def test_real_gpus_are_left_alone_unless_forced(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     before = dict(os.environ)
@@ -52,13 +45,6 @@ def test_real_gpus_are_left_alone_unless_forced(monkeypatch, capsys):
     with cudasim.simulate(gpus=2, force=True):
         assert cudasim.is_enabled()
         assert os.environ[config.FORCE] == "1"
-
-
-def test_children_are_told_while_it_lasts():
-    before = dict(os.environ)
-    with cudasim.simulate(gpus=3, card="H100"):
-        assert os.environ["CUDASIM_GPUS"] == "3" and os.environ["CUDASIM_CARD"] == "H100"
-    assert os.environ == before
 
 
 ABOUT = """
@@ -90,7 +76,7 @@ def test_a_program_finds_itself_as_without_the_simulation(tmp_path, how):
 
 
 CRASH = """
-    import sys, torch
+    import sys, torch, torch.utils.flop_counter  # which misses Triton where CUDA is
     def add():
         return torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
     if len(sys.argv) > 1:
@@ -115,11 +101,11 @@ def test_a_crash_has_its_own_traceback_and_exit_code(tmp_path):
     assert "placement.py" in full.stderr  # the test above would see it
 
 
-@pytest.mark.parametrize(("word", "code"), [("none", 0), ("seven", 7), ("text", 1)])
-def test_exit_codes(tmp_path, word, code):
+def test_exit_codes(tmp_path):
     script = write(tmp_path / "crash.py", CRASH)
-    got = run("-m", "cudasim", script, word, cwd=tmp_path)
-    assert (got.returncode, got.stderr) == (code, LINE + ("why\n" if word == "text" else ""))
+    for word, code, said in (("none", 0, ""), ("seven", 7, ""), ("text", 1, "why\n")):
+        got = run("-m", "cudasim", script, word, cwd=tmp_path)
+        assert (got.returncode, got.stderr) == (code, LINE + said)
 
 
 def test_a_syntax_error_is_told_as_python_tells_it(tmp_path):
@@ -172,13 +158,6 @@ def test_no_startup_where_python_does_not_find_the_package(tmp_path):
     got = run("-m", "cudasim", "install-startup", cwd=tmp_path, python=python)
     words = "cudasim: this Python finds no cudasim by itself: 'pip install' it first\n"
     assert (got.returncode, got.stdout, got.stderr) == (1, "", words)
-
-
-@pytest.mark.parametrize("command", ["install-startup", "remove-startup"])
-def test_a_command_of_startup_takes_no_arguments(tmp_path, command):
-    got = run("-m", "cudasim", command, "--help", cwd=tmp_path)
-    words = f"cudasim: {command!r} takes no arguments\n"
-    assert (got.returncode, got.stdout, got.stderr) == (2, "", words)
 
 
 def test_a_missing_torch_stays_missing(monkeypatch):
@@ -251,30 +230,16 @@ def test_processes_that_a_program_starts_see_the_gpus(tmp_path, way):
     ]
 
 
-@pytest.mark.parametrize(
-    ("options", "kernel", "shown", "printed"),
-    [
-        ([], "cudasim-2", "Python (2 simulated GPUs)", "2 tensor([1.], device='cuda:1')\n"),
-        pytest.param(
-            ["--device-type", "mps"],
-            "cudasim-mps-1",
-            "Python (1 simulated mps device)",
-            "1 tensor([1.], device='mps:0')\n",
-            marks=pytest.mark.full,
-        ),
-    ],
-    ids=["cuda", "mps"],
-)
-def test_jupyter_kernel(tmp_path, monkeypatch, options, kernel, shown, printed):
+def test_jupyter_kernel(tmp_path, monkeypatch):
     from jupyter_client.manager import start_new_kernel
 
-    got = run("-m", "cudasim.kernel", *options, "--prefix", tmp_path, cwd=tmp_path)
-    assert got.returncode == 0 and f"'{kernel}'" in got.stdout
+    got = run("-m", "cudasim.kernel", "--prefix", tmp_path, cwd=tmp_path)
+    assert got.returncode == 0 and "'cudasim-2'" in got.stdout
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share" / "jupyter"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    manager, client = start_new_kernel(kernel_name=kernel, cwd=str(tmp_path))
+    manager, client = start_new_kernel(kernel_name="cudasim-2", cwd=str(tmp_path))
     try:
-        assert manager.kernel_spec.display_name == shown
+        assert manager.kernel_spec.display_name == "Python (2 simulated GPUs)"
         said = []
         client.execute_interactive(
             "import torch\ncount = torch.accelerator.device_count()\n"
@@ -282,18 +247,10 @@ def test_jupyter_kernel(tmp_path, monkeypatch, options, kernel, shown, printed):
             output_hook=lambda message: said.append(message["content"].get("text")),
             timeout=120,
         )
-        assert [text for text in said if text] == [printed]
+        assert [text for text in said if text] == ["2 tensor([1.], device='cuda:1')\n"]
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
-
-
-def test_jupyter_kernels_folder_of_the_user(tmp_path):
-    got = run("-m", "cudasim.kernel", "--gpus", "1", "--card", "H100", cwd=tmp_path, HOME=tmp_path)
-    assert got.returncode == 0, got.stderr
-    (spec,) = tmp_path.rglob("kernel.json")
-    assert spec.parent.name == "cudasim-1-h100"
-    assert "Python (1 simulated GPU)" in spec.read_text()
 
 
 SAYS_THE_TIME = "import time, torch; print(torch.cuda.get_device_name(), time.perf_counter() < 1)"
@@ -320,13 +277,20 @@ def test_the_clock_on_every_way_in(tmp_path, capsys):
         assert "CUDASIM_CLOCK" not in os.environ  # nothing new without a clock
 
 
-def test_a_jupyter_kernel_with_modelled_time(tmp_path):
-    for arguments, name in (([], "cudasim-2"), (["--clock", "modelled"], "cudasim-2-modelled")):
-        got = run("-m", "cudasim.kernel", "--prefix", tmp_path, *arguments, cwd=tmp_path)
-        assert got.returncode == 0, got.stderr
-        text = (tmp_path / "share" / "jupyter" / "kernels" / name / "kernel.json").read_text()
-        assert ("Python (2 simulated GPUs, modelled time)" in text) is bool(arguments)
-        assert ("--clock" in text) is bool(arguments)
+def test_a_jupyter_kernel_in_the_folder_of_the_user(tmp_path):
+    got = run("-m", "cudasim.kernel", "--device-type", "mps", cwd=tmp_path, HOME=tmp_path)
+    assert got.stdout.startswith("cudasim: kernel 'cudasim-mps-1' is in ")
+    (spec,) = tmp_path.rglob("kernel.json")
+    assert '"Python (1 simulated mps device)"' in spec.read_text()
+    spec.unlink()
+    asked = ["--gpus", "1", "--card", "H100", "--clock", "modelled", "--races", "warn"]
+    got = run("-m", "cudasim.kernel", *asked, cwd=tmp_path, HOME=tmp_path)
+    assert got.returncode == 0, got.stderr
+    (spec,) = tmp_path.rglob("kernel.json")
+    assert spec.parent.name == "cudasim-1-h100-modelled-warn"
+    found = json.loads(spec.read_text())
+    assert found["display_name"] == "Python (1 simulated GPU, modelled time)"
+    assert found["argv"][3 : 3 + len(asked)] == asked
 
 
 def test_ipython_extension(tmp_path):
@@ -341,12 +305,10 @@ def test_ipython_extension(tmp_path):
         shell.run_line_magic("cudasim", "3 --card H100")
         print(torch.cuda.device_count(), torch.cuda.get_device_properties(2).total_memory >> 30)
         for bad in (
-            "0", "-1", "two", "2 --card X", "2 --crad T4", "2 --card",
-            "2 --device-type mps", "--device-type tpu",
+            "0", "two", "2 --card X", "2 --crad T4", "2 --card", "2 --device-type mps",
+            "2 --clock sundial",
         ):
             shell.run_line_magic("cudasim", bad)
-        shell.run_line_magic("cudasim", "2 --clock sundial")
-        shell.run_line_magic("cudasim", "2 --clock")
         print(torch.cuda.device_count())
         shell.run_line_magic("cudasim", "1 --clock modelled")
         import time
@@ -362,22 +324,22 @@ def test_ipython_extension(tmp_path):
     got = run(script, cwd=tmp_path, IPYTHONDIR=tmp_path)
     many = "the number of simulated GPUs is from 1 to 64"
     cards = "unknown; choose one of T4, V100, TITAN RTX, A100, H100, H200, RTX 4090"
+    usage = (
+        "usage: %cudasim [GPUS] [--card NAME] [--device-type TYPE] [--clock CLOCK] "
+        "[--races ACTION] [--force]"
+    )
     assert got.stdout.splitlines() == [
         LINE.strip(),
         "2",
         LINE.strip().replace("2 sim", "3 sim").replace("T4", "H100"),
         "3 79",
         f"cudasim: GPUS=0: {many}",
-        f"cudasim: GPUS='-1': {many}",
         f"cudasim: GPUS='two': {many}",
         f"cudasim: card='X': {cards}",
-        "cudasim: --crad: no such option; usage: %cudasim [GPUS] [--card NAME] "
-        "[--device-type TYPE] [--clock CLOCK] [--force]",
-        f"cudasim: card='': {cards}",
+        f"cudasim: --crad: no such option; {usage}",
+        f"cudasim: argument --card: expected one argument; {usage}",
         "cudasim: GPUS=2: a machine has exactly one mps device",
-        "cudasim: --device-type='tpu': unknown; choose one of cuda, mps",
         f"cudasim: clock='sundial': {CLOCKS}",
-        f"cudasim: clock='': {CLOCKS}",
         "3",
         MODELLED.strip().replace("2 simulated GPUs", "1 simulated GPU"),
         "True",

@@ -73,6 +73,15 @@ RIGHT = {
     2: "def total(xs):\n    s = 0\n    for x in xs:\n        s += x\n    return s",
     3: "def zeros(n):\n    return torch.zeros(n, device='cuda:1')",
 }
+HERE = RIGHT | {  # the stand-in runs in the tests' own process, where there is no second card
+    3: """
+class zeros:
+    def __init__(self, n):
+        self.n, self.device = n, 'cuda:1'
+    def tolist(self):
+        return [0.0] * self.n
+"""
+}
 WRONG = {1: "def double(x):\n    return x * 2.5", 2: "total = max", 3: "zeros = torch.zeros"}
 
 
@@ -132,7 +141,7 @@ class StandIn:
     name = about = "stand-in"
 
     def __init__(self):
-        self.sessions, self.asked, self.ran, self.imports = 0, [], [], []
+        self.sessions, self.ran, self.imports = 0, [], []
 
     @contextmanager
     def session(self, limits, runner="simulated", imports=()):
@@ -163,7 +172,6 @@ class Session:
         return None
 
     def ask(self, code, inputs, seconds=10):
-        self.tier.asked.append(code)
         try:
             return ask_within(code, inputs, self.names)
         except End as ended:

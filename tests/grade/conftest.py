@@ -1,11 +1,16 @@
 """What tests of grading share."""
 
+import json
 import os
 import secrets
+import zipfile
 
 import pytest
+from classroom import SMALL, StandIn, edition
 
-from tools.grade.grade import NoSandbox, strongest
+from tools.errors import BookError
+from tools.grade import command
+from tools.grade.grade import NoSandbox, grade_one, strongest
 from tools.grade.sandbox import close
 
 # Something in the judge's environment, before its first sandbox starts, that no session may have.
@@ -23,3 +28,44 @@ def sandbox():
     except NoSandbox as reason:
         pytest.skip(str(reason))
     close()
+
+
+class Grade:
+    """`make grade` in this process, of students by name: their answers, or what their file holds.
+
+    KEYS are the fingerprints themselves. It notes whom it asked, and may be stopped or fail.
+    """
+
+    def __init__(self, folder):
+        self.folder, self.asked, self.stop_after, self.ill = folder, [], None, ()
+        self.assignments = [SMALL]
+
+    def engine(self, tasks):
+        for place, task in enumerate(tasks):
+            if place == self.stop_after:
+                raise KeyboardInterrupt
+            self.asked.append(task["student"])
+            is_ill = task["student"] in self.ill
+            yield task, BookError("it is ill") if is_ill else grade_one(task, StandIn())
+
+    def __call__(self, students, key=SMALL["class"], assignment=SMALL, out="out"):
+        self.asked = []
+        with zipfile.ZipFile("week.zip", "w") as archive:
+            for student, answers in students.items():
+                made = edition(answers, assignment) if set(answers) <= {1, 2, 3} else answers
+                text = made if isinstance(made, str) else json.dumps(made)
+                archive.writestr(f"{student}.ipynb", text)
+        command.grade_class(self.folder / "week.zip", key, out=out and self.folder / out)
+
+
+@pytest.fixture
+def grade(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = Grade(tmp_path)
+
+    def assignments_of(key, masters=None, choice=None):
+        return {one["name"]: one | {"class": key or "book"} for one in made.assignments}
+
+    monkeypatch.setattr(command, "assignments_of", assignments_of)
+    monkeypatch.setattr(command, "engine_for", lambda workers, address: made.engine)
+    return made

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from classroom import StandIn
-from helpers import ROOT, code, make_book, prose, write
+from helpers import ROOT, code, copy_code, prose, write
 
 from tools.book.book import Book
 from tools.exercises.masters import read_master
@@ -26,25 +26,21 @@ def read_small(folder, text=SMALL, **options):
 
 
 def book_of_one(root):
-    """A tiny book, with a chapter whose exercises come from a master; its root."""
-    make_book(root)
-    shutil.copy(ROOT / "_config.yml", root)
-    (root / "cudasim").mkdir()
-    shutil.copy(ROOT / "cudasim" / "pyproject.toml", root / "cudasim")
+    """A book of one chapter, whose exercises come from a master."""
+    copy_code(root, "kernels/cpu")
+    for folder in ("notebooks", "cudasim"):
+        (root / folder).mkdir()
+    for name in ("_config.yml", "requirements-no-deps.txt", "cudasim/pyproject.toml"):
+        shutil.copy(ROOT / name, root / name)
     write(
         root,
         "small",
         prose("title", "# Small numbers"),
         code("switch", "SIMULATE_GPUS = False", tags=["setup"]),
         code("base", "base = 10"),
-        prose("exercises", "## Exercises"),
-        prose("exercise-1", "old"),
-        code("answer-1", "old"),
-        prose("between", "## Harder"),
-        prose("exercise-2", "old"),
+        *(prose(id, "old") for id in ("exercise-1", "answer-1", "between", "exercise-2")),
     )
-    with (root / "_toc.yml").open("a") as toc:
-        toc.write("  - file: notebooks/small\n")
+    (root / "_toc.yml").write_text("format: jb-book\nroot: notebooks/small\n")
     write_master(root / "masters")
     return Book(root)
 

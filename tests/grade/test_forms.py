@@ -1,4 +1,5 @@
-"""What the check in sight accepts, grading accepts: every solution, its data in other types."""
+"""What the check in sight accepts, grading accepts: every solution, its data in other types, and
+one that records a timeline of its own while it is timed."""
 
 import pytest
 
@@ -11,12 +12,15 @@ from tools.grade.grade import grade_one
 from tools.root import ROOT
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sandbox")]
-FORMS = {  # of a number or truth value `x`, and of a list or tuple `x` of those
-    "NumPy": ("np.array(x)[()]", "np.array(x)"),
+PLAIN = "contextlib.nullcontext()"
+FORMS = {  # of a number or truth value `x`, of a list or tuple `x` of those, and what it runs in
+    "NumPy": ("np.array(x)[()]", "np.array(x)", PLAIN),
     "tensors, numbers for truth": (
         "int(x) if type(x) is bool else torch.tensor(x)",
         "torch.tensor(x) if type(x) is list else list(x)",
+        PLAIN,
     ),
+    "a timeline of its own": ("x", "x", "cudasim.timeline()"),
 }
 RETYPED = """
 def retyped_{number}(x):
@@ -33,7 +37,9 @@ def retyped_{number}(x):
 if callable({name}) and not isinstance({name}, type):
     plain_{number} = {name}
     def {name}(*args, **kwargs):
-        return retyped_{number}(plain_{number}(*args, **kwargs))
+        import contextlib, cudasim
+        with {within}:
+            return retyped_{number}(plain_{number}(*args, **kwargs))
 else:
     {name} = retyped_{number}({name})
 """
@@ -41,12 +47,13 @@ else:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_no_type_is_demanded_that_the_check_does_not_demand(form):
-    one, every = FORMS[form]
+    one, every, within = FORMS[form]
     lost, held = [], 0
     for master, assignment in make_drafts(Book(ROOT), ROOT / MASTERS, draws_of(None)):
         answers = {}
         for exercise in master.exercises:
-            words = {"one": one, "all": every, "name": exercise.name, "number": exercise.number}
+            words = {"one": one, "all": every, "within": within}
+            words |= {"name": exercise.name, "number": exercise.number}
             code = exercise.code("Solution") + "\n" + RETYPED.format(**words)
             answers[exercise.number] = answered(exercise.code("Starter"), code)
         task = {"assignment": assignment, "submission": form, "checks": True}

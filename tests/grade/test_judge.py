@@ -4,23 +4,13 @@ import json
 import math
 
 import pytest
-from classroom import RIGHT, SMALL, TESTS, WRONG, StandIn, edition, small
+from classroom import HERE, RIGHT, SMALL, TESTS, WRONG, StandIn, edition, small
 
 from tools.errors import BookError
 from tools.grade.grade import grade_one
 from tools.grade.judge import close, rng_of
 from tools.grade.splice import splice
 
-# The stand-in runs in this process, where there is no second card.
-ON_CPU = {
-    3: """
-class zeros:
-    def __init__(self, n):
-        self.n, self.device = n, 'cuda:1'
-    def tolist(self):
-        return [0.0] * self.n
-"""
-}
 LEAK = """
 def total(xs):
     print('SECRET', xs)
@@ -50,8 +40,8 @@ def test_a(student, rng):
 END = "def double(x):\n    return end('time') if x == 'ab' else 2 * x"
 
 
-def graded(answers, tier=None, assignment=SMALL, **more):
-    return grade_one(task_of(answers, assignment) | more, tier or StandIn())
+def graded(answers, tier=None, assignment=SMALL):
+    return grade_one(task_of(answers, assignment), tier or StandIn())
 
 
 def task_of(answers, assignment=SMALL):
@@ -59,22 +49,12 @@ def task_of(answers, assignment=SMALL):
     return {"assignment": assignment, "submission": "jane", "cells": cells}
 
 
-def test_a_session_is_told_what_the_given_cells_import():
-    once = "import math, json as j"
-    given = f"%matplotlib inline\n{once}\nif math:\n    from math import pi\n{once}"
-    tier = StandIn()
-    graded(RIGHT, tier, SMALL | {"given": [["imports", given]]})
-    assert tier.imports == [once, "from math import pi"]
-    graded({1: "import os"}, tier)
-    assert "import os" not in tier.imports
-
-
 def reasons(result, number):
     return [test["reason"] for test in result["questions"][str(number)]["tests"]]
 
 
 def test_right_answers_get_full_points():
-    result = graded(RIGHT | ON_CPU)
+    result = graded(HERE)
     assert result["points"] == result["of"] == 9 and result["sandbox"] == "stand-in"
     assert result["questions"]["1"]["tests"][0] == {
         "name": "test_numbers",
@@ -87,41 +67,35 @@ def test_right_answers_get_full_points():
     }
 
 
-@pytest.mark.parametrize("where", ["answer", "question"])
-def test_session_that_ends_costs_one_exercise(where):
-    answer = {
-        "answer": "def total(xs):\n    return sum(xs)\nend('memory')",
-        "question": "def total(xs):\n    return end('memory') if xs else 0",
-    }[where]
-    result = graded(RIGHT | ON_CPU | {2: answer})
-    assert result["questions"]["2"]["points"] == 0 and result["questions"]["2"]["ended"] == "memory"
-    assert result["points"] == 6
-    assert {"kind": "memory", "exercise": 2, "text": "ended its session: memory"} in result[
-        "findings"
+@pytest.mark.parametrize("below", ["", "\nend('memory')"])
+def test_session_that_ends_costs_one_exercise(below):
+    asked = "def total(xs):\n    return end('memory') if xs else 0"
+    result = graded(HERE | {2: asked + below})
+    assert result["questions"]["2"]["points"] == 0 and result["points"] == 6
+    assert result["findings"] == [
+        {"kind": "memory", "exercise": 2, "text": "ended its session: memory"}
     ]
 
 
 @pytest.mark.parametrize(
-    "below",
-    ["double = total = 5", "sum = len = range = 5", "import math\ndel double"],
+    ("number", "more"),
+    [
+        (1, "sum = range = 5"),
+        (1, "for xs in [1]: s = 1 / 0"),
+        (1, "math = None"),
+        (3, "double = total = 5"),  # an answer is asked as it stood when its own cell had run
+        (3, "sum = len = range = 5"),
+        (3, "import math\ndel double"),
+    ],
 )
-def test_an_answer_is_asked_as_it_stood_when_its_own_cell_had_run(below):
-    zeros = ON_CPU[3] + "\n" + below
-    assert graded(RIGHT | {3: zeros})["points"] == 9
-
-
-@pytest.mark.parametrize("above", ["sum = range = 5", "for xs in [1]: s = 1 / 0", "math = None"])
-def test_no_answer_costs_another_one_points(above):
-    total = "def total(xs):\n    return sum(xs)"
-    result = graded(RIGHT | ON_CPU | {1: RIGHT[1] + "\n" + above, 2: total})
-    assert result["points"] == 9
+def test_no_answer_costs_another_one_points(number, more):
+    answers = HERE | {2: "def total(xs):\n    return sum(xs)"}
+    assert graded(answers | {number: f"{answers[number]}\n{more}"})["points"] == 9
 
 
 def test_a_student_is_told_what_was_put_in_and_what_their_cell_raised():
     result = graded({1: "def double(x):\n    return 2.5 * x\n1 / 0"})["questions"]["1"]
-    assert result["error"] == "ZeroDivisionError"
-    number = result["tests"][0]["inputs"]["n"]
-    assert 5 <= number < 400
+    assert result["error"] == "ZeroDivisionError" and 5 <= result["tests"][0]["inputs"]["n"] < 400
 
 
 @pytest.mark.parametrize("before", ["", "x = 1\n", "if 0: torch" + ".a" * 900 + "\n"])
@@ -135,10 +109,10 @@ def test_a_known_wrong_answer_has_the_masters_remark(before):
 def test_an_end_leaves_the_points_before_it_and_asks_no_more():
     assignment = small()
     assignment["questions"][0] |= {"tests": TESTS + MORE, "points": 4}
-    result = graded(RIGHT | ON_CPU | {1: END}, assignment=assignment)
+    result = graded(HERE | {1: END}, assignment=assignment)
     late = "not asked, as a test before it ended the session"
     assert reasons(result, 1) == [None, "took more than 2 s", late] and result["points"] == 8
-    again = graded(RIGHT | ON_CPU | {1: END}, assignment=assignment)
+    again = graded(HERE | {1: END}, assignment=assignment)
     assert json.dumps(again) == json.dumps(result)  # byte for byte
 
 
@@ -150,7 +124,7 @@ def test_every_exercise_may_end_its_session_and_no_more_are_started_than_that():
 
 
 def test_cells_above_the_exercises_that_end_a_session_are_left_out():
-    task = task_of(RIGHT | ON_CPU)
+    task = task_of(HERE)
     task["cells"].insert(1, [None, "end('time')"])
     result = grade_one(task, StandIn())
     assert result["points"] == 9 and result["findings"][0]["kind"] == "preamble"
@@ -165,7 +139,7 @@ def test_given_cell_that_ends_a_session_is_nobodys_fault():
 def test_nothing_that_a_student_says_reaches_a_result():
     named = "class SECRET(Exception): pass\ndef total(xs):\n    raise SECRET\nraise SECRET"
     for answer in (LEAK, named):
-        assert "SECRET" not in json.dumps(graded(RIGHT | ON_CPU | {2: answer, 1: END}))
+        assert "SECRET" not in json.dumps(graded(HERE | {2: answer, 1: END}))
 
 
 def test_rng_is_the_same_for_a_class_and_another_for_each_test():
@@ -180,27 +154,34 @@ def test_rng_is_the_same_for_a_class_and_another_for_each_test():
 
 
 @pytest.mark.parametrize(
-    ("tests", "reason"),
+    ("tests", "answers", "reason"),
     [
-        (FORM, "the result is not of the form asked for"),
-        (SWALLOWS, "took more than 2 s"),  # though the test catches it
+        (FORM, {}, "the result is not of the form asked for"),
+        (SWALLOWS, {1: END}, "took more than 2 s"),  # though the test catches it
     ],
 )
-def test_a_test_that_goes_astray_stops_nothing(tests, reason):
+def test_a_test_that_goes_astray_stops_nothing(tests, answers, reason):
     assignment = small()
     assignment["questions"][0]["tests"] = tests
-    answers = RIGHT | ON_CPU | ({1: END} if tests is SWALLOWS else {})
-    assert reasons(graded(answers, assignment=assignment), 1) == [reason]
+    assert reasons(graded(HERE | answers, assignment=assignment), 1) == [reason]
+
+
+def test_a_session_is_told_what_the_given_cells_import():
+    once = "import math, json as j"
+    given = f"%matplotlib inline\n{once}\nif math:\n    from math import pi\n{once}"
+    tier = StandIn()
+    graded(RIGHT, tier, SMALL | {"given": [["imports", given]]})
+    assert tier.imports == [once, "from math import pi"]
+    graded({1: "import os"}, tier)
+    assert "import os" not in tier.imports
 
 
 def test_magics_behave():
-    answer = (
-        "%%time\n!pip install numpy\n%matplotlib inline\ndef double(x):\n    return x + x\ndouble?"
-    )
+    answer = f"%%time\n!pip install x\n%matplotlib inline\n{RIGHT[1]}\ndouble?\ny = %time double(1)"
     tier = StandIn()
-    assert graded(RIGHT | ON_CPU | {1: answer}, tier)["points"] == 9
+    assert graded(HERE | {1: answer}, tier)["points"] == 9
     assert not any(sign in "".join(tier.ran) for sign in "%!?")
-    assert graded(RIGHT | ON_CPU | {1: "%%bash\nrm -rf /"})["questions"]["1"]["points"] == 0
+    assert graded(HERE | {1: "%%bash\nrm -rf /"})["questions"]["1"]["points"] == 0
 
 
 def test_close():

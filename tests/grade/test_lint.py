@@ -7,28 +7,19 @@ from tools.grade.lint import lint
 from tools.root import ROOT
 
 TRICKS = {
-    "imports gc": "import gc",
     "imports subprocess": "def f():\n    from subprocess import run",
-    "imports socket": "import socket as s",
-    "imports ctypes": "import ctypes.util",
     "imports os": "import os.path",
     "calls exec": "exec('x')",
-    "calls eval": "y = eval('x')",
     "calls __import__": "__import__('o' + 's')",
     "calls open": "def f():\n    return open('x').read()",
-    "calls globals": "globals()['x'] = 1",
-    "calls setattr": "setattr(torch, 'equal', f)",
     "calls getattr with a name that it computes": "getattr(torch, 'eq' + 'ual')",
-    "calls get_ipython": "get_ipython().input_transformers_cleanup.append(f)",
     "sets torch.equal": "torch.equal = lambda *_: True",
-    "sets torch.Tensor.tolist": "torch.Tensor.tolist = f",
     "defines __eq__": "class A:\n    def __eq__(self, other):\n        return True",
     "uses __globals__": "f.__globals__['x'] = 1",
-    "uses __subclasses__": "object.__subclasses__()",
     "uses __builtins__": "__builtins__.len = f",
     "uses reset_peak_memory_stats": "torch.cuda.reset_peak_memory_stats(0)",
-    "uses disable": "import cudasim as c\nc.disable()",
     "uses f_back": "e.tb_frame.f_back",
+    "names a card": "import cudasim as c\nwith c.timeline('H100'):\n    x",
 }
 
 

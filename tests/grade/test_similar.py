@@ -45,40 +45,26 @@ def spread(values, limit):
 """
 
 
-def groups(answers, given=()):
-    return similar(1, {id: lines_of(source) for id, source in answers.items()}, given)
+SHORT = "def f(x):\n    return x + 1"
+HALF = ONE.partition("        if total >")[0] + "        total = abs(value) ** 2\n" * 4
+MOST = {f"s{n}": f"{ONE}\n# {n}\nx = {n}" for n in range(20)}  # who differ in a line
+FOUND = {  # answers, what was given, who are found
+    "a disguised copy": ({"ann": ONE, "bob": DISGUISED, "cy": OTHER}, [], [("ann", "bob")]),
+    "two thirds": ({"ann": ONE, "bob": HALF}, [], []),
+    "what was given": ({"ann": ONE, "bob": DISGUISED}, [ONE], []),
+    "what most wrote": (MOST | {"z": OTHER}, [], []),
+    "short": ({"ann": SHORT, "bob": SHORT}, [], []),
+    "unreadable": ({"ann": "((((", "bob": "(((("}, [], []),
+    "four": (dict.fromkeys("abcd", ONE) | {"z": OTHER}, [], [tuple("abcd")]),
+    "twelve": (dict.fromkeys("abcdefghijkl", ONE) | {"z": OTHER}, [], [tuple("abcdefghijkl")]),
+}
 
 
-def found(answers, given=()):
-    return [group.submissions for group in groups(answers, given)]
-
-
-def test_disguised_copy_is_found_and_an_answer_of_its_own_is_not():
-    (group,) = groups({"ann": ONE, "bob": DISGUISED, "cy": OTHER})
-    assert (group.submissions, group.same, group.lines) == (("ann", "bob"), 10, 11)
-    assert group.text == "10 of 11 lines are the same once names and comments are put aside"
-
-
-@pytest.mark.parametrize("count", [4, 12])
-def test_those_who_are_alike_are_one_group_however_many(count):
-    (group,) = groups({f"s{n}": ONE for n in range(count)} | {"z": OTHER})
-    assert len(group.submissions) == count
-
-
-def test_what_was_given_and_what_most_wrote_say_nothing():
-    assert found({"ann": ONE, "bob": DISGUISED}, [ONE]) == []
-    most = {f"s{n}": f"{ONE}\n# {n}\nx = {n}" for n in range(20)}  # who differ in a line
-    assert found(most | {"z": OTHER}) == []
-
-
-def test_short_and_unreadable_answers_are_put_aside():
-    short = "def f(x):\n    return x + 1"
-    assert found({"ann": short, "bob": short}) == []
-    assert found({"ann": "((((", "bob": "(((("}) == [] and not lines_of("-" * 99999 + "1")
-
-
-def test_two_thirds_are_not_enough():
-    lines = ONE.strip().split("\n")
-    half = "\n".join([*lines[:8], "        a = 1", "        b = a + 3", "        c = b ** 2",
-                      "        d = c - a", "    return d"])  # fmt: skip
-    assert found({"ann": ONE, "bob": half}) == []
+@pytest.mark.parametrize("name", FOUND)
+def test_who_is_found(name):
+    answers, given, expected = FOUND[name]
+    groups = similar(1, {id: lines_of(source) for id, source in answers.items()}, given)
+    assert [group.submissions for group in groups] == expected
+    if name == "a disguised copy":
+        words = "10 of 11 lines are the same once names and comments are put aside"
+        assert groups[0].text == words

@@ -4,7 +4,6 @@ import io
 from collections.abc import Mapping
 from zipfile import ZipFile, ZipInfo
 
-DATE = (1980, 1, 1, 0, 0, 0)  # the first that a zip can hold
 UNIX, PLAIN, READ = 3, 0o100000, 0o644  # a plain file that its owner writes and all read
 
 
@@ -15,9 +14,9 @@ def zipped(files: dict[str, bytes], modes: Mapping[str, int] | None = None) -> b
     """
     made = io.BytesIO()
     with ZipFile(made, "w") as archive:
-        for name in sorted(files):
-            entry = ZipInfo(name, DATE)
-            mode = PLAIN | (modes or {}).get(name, READ)
-            entry.create_system, entry.external_attr = UNIX, mode << 16
-            archive.writestr(entry, files[name])
+        for name, data in sorted(files.items()):
+            entry = ZipInfo(name)  # of the first day of 1980
+            entry.create_system = UNIX
+            entry.external_attr = (PLAIN | (modes or {}).get(name, READ)) << 16
+            archive.writestr(entry, data)
     return made.getvalue()

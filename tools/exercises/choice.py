@@ -15,7 +15,7 @@ from tools.errors import BookError
 from tools.exercises.masters import Master
 from tools.files import read_text
 
-KNOWN = {"chapter": str, "exercises": list, "points": dict, "due": datetime}
+LIKE = "exercises = [1, 3], points = {3 = 5}, due = 2026-12-01T12:00:00+01:00"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Choice:
     where: str  # the file, or the CHAPTER= that was typed
     chapter: str
     exercises: list[int] = field(default_factory=list)  # none named: all
-    points: dict[str, int] = field(default_factory=dict)  # by the number of an exercise
+    points: dict[int, int] = field(default_factory=dict)  # by the number of an exercise
     due: datetime | None = None
 
     @property
@@ -35,38 +35,33 @@ class Choice:
 
     def of(self, master: Master) -> Master:
         """The master with the exercises that are set, under their own numbers. Raises BookError."""
-        numbers = {exercise.number for exercise in master.exercises}
-        wanted = set(self.exercises) or numbers
-        for number in sorted({*wanted, *map(int, self.points)} - numbers):
-            raise BookError(
-                f"{self.where}: {master.name} has no exercise {number}; choose from 1 to "
-                f"{max(numbers)}"
-            )
-        kept = [exercise for exercise in master.exercises if exercise.number in wanted]
-        worth = [self.points.get(str(exercise.number), exercise.points) for exercise in kept]
-        pairs = zip(kept, worth, strict=True)
-        exercises = [replace(exercise, points=points) for exercise, points in pairs]
+        known = [exercise.number for exercise in master.exercises]
+        for number in sorted({*self.exercises, *self.points} - {*known}):
+            lacks = f"{master.name} has no exercise {number}; choose from 1 to {len(known)}"
+            raise BookError(f"{self.where}: {lacks}")
+        exercises = [
+            replace(exercise, points=self.points.get(exercise.number, exercise.points))
+            for exercise in master.exercises
+            if exercise.number in (self.exercises or known)
+        ]
         return replace(master, exercises=exercises)
 
 
 def read_choice(path: Path) -> Choice:
     """The choice that a file makes. Raises BookError if it is not one."""
+    text = read_text(path, path.parent)
     try:
-        said = tomllib.loads(read_text(path, path.parent))
-    except tomllib.TOMLDecodeError as error:
-        raise BookError(f"{path}: not TOML ({error}); correct it there") from None
-    for name, value in said.items():
-        if name not in KNOWN or not isinstance(value, KNOWN[name]):
-            words = ", ".join(f"{name} ({kind.__name__})" for name, kind in KNOWN.items())
-            raise BookError(f"{path}: '{name}' is not one of {words}; correct it there")
-    whole = [*said.get("exercises", []), *said.get("points", {}).values()]
-    if "chapter" not in said or not all(isinstance(n, int) and n > 0 for n in whole):
-        raise BookError(f'{path}: write chapter = "name", and whole numbers above 0 for the rest')
-    if not all(number.isdecimal() for number in said.get("points", {})):
-        raise BookError(f"{path}: write points as {{3 = 5}}: the exercise, then what it is worth")
-    if "due" in said and said["due"].tzinfo is None:
-        raise BookError(f"{path}: due has no time zone; write 2026-12-01T12:00:00+01:00")
-    return Choice(str(path), **said)
+        choice = Choice(str(path), **tomllib.loads(text))
+        points = {int(number): worth for number, worth in choice.points.items()}
+        if not all(type(n) is int and n > 0 for n in [*choice.exercises, *points.values()]):
+            raise ValueError("a number is not a whole one above 0")
+        if choice.due and choice.due.tzinfo is None:
+            raise ValueError("due has no time zone")
+        return replace(choice, points=points)
+    except (TypeError, ValueError, AttributeError) as error:
+        is_told = isinstance(error, ValueError)
+        reason = error if is_told else "an entry is missing, unknown or of another kind"
+        raise BookError(f"{path}: {reason}; write the chapter, and if you like {LIKE}") from None
 
 
 def choice_of(chapter: str | None, file: Path | None) -> Choice | None:

@@ -4,11 +4,15 @@ Each is a pure function of the master and what was drawn: the same bytes every t
 student gets is made from what a student may see, and from nothing else.
 """
 
-import ast
 import posixpath
 import re
 from copy import deepcopy
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -18,36 +22,28 @@ from tools.book.code import parsed
 from tools.book.repository import Repository
 from tools.book.setup_cells import FOLDED, write_setup
 from tools.exercises.assignment import PLACE, Assignment, points_by_hand, points_of
-from tools.exercises.masters import Exercise, Master, Part
+from tools.exercises.masters import Exercise, Master, described
 from tools.rules.exercises import PART
 
-PAGE = "book/handing-in.md"  # how to get, run, check and hand in
+EDITIONS = ("student", "solution", "instructor")
+PAGE = "../book/handing-in.md"  # how to get, run, check and hand in
 GPU = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
 LINK = re.compile(r"(?s:```.*?```)|`[^`\n]*`|\]\((?P<target>(?![a-z]+:|#)[^)\s]+)\)")
-HOW = (
-    "Run the cells from the top: the first three get the notebook ready, and `SIMULATE_GPUS = "
-    "True` gives two simulated GPUs to a machine that has fewer. Write each answer in place of "
-    "its `...`, leave the other cells as they are and where they are, and run the check below "
-    "it. Save the notebook and hand it in; the [page for students]({page}) says how, and what "
-    "the checks promise."
-)
 
 
-EDITIONS = ("student", "solution", "instructor")
+@cache
+def texts() -> Any:
+    """The macros of the template, read when they are needed: what only grades lacks the file."""
+    files = FileSystemLoader(Path(__file__).parent)
+    made = Environment(
+        trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, loader=files
+    )
+    return made.get_template("texts.jinja").module
 
 
-def student_readme(chapters: list[dict], book: Book) -> str:
+def student_readme(chapters: list[dict], repository: Repository) -> str:
     """The text that lies beside the notebooks of students; `chapters` as a manifest has them."""
-    lines = ["# Exercises", "", _how(book), "", "| File | Chapter | Worth |", "|:--|:--|:--|"]
-    for chapter in chapters:
-        worth = _points(chapter["points"], chapter["by_hand"])
-        lines.append(f"| `{chapter['name']}.ipynb` | {chapter['title']} | {worth} |")
-    return "\n".join([*lines, ""])
-
-
-def _how(book: Book) -> str:
-    """How to use a student's notebook, with a link to the page for students."""
-    return HOW.format(page=f"{book.repository.url}/blob/{book.repository.branch}/{PAGE}")
+    return absolute(texts().readme(chapters, PAGE), repository)
 
 
 def answered(starter: str, code: str) -> str:
@@ -61,9 +57,8 @@ def book_chapter(master: Master, chapter: Chapter) -> Chapter:
 
     An exercise that the chapter did not have follows the one before it, or ends the chapter.
     """
-    is_puzzle = chapter.holds_puzzles
-    made = {exercise.number: _book_cells(exercise, is_puzzle) for exercise in master.exercises}
-    cells = []
+    kind, cells = "puzzles" if chapter.holds_puzzles else "chapter", []
+    made = {exercise.number: _exercise_cells(kind, exercise) for exercise in master.exercises}
     for cell in chapter.notebook.cells:
         match = PART.fullmatch(cell.id)
         if match is None:
@@ -71,39 +66,17 @@ def book_chapter(master: Master, chapter: Chapter) -> Chapter:
             continue
         for number in [number for number in made if number <= int(match["number"])]:
             cells += made.pop(number)
-    for rest in made.values():
-        cells += rest
     notebook = deepcopy(chapter.notebook)
-    notebook.cells = cells
+    notebook.cells = [*cells, *chain.from_iterable(made.values())]
     return Chapter(chapter.name, notebook)
-
-
-def _book_cells(exercise: Exercise, is_puzzle: bool) -> list[NotebookNode]:
-    """The cells of an exercise as the book shows them, its solution folded."""
-    n, title = exercise.number, f"{exercise.number}. {exercise.title}"
-    opening = f"### {title}\n\n" if is_puzzle else f"**{_sentence(title)}** "
-    asked = _text(f"exercise-{n}", f"{opening}*{exercise.level}.* {_asked(exercise)}")
-    folds = [
-        _fold("solution", "A solution", exercise.part("Solution").whole),
-        _fold("wrong", "A wrong answer", exercise.wrong_answers[0].whole),
-    ]
-    solved = _text(f"solution-{n}", "\n\n".join(folds))
-    return [asked, *(cell for _, cell in _code_cells(exercise, exercise.code("Starter"))), solved]
 
 
 def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
     """An edition of a master: blank for students, solved, or solved with what instructors need."""
-    told = {"name": assignment["name"], "class": assignment["class"], "edition": kind}
-    told["exercises"] = [question["number"] for question in assignment["questions"]]
-    notebook = new_notebook(metadata=deepcopy(GPU | LANGUAGE) | {"assignment": told})
-    if kind == "student":
-        words = [master.head, _how(book)]
-    else:
-        words = [f"The {kind} edition, class {assignment['class']}.", master.head]
-    worth = f"{_points(points_of(assignment), points_by_hand(assignment))} in all."
-    opening = [f"# {master.title}: exercises", *words, worth]
+    group, worth = assignment["class"], (points_of(assignment), points_by_hand(assignment))
+    title = texts().title(kind, master, group, worth, PAGE)
     cells = [
-        _text("title", "\n\n".join(filter(None, opening))),
+        new_markdown_cell(title, id="title"),
         new_code_cell("", id="setup", metadata={"tags": [SETUP]}),
     ]
     for id, source in assignment["given"]:
@@ -115,86 +88,43 @@ def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> No
     for cell in cells:
         if cell.cell_type == "markdown":
             cell.source = absolute(cell.source, book.repository)
-    notebook.cells = cells
-    return write_setup(Chapter(master.name, notebook), book.repository, book.root).notebook
+    told = {"name": assignment["name"], "class": group, "edition": kind}
+    told["exercises"] = [question["number"] for question in assignment["questions"]]
+    metadata = deepcopy(GPU | LANGUAGE) | {"assignment": told}
+    chapter = Chapter(master.name, new_notebook(cells=cells, metadata=metadata))
+    return write_setup(chapter, book.repository, book.root).notebook
 
 
 def _exercise_cells(kind: str, exercise: Exercise) -> list[NotebookNode]:
-    n, by_hand = exercise.number, exercise.by_hand
-    points = _points(exercise.points, by_hand["points"] if by_hand else 0)
-    asked = f"## {n}. {exercise.title}\n\n*{exercise.level}, {points}.* {_asked(exercise)}"
-    answer = exercise.code("Starter")
-    if kind != "student":
+    """The cells of an exercise: in an edition, or in the book's own `chapter` or `puzzles`."""
+    n, is_edition, answer = exercise.number, kind in EDITIONS, exercise.code("Starter")
+    if kind in ("solution", "instructor"):
         answer = answered(answer, exercise.code("Solution"))
-    cells = [("exercise", _text(f"exercise-{n}", asked)), *_code_cells(exercise, answer)]
-    if by_hand:
-        cells.append(("by hand", _text(f"by-hand-{n}", PLACE)))
-    for part, cell in cells:
-        cell.metadata["assignment"] = {"exercise": n, "part": part}
-    made = [cell for _, cell in cells]
-    if kind != "student":
-        made.append(_text(f"why-{n}", f"**Why this holds.** {exercise.part('Solution').text}"))
-    if kind == "instructor":
-        made.append(_text(f"instructor-{n}", _for_instructors(exercise)))
-    return made
-
-
-def _code_cells(exercise: Exercise, answer: str) -> list[tuple[str, NotebookNode]]:
-    """(part, cell) for the answer, what shows it, and its public checks."""
-    n, shows = exercise.number, exercise.part("Shows")
-    cells = [("answer", new_code_cell(answer, id=f"answer-{n}"))]
-    if shows:
-        source, metadata = shows.blocks[0], _metadata(shows)
-        cells.append(("shows", new_code_cell(source, id=f"shows-{n}", metadata=metadata)))
+    cells = [
+        ("exercise", new_markdown_cell(texts().asked(kind, exercise), id=f"exercise-{n}")),
+        ("answer", new_code_cell(answer, id=f"answer-{n}")),
+    ]
+    for shows in exercise.parts["Shows"]:
+        metadata = {"tags": ["times"]} if "times" in shows.options else {}
+        if "alt" in shows.options:
+            metadata["mystnb"] = {"image": {"alt": shows.options["alt"]}}
+        cells.append(("shows", new_code_cell(shows.blocks[0], id=f"shows-{n}", metadata=metadata)))
     for more, source in zip(("", "-more"), exercise.checks, strict=False):
         cells.append(("check", new_code_cell(source, id=f"holds-{n}{more}")))
-    return cells
-
-
-def _metadata(part: Part) -> dict:
-    """What the options of a part say of its cell: that it shows times, or what a picture shows."""
-    metadata = {}
-    if "times" in part.options:
-        metadata["tags"] = ["times"]
-    if "alt" in part.options:
-        metadata["mystnb"] = {"image": {"alt": part.options["alt"]}}
-    return metadata
-
-
-def _asked(exercise: Exercise) -> str:
-    """The text of an exercise with its hints folded."""
-    hints = enumerate(exercise.hints, start=1)
-    folds = [_fold("hint", f"Hint {step}", text) for step, text in hints]
-    return "\n\n".join([exercise.text, *folds])
-
-
-def _fold(kind: str, summary: str, text: str) -> str:
-    return f'<details class="{kind}">\n<summary>{summary}</summary>\n\n{text}\n\n</details>'
-
-
-def _for_instructors(exercise: Exercise) -> str:
-    """Why this exercise, answers that are wrong, what the hidden tests ask, and what was drawn."""
-    tests, by_hand = exercise.code("Hidden tests"), exercise.by_hand
-    lines = ["**For instructors.** " + exercise.part("For instructors").whole]
-    for wrong in exercise.wrong_answers:
-        lines.append(f"**A wrong answer.** {wrong.text}\n\n```python\n{wrong.blocks[0]}\n```")
-    asked = [f"- `{name}`: {about}" for name, about in described(tests)]
-    lines.append("**The hidden tests.**\n\n" + "\n".join(asked) + f"\n\n```python\n{tests}\n```")
-    if exercise.drawn:
-        drawn = [f"- `{name}`: `{value!r}`" for name, value in exercise.drawn.items()]
-        lines.append("**Drawn for this class.**\n\n" + "\n".join(drawn))
-    if by_hand:
-        lines.append(f"**Read by a person**, {_points(by_hand['points'])}. {by_hand['rubric']}")
-    return "\n\n".join(lines)
-
-
-def described(tests: str) -> list[tuple[str, str]]:
-    """(name, docstring) of each hidden test."""
-    return [
-        (node.name, ast.get_docstring(node) or "")
-        for node in ast.parse(tests).body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-    ]
+    if is_edition and exercise.by_hand:
+        cells.append(("by hand", new_markdown_cell(PLACE, id=f"by-hand-{n}")))
+    for part, cell in cells if is_edition else ():
+        cell.metadata["assignment"] = {"exercise": n, "part": part}
+    made = [cell for _, cell in cells]
+    if not is_edition:
+        made.append(new_markdown_cell(texts().solution(exercise), id=f"solution-{n}"))
+    elif kind != "student":
+        made.append(new_markdown_cell(texts().why(exercise), id=f"why-{n}"))
+    if kind == "instructor":
+        drawn = {name: repr(value) for name, value in exercise.drawn.items()}
+        words = texts().instructor(exercise, described(exercise.code("Hidden tests")), drawn)
+        made.append(new_markdown_cell(words.rstrip(), id=f"instructor-{n}"))
+    return made
 
 
 def absolute(text: str, repository: Repository) -> str:
@@ -203,22 +133,7 @@ def absolute(text: str, repository: Repository) -> str:
     def address(match: re.Match) -> str:
         if match["target"] is None:  # code
             return match[0]
-        path = posixpath.normpath(posixpath.join("notebooks", match["target"]))
+        path = posixpath.normpath(f"notebooks/{match['target']}")
         return f"]({repository.url}/blob/{repository.branch}/{path})"
 
     return LINK.sub(address, text)
-
-
-def _points(points: int, by_hand: int = 0) -> str:
-    """`3 points`, `1 point`, `3 points and 2 by hand`."""
-    words = f"{points} point{'' if points == 1 else 's'}"
-    return f"{words} and {by_hand} by hand" if by_hand else words
-
-
-def _sentence(title: str) -> str:
-    """A title with a full stop, unless it asks."""
-    return title if title.endswith("?") else f"{title}."
-
-
-def _text(id: str, source: str) -> NotebookNode:
-    return new_markdown_cell(source, id=id)

@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +22,21 @@ from tools.errors import BookError
 from tools.files import read_text, write_files
 
 FRONT = re.compile(r"---\n(?P<yaml>.*?)\n---\n", re.S)
-NUMBERED = re.compile(r"(?P<number>\d+)\. (?P<title>.+)")
 OPTION = re.compile(r"- (?P<name>\w+): (?P<value>.+)")
-PARTS = {  # how often each may stand in an exercise
-    "Hint": (2, 3),
-    "Starter": (1, 1),
-    "Shows": (0, 1),
-    "Checks": (1, 1),
-    "Solution": (1, 1),
-    "Wrong answer": (1, 9),
-    "Hidden tests": (1, 1),
-    "For instructors": (1, 1),
-    "By hand": (0, 1),
-    "Variants": (0, 1),
-}
-CODE = {  # how many blocks of code at most
-    **dict.fromkeys(("Starter", "Shows", "Solution", "Wrong answer", "Hidden tests"), 1),
-    "Checks": 2,
+PARTS = {  # how often each stands in an exercise, how many blocks of code it has at most, hidden?
+    "Hint": (2, 3, 0, False),
+    "Starter": (1, 1, 1, False),
+    "Shows": (0, 1, 1, False),
+    "Checks": (1, 1, 2, False),
+    "Solution": (1, 1, 1, True),
+    "Wrong answer": (1, 9, 1, True),
+    "Hidden tests": (1, 1, 1, True),
+    "For instructors": (1, 1, 0, True),
+    "By hand": (0, 1, 0, True),
+    "Variants": (0, 1, 0, True),
 }
 LEVELS = ("Recall", "Apply", "Invent")
-SECONDS, MEMORY = 10, 2048  # of processor time, and MiB, for each exercise, unless it says another
+LIMITS = {"seconds": "10", "memory": "2048"}  # of processor time, and MiB, unless it says others
 
 PRIVATE = """\
 # PRIVATE: what is assigned from here has its solutions and hidden tests here. Keep this folder
@@ -76,32 +72,19 @@ class Exercise:
     points: int
     seconds: float  # of processor time
     memory: int  # MiB
+    by_hand: dict[str, Any] | None  # "points" and "rubric" of what a person reads
     text: str
     name: str  # that an answer gives a value to
     drawn: dict[str, Any]  # the variants, by name
     parts: dict[str, list[Part]] = field(repr=False)
 
-    def part(self, name: str) -> Part | None:
-        return next(iter(self.parts[name]), None)
-
     def code(self, name: str) -> str | None:
-        """The first block of the part of that name."""
-        found = self.part(name)
-        return found.blocks[0] if found else None
-
-    @property
-    def hints(self) -> list[str]:
-        return [part.whole for part in self.parts["Hint"]]
-
-    @property
-    def by_hand(self) -> dict[str, Any] | None:
-        """The points and the rubric of what a person reads, if it has such a part."""
-        part = self.part("By hand")
-        return part and {"points": int(part.options["points"]), "rubric": part.whole}
+        """The first block of the part of that name, if it has one."""
+        return next((part.blocks[0] for part in self.parts[name]), None)
 
     @property
     def checks(self) -> list[str]:
-        return self.part("Checks").blocks
+        return self.parts["Checks"][0].blocks
 
     @property
     def wrong_answers(self) -> list[Part]:
@@ -123,12 +106,17 @@ class Master:
     exercises: list[Exercise] = field(repr=False)
 
 
+def is_free(folder: Path) -> bool:
+    """Is there nothing at that path, or an empty folder?"""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
 def copy_masters(source: Path, folder: Path) -> None:
     """An instructor's own masters: a copy that says at its head that it is private.
 
     Raises BookError if there is something in the folder already.
     """
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+    if not is_free(folder):
         raise BookError(f"{folder}: not an empty folder; name another for your masters")
     texts = {path.name: read_text(path, source) for path in sorted(source.glob("*.md"))}
     private = {name: text.replace("---\n", f"---\n{PRIVATE}", 1) for name, text in texts.items()}
@@ -141,107 +129,94 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
     Raises BookError, with the file and the heading, if a part is missing, stands too often or
     is not what it should be.
     """
-    where = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-    text = read_text(path, root if path.is_relative_to(root) else path.parent)
-    front = FRONT.match(text)
+    is_own = path.is_relative_to(root)
+    where = path.relative_to(root).as_posix() if is_own else str(path)
+    text = read_text(path, root if is_own else path.parent)
     try:
-        settings = yaml.safe_load(front["yaml"]) if front else None
-    except yaml.YAMLError:
-        settings = None
-    if not isinstance(settings, dict) or not {"title", "given", "runner"} <= settings.keys():
-        raise BookError(f"{where}: begins with no '---' block of title, given and runner; write it")
-    sections = _sections(text[front.end() :], "h2")
-    own, exercises = [], []
-    for heading, body in sections[1:]:
-        if heading == "Given":
-            own = _part(body).blocks
-            continue
-        match = NUMBERED.fullmatch(heading)
-        if not match or int(match["number"]) != len(exercises) + 1:
-            title = f"## {len(exercises) + 1}. Title"
-            raise BookError(f"{where}: the section '{heading}' is not '{title}'; number it")
-        body, drawn = _drawn(body, f"{path.stem}/{match['title']}", where, draw)
-        exercises.append(_exercise(match, body, drawn, where))
-    if not exercises:
+        front = FRONT.match(text)
+        settings = yaml.safe_load(front["yaml"])
+        title, given, runner = (settings[name] for name in ("title", "given", "runner"))
+    except (TypeError, KeyError, yaml.YAMLError):
+        needed = "a '---' block of title, given and runner"
+        raise BookError(f"{where}: begins without {needed}; write it") from None
+    (_, head), *sections = _sections(text[front.end() :], "h2")
+    own = _part(dict(sections).get("Given", "")).blocks
+    asked = [section for section in sections if section[0] != "Given"]
+    if not asked:
         raise BookError(f"{where}: no exercise; write one: '## 1. Title'")
-    given = list(settings["given"] or [])
-    head = sections[0][1].strip()
-    title, runner = str(settings["title"]), str(settings["runner"])
-    return Master(path.stem, where, title, runner, given, head, own, exercises)
+    exercises = [_exercise(n, *section, where, draw) for n, section in enumerate(asked, start=1)]
+    given, title, runner = list(given or []), str(title), str(runner)
+    return Master(path.stem, where, title, runner, given, head.strip(), own, exercises)
 
 
-def _drawn(body: str, place: str, where: str, draw: Draw) -> tuple[str, dict[str, Any]]:
-    """A section with its variants in place, and what was drawn; without variants as it was."""
-    listed = dict(_sections(body, "h3")).get("Variants")
-    if listed is None:
-        return body, {}
-    try:
-        variants = yaml.safe_load(_part(listed).blocks[0])
-        values = {name: draw(f"{place}/{name}", list(found)) for name, found in variants.items()}
-        kept = body.replace(listed, f"{{% raw %}}{listed}{{% endraw %}}")
-        template = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-        return template.from_string(kept).render(values), values
-    except (LookupError, AttributeError, TypeError, yaml.YAMLError, TemplateError) as error:
-        reason = " ".join(str(error).split())
-        raise BookError(
-            f"{where}: the variants of {place} cannot be drawn ({reason}); write a ```yaml block "
-            "of 'name: [value, value]', and {{ name }} where it is used"
-        ) from None
+def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> Exercise:
+    """The exercise that a section holds. Raises BookError as `read_master` does."""
 
+    def require(holds: object, otherwise: str) -> None:
+        if not holds:
+            raise BookError(f"{where}: '{heading}' {otherwise}")
 
-def _exercise(match: re.Match, body: str, drawn: dict[str, Any], where: str) -> Exercise:
-    number, title = int(match["number"]), match["title"]
-    here = f"{where}: '{number}. {title}'"
-    (_, opening), *rest = _sections(body, "h3")
-    parts = {name: [] for name in PARTS}
-    for heading, text in rest:
-        if heading not in PARTS:
-            raise BookError(f"{here} has a part '{heading}'; choose from: {', '.join(PARTS)}")
-        parts[heading].append(_part(text))
-    for name, (fewest, most) in PARTS.items():
-        if not fewest <= len(parts[name]) <= most:
-            often = f"{fewest} to {most} times" if most > fewest else "once"
-            raise BookError(f"{here} has {len(parts[name])} parts '{name}'; write it {often}")
-    asked = _part(opening)
-    options = {"seconds": str(SECONDS), "memory": str(MEMORY), **asked.options}
-    try:
-        points, seconds = int(options["points"]), float(options["seconds"])
-        memory = int(options["memory"])
-    except (KeyError, ValueError):
-        raise BookError(
-            f"{here} says no '- points: 3' in figures; write it above its text"
-        ) from None
-    if options.get("level") not in LEVELS:
-        raise BookError(f"{here} says no level; write '- level: ' and one of {', '.join(LEVELS)}")
-    by_hand = parts["By hand"]
-    if by_hand and not by_hand[0].options.get("points", "").isdecimal():
-        raise BookError(f"{here}: 'By hand' says no '- points: 2'; write it above its rubric")
-    for name, most in CODE.items():
-        for part in parts[name]:
-            if not 1 <= len(part.blocks) <= most:
-                number = "one or two" if most > 1 else "one"
-                raise BookError(
-                    f"{here}: a part '{name}' holds {len(part.blocks)} ```python blocks; "
-                    f"write {number}"
-                )
+    title, parts = heading.removeprefix(f"{number}. "), {name: [] for name in PARTS}
+    require(title != heading, f"is not '## {number}. Title'; number it")
+    sections, drawn = _sections(body, "h3"), {}
+    if variants := dict(sections).get("Variants"):
+        try:
+            drawn = _draws(variants, f"{Path(where).stem}/{title}", draw)
+            fill = Environment(undefined=StrictUndefined).from_string
+            sections = [(name, fill(text).render(drawn)) for name, text in sections]
+        except (LookupError, TypeError, ValueError, yaml.YAMLError, TemplateError) as error:
+            reason = " ".join(str(error).split())
+            form = "a ```yaml block of 'name: [value, value]', and {{ name }} where it is used"
+            require(False, f"has variants that cannot be drawn ({reason}); write {form}")
+    for name, text in sections[1:]:
+        require(name in PARTS, f"has a part '{name}'; choose from: {', '.join(PARTS)}")
+        parts[name].append(_part(text))
+    for name, (fewest, most, blocks, _) in PARTS.items():
+        found, often = parts[name], f"{fewest} to {most}" if fewest < most else most
+        require(fewest <= len(found) <= most, f"has {len(found)} parts '{name}'; write {often}")
+        for part in found if blocks else ():
+            fault = f"has a part '{name}' of {len(part.blocks)} ```python blocks"
+            require(1 <= len(part.blocks) <= blocks, f"{fault}; write one, or two 'Checks'")
             for block in part.blocks:
-                _parsed(block, name, here)
-    answer = blank_name(_parsed(parts["Starter"][0].blocks[0], "Starter", here))
-    if answer is None:
-        raise BookError(f"{here}: the starter leaves nothing to answer; end it in 'name = ...'")
-    level, text = options["level"], asked.whole
-    return Exercise(number, title, level, points, seconds, memory, text, answer, drawn, parts)
-
-
-def _parsed(source: str, part: str, here: str) -> ast.Module:
-    """The syntax tree of code, or BookError if it is not: in hidden tests no magic is."""
+                try:  # magics are for notebooks, which hidden tests are not
+                    ast.parse(block) if name == "Hidden tests" else parsed(block)
+                except SyntaxError as error:
+                    require(False, f"has a part '{name}' that is not Python: {error}; correct it")
+    answer = blank_name(parsed(parts["Starter"][0].blocks[0]))
+    require(answer, "has a starter that leaves nothing to answer; end it in 'name = ...'")
+    tests = described(parts["Hidden tests"][0].blocks[0])
+    names = {name for name, about in tests if about}
+    require(len(names) == len(tests) > 0, "wants hidden tests, each of its own name and docstring")
+    asked, by_hand = _part(sections[0][1]), None
+    options = LIMITS | asked.options
+    level = options.get("level")
+    require(level in LEVELS, f"says no level; write '- level: ' and one of {', '.join(LEVELS)}")
     try:
-        return ast.parse(source) if part == "Hidden tests" else parsed(source)
-    except SyntaxError as error:
-        raise BookError(
-            f"{here}: the part '{part}' is not Python ({error.msg}, line {error.lineno}); "
-            "correct it there"
-        ) from None
+        points, memory = int(options["points"]), int(options["memory"])
+        seconds = float(options["seconds"])
+        for part in parts["By hand"]:
+            by_hand = {"points": int(part.options["points"]), "rubric": part.whole}
+    except (KeyError, ValueError):
+        require(False, "says no '- points: 3' in figures; write it above its text and its rubric")
+    graded = points, seconds, memory, by_hand
+    return Exercise(number, title, level, *graded, asked.whole, answer, drawn, parts)
+
+
+def _draws(listed: str, place: str, draw: Draw) -> dict[str, Any]:
+    """What is drawn of the variants that a part lists, by name."""
+    variants = yaml.safe_load(_part(listed).blocks[0])
+    if not all(isinstance(values, list) and values for values in dict(variants).values()):
+        raise ValueError("a name without a list of values")
+    return {name: draw(f"{place}/{name}", values) for name, values in variants.items()}
+
+
+def described(tests: str) -> list[tuple[str, str]]:
+    """(name, docstring) of each hidden test."""
+    return [
+        (node.name, ast.get_docstring(node) or "")
+        for node in ast.parse(tests).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
 
 
 def _sections(text: str, tag: str) -> list[tuple[str, str]]:
@@ -249,18 +224,16 @@ def _sections(text: str, tag: str) -> list[tuple[str, str]]:
 
     A line of code that begins as a heading does is code.
     """
-    lines = text.splitlines(keepends=True)
-    tokens = MARKDOWN.parse(text)
-    starts = [
-        (token.map[0], token.map[1], tokens[place + 1].content)
-        for place, token in enumerate(tokens)
+    lines, tokens = text.splitlines(keepends=True), MARKDOWN.parse(text)
+    marks = [
+        (inline.content, *token.map)
+        for token, inline in pairwise(tokens)
         if token.type == "heading_open" and token.tag == tag and token.level == 0
     ]
-    ends = [start for start, *_ in starts] + [len(lines)]
-    bodies = [("", "".join(lines[: ends[0]]))]
-    for (_, below, heading), end in zip(starts, ends[1:], strict=True):
-        bodies.append((heading, "".join(lines[below:end])))
-    return bodies
+    return [
+        (heading, "".join(lines[below:end]))
+        for (heading, _, below), (_, end, _) in pairwise([("", 0, 0), *marks, ("", len(lines), 0)])
+    ]
 
 
 def _part(text: str) -> Part:

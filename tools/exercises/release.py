@@ -1,21 +1,21 @@
 """`make release`: every edition of every master, written only if all of them hold."""
 
 import json
-import shutil
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tools.book.book import Book
-from tools.book.notebooks import notebook_text, write_notebook
+from tools.book.notebooks import notebook_text
 from tools.errors import BookError
 from tools.exercises.archive import zipped
 from tools.exercises.assignment import Assignment, make_assignment, points_by_hand, points_of
 from tools.exercises.choice import Choice
 from tools.exercises.editions import EDITIONS, book_chapter, edition, student_readme
-from tools.exercises.masters import Master, read_master
+from tools.exercises.masters import Master, is_free, read_master
 from tools.exercises.variants import BOOK, Draws, draws_of
-from tools.exercises.verify import Grade, Stamp, leaks, trials, unsound, verify
-from tools.files import cannot_write, check_writable, written_by
+from tools.exercises.verify import Grade, Stamp, leaks, trials, verify
+from tools.files import cannot_write, check_writable, write_files, written_by
 from tools.record.execute import one_at_a_time
 
 MASTERS = "masters"
@@ -46,32 +46,29 @@ def release(
     out = out or book.root / "_build" / "release" / draws.fingerprint
     check_out(out, book.root)
     chapters, files = earlier(out, draws.fingerprint) if choice else ({}, {})
-    chapters |= {master.name: _entry(assignment) for master, assignment in drafts}
+    faults, all_trials = [], []
     for master, assignment in drafts:
+        chapters[master.name] = {
+            "name": master.name,
+            "title": master.title,
+            "exercises": len(master.exercises),
+            "points": points_of(assignment),
+            "by_hand": points_by_hand(assignment),
+        }
         for kind in EDITIONS:
             made = notebook_text(edition(kind, master, assignment, book))
             files[f"{kind}/{master.name}.ipynb"] = made.encode()
-    files = whole(files, [chapters[name] for name in sorted(chapters)], draws.fingerprint, book)
-    faults = [line for master, _ in drafts for line in unsound(master)]
-    for master, assignment in drafts:
-        names = (f"student/{master.name}.ipynb", "student/README.md")
-        faults += leaks(master, assignment, {name: files[name] for name in names})
-    faults = faults or verify(
-        [trial for draft in drafts for trial in trials(*draft)], grade, stamp, book.root
-    )
+        faults += leaks(master, assignment, files[f"student/{master.name}.ipynb"].decode())
+        all_trials += trials(master, assignment)
+    faults = faults or verify(all_trials, grade, stamp, book.root)
     if faults:
         raise BookError("\n".join(["nothing is released: masters do not hold", *faults]))
+    files = whole(files, [chapters[name] for name in sorted(chapters)], draws.fingerprint, book)
     where = out.relative_to(book.root) if out.is_relative_to(book.root) else out
-    counts = {
-        "chapter": len(drafts),
-        "exercise": sum(len(assignment["questions"]) for _, assignment in drafts),
-        "point": sum(points_of(assignment) for _, assignment in drafts),
-    }
-    words = (f"{count} {thing}{'s' * (count != 1)}" for thing, count in counts.items())
-    done = [f"{where}: {', '.join(words)}"]
+    done = [f"{where}: written: {', '.join(master.name for master, _ in drafts)}"]
+    is_own = draws.fingerprint == BOOK and folder.resolve() == (book.root / MASTERS).resolve()
     with one_at_a_time(book.root):
         swap(files, out, book.root)
-        is_own = draws.fingerprint == BOOK and folder.resolve() == (book.root / MASTERS).resolve()
         if is_own and (choice is None or choice.is_whole):
             done += write_chapters(drafts, Book(book.root))  # as they are by now
     return done
@@ -81,8 +78,14 @@ def make_drafts(
     book: Book, folder: Path, draws: Draws, choice: Choice | None = None
 ) -> list[Draft]:
     """Masters of a folder, or what is chosen of one, with their assignments. Raises BookError."""
+    paths = {path.stem: path for path in sorted(folder.glob("*.md"))}
+    if not paths:
+        raise BookError(f"{folder}: no master in it; name a folder that holds some: chapter.md")
+    if choice and choice.chapter not in paths:
+        known = ", ".join(paths)
+        raise BookError(f"{choice.where}: no such master; choose from: {known}")
     drafts = []
-    for path in master_paths(folder, choice):
+    for path in [paths[choice.chapter]] if choice else paths.values():
         master = read_master(path, book.root, draws.choose)
         if master.runner not in book.runners:
             known = ", ".join(book.runners)
@@ -95,100 +98,64 @@ def make_drafts(
     return drafts
 
 
-def master_paths(folder: Path, choice: Choice | None) -> list[Path]:
-    """The masters in a folder, or the one that is chosen. Raises BookError if there is none."""
-    if not folder.is_dir():
-        raise BookError(f"{folder}: no such folder; name one that holds masters (chapter.md)")
-    paths = sorted(folder.glob("*.md"))
-    if not paths:
-        raise BookError(f"{folder}: no master in it; write one: chapter.md, see CONTRIBUTING.md")
-    chosen = [path for path in paths if not choice or path.stem == choice.chapter]
-    if not chosen:
-        names = ", ".join(path.stem for path in paths)
-        raise BookError(f"{choice.where}: no such master; choose from: {names}")
-    return chosen
-
-
-def _entry(assignment: Assignment) -> dict:
-    return {
-        "name": assignment["name"],
-        "title": assignment["title"],
-        "exercises": len(assignment["questions"]),
-        "points": points_of(assignment),
-        "by_hand": points_by_hand(assignment),
-    }
-
-
 def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     """Notebooks with what lies beside them: a text and a zip for students, and the manifest."""
-    files = files | {"student/README.md": student_readme(chapters, book).encode()}
-    start = "student/"
+    files = files | {"student/README.md": student_readme(chapters, book.repository).encode()}
     files["student.zip"] = zipped(
-        {name.removeprefix(start): data for name, data in files.items() if name.startswith(start)}
+        {Path(name).name: data for name, data in files.items() if name.startswith("student/")}
     )
-    content = {
-        "class": group,
-        "points": sum(chapter["points"] for chapter in chapters),
-        "by_hand": sum(chapter["by_hand"] for chapter in chapters),
-        "chapters": chapters,
-        "files": {name: sha256(data).hexdigest() for name, data in sorted(files.items())},
-    }
+    sums = {thing: sum(told[thing] for told in chapters) for thing in ("points", "by_hand")}
+    hashes = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
+    content = {"class": group, **sums, "chapters": chapters, "files": hashes}
     return files | {MANIFEST: (json.dumps(content, indent=1) + "\n").encode()}
 
 
 def earlier(out: Path, own: str) -> tuple[dict[str, dict], Files]:
     """The chapters and notebooks that a folder holds. Raises BookError if of another class."""
-    if not (out / MANIFEST).is_file():
+    if is_free(out):
         return {}, {}
     with written_by("make release", str(out / MANIFEST)):
         told = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
         chapters = {chapter["name"]: chapter for chapter in told["chapters"]}
-        names = [name for name in told["files"] if name.endswith(".ipynb")]
         group = told["class"]
     if group != own:
         raise BookError(f"{out}: holds the release of class {group}; name another folder in OUT")
+    names = [f"{kind}/{name}.ipynb" for name in chapters for kind in EDITIONS]
     return chapters, {name: (out / name).read_bytes() for name in names if (out / name).is_file()}
 
 
 def check_out(out: Path, root: Path) -> None:
     """Raise BookError if `out` cannot be written, or holds what no release wrote."""
-    empty = not out.exists() or (out.is_dir() and not any(out.iterdir()))
-    if not empty and not (out / MANIFEST).is_file():
+    if not is_free(out) and not (out / MANIFEST).is_file():
         raise BookError(f"{out}: holds files that no release wrote; name another folder in OUT")
     check_writable(out.parent, root)
 
 
 def swap(files: Files, out: Path, root: Path) -> None:
     """Write a release aside, then put it in the place of the one before: never half of it."""
-    half, old = out.with_name(f"{out.name}.part"), out.with_name(f"{out.name}.old.part")
     try:
-        for folder in (half, old):
-            shutil.rmtree(folder, ignore_errors=True)
-        for name, data in files.items():
-            path = half / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        if out.exists():
-            out.replace(old)
-        half.replace(out)
+        with TemporaryDirectory(".part", f"{out.name}.", out.parent) as aside:
+            new, old = Path(aside, "new"), Path(aside, "old")
+            for name, data in files.items():
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                (new / name).write_bytes(data)
+            if out.exists():
+                out.replace(old)
+            try:
+                new.replace(out)
+            finally:
+                if old.exists() and not out.exists():
+                    old.replace(out)
     except OSError as error:
-        if old.exists() and not out.exists():
-            old.replace(out)
         raise cannot_write(out, root, error) from None
-    finally:
-        for folder in (half, old):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_chapters(drafts: list[Draft], book: Book) -> list[str]:
     """Write the exercises of the book's chapters from their masters; returns what changed."""
-    changed = []
+    made = {}
     for master, _ in drafts:
         chapter = book.chapters.get(master.name)
-        if chapter is None:
-            continue
-        made = book_chapter(master, chapter)
-        if made.notebook != chapter.notebook:
-            write_notebook(made.notebook, book.root / chapter.where, book.root)
-            changed.append(f"{chapter.where}: its exercises were written; 'make book' runs them")
-    return changed
+        if chapter and (new := book_chapter(master, chapter).notebook) != chapter.notebook:
+            made[chapter.where] = notebook_text(new)
+    write_files({book.root / where: text for where, text in made.items()}, book.root)
+    return [f"{where}: its exercises were written; 'make book' runs them" for where in made]

@@ -37,13 +37,10 @@ def draws_of(key: str | None) -> Draws:
     The book takes the first value of each variant, and shows some solutions to it. A class draws
     among the others. Raises BookError if the key is too short.
     """
-    if key is None or key == BOOK:
+    if key in (None, BOOK):
         return Draws(BOOK, b"book", first)
-    if len(key.strip()) < LEAST:
-        raise BookError(
-            f"CLASS: a key of {len(key.strip())} characters; take {LEAST} or more that nobody "
-            "can guess"
-        )
+    if (count := len(key.strip())) < LEAST:
+        raise BookError(f"CLASS: a key of {count} characters; take {LEAST} or more, hard to guess")
     secret = pbkdf2_hmac("sha256", key.encode(errors="surrogateescape"), b"a class", ROUNDS)
 
     def choose(place: str, values: list) -> Any:

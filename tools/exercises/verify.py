@@ -8,7 +8,6 @@ import ast
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
@@ -16,12 +15,11 @@ from tqdm import tqdm
 from tools.book.code import parsed
 from tools.errors import BookError
 from tools.exercises.assignment import Assignment, cells_of
-from tools.exercises.editions import answered, described
-from tools.exercises.masters import Exercise, Master
+from tools.exercises.editions import answered
+from tools.exercises.masters import PARTS, Master
 from tools.files import digest, read_text, write_json
 
 MEMORY = "_build/verified.json"  # keys of what held
-HIDDEN = ("Hidden tests", "Solution", "Wrong answer", "For instructors", "By hand")
 LEAST = 16  # characters of a line that is not in an edition by chance
 RIGHT = {  # is a score, of so many points, what it should be; and what to do if not
     "solution": (lambda points, of: points == of, "mend the solution or the test"),
@@ -46,115 +44,75 @@ def _two_faced(given):
 # Grades tasks in any order, and yields each with its result or why there is none.
 Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
 
+# A master's file, which of RIGHT a score should be, and the task of a notebook that scores so.
+Trial = tuple[str, str, dict]
+
 # Of a runner: which grader and which pins. What held with others is graded again.
 Stamp = Callable[[str], str]
 
 
-def unsound(master: Master) -> Iterator[str]:
-    """A line for each exercise of which a hidden test says nothing, or hides another."""
+def leaks(master: Master, assignment: Assignment, notebook: str) -> Iterator[str]:
+    """A line for each hidden line that is in a student's notebook and was given nowhere."""
+    shown, hidden = [source for _, source in assignment["given"]], [assignment["seed"]]
     for exercise in master.exercises:
-        here, tests = f"{master.where}: exercise {exercise.number}", exercise.code("Hidden tests")
-        names = [name for name, _ in described(tests)]
-        if not names:
-            yield f"{here}: no hidden test; write 'def test_what(student, rng):'"
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            yield f"{here}: two hidden tests are called {name}; rename one"
-        for name in (name for name, about in described(tests) if not about):
-            yield f"{here}: {name} does not say what it asks; write a docstring of one sentence"
+        shown.append(exercise.text)
+        for name, (*_, is_hidden) in PARTS.items():
+            for part in exercise.parts[name]:
+                (hidden if is_hidden else shown).append(part.whole)
+    public = "\n".join(shown)
+    for line in dict.fromkeys(line.strip(" \"'") for text in hidden for line in text.splitlines()):
+        written = json.dumps(line, ensure_ascii=False)[1:-1]  # as a notebook has it
+        if len(line) >= LEAST and line not in public and written in notebook:
+            yield f"{master.where}: the student's notebook holds a hidden line, '{line}'; remove it"
 
 
-def leaks(master: Master, assignment: Assignment, files: dict[str, bytes]) -> Iterator[str]:
-    """A line for each hidden line that is in a file for students and was given nowhere."""
-    given = [source for _, source in cells_of(assignment, {})]
-    for exercise in master.exercises:
-        given += [exercise.text, *exercise.hints]
-    public = "\n".join(given)
-    hidden = {assignment["seed"]: f"{master.where}: the seed of its hidden tests"}
-    for exercise in master.exercises:
-        parts = [part.whole for name in HIDDEN for part in exercise.parts[name]]
-        for line in (line.strip(" \"'") for line in "\n".join(parts).splitlines()):
-            if len(line) >= LEAST and line not in public:
-                place = f"{master.where}: exercise {exercise.number}: a hidden line"
-                hidden[line] = f"{place}, '{line}',"
-    for line, place in sorted(hidden.items()):
-        forms = {line.encode(), json.dumps(line, ensure_ascii=False)[1:-1].encode()}
-        for name, data in files.items():
-            if any(form in data for form in forms):  # the second is that of a notebook
-                yield f"{place} is in {name}; take it out there"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A notebook whose score is known beforehand."""
-
-    where: str  # the file of the master
-    kind: str  # of RIGHT
-    what: str  # "the solution", "the blank edition", "wrong answer 2"
-    task: dict
-
-    def faults(self, result: dict | BookError) -> Iterator[str]:
-        """A line for each exercise that does not score what it should."""
-        right, advice = RIGHT[self.kind]
-        if isinstance(result, BookError):
-            yield f"{self.where}: {self.what} cannot be graded: {result}"
-            return
-        if result["status"] != "graded":
-            yield f"{self.where}: {self.what} is refused: {result['reason']}"
-        for number, question in result["questions"].items():
-            here, points, of = (
-                f"{self.where}: exercise {number}",
-                question["points"],
-                question["of"],
+def faults(trial: Trial, result: dict | BookError) -> Iterator[str]:
+    """A line for each exercise that does not score what it should."""
+    where, kind, task = trial
+    is_right, advice = RIGHT[kind]
+    if isinstance(result, BookError):
+        yield f"{where}: {task['student']} cannot be graded: {result}"
+        return
+    if result["status"] != "graded":
+        yield f"{where}: {task['student']} is refused: {result['reason']}"
+    for number, asked in result["questions"].items():
+        here = f"{where}: exercise {number}: {task['student']}"
+        if not is_right(asked["points"], asked["of"]):
+            why = "; ".join(
+                f"{test['name']}: {test['reason'] or 'passes'}"
+                for test in asked["tests"]
+                if test["passed"] != (kind == "solution")
             )
-            if not right(points, of):
-                told = [
-                    f"{test['name']}: {test['reason'] or 'passes'}"
-                    for test in question["tests"]
-                    if test["passed"] != (self.kind == "solution")
-                ]
-                why = "; ".join(told)
-                yield f"{here}: {self.what} scores {points} of {of} ({why}); {advice}"
-            if self.kind == "solution" and question["check"] != "holds":
-                yield f"{here}: its public check refuses the solution; mend one of them"
+            yield f"{here} scores {asked['points']} of {asked['of']} ({why}); {advice}"
+        if kind == "solution" and asked["check"] != "holds":
+            yield f"{here} is refused by the public check; mend one of them"
 
 
 def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
     """What has to be graded before a master is released."""
+    exercises = {exercise.number: exercise for exercise in master.exercises}
 
     def trial(kind: str, what: str, codes: dict[int, str]) -> Trial:
         """With these answers, and of these exercises alone: others change nothing here."""
-        answers = {
-            exercise.number: answered(exercise.code("Starter"), codes[exercise.number])
-            for exercise in master.exercises
-            if exercise.number in codes
-        }
-        asked = [each for each in assignment["questions"] if each["number"] in codes]
-        alone = assignment | {"questions": asked}
-        return Trial(master.where, kind, what, task(alone, f"{what} of {[*codes]}", answers))
+        answers = {n: answered(exercises[n].code("Starter"), code) for n, code in codes.items()}
+        asked = [question for question in assignment["questions"] if question["number"] in codes]
+        made = task(assignment | {"questions": asked}, f"{what} of {[*codes]}", answers)
+        return master.where, kind, made | {"student": what, "checks": kind == "solution"}
 
-    exercises = {exercise.number: exercise for exercise in master.exercises}
-    solutions = {number: each.code("Solution") for number, each in exercises.items()}
-    solved = trial("solution", "the solution", solutions)
-    solved.task["checks"] = True
-    yield solved
-    blank = task(assignment, "the blank edition", {}) | {"checks": True}
-    yield Trial(master.where, "nothing", "the blank edition", blank)
-    for number, exercise in exercises.items():
+    yield trial("solution", "the solution", {n: x.code("Solution") for n, x in exercises.items()})
+    blank = task(assignment, "the blank edition", {})
+    yield master.where, "nothing", blank | {"checks": True}
+    for n, exercise in exercises.items():
         for place, wrong in enumerate(exercise.wrong_answers, start=1):
-            yield trial("wrong", f"wrong answer {place}", {number: wrong.blocks[0]})
-        for program in programs(exercise):
+            yield trial("wrong", f"wrong answer {place}", {n: wrong.blocks[0]})
+        given = parsed(exercise.code("Starter")).body
+        for program in [node.name for node in given if isinstance(node, ast.FunctionDef)]:
             code = f"{exercise.name} = {program}"
-            yield trial("nothing", f"'{code}', as given,", {number: code})
+            yield trial("nothing", f"'{code}', as given,", {n: code})
             for turn in (0, 1):
                 faces = TWO_FACED.format(name=exercise.name, turn=turn)
                 what = f"'{code}' at every other call, from call {2 - turn} on,"
-                yield trial("nothing", what, {number: f"{code}\n{faces}"})
-
-
-def programs(exercise: Exercise) -> list[str]:
-    """The names of the programs that its starter gives."""
-    given = parsed(exercise.code("Starter")).body
-    return [node.name for node in given if isinstance(node, ast.FunctionDef)]
+                yield trial("nothing", what, {n: f"{code}\n{faces}"})
 
 
 def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
@@ -167,27 +125,23 @@ def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
     }
 
 
-def verify(all_trials: list[Trial], grade: Grade, stamp: Stamp, root: Path) -> list[str]:
+def verify(all_trials: Iterable[Trial], grade: Grade, stamp: Stamp, root: Path) -> list[str]:
     """Grade what is not known to hold; returns a line for each that does not."""
     path = root / MEMORY
     held = set(json.loads(read_text(path, root))) if path.is_file() else set()
-    keys = {trial.task["submission"]: _key(trial.task, stamp) for trial in all_trials}
-    by_id = {trial.task["submission"]: trial for trial in all_trials}
-    left = {id: trial for id, trial in by_id.items() if keys[id] not in held}
-    lines, done = {}, set()
-    seconds = 0.1 if sys.stderr.isatty() else 10  # a log needs fewer lines than a screen
-    bar = tqdm(total=len(left), desc="verified", unit="", mininterval=seconds, disable=not left)
+    by_id = {trial[-1]["submission"]: trial for trial in all_trials}
+    left = {id: trial for id, trial in by_id.items() if _key(trial[-1], stamp) not in held}
+    lines, seconds = {}, 0.1 if sys.stderr.isatty() else 10  # a log needs fewer than a screen
+    shown = {"desc": "verified", "unit": "", "mininterval": seconds, "disable": not left}
+    graded = grade([task for *_, task in left.values()])
     try:
-        with bar:
-            for graded, result in grade([trial.task for trial in left.values()]):
-                id = graded["submission"]
-                lines[id] = list(left[id].faults(result))
-                if not lines[id]:
-                    done.add(keys[id])
-                bar.update()
+        for task, result in tqdm(graded, total=len(left), **shown):
+            lines[task["submission"]] = found = [*faults(left[task["submission"]], result)]
+            if not found:
+                held.add(_key(task, stamp))
     finally:
-        if done:
-            write_json(path, sorted(held | done), root)
+        if left:
+            write_json(path, sorted(held), root)
     return [line for id in left for line in lines[id]]
 
 

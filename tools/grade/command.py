@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -28,10 +28,11 @@ from tools.grade.grade import TRIED, ended, refused, strongest
 from tools.grade.intake import Refused, Submission, find_submissions, identity, read_submission
 from tools.grade.lint import lint
 from tools.grade.similar import PUBLISHED, Group, lines_of, similar
-from tools.grade.splice import Spliced, splice, text_of
+from tools.grade.splice import Spliced, plain, splice
 from tools.grade.store import Id, Store, id_of, key_of
 from tools.root import ROOT
 
+Assignments = Mapping[str, dict]  # by name
 Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
 GRADES = "grades"  # the folder of folders, where OUT names none
 
@@ -43,9 +44,8 @@ class Graded:
     submission: Submission
     assignment: dict | None = None
     group: str | None = None  # the class that the notebook says it was made for
-    spliced: Spliced | None = None
-    reason: str | None = None
-    key: str | None = None
+    spliced: Spliced = field(default_factory=Spliced)
+    reason: str | None = None  # why it is not graded
     run: dict | None = None  # what tests gave, in this run or in one before
 
     @property
@@ -93,7 +93,7 @@ def assignments_of(
 
 
 def read_all(
-    submissions: Path, assignments: Mapping[str, dict], source: str | None = None
+    submissions: Path, assignments: Assignments, source: str | None = None
 ) -> list[Graded]:
     """Every submission of a download, under an id that it keeps when it is handed in again."""
     found = find_submissions(submissions, source)
@@ -135,94 +135,85 @@ def check_graded(all_graded: list[Graded]) -> None:
 
 def folder_of(all_graded: list[Graded]) -> Path:
     """Where the grades go that no OUT is named for: by the chapter of the most, and the class."""
-    count = Counter(
-        (graded.assignment["name"], graded.assignment["class"])
-        for graded in all_graded
-        if graded.assignment
-    )
-    return Path(GRADES, "-".join(max(sorted(count), key=count.get)))
+    used = (graded.assignment for graded in all_graded if graded.assignment)
+    count = Counter(f"{assignment['name']}-{assignment['class']}" for assignment in used)
+    return Path(GRADES, max(sorted(count), key=count.get))
 
 
-def read(submission: Submission, assignments: Mapping[str, dict]) -> Graded:
+def read(submission: Submission, assignments: Assignments) -> Graded:
     """A submission, with its answers spliced into the notebook that it belongs to.
 
     No file of a student's is opened, and no code of theirs parsed, but in a process of its own.
     """
-    graded = Graded(submission)
     try:
         said = bounded(reading, submission, assignments)
     except Unread as reason:
         said = {"reason": f"{reason}; look at it by hand"}
-    graded.group, graded.reason = said.get("group"), said.get("reason")
-    graded.assignment = assignments.get(said.get("name"))
-    if "spliced" in said:
-        graded.spliced = Spliced(**said["spliced"])
-        graded.key = key_of(graded.assignment, graded.spliced.cells)
-    return graded
+    assignment, spliced = assignments.get(said.get("name")), Spliced(**said.get("spliced", {}))
+    return Graded(submission, assignment, said.get("group"), spliced, said.get("reason"))
 
 
-def reading(submission: Submission, assignments: Mapping[str, dict]) -> dict:
+def reading(submission: Submission, assignments: Assignments) -> dict:
     """What a submission holds, as plain data: the class that it names, its assignment's name, what
     was spliced, and the reason if it cannot be graded."""
     found = {}
     try:
         notebook = read_submission(submission.read())
         said = notebook["metadata"].get("assignment")
-        if isinstance(said, dict) and isinstance(said.get("class"), str):
+        said = said if isinstance(said, dict) else {}
+        if isinstance(said.get("class"), str):
             found["group"] = said["class"][:60]
-        assignment = assignment_of(notebook, assignments)
+        assignment = assignment_of(said, notebook["cells"], assignments)
         found["name"] = assignment["name"]
         spliced = splice(notebook, assignment)
-        parts = [(spliced.preamble, None)]
-        parts += [(source, int(number)) for number, source in spliced.answers.items()]
-        spliced.findings += [one for source, number in parts for one in lint(source, number)]
-        spliced.lines = {number: dict(lines_of(code)) for number, code in spliced.answers.items()}
+        spliced.findings += lint(spliced.preamble, None)
+        for number, source in spliced.answers.items():
+            spliced.findings += lint(source, int(number))
+            spliced.lines[number] = dict(lines_of(source))
         found["spliced"] = asdict(spliced)
     except Refused as refusal:
         found["reason"] = str(refusal)
     return found
 
 
-def assignment_of(notebook: dict, assignments: Mapping[str, dict]) -> dict:
-    """The assignment that a notebook was made for, by its metadata or else by its cells.
+def assignment_of(said: Mapping, cells: list[dict], assignments: Assignments) -> dict:
+    """The assignment that a notebook was made for, by what its metadata said or else by its cells.
 
     Raises Refused if it is of another class, or of none of these assignments.
     """
-    said = notebook["metadata"].get("assignment")
-    if isinstance(said, dict) and isinstance(said.get("name"), str):
-        found = assignments.get(said["name"])
-        if found is None:
-            raise Refused(f"'{said['name'][:60]}' is not among the assignments of this class")
-        if said.get("class") != found["class"]:
-            raise Refused(
-                "it was made for another class, whose exercises differ; hand in the notebook "
-                "that this class was given"
-            )
-        numbers = [asked["number"] for asked in found["questions"]]
-        if said.get("exercises", numbers) != numbers:
-            raise Refused(
-                f"it holds the exercises {said['exercises']}, and {numbers} are graded; name the "
-                "file that it was released with: ASSIGNMENT=..."
-            )
-        return found
-    # A service dropped the notebook's metadata: what was given and asked tells.
-    texts = {text_of(cell) for cell in notebook["cells"]}
+    if not isinstance(name := said.get("name"), str):  # a service dropped it
+        texts = {plain(cell["source"]) for cell in cells}
 
-    def shared(assignment: dict) -> int:
-        own = [text for asked in assignment["questions"] for text in asked["checks"]]
-        return len(texts & {text_of({"source": text}) for text in own})
+        def shared(assignment: dict) -> int:
+            checks = [text for asked in assignment["questions"] for text in asked["checks"]]
+            return len(texts & {*map(plain, checks)})
 
-    best = max(assignments.values(), key=shared, default=None)
-    if best is None or not shared(best):
-        raise Refused("no exercise of this class is in it; hand in the student edition")
-    return best
+        best = max(assignments.values(), key=shared, default=None)
+        if best is None or not shared(best):
+            raise Refused("no exercise of this class is in it; hand in the student edition")
+        return best
+    if name not in assignments:
+        raise Refused(f"'{name[:60]}' is not among the assignments of this class")
+    found = assignments[name]
+    if said.get("class") != found["class"]:
+        raise Refused(
+            "it was made for another class, whose exercises differ; hand in the notebook that "
+            "this class was given"
+        )
+    numbers = [asked["number"] for asked in found["questions"]]
+    if said.get("exercises", numbers) != numbers:
+        raise Refused(
+            f"it holds the exercises {said['exercises']}, and {numbers} are graded; name the "
+            "file that it was released with: ASSIGNMENT=..."
+        )
+    return found
 
 
 # --- grading
 
 
 def grade_all(
-    all_graded: list[Graded], assignments: Mapping[str, dict], out: Path, engine: Engine
+    all_graded: list[Graded], assignments: Assignments, out: Path, engine: Engine
 ) -> list[dict]:
     """Grade what was read, and write all that people read; returns the results of this download."""
     store = Store(out)
@@ -230,33 +221,43 @@ def grade_all(
         check_folder(store, assignments, out)
         typed = report.read_by_hand(store.folder, store.results.values())
         note_anew(all_graded, store, typed, assignments)
-        tasks = [task for graded in all_graded if (task := left(graded, store))]
+        tasks = []
+        for graded in (graded for graded in all_graded if not graded.reason):
+            key = key_of(graded.assignment, graded.spliced.cells)
+            before = store.results.get(graded.id, {})
+            if before.get("key") == key:
+                graded.run = before
+            else:
+                tasks.append(task_of(graded, key))
         by_id = {graded.id: graded for graded in all_graded}
         outcomes = engine(iter(tasks)) if tasks else (none for none in ())
         bar = tqdm(total=len(tasks), desc="graded", unit="", disable=not tasks)
-        with closing(outcomes), bar as progress:  # Ctrl-C ends the workers, wherever it falls
+        with closing(outcomes), bar:  # Ctrl-C ends the workers, wherever it falls
             for task, outcome in outcomes:
                 graded = by_id[task["submission"], task["assignment"]["name"]]
-                take(graded, outcome)
-                if not graded.reason:
+                if isinstance(outcome, BookError):  # it has no key, so the next run tries again
+                    graded.reason = str(outcome)
+                elif outcome["status"] == "graded":
+                    graded.run = outcome
                     store.save(result_of(graded, typed))
-                progress.update()
+                else:
+                    graded.reason = outcome["reason"]
+                bar.update()
         check_graded(all_graded)
-        results = [result_of(graded, typed) for graded in all_graded]
-        for result in results:  # a notebook that can be read takes the place of one that could not
-            if unread := store.results.get((result["submission"], None)):
+        for graded in all_graded:
+            # A notebook that can be read takes the place of one that could not.
+            if unread := store.results.get((graded.submission.id, None)):
                 store.remove(unread)
-        for result in results:
-            store.save(result)
+            store.save(result_of(graded, typed))
         write_reports(store, typed, assignments)
-    return results
+    return [store.results[graded.id] for graded in all_graded]
 
 
-def check_folder(store: Store, assignments: Mapping[str, dict], out: Path) -> None:
+def check_folder(store: Store, assignments: Assignments, out: Path) -> None:
     """Raise BookError if a folder holds grades of another class."""
     for result in store.results.values():
         name, group = result["assignment"], result["class"]
-        if name and (name not in assignments or assignments[name]["class"] != group):
+        if name and assignments.get(name, {}).get("class") != group:
             raise BookError(
                 f"OUT: {out} holds grades of '{name}' for class {group}; name another folder"
             )
@@ -266,113 +267,85 @@ def note_anew(
     all_graded: list[Graded],
     store: Store,
     typed: dict[report.Key, dict],
-    assignments: Mapping[str, dict],
+    assignments: Assignments,
 ) -> None:
     """Note beside points by hand that the exercise was answered anew, before it is graded."""
-    by_id, noted = {graded.id: graded for graded in all_graded}, {}
-    for (*id, number), row in typed.items():
-        graded, was = by_id.get(tuple(id)), store.results.get(tuple(id))
-        if (
-            graded
-            and was
-            and not graded.reason
-            and row["points"]
-            and report.AGAIN not in row["note"]
-        ):
-            if any(was[part].get(number) != now.get(number) for part, now in told(graded).items()):
+    anew = False
+    for graded in all_graded:
+        was = store.results.get(graded.id)
+        for number in was["by_hand"] if was and not graded.reason else ():
+            row = typed.get((*graded.id, number), report.TYPED)
+            now = {"answers": graded.spliced.answers, "prose": graded.spliced.prose}
+            same = all(was[part].get(number) == now[part].get(number) for part in now)
+            if row["points"] and not same and report.AGAIN not in row["note"]:
                 note = "; ".join(filter(None, [row["note"], report.AGAIN]))
-                noted[*id, number] = row | {"note": note}
-    if noted:
-        typed |= noted
-        table = report.by_hand_table(store.results.values(), assignments, typed)
+                typed[*graded.id, number] = row | {"note": note}
+                anew = True
+    if anew:
+        table, _ = report.by_hand_forms(store.results.values(), assignments, typed)
         store.write_table(report.BY_HAND, table)
 
 
-def left(graded: Graded, store: Store) -> dict | None:
-    """The task of a submission that is still to be graded."""
-    if graded.reason:
-        return None
-    before = store.results.get(graded.id, {})
-    if before.get("key") == graded.key:
-        graded.run = before
-        return None
+def task_of(graded: Graded, key: str) -> dict:
+    """What a worker needs to grade a submission."""
     return {
         "assignment": graded.assignment,
         "submission": graded.submission.id,
         "student": graded.submission.student,
         "cells": graded.spliced.cells,
-        "key": graded.key,
+        "key": key,
     }
-
-
-def take(graded: Graded, outcome: dict | BookError) -> None:
-    """Take in what a worker answered."""
-    if isinstance(outcome, BookError):  # next time it is tried again, as it has no key
-        graded.reason = str(outcome)
-    elif outcome["status"] != "graded":
-        graded.reason = outcome["reason"]
-    else:
-        graded.run = outcome
-
-
-def told(graded: Graded) -> dict[str, dict[str, str]]:
-    """What the student wrote, as a result holds it: code and prose by exercise."""
-    spliced = graded.spliced or Spliced([], {}, "", {})
-    return {"answers": spliced.answers, "prose": spliced.prose}
 
 
 def result_of(graded: Graded, typed: Mapping[report.Key, dict]) -> dict:
     """The result of a submission: the same from one grading or from several."""
-    submission = graded.submission
-    due = (graded.assignment or {}).get("due")
-    late = submission.late or bool(due and submission.is_after(datetime.fromisoformat(due)))
-    facts = {"student": submission.student, "late": late, "by_hand": {}} | told(graded)
-    facts["path"] = submission.path
-    facts["lines"] = graded.spliced.lines if graded.spliced else {}
-    if graded.reason or not graded.run:
-        reason = graded.reason or "not graded yet"
-        return refused(submission.id, submission.student, reason, graded.assignment) | facts
-    spliced = graded.spliced
+    submission, assignment, spliced = graded.submission, graded.assignment, graded.spliced
+    due = assignment and assignment.get("due")
+    facts = {
+        "student": submission.student,
+        "path": submission.path,
+        "late": submission.late or bool(due and submission.is_after(datetime.fromisoformat(due))),
+        "answers": spliced.answers,
+        "prose": spliced.prose,
+        "lines": spliced.lines,
+        "by_hand": {},
+    }
+    if graded.reason:
+        return refused(submission.id, submission.student, graded.reason, assignment) | facts
     facts["by_hand"] = {
         str(asked["number"]): {"of": asked["by_hand"]["points"]}
-        for asked in graded.assignment["questions"]
+        for asked in assignment["questions"]
         if asked["by_hand"]
     }
-    findings = [
-        *spliced.findings,
-        *(found for found in graded.run["findings"] if found["kind"] == "preamble"),
-        *ended(graded.run["questions"]),
-    ]
-    result = {**graded.run, **facts, "findings": findings}
+    above = [found for found in graded.run["findings"] if found["kind"] == "preamble"]
+    findings = [*spliced.findings, *above, *ended(graded.run["questions"])]
+    result = graded.run | facts | {"findings": findings}
     report.add_by_hand(result, typed)
     return result
 
 
-def write_reports(
-    store: Store, typed: Mapping[report.Key, dict], assignments: Mapping[str, dict]
-) -> None:
+def write_reports(store: Store, typed: Mapping[report.Key, dict], assignments: Assignments) -> None:
     """Write all that people read, of this download and of those before."""
     results = sorted(
         store.results.values(), key=lambda result: (result["student"], *map(str, id_of(result)))
     )
+    pages = []
     for result in results:
         if result["status"] == "graded":
             report.add_by_hand(result, typed)
             store.save(result)
+        page = report.feedback_page(result, assignments.get(result["assignment"]))
+        store.write(store.files(result)[1], page)
+        pages.append((result, page))
     groups = {
         name: similar_in(assignment, [one for one in results if one["assignment"] == name])
         for name, assignment in sorted(assignments.items())
     }
-    items = report.review_items(results, assignments, groups)
-    store.write_table(report.BY_HAND, report.by_hand_table(results, assignments, typed))
-    store.write(store.folder / "by-hand.html", report.by_hand_page(results, assignments, typed))
+    table, form = report.by_hand_forms(results, assignments, typed)
+    store.write_table(report.BY_HAND, table)
+    store.write(store.folder / "by-hand.html", form)
     store.write_table("grades.csv", report.grades_table(results, assignments))
-    store.write(store.folder / "review.html", report.review_page(items))
-    pages = []
-    for result in results:
-        page = report.feedback_page(result, assignments.get(result["assignment"]))
-        store.write(store.feedback(result), page)
-        pages.append((result, page))
+    store.write(store.folder / "review.html", report.review_page(results, assignments, groups))
     for name, data in returned(pages).items():
         write_bytes(store.folder / name, data, store.folder.parent)
 

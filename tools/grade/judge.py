@@ -20,7 +20,7 @@ from typing import Any
 
 from tools.errors import BookError
 from tools.grade.sandbox import Ended, Limits, NoData, Raised
-from tools.grade.source import imports_of, tree_of, without_magics
+from tools.grade.source import imports_of, tree_of
 from tools.grade.splice import finding, is_blank, own_cells
 
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given
@@ -76,10 +76,9 @@ class Student:
         if key not in self._answers:
             try:
                 self._answers[key] = self._session.ask(code, inputs, seconds=self._seconds)
-            except NoData:
-                self._answers[key] = StudentError(NO_FORM)
-            except Raised:
-                self._answers[key] = StudentError(RAISED)
+            except Raised as error:
+                said = NO_FORM if isinstance(error, NoData) else RAISED
+                self._answers[key] = StudentError(said)
             except Ended as end:
                 self.ended = end.kind
                 raise StudentError(end.kind) from None
@@ -115,13 +114,8 @@ def close(a: object, b: object, rel: float = 1e-6, abs: float = 1e-9) -> bool:
 @lru_cache(maxsize=256)
 def hidden_tests(source: str) -> tuple[Callable, ...]:
     """The hidden tests of an exercise, in order. Raises BookError if there is none."""
-    names = {
-        "points": points,
-        "close": close,
-        "math": math,
-        "itertools": itertools,
-        "StudentError": StudentError,
-    }
+    names = {"points": points, "close": close, "StudentError": StudentError}
+    names |= {"math": math, "itertools": itertools}
     try:
         exec(compile(source, "<hidden tests>", "exec"), names)
     except Exception as error:
@@ -144,9 +138,7 @@ def rng_of(assignment: dict, number: int, test: str) -> random.Random:
 def remark(own: Iterable[str], question: dict) -> str | None:
     """What the master says of this very answer, if it is one of its wrong ones."""
     tree = tree_of("\n".join(own))
-    if tree is None:
-        return None
-    for code, text in question["remarks"]:
+    for code, text in question["remarks"] if tree else ():
         wrong = tree_of(code)
         last = ast.Module(tree.body[-len(wrong.body) :], [])
         try:
@@ -166,26 +158,28 @@ class Judge:
         self.checks = task.get("checks", False)  # of a master, and blank ones
         self.questions = {asked["number"]: asked for asked in self.assignment["questions"]}
         self.own = {n: own_cells(task["cells"], asked) for n, asked in self.questions.items()}
+        self.blank = {n for n, asked in self.questions.items() if is_blank(self.own[n], asked)}
         self.given = [source for _, source in self.assignment["given"]]
         above = [source for number, source in task["cells"] if number is None]
         self.preamble = above[len(self.given) :]
         self.results: dict[int, dict] = {}
         self.lost: set[int] = set()  # exercises whose cells ended a session: they run no more
-        self.crowded: set[int] = set()  # those before whose cells others of the student's ran
         self.findings: list[dict] = []
-        allowed = sum(asked["seconds"] for asked in self.questions.values())
-        self.until = time.monotonic() + 4 * allowed + SLACK  # many cells, each just below its limit
+        every = [asked["seconds"] for asked in self.questions.values()]
+        self.longest = max([10, *every])  # s of a cell above the exercises
+        self.until = time.monotonic() + 4 * sum(every) + SLACK  # many cells, each below its limit
 
     def judged(self) -> tuple[dict[str, dict], list[dict]]:
         """The results by number of the exercise, and findings."""
         while len(self.results) < len(self.questions):
             self._pass(self.questions, self.results)
-        for number in sorted(self.crowded):
+        answered = [number for number in self.questions if number not in self.blank]
+        for number in answered[1:]:  # before whose cells others of the student's ran
             before, alone = self.results[number], {}
-            if before["points"] < before["of"] and not before["blank"] and not before["ended"]:
+            if before["points"] < before["of"] and not before["ended"]:
                 self._pass([number], alone)
-            if number in alone and alone[number]["points"] > before["points"]:
-                self.results[number] = alone[number]
+            better = max([before, *alone.values()], key=lambda result: result["points"])
+            self.results[number] = better
         return {str(number): self.results[number] for number in self.questions}, self.findings
 
     def _pass(self, numbers: Iterable[int], results: dict[int, dict]) -> None:
@@ -194,129 +188,108 @@ class Judge:
         A session that ends ends the pass; the next one leaves out what ended it.
         """
         memory = max([LEAST_MEMORY, *(asked["memory"] for asked in self.questions.values())])
-        limits, imports = Limits(seconds=self._seconds(None), memory=memory), imports_of(self.given)
+        limits, imports = Limits(seconds=self.longest, memory=memory), imports_of(self.given)
         with self.tier.session(limits, self.assignment["runner"], imports) as session:
             if not self._run_above(session):
                 return
-            others = False
             for number in numbers:
                 if number in self.lost:
                     continue
-                if others:
-                    self.crowded.add(number)
-                others = others or not is_blank(self.own[number], self.questions[number])
-                wanted = number not in results
-                try:
-                    replies = [self._run(session, source, number) for source in self.own[number]]
-                except Ended as end:
+                errors, ended = self._run(session, self.own[number], number)
+                if ended:
                     self.lost.add(number)
-                    if wanted:
-                        results[number] = self._result(number, None, end.kind)
+                if number not in results:
+                    results[number] = self._result(number, session, ended)
+                    results[number]["error"] = errors[0] if errors else None
+                    ended = results[number]["ended"]
+                if ended:
                     return
-                if wanted:
-                    results[number] = self._result(number, session)
-                    results[number]["error"] = next(filter(None, replies), None)
-                    if results[number]["ended"]:
-                        return
 
     def _run_above(self, session: Any) -> bool:
         """Run what stands above the exercises; False if the student's part ended the session."""
-        try:
-            for source in self.given:
-                self._run(session, source, None)
-        except Ended as end:
+        _, ended = self._run(session, self.given)
+        if ended:
             raise BookError(
-                f"{self.assignment['name']}: a given cell ended the session ({end.kind}); "
+                f"{self.assignment['name']}: a given cell ended the session ({ended}); "
                 "allow more memory or seconds, or mend it"
-            ) from None
-        try:
-            for source in self.preamble:
-                self._run(session, source, None)
-        except Ended as end:
+            )
+        _, ended = self._run(session, self.preamble)
+        if ended:
             self.preamble = []
-            text = f"cells above the exercises: {self._end(end.kind, None)}"
-            self.findings.append(finding("preamble", None, text))
-            return False
-        return True
+            text = ENDS[ended].format(seconds=self.longest, memory=LEAST_MEMORY)
+            self.findings.append(finding("preamble", None, f"cells above the exercises: {text}"))
+        return not ended
 
-    def _run(self, session: Any, source: str, number: int | None) -> str | None:
-        """Run a cell; the name of the error that it raised, if it did and Python has it."""
-        if number is not None and time.monotonic() > self.until:
-            raise Ended("time")
-        name = session.run(without_magics(source), seconds=self._seconds(number))
-        # A name of the student's own could say what a question before it asked.
-        return name if name is None or hasattr(builtins, name) else "Exception"
+    def _run(
+        self, session: Any, sources: Iterable[str], number: int | None = None
+    ) -> tuple[list[str], str | None]:
+        """Run cells, of an exercise or above all: the errors that they raised, and how they ended
+        the session."""
+        errors: list[str] = []
+        seconds = self.longest if number is None else self.questions[number]["seconds"]
+        try:
+            for source in sources:
+                if number is not None and time.monotonic() > self.until:
+                    raise Ended("time")
+                if name := session.run(source, seconds=seconds):
+                    # A name of the student's own could say what a question before it asked.
+                    errors.append(name if hasattr(builtins, name) else "Exception")
+        except Ended as end:
+            return errors, end.kind
+        return errors, None
 
-    def _seconds(self, number: int | None) -> float:
-        """Seconds that one cell or question of an exercise has."""
-        every = [asked["seconds"] for asked in self.questions.values()]
-        return max([10, *every]) if number is None else self.questions[number]["seconds"]
-
-    def _end(self, kind: str, number: int | None) -> str:
-        """How a session ended, in words."""
-        memory = LEAST_MEMORY if number is None else self.questions[number]["memory"]
-        return ENDS[kind].format(seconds=self._seconds(number), memory=memory)
-
-    def _result(self, number: int, session: Any, ended: str | None = None) -> dict:
+    def _result(self, number: int, session: Any, ended: str | None) -> dict:
         """What an exercise gets by its hidden tests, and of a master how its public check went.
 
         `ended` says how its cells ended the session, if they did.
         """
         question, own = self.questions[number], self.own[number]
-        blank = bool(own) and is_blank(own, question)
-        hidden, lost, reasons, inputs = hidden_tests(question["tests"]), ended, {}, {}
-        student = Student(session, question["seconds"])
+        blank, lost = bool(own) and number in self.blank, ended
+        student, reasons, inputs = Student(session, question["seconds"]), [], []
+        hidden = hidden_tests(question["tests"])
         for test in hidden:
             student.begin()
             if blank and not self.checks:
-                reasons[test] = NO_ANSWER
-            elif lost:
-                reasons[test] = self._end(lost, number)
-            elif ended:
-                reasons[test] = NOT_ASKED
+                reason = NO_ANSWER
+            elif ended and not lost:
+                reason = NOT_ASKED
             else:
-                reasons[test] = self._reason(test, student, number)
-                if ended := student.ended:
-                    reasons[test] = self._end(ended, number)
-            inputs[test] = student.inputs
-        if not any(test.alone and reasons[test] is None for test in hidden):
-            reasons |= {test: AS_GIVEN for test in hidden if reasons[test] is None}
+                reason = None if lost else self._reason(test, student, number)
+                ended = lost or student.ended
+                reason = ENDS[ended].format(**question) if ended else reason
+            reasons.append(reason)
+            inputs.append(student.inputs)
+        if not any(test.alone and not why for test, why in zip(hidden, reasons, strict=True)):
+            reasons = [reason or AS_GIVEN for reason in reasons]
         if blank and not ended:
-            reasons |= {test: NO_ANSWER for test in hidden if reasons[test]}
+            reasons = [reason and NO_ANSWER for reason in reasons]
         tests = [
             {
                 "name": test.__name__,
                 "about": " ".join((test.__doc__ or test.__name__).split()),
-                "passed": reasons[test] is None,
-                "points": 0 if reasons[test] else test.points,
+                "passed": reason is None,
+                "points": 0 if reason else test.points,
                 "of": test.points,
-                "reason": reasons[test],
-                "inputs": inputs[test] if reasons[test] else {},
+                "reason": reason,
+                "inputs": asked if reason else {},
             }
-            for test in hidden
+            for test, reason, asked in zip(hidden, reasons, inputs, strict=True)
         ]
         # An instructor may have set other points than the master's: to the half.
-        of = question["points"]
         share = sum(test["points"] for test in tests) / sum(test["of"] for test in tests)
-        won = round(2 * of * share) / 2
-        won = int(won) if won == int(won) else won
+        won = round(2 * question["points"] * share) / 2
         check = "not run"
         if self.checks and not blank and not ended:
-            try:
-                for source in filter(None, [question["shows"]]):  # a check may build on it
-                    self._run(session, source, number)
-                errors = [self._run(session, source, number) for source in question["checks"]]
-                check = "fails" if any(errors) else "holds"
-            except Ended as end:
-                ended, check = end.kind, "fails"
+            self._run(session, filter(None, [question["shows"]]), number)  # a check may build on it
+            errors, ended = self._run(session, question["checks"], number)
+            check = "fails" if errors or ended else "holds"
         return {
-            "points": won,
-            "of": of,
+            "points": int(won) if won.is_integer() else won,
+            "of": question["points"],
             "tests": tests,
             "blank": blank,
             "check": check,
-            "error": None,
-            "remark": None if won == of else remark(own, question),
+            "remark": None if won == question["points"] else remark(own, question),
             "ended": ended,
         }
 

@@ -10,10 +10,10 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
-from tools.grade.source import tree_of
+from tools.grade.source import UNREADABLE, tree_of
 
 LEAST = 8  # lines of its own, or an answer is too short to tell
 SAME = 0.8  # of the lines of the shorter answer
@@ -21,8 +21,6 @@ ALONE = 4  # of these lines stand in hardly any other answer:
 FEW = 8  # have them at most, in a large class 2 in 100
 COMMON = 0.5  # of a class: a line that more of it wrote says nothing, from TELLING submissions on
 TELLING = 8
-
-
 PUBLISHED = "the published solution"  # stands among the submissions
 
 
@@ -47,30 +45,27 @@ class Group:
 
 def lines_of(source: str) -> Counter[str]:
     """How often each line stands in some code, names of its own put aside; none if unreadable."""
-    tree = tree_of(source)
-    if tree is None:
-        return Counter()
-    own = {"_"}
-    for node in ast.walk(tree):
+    tree, own = tree_of(source), {"_"}
+    for node in ast.walk(tree or ast.Module([], [])):
         match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.ClassDef(name=name):
+            case ast.Name(id=name, ctx=ast.Store()):
                 own.add(name)
-            case ast.FunctionDef(name=name):
-                own.add(name)
-                node.returns = None
             case ast.arg(arg=name):
                 own.add(name)
                 node.annotation = None
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                own.add(name)
+                node.returns = None
+                if ast.get_docstring(node) is not None:
+                    node.body[0] = ast.Pass()
             case ast.AnnAssign():
                 node.annotation = ast.Name("_")
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
     try:
-        text = ast.unparse(tree)
-    except (RecursionError, ValueError):
+        text = ast.unparse(tree) if tree else ""
+    except UNREADABLE:
         return Counter()
     text = re.sub(rf"\b({'|'.join(map(re.escape, own))})\b", "_", text).replace("_: _", "_")
-    return Counter(line.strip() for line in text.splitlines() if line.strip())
+    return Counter(line.strip() for line in text.splitlines() if line.strip() not in ("", "pass"))
 
 
 def similar(
@@ -91,17 +86,18 @@ def similar(
     most = COMMON * len(own) if len(own) >= TELLING else len(own)
     rare = {line for line, count in holders.items() if count <= max(FEW, len(own) // 50)}
     telling = {id: frozenset(x for x in lines if holders[x] <= most) for id, lines in own.items()}
-    alike: list[tuple[set[str], float, int, int]] = []  # who, then of the two least alike
-    for first, second in combinations(own, 2):
-        lines = own if own[first] == own[second] else telling
-        shared, shorter = lines[first] & lines[second], min(len(lines[first]), len(lines[second]))
-        same = len(shared)
-        alone = lines is own or len(shared & rare) >= ALONE
-        if shorter >= LEAST and same >= SAME * shorter and alone:
-            joined = [one for one in alike if {first, second} & one[0]]
-            alike = [one for one in alike if one not in joined]
-            who = {first, second}.union(*(one[0] for one in joined))
-            figures = [(same / shorter, same, shorter), *(one[1:] for one in joined)]
-            alike.append((who, *min(figures)))
-    found = [Group(exercise, tuple(sorted(who)), same, of) for who, _, same, of in alike]
-    return sorted(found, key=lambda one: (-len(one.submissions), one.submissions))
+    groups: list[Group] = []
+    for pair in combinations(own, 2):
+        equal = own[pair[0]] == own[pair[1]]
+        first, second = ((own if equal else telling)[id] for id in pair)
+        shared, shorter = first & second, min(len(first), len(second))
+        if shorter < LEAST or len(shared) < SAME * shorter:
+            continue
+        if equal or len(shared & rare) >= ALONE:
+            joined = [group for group in groups if {*pair} & {*group.submissions}]
+            who = {*pair}.union(*(group.submissions for group in joined))
+            made = [Group(exercise, pair, len(shared), shorter), *joined]
+            least = min(made, key=lambda group: group.same / group.lines)
+            groups = [group for group in groups if group not in joined]
+            groups.append(replace(least, submissions=tuple(sorted(who))))
+    return sorted(groups, key=lambda group: (-len(group.submissions), group.submissions))

@@ -31,6 +31,7 @@ CODE = (
     "tools/grade/grade.py",
     "tools/grade/source.py",
     "tools/grade/sandbox",
+    "kernels",
 )
 RULES = 1  # raised when a result comes to mean another thing
 
@@ -40,16 +41,11 @@ Id = tuple[str, str | None]  # of a submission, and the assignment that it was g
 @cache
 def code_digest(runner: str, root: Path = ROOT) -> str:
     """A hash of what decides a result beside the submission: pins, judge, sandbox, simulator."""
-    names = [*PINS, *CODE, "kernels"]
-    if runner != "cpu":
-        names += [SIMULATOR]
     parts = [str(RULES), runner]
-    for name in names:
-        path = root / name
-        files = [path] if path.is_file() else sorted(path.rglob("*"))
-        for file in files:
+    for name in [*PINS, *CODE, *([SIMULATOR] if runner != "cpu" else [])]:
+        for file in [root / name, *sorted((root / name).rglob("*"))]:
             if file.suffix in (".py", ".txt", ".json", ".toml") and "__pycache__" not in file.parts:
-                text = file.read_bytes().replace(b"\r\n", b"\n")
+                text = file.read_bytes().replace(b"\r\n", b"\n") if file.is_file() else b""
                 parts += [file.relative_to(root).as_posix(), text.decode()]
     return digest(parts)
 
@@ -69,20 +65,6 @@ def id_of(result: dict) -> Id:
     return result["submission"], result["assignment"]
 
 
-def points_of(result: dict) -> dict[str, int]:
-    """What tests gave for each exercise."""
-    return {number: question["points"] for number, question in result["questions"].items()}
-
-
-def file_name(result: dict) -> str:
-    """The name of a result's files: readable, safe everywhere, its own for each."""
-    said = "-".join(filter(None, id_of(result)))
-    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", said).strip("-.")[:60] or "submission"
-    if plain == said and plain == plain.lower():
-        return plain
-    return f"{plain.lower()}-{sha256(said.encode('utf-8', 'replace')).hexdigest()[:8]}"
-
-
 class Store:
     """The folder of one class's grades."""
 
@@ -94,12 +76,12 @@ class Store:
 
     @contextmanager
     def one_at_a_time(self) -> Iterator[None]:
-        """Holds the folder. Raises BookError if another grading does."""
+        """Holds the folder, with its results read. Raises BookError if another grading does."""
         try:
             with FileLock(self.folder / LOCK, timeout=0):
                 for half in self.folder.rglob("*.part"):  # left by one that was killed
                     half.unlink()
-                self.load()
+                self._load()
                 yield
         except Timeout:
             raise BookError(
@@ -107,37 +89,39 @@ class Store:
                 "another folder with OUT="
             ) from None
 
-    def path(self, result: dict) -> Path:
-        return self.folder / "results" / f"{file_name(result)}.json"
-
-    def feedback(self, result: dict) -> Path:
-        return self.folder / "feedback" / f"{file_name(result)}.html"
-
-    def load(self) -> None:
+    def _load(self) -> None:
         """Read the results that are there whole."""
         self.results = {}
         for path in sorted(self.folder.glob("results/*.json")):
             try:
                 result = json.loads(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError):
-                continue
-            if (
-                isinstance(result, dict)
-                and {"submission", "assignment", "answers"} <= result.keys()
-            ):
                 self.results[id_of(result)] = result
+            except (OSError, ValueError, KeyError, TypeError):
+                continue  # half a result: the submission is graded anew
+
+    def files(self, result: dict) -> tuple[Path, Path]:
+        """Where a result and its feedback are: names that are readable, and safe everywhere."""
+        said = "-".join(filter(None, id_of(result)))
+        name = re.sub(r"[^a-z0-9.-]+", "-", said.lower()).strip("-.")[:60] or "submission"
+        if name != said:
+            name += f"-{sha256(said.encode('utf-8', 'replace')).hexdigest()[:8]}"
+        return self.folder / "results" / f"{name}.json", self.folder / "feedback" / f"{name}.html"
 
     def save(self, result: dict) -> None:
         """Write a result; of one with other points, a copy is kept."""
-        before = self.results.get(id_of(result))
-        if before and points_of(before) not in ({}, points_of(result)):
-            for path in (self.path(before), self.feedback(before)):
-                self.keep(path)
-        self.write(self.path(result), json.dumps(result, indent=1, sort_keys=True) + "\n")
+        before, (path, feedback) = self.results.get(id_of(result)), self.files(result)
+        was, now = (
+            {number: asked["points"] for number, asked in (one or result)["questions"].items()}
+            for one in (before, result)
+        )
+        if was and was != now:
+            self.keep(path)
+            self.keep(feedback)
+        self.write(path, json.dumps(result, indent=1, sort_keys=True) + "\n")
         self.results[id_of(result)] = result
 
     def remove(self, result: dict) -> None:
-        for path in (self.path(result), self.feedback(result)):
+        for path in self.files(result):
             path.unlink(missing_ok=True)
         del self.results[id_of(result)]
 
@@ -145,9 +129,9 @@ class Store:
         """Copy a file, as it is by now, to `earlier/` under a name that says when."""
         if path.is_file():
             day, folder = date.today().isoformat(), self.folder / EARLIER
-            names = (f"{path.stem}.{day}-{number}{path.suffix}" for number in count(1))
-            name = next(name for name in names if not (folder / name).exists())
-            write_bytes(folder / name, path.read_bytes(), self.folder.parent)
+            copies = (folder / f"{path.stem}.{day}-{n}{path.suffix}" for n in count(1))
+            copy = next(copy for copy in copies if not copy.exists())
+            write_bytes(copy, path.read_bytes(), self.folder.parent)
 
     def write(self, path: Path, text: str) -> None:
         """Write a file of this folder in one step, if it is not there as it is."""
@@ -156,10 +140,9 @@ class Store:
 
     def write_table(self, name: str, text: str) -> None:
         """Write a table; if it loses a row, or what one says, what was there is kept."""
-        path = self.folder / name
+        path, now = self.folder / name, read_table(text)
         if path.is_file():
             before = read_table(path.read_text(encoding="utf-8", errors="replace"))
-            now = read_table(text)
             if any(row not in now for row in before):
                 self.keep(path)
         self.write(path, text)

@@ -109,7 +109,8 @@ def parse(
     if isinstance(card, str) and card.endswith(FILE):  # programs that are started are elsewhere
         card = str(Path(card).resolve())
     number = type.usual if gpus is None else type.check_number(gpus, source[0])
-    races = None if races is None else check_races(races)
+    if races is not None:
+        check_races(races)
     return Config(number, type.card if card is None else card, type, force, clock, races)
 
 
@@ -121,11 +122,31 @@ def check_races(action: object) -> str:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the card, the device type and the clock, which all commands have."""
-    parser.add_argument("--card", metavar="NAME", help="which card (T4)")
-    types = ", ".join(TYPES)
-    parser.add_argument("--device-type", metavar="TYPE", help=f"one of {types} (cuda)")
-    parser.add_argument("--clock", metavar="CLOCK", help="modelled: times of the card's data sheet")
+    """Add the options that all commands have; --gpus each adds itself."""
+    for option, metavar, about in (
+        ("--card", "NAME", "which card (T4)"),
+        ("--device-type", "TYPE", f"one of {', '.join(TYPES)} (cuda)"),
+        ("--clock", "CLOCK", "modelled: times of the card's data sheet"),
+        ("--races", "ACTION", "warn or raise: look for data races"),
+    ):
+        parser.add_argument(option, metavar=metavar, help=about)
+    parser.add_argument("--force", action="store_true", help="even where real GPUs are")
+
+
+def from_options(options: argparse.Namespace, source: tuple[str, str] = OPTIONS) -> Config:
+    """What the options of a command ask for. Raises ValueError as `parse` does."""
+    asked = options.gpus, options.card, options.device_type, options.force
+    return parse(*asked, source, options.clock, options.races)
+
+
+def to_options(wanted: Config) -> list[str]:
+    """The options with which a command is asked for what is `wanted`."""
+    words = ["--gpus", str(wanted.gpus), "--card", str(wanted.card)]
+    words += ["--device-type", wanted.type.name] if wanted.type is not DEFAULT else []
+    words += ["--clock", wanted.clock] if wanted.clock is not None else []
+    words += ["--races", wanted.races] if wanted.races is not None else []
+    words += ["--force"] if wanted.force else []
+    return words
 
 
 def setting(name: str) -> str | None:
@@ -218,10 +239,7 @@ def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
     `inherited`: this one was itself started so. Where `cudasim install-startup` was not run,
     they let Python find the package by a `sitecustomize`.
     """
-    variables = {
-        **to_environment(wanted),
-        QUIET: "1",
-    }
+    variables = {**to_environment(wanted), QUIET: "1"}
     if wanted.force and not inherited and VISIBLE in os.environ:
         variables[IGNORED] = os.environ[VISIBLE]
     if not startup_file.is_installed():

@@ -18,11 +18,7 @@ from cudasim.device.types import DEFAULT
 def spec(wanted: Config) -> dict:
     """The content of `kernel.json`: this Python, started with the simulated GPUs `wanted`."""
     gpus, type = wanted.gpus, wanted.type
-    run = [sys.executable, "-m", "cudasim", "--gpus", str(gpus), "--card", wanted.card]
-    if type is not DEFAULT:
-        run += ["--device-type", type.name]
-    if wanted.clock is not None:
-        run += ["--clock", wanted.clock]
+    run = [sys.executable, "-m", "cudasim", *config.to_options(wanted)]
     modelled = ", modelled time" if wanted.clock is not None else ""
     made = {
         "argv": [*run, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
@@ -43,7 +39,7 @@ def install(folder: Path, wanted: Config) -> Path:
     card, type = wanted.find_card().name, wanted.type
     parts = ["cudasim", type.name if type is not DEFAULT else "", str(wanted.gpus)]
     parts.append(card.lower().replace(" ", "-") if card != type.card else "")
-    parts.append(wanted.clock or "")
+    parts += [wanted.clock or "", wanted.races or ""]
     home = folder / "kernels" / "-".join(filter(None, parts))
     home.mkdir(parents=True, exist_ok=True)
     text = json.dumps(spec(wanted), indent=2) + "\n"
@@ -69,9 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parser.error("Jupyter is not installed here: 'pip install ipykernel', or --prefix")
         folder = Path(jupyter_data_dir())
     try:
-        asked = options.gpus, options.card, options.device_type
-        wanted = config.parse(*asked, source=config.OPTIONS, clock=options.clock)
-        home = install(folder, wanted)
+        home = install(folder, config.from_options(options))
     except (ValueError, OSError) as error:
         parser.error(str(error))
     print(f"cudasim: kernel {home.name!r} is in {os.fspath(home)}")

@@ -84,8 +84,7 @@ class Session:
         self.states: Any = None  # the generators that graphs draw from
         self.registered: dict[int, int] = {}  # address -> size, of memory that a program pinned
         self.raw: dict[int, Allocation] = {}  # address -> what caching_allocator_alloc gave
-        self.groups: dict[str, str] = {}  # name -> backend, of groups where gloo stands for NCCL
-        self.rolls: dict[str, Any] = {}  # name -> the roll calls of such a group
+        self.rolls: dict[str, Any] = {}  # name of a group where gloo stands for NCCL -> its `Roll`
         self.lives = 0  # of the processes' groups: how often they began
 
     def look(self) -> None:

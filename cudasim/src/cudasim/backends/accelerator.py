@@ -5,25 +5,15 @@
 programs call is torch's own code. Where C++ would raise, its own errors are raised.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
 
-from cudasim.backends.first_use import begin, patch_first_use
-from cudasim.backends.memory import (
-    change_settings,
-    empty_cache,
-    free_and_total,
-    memory,
-    snapshot,
-    stats,
-)
-from cudasim.backends.streams import current_id, select, stream_data
-from cudasim.device.gpu import GPU
+from cudasim.backends.memory import empty_cache, free_and_total, memory, stats
+from cudasim.backends.streams import current_id
 from cudasim.dispatch import traces
-from cudasim.dispatch.waiting import CAPTURING, address, complain, sleep_until
+from cudasim.dispatch.waiting import CAPTURING, complain, sleep_until
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -95,7 +85,7 @@ BINDINGS = {
     "_accelerator_resetPeakStats": lambda index: memory(index).reset_peaks(),
     "_accelerator_resetAccumulatedStats": lambda index: memory(index).reset_totals(),
     "_accelerator_getMemoryInfo": free_and_total,
-    "_accelerator_setAllocatorSettings": change_settings,
+    "_accelerator_setAllocatorSettings": lambda text: session.settings.change(text),
     "_accelerator_getAllocatorSettings": lambda: session.settings.text,
 }
 
@@ -107,50 +97,6 @@ def patch_accelerator(patches: Patches) -> None:
     patches.forget(torch.accelerator)
     torch.get_device_module.cache_clear()
     patches.finally_do(torch.get_device_module.cache_clear)
-
-
-def module_bindings() -> dict[str, Callable]:
-    """Replacements for the functions of `torch._C` that `torch.cuda` calls."""
-    functions = {
-        "init": begin,
-        "getDeviceCount": session.count,
-        "getDevice": lambda: session.current().index,
-        "setDevice": set_device,
-        "exchangeDevice": exchange_device,
-        "maybeExchangeDevice": exchange_device,
-        "synchronize": wait,
-        "canDeviceAccessPeer": can_access_peer,
-        "isCurrentStreamCapturing": is_capturing,
-        "getCurrentStream": lambda index: stream_data(index, current_id(index)),
-        "getCurrentRawStream": lambda index: address(current_id(index), index),
-        "getStreamFromExternal": lambda pointer, index: stream_data(index, pointer),
-        "setStream": select,
-        "emptyCache": empty_cache,
-        "memoryStats": lambda index: stats(memory(index)),
-        "resetPeakMemoryStats": lambda index: memory(index).reset_peaks(),
-        "resetAccumulatedMemoryStats": lambda index: memory(index).reset_totals(),
-        "setMemoryFraction": lambda part, index: memory(index).set_fraction(part),
-        "getMemoryFraction": lambda index: memory(index).fraction,
-        "memorySnapshot": snapshot,
-    }
-    return {f"_{session.type.name}_{name}": function for name, function in functions.items()}
-
-
-def patch_module(patches: Patches, properties: Callable[[GPU], Any]) -> None:
-    """Make `torch.cuda` report the simulated GPUs, which have `properties`."""
-    for name, function in module_bindings().items():
-        patches.replace(torch._C, name, function)
-    module = getattr(torch, session.type.name)
-    patches.replace(torch._C, f"_has_{session.type.name}", True)
-    patches.replace(module, "_cached_device_count", None)
-    if hasattr(module, "_device_count_nvml"):
-        patches.replace(module, "_device_count_nvml", lambda: -1)  # then `getDeviceCount` is asked
-    patches.replace(module, "_exchange_device", exchange_device)
-    patches.replace(module, "_maybe_exchange_device", exchange_device)
-    once = functools.cache(properties)  # the same object for each call
-    patches.replace(module, "_get_device_properties", lambda index: once(session.gpu(index)))
-    patch_first_use(patches)
-    patches.forget(module)
 
 
 def refuse(words: str) -> Callable[..., NoReturn]:

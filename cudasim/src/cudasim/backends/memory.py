@@ -180,8 +180,3 @@ def observe_refusals(observer: Callable[[int, int, int, int], None]) -> None:
     """
     for gpu in session.gpus:
         gpu.memory.observers.append(observer)
-
-
-def change_settings(text: str) -> None:
-    """Follow what `torch.cuda.memory._set_allocator_settings` is told. Raises as `change` does."""
-    session.settings.change(text)

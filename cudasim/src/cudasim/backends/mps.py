@@ -29,38 +29,18 @@ def recommended(gpu: GPU) -> int:
     return -(-gpu.card.memory * 2 // 3 // PAGE) * PAGE
 
 
-class Events:
-    """What `torch.mps.Event` is made of: events that are known by a number."""
-
-    def __init__(self) -> None:
-        """No event yet."""
-        self._events: dict[int, Event] = {}
-        self._numbers = itertools.count(1)
-
-    def acquire(self, enable_timing: bool) -> int:
-        """A new event; returns its number."""
-        number = next(self._numbers)
-        self._events[number] = Event(enable_timing=enable_timing)
-        return number
-
-    def release(self, number: int) -> None:
-        """Forget an event. One of an earlier simulation is forgotten already."""
-        self._events.pop(number, None)
-
-    def record(self, number: int) -> None:
-        """Note the time."""
-        self._events[number].record()
-
-    def elapsed(self, start: int, end: int) -> float:
-        """Milliseconds between two events. Raises ValueError unless both were recorded."""
-        return self._events[start].elapsed_time(self._events[end])
-
-
-def bindings(events: Events) -> dict:
+def bindings() -> dict[str, Callable]:
     """What stands for the functions of `torch._C`, by name."""
     shaders = refuse("cudasim: a simulated GPU runs no Metal source")
     traces = refuse("cudasim: there are no signposts to trace on a simulated GPU")
     gpu = session.current()
+    numbers, events = itertools.count(1), {}  # `torch.mps.Event` knows an event by a number
+
+    def acquire(enable_timing: bool) -> int:
+        number = next(numbers)
+        events[number] = Event(enable_timing=enable_timing)
+        return number
+
     return {
         "_mps_is_available": lambda: True,
         "_mps_is_on_macos_or_newer": lambda major, minor: (major, minor) <= MACOS,
@@ -73,13 +53,13 @@ def bindings(events: Events) -> dict:
         "_mps_currentAllocatedMemory": lambda: gpu.memory.counts.used,
         "_mps_driverAllocatedMemory": lambda: gpu.memory.reserved,
         "_mps_recommendedMaxMemory": lambda: gpu.memory.size,
-        "_mps_acquireEvent": events.acquire,
-        "_mps_releaseEvent": events.release,
-        "_mps_recordEvent": events.record,
+        "_mps_acquireEvent": acquire,
+        "_mps_releaseEvent": lambda number: events.pop(number, None),  # or of an earlier simulation
+        "_mps_recordEvent": lambda number: events[number].record(),
         "_mps_waitForEvent": lambda number: None,
         "_mps_queryEvent": lambda number: True,
         "_mps_synchronizeEvent": lambda number: None,
-        "_mps_elapsedTimeOfEvents": events.elapsed,
+        "_mps_elapsedTimeOfEvents": lambda start, end: events[start].elapsed_time(events[end]),
         "_mps_compileShader": shaders,
         "_mps_loadMetalllib": shaders,
         "_mps_loadMetallibFromPath": shaders,
@@ -93,30 +73,26 @@ def patch_mps(patches: Patches) -> None:
     memory = session.current().memory
     memory.size = recommended(session.current())
     memory.set_fraction(LIMIT)
-    for name, function in bindings(Events()).items():
+    for name, function in bindings().items():
         patches.replace(torch._C, name, function)
     patches.replace(torch._C, "_has_mps", True)
     patches.replace(torch.mps, "_default_mps_generator", session.current().generator)
-    patches.replace(F, "linear", make_linear(F.linear))
+    patches.wrap(F, "linear", linear)
     refuse_sharing(patches)
     patches.forget(torch.backends.mps)
 
 
-def make_linear(original: Callable) -> Callable:
+def linear(original: Callable, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """`F.linear`, which MPS computes by a kernel of its own that compares devices itself.
 
     The texts are those of `aten/src/ATen/native/mps/operations/Linear.mm`.
     """
-
-    def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
-        named = {"input": input, "weight": weight, "bias": bias}
-        tensors = {name: each for name, each in named.items() if isinstance(each, Tensor)}
-        if any(tensor.is_mps for tensor in tensors.values()):
-            for name, tensor in tensors.items():
-                if tensor.device.type == "cpu":
-                    raise RuntimeError(
-                        f"Tensor for argument {name} is on {tensor.device} but expected on mps"
-                    )
-        return original(input, weight, bias)
-
-    return linear
+    named = {"input": input, "weight": weight, "bias": bias}
+    tensors = {name: value for name, value in named.items() if isinstance(value, Tensor)}
+    if any(tensor.is_mps for tensor in tensors.values()):
+        for name, tensor in tensors.items():
+            if tensor.device.type == "cpu":
+                raise RuntimeError(
+                    f"Tensor for argument {name} is on {tensor.device} but expected on mps"
+                )
+    return original(input, weight, bias)

@@ -6,10 +6,9 @@ virtual clock runs, they obey it. The rules, numbers and errors are those of
 c10/cuda/CUDAStream.cpp and ATen/cuda/CUDAEvent.h.
 """
 
-import ctypes
 import itertools
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -141,39 +140,6 @@ class Stream(_Stream):
         index, mine, stream_id = self._outer.pop()
         set_current(stream_id, mine)
         session.set_current(index)
-
-
-class ModuleStream(Stream):
-    """`torch.cuda.Stream` on a simulated GPU."""
-
-    def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "ModuleStream":
-        """A stream from the pool of `device`, or that which `ids` name."""
-        if not ids and device is not None:  # refuses the CPU, in torch's words
-            module = getattr(torch, session.type.name)
-            device = module._utils._get_device_index(device, optional=True)
-        return super().__new__(cls, device, priority=priority, **ids)
-
-    @property
-    def priority(self) -> int:
-        """The stream's priority: 0, or less for a more urgent one."""
-        return 1 - (self.stream_id >> 1 & 15) if self.stream_id & 1 else 0
-
-    @classmethod
-    def priority_range(cls) -> tuple[int, int]:
-        """The least and the greatest priority."""
-        return cls.PRIORITIES
-
-    @property
-    def _as_parameter_(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self.native_handle)
-
-    def __eq__(self, other: object) -> bool:
-        """True for the same stream of the same GPU."""
-        return isinstance(other, ModuleStream) and super().__eq__(other)
-
-    def __hash__(self) -> int:
-        """Equal for equal streams."""
-        return hash((self.native_handle, self.device))
 
 
 class Event(_Event):
@@ -317,14 +283,11 @@ class Event(_Event):
         if self._handle:
             traces.fire(traces.EVENT_DELETION, self._handle)
 
-    def ipc_handle(self) -> bytes:
+    def ipc_handle(self, *args: Any) -> NoReturn:
         """Refused: no other process has this GPU."""
         raise NotImplementedError("cudasim: events cannot be shared between processes")
 
-    @classmethod
-    def from_ipc_handle(cls, device: Any, handle: bytes) -> "Event":
-        """Refused: no other process has this GPU."""
-        raise NotImplementedError("cudasim: events cannot be shared between processes")
+    from_ipc_handle = ipc_handle
 
     def __repr__(self) -> str:
         """As PyTorch's events print."""
@@ -334,31 +297,15 @@ class Event(_Event):
         )
 
 
-class ModuleEvent(Event):
-    """`torch.cuda.Event` on a simulated GPU."""
-
-    def __new__(cls, enable_timing: bool = False, **flags: bool) -> "ModuleEvent":
-        """An event that is yet to be recorded; `flags` make no difference here."""
-        return super().__new__(cls, enable_timing=enable_timing)
-
-    @property
-    def _as_parameter_(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self.event_id)
-
-
 Stream.__module__ = Event.__module__ = "torch"  # as their own do, for who prints the class
 
 
-def make_record_stream(original: Any) -> Any:
+def record_stream(original: Any, tensor: Tensor, stream: _Stream) -> None:
     """`Tensor.record_stream`: on a GPU it matters to who looks for races."""
-
-    def record_stream(self: Tensor, stream: _Stream) -> None:
-        if gpu_of(self) is None:
-            original(self, stream)
-        elif session.races is not None:
-            session.races.record_stream(self, (stream.device_index, stream.stream_id))
-
-    return record_stream
+    if gpu_of(tensor) is None:
+        original(tensor, stream)
+    elif session.races is not None:
+        session.races.record_stream(tensor, (stream.device_index, stream.stream_id))
 
 
 def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
@@ -370,39 +317,15 @@ def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
     return stream_id, index, session.type.number
 
 
-def select(stream_id: int, device_index: int, device_type: int) -> None:
-    """Make the stream with that id the current one."""
-    set_current(stream_id, device_index)
-
-
-BINDINGS = {  # functions of torch._C that torch.accelerator calls
-    "_accelerator_getStream": lambda index: Stream(
-        stream_id=current_id(session.gpu(index).index), device_index=index
-    ),
-    "_accelerator_setStream": lambda stream: set_current(stream.stream_id, stream.device_index),
-}
-
-
 def patch_streams(patches: Patches) -> None:
     """Replace `torch.Stream` and `torch.Event`."""
-    for name, function in BINDINGS.items():
-        patches.replace(torch._C, name, function)
+    for name, function in {  # which torch.accelerator calls
+        "getStream": lambda index: Stream(
+            stream_id=current_id(session.gpu(index).index), device_index=index
+        ),
+        "setStream": lambda stream: set_current(stream.stream_id, stream.device_index),
+    }.items():
+        patches.replace(torch._C, f"_accelerator_{name}", function)
     patches.replace(torch, "Stream", Stream)
     patches.replace(torch, "Event", Event)
-    patches.replace(Tensor, "record_stream", make_record_stream(Tensor.record_stream))
-
-
-def patch_module_streams(patches: Patches, mine: dict[str, type]) -> None:
-    """Replace the classes of `torch.cuda` by those of `mine` with their names."""
-    module = getattr(torch, session.type.name)
-    for name, kind in mine.items():
-        theirs = getattr(module.streams, name)  # programs may have imported it already
-        kind.__module__, kind.__name__, kind.__qualname__ = theirs.__module__, name, name
-        patches.replace(theirs, "__new__", _instead_of(kind))
-        patches.replace(module.streams, name, kind)
-        patches.replace(module, name, kind)
-
-
-def _instead_of(kind: type) -> staticmethod:
-    """A `__new__` for PyTorch's class that makes an object of the stand-in `kind`."""
-    return staticmethod(lambda cls, *args, **kwargs: kind(*args, **kwargs))
+    patches.wrap(Tensor, "record_stream", record_stream)

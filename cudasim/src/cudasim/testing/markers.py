@@ -1,12 +1,12 @@
 """What the markers `gpus` and `world` say of a test."""
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 
-from cudasim.testing.sizes import parse_bytes
-
+UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 PATIENCE = 300  # seconds that a test of a world has, if its marker says no other `timeout`
 
 
@@ -27,7 +27,7 @@ class World(NamedTuple):
 
 def gpus(n: int = 1, memory: object = None) -> Needs:
     """What `@pytest.mark.gpus(n, memory="1GiB")` says; ValueError for what makes no sense."""
-    return Needs(_whole("n", n, 1), None if memory is None else parse_bytes(memory))
+    return Needs(_whole("n", n, 1), None if memory is None else _bytes(memory))
 
 
 def world(n: object = None, gpus: object = None, timeout: object = PATIENCE) -> World:
@@ -58,3 +58,14 @@ def _whole(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"{name}={value!r}: write a whole number from {least}")
     return value
+
+
+def _bytes(text: object) -> int:
+    """The number of bytes that an int, or a text such as `512MiB`, means; else ValueError."""
+    if isinstance(text, int) and not isinstance(text, bool) and text > 0:
+        return text
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]iB|B)", str(text))
+    number = int(float(found[1]) * UNITS[found[2]]) if found else 0
+    if not number:
+        raise ValueError(f"memory={text!r}: write a number of bytes, or a text such as '512MiB'")
+    return number

@@ -8,46 +8,40 @@ import pytest
 
 
 class Recorder:
-    """Writes each report to a file as soon as it is there: the process may not live long."""
+    """Runs with the options of the whole, and writes each report to a file at once.
 
-    def __init__(self, path: Path) -> None:
-        """Write to `path`, a line of JSON for each report."""
-        self.path = path
+    The process may not live long.
+    """
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    def __init__(self, path: Path, values: dict[str, bytes]) -> None:
+        """Write to `path`, a line of JSON for each report; `values` of options are pickled."""
+        self.path, self.values = path, values
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Give the options that a project's `conftest.py` adds the values that they have outside.
+
+        That is before the project reads them.
+        """
+        for name in vars(config.option).keys() - vars(config.known_args_namespace).keys():
+            if name not in self.values:
+                raise pytest.UsageError(f"the option {name!r} has a value that no rank can have")
+            setattr(config.option, name, pickle.loads(self.values[name]))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         """Of set-up, call and tear-down."""
         text = report.longreprtext
         if report.skipped and isinstance(report.longrepr, tuple):
             text = str(report.longrepr[2]).removeprefix("Skipped: ")
         for title, printed in report.sections:
             text += f"\n----- {title} -----\n{printed}"
-        self.write(report.outcome, text)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"outcome": report.outcome, "text": text}) + "\n")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Of a file that could not be imported."""
         if report.failed:
-            self.write(report.outcome, report.longreprtext)
-
-    def write(self, outcome: str, text: str) -> None:
-        """Add a line to the file."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"outcome": outcome, "text": text}) + "\n")
-
-
-class Options:
-    """Gives the options that a project's `conftest.py` adds the values that they have outside."""
-
-    def __init__(self, values: dict[str, bytes]) -> None:
-        """`values` of options by name, each pickled."""
-        self.values = values
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_configure(self, config: pytest.Config) -> None:
-        """Before the project reads them."""
-        for name in vars(config.option).keys() - vars(config.known_args_namespace).keys():
-            if name not in self.values:
-                raise pytest.UsageError(f"the option {name!r} has a value that no rank can have")
-            setattr(config.option, name, pickle.loads(self.values[name]))
+            self.pytest_runtest_logreport(report)
 
 
 def main(path: str, values: str, options: list[str]) -> int:
@@ -55,5 +49,5 @@ def main(path: str, values: str, options: list[str]) -> int:
 
     `values` is the file with what the options of the project's own are.
     """
-    own = Options(pickle.loads(Path(values).read_bytes()))
-    return int(pytest.main(options, plugins=[Recorder(Path(path)), own]))
+    recorder = Recorder(Path(path), pickle.loads(Path(values).read_bytes()))
+    return int(pytest.main(options, plugins=[recorder]))

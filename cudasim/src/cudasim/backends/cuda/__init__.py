@@ -1,11 +1,15 @@
 """`torch.cuda`, and what only CUDA has: NCCL, DataParallel, shared memory and `nvidia-smi`."""
 
+import torch.distributed
+
 from cudasim.backends.cuda.api import patch_api
 from cudasim.backends.cuda.comm import patch_comm
-from cudasim.backends.cuda.distributed import patch_distributed
 from cudasim.backends.cuda.publishing import publish
 from cudasim.patches.sharing import patch_sharing_by_handle
 from cudasim.patching import Patches
+
+if torch.distributed.is_available():  # there are builds without it
+    from cudasim.backends.cuda.distributed import patch_distributed
 
 
 def patch_cuda(patches: Patches) -> None:
@@ -13,5 +17,6 @@ def patch_cuda(patches: Patches) -> None:
     patch_api(patches)
     publish(patches)
     patch_comm(patches)
-    patch_distributed(patches)
+    if torch.distributed.is_available():
+        patch_distributed(patches)
     patch_sharing_by_handle(patches)

@@ -4,6 +4,7 @@ import ctypes
 import functools
 import itertools
 import logging
+import operator
 import time
 import uuid
 import warnings
@@ -12,29 +13,38 @@ from typing import Any
 
 import torch
 
-from cudasim.backends.accelerator import patch_module, refuse
+from cudasim.backends.accelerator import (
+    can_access_peer,
+    exchange_device,
+    is_capturing,
+    refuse,
+    wait,
+)
 from cudasim.backends.cuda.graphs import patch_graphs
 from cudasim.backends.cuda.legacy import LegacyType, Markers, patch_default_type
 from cudasim.backends.cuda.properties import CudaProperties
 from cudasim.backends.cuda.streams import patch_cuda_streams
+from cudasim.backends.first_use import begin, patch_first_use
 from cudasim.backends.memory import (
+    empty_cache,
     free_and_total,
     memory,
     observe_refusals,
     record_history,
     record_history_legacy,
+    snapshot,
+    stats,
 )
-from cudasim.backends.streams import current_id
+from cudasim.backends.streams import current_id, set_current, stream_data
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
-from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, end_of_sleep
+from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, address, end_of_sleep
 from cudasim.patching import Patches
 from cudasim.session import session
 
 CUDA_VERSION = "13.0"  # of the CUDA builds that PyTorch publishes of 2.11 and later
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
-NOTHING = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
 
 
 _streams = itertools.count(0x5C0DB0001000, 0x40)  # what stands for addresses of new streams
@@ -90,13 +100,11 @@ class Runtime:
 def host_stats() -> dict[str, Any]:
     """Figures of pinned memory on the host, none of which is counted."""
     names = ("allocations", "allocated_bytes", "active_requests", "active_bytes", "segments")
-    counts = ("num_host_alloc", "num_host_free")
     times = ("host_alloc_time", "host_free_time")
-    spent = {"total": 0, "max": 0, "min": 0, "count": 0, "avg": 0}
     return {
-        **{name: dict(NOTHING) for name in names},
-        **{name: 0 for name in counts},
-        **{name: dict(spent) for name in times},
+        **{name: dict.fromkeys(("current", "peak", "allocated", "freed"), 0) for name in names},
+        **{name: dict.fromkeys(("total", "max", "min", "count", "avg"), 0) for name in times},
+        **dict.fromkeys(("num_host_alloc", "num_host_free"), 0),
     }
 
 
@@ -151,57 +159,50 @@ def set_sync_debug_mode(mode: int) -> None:
     session.watch()
 
 
-class Switches:
-    """Settings that torch reads back and that change nothing here."""
-
-    caching = True
-    benchmark_limit = 10
-
-
-def setting(get: str, set: str, value: Any) -> dict[str, Callable]:
-    """The two functions of `torch._C` that read and change a setting, which changes nothing."""
-    held = [value]
-    return {get: lambda: held[0], set: lambda *given: held.__setitem__(0, given[0])}
-
-
 PLANS = 4096  # that cuFFT keeps (aten/src/ATen/native/cuda/CuFFTPlanCache.h)
-PREFERRED = "_get_{0}_preferred_backend _set_{0}_preferred_backend"
 
 # Bytes of cuBLAS's (aten/src/ATen/cuda/CublasHandlePool.cpp).
 WORKSPACE = (4096 * 2 + 16 * 8) * 2**10
 
 
-def library_settings() -> dict[str, Callable]:
-    """What reads and changes settings of cuBLAS and TunableOp, none of which runs here.
+# Settings that PyTorch reads back and that change nothing here: (functions of torch._C, value at
+# first). The values are those of aten/src/ATen/cuda (CublasHandlePool.cpp, tunable/Tunable.h).
+SETTINGS = [
+    ("_cuda_get_cudnn_benchmark_limit", "_cuda_set_cudnn_benchmark_limit", 10),
+    ("_cuda_cudaCachingAllocator_is_enabled", "_cuda_cudaCachingAllocator_enable", True),
+    ("_cuda_get_conv_benchmark_empty_cache", "_cudnn_set_conv_benchmark_empty_cache", True),
+    ("_cuda_tunableop_is_enabled", "_cuda_tunableop_enable", False),
+    ("_cuda_tunableop_tuning_is_enabled", "_cuda_tunableop_tuning_enable", True),
+    ("_cuda_record_untuned_is_enabled", "_cuda_record_untuned_enable", False),
+    *(
+        (f"_cuda_tunableop_get_{name}", f"_cuda_tunableop_set_{name}", value)
+        for name, value in (
+            ("max_tuning_duration", 30),
+            ("max_tuning_iterations", 100),
+            ("rotating_buffer_size", -1),
+            ("filename", ""),
+        )
+    ),
+    (
+        "_get_linalg_preferred_backend",
+        "_set_linalg_preferred_backend",
+        torch._C._LinalgBackend.Default,
+    ),
+    ("_get_blas_preferred_backend", "_set_blas_preferred_backend", torch._C._BlasBackend.Cublas),
+    ("_cuda_getCublasWorkspaceSize", "_cuda_setCublasWorkspaceSize", WORKSPACE),
+    ("_cuda_getCublasLtWorkspaceSize", "_cuda_setCublasLtWorkspaceSize", WORKSPACE),
+]
 
-    The values at first are those of aten/src/ATen/cuda (CublasHandlePool.cpp, tunable/Tunable.h).
-    """
-    tunable = "_cuda_tunableop_"
-    made = {
-        **setting(
-            "_cuda_get_conv_benchmark_empty_cache", "_cudnn_set_conv_benchmark_empty_cache", True
-        ),
-        **setting(f"{tunable}is_enabled", f"{tunable}enable", False),
-        **setting(f"{tunable}tuning_is_enabled", f"{tunable}tuning_enable", True),
-        **setting("_cuda_record_untuned_is_enabled", "_cuda_record_untuned_enable", False),
-        **setting(*PREFERRED.format("linalg").split(), torch._C._LinalgBackend.Default),
-        **setting(*PREFERRED.format("blas").split(), torch._C._BlasBackend.Cublas),
-        f"{tunable}get_results": tuple,
-        f"{tunable}get_validators": tuple,
-        f"{tunable}read_file": lambda filename: False,
-        f"{tunable}set_numerical_check_tolerances": lambda *given: None,
-    }
-    for name, value in (
-        ("max_tuning_duration", 30),
-        ("max_tuning_iterations", 100),
-        ("rotating_buffer_size", -1),
-        ("filename", ""),
-    ):
-        made |= setting(f"{tunable}get_{name}", f"{tunable}set_{name}", value)
+
+def settings() -> dict[str, Callable]:
+    """The functions of `torch._C` that read and change SETTINGS."""
+    made: dict[str, Callable] = {}
+    for get, change, value in SETTINGS:
+        held = [value]
+        made[get] = functools.partial(operator.getitem, held, 0)
+        made[change] = functools.partial(operator.setitem, held, 0)
     for name in ("CublasWorkspaceSize", "CublasLtWorkspaceSize"):
-        get, change = f"_cuda_get{name}", f"_cuda_set{name}"
-        made |= setting(get, change, WORKSPACE)
-        made[f"_cuda_reset{name}"] = functools.partial(made[change], WORKSPACE)
+        made[f"_cuda_reset{name}"] = functools.partial(made[f"_cuda_set{name}"], WORKSPACE)
     return made
 
 
@@ -211,51 +212,62 @@ def set_device(index: int) -> None:
     session.current().memory.touch()
 
 
-def has_context(index: int) -> bool:
-    """Whether this process has a context on GPU `index`."""
-    return memory(index).context != 0
-
-
-def bindings(switches: Switches) -> dict[str, Callable]:
-    """What stands for the functions of `torch._C`, by name."""
-    custom = "cudasim: a simulated GPU has no allocators but its own"
-    return {
-        **library_settings(),
-        "_cuda_ipc_collect": lambda: None,
-        "_cuda_setDevice": set_device,
-        "_cuda_hasPrimaryContext": has_context,
-        "_cuda_clearCublasWorkspaces": lambda: None,
-        "_cuda_getCompiledVersion": lambda: 13000,
-        "_activate_gpu_trace": traces.activate,
-        "_cuda_getArchFlags": lambda: " ".join(
-            sorted({"sm_{}{}".format(*gpu.card.capability) for gpu in session.gpus})
-        ),
-        "_cuda_sleep": sleep,
-        "_cuda_getCurrentBlasHandle": lambda: 0,
-        "_cuda_getCurrentSolverHandle": lambda: 0,
-        "_cuda_get_sync_debug_mode": lambda: session.sync_debug & ~CAPTURING,
-        "_cuda_set_sync_debug_mode": set_sync_debug_mode,
-        "_cuda_get_cudnn_benchmark_limit": lambda: switches.benchmark_limit,
-        "_cuda_set_cudnn_benchmark_limit": lambda limit: setattr(
-            switches, "benchmark_limit", limit
-        ),
-        "_cuda_record_memory_history": record_history,
-        "_cuda_record_memory_history_legacy": record_history_legacy,
-        "_cuda_attach_out_of_memory_observer": observe_refusals,
-        "_cuda_hostMemoryStats": host_stats,
-        "_cuda_resetPeakHostMemoryStats": lambda: None,
-        "_cuda_resetAccumulatedHostMemoryStats": lambda: None,
-        "_cuda_getAllocatorBackend": lambda: "native",
-        "_cuda_cudaCachingAllocator_raw_alloc": raw_allocate,
-        "_cuda_cudaCachingAllocator_raw_delete": raw_delete,
-        "_cuda_cudaCachingAllocator_enable": lambda on: setattr(switches, "caching", on),
-        "_cuda_cudaCachingAllocator_is_enabled": lambda: switches.caching,
-        "_cuda_changeCurrentAllocator": refuse(custom),
-        "_cuda_customAllocator": refuse(custom),
-        "_cuda_jiterator_compile_and_launch_kernel": refuse(
-            "cudasim: a simulated GPU runs no CUDA source"
-        ),
-    }
+CUSTOM = refuse("cudasim: a simulated GPU has no allocators but its own")
+BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
+    "_activate_gpu_trace": traces.activate,
+    "_cuda_attach_out_of_memory_observer": observe_refusals,
+    "_cuda_canDeviceAccessPeer": can_access_peer,
+    "_cuda_changeCurrentAllocator": CUSTOM,
+    "_cuda_clearCublasWorkspaces": lambda: None,
+    "_cuda_cudaCachingAllocator_raw_alloc": raw_allocate,
+    "_cuda_cudaCachingAllocator_raw_delete": raw_delete,
+    "_cuda_customAllocator": CUSTOM,
+    "_cuda_emptyCache": empty_cache,
+    "_cuda_exchangeDevice": exchange_device,
+    "_cuda_getAllocatorBackend": lambda: "native",
+    "_cuda_getArchFlags": lambda: " ".join(
+        sorted({"sm_{}{}".format(*gpu.card.capability) for gpu in session.gpus})
+    ),
+    "_cuda_getCompiledVersion": lambda: 13000,
+    "_cuda_getCurrentBlasHandle": lambda: 0,
+    "_cuda_getCurrentRawStream": lambda index: address(current_id(index), index),
+    "_cuda_getCurrentSolverHandle": lambda: 0,
+    "_cuda_getCurrentStream": lambda index: stream_data(index, current_id(index)),
+    "_cuda_getDevice": lambda: session.current().index,
+    "_cuda_getDeviceCount": session.count,
+    "_cuda_getMemoryFraction": lambda index: memory(index).fraction,
+    "_cuda_getStreamFromExternal": lambda pointer, index: stream_data(index, pointer),
+    "_cuda_get_sync_debug_mode": lambda: session.sync_debug & ~CAPTURING,
+    "_cuda_hasPrimaryContext": lambda index: memory(index).context != 0,
+    "_cuda_hostMemoryStats": host_stats,
+    "_cuda_init": begin,
+    "_cuda_ipc_collect": lambda: None,
+    "_cuda_isCurrentStreamCapturing": is_capturing,
+    "_cuda_jiterator_compile_and_launch_kernel": refuse(
+        "cudasim: a simulated GPU runs no CUDA source"
+    ),
+    "_cuda_maybeExchangeDevice": exchange_device,
+    "_cuda_memorySnapshot": snapshot,
+    "_cuda_memoryStats": lambda index: stats(memory(index)),
+    "_cuda_record_memory_history": record_history,
+    "_cuda_record_memory_history_legacy": record_history_legacy,
+    "_cuda_resetAccumulatedHostMemoryStats": lambda: None,
+    "_cuda_resetAccumulatedMemoryStats": lambda index: memory(index).reset_totals(),
+    "_cuda_resetPeakHostMemoryStats": lambda: None,
+    "_cuda_resetPeakMemoryStats": lambda index: memory(index).reset_peaks(),
+    "_cuda_setDevice": set_device,
+    "_cuda_setMemoryFraction": lambda part, index: memory(index).set_fraction(part),
+    "_cuda_setStream": lambda stream_id, device_index, device_type: set_current(
+        stream_id, device_index
+    ),
+    "_cuda_set_sync_debug_mode": set_sync_debug_mode,
+    "_cuda_sleep": sleep,
+    "_cuda_synchronize": wait,
+    "_cuda_tunableop_get_results": tuple,
+    "_cuda_tunableop_get_validators": tuple,
+    "_cuda_tunableop_read_file": lambda filename: False,
+    "_cuda_tunableop_set_numerical_check_tolerances": lambda *given: None,
+}
 
 
 def _miss_no_triton(patches: Patches) -> None:
@@ -282,15 +294,26 @@ def _patch_plan_caches(patches: Patches) -> None:
 
 def patch_api(patches: Patches) -> None:
     """Make `torch.cuda` report the simulated GPUs."""
-    patch_module(patches, CudaProperties)
+    for name, function in (BINDINGS | settings()).items():
+        patches.replace(torch._C, name, function)
     patch_cuda_streams(patches)
     patch_graphs(patches)
-    for name, function in bindings(Switches()).items():
-        patches.replace(torch._C, name, function)
     cuda = torch.cuda
+    once = functools.cache(CudaProperties)  # the same object for each call
+    for name, value in {
+        "_cached_device_count": None,
+        "_device_count_nvml": lambda: -1,  # then `getDeviceCount` is asked
+        "_exchange_device": exchange_device,
+        "_maybe_exchange_device": exchange_device,
+        "_get_device_properties": lambda index: once(session.gpu(index)),
+        "_cudart": Runtime,
+    }.items():
+        patches.replace(cuda, name, value)
+    patch_first_use(patches)
+    patches.forget(cuda)
+    patches.replace(torch._C, "_has_cuda", True)
     patches.replace(torch.version, "cuda", CUDA_VERSION)
     _miss_no_triton(patches)
-    patches.replace(cuda, "_cudart", Runtime)
     patches.replace(torch._C, "_CudaDeviceProperties", CudaProperties)
     patches.replace(cuda.nvtx, "_nvtx", Markers())
     parts = refuse("cudasim: a simulated GPU's processors cannot be shared out")

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 
-from cudasim.backends.accelerator import is_capturing
+from cudasim.backends.accelerator import is_capturing, refuse
+from cudasim.backends.cuda.streams import stand_in
 from cudasim.backends.streams import current_id
 from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU, Allocation
@@ -30,30 +32,13 @@ HOLDER = 8  # bytes of the seed, and of the offset, that a generator keeps on th
 _graphs, _pools = itertools.count(1), itertools.count(1)  # what ids are made of
 
 
-class States:
-    """The generators that graphs draw from: each has a seed and an offset on its GPU."""
+class Holder:
+    """What a generator keeps on its GPU, its seed and its offset, while graphs draw from it."""
 
-    def __init__(self) -> None:
-        """No graph draws from any."""
-        self._known: dict[int, tuple[list, set[int], tuple[Allocation, ...]]] = {}
-
-    def register(self, state: list, graph: int, gpu: GPU) -> None:
-        """A `graph` draws from a generator with that `state`."""
-        if id(state) not in self._known:
-            holders = Allocation(gpu, HOLDER), Allocation(gpu, HOLDER)
-            self._known[id(state)] = state, set(), holders
-        self._known[id(state)][1].add(graph)
-
-    def of(self, graph: int) -> list[list]:
-        """The states that a graph draws from."""
-        return [state for state, graphs, _ in self._known.values() if graph in graphs]
-
-    def unregister(self, graph: int) -> None:
-        """A graph is gone, and with it what only it needed."""
-        for key, (_, graphs, _) in list(self._known.items()):
-            graphs.discard(graph)
-            if not graphs:
-                del self._known[key]
+    def __init__(self, state: list, gpu: GPU) -> None:
+        """For the generator with that `state`."""
+        self.state = state
+        self.memory = Allocation(gpu, HOLDER), Allocation(gpu, HOLDER)
 
 
 class CUDAGraph:
@@ -66,11 +51,13 @@ class CUDAGraph:
         self._pool: PoolId = (0, 0)
         self._gpu: GPU | None = None
         self._captured = self._instantiated = self._dumps = False
+        self._holders: dict[int, Holder] = {}  # of the generators that it draws from
 
     def register_generator_state(self, generator: Generator) -> None:
         """Let the graph draw from `generator`, which then goes on with each replay."""
-        gpu = session.gpu(generator.device.index)
-        session.states.register(generator._state, self._number, gpu)
+        state, gpu = generator._state, session.gpu(generator.device.index)
+        holder = session.states.get(id(state)) or Holder(state, gpu)
+        session.states[id(state)] = self._holders[id(state)] = holder
 
     def capture_begin(
         self,
@@ -105,8 +92,8 @@ class CUDAGraph:
         self.register_generator_state(gpu.generator)
         self._gpu, self._pool = gpu, pool or (self._number, 0)
         self._capture = capture = Capture(place)
-        for state in session.states.of(self._number):
-            capture.keep_state(state)
+        for holder in self._holders.values():
+            capture.keep_state(holder.state)
         gpu.memory.begin_pool(self._pool, lambda: _captures(gpu, capture))
         session.capturing[place] = capture
         session.sync_debug |= CAPTURING
@@ -167,7 +154,7 @@ class CUDAGraph:
         if self._captured:
             self._capture.release()
             self._gpu.memory.release_pool(self._pool)
-            session.states.unregister(self._number)
+            self._holders.clear()
         self._capture, self._captured, self._instantiated = None, False, False
 
     def __del__(self) -> None:
@@ -201,11 +188,9 @@ class CUDAGraph:
         text = "\n".join(["digraph {", *nodes, *edges, "}", ""])
         Path(debug_path).write_text(text, encoding="utf-8")
 
-    def raw_cuda_graph(self) -> int:
-        """Refused: there is no such object of CUDA here."""
-        raise NotImplementedError("cudasim: a simulated GPU's graphs are no objects of CUDA")
-
-    raw_cuda_graph_exec = raw_cuda_graph
+    raw_cuda_graph = raw_cuda_graph_exec = refuse(
+        "cudasim: a simulated GPU's graphs are no objects of CUDA"
+    )
 
 
 def _captures(gpu: GPU, capture: Capture) -> bool:
@@ -274,49 +259,42 @@ def new_pool() -> PoolId:
     return 0, next(_pools)
 
 
-def begin_pool(mine: Callable[[GPU], Callable[[], bool]]) -> Callable[[int, PoolId], None]:
-    """A function that lets what is taken while `mine(gpu)()` go to private pools."""
-
-    def begin(index: int, pool: PoolId) -> None:
-        gpu = session.gpu(index)
-        gpu.memory.begin_pool(pool, mine(gpu))
-
-    return begin
+def begin_pool(index: int, pool: PoolId, mine: Callable[[], bool] = lambda: True) -> None:
+    """Let what is taken while `mine()` go to private pools."""
+    session.gpu(index).memory.begin_pool(pool, mine)
 
 
-def _of_thread(gpu: GPU) -> Callable[[], bool]:
+def begin_pool_of_thread(index: int, pool: PoolId) -> None:
+    """Let what this thread takes go to private pools."""
     thread = threading.get_ident()
-    return lambda: threading.get_ident() == thread
+    begin_pool(index, pool, lambda: threading.get_ident() == thread)
 
 
-def _of_stream(gpu: GPU) -> Callable[[], bool]:
-    stream = current_id(gpu.index)
-    return lambda: current_id(gpu.index) == stream
+def begin_pool_of_stream(index: int, pool: PoolId) -> None:
+    """Let what the current stream takes go to private pools."""
+    stream = current_id(index)
+    begin_pool(index, pool, lambda: current_id(index) == stream)
 
 
-def _refused(*args: Any, **kwargs: Any) -> None:
-    raise NotImplementedError(
-        "cudasim: torch.accelerator.Graph is not known here; use torch.cuda.CUDAGraph"
-    )
+def end_pool(index: int, pool: PoolId) -> None:
+    """Nothing more goes to private pools."""
+    session.gpu(index).memory.end_pool(pool)
 
 
 def patch_graphs(patches: Patches) -> None:
     """Make graphs and pools of `torch.cuda` those of the simulated GPUs."""
     cuda = torch.cuda
-    session.states = States()
+    session.states = WeakValueDictionary()  # id of a generator's state -> Holder
     patches.replace(
         Generator, "is_capturing", staticmethod(lambda: session.capturing and is_capturing())
     )
-    ended = {
-        "endAllocateToPool": lambda index, pool: session.gpu(index).memory.end_pool(pool),
-        "releasePool": lambda index, pool: session.gpu(index).memory.release_pool(pool),
-    }
     functions = {
-        **ended,
-        "beginAllocateToPool": begin_pool(lambda gpu: lambda: True),
-        "beginAllocateCurrentThreadToPool": begin_pool(_of_thread),
-        "beginAllocateCurrentStreamToPool": begin_pool(_of_stream),
-        "endAllocateCurrentStreamToPool": ended["endAllocateToPool"],
+        "beginAllocateToPool": begin_pool,
+        "beginAllocateCurrentThreadToPool": begin_pool_of_thread,
+        "beginAllocateCurrentStreamToPool": begin_pool_of_stream,
+        "endAllocateToPool": end_pool,
+        "endAllocateCurrentStreamToPool": end_pool,
+        "releasePool": lambda index, pool: session.gpu(index).memory.release_pool(pool),
         "getCheckpointState": checkpoint,
         "setCheckpointPoolState": set_checkpoint,
     }
@@ -330,19 +308,9 @@ def patch_graphs(patches: Patches) -> None:
     patches.replace(cuda.graphs, "_cuda_isCurrentStreamCapturing", capturing)
     patches.replace(torch._C, "_host_emptyCache", lambda: None)
     patches.replace(cuda.graphs.graph, "default_capture_stream", None)  # of another simulation
-    for theirs, mine, owners in (
-        (cuda.graphs.CUDAGraph, CUDAGraph, (cuda, cuda.graphs)),
-        (cuda.memory.MemPool, MemPool, (cuda, cuda.memory)),
-    ):
-        mine.__module__ = theirs.__module__
-        patches.replace(theirs, "__new__", staticmethod(_instead(mine)))
-        for owner in owners:
-            patches.replace(owner, mine.__name__, mine)
+    stand_in(patches, CUDAGraph, "CUDAGraph", cuda.graphs)
+    stand_in(patches, MemPool, "MemPool", cuda.memory)
     other = getattr(torch.accelerator, "Graph", None)  # from 2.12
     if other is not None:
-        patches.replace(other, "__new__", staticmethod(_refused))
-
-
-def _instead(kind: type) -> Callable:
-    """A `__new__` for PyTorch's class that makes an object of `kind`."""
-    return lambda cls, *args, **kwargs: kind(*args, **kwargs)
+        words = "cudasim: torch.accelerator.Graph is not known here; use torch.cuda.CUDAGraph"
+        patches.replace(other, "__new__", staticmethod(refuse(words)))

@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 FOLDER = "CUDASIM_FIGURES"  # as in cudasim.backends.cuda.publishing, which needs PyTorch
@@ -18,42 +19,47 @@ USED = struct.Struct("<Q")  # as there
 MIB = 2**20
 DRIVER = "0.0.0"  # no driver is here
 UNKNOWN = "[N/A]"
+WIDTH = 69  # characters between the edges of the table
 OK, BAD_ARGUMENT, NOT_FOUND, NO_DRIVER = 0, 2, 6, 9  # NVIDIA's exit codes
 
-SIZES = {  # fields in bytes, printed in MiB
-    "memory.total": lambda gpu: gpu["total"],
-    "memory.used": lambda gpu: gpu["used"],
-    "memory.free": lambda gpu: gpu["memory"] - gpu["used"],
-    "memory.reserved": lambda gpu: gpu["total"] - gpu["memory"],
+Fields = dict[str, tuple[str, Callable[[dict], object]]]  # name -> (unit, the value in a row)
+
+
+def _unknown(unit: str, *names: str) -> Fields:
+    """Fields that a simulation cannot know."""
+    return dict.fromkeys(names, (unit, lambda card: None))
+
+
+CARDS: Fields = {
+    **dict.fromkeys(("name", "gpu_name"), ("", lambda card: card["name"])),
+    **dict.fromkeys(("uuid", "gpu_uuid"), ("", lambda card: card["uuid"])),
+    **dict.fromkeys(("count", "gpu_count"), ("", lambda card: card["count"])),
+    **dict.fromkeys(
+        ("pci.bus_id", "gpu_bus_id"), ("", lambda card: f"00000000:{card['index'] + 1:02X}:00.0")
+    ),
+    "index": ("", lambda card: card["index"]),
+    "driver_version": ("", lambda card: DRIVER),
+    "compute_cap": ("", lambda card: card["capability"]),
+    "compute_mode": ("", lambda card: "Default"),
+    "timestamp": ("", lambda card: time.strftime("%Y/%m/%d %H:%M:%S.000")),
+    "memory.total": ("MiB", lambda card: card["total"] // MIB),
+    "memory.used": ("MiB", lambda card: card["used"] // MIB),
+    "memory.free": ("MiB", lambda card: (card["memory"] - card["used"]) // MIB),
+    "memory.reserved": ("MiB", lambda card: (card["total"] - card["memory"]) // MIB),
+    **_unknown("%", "utilization.gpu", "utilization.memory", "fan.speed"),
+    **_unknown("W", "power.draw", "power.limit"),
+    **_unknown("MHz", "clocks.sm", "clocks.mem", "clocks.gr"),
+    **_unknown("", "temperature.gpu", "pstate", "persistence_mode", "display_active"),
+    **_unknown("", "ecc.mode.current", "mig.mode.current"),
 }
-FIELDS = {
-    "index": lambda gpu: str(gpu["index"]),
-    "name": lambda gpu: gpu["name"],
-    "gpu_name": lambda gpu: gpu["name"],
-    "uuid": lambda gpu: gpu["uuid"],
-    "gpu_uuid": lambda gpu: gpu["uuid"],
-    "count": lambda gpu: str(gpu["count"]),
-    "gpu_count": lambda gpu: str(gpu["count"]),
-    "driver_version": lambda gpu: DRIVER,
-    "compute_cap": lambda gpu: gpu["capability"],
-    "compute_mode": lambda gpu: "Default",
-    "pci.bus_id": lambda gpu: f"00000000:{gpu['index'] + 1:02X}:00.0",
-    "gpu_bus_id": lambda gpu: f"00000000:{gpu['index'] + 1:02X}:00.0",
-    "timestamp": lambda gpu: time.strftime("%Y/%m/%d %H:%M:%S.000"),
-}
-UNITS = {  # fields that a simulation cannot know
-    **dict.fromkeys(("utilization.gpu", "utilization.memory", "fan.speed"), "%"),
-    **dict.fromkeys(("power.draw", "power.limit"), "W"),
-    **dict.fromkeys(("clocks.sm", "clocks.mem", "clocks.gr"), "MHz"),
-    **dict.fromkeys(("temperature.gpu", "pstate", "persistence_mode", "display_active"), ""),
-    **dict.fromkeys(("ecc.mode.current", "mig.mode.current"), ""),
-}
-PROCESS_FIELDS = {
-    "pid": lambda process: str(process["pid"]),
-    "process_name": lambda process: process["program"],
-    "name": lambda process: process["program"],
-    "gpu_uuid": lambda process: process["uuid"],
-    "gpu_name": lambda process: process["gpu"],
+PROCESSES: Fields = {
+    "pid": ("", lambda process: process["pid"]),
+    **dict.fromkeys(("process_name", "name"), ("", lambda process: process["program"])),
+    "gpu_uuid": ("", lambda process: process["uuid"]),
+    "gpu_name": ("", lambda process: process["gpu"]),
+    **dict.fromkeys(
+        ("used_gpu_memory", "used_memory"), ("MiB", lambda process: process["used"] // MIB)
+    ),
 }
 
 
@@ -73,15 +79,15 @@ def published(folder: str | None) -> tuple[list[dict], list[dict]]:
     """
     found: dict[int, dict] = {}
     processes = []
-    for path in sorted(Path(folder).glob("*.json")) if folder else ():
+    for path in sorted(Path(folder).glob("*.figures")) if folder else ():
         try:
-            about = json.loads(path.read_text())
-            sizes = USED.iter_unpack(path.with_suffix(".used").read_bytes())
+            first, _, sizes = path.read_bytes().partition(b"\n")
         except FileNotFoundError:  # its process has just ended
             continue
+        about = json.loads(first)
         if not is_alive(about["pid"]):
             continue
-        for gpu, (used,) in zip(about["gpus"], sizes, strict=True):
+        for gpu, (used,) in zip(about["gpus"], USED.iter_unpack(sizes), strict=True):
             known = found.setdefault(gpu["index"], {**gpu, "used": 0})
             known["used"] += used
             if used:
@@ -117,14 +123,12 @@ def is_alive(pid: int) -> bool:
     return state not in ("Z", "X")
 
 
-def chosen(cards: list[dict], wanted: str | None) -> list[dict]:
+def chosen(cards: list[dict], wanted: str) -> list[dict]:
     """Those of `cards` that `--id` names: indices, identities or bus numbers, by commas."""
-    if wanted is None:
-        return cards
     result = []
-    for name in wanted.split(","):
-        names = ("index", "uuid", "pci.bus_id")
-        matching = [card for card in cards if name.strip() in [FIELDS[n](card) for n in names]]
+    for name in map(str.strip, wanted.split(",")):
+        fields = [CARDS[field][1] for field in ("index", "uuid", "pci.bus_id")]
+        matching = [card for card in cards if name in [str(value(card)) for value in fields]]
         if not matching:
             raise Refusal("No devices were found", NOT_FOUND)
         result += matching
@@ -133,55 +137,55 @@ def chosen(cards: list[dict], wanted: str | None) -> list[dict]:
 
 def table(cards: list[dict], processes: list[dict]) -> list[str]:
     """What the command prints without arguments."""
-    width = 71
-    rule = "+" + "-" * width + "+"
-
-    def row(text: str) -> str:
-        return f"| {text:<{width - 2}} |"
-
-    lines = [rule, row("SIMULATED GPUs, by cudasim: no NVIDIA driver is involved")]
+    about = ["SIMULATED GPUs, by cudasim: no NVIDIA driver is involved"]
     if processes:
         context = max(card["context"] for card in cards) // MIB
-        lines.append(row(f"The CUDA context of a process on a card is modelled: {context}MiB"))
-    lines.append(rule)
-    lines.append(row(f"{'GPU':>3}  {'Name':<41} {'Memory-Usage':>22}"))
-    lines.append(rule)
+        about.append(f"The CUDA context of a process on a card is modelled: {context}MiB")
+    shown = []
     for card in cards:
         usage = f"{card['used'] // MIB}MiB / {card['total'] // MIB}MiB"
-        lines.append(row(f"{card['index']:>3}  {card['name']:<41} {usage:>22}"))
-    lines += [rule, row("Processes (SIMULATED):"), row("GPU        PID  GPU memory  Name"), rule]
-    indices = {card["index"] for card in cards}
-    shown = [process for process in processes if process["index"] in indices]
-    for process in shown:
-        name = Path(process["program"]).name
+        shown.append(f"{card['index']:>3}  {card['name']:<41} {usage:>22}")
+    running = []
+    for process in processes:
         size = f"{process['used'] // MIB}MiB"
-        lines.append(row(f"{process['index']:>3}  {process['pid']:>9}  {size:>10}  {name}"))
-    if not shown:
-        lines.append(row("No running processes found"))
-    return [*lines, rule]
+        name = Path(process["program"]).name
+        running.append(f"{process['index']:>3}  {process['pid']:>9}  {size:>10}  {name}")
+    parts = [
+        about,
+        [f"{'GPU':>3}  {'Name':<41} {'Memory-Usage':>22}"],
+        shown,
+        ["Processes (SIMULATED):", "GPU        PID  GPU memory  Name"],
+        running or ["No running processes found"],
+    ]
+    rule = f"+{'-' * (WIDTH + 2)}+"
+    lines = [rule]
+    for part in parts:
+        lines += [*(f"| {text:<{WIDTH}} |" for text in part), rule]
+    return lines
 
 
-def values(fields: list[str], known: dict, sizes: dict, rows: list[dict], how: set) -> list[str]:
+def values(names: list[str], known: Fields, rows: list[dict], how: set) -> list[str]:
     """Lines of comma-separated values, with a header unless `how` says otherwise.
 
     Raises Refusal, with NVIDIA's words, for a field that there is not.
     """
-    for field in fields:
-        if field not in known and field not in sizes and field not in UNITS:
-            raise Refusal(f'Field "{field}" is not a valid field to query.\n', BAD_ARGUMENT)
+    for name in names:
+        if name not in known:
+            raise Refusal(f'Field "{name}" is not a valid field to query.\n', BAD_ARGUMENT)
 
-    def header(field: str) -> str:
-        unit = "MiB" if field in sizes else UNITS.get(field, "")
-        return f"{field} [{unit}]" if unit else field
+    def text(row: dict, unit: str, value: Callable[[dict], object]) -> str:
+        found = value(row)
+        if found is None:
+            return UNKNOWN
+        return f"{found} {unit}" if unit and "nounits" not in how else str(found)
 
-    def value(field: str, row: dict) -> str:
-        if field in sizes:
-            size = str(sizes[field](row) // MIB)
-            return size if "nounits" in how else f"{size} MiB"
-        return known[field](row) if field in known else UNKNOWN
-
-    lines = [", ".join(header(field) for field in fields)] if "noheader" not in how else []
-    return lines + [", ".join(value(field, row) for field in fields) for row in rows]
+    units = [known[name][0] for name in names]
+    titles = zip(names, units, strict=True)
+    lines = [[f"{name} [{unit}]" if unit else name for name, unit in titles]]
+    lines += [[text(row, *known[name]) for name in names] for row in rows]
+    if "noheader" in how:
+        del lines[0]
+    return [", ".join(line) for line in lines]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -198,7 +202,10 @@ def parser() -> argparse.ArgumentParser:
 def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
     """The lines to print. Raises Refusal."""
     cards, processes = published(folder)
-    cards = chosen(cards, options.id)
+    if options.id is not None:
+        cards = chosen(cards, options.id)
+        indices = {card["index"] for card in cards}
+        processes = [process for process in processes if process["index"] in indices]
     if options.list_gpus:
         return [f"GPU {card['index']}: {card['name']} (UUID: {card['uuid']})" for card in cards]
     query = options.query_gpu or options.query_compute_apps
@@ -207,13 +214,8 @@ def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
     how = {word.strip() for word in options.format.split(",")}
     if "csv" not in how:
         raise Refusal("A query needs --format=csv", BAD_ARGUMENT)
-    fields = [field.strip() for field in query.split(",")]
-    if options.query_gpu:
-        return values(fields, FIELDS, SIZES, cards, how)
-    indices = {card["index"] for card in cards}
-    rows = [process for process in processes if process["index"] in indices]
-    sizes = dict.fromkeys(("used_gpu_memory", "used_memory"), lambda process: process["used"])
-    return values(fields, PROCESS_FIELDS, sizes, rows, how)
+    known, rows = (CARDS, cards) if options.query_gpu else (PROCESSES, processes)
+    return values([name.strip() for name in query.split(",")], known, rows, how)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,9 +1,9 @@
 """What a simulation publishes for other programs: the figures that `nvidia-smi` prints.
 
-Each simulating process keeps two small files in a temporary folder, which the programs that it
-starts know by an environment variable. One names the process and its cards; the other is
-memory that both sides map, 8 bytes for each card, so that keeping it up to date costs nothing:
-it changes when the allocator takes or returns segments, and when the process first uses the card.
+Each simulating process keeps a small file in a temporary folder, which the programs that it
+starts know by an environment variable. Its first line names the process and its cards; then come
+8 bytes for each card, which this process maps, so that keeping them up to date costs nothing:
+they change when the allocator takes or returns segments, and when the process first uses the card.
 
 The processes share the cards: what one takes, the others cannot. A program that was not started
 by a simulating one has a machine of its own, unless CUDASIM_FIGURES names the same folder.
@@ -42,17 +42,12 @@ PROGRAMS = _PACKAGE / "bin"  # holds the command `nvidia-smi`
 
 
 class Board:
-    """The files in which this process publishes its figures."""
+    """The file in which this process publishes its figures."""
 
     def __init__(self, folder: Path, machine: Machine) -> None:
-        """Files in `folder`: nothing is used of any card of the `machine`."""
+        """A file in `folder`: nothing is used of any card of the `machine`."""
         self._pid, self._folder = os.getpid(), folder
         self._lock = (folder / "lock").open("ab")
-        self._about = folder / f"{self._pid}.json"
-        self._path = folder / f"{self._pid}.used"
-        self._path.write_bytes(bytes(USED.size * machine.number))
-        with self._path.open("r+b") as file:
-            self._used = mmap.mmap(file.fileno(), 0)
         about = {
             "pid": self._pid,
             "program": sys.executable or "python",
@@ -69,19 +64,23 @@ class Board:
                 for number, uuid in enumerate(machine.uuids())
             ],
         }
-        draft = self._about.with_suffix(".draft")
-        draft.write_text(json.dumps(about))
-        draft.replace(self._about)  # whoever reads it, reads all of it
+        first = json.dumps(about).encode() + b"\n"
+        self._path, self._begin = folder / f"{self._pid}.figures", len(first)
+        draft = self._path.with_suffix(".draft")
+        draft.write_bytes(first + bytes(USED.size * machine.number))
+        draft.replace(self._path)  # whoever reads it, reads all of it
+        with self._path.open("r+b") as file:
+            self._used = mmap.mmap(file.fileno(), 0)
 
     def write(self, gpu: GPU) -> None:
         """Publish what is used of `gpu`. A forked child, whose map this is too, does not."""
         if os.getpid() == self._pid:
             used = gpu.memory.context + gpu.memory.reserved
-            USED.pack_into(self._used, USED.size * gpu.number, used)
+            USED.pack_into(self._used, self._begin + USED.size * gpu.number, used)
 
     def others(self, gpu: GPU) -> list[tuple[int, int]]:
         """(process, bytes) of every other process that takes some of the card of `gpu`."""
-        if len(list(self._folder.glob("*.json"))) == 1:
+        if len(list(self._folder.glob("*.figures"))) == 1:
             return []
         try:
             processes = nvidia_smi.published(str(self._folder))[1]
@@ -89,9 +88,9 @@ class Board:
             return []
         identity = f"GPU-{gpu.uuid}"
         return [
-            (each["pid"], each["used"])
-            for each in processes
-            if each["uuid"] == identity and each["pid"] != os.getpid()
+            (process["pid"], process["used"])
+            for process in processes
+            if process["uuid"] == identity and process["pid"] != os.getpid()
         ]
 
     def __enter__(self) -> None:
@@ -109,7 +108,6 @@ class Board:
         if os.getpid() == self._pid and not self._used.closed:
             self._used.close()
             self._lock.close()
-            self._about.unlink(missing_ok=True)
             self._path.unlink(missing_ok=True)
 
 
@@ -126,12 +124,11 @@ def publish(patches: Patches) -> None:
     patches.finally_do(_forget)
     session.when_placed.append(functools.partial(_watch, board))
     _watch(board)
-    _set_variable(patches, FOLDER, folder)
-    _set_variable(patches, PYTHON, sys.executable)
-    before = os.environ.get("PATH", os.defpath)
-    _set_variable(patches, "PATH", f"{PROGRAMS}{os.pathsep}{before}")
+    path = f"{PROGRAMS}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    for name, value in ((FOLDER, folder), (PYTHON, sys.executable), ("PATH", path)):
+        patches.replace_item(os.environ, name, value)
     if os.name == "nt":
-        patches.replace(subprocess.Popen, "__init__", _naming(subprocess.Popen.__init__))
+        patches.wrap(subprocess.Popen, "__init__", start)
 
 
 def sweep() -> None:
@@ -170,42 +167,11 @@ def _at_exit(action: Callable[[], Any]) -> Callable[[], None]:
     return now
 
 
-def _set_variable(patches: Patches, name: str, value: str) -> None:
-    """Set an environment variable, for the programs that this one starts too, until the end."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-
-    def undo() -> None:
-        if os.environ.get(name) != value:
-            return  # the program has set it since; that is its own affair
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
-
-    patches.finally_do(undo)
-
-
-def _naming(original: Callable) -> Callable:
-    """`Popen.__init__` that finds our `nvidia-smi` by its bare name."""
-
-    @functools.wraps(original)
-    def start(*args: Any, **kwargs: Any) -> None:
-        args, kwargs = named_in_full(args, kwargs)
-        original(*args, **kwargs)
-
-    return start
-
-
-def named_in_full(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-    """The arguments of Popen.__init__, with our `nvidia-smi` in place of its bare name.
+def start(original: Callable, process: Any, args: Any, *rest: Any, **named: Any) -> None:
+    """`Popen.__init__`, with our `nvidia-smi` in place of its bare name.
 
     Windows looks only for `nvidia-smi.exe` when a program is started without a shell.
     """
-    given = kwargs.get("args", args[1] if len(args) > 1 else None)
-    if not isinstance(given, list | tuple) or not given or given[0] != "nvidia-smi":
-        return args, kwargs
-    full = [sys.executable, "-I", "-S", str(_PACKAGE / "nvidia_smi.py"), *given[1:]]
-    if "args" in kwargs:
-        return args, {**kwargs, "args": full}
-    return (args[0], full, *args[2:]), kwargs
+    if isinstance(args, list | tuple) and args and args[0] == "nvidia-smi":
+        args = [sys.executable, "-I", "-S", str(_PACKAGE / "nvidia_smi.py"), *args[1:]]
+    original(process, args, *rest, **named)

@@ -1,28 +1,36 @@
 """Streams and events of `torch.cuda`."""
 
+import ctypes
+from types import ModuleType
 from typing import Any
 
 import torch
 
-from cudasim.backends.streams import (
-    Event,
-    ModuleEvent,
-    ModuleStream,
-    patch_module_streams,
-    stream_data,
-)
+from cudasim.backends.streams import Event, Stream, stream_data
 from cudasim.patching import Patches
 from cudasim.session import session
 
 
-class CudaStream(ModuleStream):
+class CudaStream(Stream):
     """`torch.cuda.Stream` on a simulated GPU."""
 
     def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "CudaStream":
         """A stream from the pool of `device`, or that which `ids` name."""
         if "stream_ptr" in ids:
             ids = {"stream_id": ids["stream_ptr"], "device_index": session.current().index}
+        if not ids and device is not None:  # refuses the CPU, in torch's words
+            device = torch.cuda._utils._get_device_index(device, optional=True)
         return super().__new__(cls, device, priority=priority, **ids)
+
+    @property
+    def priority(self) -> int:
+        """The stream's priority: 0, or less for a more urgent one."""
+        return 1 - (self.stream_id >> 1 & 15) if self.stream_id & 1 else 0
+
+    @classmethod
+    def priority_range(cls) -> tuple[int, int]:
+        """The least and the greatest priority."""
+        return cls.PRIORITIES
 
     @property
     def cuda_stream(self) -> int:
@@ -36,6 +44,18 @@ class CudaStream(ModuleStream):
     def __repr__(self) -> str:
         """As CUDA's streams print."""
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+    def __eq__(self, other: object) -> bool:
+        """True for the same stream of the same GPU."""
+        return isinstance(other, CudaStream) and super().__eq__(other)
+
+    def __hash__(self) -> int:
+        """Equal for equal streams."""
+        return hash((self.native_handle, self.device))
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.native_handle)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """(version of the protocol, address)."""
@@ -51,7 +71,7 @@ class ExternalStream(CudaStream):
         return super().__new__(cls, stream_id=stream_ptr, device_index=session.gpu(index).index)
 
 
-class CudaEvent(ModuleEvent):
+class CudaEvent(Event):
     """`torch.cuda.Event` on a simulated GPU."""
 
     def __new__(
@@ -61,8 +81,8 @@ class CudaEvent(ModuleEvent):
         interprocess: bool = False,
         external: bool = False,
     ) -> "CudaEvent":
-        """An event that is yet to be recorded."""
-        return super().__new__(cls, enable_timing)
+        """An event that is yet to be recorded; the other flags make no difference here."""
+        return super().__new__(cls, enable_timing=enable_timing)
 
     @property
     def device(self) -> torch.device | None:
@@ -74,6 +94,10 @@ class CudaEvent(ModuleEvent):
         """What stands for the address of the event: 0 until it is recorded."""
         return self.event_id
 
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.event_id)
+
     def __repr__(self) -> str:
         """As CUDA's events print."""
         if self.cuda_event:
@@ -84,6 +108,19 @@ class CudaEvent(ModuleEvent):
 def patch_cuda_streams(patches: Patches) -> None:
     """Replace the streams and events of `torch.cuda`."""
     patches.replace(torch._C, "_cuda_getDefaultStream", lambda index: stream_data(index, 0))
-    mine = {"Stream": CudaStream, "ExternalStream": ExternalStream, "Event": CudaEvent}
-    patch_module_streams(patches, mine)
+    for kind in (CudaStream, ExternalStream, CudaEvent):
+        stand_in(patches, kind, kind.__name__.removeprefix("Cuda"), torch.cuda.streams)
     patches.replace(torch.nn.parallel._functions, "_streams", None)
+
+
+def stand_in(patches: Patches, kind: type, name: str, module: ModuleType) -> None:
+    """Let `kind` stand in for the class `name` of `module` and of `torch.cuda`.
+
+    Programs may have imported PyTorch's class already: what it makes are objects of `kind` too.
+    """
+    theirs = getattr(module, name)
+    kind.__module__, kind.__name__, kind.__qualname__ = theirs.__module__, name, name
+    made = staticmethod(lambda cls, *args, **kwargs: kind(*args, **kwargs))
+    patches.replace(theirs, "__new__", made)
+    for owner in (module, torch.cuda):
+        patches.replace(owner, name, kind)

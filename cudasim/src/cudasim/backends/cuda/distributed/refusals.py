@@ -5,176 +5,192 @@ The texts are those of torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp (`check_
 torch/csrc/cuda/nccl.cpp (`to_nccl_data_type`).
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cudasim.backends.cuda.distributed.fingerprints import scalar_type
+from cudasim.backends.cuda.distributed.table import Collective
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.dtypes import NAMES, short
 from cudasim.dispatch.tags import gpu_of
 
-FLOAT8 = {
-    torch.float8_e4m3fn,
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2,
-    torch.float8_e5m2fnuz,
-}
-TYPES = {
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int32,
-    torch.int64,
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    *FLOAT8,
-}
-# Operators that PyTorch makes of NCCL's sends and receives, with checks of their own.
-PAIRWISE = {"send", "recv_", "alltoall_", "alltoall_base_", "gather_", "scatter_"}
-REDUCING = {
-    "allreduce_",
-    "allreduce_coalesced_",
-    "reduce_",
-    "reduce_scatter_",
-    "_reduce_scatter_base_",
-    "reduce_scatter_tensor_coalesced_",
-}
-BITWISE = ("BAND", "BOR", "BXOR")
-# Arguments that are a list with a tensor for each rank of the group.
-LISTS = {"allgather_": 0, "reduce_scatter_": 1, "alltoall_": 1}
-ROOTED = {"gather_": (0, "output", "gather"), "scatter_": (1, "input", "scatter")}
-# Arguments whose tensors the operator hands to NCCL as they lie in memory.
-DIRECT = {"allgather_": [1], "reduce_scatter_": [0], "gather_": [1], "scatter_": [0]}
+FLOAT8 = {torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
+SCALED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+TYPES = {torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64, *SCALED, *FLOAT8}
+CPU = "No backend type associated with device type cpu"
+LIST = "Tensor list input to scatter/gather must match number of collective participants"
+MEMORY_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+dense = torch.ops.aten.is_non_overlapping_and_dense
+
+# (names, whether numbers of a type are refused, error, words)
+REDUCTIONS: list[tuple[Sequence[str], Callable[[torch.dtype], bool], type[Exception], str]] = [
+    (("BAND", "BOR", "BXOR"), lambda dtype: True, ValueError, "Cannot use ReduceOp.{} with NCCL"),
+    (
+        ("AVG",),
+        lambda dtype: dtype is torch.bool,
+        TypeError,
+        "Cannot use ReduceOp.{} with boolean inputs",
+    ),
+    (
+        ("PREMUL_SUM",),
+        lambda dtype: dtype not in SCALED,
+        TypeError,
+        "PreMulSum Data type must be half, float, bfloat16 or double",
+    ),
+]
 
 
-def refuse(func: Callable, args: tuple, size: int, bound: GPU | None) -> None:
-    """Raise the error with which a group of so many ranks refuses the tensors of `func`.
+class Call(NamedTuple):
+    """A collective that a rank asks for, in a group of so many ranks."""
 
-    `bound` is the GPU that `init_process_group(device_id=)` named. A collective of which no
-    tensor is on a GPU is left to the group's other backend.
-    """
-    name = func._schema.name.removeprefix("c10d::")
-    tensors = tensors_in(args)
-    gpus = {gpu_of(tensor) for tensor in tensors}
-    if name == "barrier" or gpus == {None}:
-        return
-    if name == "recv_any_source_":
-        raise NotImplementedError("ProcessGroupNCCL does not support recvAnysource")
-    refuse_devices(tensors, bound)
-    refuse_layout(name, args)
-    refuse_lists(name, args, size)
-    refuse_types(name, tensors)
+    name: str
+    collective: Collective
+    args: tuple
+    tensors: list[Tensor]
+    size: int
+    bound: GPU | None  # the GPU that `init_process_group(device_id=)` named
 
+    def gpus(self) -> set[GPU | None]:
+        """Where its tensors are; None is the CPU."""
+        return {gpu_of(tensor) for tensor in self.tensors}
 
-def refuse_devices(tensors: list[Tensor], bound: GPU | None) -> None:
-    """Refuse tensors that are not on one GPU, that of the group if it is bound to one."""
-    gpus = {gpu_of(tensor) for tensor in tensors}
-    if None in gpus or any(tensor.is_sparse for tensor in tensors):
-        raise ValueError("Tensors must be CUDA and dense")
-    if len(gpus) > 1:
-        raise ValueError("Expected list of tensors on the same device")
-    if bound is not None and gpus != {bound}:
-        raise dist.DistBackendError(
-            "Attempt to perform collective on tensor not on device passed to init_process_group"
-        )
+    def together(self) -> bool:
+        """True for one of several tensors at once."""
+        return "coalesced" in self.name
 
+    def scattered(self) -> bool:
+        """True if what NCCL takes as it lies is not in the order of its elements."""
+        direct = self.collective.direct
+        places = range(len(self.args)) if direct is None else direct
+        return not all(map(in_order, tensors_in([self.args[place] for place in places])))
 
-def refuse_layout(name: str, args: tuple) -> None:
-    """Refuse tensors that are not in one piece of memory, in the order of their elements."""
-    if name in ("send", "recv_"):
-        return  # PyTorch warns, and leaves it to both ranks to agree
-    if "coalesced" in name:
-        tensors = tensors_in(args)
-        if len({tensor.dtype for tensor in tensors}) > 1:
-            raise TypeError("Tensors must have identical type")
-        if not all(map(torch.ops.aten.is_non_overlapping_and_dense, tensors)):
-            raise ValueError("Tensors must be non-overlapping and dense")
-        return
-    where = DIRECT.get(name, range(len(args)))
-    if not all(map(in_order, tensors_in([args[place] for place in where]))):
-        raise ValueError("Tensors must be contiguous")
+    def root_list(self) -> list:
+        """The list that only the root has."""
+        place = self.collective.root_list
+        return self.args[place[0]][0] if place and self.args[place[0]] else []
+
+    def whole(self) -> Tensor:
+        """The tensor with the parts of all ranks."""
+        return self.args[self.collective.flat[0]]
+
+    def part(self) -> Tensor:
+        """The tensor with the part of one rank."""
+        return self.args[self.collective.flat[1]]
 
 
 def in_order(tensor: Tensor) -> bool:
     """True for a contiguous tensor, and one that is in the order of the channels last."""
-    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
-    return tensor.is_contiguous() or (
-        tensor.dim() in formats and tensor.is_contiguous(memory_format=formats[tensor.dim()])
-    )
+    form = MEMORY_FORMATS.get(tensor.dim(), torch.contiguous_format)
+    return tensor.is_contiguous() or tensor.is_contiguous(memory_format=form)
 
 
-def refuse_lists(name: str, args: tuple, size: int) -> None:
-    """Refuse lists without a tensor for each rank, and results that do not fit their inputs."""
-    if name in LISTS:
-        refuse_list(tensors_in((args[LISTS[name]],)), size)
-    if name in ROOTED:
-        place, word, function = ROOTED[name]
-        if args[place] and len(args[place][0]) != size:  # only the root has a list
-            raise ValueError(
-                f"ProcessGroupNCCL::{function}: Incorrect {word} list size {len(args[place][0])}. "
-                f"{word.capitalize()} list size should be {size}, same as size of the process "
-                "group."
-            )
-    if name == "_allgather_base_":
-        output, given = args[:2]
-        if given.dtype != output.dtype:
-            raise TypeError("output tensor must have the same type as input tensor")
-        if given.numel() * size != output.numel():
-            raise ValueError(
-                "output tensor size must be equal to world_size times input tensor size"
-            )
-    if name == "_reduce_scatter_base_":
-        output, given = args[:2]
-        if given.dtype != output.dtype:
-            raise TypeError("input tensor must be the same type as the output tensor.")
-        if given.numel() != output.numel() * size:
-            raise ValueError("input tensor must be the same size as output size times world size")
+# (whether a call is refused, error, words); the first that holds is raised.
+Refusal = tuple[Callable[[Call], Any], type[Exception], str]
+DEVICES: list[Refusal] = [
+    (
+        lambda call: call.name == "recv_any_source_",
+        NotImplementedError,
+        "ProcessGroupNCCL does not support recvAnysource",
+    ),
+    (
+        lambda call: None in call.gpus() or any(tensor.is_sparse for tensor in call.tensors),
+        ValueError,
+        "Tensors must be CUDA and dense",
+    ),
+    (lambda call: len(call.gpus()) > 1, ValueError, "Expected list of tensors on the same device"),
+    (
+        lambda call: call.bound is not None and call.gpus() != {call.bound},
+        dist.DistBackendError,
+        "Attempt to perform collective on tensor not on device passed to init_process_group",
+    ),
+]
+LAYOUTS: list[Refusal] = [
+    (
+        lambda call: call.together() and len({tensor.dtype for tensor in call.tensors}) > 1,
+        TypeError,
+        "Tensors must have identical type",
+    ),
+    (
+        lambda call: call.together() and not all(map(dense, call.tensors)),
+        ValueError,
+        "Tensors must be non-overlapping and dense",
+    ),
+    (
+        lambda call: not call.together() and call.scattered(),
+        ValueError,
+        "Tensors must be contiguous",
+    ),
+    (
+        lambda call: (
+            call.collective.each is not None
+            and len(tensors_in((call.args[call.collective.each],))) != call.size
+        ),
+        ValueError,
+        LIST,
+    ),
+    (
+        lambda call: call.root_list() and len(call.root_list()) != call.size,
+        ValueError,
+        "ProcessGroupNCCL::{call.collective.word}: Incorrect {list} list size {number}. {List} "
+        "list size should be {call.size}, same as size of the process group.",
+    ),
+    (
+        lambda call: call.collective.flat and call.whole().dtype != call.part().dtype,
+        TypeError,
+        "{call.collective.flat[2]}",
+    ),
+    (
+        lambda call: (
+            call.collective.flat and call.whole().numel() != call.part().numel() * call.size
+        ),
+        ValueError,
+        "{call.collective.flat[3]}",
+    ),
+]
 
 
-def refuse_list(tensors: list[Tensor], size: int) -> None:
-    """Refuse a list that has not a tensor for each rank of a group of that `size`."""
-    if len(tensors) != size:
-        raise ValueError(
-            "Tensor list input to scatter/gather must match number of collective participants"
-        )
+def refuse(call: Call, refusals: Iterable[Refusal] = (*DEVICES, *LAYOUTS)) -> None:
+    """Raise the error with which the group refuses what a call hands to it."""
+    for refused, error, words in refusals:
+        if refused(call):
+            name = (call.collective.root_list or (0, ""))[1]
+            number = len(call.root_list())
+            raise error(words.format(call=call, list=name, List=name.capitalize(), number=number))
+    refuse_types(call.collective, call.tensors)
 
 
-def refuse_types(name: str, tensors: list[Tensor]) -> None:
-    """Refuse what NCCL cannot send, and what it cannot add."""
+def refuse_types(collective: Collective, tensors: list[Tensor]) -> None:
+    """Refuse what NCCL cannot send, and what it cannot add.
+
+    Complex numbers go as pairs of real ones, but for what is made of sends and receives.
+    """
     for tensor in tensors:
-        dtype = tensor.dtype
-        if dtype.is_complex and name not in PAIRWISE:
-            continue  # it goes as pairs of real numbers
-        if dtype not in TYPES and name in PAIRWISE:
+        dtype, pairwise = tensor.dtype, collective.pairwise
+        if dtype not in TYPES and pairwise:
             raise RuntimeError(f"Unconvertible NCCL type {scalar_type(dtype)}")
-        if dtype not in TYPES:
+        if dtype not in TYPES and not dtype.is_complex:
             raise TypeError(
                 "Input tensor data type is not supported for NCCL process group: "
                 f"{scalar_type(dtype)}"
             )
-        if name in REDUCING and dtype in FLOAT8:
+        if collective.adds and dtype in FLOAT8:
             raise RuntimeError("Float8 dtypes are not currenlty supported for NCCL reductions")
 
 
-def refuse_reduction(op: Any, tensor: Tensor) -> None:
-    """Refuse a reduction that NCCL does not know, or not for numbers of that type."""
-    for name in (*BITWISE, "AVG", "PREMUL_SUM"):
-        if op == getattr(dist.ReduceOp, name):
-            refuse_named(name, tensor)
+def refuse_reduction(op: Any, dtype: torch.dtype) -> None:
+    """Refuse a reduction, by name or as a ReduceOp, that NCCL does not know for that type."""
+    for names, refused, error, words in REDUCTIONS:
+        for name in names:
+            asked = op == (name.lower() if isinstance(op, str) else getattr(dist.ReduceOp, name))
+            if asked and refused(dtype):
+                raise error(words.format(name))
 
 
-def refuse_named(name: str, tensor: Tensor) -> None:
-    """The same for the name of a reduction."""
-    if name in BITWISE:
-        raise ValueError(f"Cannot use ReduceOp.{name} with NCCL")
-    if name == "AVG" and tensor.dtype is torch.bool:
-        raise TypeError("Cannot use ReduceOp.AVG with boolean inputs")
-    floats = (torch.float16, torch.float32, torch.float64, torch.bfloat16)
-    if name == "PREMUL_SUM" and tensor.dtype not in floats:
-        raise TypeError("PreMulSum Data type must be half, float, bfloat16 or double")
+def scalar_type(dtype: torch.dtype) -> str:
+    """C++'s name of a type: `Float`, `UInt16`, `Float8_e5m2`."""
+    name = short(dtype).replace("uint", "uInt")
+    return NAMES.get(dtype) or name[0].upper() + name[1:]

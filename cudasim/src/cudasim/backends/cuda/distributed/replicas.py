@@ -4,11 +4,9 @@ C++ puts gradients and buffers of one device into buckets, and takes all of ours
 CPU: the tensors of each GPU are handed to it apart.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch.distributed as dist
 from torch import Tensor
 
 from cudasim.dispatch.calls import lasting
@@ -23,57 +21,46 @@ def by_gpu(tensors: Sequence[Tensor]) -> list[list[int]]:
     return list(found.values())
 
 
-def make_broadcast_coalesced(original: Callable) -> Callable:
+def broadcast_coalesced(
+    original: Callable, group: Any, tensors: Sequence[Tensor], *rest: Any, **named: Any
+) -> None:
     """`_broadcast_coalesced`: one GPU's parameters and buffers after the other's."""
-
-    @functools.wraps(original)
-    def broadcast_coalesced(
-        group: Any, tensors: Sequence[Tensor], *rest: Any, **named: Any
-    ) -> None:
-        for part in by_gpu(tensors):
-            original(group, [tensors[position] for position in part], *rest, **named)
-
-    return broadcast_coalesced
+    for part in by_gpu(tensors):
+        original(group, [tensors[position] for position in part], *rest, **named)
 
 
-def make_bucket_assignment(original: Callable) -> Callable:
+def assign_buckets(
+    original: Callable,
+    tensors: Sequence[Tensor],
+    limits: Any,
+    sparse: Sequence[bool] = (),
+    *rest: Any,
+) -> tuple[list[list[int]], list[int]]:
     """`_compute_bucket_assignment_by_size`: no bucket holds tensors of two GPUs."""
-
-    @functools.wraps(original)
-    def assign(
-        tensors: Sequence[Tensor], limits: Any, sparse: Sequence[bool] = (), *rest: Any
-    ) -> tuple[list[list[int]], list[int]]:
-        buckets = []
-        for part in by_gpu(tensors):
-            wanted = [sparse[position] for position in part] if sparse else []
-            chosen = [tensors[position] for position in part]
-            for bucket, limit in zip(*original(chosen, limits, wanted, *rest), strict=True):
-                buckets.append(([part[position] for position in bucket], limit))
-        buckets.sort(key=lambda bucket: min(bucket[0]))  # as C++ does
-        return [bucket for bucket, _ in buckets], [limit for _, limit in buckets]
-
-    return assign
+    buckets = []
+    for part in by_gpu(tensors):
+        wanted = [sparse[position] for position in part] if sparse else []
+        chosen = [tensors[position] for position in part]
+        for bucket, limit in zip(*original(chosen, limits, wanted, *rest), strict=True):
+            buckets.append(([part[position] for position in bucket], limit))
+    buckets.sort(key=lambda bucket: min(bucket[0]))  # as C++ does
+    return [bucket for bucket, _ in buckets], [limit for _, limit in buckets]
 
 
-def make_reducer(original: type) -> Callable:
+def make_reducer(original: type) -> type:
     """`Reducer`: one over several GPUs keeps the buckets that it was given.
 
     Others are put together anew after the first step, in the order in which gradients came.
     """
 
-    class Rebuilt(original):
+    class Reducer(original):
+        def __init__(self, parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> None:
+            self._keeps = len(by_gpu(parameters)) > 1
+            with lasting():  # the buckets
+                super().__init__(parameters, *args, **kwargs)
+
         def _rebuild_buckets(self) -> bool:
             with lasting():
-                return super()._rebuild_buckets()
+                return not self._keeps and super()._rebuild_buckets()
 
-    class Kept(original):
-        def _rebuild_buckets(self) -> bool:
-            return False
-
-    @functools.wraps(original, updated=())
-    def reducer(parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> dist.Reducer:
-        kind = Kept if len(by_gpu(parameters)) > 1 else Rebuilt
-        with lasting():  # the buckets
-            return kind(parameters, *args, **kwargs)
-
-    return reducer
+    return Reducer

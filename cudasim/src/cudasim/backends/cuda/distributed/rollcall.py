@@ -9,22 +9,72 @@ import functools
 import json
 import os
 import socket
-import sys
 import time
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from cudasim.backends.cuda.distributed import errors
+from cudasim.backends.cuda.distributed.refusals import scalar_type
+from cudasim.backends.cuda.nvidia_smi import is_alive
 from cudasim.device.gpu import GPU
+from cudasim.dispatch.tags import device_of
 from cudasim.session import session
 
 CHECKS = "CUDASIM_DISTRIBUTED_CHECKS"  # environment variable; 0: no roll call, no fingerprints
 KEPT = 64  # roll calls whose lines stay in the store, before they are deleted in one go
 LONG = 0.5  # seconds without an answer, after which a rank's process is looked for
+
+
+class Request(NamedTuple):
+    """What one rank asks for."""
+
+    kind: str  # of collective
+    tensors: list[Tensor]
+    compared: list[Tensor]  # those of its tensors that are of one size on every rank
+    root: int | None = None
+
+    def work(self, number: int) -> str:
+        """What the watchdog calls it, as number so many of its group."""
+        size = ""
+        if self.tensors:
+            size = f", NumelIn={self.tensors[-1].numel()}, NumelOut={self.tensors[0].numel()}"
+        return f"WorkNCCL(SeqNum={number}, OpType={self.kind}{size})"
+
+    def key(self) -> list:
+        """What must be equal on every rank.
+
+        NCCL counts elements: shapes may differ. Where sizes may, types may not.
+        """
+        if self.compared:
+            asked = [[tensor.numel(), str(tensor.dtype)] for tensor in self.compared]
+        else:
+            asked = [str(tensor.dtype) for tensor in self.tensors[:1]]
+        return [self.kind, self.root, asked]
+
+    def fingerprint(self, number: int) -> str:
+        """The same in words.
+
+        They are those of PyTorch's own check under TORCH_DISTRIBUTED_DEBUG=DETAIL
+        (torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp).
+        """
+        parts = [f"SequenceNumber={number}", f"OpType={self.kind}"]
+        sizes = [str(list(tensor.shape)) for tensor in self.compared]
+        if len(set(sizes)) == 1 and self.kind != "ALLREDUCE_COALESCED":
+            sizes = sizes[:1]
+        if sizes:
+            parts.append(f"TensorShape={', '.join(sizes)}")
+        for tensor in (self.compared or self.tensors)[:1]:
+            parts.append(f"TensorDtypes={scalar_type(tensor.dtype)}")
+            parts.append(f"TensorDeviceTypes={device_of(tensor).type}")
+        if self.root is not None:
+            parts.append(f"Root={self.root}")
+        return f"CollectiveFingerPrint({', '.join(parts)})"
 
 
 class Arrival(NamedTuple):
@@ -43,12 +93,18 @@ class Roll:
     Its store is a connection of its own: a rank that waits here holds up no other thread.
     """
 
-    def __init__(self, group: dist.ProcessGroup, bound: GPU | None = None) -> None:
-        """A roll of `group`, whose ranks are bound to the GPU `bound`, if not None."""
-        store = group.get_group_store()
+    def __init__(self, group: dist.ProcessGroup, requested: str, bound: GPU | None) -> None:
+        """A roll of `group`, which stands for one of the backend `requested`.
+
+        Its ranks are bound to the GPU `bound`, if not None.
+        """
+        self.requested = requested
         # A second life of the processes' groups meets no line of the first.
         prefix = f"cudasim/{session.lives}/{group.group_name}"
-        self.store = dist.PrefixStore(prefix, clone(store))
+        store = group.get_group_store()
+        with suppress(NotImplementedError, RuntimeError):  # one in Python may not know how
+            store = store.clone()
+        self.store = dist.PrefixStore(prefix, store)
         self.ranks = dist.get_process_group_ranks(group)
         self.name = group.group_name
         self.rank, self.size = group.rank(), group.size()
@@ -56,81 +112,99 @@ class Roll:
         self.bound = bound
         self.barrier_gpu: GPU | None = None  # that `barrier(device_ids=)` names
         self.count = 0  # collectives so far
+        self.timed = 0  # of these on the virtual clock
+        self.sent: dict[tuple[int, int], int] = {}  # (from, to) -> messages on the virtual clock
         self.introduced: dict[int, set[int]] = {}  # card -> peers of send and recv that it met
         self.store.set(f"here/{self.rank}", json.dumps([host(), os.getpid()]))
 
-    def arrival(self, card: int | None, key: list, text: str) -> Arrival:
-        """This rank's arrival."""
-        return Arrival(host(), os.getpid(), card, key, text)
+    def meet(self, request: Request, gpu: GPU | None) -> None:
+        """Wait until every rank comes to the collective, as NCCL does, and compare what they say.
 
-    def call(self, arrival: Arrival, work: str) -> list[Arrival]:
-        """Every rank's arrival, in the order of ranks. Waits for all of them, as NCCL does.
-
-        Raises DistBackendError if one does not come before the timeout, or has ended. `work` is
-        what the error calls the collective.
+        Raises DistBackendError for ranks that share a GPU, disagree, are missing or have ended.
         """
+        if self.size == 1 or not wanted():
+            return
         number = self.count
         self.count += 1
         keys = [f"{number}/{rank}" for rank in range(self.size)]
-        self.store.set(keys[self.rank], json.dumps(arrival))
-        found = [Arrival(*json.loads(line)) for line in self.wait_for(keys, work)]
+        mine = self._arrival(gpu, request.key(), request.fingerprint(number))
+        self.store.set(keys[self.rank], json.dumps(mine))
+        found = [
+            Arrival(*json.loads(line)) for line in self.wait_for(keys, request.work(number + 1))
+        ]
         if self.count % KEPT == 0:  # all have read what came before this one
             for old in range(number - KEPT, number):
                 self.store.delete_key(f"{old}/{self.rank}")
-        return found
+        self._compare_cards(dict(enumerate(found)))
+        if any(arrival.key != found[0].key for arrival in found):
+            raise errors.mismatch([arrival.text for arrival in found], self.ranks, self.timeout)
 
-    def introduce(self, arrival: Arrival, peer: int, work: str) -> Arrival | None:
-        """The first arrival of the rank `peer` at a send or recv; None if it was met before.
+    def meet_peer(self, request: Request, gpu: GPU | None, peer: int) -> None:
+        """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs.
 
-        The two ranks of a send and a recv make a communicator of their own, the first time.
+        The two ranks make a communicator of their own, the first time. With
+        `init_process_group(device_id=)` they have been compared. Raises as `meet` does.
         """
-        met = self.introduced.setdefault(arrival.card, set())
+        if gpu is None or self.bound is not None or not wanted():
+            return
+        met = self.introduced.setdefault(gpu.number, set())
         if peer in met:
-            return None
+            return
+        mine = self._arrival(gpu, [], "")
         if not met:
-            self.store.set(f"p2p/{self.rank}", json.dumps(arrival))
-        (line,) = self.wait_for([f"p2p/{peer}"], work)
-        return Arrival(*json.loads(line))
+            self.store.set(f"p2p/{self.rank}", json.dumps(mine))
+        (line,) = self.wait_for([f"p2p/{peer}"], request.work(1))
+        self._compare_cards({self.rank: mine, peer: Arrival(*json.loads(line))})
+        met.add(peer)
+
+    def _arrival(self, gpu: GPU | None, key: list, text: str) -> Arrival:
+        return Arrival(host(), os.getpid(), None if gpu is None else gpu.number, key, text)
+
+    def _compare_cards(self, arrivals: dict[int, Arrival]) -> None:
+        """Raise NCCL's error if this rank shares its GPU with another one of `arrivals`."""
+        mine = arrivals[self.rank]
+        for rank, theirs in arrivals.items():
+            same = mine.card is not None and (theirs.host, theirs.card) == (mine.host, mine.card)
+            if rank != self.rank and same:
+                names = self.ranks[self.rank], self.ranks[rank]
+                raise errors.duplicate(*names, mine.card, len(session.gpus))
 
     def wait_for(self, keys: list[str], work: str) -> list[bytes]:
-        """What the store holds under `keys`, `.../rank` each, once it holds all of them."""
+        """What the store holds under `keys`, `.../rank` each, once it holds all of them.
+
+        `work` is what the error calls the collective.
+        """
         begun, pause = time.monotonic(), 2e-5
         looked = begun
         while not self.store.check(keys):
             now = time.monotonic()
             if now - begun > self.timeout.total_seconds():
-                raise errors.timed_out(work, self.timeout, *self.split(keys))
+                there = {key: self.store.check([key]) for key in keys}
+                raise errors.timed_out(
+                    work,
+                    self.timeout,
+                    [self._rank(key) for key in keys if not there[key]],
+                    [self._rank(key) for key in keys if there[key]],
+                )
             if now - looked > LONG:
                 looked = now
-                self.look_for(self.split(keys)[0], work)
+                self._look_for([key for key in keys if not self.store.check([key])], work)
             time.sleep(pause)
             pause = min(pause * 1.2, 0.01)
         return self.store.multi_get(keys)
 
-    def split(self, keys: list[str]) -> tuple[list[int], list[int]]:
-        """The ranks whose keys are not there, and those whose are, by their global numbers."""
-        missing, there = [], []
-        for key in keys:
-            rank = self.ranks[int(key.rpartition("/")[2])]
-            (there if self.store.check([key]) else missing).append(rank)
-        return missing, there
+    def _rank(self, key: str) -> int:
+        """The global number of the rank that writes `key`."""
+        return self.ranks[int(key.rpartition("/")[2])]
 
-    def look_for(self, missing: list[int], work: str) -> None:
-        """Raise DistBackendError if the process of a rank that is `missing` has ended."""
-        for rank in missing:
-            key = f"here/{self.ranks.index(rank)}"
-            if self.store.check([key]):
-                where, pid = json.loads(self.store.get(key))
-                if where == host() and has_ended(pid):
-                    raise errors.gone(work, rank, pid)
-
-
-def clone(store: dist.Store) -> dist.Store:
-    """A connection of its own to what `store` holds, where its kind knows how."""
-    try:
-        return store.clone()
-    except (AttributeError, NotImplementedError, RuntimeError):  # before torch 2.8; HashStore
-        return store
+    def _look_for(self, missing: list[str], work: str) -> None:
+        """Raise DistBackendError if the process that is to write a `missing` key has ended."""
+        for key in missing:
+            here = f"here/{key.rpartition('/')[2]}"
+            if self.store.check([here]):
+                where, pid = json.loads(self.store.get(here))
+                if where == host() and not is_alive(pid):
+                    raise errors.gone(work, self._rank(key), pid)
 
 
 @functools.cache
@@ -143,23 +217,6 @@ def host() -> str:
         return named
     boot = Path("/proc/sys/kernel/random/boot_id")
     return f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
-
-
-def has_ended(pid: int) -> bool:
-    """True for a process of this machine that is no more, or is but a zombie."""
-    if sys.platform == "win32":  # where signal 0 would end it
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:  # another user's
-        return False
-    status = Path(f"/proc/{pid}/stat")
-    try:
-        return status.read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:  # no /proc here
-        return False
 
 
 def wanted() -> bool:
