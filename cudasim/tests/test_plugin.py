@@ -262,37 +262,6 @@ def test_no_leak(gpus):
         kept.append((weight * 2).exp().sum().item())
 
 
-def test_mps_as_the_device():
-    with cudasim.simulate(device_type="mps"):
-        gpus = Gpus()
-        gpus.renew(2**30)
-        assert str(gpus[0].device) == "mps:0" and gpus[0].peak == 0
-        with gpus.no_leak(), gpus.no_copies():
-            torch.ones(2, device="mps") + 1
-        assert gpus[0].peak > 0
-        with pytest.raises(NotImplementedError, match="PyTorch tells of no waits on mps"):
-            with gpus.no_sync():
-                pass
-
-
-WORLD = """
-import os, time
-from torch import distributed
-
-@pytest.mark.world(2)
-def test_sum(rank, gpus):
-    assert (os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"]) == ("2", str(rank))
-    torch.cuda.set_device(rank)
-    distributed.init_process_group("nccl")
-    x = torch.ones(1, device="cuda") * (rank + 1)
-    distributed.all_reduce(x)
-    assert x.item() == 3 and x.device == gpus[rank].device
-
-def test_no_world(rank):
-    pass
-"""
-
-
 FAILURES = """
 import os, pytest, time
 
@@ -326,12 +295,6 @@ def test_hangs(rank):
     if rank:
         time.sleep(1000)
 """
-
-
-def test_a_world(tmp_path):
-    got = pytest_on(tmp_path, WORLD, TWO)
-    assert outcomes(got) == {"passed": 1, "error": 1}, got.stdout
-    assert "the fixture 'rank' needs @pytest.mark.world(n)" in got.stdout
 
 
 @pytest.mark.full
@@ -415,23 +378,6 @@ def test_the_others_have_it(gpus):
     got = tested("--slow", "--odd=1", "-k", "size")
     assert outcomes(got) == {"failed": 1}
     assert "ERROR: the option 'odd' has a value that no rank can have" in got.stdout
-
-
-@pytest.mark.full
-def test_with_xdist_each_worker_simulates(tmp_path):
-    text = """
-@pytest.mark.parametrize("number", range(4))
-def test_it(number, gpus):
-    assert len(gpus) == 2 and torch.ones(1, device="cuda:1").device.index == 1
-
-@pytest.mark.world("2")
-def test_no_world():
-    pass
-"""
-    got = pytest_on(tmp_path, text, TWO, "-p", "xdist", "-n", "2")
-    assert outcomes(got) == {"passed": 4, "error": 1}, got.stdout + got.stderr
-    assert "cudasim: each worker has 2 GPUs; T4, simulated, where none are" in got.stdout
-    assert "cudasim: 4 tests on 2 simulated GPUs (T4)" in got.stdout
 
 
 @pytest.mark.parametrize(
