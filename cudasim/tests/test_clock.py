@@ -73,6 +73,7 @@ WAIT = [
     lambda x, pinned: bool(x[0, 0]),
     lambda x, pinned: x.nonzero(),
     lambda x, pinned: x[x > 0],
+    lambda x, pinned: x.index_put_((x > 0,), torch.ones(16, device="cuda")),
     lambda x, pinned: x.unique(),
     lambda x, pinned: torch.equal(x, x),
     lambda x, pinned: x.tolist(),
@@ -96,6 +97,7 @@ GO_ON = [
     lambda x, pinned: x.copy_(pinned, non_blocking=True),
     lambda x, pinned: x.to("cuda:1"),
     lambda x, pinned: x[x[0].long()],
+    lambda x, pinned: x.masked_fill_(x > 0, 2.0),
     lambda x, pinned: torch.cuda.Event().record(),
     lambda x, pinned: torch.cuda.current_stream().query(),
 ]
