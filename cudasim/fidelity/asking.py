@@ -62,3 +62,11 @@ def in_a_group(*calls: Callable[[], Any], **options: Any) -> list[str]:
         return [raised(call) for call in calls]
     finally:
         dist.destroy_process_group()
+
+
+def captured(work: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
+    """A CUDA graph of `work`, and what it returned while it was captured."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = work()
+    return graph, result
