@@ -15,6 +15,7 @@ from cudasim import config, simulation
 
 MANY = "the number of simulated GPUs is from 1 to 64"
 CLOCKS = "unknown; choose 'modelled', or none for the machine's own"
+KERNEL = ["-m", "cudasim.kernel"]
 CARDS = ", ".join(name for name, card in cudasim.CARDS.items() if card.type.name == "cuda")
 
 
@@ -104,7 +105,7 @@ def test_tensors_of_a_simulation_that_has_ended(capsys):
             lambda: torch.stack([torch.ones(2), x]),
             lambda: net(torch.ones(1, 2, device="cuda")),
         ):
-            with pytest.raises(RuntimeError, match="of a simulation that has ended.* move it to"):
+            with pytest.raises(RuntimeError, match=r"of a simulation that has ended.* move it to"):
                 use()
         assert (kept.cuda() + 1).tolist() == [2, 2]
 

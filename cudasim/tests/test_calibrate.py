@@ -87,8 +87,8 @@ def test_what_is_refused_or_interrupted_leaves_the_earlier_file(
     monkeypatch.setattr(measuring, "measure", stop)
     monkeypatch.setattr(validating, "workload_seconds", stop)
     for command in COMMANDS:
-        said = f"{earlier} is there already: --force replaces it"
-        refused([*command, "--to", earlier], said)
+        refused([*command, "--to", earlier], f"{earlier} is there already: --force replaces it")
+    for command in COMMANDS:
         with pytest.raises(SystemExit, match="130"):
             facts(*command, "--to", earlier, "--force")
 
