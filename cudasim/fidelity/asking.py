@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 
 def gpus(number: int, fork: bool = False) -> Callable:
@@ -51,3 +52,21 @@ def places(*tensors: torch.Tensor) -> list[str]:
 def memory_held() -> tuple[int, int]:
     """What the current GPU's allocator has given out and what it has taken, in bytes."""
     return torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+
+
+def in_a_group(*calls: Callable[[], Any], **options: Any) -> list[str]:
+    """The errors that calls raise in a process group of NCCL that has one rank."""
+    store = dist.HashStore()
+    dist.init_process_group("nccl", store=store, rank=0, world_size=1, **options)
+    try:
+        return [raised(call) for call in calls]
+    finally:
+        dist.destroy_process_group()
+
+
+def captured(work: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
+    """A CUDA graph of `work`, and what it returned while it was captured."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = work()
+    return graph, result

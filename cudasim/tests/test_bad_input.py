@@ -15,6 +15,7 @@ from cudasim import config, simulation
 
 MANY = "the number of simulated GPUs is from 1 to 64"
 CLOCKS = "unknown; choose 'modelled', or none for the machine's own"
+KERNEL = ["-m", "cudasim.kernel"]
 CARDS = ", ".join(name for name, card in cudasim.CARDS.items() if card.type.name == "cuda")
 
 
@@ -39,7 +40,7 @@ def nothing_is_left():
     [
         *(("gpus", number, MANY) for number in (0, 65, 2.0, "2", True)),
         *(("card", card, f"unknown; choose one of {CARDS}") for card in ("", "t4", ["T4"])),
-        *(("clock", clock, CLOCKS) for clock in ("", "Modelled", True)),
+        *(("clock", clock, CLOCKS) for clock in ("", True)),
         ("races", "stop", "unknown; choose 'warn' or 'raise'"),
         ("device_type", "tpu", "unknown; choose one of cuda, mps"),
     ],
@@ -104,22 +105,9 @@ def test_tensors_of_a_simulation_that_has_ended(capsys):
             lambda: torch.stack([torch.ones(2), x]),
             lambda: net(torch.ones(1, 2, device="cuda")),
         ):
-            with pytest.raises(RuntimeError, match="of a simulation that has ended") as error:
+            with pytest.raises(RuntimeError, match=r"of a simulation that has ended.* move it to"):
                 use()
-            assert "make it again, or move it to the CPU before cudasim.disable()" in str(
-                error.value
-            )
         assert (kept.cuda() + 1).tolist() == [2, 2]
-
-
-def test_what_was_made_before_is_the_cpus():
-    generator, x = torch.Generator().manual_seed(1), torch.ones(2)
-    thread = threading.Thread(target=lambda: None)
-    with cudasim.simulate():
-        assert x.device.type == "cpu" and (x.cuda() + 1).get_device() == 0
-        assert torch.rand(2, generator=generator).device.type == "cpu"
-        thread.start()
-        thread.join()
 
 
 @pytest.mark.parametrize(
@@ -157,54 +145,28 @@ def test_what_fails_half_way_leaves_nothing(monkeypatch, step):
         assert torch.ones(1, device="cuda:1").get_device() == 1
 
 
-def test_disabling_in_another_thread():
+def test_disabling_in_another_thread_or_within_another_mode():
     with cudasim.simulate():
         said = in_thread(lambda: raised(cudasim.disable))
+        with TorchDispatchMode(), pytest.raises(RuntimeError, match="leave the dispatch modes"):
+            cudasim.disable()
         assert cudasim.is_enabled()
     assert said == "call cudasim.disable() in the thread that called cudasim.enable()"
 
 
-def test_disabling_within_another_mode():
-    with cudasim.simulate():
-        with (
-            TorchDispatchMode(),
-            pytest.raises(RuntimeError, match="leave the dispatch modes entered since"),
-        ):
-            cudasim.disable()
-        assert cudasim.is_enabled()
-
-
-@pytest.mark.parametrize(
-    ("variables", "said"),
-    [
-        ({"GPUS": "two"}, f"CUDASIM_GPUS='two': {MANY}"),
-        ({"GPUS": "99999"}, f"CUDASIM_GPUS=99999: {MANY}"),
-        ({"GPUS": "2", "CARD": "X"}, f"card='X': unknown; choose one of {CARDS}"),
-        (
-            {"GPUS": "2", "DEVICE_TYPE": "mps"},
-            "CUDASIM_GPUS=2: a machine has exactly one mps device",
-        ),
-        (
-            {"GPUS": "1", "DEVICE_TYPE": "tpu"},
-            "CUDASIM_DEVICE_TYPE='tpu': unknown; choose one of cuda, mps",
-        ),
-    ],
-)
-def test_malformed_variables(monkeypatch, variables, said):
-    for name, value in variables.items():
-        monkeypatch.setenv(f"CUDASIM_{name}", value)
-    with pytest.raises(ValueError) as error:
-        simulation.begin(config.from_environment(), inherited=True)
-    assert str(error.value) == said
-
-
 def test_malformed_variables_end_what_imports_torch_with_one_line(tmp_path):
-    variables = {"PYTHONPATH": INHERIT, "CUDASIM_GPUS": "two"}
-    got = run("-c", "import torch; print('went on')", cwd=tmp_path, **variables)
-    assert (got.returncode, got.stdout) == (1, "")
-    assert got.stderr == f"cudasim: CUDASIM_GPUS='two': {MANY}\n"
-    got = run("-c", "print('no torch')", cwd=tmp_path, **variables)  # others are left alone
-    assert (got.returncode, got.stdout, got.stderr) == (0, "no torch\n", "")
+    for variables, said in (
+        ({"GPUS": "two"}, f"CUDASIM_GPUS='two': {MANY}"),
+        ({"GPUS": "2", "DEVICE_TYPE": "mps"}, "CUDASIM_GPUS=2: a machine has exactly one mps dev"),
+        ({"GPUS": "1", "DEVICE_TYPE": "tpu"}, "CUDASIM_DEVICE_TYPE='tpu': unknown; choose one of"),
+    ):
+        given = {f"CUDASIM_{name}": value for name, value in variables.items()}
+        given["PYTHONPATH"] = INHERIT
+        got = run("-c", "import torch; print('went on')", cwd=tmp_path, **given)
+        assert (got.returncode, got.stdout) == (1, "") and got.stderr.startswith(f"cudasim: {said}")
+        assert got.stderr.count("\n") == 1
+        got = run("-c", "print('no torch')", cwd=tmp_path, **given)  # others are left alone
+        assert (got.returncode, got.stdout, got.stderr) == (0, "no torch\n", "")
 
 
 @pytest.mark.parametrize(
@@ -219,22 +181,15 @@ def test_malformed_variables_end_what_imports_torch_with_one_line(tmp_path):
         (["x.py"], 2, "x.py': No such file or directory"),
         (["-m", "no.such"], 1, "No module named"),
         (["install-startup", "--help"], 2, "cudasim: 'install-startup' takes no arguments"),
+        ([*KERNEL, "--gpus", "0"], 2, f"--gpus=0: {MANY}"),
+        ([*KERNEL, "--card", "X"], 2, "card='X': unknown"),
+        ([*KERNEL, "--device-type", "mps", "--clock", "modelled"], 2, "card='M1': no data sheet"),
+        ([*KERNEL, "--prefix", "file"], 2, "Not a directory"),
     ],
 )
 def test_bad_command_lines(tmp_path, arguments, code, said):
-    got = run("-m", "cudasim", *arguments, cwd=tmp_path)
+    write(tmp_path / "file", "")
+    begin = [] if arguments[:2] == KERNEL else ["-m", "cudasim"]
+    got = run(*begin, *arguments, cwd=tmp_path, HOME=tmp_path)
     assert got.returncode == code and said in got.stderr.splitlines()[-1]
-    assert "Traceback" not in got.stderr
-
-
-def test_bad_kernels(tmp_path):
-    for arguments, said in (
-        (["--gpus", "0"], f"--gpus=0: {MANY}"),
-        (["--card", "X"], "card='X': unknown"),
-        (["--clock", "real"], f"clock='real': {CLOCKS}"),
-        (["--device-type", "mps", "--clock", "modelled"], "card='M1': no data sheet"),
-        (["--prefix", write(tmp_path / "file", "")], "Not a directory"),
-    ):
-        got = run("-m", "cudasim.kernel", *arguments, cwd=tmp_path, HOME=tmp_path)
-        assert got.returncode == 2 and said in got.stderr.splitlines()[-1]
-    assert not list(tmp_path.rglob("kernel.json"))
+    assert "Traceback" not in got.stderr and not list(tmp_path.rglob("kernel.json"))

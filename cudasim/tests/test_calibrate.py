@@ -1,15 +1,13 @@
 """Calibration: its harness against the modelled clock, and what it says where it cannot measure."""
 
 import json
-import os
 
 import pytest
 import torch
-from programs import PROJECT, run
+from programs import run
 
 import cudasim
 from calibration import CannotCalibrate, machine, measuring, modelling, validating
-from calibration.card_file import write
 from calibration.uncomputed import Uncomputed
 from cudasim.timing.formulas import Work, kernel_seconds
 from cudasim.timing.sheets import find_sheet, host_sheet
@@ -35,20 +33,14 @@ def refused(facts, capsys):
 
 
 @no_gpu
-def test_without_a_gpu_one_line_says_so(tmp_path, refused):
+def test_without_a_gpu_one_line_says_so(tmp_path, refused, monkeypatch):
     for command in (["calibrate"], ["validate", "--card", "T4"]):
         refused([*command, "--to", tmp_path / "a.json"], "no GPU to measure: torch")
     assert list(tmp_path.iterdir()) == []
-
-
-@no_gpu
-def test_a_build_without_cuda_and_a_machine_without_a_gpu_are_told_apart(monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", None)
-    with pytest.raises(CannotCalibrate, match="without CUDA; run it with a Python"):
-        machine.find_gpu()
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    with pytest.raises(CannotCalibrate, match=r"torch .* finds none"):
-        machine.find_gpu()
+    for built, said in ((None, "without CUDA; run it with a Python"), ("13.0", "finds none")):
+        monkeypatch.setattr(torch.version, "cuda", built)
+        with pytest.raises(CannotCalibrate, match=said):
+            machine.find_gpu()
 
 
 def test_a_simulated_gpu_is_refused(two_gpus, monkeypatch):
@@ -59,10 +51,6 @@ def test_a_simulated_gpu_is_refused(two_gpus, monkeypatch):
         machine.find_gpu()
 
 
-def test_an_unknown_card_is_refused(refused):
-    refused(["validate", "--card", "T5"], "card='T5': no data sheet; there are", "T4")
-
-
 @pytest.mark.parametrize(
     ("text", "problem"), [("{", "not JSON"), ("{}", "name is missing"), (None, "no such file")]
 )
@@ -71,6 +59,9 @@ def test_a_card_file_that_cannot_be_read_is_refused(text, problem, tmp_path, ref
     if text is not None:
         path.write_text(text)
     refused(["validate", "--card", path], str(path), problem)
+    refused(["validate", "--card", "T5"], "card='T5': no data sheet; there are", "T4")
+    with pytest.raises(CannotCalibrate, match="the model stopped: ValueError: card='T5'"):
+        list(modelling.modelled("T5", [], quick=True))
 
 
 COMMANDS = (["calibrate"], ["validate", "--card", "T4"])
@@ -87,30 +78,19 @@ def earlier(tmp_path, two_gpus, monkeypatch):
     assert path.read_text() == "earlier" and [*tmp_path.iterdir()] == [path]
 
 
-def test_a_file_that_is_there_is_not_replaced(earlier, refused):
-    for command in COMMANDS:
-        said = f"{earlier} is there already: --force replaces it"
-        refused([*command, "--to", earlier], said)
-
-
-def test_an_interruption_leaves_the_earlier_file(earlier, facts, monkeypatch):
+def test_what_is_refused_or_interrupted_leaves_the_earlier_file(
+    earlier, facts, refused, monkeypatch
+):
     def stop(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(measuring, "measure", stop)
     monkeypatch.setattr(validating, "workload_seconds", stop)
     for command in COMMANDS:
+        refused([*command, "--to", earlier], f"{earlier} is there already: --force replaces it")
+    for command in COMMANDS:
         with pytest.raises(SystemExit, match="130"):
             facts(*command, "--to", earlier, "--force")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_without_torch_one_line_says_so(command, tmp_path):
-    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(name='torch')")
-    path = os.pathsep.join([str(tmp_path), str(PROJECT / "src")])
-    done = run(PROJECT / "facts", *command, cwd=tmp_path, PYTHONPATH=path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "no module 'torch' here: install torch and numpy\n"
 
 
 @no_gpu
@@ -118,12 +98,9 @@ def test_without_torch_one_line_says_so(command, tmp_path):
     ("hardware", "sheet", "stem"),
     [
         ("Tesla T4", "T4", "t4"),
-        ("Tesla V100-SXM2-16GB", "V100", "v100"),
         ("NVIDIA A100-SXM4-40GB", "A100", "a100"),
         ("NVIDIA H100 80GB HBM3", "H100", "h100"),
-        ("NVIDIA H200", "H200", "h200"),
         ("NVIDIA TITAN RTX", "TITAN RTX", "titan-rtx"),
-        ("NVIDIA GeForce RTX 4090", "RTX 4090", "rtx-4090"),
         ("NVIDIA GeForce RTX 3090", None, "rtx-3090"),
         ("Tesla T40 24GB", None, "t40-24gb"),
     ],
@@ -132,15 +109,6 @@ def test_a_card_is_found_by_what_torch_calls_it(hardware, sheet, stem):
     found = machine.data_sheet(hardware)
     assert (found and found.name) == sheet
     assert machine.file_stem(machine.card_name(hardware)) == stem
-
-
-def test_a_file_is_written_at_one_stroke(tmp_path, monkeypatch):
-    path = tmp_path / "card.json"
-    write(path, {"a": 1})
-    with pytest.raises(TypeError):
-        write(path, {"a": object()})
-    assert json.loads(path.read_text()) == {"a": 1}
-    assert [each.name for each in tmp_path.iterdir()] == ["card.json"]
 
 
 @pytest.fixture(scope="module")
@@ -163,12 +131,8 @@ def near(found, given, within=0.03):
 def test_calibrating_the_model_gives_the_sheet_back(calibrated):
     found, given = find_sheet(str(calibrated)), find_sheet("T4")
     assert found.name == "T4 calibrated"
-    assert (found.peak, found.vector, found.bandwidth) == (
-        given.peak,
-        given.vector,
-        given.bandwidth,
-    )
-    assert found.processors == given.processors
+    for name in ("peak", "vector", "bandwidth", "processors", "peer"):  # one card was there
+        assert getattr(found, name) == getattr(given, name)
     for name in ("launch", "floor", "wait"):
         near({name: getattr(found, name)}, {name: getattr(given, name)}, 0.1)
     near({"memory": found.efficiency["memory"]}, {"memory": given.efficiency["memory"]})
@@ -176,7 +140,6 @@ def test_calibrating_the_model_gives_the_sheet_back(calibrated):
         shares = given.efficiency[kind]
         near(found.efficiency[kind], {"float64": shares["float32"], **shares})
     near(found.link, given.link)
-    assert found.peer == given.peer  # one card was there
     beside, host = host_sheet(found), host_sheet(given)
     costs = "operation python view operand module backward node step parameter clock bandwidth"
     near(*({name: getattr(each, name) for name in costs.split()} for each in (beside, host)), 0.1)
@@ -222,11 +185,6 @@ def test_the_model_agrees_with_itself(tmp_path):
     assert "pairs in the right order" in said.splitlines()[-2]
 
 
-def test_a_model_that_fails_says_why():
-    with pytest.raises(CannotCalibrate, match="the model stopped: ValueError: card='T5'"):
-        list(modelling.modelled("T5", [], quick=True))
-
-
 def test_what_a_card_cannot_do_is_left_out_and_named(capsys):
     def refuse():
         raise RuntimeError("no kernel for this\nand more")
@@ -253,12 +211,7 @@ cudasim.enable(card="nowhere.json")
     lines = [line for line in done.stdout.splitlines() if line.startswith(said)]
     assert lines == [f"{said} 14.5625", said]
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("ValueError: ") and last.endswith(
-        "nowhere.json: no such file or directory"
-    )
-
-
-def test_a_file_that_does_not_say_what_card_it_is_of_is_refused(calibrated, tmp_path):
+    assert last.startswith("ValueError: ") and "nowhere.json: no such file" in last
     about = json.loads(calibrated.read_text())
     del about["provenance"]["memory"]
     (tmp_path / "card.json").write_text(json.dumps(about))

@@ -10,10 +10,10 @@ from programs import run, write
 from torch import nn
 
 import cudasim
-from cudasim.clock.clock import QUEUE, Clock, Engine
+from cudasim.clock.clock import QUEUE, Engine
 from cudasim.session import session
 from cudasim.timing.formulas import copy_seconds
-from cudasim.timing.sheets import find_sheet, host_sheet
+from cudasim.timing.sheets import find_sheet
 
 T4 = find_sheet("T4")
 
@@ -49,15 +49,6 @@ def ns(seconds):
     return round(seconds * 1e9)
 
 
-def test_a_simulation_has_no_clock_unless_one_is_asked_for(two_gpus):
-    assert session.clock is None
-    assert torch.cuda.get_device_name(0) == "Simulated GPU (T4)"
-
-
-def test_the_name_of_the_gpu_says_that_times_are_modelled(clock):
-    assert torch.cuda.get_device_name(1) == "Simulated GPU (T4, modelled time)"
-
-
 def test_a_call_returns_before_the_work_is_done(clock):
     a = torch.ones(256, 256, device="cuda")
     asked = took(clock, lambda: a + a)
@@ -77,19 +68,83 @@ def test_a_call_returns_before_the_work_is_done(clock):
     assert done > ns(2 * 2048**3 / T4.peak["float32"])  # no faster than the card can compute
 
 
-def test_an_operation_on_the_cpu_returns_when_it_is_done(clock):
-    small, large = torch.ones(8), torch.ones(1_000_000)
-    assert took(clock, lambda: small + small) < took(clock, lambda: large + large)
+WAIT = [
+    lambda x, pinned: x.sum().item(),
+    lambda x, pinned: bool(x[0, 0]),
+    lambda x, pinned: x.nonzero(),
+    lambda x, pinned: x[x > 0],
+    lambda x, pinned: x.index_put_((x > 0,), torch.ones(16, device="cuda")),
+    lambda x, pinned: x.unique(),
+    lambda x, pinned: torch.equal(x, x),
+    lambda x, pinned: x.tolist(),
+    lambda x, pinned: str(x),
+    lambda x, pinned: x.cpu(),
+    lambda x, pinned: torch.ones(4).to(x.device),
+    lambda x, pinned: torch.ones(2**15).to(x.device, non_blocking=True),  # pageable
+    lambda x, pinned: pinned.to(x.device),
+    lambda x, pinned: torch.empty(4, 4).copy_(x),
+    lambda x, pinned: torch.cuda.synchronize(),
+    lambda x, pinned: torch.accelerator.synchronize(),
+    lambda x, pinned: torch.cuda.current_stream().synchronize(),
+]
+GO_ON = [
+    lambda x, pinned: x @ x,
+    lambda x, pinned: x.add_(1),
+    lambda x, pinned: torch.ones(2**14).to(x.device, non_blocking=True),  # so few are staged
+    lambda x, pinned: pinned.to(x.device, non_blocking=True),
+    lambda x, pinned: x.to("cpu", non_blocking=True),
+    lambda x, pinned: pinned.copy_(x, non_blocking=True),
+    lambda x, pinned: x.copy_(pinned, non_blocking=True),
+    lambda x, pinned: x.to("cuda:1"),
+    lambda x, pinned: x[x[0].long()],
+    lambda x, pinned: x.__setitem__(x > 0, 2.0),  # one number fills what the mask says
+    lambda x, pinned: torch.cuda.Event().record(),
+    lambda x, pinned: torch.cuda.current_stream().query(),
+]
+
+
+@pytest.mark.parametrize("work", WAIT + GO_ON)
+def test_what_waits_and_what_does_not(clock, work):
+    x, pinned = torch.ones(4, 4, device="cuda"), torch.ones(4, 4).pin_memory()
+    work(x, pinned)
+    torch.cuda._sleep(10**9)  # the card is busy for a second
+    before = clock.now
+    work(x, pinned)
+    assert clock.now - before > 10**9 if work in WAIT else clock.now - before < 10**6
+
+
+@pytest.mark.parametrize("graphed", [False, True])
+def test_a_full_queue_makes_the_host_wait(clock, graphed):
+    x, graph = torch.zeros(1, device="cuda"), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x.add_(1), x.add_(1)  # which take one place together
+    ask = graph.replay if graphed else lambda: x.add_(1)
+    took(clock, ask)
+    torch.cuda._sleep(10**10)
     mark = clock.mark()
-    large + large
-    assert [span.lane for span in clock.since(mark)] == ["Python"]
+    for _ in range(QUEUE - 2):
+        ask()
+    assert not any(span.kind == "wait" for span in clock.since(mark))
+    ask(), ask()
+    assert [span.name for span in clock.since(mark) if span.kind == "wait"] == ["a full queue"]
 
 
-def test_so_few_bytes_of_pageable_memory_are_staged_that_nobody_waits(clock):
-    few = torch.ones(2**14)
-    few.to("cuda", non_blocking=True)
-    torch.cuda._sleep(10**9)
-    assert took(clock, lambda: few.to("cuda", non_blocking=True)) < 10**8
+def test_a_product_on_the_cpu_takes_time_and_one_of_the_same_shape_on_meta_none(clock):
+    real, nothing = torch.ones(1000, 1000), torch.ones(1000, 1000, device="meta")
+    assert took(clock, lambda: real @ real) > 1000 * took(clock, lambda: nothing @ nothing)
+
+
+def test_a_gradient_that_goes_home_is_copied(clock):
+    x = torch.ones(4, requires_grad=True)
+    lanes = kinds(clock, lambda: x.cuda().sum().backward())
+    assert ("cuda:0 copies out", "copy", "copy") in lanes
+
+
+def test_an_engine_fills_its_gaps_and_does_nothing_twice():
+    engine, asked = Engine("compute"), [(100, 50), (0, 20), (10, 100), (0, 1), (200, 5), (180, 3)]
+    done = [engine.book(start, duration) for start, duration in asked]
+    assert done == [(100, 150), (0, 20), (20, 170), (170, 171), (200, 205), (180, 183)]
+    assert sum(end - start for start, end in engine.busy) == sum(length for _, length in asked)
 
 
 def test_a_list_costs_the_host_for_each_tensor(clock):
@@ -126,12 +181,6 @@ def test_a_card_has_the_host_that_it_is_found_beside():
     assert step("T4") > step("V100") > step("A100") > step("H100")
 
 
-def test_a_product_on_meta_takes_no_time_after_one_of_the_same_shape_on_the_cpu(clock):
-    real = torch.ones(1000, 1000)
-    nothing = torch.ones(1000, 1000, device="meta")
-    assert took(clock, lambda: real @ real) > 1000 * took(clock, lambda: nothing @ nothing)
-
-
 def test_views_cost_the_host_only(clock):
     x = torch.ones(64, 64, device="cuda")
     assert took(clock, lambda: x.view(-1)) == ns(clock.host.view) < clock.operation
@@ -141,81 +190,9 @@ def test_views_cost_the_host_only(clock):
 def test_factories_work_where_they_make(clock):
     lanes = kinds(clock, lambda: torch.zeros(1000, device="cuda:1"))
     assert ("cuda:1 stream 0", "zeros", "kernel") in lanes
-    assert session.thread.making is None
-    with pytest.raises(TypeError):
-        torch.zeros("nonsense", device="cuda")
-    assert session.thread.making is None
     lanes = kinds(clock, lambda: torch.tensor([1.0, 2.0], device="cuda"))
     assert ("cuda:0 copies in", "copy", "copy") in lanes
     assert lanes[-1] == ("Python", "copy", "wait")
-
-
-@pytest.mark.parametrize(
-    "work",
-    [
-        lambda x: x.sum().item(),
-        lambda x: bool(x[0, 0]),
-        lambda x: float(x[0, 0]),
-        lambda x: x.nonzero(),
-        lambda x: x[x > 0],
-        lambda x: x.masked_select(x > 0),
-        lambda x: x.unique(),
-        lambda x: torch.equal(x, x),
-        lambda x: x.tolist(),
-        lambda x: str(x),
-        lambda x: x.cpu(),
-        lambda x: x.to("cpu"),
-        lambda x: torch.ones(4).to(x.device),
-        lambda x: torch.ones(2**15).to(x.device, non_blocking=True),  # pageable
-        lambda x: torch.ones(4).pin_memory().to(x.device),
-        lambda x: torch.empty(4, 4).copy_(x),
-        lambda x: torch.cuda.synchronize(),
-        lambda x: torch.accelerator.synchronize(),
-        lambda x: torch.cuda.current_stream().synchronize(),
-        lambda x: x.cpu().numpy(),
-    ],
-)
-def test_what_waits(clock, work):
-    x = torch.ones(4, 4, device="cuda")
-    work(x)
-    torch.cuda._sleep(10**9)  # the card is busy for a second
-    before = clock.now
-    work(x)
-    assert clock.now - before > 10**9
-
-
-@pytest.mark.parametrize(
-    "work",
-    [
-        lambda x, pinned: x @ x,
-        lambda x, pinned: x.add_(1),
-        lambda x, pinned: x[1:].clone(),
-        lambda x, pinned: x.fill_(2),
-        lambda x, pinned: pinned.to(x.device, non_blocking=True),
-        lambda x, pinned: pinned.cuda(non_blocking=True),
-        lambda x, pinned: x.to("cpu", non_blocking=True),
-        lambda x, pinned: pinned.copy_(x, non_blocking=True),
-        lambda x, pinned: x.copy_(pinned, non_blocking=True),
-        lambda x, pinned: x.to("cuda:1"),
-        lambda x, pinned: x.clone(),
-        lambda x, pinned: x[x[0].long()],
-        lambda x, pinned: torch.cuda.Event().record(),
-        lambda x, pinned: torch.cuda.current_stream().query(),
-    ],
-)
-def test_what_does_not_wait(clock, work):
-    x, pinned = torch.ones(4, 4, device="cuda"), torch.ones(4, 4).pin_memory()
-    work(x, pinned)
-    torch.cuda._sleep(10**9)
-    before = clock.now
-    work(x, pinned)
-    assert clock.now - before < 10**6
-
-
-def test_what_goes_to_the_cpu_without_blocking_is_pinned(clock):
-    x = torch.ones(4, device="cuda")
-    assert x.to("cpu", non_blocking=True).is_pinned()
-    assert not x.to("cpu").is_pinned() and not x.cpu().is_pinned()
 
 
 def test_copies_take_the_time_of_their_link(clock):
@@ -259,25 +236,6 @@ def test_a_peer_copy_comes_after_both_streams_and_before_what_follows(clock):
     assert clock.cards[1].stream(0).end == clock.cards[0].stream(0).end == copy.end
 
 
-def test_a_copy_on_a_second_stream_overlaps_with_a_kernel(clock):
-    side = torch.cuda.Stream()
-    pinned, there = torch.empty(10**7).pin_memory(), torch.ones(2048, 2048, device="cuda")
-    there @ there
-    torch.cuda.synchronize()
-    mark = clock.mark()
-    there @ there
-    with torch.cuda.stream(side):
-        pinned.to("cuda", non_blocking=True)
-    spans = {span.kind: span for span in clock.since(mark)}
-    kernel, copy = spans["kernel"], spans["copy"]
-    assert copy.start < kernel.end and kernel.start < copy.end
-    mark = clock.mark()
-    there @ there
-    pinned.to("cuda", non_blocking=True)  # on the same stream
-    spans = {span.kind: span for span in clock.since(mark)}
-    assert spans["copy"].start == spans["kernel"].end
-
-
 def test_kernels_that_fill_the_card_take_turns_and_small_ones_overlap(clock):
     side = torch.cuda.Stream()
 
@@ -298,71 +256,6 @@ def test_kernels_that_fill_the_card_take_turns_and_small_ones_overlap(clock):
     assert other.start < one.end
 
 
-def test_a_full_queue_makes_the_host_wait(clock):
-    x = torch.ones(4, device="cuda")
-    x + 1
-    torch.cuda._sleep(10**10)
-    before = clock.now
-    for _ in range(QUEUE - 1):
-        x + 1
-    assert clock.now - before < 10**9
-    x + 1
-    assert clock.now - before > 9 * 10**9
-    assert "a full queue" in {span.name for span in clock.spans}
-
-
-def test_the_first_use_costs_more():
-    with cudasim.simulate(clock="modelled"):
-        clock = session.clock
-        x = torch.ones(4, 4, device="cuda")
-        assert clock.now > ns(host_sheet().first["context"])
-        before = clock.now
-        x @ x
-        first, before = clock.now - before, clock.now
-        x @ x
-        assert first > 100 * (clock.now - before)
-
-
-def test_backward_and_the_optimizer_are_booked(clock):
-    net = torch.nn.Linear(8, 8).cuda()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    loss = net(torch.ones(4, 8, device="cuda")).sum()
-    mark = clock.mark()
-    loss.backward()
-    names = [span.name for span in clock.since(mark) if span.kind == "kernel"]
-    assert "mm" in names
-    mark = clock.mark()
-    optimizer.step()
-    assert [span for span in clock.since(mark) if span.kind == "kernel"]
-
-
-def test_a_gradient_that_goes_home_waits(clock):
-    x = torch.ones(4, requires_grad=True)
-    lanes = kinds(clock, lambda: x.cuda().sum().backward())
-    assert ("cuda:0 copies out", "copy", "copy") in lanes
-
-
-def test_the_setting_of_tf32_is_obeyed():
-    with cudasim.simulate(card="A100", clock="modelled"):
-        x = torch.ones(2048, 2048, device="cuda")
-
-        def done():
-            torch.cuda.synchronize()
-            start = session.clock.now
-            x @ x
-            torch.cuda.synchronize()
-            return session.clock.now - start
-
-        done()
-        slow = done()
-        torch.set_float32_matmul_precision("high")
-        try:
-            fast = done()
-        finally:
-            torch.set_float32_matmul_precision("highest")
-        assert done() == slow > 3 * fast
-
-
 # Threads
 
 
@@ -375,22 +268,14 @@ def test_a_thread_begins_at_its_starters_time_and_who_joins_it_comes_after(clock
 
     clock.sleep(5)
     start = clock.now
-    thread = threading.Thread(target=work)
+    thread, mark = threading.Thread(target=work, name="loader"), clock.mark()
     thread.start()
     assert clock.now == start  # its own time goes on by itself
     thread.join()
     assert seen == [start] and clock.now == start + 10**9
+    assert [span.lane for span in clock.since(mark)] == ["Python, loader"]
     thread.join()
     assert clock.now == start + 10**9
-
-
-def test_a_thread_has_the_lane_of_its_name(clock):
-    """A number in the order in which threads happen to run would differ between runs."""
-    mark = clock.mark()
-    thread = threading.Thread(target=lambda: clock.sleep(1), name="loader")
-    thread.start()
-    thread.join()
-    assert [span.lane for span in clock.since(mark)] == ["Python, loader"]
 
 
 def test_the_result_of_a_pool_comes_after_the_work(clock):
@@ -425,40 +310,7 @@ def test_data_parallel_and_workers_do_not_hang(clock):
 # Spans
 
 
-def test_spans_are_bounded_and_count_what_they_dropped():
-    clock = Clock(T4, ["cuda:0"])
-    mark = clock.mark()
-    for _ in range(5):
-        clock.spend(1, "work")
-    assert len(clock.since(mark)) == 5 and clock.dropped == 0
-    clock._spans = type(clock._spans)(clock._spans, maxlen=3)
-    clock.spend(1, "last")
-    assert [span.name for span in clock.spans] == ["work", "work", "last"]
-    assert clock.dropped == 3 and len(clock.since(mark)) == 3
-    assert clock.since(clock.mark()) == []
-
-
 # Engines
-
-
-def test_an_engine_fills_its_gaps_and_shares_them():
-    engine = Engine("compute")
-    assert engine.book(100, 50) == (100, 150)
-    assert engine.book(0, 20) == (0, 20)  # before what is booked for later
-    assert engine.book(10, 100) == (20, 170)  # goes on after it
-    assert engine.book(0, 1) == (170, 171)
-    assert engine.busy == [[0, 171]]
-    assert engine.book(200, 5) == (200, 205) and engine.book(180, 3) == (180, 183)
-    total = sum(end - start for start, end in engine.busy)
-    assert total == 50 + 20 + 100 + 1 + 5 + 3  # nothing is done twice, nothing is lost
-
-
-def test_an_engine_remembers_few_gaps():
-    engine = Engine("compute")
-    for number in range(1000):
-        engine.book(10 * number, 5)
-    assert len(engine.busy) <= 64
-    assert engine.book(0, 5)[0] >= 0
 
 
 # The same everywhere
@@ -536,21 +388,6 @@ def test_a_graph_is_launched_once_and_its_kernels_follow_each_other(clock):
     assert len(kernels) == 40 and kernels[0].start == clock.now
     assert all(one.end == two.start for one, two in itertools.pairwise(kernels))
     assert asked == took(clock, chain)  # who comes after a graph pays as before
-
-
-def test_graphs_fill_the_queue_with_one_place_each(clock):
-    x = torch.zeros(1, device="cuda")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        x.add_(1)
-        x.add_(1)
-    torch.cuda._sleep(10**9)
-    mark = clock.mark()
-    for _ in range(QUEUE - 1):
-        graph.replay()
-    assert not any(span.kind == "wait" for span in clock.since(mark))
-    graph.replay()
-    assert [span.name for span in clock.since(mark) if span.kind == "wait"] == ["a full queue"]
 
 
 def test_copies_within_a_graph_are_the_cards_alone(clock):

@@ -1,7 +1,6 @@
 """What a program reads of the time while a virtual clock runs, and who keeps the machine's."""
 
 import pickle
-import sys
 import threading
 import time
 import timeit
@@ -13,7 +12,6 @@ from programs import run, write
 
 import cudasim
 from cudasim.clock.clock import EPOCH
-from cudasim.patches.readings import measures
 from cudasim.session import session
 
 PROGRAMS = (time.perf_counter, time.monotonic, time.time, time.sleep, timeit.default_timer)
@@ -65,52 +63,25 @@ def test_sleep_passes_at_once(clock):
     assert clock.spans[-1].kind == "sleep"
     time.sleep(0), time.sleep(0.5)
     assert clock.now == before + 10**15 + 5 * 10**8
-
-
-@pytest.mark.parametrize(
-    ("value", "error"),
-    [(-1, ValueError), (float("nan"), ValueError), (1e300, OverflowError), ("1", TypeError)],
-)
-def test_sleep_refuses_in_pythons_words(clock, value, error):
-    before = clock.now
-    with pytest.raises(error):
-        time.sleep(value)
-    assert clock.now == before
-
-
-def test_a_thread_and_a_pool_may_be_given_sleep_itself(clock):
-    before = clock.now
-    thread = threading.Thread(target=time.sleep, args=(1,))
-    thread.start()
-    thread.join()
+    for value in -1, float("nan"), 1e300, "1":
+        with pytest.raises((ValueError, OverflowError, TypeError)):
+            time.sleep(value)
+    assert clock.now == before + 10**15 + 5 * 10**8
     with ThreadPoolExecutor() as pool:
-        pool.submit(time.sleep, 1).result()
-    assert clock.now - before == 2 * 10**9
-
-
-def test_what_reads_the_time_can_be_sent_to_another_process(clock):
+        pool.submit(time.sleep, 1).result()  # sleep itself, with no function of the program
+    assert clock.now == before + 10**15 + 15 * 10**8
     for function in (time.sleep, time.time, time.perf_counter, time.monotonic_ns):
-        assert pickle.loads(pickle.dumps(function)) is function
+        assert pickle.loads(pickle.dumps(function)) is function  # for another process
 
 
-def test_a_card_that_sleeps_less_than_nothing_goes_on_at_once(clock):
-    torch.cuda._sleep(10**6)
-    end = clock.cards[0].end
-    torch.cuda._sleep(-(10**6))
-    assert clock.cards[0].end == end
-    assert all(span.end >= span.start for span in clock.spans)
-
-
-def test_waiting_for_a_time_ends(clock):
-    end = time.perf_counter() + 0.01
-    turns = 0
+def test_waiting_for_a_time_or_a_stream_ends(clock):
+    end, turns = time.perf_counter() + 0.01, 0
     while time.perf_counter() < end:
         turns += 1
     assert 0 < turns <= 0.01 * 1e9 / clock.reading
-
-
-def test_asking_a_stream_until_it_is_done_ends(clock):
     torch.cuda._sleep(10**6)
+    torch.cuda._sleep(-(10**6))  # goes on at once
+    assert all(span.end >= span.start for span in clock.spans)
     event = torch.cuda.Event()
     event.record()
     assert not event.query()
@@ -147,16 +118,10 @@ def test_the_benchmark_of_torch_ends_and_waits_for_the_card(clock):
     ("filename", "own"),
     [
         ("<stdin>", True),
-        ("<string>", True),
-        ("<timeit-src>", True),
         ("/home/someone/train.py", True),
-        ("train.py", True),
-        (__file__, True),
         (timeit.__file__, True),
         (threading.__file__, False),
-        (pytest.__file__, False),
         (torch.__file__, False),
-        (cudasim.__file__, False),
         ("<frozen importlib._bootstrap>", False),
         ("/usr/lib/python3/dist-packages/tornado/ioloop.py", False),
         ("/opt/env/lib/python3.11/site-packages/d2l/torch.py", True),
@@ -164,36 +129,10 @@ def test_the_benchmark_of_torch_ends_and_waits_for_the_card(clock):
         ("/opt/env/lib/python3.11/site-packages/ipykernel/kernelbase.py", False),
     ],
 )
-def test_whose_readings_are_modelled(filename, own):
-    assert measures(filename) is own
-
-
-def test_the_library_of_python_keeps_the_machines_time(clock):
-    import asyncio
-    import logging
-
+def test_whose_readings_are_modelled(clock, filename, own):
     before = clock.now
-    assert logging.LogRecord("", 0, "", 0, "", (), None).created > EPOCH / 1e9 - 10**9
-    assert asyncio.run(asyncio.wait_for(asyncio.sleep(0, "done"), 1)) == "done"
-    assert not threading.Event().wait(0.01)
-    assert clock.now == before
-
-
-def test_code_in_site_packages_reads_the_machines_time(tmp_path):
-    write(tmp_path / "site-packages" / "lib.py", "import time\ndef read(): return time.time()")
-    program = write(
-        tmp_path / "main.py",
-        """
-        import sys, time
-        sys.path.insert(0, "site-packages")
-        import cudasim, lib
-        before = time.time()
-        cudasim.enable(clock="modelled")
-        print(lib.read() >= before, time.time() == 1767225600.0 + 1e-7)
-        """,
-    )
-    got = run(program, cwd=tmp_path)
-    assert got.stdout.splitlines()[1:] == ["True True"], got.stderr
+    exec(compile("import time; time.time()", filename, "exec"), {})
+    assert (clock.now > before) is own
 
 
 IPYTHON = """
@@ -224,27 +163,6 @@ def test_the_magics_of_ipython_are_modelled(tmp_path):
     assert lines[1].endswith("(mean ± std. dev. of 3 runs, 100 loops each)")
     assert lines[2].startswith("50 ns ± 0 ns per loop") or "per loop" in lines[2]
     assert any(line.startswith("Wall time: ") for line in lines)
-
-
-def test_the_timer_of_d2l_is_modelled(tmp_path, monkeypatch):
-    folder = tmp_path / "site-packages"
-    write(folder / "d2l" / "__init__.py", "")
-    write(
-        folder / "d2l" / "torch.py",
-        "import time\nclass Timer:\n"
-        "    def __init__(self): self.start = time.time()\n"
-        "    def stop(self): return time.time() - self.start\n",
-    )
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "d2l", raising=False)
-    monkeypatch.delitem(sys.modules, "d2l.torch", raising=False)
-    with cudasim.simulate(clock="modelled"):
-        from d2l.torch import Timer
-
-        timer = Timer()
-        time.sleep(2)
-        assert timer.stop() == pytest.approx(2, abs=1e-6)
-    sys.modules.pop("d2l.torch"), sys.modules.pop("d2l")
 
 
 CHILDREN = """
@@ -286,7 +204,7 @@ def test_a_program_with_a_server_and_an_event_loop_does_not_hang(tmp_path):
     script = write(
         tmp_path / "loop.py",
         """
-        import asyncio, queue, threading, time
+        import asyncio, logging, queue, threading, time
         import cudasim
         cudasim.enable(clock="modelled")
 
@@ -295,11 +213,11 @@ def test_a_program_with_a_server_and_an_event_loop_does_not_hang(tmp_path):
             await asyncio.sleep(0.01)
             return got
 
-        print(asyncio.run(main()))
+        print(asyncio.run(main()), logging.LogRecord("", 0, "", 0, "", (), None).created > 1.77e9)
         box = queue.Queue()
         threading.Timer(0.01, box.put, ["in time"]).start()
         print(box.get(timeout=20))
         """,
     )
     got = run(script, cwd=tmp_path)
-    assert got.stdout.splitlines()[1:] == ["None", "in time"], got.stderr
+    assert got.stdout.splitlines()[1:] == ["None True", "in time"], got.stderr

@@ -15,14 +15,6 @@ import cudasim
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
-INVALID = (
-    "CUDA error: invalid device ordinal\n"
-    "GPU device may be out of range, do you have enough GPUs?\n"
-    "CUDA kernel errors might be asynchronously reported at some other API call, so the "
-    "stacktrace below might be incorrect.\n"
-    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
-    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
-)
 
 # Arguments with which each public function is called; those not named need none.
 ARGUMENTS = {
@@ -94,89 +86,16 @@ def test_every_public_function_answers_or_says_why_not(module, name):
             found(*arguments)
 
 
-def test_gpus_are_there():
-    torch.cuda.init()
-    assert torch.cuda.is_available() and torch.cuda.is_initialized()
-    assert torch.cuda.device_count() == 2
-    assert torch.backends.cuda.is_built() and torch.backends.cudnn.is_available()
-    assert isinstance(torch.backends.cudnn.version(), int)
-    torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark
-    with torch.backends.cudnn.flags(enabled=False):
-        assert not torch.backends.cudnn.enabled
-    assert torch.get_device_module("cuda") is torch.get_device_module() is torch.cuda
-    torch.cuda.init()
-
-
-def test_the_current_gpu_follows_set_device_and_contexts():
-    assert torch.cuda.current_device() == 0
-    torch.cuda.set_device("cuda:1")
-    assert torch.cuda.current_device() == 1 and torch.ones(1, device="cuda").get_device() == 1
-    with torch.cuda.device(0):
-        assert torch.ones(1).cuda().device == torch.device("cuda:0")
-        with torch.cuda.device(torch.device("cuda", 1)), torch.cuda.device(None):
-            assert torch.cuda.current_device() == 1
-        with torch.cuda.device(-1):
-            assert torch.cuda.current_device() == 0
-    assert torch.cuda.current_device() == 1
-    torch.cuda.set_device(-1)
-    assert torch.cuda.current_device() == 1
-    with torch.cuda.device_of(torch.ones(1, device="cuda:0")):
-        assert torch.cuda.current_device() == 0
-    with torch.cuda.device_of(torch.ones(1)):
-        assert torch.cuda.current_device() == 1
-    with pytest.raises(ZeroDivisionError), torch.cuda.device(0):
+def test_the_current_gpu_is_that_of_its_thread_and_comes_back_after_an_error():
+    with pytest.raises(ZeroDivisionError), torch.cuda.device(1):
         raise ZeroDivisionError
-    assert torch.cuda.current_device() == 1 and in_thread(torch.cuda.current_device) == 0
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: torch.cuda.set_device(2),
-        lambda: torch.cuda.device(2).__enter__(),
-        lambda: torch.cuda.synchronize(2),
-        lambda: torch.cuda.mem_get_info(2),
-        lambda: torch.accelerator.set_device_index(2),
-        lambda: torch.ones(1, device="cuda:2"),
-        lambda: torch.ones(1).cuda(2),
-        lambda: torch.ones(1).to("cuda:9"),
-        lambda: torch.ones(1).to(5),
-    ],
-)
-def test_a_gpu_that_is_not_there_is_refused_in_cudas_words(call):
-    with pytest.raises(torch.AcceleratorError) as error:
-        call()
-    assert str(error.value) == INVALID and error.value.error_code == 101
     assert torch.cuda.current_device() == 0
-
-
-@pytest.mark.parametrize(
-    "call, error, words",
-    [
-        (lambda: torch.cuda.get_device_properties(2), AssertionError, "Invalid device id"),
-        (lambda: torch.cuda.get_device_name(2), AssertionError, "Invalid device id"),
-        (lambda: torch.cuda.can_device_access_peer(0, 2), AssertionError, "Invalid peer device id"),
-        (
-            lambda: torch.cuda.memory_allocated(2),
-            RuntimeError,
-            "Invalid device argument 2: did you call init?",
-        ),
-        (
-            lambda: torch.cuda.current_stream(2),
-            ValueError,
-            "Device index value 2 is out of index range [0, 2)",
-        ),
-        (lambda: torch.cuda.set_device("cpu"), ValueError, "Expected a cuda device, but got: cpu"),
-        (
-            lambda: torch.accelerator.set_device_index("cpu"),
-            ValueError,
-            "cpu doesn't match the current accelerator cuda.",
-        ),
-    ],
-)
-def test_wrong_devices_are_refused_in_torchs_words(call, error, words):
-    torch.cuda.init()  # before it nothing is allocated anywhere
-    assert raised(call, error) == words
+    torch.accelerator.set_device_index(1)
+    assert torch.cuda.current_device() == 1 and in_thread(torch.cuda.current_device) == 0
+    with torch.accelerator.device_index(None):
+        assert torch.cuda.current_device() == 1
+    supported = torch.accelerator.get_device_capability()["supported_dtypes"]
+    assert torch.float32 in supported and torch.get_device_module() is torch.cuda
 
 
 def test_properties_have_cudas_fields_and_print_as_cudas():
@@ -188,14 +107,10 @@ def test_properties_have_cudas_fields_and_print_as_cudas():
     )
     assert uuid.UUID(str(properties.uuid)) != torch.cuda.get_device_properties(0).uuid
     assert (properties.warp_size, properties.max_threads_per_multi_processor) == (32, 1024)
-    assert torch.cuda.get_device_name() == properties.name
     assert torch.cuda.get_device_properties(1) is properties
-    assert torch.cuda.can_device_access_peer(0, 1) and not torch.cuda.can_device_access_peer(0, 0)
-    assert torch.cuda.get_device_capability() == (7, 5)
-    assert torch.cuda.get_arch_list() == ["sm_75"]
+    assert torch.cuda.can_device_access_peer(0, 1) and torch.cuda.get_arch_list() == ["sm_75"]
     assert torch.cuda.is_bf16_supported()
     assert not torch.cuda.is_bf16_supported(including_emulation=False)
-    assert not torch.cuda.is_tf32_supported()
 
 
 @pytest.mark.parametrize(
@@ -219,34 +134,11 @@ def test_every_card_has_properties(card, mib, capability):
         assert torch.cuda.is_tf32_supported() == (capability >= (8, 0))
 
 
-def test_the_accelerator_is_cuda():
-    accelerator = torch.accelerator
-    assert accelerator.is_available() and accelerator.device_count() == 2
-    assert accelerator.current_accelerator() == torch.device("cuda")
-    assert accelerator.current_accelerator(check_available=True).index is None
-    accelerator.set_device_index(1)
-    assert accelerator.current_device_index() == torch.cuda.current_device() == 1
-    with accelerator.device_index(0):
-        assert torch.cuda.current_device() == 0
-    with accelerator.device_index(None):
-        assert torch.cuda.current_device() == 1
-    x = torch.ones(10, device="cuda")
-    assert accelerator.memory_allocated() == accelerator.memory_allocated("cuda:1") == 512
-    assert accelerator.memory_allocated(0) == 0
-    assert accelerator.max_memory_allocated() == 512
-    assert accelerator.memory_reserved() == 2 * 2**20
-    assert accelerator.get_memory_info() == torch.cuda.mem_get_info()
-    del x
-    accelerator.empty_cache()
-    accelerator.reset_peak_memory_stats()
-    assert accelerator.max_memory_reserved() == 0
-    assert torch.float32 in accelerator.get_device_capability()["supported_dtypes"]
-    accelerator.synchronize()
-
-
 def test_settings_are_read_back():
-    torch.cuda.set_sync_debug_mode("warn")
-    assert torch.cuda.get_sync_debug_mode() == 1
+    torch.cuda.init()
+    assert torch.backends.cudnn.is_available() and torch.backends.cudnn.version() > 0
+    with torch.backends.cudnn.flags(enabled=False):
+        assert not torch.backends.cudnn.enabled
     if hasattr(torch.cuda.memory, "caching_allocator_disabled"):  # not in 2.11
         with torch.cuda.memory.caching_allocator_disabled():
             assert not torch._C._cuda_cudaCachingAllocator_is_enabled()
@@ -263,21 +155,10 @@ def test_settings_are_read_back():
     assert torch._C._cuda_getCublasWorkspaceSize() == 8320 * 2**10
 
 
-def test_marks_and_profiles_do_nothing():
-    with torch.cuda.nvtx.range("epoch"):
-        assert torch.cuda.nvtx.range_push("step") == 1
-        assert torch.cuda.nvtx.range_pop() == 1
-    torch.cuda.nvtx.mark("here")
-    torch.cuda.nvtx.range_end(torch.cuda.nvtx.range_start("there"))
-    with torch.cuda.profiler.profile():
-        pass
-
-
 def test_the_runtime_pins_memory_and_makes_streams():
-    assert torch.cuda.check_error(0) is None
-    assert raised(lambda: torch.cuda.check_error(2), torch.cuda.CudaError) == "out of memory (2)"
     cudart, tensor = torch.cuda.cudart(), torch.ones(20)
-    assert cudart.cudaHostRegister(tensor.data_ptr(), 80, 0) == 0 and tensor.is_pinned()
+    with torch.cuda.profiler.profile():
+        assert cudart.cudaHostRegister(tensor.data_ptr(), 80, 0) == 0 and tensor.is_pinned()
     assert cudart.cudaHostUnregister(tensor.data_ptr()) == 0 and not tensor.is_pinned()
     assert cudart.cudaHostUnregister(tensor.data_ptr()) == 713
     address = ctypes.c_uint64(0)
@@ -317,17 +198,6 @@ def test_an_old_type_may_be_the_default():
             torch.set_default_tensor_type(torch.cuda.LongTensor)
     assert torch.ones(1).device.type == "cpu"  # the simulation takes its default with it
     assert torch.version.cuda is before
-
-
-def test_a_context_is_made_where_a_gpu_is_used():
-    def contexts():
-        return [torch._C._cuda_hasPrimaryContext(index) for index in (0, 1)]
-
-    assert contexts() == [False, False]
-    torch.ones(1, device="cuda:1")
-    assert contexts() == [False, True]
-    torch.cuda.set_device(0)
-    assert contexts() == [True, True]
 
 
 @pytest.mark.parametrize("home", ["cpu", "cuda"])

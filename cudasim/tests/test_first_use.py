@@ -166,8 +166,7 @@ def test_a_process_may_fork_until_it_has_used_a_gpu(monkeypatch, two_gpus):
 @forks
 def test_tensors_do_not_survive_a_fork(two_gpus):
     x = torch.ones(2, device="cuda:1")
-    uses = [lambda: x + 1, x.cpu, x.tolist, x.sum, lambda: repr(x), lambda: x[0].item(), x.add_]
-    uses[-1] = lambda: x.add_(1)
+    uses = [lambda: x + 1, x.cpu, x.tolist, lambda: repr(x), lambda: x[0].item(), lambda: x.add_(1)]
     assert [in_fork(use) for use in uses] == [NOT_INITIALIZED] * len(uses)
     assert in_fork(lambda: (x.device, x.shape)) == "(device(type='cuda', index=1), torch.Size([2]))"
     assert in_fork(lambda: torch.cuda._is_in_bad_fork()) == "True"
@@ -188,12 +187,9 @@ class OnGpu(Dataset):
 
 @forks
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_workers_that_touch_a_gpu(two_gpus):
-    def load(data):
-        loader = DataLoader(data, num_workers=1, multiprocessing_context="fork")
-        return [row.tolist() for row in loader]
-
+@pytest.mark.parametrize("kept", [False, True])
+def test_workers_that_touch_a_gpu(two_gpus, kept):
     weights = torch.ones(1, device="cuda")
-    assert REFUSED in raised(lambda: load(OnGpu()))
-    assert REFUSED in raised(lambda: load([weights]))  # which workers copy into batches
-    assert load([1, 2]) == [[1], [2]]
+    data = [weights] if kept else OnGpu()  # those that are kept a worker copies into a batch
+    loader = DataLoader(data, num_workers=1, multiprocessing_context="fork")
+    assert REFUSED in raised(lambda: list(loader))

@@ -161,14 +161,18 @@ def test_misspelt():
 @pytest.mark.world
 def test_no_size(rank):
     pass
+
+def test_no_world(rank):
+    pass
 """
     got = pytest_on(tmp_path, text, TWO, "-rs")
-    assert outcomes(got) == {"passed": 6, "skipped": 1, "error": 3}, got.stdout
+    assert outcomes(got) == {"passed": 6, "skipped": 1, "error": 4}, got.stdout
     for line in (
         "needs 1,099,511,627,776 bytes on each GPU, and there are fewer",
         "memory='much': write a number of bytes, or a text such as '512MiB'",
         "@pytest.mark.gpus: gpus() got an unexpected keyword argument 'mem'\n",
         "@pytest.mark.world: write @pytest.mark.world(2), for two ranks\n",
+        "the fixture 'rank' needs @pytest.mark.world(n)",
     ):
         assert line in got.stdout, got.stdout
 
@@ -179,9 +183,7 @@ def test_no_size(rank):
         (lambda: markers.gpus(), (1, None)),
         (lambda: markers.gpus(2, memory="1.5KiB"), (2, 1536)),
         (lambda: markers.gpus(n=1, memory=512), (1, 512)),
-        (lambda: markers.gpus(1, memory="2 GiB"), (1, 2**31)),
         (lambda: markers.world(2), (2, 2, 300)),
-        (lambda: markers.world(n=3, gpus=0, timeout=0.5), (3, 0, 0.5)),
         *((lambda size=size: markers.gpus(1, size), "512MiB") for size in (0, True, "1GB", "0.5B")),
         *((lambda n=n: markers.gpus(n), "n=.*whole number from 1") for n in (0, 2.5, "2", True)),
         (lambda: markers.world(0), "n=0: write a whole number from 1"),
@@ -275,26 +277,8 @@ def test_mps_as_the_device():
                 pass
 
 
-WORLD = """
-import os, time
-from torch import distributed
-
-@pytest.mark.world(2)
-def test_sum(rank, gpus):
-    assert (os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"]) == ("2", str(rank))
-    torch.cuda.set_device(rank)
-    distributed.init_process_group("nccl")
-    x = torch.ones(1, device="cuda") * (rank + 1)
-    distributed.all_reduce(x)
-    assert x.item() == 3 and x.device == gpus[rank].device
-
-def test_no_world(rank):
-    pass
-"""
-
-
 FAILURES = """
-import os, pytest, time
+import os, time
 
 @pytest.mark.world(2)
 def test_fails(rank):
@@ -325,20 +309,22 @@ def test_known(rank):
 def test_hangs(rank):
     if rank:
         time.sleep(1000)
+
+@pytest.mark.world(2)
+def test_sum(rank, gpus):
+    assert (os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"]) == ("2", str(rank))
+    torch.cuda.set_device(rank)
+    torch.distributed.init_process_group("nccl")
+    x = torch.ones(1, device="cuda") * (rank + 1)
+    torch.distributed.all_reduce(x)
+    assert x.item() == 3 and x.device == gpus[rank].device
 """
-
-
-def test_a_world(tmp_path):
-    got = pytest_on(tmp_path, WORLD, TWO)
-    assert outcomes(got) == {"passed": 1, "error": 1}, got.stdout
-    assert "the fixture 'rank' needs @pytest.mark.world(n)" in got.stdout
 
 
 @pytest.mark.full
 def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
-    write(tmp_path / "test_it.py", FAILURES)
-    got = run(*PLUGIN, TWO, "-rs", cwd=tmp_path, **PATH)
-    assert outcomes(got) == {"failed": 4, "skipped": 1, "xfailed": 1}, got.stdout
+    got = pytest_on(tmp_path, FAILURES, TWO, "-rs")
+    assert outcomes(got) == {"failed": 4, "skipped": 1, "xfailed": 1, "passed": 1}, got.stdout
     for words in (
         "===== rank 0: failed =====",
         "ValueError: error of rank 0",
@@ -445,14 +431,11 @@ def test_no_world():
 def test_the_example_finds_six_bugs_without_a_gpu(form, options, expected):
     got = run(*PLUGIN, *options, cwd=PROJECT / "example", TRAINKIT=form, **PATH)
     assert outcomes(got) == expected, got.stdout
-    if form == "before":
-        for words in (
-            "found at least two devices, cuda:0 and cpu!",
-            "can't convert cuda:0 device type tensor to numpy",
-            "bytes more than before",
-            "called a synchronizing CUDA operation",
-            "assert all(gpu.peak == 0",
-        ):
-            assert words in got.stdout, words
-        cat = r"torch\.cat\(\[old, zeros\]\)\)(\n.*)*?\nE +RuntimeError: Expected all tensors"
-        assert re.search(cat, got.stdout), got.stdout
+    for words in (
+        "found at least two devices, cuda:0 and cpu!",
+        "can't convert cuda:0 device type tensor to numpy",
+        "bytes more than before",
+        "called a synchronizing CUDA operation",
+        "assert all(gpu.peak == 0",
+    ):
+        assert (words in got.stdout) == (form == "before"), words

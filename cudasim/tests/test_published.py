@@ -81,11 +81,6 @@ def test_resnet50_has_its_parameters_and_flops():
     assert products == pytest.approx(2 * 4.09e9, rel=0.01)  # multiply-adds of v1.5
 
 
-def test_an_unknown_unit_is_refused():
-    with pytest.raises(ValueError, match="unit 'furlongs' is unknown"):
-        row_of(CHEAP[0] | {"unit": "furlongs"})
-
-
 @pytest.mark.full
 def test_the_readme_tells_what_the_model_says():
     ratios = [row.ratio for row in map(row_of, READ) if row.use == "validate"]

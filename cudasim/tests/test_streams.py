@@ -11,67 +11,34 @@ import cudasim
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 
-def test_each_gpu_has_a_default_stream():
-    stream = torch.cuda.default_stream(1)
-    assert repr(stream) == "<torch.cuda.Stream device=cuda:1 cuda_stream=0x0>"
-    assert stream == torch.cuda.current_stream("cuda:1") != torch.cuda.default_stream(0)
-    assert isinstance(stream, torch.cuda.Stream) and isinstance(stream, torch.Stream)
-    assert (stream.device, stream.device_index, stream.stream_id) == (torch.device("cuda:1"), 1, 0)
-    assert stream.query() and stream.synchronize() is None
-
-
-def test_streams_of_a_pool():
-    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+def test_streams_are_numbered_as_cudas():
+    first, second = torch.cuda.Stream(), torch.Stream(device="cuda")
     assert (first.stream_id, second.stream_id) == (3, 35)  # as c10/cuda/CUDAStream.cpp counts
-    assert first != second and first.cuda_stream != second.cuda_stream != 0
-    assert len({first, second, torch.cuda.Stream(device=1)}) == 3
-    for _ in range(30):
-        torch.cuda.Stream()
-    assert torch.cuda.Stream() == first  # there are 32
+    assert repr(second) == "torch.Stream device_type=cuda, device_index=0, stream_id=35"
     urgent = torch.cuda.Stream(priority=-9)
-    assert torch.cuda.Stream.priority_range() == (0, -3)
-    assert (first.priority, urgent.priority) == (0, -3)
+    assert torch.cuda.Stream.priority_range() == (0, -3) and urgent.priority == -3
+    assert torch.Stream(1).device == torch.device("cuda:1")
+    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+        torch.Stream(2)
+    assert type(torch.Event("cpu")) is not type(torch.Event("cuda"))
 
 
-def test_a_context_makes_a_stream_current():
+def test_a_context_of_a_stream_is_left_as_it_was_entered():
     here, there = torch.cuda.Stream(), torch.cuda.Stream("cuda:1")
     default = torch.cuda.current_stream()
     with torch.cuda.stream(here):
-        assert torch.cuda.current_stream() == here
-        with torch.cuda.stream(there):
-            assert torch.cuda.current_device() == 1
-            assert torch.cuda.current_stream() == there
+        with there as entered:
+            assert entered is there == torch.cuda.current_stream()
             assert torch.cuda.current_stream(0) == here
             assert torch.ones(1, device="cuda").device == there.device
         assert torch.cuda.current_stream() == here and torch.cuda.current_device() == 0
-        with torch.cuda.stream(None):
-            assert torch.cuda.current_stream() == here
-    assert torch.cuda.current_stream() == default
     assert torch.cuda.current_stream(1) == torch.cuda.default_stream(1)
-    with there as entered:
-        assert entered is there and torch.cuda.current_stream() == there
-    with pytest.raises(ZeroDivisionError), torch.cuda.Stream():
+    with pytest.raises(ZeroDivisionError), torch.cuda.stream(there):
         raise ZeroDivisionError
     assert torch.cuda.current_stream() == default and torch.cuda.current_device() == 0
     torch.cuda.set_stream(there)
     assert torch.cuda.current_device() == 1
     assert in_thread(lambda: torch.cuda.current_stream(1).stream_id) == 0
-
-
-def test_streams_by_index_of_the_accelerator():
-    assert torch.Stream(1).device == torch.device("cuda:1")
-    assert repr(torch.Stream(device="cuda")) == (
-        "torch.Stream device_type=cuda, device_index=0, stream_id=3"
-    )
-    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
-        torch.Stream(2)
-
-
-def test_the_cpu_keeps_its_events_and_has_no_cuda_streams():
-    assert torch.Event("cpu").device.type == "cpu"
-    assert type(torch.Event("cpu")) is not type(torch.Event("cuda"))
-    with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
-        torch.cuda.Stream("cpu")
 
 
 def test_external_streams_keep_their_address():
@@ -97,70 +64,6 @@ def test_events_measure_milliseconds_of_the_clock(kind):
     assert isinstance(start, torch.Event)
 
 
-def events(timed=(True, True), recorded=(0, 0)):
-    made = [torch.cuda.Event(enable_timing=timing) for timing in timed]
-    for event, index in zip(made, recorded, strict=False):
-        event.record(torch.cuda.current_stream(index))
-    return made
-
-
-def between(start, end):
-    return start.elapsed_time(end)
-
-
-REFUSED = {
-    "Both events must be created with argument 'enable_timing=True'.": (
-        lambda: between(*events(timed=(False, True))),
-        ValueError,
-    ),
-    "Both events must be recorded before calculating elapsed time.": (
-        lambda: between(*events(recorded=(0,))),
-        ValueError,
-    ),
-    "Event device 0 does not match recording stream's device 1.": (
-        lambda: events()[0].record(torch.cuda.Stream(1)),
-        RuntimeError,
-    ),
-    "CUDA error: invalid resource handle\n": (
-        lambda: between(*events(recorded=(0, 1))),
-        torch.AcceleratorError,
-    ),
-    "elapsed_time() needs an event of a GPU, not 3": (lambda: between(events()[0], 3), TypeError),
-}
-
-
-@pytest.mark.parametrize("modelled", [False, True])
-@pytest.mark.parametrize(("words", "case"), REFUSED.items(), ids=REFUSED)
-def test_events_refuse_in_cudas_words(words, case, modelled):
-    call, error = case
-    cudasim.disable()
-    with cudasim.simulate(clock="modelled" if modelled else None):
-        assert raised(call, error).startswith(words)
-
-
-def test_events_print_and_wait():
-    event = torch.cuda.Event()
-    assert repr(event) == "<torch.cuda.Event uninitialized>"
-    assert event.query() and event.wait() is None and event.synchronize() is None
-    event.record()
-    assert repr(event).startswith("<torch.cuda.Event 0x")
-    torch.cuda.Stream(1).wait_event(event)
-    assert event.device == torch.device("cuda:0")
-
-
-def test_classes_imported_before_work_too():
-    cudasim.disable()
-    from torch.cuda import Event, Stream
-
-    with cudasim.simulate():
-        stream, event = Stream(device="cuda:1"), Event(enable_timing=True)
-        event.record(stream)
-        assert stream.device == event.device == torch.device("cuda:1")
-    if not torch.cuda.device_count():
-        with pytest.raises(RuntimeError):
-            Stream()
-
-
 def test_the_streams_that_scatter_caches_are_those_of_the_simulation():
     functions = torch.nn.parallel._functions
     cudasim.disable()
@@ -184,6 +87,19 @@ def modelled():
         yield
 
 
+def test_events_are_refused_as_without_a_clock(modelled):
+    untimed, new, first, second = (torch.cuda.Event(enable_timing=n > 0) for n in range(4))
+    untimed.record(), first.record(), second.record(torch.cuda.Stream(1))
+    for call, error, words in (
+        (lambda: first.elapsed_time(untimed), ValueError, "Both events must be created with"),
+        (lambda: first.elapsed_time(new), ValueError, "Both events must be recorded before"),
+        (lambda: first.record(torch.cuda.Stream(1)), RuntimeError, "Event device 0 does not match"),
+        (lambda: first.elapsed_time(second), torch.AcceleratorError, "CUDA error: invalid res"),
+        (lambda: first.elapsed_time(3), TypeError, "elapsed_time() needs an event of a GPU, not 3"),
+    ):
+        assert raised(call, error).startswith(words)
+
+
 def test_streams_and_events_obey_a_modelled_clock(modelled):
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
@@ -200,12 +116,9 @@ def test_streams_and_events_obey_a_modelled_clock(modelled):
     assert end.query() and stream.query()
     assert 1 <= start.elapsed_time(end) < 1.05
     assert end.elapsed_time(start) == -start.elapsed_time(end)
-
-
-def test_a_stream_that_waits_begins_later(modelled):
     side, other = torch.cuda.Stream(), torch.cuda.Stream(1)
     torch.cuda._sleep(10**6)
-    side.wait_stream(torch.cuda.current_stream())
+    side.wait_stream(stream)
     done = side.record_event(torch.cuda.Event(enable_timing=True))
     torch.accelerator.synchronize(1)
     assert other.query() and not side.query()

@@ -6,18 +6,18 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from programs import run, write
+from programs import run
 
 import cudasim
 from cudasim.clock import trace
 from cudasim.clock.bars import BARS
 from cudasim.clock.clock import Span
-from cudasim.clock.timeline import MIME, OTHERS, THREADS, Timeline, reading
+from cudasim.clock.timeline import MIME, OTHERS, THREADS, Timeline
 from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
 
 US = 1000  # nanoseconds
-NAME = "Simulated GPU (T4, modelled time)"
+BEGIN = 4429661583575.0  # microseconds, when a trace of Kineto begins
 
 
 class Booked:
@@ -75,59 +75,20 @@ def test_a_block_under_the_modelled_clock(clock):
     clock.spend(US, "before")
     with cudasim.timeline() as lanes:
         work(clock)
+        for booked in "add_.Tensor", "torchvision.nms.default", "load cuBLAS 12.1":
+            clock.spend(12 * US, booked)
     clock.spend(US, "after")
     assert lanes.modelled and lanes.source == "modelled for a T4"
-    assert {span.name for span in lanes.spans} == {"mm", "add", "copy", "item"}
+    names = [span.name for span in lanes.spans]
+    assert names == ["mm", "mm", "add", "copy", "item", "add_", "nms", "load cuBLAS 12.1"]
     assert lanes.lanes == ["Python", "cuda:0 stream 0", "cuda:0 copies out"]
-    assert lanes.total == 464e-6
-    assert lanes.busy("cuda:0 stream 0") == 350 / 464
-
-
-@pytest.mark.parametrize(
-    ("booked", "shown"),
-    [
-        ("add_.Tensor", "add_"),
-        ("torchvision.nms.default", "nms"),
-        ("load cuBLAS 12.1", "load cuBLAS 12.1"),
-    ],
-)
-def test_names_are_those_of_operators(clock, booked, shown):
-    with cudasim.timeline() as lanes:
-        clock.spend(US, booked)
-    assert [span.name for span in lanes.spans] == [shown]
-
-
-def test_what_an_unchanged_program_does_on_two_simulated_cards():
-    with cudasim.simulate(gpus=2, card="T4", clock="modelled"):
-        X = torch.ones(500, 500, device="cuda:0")
-        (X @ X).sum().item()  # the first use loads libraries
-        with cudasim.timeline() as lanes:
-            (X @ X).sum().item()
-            X.to("cuda:1")
-    assert {"mm", "sum"} <= {span.name for span in lanes.spans if span.kind == "kernel"}
-    assert {span.lane for span in lanes.spans if span.kind == "wait"} == {"Python"}
-    assert {"cuda:0 copies out", "cuda:1 copies in"} <= set(lanes.lanes)
-    assert lanes.source == "modelled for a T4"
+    assert lanes.total == 500e-6
+    assert lanes.busy("cuda:0 stream 0") == 350 / 500
 
 
 def product(n=2048):
     A = torch.ones(n, n, device="cuda")
     return lambda: (A @ A).sum().item()
-
-
-def test_a_block_takes_the_times_of_another_card():
-    with cudasim.simulate(gpus=1, card="T4", clock="modelled"):
-        work = product()
-        work()  # the first use loads libraries
-        totals = []
-        for card in None, "H100", None, "T4":
-            with cudasim.timeline(card=card) as lanes:
-                value = work()
-            totals.append((lanes.source, lanes.total))
-            assert value == 2048.0**3 and torch.cuda.get_device_name() == NAME
-    here, other, again, named = totals
-    assert here == again == named and here[0] == "modelled for a T4"
-    assert other[0] == "modelled for an H100" and other[1] < here[1] / 4
 
 
 def test_another_card_is_booked_as_if_it_were_simulated():
@@ -136,8 +97,9 @@ def test_another_card_is_booked_as_if_it_were_simulated():
             work = product()
             work()
             with cudasim.timeline(card=other) as lanes:
-                work()
-        return lanes.table()
+                assert work() == 2048.0**3
+                assert torch.cuda.get_device_name() == f"Simulated GPU ({card}, modelled time)"
+        return lanes.source, lanes.table()
 
     assert recorded("T4", "H100") == recorded("H100") != recorded("T4")
 
@@ -179,7 +141,7 @@ def test_another_card_needs_a_clock_a_sheet_and_a_block():
         pass
 
 
-def test_without_a_block_it_is_what_happened_since_the_last(clock):
+def test_without_a_block_it_is_what_happened_since_the_last(clock, monkeypatch):
     work(clock)
     assert len(cudasim.timeline().spans) == 5
     with pytest.raises(RuntimeError, match="nothing was recorded"):
@@ -190,12 +152,7 @@ def test_without_a_block_it_is_what_happened_since_the_last(clock):
         work(clock)
     work(clock)
     assert len(cudasim.timeline().spans) == 5
-
-
-def test_another_simulation_begins_with_nothing(clock, monkeypatch):
-    work(clock, 3)
-    cudasim.timeline()
-    monkeypatch.setattr(session, "clock", Booked())
+    monkeypatch.setattr(session, "clock", Booked())  # another simulation begins with nothing
     work(session.clock)
     assert len(cudasim.timeline().spans) == 5
 
@@ -223,14 +180,6 @@ def test_text():
     assert first.split("  ")[-1].strip() == "≈ 0.004 ms"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "≈ 0.000 ms"), (0.00000812, "≈ 0.008 ms"), (0.0081, "≈ 8.10 ms"), (12.3456, "≈ 12346 ms")],
-)
-def test_readings(seconds, text):
-    assert reading(seconds) == text
-
-
 def test_lanes_have_an_order():
     lanes = "cuda:1 stream 0", "cuda:0 copies out", "cuda:0 stream 35", "Python, Thread-1"
     more = "cuda:0 stream 3", "cuda:0 copies in", "Python"
@@ -242,19 +191,6 @@ def test_lanes_have_an_order():
 
 
 # Too much to draw.
-
-
-@pytest.mark.parametrize("times", [10, 1000])
-def test_a_picture_is_bounded_and_says_what_it_merged(clock, times):
-    with cudasim.timeline() as lanes:
-        work(clock, times)
-    bars = lanes.bars()
-    assert len(bars) <= BARS and sum(bar.merged for bar in bars) == len(lanes.spans) == 5 * times
-    assert max(bar.end for bar in bars) == lanes.length
-    merged = len(bars) < len(lanes.spans)
-    assert merged == (times == 1000)
-    assert any("neighbours are merged" in each for each in lanes.chart().notes) == merged
-    assert sum(map(len, lanes._repr_mimebundle_().values())) < 40 * 1024
 
 
 def test_many_threads_share_a_lane_and_it_is_said():
@@ -275,27 +211,22 @@ def test_threads_without_a_name_are_counted_as_they_begin(clock):
     shown = [span.lane for span in cudasim.timeline().spans]
     first, second = "Python, thread 1 (run)", "Python, thread 2 (run)"
     assert shown == [first, "Python, loader", second, first]
+    clock.spend(US, "add.Tensor", lane="Python, Thread-20 (run)")  # Python goes on counting
+    assert [span.lane for span in cudasim.timeline().spans] == [first]
 
 
-def test_the_threads_of_data_parallel_do_not_depend_on_threads_before_it():
-    with cudasim.simulate(gpus=2, clock="modelled"):
-        net = torch.nn.DataParallel(torch.nn.Linear(2, 2).cuda())
-        for _ in range(2):  # Python goes on counting
-            with cudasim.timeline() as lanes:
-                net(torch.ones(4, 2, device="cuda:0"))
-            found = [lane for lane in lanes.lanes if lane.startswith("Python, ")]
-            assert found == ["Python, thread 1 (_worker)", "Python, thread 2 (_worker)"]
-
-
-@pytest.mark.parametrize("count", [400, 5000])
-def test_irregular_spans_are_bounded_too(count):
+@pytest.mark.parametrize("count", [50, 5000])
+def test_a_picture_is_bounded_and_says_what_it_merged(count):
     spans, at = [], 0
     for i in range(count):
         lane = ("Python", "cuda:0 stream 0", "cuda:0 copies in")[i % 3]
         spans.append(Span(lane, f"op{i % 37}", at, at + i * i % 997, "kernel"))
         at += i * i % 1009
     lanes = made_of(*spans)
-    assert 1 < len(lanes.bars()) <= BARS
+    bars, merged = lanes.bars(), count == 5000
+    assert 1 < len(bars) <= BARS and (len(bars) < count) == merged
+    assert sum(bar.merged for bar in bars) == count and max(bar.end for bar in bars) == lanes.length
+    assert any("neighbours are merged" in note for note in lanes.chart().notes) == merged
     assert sum(len(part.encode()) for part in lanes._repr_mimebundle_().values()) < 40 * 1024
 
 
@@ -349,16 +280,6 @@ def test_a_trace_for_chrome(tmp_path):
     assert [each["args"] for each in drawn if each["cat"] == "copy"] == [{"bytes": 64}]
 
 
-def test_the_chart_is_matplotlibs():
-    drawn = made_of(*TWO).figure()
-    (axes,) = drawn.axes
-    assert drawn.get_suptitle() == "Timeline, modelled for a T4"
-    assert "≈" in axes.get_xlabel()
-    assert [label.get_text().split("\n")[0] for label in axes.get_yticklabels()] == [
-        "Python", "cuda:0 stream 0", "cuda:0 copies in",
-    ]  # fmt: skip
-
-
 # Without a modelled clock.
 
 
@@ -371,100 +292,64 @@ def test_python_measured_by_the_profiler():
     assert lanes.source.startswith("measured on ") and len(lanes.source) > 13
     assert str(lanes).startswith("timeline, measured: ≈ ")
     assert 0 < lanes.busy("Python") <= 1
-
-
-def test_simulated_gpus_without_a_clock_are_the_cpu(two_gpus):
-    with cudasim.timeline() as lanes:
+    with cudasim.simulate(), cudasim.timeline() as lanes:  # without a clock it is the CPU
         torch.ones(2, device="cuda:0") + 1
     assert lanes.lanes == ["Python"] and "measured on" in lanes.source
-
-
-def event(cat, name, ts, dur, tid=7, pid=0, **args):
-    """An event as Kineto exports it: microseconds, GPUs as processes, streams as threads."""
-    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur} | {
-        "args": args
-    }
+    with cudasim.timeline() as lanes:
+        pass
+    assert repr(lanes) == "cudasim.timeline(): nothing was recorded: no operation of PyTorch ran"
 
 
 BASE = 4429661583575.0
-ON_GPU = {
-    "schemaVersion": 1,
-    "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}],
-    "displayTimeUnit": "ms",
-    "traceEvents": [
-        {"ph": "M", "name": "process_labels", "pid": 0, "tid": 0, "args": {"labels": "GPU 0"}},
-        event("user_annotation", trace.BLOCK, BASE, 300.0, 88, 88),
-        event("gpu_user_annotation", trace.BLOCK, BASE + 50, 150.0, device=0, stream=7),
-        event("cpu_op", "aten::to", BASE + 1, 30.0, 88, 88, **{"External id": 1}),
-        event("cpu_op", "aten::copy_", BASE + 3, 27.0, 88, 88, **{"External id": 2}),
-        event("cuda_runtime", "cudaMemcpyAsync", BASE + 5, 20.0, 88, 88, correlation=40),
-        event(
-            "gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", BASE + 10, 15.0, 20,
-            device=0, stream=20, bytes=4096, correlation=40, **{"External id": 2},
-        ),
-        event("cpu_op", "aten::matmul", BASE + 40, 20.0, 88, 88, **{"External id": 3}),
-        event("cpu_op", "aten::mm", BASE + 41, 18.0, 88, 88, **{"External id": 4}),
-        event("cuda_runtime", "cudaLaunchKernel", BASE + 45, 5.0, 88, 88, correlation=41),
-        event(
-            "kernel", "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32", BASE + 52, 100.0,
-            device=0, stream=7, correlation=41, **{"External id": 4},
-        ),
-        event(
-            "kernel", "void at::native::vectorized_elementwise_kernel<4, at::F<float>>(int)",
-            BASE + 152, 10.0, device=0, stream=7, correlation=42,
-        ),
-        event("cpu_op", "aten::item", BASE + 70, 100.0, 88, 88, **{"External id": 6}),
-        event("cuda_runtime", "cudaStreamSynchronize", BASE + 80, 85.0, 88, 88, correlation=43),
-        event(
-            "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", BASE + 163, 1.5,
-            device=0, stream=7, bytes=4, **{"External id": 6},
-        ),
-        event(
-            "gpu_memcpy", "Memcpy PtoP (Device -> Device)", BASE + 180, 20.0,
-            device=0, stream=7, bytes=64, fromDevice=0, inDevice=0, toDevice=1,
-        ),
-        event("gpu_memcpy", "Memcpy DtoD (Device -> Device)", BASE + 210, 2.0, device=0, stream=7),
-        event("cpu_op", "aten::add", BASE + 200, 4.0, 99, 88, **{"External id": 9}),  # a thread
-        event("cpu_op", "aten::early", BASE - 20, 4.0, 88, 88, **{"External id": 0}),
-        # The profiler's own, when it stops.
-        event("cuda_runtime", "cudaDeviceSynchronize", BASE + 320, 40.0, 88, 88, correlation=50),
-        event("Trace", "PyTorch Profiler (0)", BASE - 40, 500.0, "PyTorch Profiler", "Spans"),
-        {"ph": "s", "id": 41, "pid": 88, "tid": 88, "ts": BASE + 45, "cat": "ac2g", "name": "ac2g"},
-    ],
-}  # fmt: skip
 
 
-def lanes_of(spans):
-    found = {}
-    for span in sorted(spans, key=lambda span: span.start):
-        found.setdefault(span.lane, []).append((span.name, span.start, span.end, span.kind))
-    return found
+def event(cat, name, ts, dur, tid=88, pid=88, **args):
+    """An event as Kineto exports it: microseconds, GPUs as processes, streams as threads."""
+    found = {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": BEGIN + ts}
+    return found | {"dur": dur, "args": args}
+
+
+def on_gpu(cat, name, ts, dur, stream, operation, **args):
+    found = {"device": 0, "stream": stream, "External id": operation}
+    return event(cat, name, ts, dur, stream, 0, **found, **args)
 
 
 def test_a_trace_of_the_profiler_with_a_gpu_in_it():
-    assert lanes_of(trace.read(ON_GPU)) == {
-        "Python": [
-            ("to", 1 * US, 31 * US, "operation"),
-            ("matmul", 40 * US, 60 * US, "operation"),
-            ("item", 70 * US, 80 * US, "operation"),
-            ("cudaStreamSynchronize", 80 * US, 165 * US, "wait"),
-            ("item", 165 * US, 170 * US, "operation"),
-        ],
-        "Python, thread 99": [("add", 200 * US, 204 * US, "operation")],
-        "cuda:0 stream 0": [
-            ("mm", 52 * US, 152 * US, "kernel"),
-            ("vectorized_elementwise_kernel", 152 * US, 162 * US, "kernel"),
-            ("copy", 210 * US, 212 * US, "copy"),
-        ],
-        "cuda:0 copies in": [("copy", 10 * US, 25 * US, "copy")],
-        "cuda:0 copies out": [
-            ("copy", 163 * US, 164500, "copy"),
-            ("copy", 180 * US, 200 * US, "copy"),
-        ],
-        "cuda:1 copies in": [("copy", 180 * US, 200 * US, "copy")],
+    between = {"fromDevice": 0, "inDevice": 0, "toDevice": 1}
+    kernel = "void at::native::vectorized_elementwise_kernel<4, at::F<float>>(int)"
+    recorded = [
+        event("user_annotation", trace.BLOCK, 0, 300),
+        event("cpu_op", "aten::to", 1, 30, **{"External id": 1}),
+        event("cpu_op", "aten::copy_", 3, 27, **{"External id": 2}),
+        on_gpu("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 10, 15, 20, 2, bytes=4096),
+        event("cpu_op", "aten::mm", 41, 18, **{"External id": 4}),
+        on_gpu("kernel", "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n", 52, 100, 7, 4),
+        on_gpu("kernel", kernel, 152, 10, 7, 5),
+        event("cpu_op", "aten::item", 70, 100, **{"External id": 6}),
+        event("cuda_runtime", "cudaStreamSynchronize", 80, 85),
+        on_gpu("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 163, 1.5, 7, 6),
+        on_gpu("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 180, 20, 7, 7, **between),
+        event("cpu_op", "aten::add", 200, 4, tid=99, **{"External id": 9}),  # a thread
+        event("cpu_op", "aten::early", -20, 4, **{"External id": 0}),
+        event("cuda_runtime", "cudaDeviceSynchronize", 320, 40),  # the profiler's own
+    ]
+    spans = trace.read({"traceEvents": recorded})
+    found = {(span.lane, span.name, span.start / US, span.end / US, span.kind) for span in spans}
+    assert found == {
+        ("Python", "to", 1, 31, "operation"),
+        ("Python", "mm", 41, 59, "operation"),
+        ("Python", "item", 70, 80, "operation"),
+        ("Python", "cudaStreamSynchronize", 80, 165, "wait"),
+        ("Python", "item", 165, 170, "operation"),
+        ("Python, thread 99", "add", 200, 204, "operation"),
+        ("cuda:0 stream 0", "mm", 52, 152, "kernel"),
+        ("cuda:0 stream 0", "vectorized_elementwise_kernel", 152, 162, "kernel"),
+        ("cuda:0 copies in", "copy", 10, 25, "copy"),
+        ("cuda:0 copies out", "copy", 163, 164.5, "copy"),
+        ("cuda:0 copies out", "copy", 180, 200, "copy"),
+        ("cuda:1 copies in", "copy", 180, 200, "copy"),
     }
-    sizes = [span.size for span in trace.read(ON_GPU) if span.lane == "cuda:0 copies in"]
-    assert sizes == [4096]
+    assert [span.size for span in spans if span.lane == "cuda:0 copies in"] == [4096]
 
 
 # Bad use.
@@ -482,14 +367,6 @@ def test_the_clock_is_off_and_there_is_no_block():
         with pytest.raises(RuntimeError, match="there is no modelled clock") as error:
             ask()
         assert "\n" not in str(error.value)
-
-
-def test_nothing_recorded():
-    with cudasim.timeline() as lanes:
-        pass
-    assert repr(lanes) == ("cudasim.timeline(): nothing was recorded: no operation of PyTorch ran")
-    with pytest.raises(RuntimeError, match="no operation of PyTorch ran"):
-        lanes.figure()
 
 
 @pytest.mark.parametrize("modelled", [False, True])
@@ -514,11 +391,15 @@ def test_a_timeline_within_a_timeline_that_is_measured():
         torch.ones(2)
         with pytest.raises(RuntimeError, match="its block has not ended"):
             outer.figure()
-        with pytest.raises(RuntimeError, match="another timeline or"):
+        with pytest.raises(RuntimeError, match=r"another timeline or torch\.profiler is"):
             with cudasim.timeline():
                 pass
         torch.zeros(2)
     assert {"ones", "zeros"} <= {span.name for span in outer.spans}
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        with pytest.raises(RuntimeError, match=r"another timeline or torch\.profiler is"):
+            with cudasim.timeline():
+                pass
 
 
 def test_modelled_timelines_within_another_have_what_is_theirs(clock):
@@ -542,18 +423,6 @@ def test_another_card_within_a_timeline_would_change_its_times():
     assert lanes.source == "modelled for a T4" and lanes.total > 0
 
 
-def test_a_timeline_within_torchs_own_profiler():
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-        with pytest.raises(
-            RuntimeError, match=r"^cudasim\.timeline\(\): another timeline or torch.profiler is"
-        ):
-            with cudasim.timeline():
-                pass
-    with cudasim.timeline() as lanes:
-        torch.ones(2)
-    assert lanes.spans
-
-
 @pytest.mark.full
 def test_without_matplotlib_all_but_the_picture_is_there(tmp_path):
     code = """
@@ -572,17 +441,5 @@ except ModuleNotFoundError as error:
 """
     got = run("-c", code, cwd=tmp_path)
     first, second = got.stdout.splitlines()
-    assert first == second, got.stderr
+    assert first == second and got.stderr == "", got.stderr  # the profiler has nothing to say
     assert first.startswith("cudasim.timeline(): a picture needs matplotlib")
-
-
-@pytest.mark.full
-def test_nothing_is_drawn_before_it_is_asked_for(tmp_path):
-    code = """
-        import sys, torch, cudasim
-        with cudasim.timeline():
-            torch.ones(2)
-        print("matplotlib" in sys.modules)
-    """
-    got = run(write(tmp_path / "program.py", code), cwd=tmp_path)
-    assert (got.stdout, got.stderr) == ("False\n", "")  # the profiler has nothing to say

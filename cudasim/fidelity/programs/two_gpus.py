@@ -118,3 +118,18 @@ def adding_up():
 @gpus(2)
 def peers():
     return torch.cuda.can_device_access_peer(0, 0), torch.cuda.device_count() >= 2
+
+
+@gpus(2)
+def what_cannot_be_spread_or_gathered():
+    x = torch.arange(4.0, device="cuda:0")
+    return [
+        raised(lambda: comm.broadcast(x, out=[x.cpu()])),
+        raised(lambda: comm.broadcast(x, out=[x[:1]])),
+        raised(lambda: comm.broadcast_coalesced([x], [1, 0])),
+        raised(lambda: comm.scatter(x, [0, 1], [4])),
+        raised(lambda: comm.scatter(x, out=[x[None]])),
+        raised(lambda: comm.scatter(x, out=[x[:3]])),
+        raised(lambda: comm.gather([x, x.cpu()])),
+        raised(lambda: comm.scatter(x, [])),
+    ]

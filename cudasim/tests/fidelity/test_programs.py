@@ -53,14 +53,6 @@ def test_cudasim_answers_as_it_did(simulated, kept, gpus, card, seed):
         assert differ == {}, f"(before, now); if now is right: {AFRESH}"
 
 
-def test_an_error_that_a_program_does_not_expect_is_reported():
-    said = running.answer("nowhere.nothing")
-    assert running.unexpected(said) == (
-        "ModuleNotFoundError: No module named 'fidelity.programs.nowhere'"
-    )
-    assert running.unexpected({"unexpected": "x", "more": 1}) is None
-
-
 SMALL = {
     "asking.py": "def ask():\n    return 1\n\n\ndef other():\n    return 2\n",
     "programs/a.py": "N = 1\n\n\ndef one():\n    return ask()\n\n\n"

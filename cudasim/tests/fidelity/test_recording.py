@@ -49,7 +49,8 @@ def test_a_recording_on_a_stand_in_is_complete_and_agrees(tmp_path, kept):
 @forks
 def test_what_programs_do_not_expect_is_told_at_the_end(tmp_path):
     text = """\
-    running.answer = lambda name: {"unexpected": "RuntimeError: x"} if "moves" in name else 1
+    real = running.answer
+    running.answer = lambda name: real("nowhere.nothing") if "moves" in name else 1
     recording.record(folder, stand_in=(2, "T4"))
     """
     done = script(text, tmp_path)
@@ -130,7 +131,6 @@ def test_a_program_that_crashes_or_hangs_is_told_and_the_others_answer():
     ("names", "folder"),
     [
         (["NVIDIA H100 80GB HBM3"], "h100"),
-        (["NVIDIA H100 NVL"], "h100"),
         (["Tesla T4", "Tesla T4"], "2xt4"),
         (["NVIDIA A100-SXM4-40GB"], "a100"),
         (["NVIDIA GeForce RTX 4090"], "rtx-4090"),

@@ -1,0 +1,100 @@
+"""Collectives of NCCL in a group of one rank: what they refuse, and what gloo lacks."""
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch.distributed import ReduceOp
+
+from fidelity.asking import gpus, in_a_group
+
+
+def tensors_in_pieces_are_refused():
+    x, pieces = torch.ones(4, device="cuda"), torch.ones(8, device="cuda")[::2]
+    return in_a_group(
+        lambda: dist.all_reduce(pieces),
+        lambda: dist.broadcast(pieces, 0),
+        lambda: dist.reduce(pieces, 0),
+        lambda: dist.all_gather([x], pieces),
+        lambda: dist.all_gather_into_tensor(pieces, x),
+        lambda: dist.reduce_scatter(pieces, [x]),
+        lambda: dist.reduce_scatter_tensor(x, pieces),
+        lambda: dist.all_to_all_single(x, pieces),
+        lambda: dist.all_reduce(torch.ones(2, 3, device="cuda").t()),
+        lambda: dist.all_reduce_coalesced([x, pieces]),
+        lambda: dist.all_reduce(x.to_sparse()),
+    )
+
+
+def layouts_that_are_taken():
+    x, image = torch.ones(4, device="cuda"), torch.ones(2, 3, 4, 5, device="cuda")
+    return in_a_group(
+        lambda: dist.all_reduce_coalesced([x, torch.ones(2, 3, device="cuda")]),
+        lambda: dist.all_reduce(image.to(memory_format=torch.channels_last)),
+        lambda: dist.all_reduce(x.to(torch.complex64)),  # as pairs
+    )
+
+
+def types_that_are_refused():
+    x = torch.ones(4, device="cuda")
+    return in_a_group(
+        lambda: dist.all_reduce(x.to(torch.int16)),
+        lambda: dist.all_gather([x.to(torch.uint16)], x.to(torch.uint16)),
+        lambda: dist.all_to_all_single(x.to(torch.uint32), x.to(torch.uint32)),
+        lambda: functional.all_reduce(x.to(torch.int16), "avg", dist.group.WORLD),
+        lambda: dist.all_reduce(x.to(torch.float8_e4m3fn)),
+        lambda: dist.gather(x.to(torch.complex64), [x.to(torch.complex64)]),
+        lambda: dist.all_gather_into_tensor(x.int(), x),
+    )
+
+
+def reductions_that_are_refused():
+    x = torch.ones(4, device="cuda")
+    return in_a_group(
+        lambda: dist.all_reduce(x.int(), op=ReduceOp.BXOR),
+        lambda: functional.all_reduce(x.int(), "band", dist.group.WORLD),
+        lambda: dist.all_reduce(x.bool(), op=ReduceOp.AVG),
+        lambda: functional.all_reduce(x.bool(), "avg", dist.group.WORLD),
+        lambda: dist.all_reduce(x.int(), op=dist._make_nccl_premul_sum(2.0)),
+    )
+
+
+def lists_and_sizes_that_do_not_fit():
+    x, five = torch.ones(4, device="cuda"), torch.ones(5, device="cuda")
+    return in_a_group(
+        lambda: dist.all_gather([x, x], x),
+        lambda: dist.reduce_scatter(x, [x, x]),
+        lambda: dist.all_to_all([x], [x, x]),
+        lambda: dist.gather(x, [x, x]),
+        lambda: dist.all_gather_into_tensor(five, x),
+        lambda: dist.reduce_scatter_tensor(five, x),
+    )
+
+
+def what_is_on_the_cpu_or_from_anybody():
+    x = torch.ones(4)
+    return in_a_group(
+        lambda: dist.all_reduce(x),
+        lambda: functional.all_reduce(x, "avg", dist.group.WORLD),
+        lambda: dist.recv(x.cuda()),
+    )
+
+
+def truth_and_eight_bits_and_scaled_sums():
+    x, truth = torch.ones(4, device="cuda"), torch.tensor([True, False], device="cuda")
+    eighth = torch.full((4,), 0.125, device="cuda").to(torch.float8_e4m3fn)
+    taken, parts = torch.zeros_like(eighth), [torch.zeros(4, device="cuda")]
+    said = in_a_group(
+        lambda: dist.all_gather_into_tensor(taken, eighth),
+        lambda: dist.all_reduce(truth),
+        lambda: dist.all_to_all(parts, [x + 1]),
+        lambda: dist.all_reduce(x, op=dist._make_nccl_premul_sum(2.0)),
+    )
+    return said, taken.float().tolist(), truth.tolist(), parts[0].tolist(), x.tolist()
+
+
+@gpus(2)
+def tensors_of_another_gpu():
+    x, other = torch.ones(4, device="cuda:0"), torch.ones(4, device="cuda:1")
+    return in_a_group(
+        lambda: dist.all_gather([other], x),
+    ), in_a_group(lambda: dist.all_reduce(other), device_id=torch.device("cuda:0"))
