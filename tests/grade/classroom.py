@@ -127,14 +127,6 @@ def edition(answers=None, assignment=SMALL):
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"assignment": told}, "cells": cells}
 
 
-def find(notebook, id):
-    return next(cell for cell in notebook["cells"] if cell.get("id") == id)
-
-
-def place(notebook, id):
-    return notebook["cells"].index(find(notebook, id))
-
-
 class StandIn:
     """A tier without walls, for tests of the judge alone: `end('time')` ends its session."""
 
