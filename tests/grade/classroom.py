@@ -47,10 +47,9 @@ def question(number, name, title, tests, points=3, **more):
         f"if {name} is not ...:\n    assert callable({name})\n"
         f"{called} + ('no answer yet' if {name} is ... else 'it holds')"
     )
-    made = {"number": number, "title": title, "points": points, "name": name}
+    made = {"number": number, "title": title, "points": points, "name": name, "tests": tests}
     made |= {"starter": f"{name} = ...  # your function", "shows": None, "checks": [check]}
-    made |= {"tests": tests, "seconds": 2, "memory": 512, "by_hand": None}
-    made |= {"solution": "", "remarks": []}
+    made |= {"seconds": 2, "memory": 512, "by_hand": None, "solution": "", "remarks": []}
     return made | more
 
 
@@ -90,13 +89,16 @@ def small(**changes):
     return copy.deepcopy(SMALL) | changes
 
 
+def cell(kind, id, source, marks):
+    return {"cell_type": kind, "id": id, "metadata": marks, "source": source}
+
+
 def text(id, source, **marks):
-    return {"cell_type": "markdown", "id": id, "metadata": marks, "source": source}
+    return cell("markdown", id, source, marks)
 
 
 def code(id, source, **marks):
-    made = {"cell_type": "code", "id": id, "metadata": marks, "source": source}
-    return made | {"outputs": [], "execution_count": None}
+    return cell("code", id, source, marks) | {"outputs": [], "execution_count": None}
 
 
 def edition(answers=None, assignment=SMALL):
@@ -110,19 +112,14 @@ def edition(answers=None, assignment=SMALL):
     ]
     for asked in assignment["questions"]:
         n = asked["number"]
-
-        def add(make, id, part, source, n=n):
-            cells.append(make(id, source, assignment={"exercise": n, "part": part}))
-
         words = f"## {n}. {asked['title']}\n\n*Apply, 3 points.* Write it."
-        add(text, f"exercise-{n}", "exercise", words)
-        add(code, f"answer-{n}", "answer", answers.get(n, asked["starter"]))
-        if asked["shows"]:
-            add(code, f"shows-{n}", "shows", asked["shows"])
-        for place, check in enumerate(asked["checks"]):
-            add(code, f"holds-{n}" + "-more" * place, "check", check)
-        if asked["by_hand"]:
-            add(text, f"by-hand-{n}", "by hand", "*Write here.*")
+        parts = [(text, "exercise", "exercise", words)]
+        parts += [(code, "answer", "answer", answers.get(n, asked["starter"]))]
+        parts += [(code, "shows", "shows", asked["shows"])] if asked["shows"] else []
+        parts += [(code, "holds", "check", check) for check in asked["checks"]]
+        parts += [(text, "by-hand", "by hand", "*Write here.*")] if asked["by_hand"] else []
+        for make, id, part, source in parts:
+            cells.append(make(f"{id}-{n}", source, assignment={"exercise": n, "part": part}))
     told = {"name": assignment["name"], "class": assignment["class"], "edition": "student"}
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"assignment": told}, "cells": cells}
 
