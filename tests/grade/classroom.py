@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from tools.grade.sandbox import Ended, Raised
 from tools.grade.sandbox.inside.agent import question as ask_within
+from tools.grade.tables import read_table
 
 GIVEN = "import math\nimport torch"
 TESTS = '''
@@ -122,6 +123,19 @@ def edition(answers=None, assignment=SMALL):
             cells.append(make(f"{id}-{n}", source, assignment={"exercise": n, "part": part}))
     told = {"name": assignment["name"], "class": assignment["class"], "edition": "student"}
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"assignment": told}, "cells": cells}
+
+
+LOST = edition(HERE)  # of which nothing says what it is
+del LOST["metadata"]["assignment"]
+
+
+def table(out, name="grades.csv"):
+    """The rows of a table that grading wrote."""
+    return read_table((out / name).read_text(encoding="utf-8"))
+
+
+def totals(out):
+    return {row["student"]: row["total"] for row in table(out)}
 
 
 class StandIn:

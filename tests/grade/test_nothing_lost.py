@@ -4,13 +4,12 @@ import json
 import sys
 
 import pytest
-from classroom import HERE, SMALL, edition, question, small
+from classroom import HERE, LOST, SMALL, edition, question, small, table, totals
 from helpers import ROOT, assert_one_line, refused, run_tool
 from small_masters import contents
 
 from tools.grade import command
 from tools.grade.report import AGAIN, BY_HAND
-from tools.grade.tables import read_table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 CLASS = {"ann": HERE, "bob": HERE, "cy": {}}
@@ -27,10 +26,6 @@ def out(grade, tmp_path):
     grade(CLASS)
     type_points(tmp_path / "out", "ann", "2")
     return tmp_path / "out"
-
-
-def table(out, name):
-    return read_table((out / name).read_text(encoding="utf-8"))
 
 
 def type_points(out, student, points, note=""):
@@ -50,12 +45,6 @@ def by_hand(out):
     }
 
 
-def totals(out):
-    return {row["student"]: row["total"] for row in table(out, "grades.csv")}
-
-
-LOST = edition(HERE)
-del LOST["metadata"]["assignment"]
 TOUCHES_NOTHING = {  # what is handed in, the key, words of the error
     "no key": (CLASS, None, [f"CLASS: these notebooks were made for class {SMALL['class']}",
         "no key is given", "make grade CLASS=..."]),
@@ -124,7 +113,7 @@ def test_a_file_that_canvas_renames_is_the_same_students(grade, tmp_path):
     type_points(out, "doejane (Canvas 340934)", "2")
     grade({"doejane_340934_208490285_small-1": HERE | {2: "total = 1"}})
     assert totals(out) == {"doejane (Canvas 340934)": "8", "roe (Canvas 1)": "0"}
-    assert [row["late"] for row in table(out, "grades.csv")] == ["", "late"]
+    assert [row["late"] for row in table(out)] == ["", "late"]
     assert len(contents(out / "results")) == len(contents(out / "feedback")) == 2
 
 
@@ -134,7 +123,7 @@ def test_a_file_that_cannot_be_read_takes_nothing_from_the_one_before(grade, out
     command.grade_class(tmp_path / "dee.ipynb", SMALL["class"], out=out)  # one notebook alone
     grade({"ann": "{", "bob": HERE})
     assert totals(out) == {"ann": "11", "bob": "9", "cy": "0", "dee": "9"}
-    rows = table(out, "grades.csv")
+    rows = table(out)
     assert [row["student"] for row in rows if row["not graded because"]] == ["ann"]
 
 
