@@ -3,14 +3,12 @@
 As a command it grades one, so that tests can kill it: SUBMISSIONS OUT WORKERS|ADDRESS.
 """
 
-import ast
-import copy
 import json
 import random
 import sys
 from pathlib import Path
 
-from classroom import RIGHT, SMALL, WRONG, code, edition
+from classroom import RIGHT, SMALL, WRONG, edition
 
 from tools.grade.command import engine_for, grade_all, read_all
 
@@ -31,35 +29,11 @@ HOSTILE = [
 ]
 BROKEN = {  # what a file holds, and a word of the reason that it gets
     "": "empty",
-    '{"cells": [{"cell_type": "code", "sour': "JSON",
-    '{"nbformat": 3, "worksheets": []}': "format 3",
+    '{"cells": [{"cell_type": "code", "sour': "not a notebook",
+    '{"nbformat": 3, "worksheets": []}': "none of the formats",
     '{"nbformat": 4, "cells": []}': "no exercise",
     json.dumps(edition(RIGHT, SMALL | {"class": "f" * 12})): "another class",
 }
-
-
-def varied(source, rng):
-    """The same program, laid out anew and with comments of its own."""
-    lines = ast.unparse(ast.parse(source)).split("\n")
-    return "\n".join(f"{line}  # {rng.random()}" if rng.random() < 0.3 else line for line in lines)
-
-
-def disturb(made, rng):
-    """What students and services do to cells, and what must not matter."""
-    cells, kind = made["cells"], rng.randrange(6)
-    if kind == 0:  # ids and marks lost
-        for cell in cells:
-            cell.pop("id")
-            cell["metadata"] = {"id": f"{rng.randrange(10**9)}"}
-        made["nbformat_minor"] = 0
-    elif kind == 1:  # a copy of a check, changed
-        check = next(cell for cell in cells if cell["id"].startswith("holds"))
-        cells.append(copy.deepcopy(check) | {"source": "'Exercise 3: it holds'"})
-    elif kind == 2:  # a helper cell
-        cells.insert(1, code("mine", "step = 1"))
-    elif kind == 3:  # lists of lines
-        for cell in cells:
-            cell["source"] = cell["source"].splitlines(keepends=True)
 
 
 def crowd(folder, count, seed=1):
@@ -77,15 +51,13 @@ def crowd(folder, count, seed=1):
                 what = rng.choice(["right", "right", "wrong", "blank"])
                 if what != "blank":
                     source = (RIGHT if what == "right" else WRONG)[number]
-                    answers[number] = varied(source, rng)
+                    answers[number] = f"{source}  # {rng.random()}"
                     points[number] = 3 if what == "right" else 0
             if kind < 0.2:
                 number = rng.choice(list(names))
                 answers[number] = rng.choice(HOSTILE).replace("{name}", names[number])
                 points[number] = 0
-            made = edition(answers)
-            disturb(made, rng)
-            text, expected[student] = json.dumps(made), points
+            text, expected[student] = json.dumps(edition(answers)), points
         (folder / f"{student}.ipynb").write_text(text, encoding="utf-8")
     return expected
 

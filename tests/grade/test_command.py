@@ -1,25 +1,16 @@
 """A small class from its notebooks to its grades, stopped, resumed and graded again."""
 
-import functools
-import json
-import os
-import signal
-import subprocess
 import sys
-from pathlib import Path
 
-import psutil
 import pytest
-from classroom import HERE, RIGHT, SMALL, WRONG, edition, question, small
-from helpers import refused, wait_until
+from classroom import HERE, LOST, RIGHT, SMALL, WRONG, edition, question, small, table, totals
+from helpers import refused
 from small_masters import contents
 
 from tools.grade import store
 from tools.grade.command import engine_for
 from tools.grade.grade import strongest
 from tools.grade.splice import splice
-from tools.grade.tables import read_table
-from tools.root import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 ENDS = {1: "def double(x):\n    return end('time')"}
@@ -33,8 +24,6 @@ IN_SANDBOX = {
 }
 FEWER = edition(RIGHT)
 FEWER["metadata"]["assignment"]["exercises"] = [1]
-LOST = edition(HERE)
-del LOST["metadata"]["assignment"]
 REFUSED = {  # and a word of the reason
     "other": (edition(RIGHT, small(**{"class": "f" * 12})), "another class"),
     "unknown": (edition(RIGHT, small(name="another")), "'another' is not among"),
@@ -52,51 +41,50 @@ TRYING = {  # code that is dear to read, or not to be read at all
 }
 
 
-def rows(folder):
-    """The rows of the grades, by student."""
-    table = read_table((folder / "out" / "grades.csv").read_text(encoding="utf-8"))
-    return {row["student"]: row for row in table}
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
 
 
-def totals(folder):
-    return {student: row["total"] for student, row in rows(folder).items()}
+def rows(out):
+    return {row["student"]: row for row in table(out)}
 
 
-def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, tmp_path, capsys):
+def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys):
     halves = question(1, "halve", "Half", "")
     grade.assignments = [small(name="other", questions=[halves]), SMALL]
     grade(CLASS | {name: made for name, (made, _) in REFUSED.items()} | {"lost": LOST})
-    found = rows(tmp_path)
+    found = rows(out)
     points = {name: row["total"] for name, row in found.items() if name not in REFUSED}
     assert points == {"=cmd[]": "9", "ann": "9", "bob": "6", "cy": "0", "dee": "0", "lost": "9"}
     for name, (_, words) in REFUSED.items():
         assert words in found[name]["not graded because"] and found[name]["total"] == ""
     ann = found["ann"]
     assert (ann["small 1 (of 3)"], ann["small 3 by hand (of 2)"], ann["of"]) == ("3", "", "11")
-    assert "'=cmd" in (tmp_path / "out" / "grades.csv").read_text(encoding="utf-8")
+    assert "'=cmd" in (out / "grades.csv").read_text(encoding="utf-8")
     assert "graded: 6 of 11 submissions, 0 with full points" in capsys.readouterr().out
-    made = contents(tmp_path / "out")
+    made = contents(out)
     assert {"by-hand.csv", "by-hand.html", "review.html", "grades.csv"} <= made.keys()
     assert sum(name.startswith("feedback/") for name in made) == 11
 
 
-def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run(grade, tmp_path):
+def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run(grade, out):
     grade(CLASS)
-    before = contents(tmp_path / "out")
+    before = contents(out)
     grade(CLASS)
-    assert not grade.asked and contents(tmp_path / "out") == before
+    assert not grade.asked and contents(out) == before
     changed = small()
     changed["questions"][1]["tests"] = changed["questions"][1]["tests"].replace("(99)", "(88)")
     grade.assignments = [changed]
     grade(CLASS)
     assert len(grade.asked) == 5
     grade(CLASS, out="fresh")
-    assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
+    assert contents(out) == contents(out.parent / "fresh")
     grade(CLASS | {"dee": HERE})
-    assert grade.asked == ["dee"] and totals(tmp_path)["dee"] == "9"
+    assert grade.asked == ["dee"] and totals(out)["dee"] == "9"
 
 
-def test_a_key_changes_with_what_a_result_follows_from_and_with_nothing_else():
+def test_a_key_changes_with_what_a_result_follows_from_and_with_nothing_else(tmp_path):
     def key(of_question, **changes):
         assignment = small(**changes)
         assignment["questions"][2] |= of_question
@@ -106,10 +94,7 @@ def test_a_key_changes_with_what_a_result_follows_from_and_with_nothing_else():
     others = [key({"tests": "x = 1"}), key({"seconds": 3}), key({"memory": 99})]
     others += [key({}, seed="0100"), key({}, runner="cpu"), key({}, given=[["a", "import torch"]])]
     assert {*same} == {key({})} and len({key({}), *others}) == 7
-
-
-def test_changed_grader_or_pins_touch_all(tmp_path):
-    assert all((ROOT / name).exists() for name in [*store.PINS, *store.CODE, store.SIMULATOR])
+    # The grader, its pins and its kernels are in every key.
     found = []
     for name in ("README.md", "tools/grade/judge.py", "requirements.txt", "kernels/k/kernel.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -119,44 +104,44 @@ def test_changed_grader_or_pins_touch_all(tmp_path):
 
 
 @pytest.mark.parametrize("stop_after", [0, 3])
-def test_interrupted_and_resumed_it_ends_with_the_same_bytes(grade, tmp_path, stop_after):
+def test_interrupted_and_resumed_it_ends_with_the_same_bytes(grade, out, stop_after):
     grade(CLASS, out="plain")
     grade.stop_after = stop_after
     with pytest.raises(KeyboardInterrupt):
         grade(CLASS)
-    for path in [*(tmp_path / "out").glob("results/*.json")][:1]:  # as a crash may leave it
+    for path in [*(out).glob("results/*.json")][:1]:  # as a crash may leave it
         path.write_text(path.read_text()[:-9])
         path.with_suffix(".json.part").write_text("{")
     grade.stop_after = None
     grade(CLASS)
     assert len(grade.asked) == 5 - stop_after + bool(stop_after)
-    assert contents(tmp_path / "out") == contents(tmp_path / "plain")
+    assert contents(out) == contents(out.parent / "plain")
 
 
-def test_fault_of_a_worker_is_tried_again(grade, tmp_path):
+def test_fault_of_a_worker_is_tried_again(grade, out):
     grade.ill = {"ann"}
     grade(CLASS)
-    assert rows(tmp_path)["ann"]["not graded because"] == "it is ill"
+    assert rows(out)["ann"]["not graded because"] == "it is ill"
     grade.ill = ()
     grade(CLASS)
-    assert grade.asked == ["ann"] and totals(tmp_path)["ann"] == "9"
+    assert grade.asked == ["ann"] and totals(out)["ann"] == "9"
 
 
-def test_one_grading_at_a_time(grade, tmp_path):
-    with store.Store(tmp_path / "out").one_at_a_time():
+def test_one_grading_at_a_time(grade, out):
+    with store.Store(out).one_at_a_time():
         with refused("out: another 'make grade' writes there"):
             grade(CLASS)
     grade(CLASS)
 
 
-def test_no_submission_stops_a_class(grade, tmp_path, monkeypatch):
+def test_no_submission_stops_a_class(grade, out, monkeypatch):
     monkeypatch.setattr("tools.grade.bounded.SECONDS", 3)
     ticks = edition(HERE)
     for text in ("`" * 80_000, "```\n" * 20_000, "x" * 2_000_000):
         ticks["cells"].append({"cell_type": "markdown", "metadata": {}, "source": text})
     trying = {name: HERE | {1: f"{source}\n{RIGHT[1]}"} for name, source in TRYING.items()}
     grade(trying | {"ann": HERE, "ticks": ticks, "nested": "[" * 100_000})
-    found = rows(tmp_path)
+    found = rows(out)
     assert [found[name]["total"] for name in ("ann", "ticks", "branches")] == ["9"] * 3
     assert "too long" in found["dear"]["not graded because"]
     for name in (*TRYING, "nested"):
@@ -173,7 +158,7 @@ def test_a_fault_of_the_grader_is_not_said_to_be_the_students(grade, monkeypatch
     assert "KeyError: 'ours'" in capfd.readouterr().err
 
 
-def test_no_sandbox_nothing_is_graded(grade, tmp_path, monkeypatch):
+def test_no_sandbox_nothing_is_graded(grade, out, monkeypatch):
     monkeypatch.setattr("tools.grade.grade.try_out", lambda name: f"{name}: not here")
     monkeypatch.delenv("GRADE_TIER", raising=False)
     strongest.cache_clear()
@@ -183,37 +168,13 @@ def test_no_sandbox_nothing_is_graded(grade, tmp_path, monkeypatch):
             grade(CLASS)
     finally:
         strongest.cache_clear()
-    assert not (tmp_path / "out" / "results").exists()
+    assert not (out / "results").exists()
 
 
 @pytest.mark.usefixtures("sandbox")
-def test_in_a_sandbox_by_two_workers(grade, tmp_path):
+def test_in_a_sandbox_by_two_workers(grade, out):
     grade.engine = engine_for(2, None)
     grade(IN_SANDBOX)
-    assert totals(tmp_path) == {"=cmd[]": "6", "ann": "9", "bob": "6", "cy": "0", "dee": "6"}
-    made = contents(tmp_path / "out")
+    assert totals(out) == {"=cmd[]": "6", "ann": "9", "bob": "6", "cy": "0", "dee": "6"}
+    made = contents(out)
     assert not any(b"SECRET" in made[name] for name in made if name.startswith("feedback/"))
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("sandbox")
-def test_ctrl_c_ends_all_and_leaves_nothing_half_written(tmp_path):
-    folder, out = tmp_path / "submissions", tmp_path / "out"
-    folder.mkdir()
-    for place in range(35):
-        (folder / f"student-{place}.ipynb").write_text(json.dumps(edition(RIGHT)))
-    process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("crowd.py")), folder, out, "2"],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-        # It heeds Ctrl-C also where these tests run in the background.
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-    )
-    wait_until(lambda: len(list(out.glob("results/*.json"))) > 2)
-    started = psutil.Process(process.pid).children(recursive=True)
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(60) != 0
-    assert not psutil.wait_procs(started, timeout=60)[1]
-    assert not list(out.rglob("*.part")) and 2 < len(list(out.glob("results/*.json"))) < 35
-    assert all(json.loads(path.read_text()) for path in out.glob("results/*.json"))

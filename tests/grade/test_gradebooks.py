@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 from io import BytesIO
 from zipfile import ZipFile
 
@@ -63,12 +64,12 @@ def filled(tmp_path, capsys):
     """Fills an export; the filled one and what was printed. The export is left as it was."""
 
     def fill(text, results, **options):
-        (tmp_path / "results").mkdir(exist_ok=True)
-        for path in (tmp_path / "results").iterdir():
-            path.unlink()
+        folder, export = tmp_path / "results", tmp_path / "export.csv"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
         for number, made in enumerate(results):
-            (tmp_path / f"results/{number}.json").write_text(json.dumps(made), encoding="utf-8")
-        export, data = tmp_path / "export.csv", text if isinstance(text, bytes) else text.encode()
+            (folder / f"{number}.json").write_text(json.dumps(made), encoding="utf-8")
+        data = text if isinstance(text, bytes) else text.encode()
         export.write_bytes(data)
         fill_export(export, tmp_path, **options)
         assert export.read_bytes() == data
@@ -122,41 +123,27 @@ TWICE = CANVAS.replace("Puzzles (4710)", "Computing-devices! (4709)")
 STRAY = result("poe (Canvas 340938)", 3, of=5, assignment="puzzles")
 AGAIN = result("doe (Canvas 340934)", 1, submission="another")
 BOTH = result("doejane (Canvas 340934)", 1, assignment="puzzles")
-# An export, the results, options, and what of Jane's row and of what is said must be seen.
-JANES = {
-    "a column by its id": (TWICE, CLASS, {"column": "4711"}, ",5,9.5,", ""),
-    "a column by its words": (CANVAS, CLASS, {"column": "computing Devices"}, ",5,9.5,", ""),
-    "scaled": (  # two decimals at most, so no spreadsheet takes it for a formula
-        *(CANVAS, [result("doejane (Canvas 340934)", 7, of=9)], {"scale": True}),
-        *(",5,9.33,41.67", ""),
-    ),
-    "two results": (
-        *(CANVAS, [*CLASS, AGAIN], {}, ",5,,41.67"),
-        "two results, 'another' and 'id-doejane (Canvas 340934)'",
-    ),
-    "points wait for a person": (
-        *(CANVAS, [CLASS[0] | WAITS, CLASS[2]], {}, ",5,,41.67"),
-        "exercise 2 waits for points in by-hand.csv",
-    ),
-    "a person gave nothing": (CANVAS, [CLASS[0] | GIVEN], {}, ",5,9.5,41.67", "filled in: 1"),
-    "a cell that says no number": (
-        *(CANVAS.replace('B",,5,,', 'B",,5,late,'), CLASS, {}, ",5,9.5,"),
-        "(Canvas 340934): late by 9.5",
-    ),
-    "two rows": (CANVAS + JANE, CLASS, {}, ",5,,41.67", "340934): is in several rows of"),
-    "a row that ends early": (CANVAS.replace(",5,,41.67,41.67", ""), CLASS, {}, 'B",,,9.5\r', ""),
-    "another chapter's": (
-        *(CANVAS, [BOTH, *CLASS[:4], STRAY], {}, ",5,9.5,41.67"),
-        "not filled in: poe (Canvas 340938): handed in puzzles",
-    ),
-    "another chapter": (CANVAS, [CLASS[0], STRAY], {"chapter": "puzzles"}, "A,,3,N/A", ""),
-}
+ENDS_EARLY, LATE = CANVAS.replace(",5,,41.67,41.67", ""), CANVAS.replace('B",,5,,', 'B",,5,late,')
+WORDS, NINTHS = {"column": "computing Devices"}, [result("doejane (Canvas 340934)", 7, of=9)]
+ROW, LEFT = ",5,9.5,41.67", ",5,,41.67"
+JANES = [  # an export, the results, options, and what Jane's row and what is said must hold
+    (TWICE, CLASS, {"column": "4711"}, ROW, ""),
+    (CANVAS, CLASS, WORDS, ROW, ""),
+    (CANVAS, NINTHS, {"scale": True}, ",5,9.33,41.67", ""),  # two decimals: never a formula
+    (CANVAS, [*CLASS, AGAIN], {}, LEFT, "two results, 'another' and 'id-doejane (Canvas 340934)'"),
+    (CANVAS, [CLASS[0] | WAITS, CLASS[2]], {}, LEFT, "exercise 2 waits for points in by-hand.csv"),
+    (CANVAS, [CLASS[0] | GIVEN], {}, ROW, "filled in: 1"),  # a person gave nothing
+    (LATE, CLASS, {}, ",5,9.5,", "(Canvas 340934): late by 9.5"),
+    (CANVAS + JANE, CLASS, {}, LEFT, "340934): is in several rows of"),
+    (ENDS_EARLY, CLASS, {}, 'B",,,9.5\r', ""),
+    (CANVAS, [BOTH, *CLASS[:4], STRAY], {}, ROW, "poe (Canvas 340938): handed in puzzles"),
+    (CANVAS, [CLASS[0], STRAY], {"chapter": "puzzles"}, "A,,3,N/A", ""),
+]
 
 
-@pytest.mark.parametrize("what", JANES)
-def test_what_is_not_plain_is_left_and_named(what, filled):
-    text, results, options, row, words = JANES[what]
-    made, said = filled(text, results, **options)
+@pytest.mark.parametrize(("export", "results", "options", "row", "words"), JANES)
+def test_what_is_not_plain_is_left_and_named(export, results, options, row, words, filled):
+    made, said = filled(export, results, **options)
     assert row in made and words in said
 
 
@@ -176,10 +163,10 @@ def test_students_of_other_sources_are_matched_by_what_is_theirs_alone(student, 
     if where is None:
         with pytest.raises(BookError, match="nobody can be filled in"):
             filled(CANVAS, [result(student, 11)])
-        return
-    made, _ = filled(CANVAS, [result(student, 11)])
-    [changed] = set(made.splitlines()) - set(CANVAS.splitlines())
-    assert where in changed and ",11," in changed
+    else:
+        made, _ = filled(CANVAS, [result(student, 11)])
+        [changed] = set(made.splitlines()) - set(CANVAS.splitlines())
+        assert where in changed and ",11," in changed
 
 
 @pytest.mark.parametrize(

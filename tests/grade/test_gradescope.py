@@ -17,7 +17,6 @@ from importlib.metadata import distributions, packages_distributions, requires
 from io import BytesIO
 from pathlib import Path
 
-import psutil
 import pytest
 from classroom import BY_HAND, edition, question, small
 from classroom import TESTS as ON_NUMBERS
@@ -108,13 +107,9 @@ class Gradescope:
     def bash(self, *command, container=False, **variables):
         within = (sys.executable, Path(__file__).with_name("container.py")) if container else ()
         environment = os.environ | {"AUTOGRADER": str(self.root), "GRADING_PYTHON": sys.executable}
+        options = {"cwd": self.root, "env": environment | variables, "timeout": 300}
         return subprocess.run(
-            [*within, "bash", *command],
-            cwd=self.root,
-            env=environment | variables,
-            capture_output=True,
-            text=True,
-            timeout=300,
+            [*within, "bash", *command], **options, capture_output=True, text=True
         )
 
     def grade(self, handed_in, **options):
@@ -128,7 +123,6 @@ class Gradescope:
         run = self.bash(self.root / "run_autograder", **options)
         results = json.loads((self.root / "results" / "results.json").read_text())
         assert results.keys() <= WHOLE and results["stdout_visibility"] == "hidden"
-        assert results["output_format"] == "text" and isinstance(results["output"], str)
         for entry in results.get("tests", []):
             assert entry.keys() <= ENTRY and entry.get("status", "passed") in ("passed", "failed")
             assert results["test_output_format"] == results["test_name_format"] == "text"
@@ -191,27 +185,15 @@ def test_what_cannot_be_graded_gets_its_reason(harness):
 
 
 HOSTILE = """
-import glob, subprocess
 from pathlib import Path
-print('<script>alert(1)</script>\\x1b[31m\\x07 **b** ')
 found = []
-def attempt(use):
-    try:
-        found.append(use())
-    except OSError as error:
-        print(type(error).__name__)
 for name in ("source/private/assignment.json", "results/results.json", "submission_metadata.json"):
-    for path in (Path(ROOT, name), Path("/autograder", name)):
-        attempt(path.read_text)
-        attempt(lambda: path.write_text('{"score": 4}'))
-for name in ("environ", "cmdline", "cwd/*"):
-    for path in glob.glob("/proc/*/" + name):
-        attempt(lambda: Path(path).read_bytes().decode("latin-1"))
-print("FOUND", found)
-try:
-    subprocess.Popen(["sleep", "1000"], start_new_session=True)
-except OSError as error:
-    print(type(error).__name__)
+    for use in (Path.read_text, lambda path: path.write_text('{"score": 4}')):
+        try:
+            found.append(use(Path(ROOT, name)))
+        except OSError as error:
+            print(type(error).__name__)
+print("<script>alert(1)</script>\\x1b[31m\\x07 **b**", found)
 def double(x):
     return found
 """
@@ -229,22 +211,16 @@ def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harnes
     shown = json.dumps(results) + said
     assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown
     assert (harness.source / TESTS).read_bytes() == before
-    lines = (process.info["cmdline"] for process in psutil.process_iter(["cmdline"]))
-    assert not any(line and line[:2] == ["sleep", "1000"] for line in lines)
 
 
-@pytest.mark.parametrize("broken", ["tests", "python", "tools"])
+@pytest.mark.parametrize("broken", ["private/assignment.json", "tools/grade/judge.py", "no python"])
 def test_a_grader_that_fails_says_so(broken, harness):
-    moved, variables = None, {}
-    if broken == "python":
-        variables["GRADING_PYTHON"] = "/no/such/python"
+    if broken == "no python":
+        results, said = harness.grade({"work.ipynb": submitted()}, GRADING_PYTHON="/no/such")
     else:
-        moved = harness.source / {"tests": TESTS, "tools": "tools/grade/judge.py"}[broken]
-        moved.rename(moved.with_suffix(".moved"))
-    try:
-        results, said = harness.grade({"work.ipynb": submitted()}, **variables)
-    finally:
-        if moved:
-            moved.with_suffix(".moved").rename(moved)
+        path = harness.source / broken
+        moved = path.rename(path.with_suffix(".moved"))
+        results, said = harness.grade({"work.ipynb": submitted()})
+        moved.rename(path)
     assert results["score"] == 0 and "That is no fault of your notebook" in results["output"]
     assert said and "private" not in results["output"]

@@ -309,10 +309,8 @@ ZIPS = {
     "link": (zip_of({member("hw.ipynb", stat.S_IFLNK): b"/etc/passwd"}), "is a link; hand in"),
     "pipe": (zip_of({member("hw.ipynb", stat.S_IFIFO): b""}), "is not a file: a device, a pipe"),
     "encrypted": (changed(GOOD, (TABLE, "<H", 8, 1), (LOCAL, "<H", 6, 1)), "is encrypted"),
-    "zip in zip": (zip_of({"hw.zip": GOOD}), "holds 0 files that end in .ipynb; zip the one"),
     "two": (zip_of({"a.ipynb": ANSWER, "b.ipynb": ANSWER}), "holds 2 files that end in .ipynb"),
     "cut short": (GOOD[:-30], "is not a zip that can be read; zip it again"),
-    "damaged": (GOOD.replace(LOCAL, b"PK\3\5"), "cannot be read"),
     "garbled": (changed(GOOD, (LOCAL, "<H", 38, 0xFFFF)), "cannot be read (Error -3 while"),
 }
 
@@ -357,8 +355,6 @@ BAD = {
     b'{"nbformat": ' + b"9" * 5000 + b"}": "Exceeds the limit",
     notebook(metadata={"a": json.loads("[" * 900 + "]" * 900)}): "maximum recursion depth",
     notebook(nbformat=3): "in none of the formats 4.0 to 4.5; save it in JupyterLab",
-    notebook(nbformat_minor="x"): "in none of the formats",
-    notebook(cells={"a": 1}): "its cells are none",
     notebook(cells=None): "its cells are none",
     notebook(cells=[{"cell_type": "code", "source": [None]}]): "its cells are none",
     notebook(cells=[{"cell_type": "heading", "source": "x"}]): "its cells are none",
@@ -378,10 +374,8 @@ def test_what_is_no_notebook_gets_a_reason_in_one_line(data):
 @pytest.mark.parametrize(
     "metadata",
     [
-        {"kernelspec": {"name": "my-env"}, "language_info": {"name": "python", "version": "3"}},
-        {"kernelspec": {"name": "conda-env-r-py"}},
-        {"accelerator": "GPU", "colab": {"provenance": []}},
-        {"kernelspec": None, "language_info": []},
+        {"kernelspec": {"name": "conda-env-r-py"}, "language_info": {"name": "python"}},
+        {"kernelspec": None, "language_info": [], "accelerator": "GPU"},
     ],
 )
 def test_notebooks_of_every_service_are_read(metadata):

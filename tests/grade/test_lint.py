@@ -38,9 +38,6 @@ def test_a_reason_comes_once_and_honest_or_unreadable_code_has_none():
 
 
 def test_no_solution_of_the_book_is_named():
-    named = {}
-    for path in sorted((ROOT / "masters").glob("*.md")):
+    for path in (ROOT / "masters").glob("*.md"):
         for exercise in read_master(path, ROOT).exercises:
-            if found := lint(exercise.code("Solution"), exercise.number):
-                named[path.stem, exercise.number] = found
-    assert not named
+            assert lint(exercise.code("Solution"), exercise.number) == []

@@ -2,8 +2,10 @@
 
 import errno
 import json
+import re
 import zipfile
 from pathlib import Path
+from urllib.parse import parse_qs, urlparse
 
 import pytest
 from classroom import StandIn
@@ -11,12 +13,14 @@ from helpers import assert_one_line, edit, read, refused
 from small_masters import SMALL, Grader, book_of_one, contents, stamp, write_master
 
 from tools.book.book import Book
+from tools.book.repository import make_repository
 from tools.errors import BookError
 from tools.exercises.choice import choice_of
 from tools.exercises.masters import copy_masters
 from tools.exercises.release import make_drafts, release
 from tools.exercises.variants import draws_of
 from tools.exercises.verify import task
+from tools.grade.exchange.handout import handout
 from tools.grade.grade import grade_one
 
 KEY = "an invented key of this class"
@@ -88,6 +92,23 @@ def test_a_release_has_every_edition_and_says_what_it_holds(root, out, run):
         assert archive.read("small.ipynb") == files["student/small.ipynb"]
     assert run(said=[DONE]) == []  # what held is not graded a second time
     assert contents(out) == files and contents(root / "notebooks") == chapters
+
+
+def test_a_class_gets_links_to_what_was_released(root, out, run):
+    write_master(root / "masters", SMALL.replace("given: [base]", "given: []"), "other")
+    group = make_repository("jdoe/gpus-2026", "main", "https://hub.example.org")
+    with refused("no release; write one with 'make release' first"):
+        handout(out, group)
+    run()
+    _, line = handout(out, group).splitlines()
+    links = dict(re.findall(r"\[(.+?)\]\((\S+?)\)", line))
+    assert line.startswith("- Small numbers: [")
+    assert list(links) == ["Google Colab", "SageMaker Studio Lab", "JupyterHub", "Download"]
+    assert links["Google Colab"].endswith("/github/jdoe/gpus-2026/blob/main/small.ipynb")
+    query = parse_qs(urlparse(links["JupyterHub"]).query)
+    assert query["urlpath"] == ["lab/tree/gpus-2026/small.ipynb"]
+    without = handout(out, make_repository("jdoe/gpus-2026", "main"))
+    assert "[Your JupyterHub](https://nbgitpuller.readthedocs.io/en/latest/link.html?" in without
 
 
 def test_one_chapter_is_verified_and_written_alone(root, out, run):
