@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from tools.errors import BookError
-from tools.grade.grade import NoSandbox, grade_one, refused
+from tools.grade.grade import NoSandbox, grade_one
 from tools.root import ROOT
 
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one
@@ -47,9 +47,7 @@ def outcome(task: dict, answer: dict | BookError | None) -> Outcome:
     """
     if isinstance(answer, NoSandbox):
         raise answer
-    if answer is None:
-        answer = refused(task["submission"], task["student"], DEADLY, task["assignment"])
-    return task, answer
+    return task, answer or BookError(DEADLY)
 
 
 def serve(tasks: Connection) -> None:

@@ -37,7 +37,7 @@ def strongest() -> Tier:
 
 
 def grade_one(task: dict, tier: Any = None) -> dict:
-    """The result of one submission: a task has `cells` as `splice` gives them.
+    """What one submission gets by tests: a task has `cells` as `splice` gives them.
 
     Raises NoSandbox, and BookError where cells that were given to all students end the session.
     """
@@ -46,17 +46,12 @@ def grade_one(task: dict, tier: Any = None) -> dict:
         questions, findings = judged(task, tier)
     except RuntimeError as error:
         raise BookError(f"{tier.name}: no session can be had ({error}); run it again") from None
+    found = questions.values()
     return {
         "key": task.get("key"),
-        "submission": task["submission"],
-        "student": task.get("student", task["submission"]),
-        "assignment": task["assignment"]["name"],
-        "class": task["assignment"]["class"],
-        "status": "graded",
-        "reason": None,
         "questions": questions,
-        "points": sum(question["points"] for question in questions.values()),
-        "of": sum(question["of"] for question in questions.values()),
+        "points": sum(asked["points"] for asked in found),
+        "of": sum(asked["of"] for asked in found),
         "sandbox": tier.about,
         "findings": [*findings, *ended(questions)],
     }
@@ -69,20 +64,3 @@ def ended(questions: dict) -> list[dict]:
         for number, question in sorted(questions.items(), key=lambda pair: int(pair[0]))
         if question["ended"]
     ]
-
-
-def refused(submission: str, student: str, reason: str, assignment: dict | None = None) -> dict:
-    """The result of a submission that is not graded, with its reason in one line."""
-    return {
-        "submission": submission,
-        "student": student,
-        "assignment": assignment["name"] if assignment else None,
-        "class": assignment["class"] if assignment else None,
-        "status": "refused",
-        "reason": " ".join(reason.split()),
-        "questions": {},
-        "points": 0,
-        "of": sum(asked["points"] for asked in assignment["questions"]) if assignment else 0,
-        "sandbox": None,
-        "findings": [],
-    }
