@@ -144,7 +144,7 @@ class StandIn:
         self.sessions, self.ran = 0, []
 
     @contextmanager
-    def session(self, limits, runner="simulated"):
+    def session(self, memory, runner="simulated"):
         self.sessions += 1
         yield Session(self)
 

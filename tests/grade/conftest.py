@@ -10,8 +10,8 @@ from classroom import SMALL, StandIn, edition
 
 from tools.errors import BookError
 from tools.grade import command
-from tools.grade.grade import NoSandbox, grade_one, strongest
-from tools.grade.sandbox import close
+from tools.grade.judge import grade_one
+from tools.grade.sandbox import NoSandbox, close, strongest
 
 # Something in the judge's environment, before its first sandbox starts, that no session may have.
 os.environ["HOSTILE_SECRET"] = secrets.token_hex(16)

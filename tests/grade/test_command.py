@@ -16,7 +16,7 @@ from small_masters import contents
 
 from tools.grade import store
 from tools.grade.command import engine_for
-from tools.grade.grade import strongest
+from tools.grade.sandbox import strongest
 from tools.grade.splice import splice
 from tools.grade.tables import read_table
 from tools.root import ROOT
@@ -174,7 +174,7 @@ def test_a_fault_of_the_grader_is_not_said_to_be_the_students(grade, monkeypatch
 
 
 def test_no_sandbox_nothing_is_graded(grade, tmp_path, monkeypatch):
-    monkeypatch.setattr("tools.grade.grade.try_out", lambda name: f"{name}: not here")
+    monkeypatch.setattr("tools.grade.sandbox.tier.try_out", lambda name: f"{name}: not here")
     monkeypatch.delenv("GRADE_TIER", raising=False)
     strongest.cache_clear()
     grade.engine = engine_for(1, None)

@@ -16,7 +16,7 @@ from helpers import wait_until
 
 from tools.errors import BookError
 from tools.grade import engine
-from tools.grade.grade import NoSandbox
+from tools.grade.sandbox import NoSandbox
 
 
 def answer(task):

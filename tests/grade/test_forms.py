@@ -8,7 +8,7 @@ from tools.exercises.assignment import cells_of
 from tools.exercises.editions import answered
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import draws_of
-from tools.grade.grade import grade_one
+from tools.grade.judge import grade_one
 from tools.root import ROOT
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sandbox")]

@@ -7,8 +7,7 @@ import pytest
 from classroom import HERE, RIGHT, SMALL, TESTS, WRONG, StandIn, edition, small
 
 from tools.errors import BookError
-from tools.grade.grade import grade_one
-from tools.grade.judge import close, rng_of
+from tools.grade.judge import close, grade_one, rng_of
 from tools.grade.splice import splice
 
 LEAK = """

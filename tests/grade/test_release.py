@@ -17,7 +17,7 @@ from tools.exercises.masters import copy_masters
 from tools.exercises.release import make_drafts, release
 from tools.exercises.variants import draws_of
 from tools.exercises.verify import task
-from tools.grade.grade import grade_one
+from tools.grade.judge import grade_one
 
 KEY = "an invented key of this class"
 KINDS = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}

@@ -7,7 +7,7 @@ from browsing import INSTALL, chromium, chromium_program
 from classroom import HERE, SMALL, WRONG, StandIn, edition
 
 from tools.grade import report
-from tools.grade.grade import grade_one
+from tools.grade.judge import grade_one
 from tools.grade.similar import PUBLISHED, Group
 from tools.grade.splice import splice
 

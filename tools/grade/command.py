@@ -24,7 +24,6 @@ from tools.grade import report
 from tools.grade.bounded import Unread, bounded
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.exchange.returned import returned
-from tools.grade.grade import TRIED, strongest
 from tools.grade.intake import (
     Refused,
     Submission,
@@ -34,6 +33,7 @@ from tools.grade.intake import (
     read_submission,
 )
 from tools.grade.lint import lint
+from tools.grade.sandbox import TRIED, strongest
 from tools.grade.similar import PUBLISHED, Group, lines_of, similar
 from tools.grade.splice import plain, splice
 from tools.grade.store import Store, id_of, key_of

@@ -17,7 +17,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from tools.errors import BookError
-from tools.grade.grade import NoSandbox, grade_one
+from tools.grade.judge import grade_one
+from tools.grade.sandbox import NoSandbox
 from tools.root import ROOT
 
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one

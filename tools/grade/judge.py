@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from tools.errors import BookError
-from tools.grade.sandbox import Ended, Limits, NoData, Raised
+from tools.grade.sandbox import Ended, NoData, Raised, strongest
 from tools.grade.source import tree_of
 from tools.grade.splice import finding, is_blank, own_cells
 
@@ -153,7 +153,7 @@ class Judge:
     """One submission's notebook, run as often as its sessions end, and asked."""
 
     def __init__(self, task: dict, tier: Any) -> None:
-        """Nothing runs before `judged`."""
+        """Nothing runs before `run`."""
         self.assignment, self.tier = task["assignment"], tier
         self.checks = task.get("checks", False)  # of a master, and blank ones
         self.questions = {asked["number"]: asked for asked in self.assignment["questions"]}
@@ -169,8 +169,8 @@ class Judge:
         self.longest = max([10, *every])  # s of a cell above the exercises
         self.until = time.monotonic() + 4 * sum(every) + SLACK  # many cells, each below its limit
 
-    def judged(self) -> tuple[dict[str, dict], list[dict]]:
-        """The results by number of the exercise, and findings."""
+    def run(self) -> None:
+        """Find the result of each exercise, and what a person should look at."""
         while len(self.results) < len(self.questions):
             self._pass(self.questions, self.results)
         answered = [number for number in self.questions if number not in self.blank]
@@ -180,7 +180,9 @@ class Judge:
                 self._pass([number], alone)
             better = max([before, *alone.values()], key=lambda result: result["points"])
             self.results[number] = better
-        return {str(number): self.results[number] for number in self.questions}, self.findings
+        for number in self.questions:
+            if ended := self.results[number]["ended"]:
+                self.findings.append(finding(ended, number, f"ended its session: {ended}"))
 
     def _pass(self, numbers: Iterable[int], results: dict[int, dict]) -> None:
         """Run the cells of these exercises in order, each asked after its own.
@@ -188,8 +190,7 @@ class Judge:
         A session that ends ends the pass; the next one leaves out what ended it.
         """
         memory = max([LEAST_MEMORY, *(asked["memory"] for asked in self.questions.values())])
-        limits = Limits(seconds=self.longest, memory=memory)
-        with self.tier.session(limits, self.assignment["runner"]) as session:
+        with self.tier.session(memory, self.assignment["runner"]) as session:
             if not self._run_above(session):
                 return
             for number in numbers:
@@ -309,6 +310,24 @@ class Judge:
         return None
 
 
-def judged(task: dict, tier: Any) -> tuple[dict[str, dict], list[dict]]:
-    """The results by number of the exercise, and findings."""
-    return Judge(task, tier).judged()
+def grade_one(task: dict, tier: Any = None) -> dict:
+    """What one submission gets by tests: a task has `cells` as `splice` gives them.
+
+    No date and no duration is in it, so that grading again gives the same bytes. Raises NoSandbox,
+    and BookError where cells that were given to all students end the session.
+    """
+    tier = tier or strongest()
+    judge = Judge(task, tier)
+    try:
+        judge.run()
+    except RuntimeError as error:
+        raise BookError(f"{tier.name}: no session can be had ({error}); run it again") from None
+    found = judge.results.values()
+    return {
+        "key": task.get("key"),
+        "questions": {str(number): judge.results[number] for number in judge.questions},
+        "points": sum(result["points"] for result in found),
+        "of": sum(result["of"] for result in found),
+        "sandbox": tier.about,
+        "findings": judge.findings,
+    }

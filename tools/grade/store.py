@@ -28,7 +28,6 @@ EARLIER = "earlier"
 PINS = ("requirements.txt", "requirements-no-deps.txt")
 CODE = (
     "tools/grade/judge.py",
-    "tools/grade/grade.py",
     "tools/grade/source.py",
     "tools/grade/sandbox",
     "kernels",

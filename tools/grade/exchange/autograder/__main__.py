@@ -10,8 +10,8 @@ import traceback
 from pathlib import Path
 
 from tools.grade.command import read
-from tools.grade.grade import grade_one
 from tools.grade.intake import Refused, single_submission
+from tools.grade.judge import grade_one
 
 FORMAT = {
     **{"output_format": "text", "test_output_format": "text", "test_name_format": "text"},
