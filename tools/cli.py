@@ -226,11 +226,11 @@ def release(
     from tools.exercises.choice import choice_of
     from tools.exercises.release import release
     from tools.grade.command import engine_for
-    from tools.grade.store import code_digest
+    from tools.grade.store import key_of
 
     engine = engine_for(None, None)
     choice = choice_of(chapter, assignment)
-    for line in release(the_book(), engine, code_digest, key(), masters, out, choice):
+    for line in release(the_book(), engine, key_of, key(), masters, out, choice):
         print(line)
 
 
