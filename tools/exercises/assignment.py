@@ -21,16 +21,11 @@ PLACE = "*Write here what is asked for in words; a person reads it.*"
 GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
 
 
-def points_of(assignment: Assignment) -> int:
-    """The points of its hidden tests."""
-    return sum(question["points"] for question in assignment["questions"])
-
-
-def points_by_hand(assignment: Assignment) -> int:
-    """The points that a person gives."""
-    return sum(
-        (question["by_hand"] or {"points": 0})["points"] for question in assignment["questions"]
-    )
+def worth_of(assignment: Assignment) -> tuple[int, int]:
+    """The points of its hidden tests, and those that a person gives."""
+    asked = assignment["questions"]
+    by_hand = [question["by_hand"]["points"] for question in asked if question["by_hand"]]
+    return sum(question["points"] for question in asked), sum(by_hand)
 
 
 def cells_of(assignment: Assignment, answers: dict[int, str]) -> list[Cell]:

@@ -21,7 +21,7 @@ from tools.book.chapters import LANGUAGE, SETUP, Chapter
 from tools.book.code import parsed
 from tools.book.repository import Repository
 from tools.book.setup_cells import FOLDED, write_setup
-from tools.exercises.assignment import PLACE, Assignment, points_by_hand, points_of
+from tools.exercises.assignment import PLACE, Assignment, worth_of
 from tools.exercises.masters import Exercise, Master, described
 from tools.rules.exercises import PART
 
@@ -73,8 +73,8 @@ def book_chapter(master: Master, chapter: Chapter) -> Chapter:
 
 def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
     """An edition of a master: blank for students, solved, or solved with what instructors need."""
-    group, worth = assignment["class"], (points_of(assignment), points_by_hand(assignment))
-    title = texts().title(kind, master, group, worth, PAGE)
+    group = assignment["class"]
+    title = texts().title(kind, master, group, worth_of(assignment), PAGE)
     cells = [
         new_markdown_cell(title, id="title"),
         new_code_cell("", id="setup", metadata={"tags": [SETUP]}),

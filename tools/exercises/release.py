@@ -9,7 +9,7 @@ from tools.book.book import Book
 from tools.book.notebooks import notebook_text
 from tools.errors import BookError
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import Assignment, make_assignment, points_by_hand, points_of
+from tools.exercises.assignment import Assignment, make_assignment, worth_of
 from tools.exercises.choice import Choice
 from tools.exercises.editions import EDITIONS, book_chapter, edition, student_readme
 from tools.exercises.masters import Master, is_free, read_master
@@ -48,12 +48,13 @@ def release(
     chapters, files = earlier(out, draws.fingerprint) if choice else ({}, {})
     faults, all_trials = [], []
     for master, assignment in drafts:
+        points, by_hand = worth_of(assignment)
         chapters[master.name] = {
             "name": master.name,
             "title": master.title,
             "exercises": len(master.exercises),
-            "points": points_of(assignment),
-            "by_hand": points_by_hand(assignment),
+            "points": points,
+            "by_hand": by_hand,
         }
         for kind in EDITIONS:
             made = notebook_text(edition(kind, master, assignment, book))

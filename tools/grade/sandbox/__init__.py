@@ -14,5 +14,5 @@ as Gradescope's: what else is on that machine is then kept from a session by one
 What a session sees is the same in both, so that grades are.
 """
 
-from tools.grade.sandbox.session import Ended, NoData, Raised, Session
-from tools.grade.sandbox.tier import TRIED, NoSandbox, Tier, close, strongest, try_out
+from tools.grade.sandbox.session import Ended, NoData, Raised
+from tools.grade.sandbox.tier import TRIED, NoSandbox, Tier, strongest, try_out

@@ -90,12 +90,6 @@ class Tier:
 helpers: dict[tuple[str, str], Helper] = {}  # by sandbox and runner, kept for the next session
 
 
-def close() -> None:
-    """End all helpers of this process."""
-    while helpers:
-        helpers.popitem()[1].close()
-
-
 @functools.cache
 def try_out(name: str) -> str | None:
     """Why the tier `name` is not offered here; None if it is. It is tried once a process.
