@@ -14,7 +14,6 @@ from tools.exercises.masters import Exercise, Master
 from tools.exercises.variants import Draws
 
 Assignment = dict[str, Any]
-Cell = tuple[int | None, str]  # the exercise that a cell of code belongs to, and its source
 
 HOLDS = re.compile(r"^\*(It holds when)\*(.*)$", re.M)
 PLACE = "*Write here what is asked for in words; a person reads it.*"
@@ -26,16 +25,6 @@ def worth_of(assignment: Assignment) -> tuple[int, int]:
     asked = assignment["questions"]
     by_hand = [question["by_hand"]["points"] for question in asked if question["by_hand"]]
     return sum(question["points"] for question in asked), sum(by_hand)
-
-
-def cells_of(assignment: Assignment, answers: dict[int, str]) -> list[Cell]:
-    """The code of its notebook in order, each exercise's answer in place of its starter."""
-    cells: list[Cell] = [(None, source) for _, source in assignment["given"]]
-    for question in assignment["questions"]:
-        answer = answers.get(question["number"], question["starter"])
-        sources = [answer, question["shows"], *question["checks"]]
-        cells += [(question["number"], source) for source in sources if source is not None]
-    return cells
 
 
 def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> Assignment:

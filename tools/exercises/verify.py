@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from tools.book.code import parsed
 from tools.errors import BookError
-from tools.exercises.assignment import Assignment, cells_of
+from tools.exercises.assignment import Assignment
 from tools.exercises.editions import answered
 from tools.exercises.masters import PARTS, Master
 from tools.files import read_text, write_json
@@ -48,7 +48,7 @@ Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
 Trial = tuple[str, str, dict]
 
 # Of an assignment and cells: a hash of all that their result follows from, the grader too.
-KeyOf = Callable[[dict, list], str]
+KeyOf = Callable[[dict, dict], str]
 
 
 def leaks(master: Master, assignment: Assignment, notebook: str) -> Iterator[str]:
@@ -119,7 +119,10 @@ def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
         "assignment": assignment,
         "submission": f"{assignment['name']}/{name}",
         "student": name,
-        "cells": [list(cell) for cell in cells_of(assignment, answers)],
+        "cells": {
+            str(question["number"]): [answers.get(question["number"], question["starter"])]
+            for question in assignment["questions"]
+        },
     }
 
 

@@ -170,12 +170,11 @@ def reading(submission: Submission, assignments: Assignments) -> dict:
         assignment = assignment_of(said, notebook["cells"], assignments)
         found["assignment"] = assignment["name"]
         spliced = splice(notebook, assignment)
-        spliced.findings += lint(spliced.preamble, None)
+        spliced.findings += lint("\n\n".join(spliced.cells[""]), None)
         for number, source in spliced.answers.items():
             spliced.findings += lint(source, int(number))
-            spliced.lines[number] = dict(lines_of(source))
-        found |= asdict(spliced)
-        del found["preamble"]
+        lines = {number: lines_of(source) for number, source in spliced.answers.items()}
+        found |= asdict(spliced) | {"lines": lines}
     except Refused as refusal:
         found["reason"] = " ".join(str(refusal).split())
     return found

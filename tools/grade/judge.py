@@ -21,7 +21,7 @@ from typing import Any
 from tools.errors import BookError
 from tools.grade.sandbox import Ended, NoData, Raised, strongest
 from tools.grade.source import tree_of
-from tools.grade.splice import finding, is_blank, own_cells
+from tools.grade.splice import finding, plain
 
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given
 SLACK = 120  # s of wall time that a submission has beyond four times all its exercises' seconds
@@ -157,11 +157,14 @@ class Judge:
         self.assignment, self.tier = task["assignment"], tier
         self.checks = task.get("checks", False)  # of a master, and blank ones
         self.questions = {asked["number"]: asked for asked in self.assignment["questions"]}
-        self.own = {n: own_cells(task["cells"], asked) for n, asked in self.questions.items()}
-        self.blank = {n for n, asked in self.questions.items() if is_blank(self.own[n], asked)}
+        self.own = {number: task["cells"][str(number)] for number in self.questions}
+        self.blank = {  # no more than what the student was given
+            n
+            for n, asked in self.questions.items()
+            if all(plain(source) in ("", plain(asked["starter"])) for source in self.own[n])
+        }
         self.given = [source for _, source in self.assignment["given"]]
-        above = [source for number, source in task["cells"] if number is None]
-        self.preamble = above[len(self.given) :]
+        self.preamble = task["cells"].get("", [])
         self.results: dict[int, dict] = {}
         self.lost: set[int] = set()  # exercises whose cells ended a session: they run no more
         self.findings: list[dict] = []
