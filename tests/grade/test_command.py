@@ -104,7 +104,7 @@ def test_a_key_changes_with_what_a_result_follows_from_and_with_nothing_else():
 
     same = [key({"by_hand": {"points": 3, "rubric": "x"}}), key({}, due="2026-12-01T12:00:00Z")]
     others = [key({"tests": "x = 1"}), key({"seconds": 3}), key({"memory": 99})]
-    others += [key({}, seed="0100"), key({}, runner="cpu"), key({}, given=[["a", "import torch"]])]
+    others += [key({}, seed="0100"), key({}, runner="cpu"), key({}, given="import torch")]
     assert {*same} == {key({})} and len({key({}), *others}) == 7
 
 

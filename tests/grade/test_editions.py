@@ -87,7 +87,7 @@ def test_a_student_gets_a_blank_notebook_that_stands_alone(small):
     assert "3 points and 2 by hand" in asked and f"({url}/book/glossary.md#gpu)" in asked
     assert f"({url}/notebooks/b.ipynb#c), [b](https://e.org), [c](#d) and `f[0](x)`." in asked
     graded = [id for id in ids(made) if id.startswith(("given", "answer", "shows", "holds"))]
-    cells = [source for _, source in assignment["given"]]
+    cells = [assignment["given"]]
     for question in assignment["questions"]:
         cells += filter(None, [question["starter"], question["shows"], *question["checks"]])
     assert cells == [text[id] for id in graded]

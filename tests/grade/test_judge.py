@@ -130,7 +130,7 @@ def test_cells_above_the_exercises_that_end_a_session_are_left_out():
 
 
 def test_given_cell_that_ends_a_session_is_nobodys_fault():
-    assignment = small(given=[["imports", "end('memory')"]])
+    assignment = small(given="end('memory')")
     with pytest.raises(BookError, match=r"small: a given cell ended the session \(memory\)"):
         graded(RIGHT, assignment=assignment)
 

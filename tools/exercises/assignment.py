@@ -48,7 +48,7 @@ def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> As
         "class": draws.fingerprint,
         "seed": draws.seed(master.name),  # hexadecimal: the hidden tests draw their inputs by it
         "runner": master.runner,
-        "given": [["given", "\n\n".join([GIVEN, *sources])]] if sources else [],  # [id, source]
+        "given": "\n\n".join([GIVEN, *sources]) if sources else "",  # code above all exercises
         "questions": [_question(exercise) for exercise in master.exercises],
     }
 

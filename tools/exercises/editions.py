@@ -79,10 +79,10 @@ def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> No
         new_markdown_cell(title, id="title"),
         new_code_cell("", id="setup", metadata={"tags": [SETUP]}),
     ]
-    for id, source in assignment["given"]:
+    if assignment["given"]:
         folded = {name: deepcopy(FOLDED[name]) for name in ("cellView", "jupyter")}
         folded |= {"tags": ["hide-input"], "assignment": {"part": "given"}}
-        cells.append(new_code_cell(source, id=id, metadata=folded))
+        cells.append(new_code_cell(assignment["given"], id="given", metadata=folded))
     for exercise in master.exercises:
         cells += _exercise_cells(kind, exercise)
     for cell in cells:

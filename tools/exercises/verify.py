@@ -53,7 +53,7 @@ KeyOf = Callable[[dict, dict], str]
 
 def leaks(master: Master, assignment: Assignment, notebook: str) -> Iterator[str]:
     """A line for each hidden line that is in a student's notebook and was given nowhere."""
-    shown, hidden = [source for _, source in assignment["given"]], [assignment["seed"]]
+    shown, hidden = [assignment["given"]], [assignment["seed"]]
     for exercise in master.exercises:
         shown.append(exercise.text)
         for name, (*_, is_hidden) in PARTS.items():

@@ -47,7 +47,7 @@ OF_READING = ("cells", "lint")  # kinds of findings; all others come from a run
 
 
 def grade_class(
-    submissions: Path | None,
+    submissions: Path,
     key: str | None,
     masters: Path | None = None,
     workers: int | str | None = None,
@@ -59,11 +59,6 @@ def grade_class(
     """What `make grade` does. Raises BookError."""
     if not sys.platform.startswith("linux"):  # said before a submission is read
         raise BookError("grading needs Linux: a Linux machine, WSL, or the container")
-    if submissions is None:
-        raise BookError(
-            "SUBMISSIONS: name the folder or zip of a download: make grade SUBMISSIONS=... "
-            "CLASS=..."
-        )
     engine = engine_for(workers, address)
     by_name = assignments_of(key, masters, assignment and read_choice(assignment))
     results = read_all(submissions, by_name, source)
@@ -326,14 +321,14 @@ def write_reports(store: Store, typed: Mapping[report.Key, dict], assignments: A
 
 def similar_in(assignment: dict, results: list[dict]) -> list[Group]:
     """Those whose answers are nearly the same, or nearly the published one, by exercise."""
-    given = [source for _, source in assignment["given"]]
     groups = []
     for question in assignment["questions"]:
         number = question["number"]
         lines = {one["submission"]: one.get("lines", {}).get(str(number)) for one in results}
         answers = {submission: Counter(own) for submission, own in lines.items() if own}
         answers[PUBLISHED] = lines_of(question["solution"])
-        groups += similar(number, answers, [*given, question["starter"], *question["checks"]])
+        given = [assignment["given"], question["starter"], *question["checks"]]
+        groups += similar(number, answers, given)
     return groups
 
 

@@ -163,7 +163,6 @@ class Judge:
             for n, asked in self.questions.items()
             if all(plain(source) in ("", plain(asked["starter"])) for source in self.own[n])
         }
-        self.given = [source for _, source in self.assignment["given"]]
         self.preamble = task["cells"].get("", [])
         self.results: dict[int, dict] = {}
         self.lost: set[int] = set()  # exercises whose cells ended a session: they run no more
@@ -211,7 +210,7 @@ class Judge:
 
     def _run_above(self, session: Any) -> bool:
         """Run what stands above the exercises; False if the student's part ended the session."""
-        _, ended = self._run(session, self.given)
+        _, ended = self._run(session, filter(None, [self.assignment["given"]]))
         if ended:
             raise BookError(
                 f"{self.assignment['name']}: a given cell ended the session ({ended}); "

@@ -95,7 +95,7 @@ class Reader:
         """What is given, in the form in which cells are compared with it."""
         self.questions = {asked["number"]: asked for asked in assignment["questions"]}
         self.named = {asked["name"]: number for number, asked in self.questions.items()}
-        self.given = plain("\n\n".join(text for _, text in assignment["given"]))
+        self.given = plain(assignment["given"])
         self.starters = {n: plain(asked["starter"]) for n, asked in self.questions.items()}
         self.after = {
             plain(text): n
