@@ -128,13 +128,13 @@ def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
             "the page on clusters says, and name its address"
         ) from None
     with client:
-        with tempfile.TemporaryDirectory() as staged:
-            folder = Path(staged, "grading")
+        # A name of its own: on a worker's machine no file of an earlier run is among these.
+        with tempfile.TemporaryDirectory(prefix="grading-") as folder:
             for name in SENT:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
                 copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-                copy(ROOT / name, folder / name)
-            code = UploadDirectory(str(folder), restart_workers=True, update_path=True)
+                copy(ROOT / name, Path(folder, name))
+            code = UploadDirectory(folder, restart_workers=True, update_path=True)
         client.register_plugin(code)  # for those that come later, too
         tasks, pending, done = iter(tasks), {}, as_completed(loop=client.loop)
 
