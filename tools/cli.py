@@ -226,11 +226,11 @@ def release(
     from tools.exercises.choice import choice_of
     from tools.exercises.release import release
     from tools.grade.command import engine_for
-    from tools.grade.store import code_digest
+    from tools.grade.store import key_of
 
     engine = engine_for(None, None)
     choice = choice_of(chapter, assignment)
-    for line in release(the_book(), engine, code_digest, key(), masters, out, choice):
+    for line in release(the_book(), engine, key_of, key(), masters, out, choice):
         print(line)
 
 
@@ -266,13 +266,13 @@ def example(chapter: str, masters: Path | None) -> None:
 
 
 @command(
-    argument("submissions", "SUBMISSIONS", nargs="?", type=folder, help="a folder or a zip"),
+    argument("submissions", "SUBMISSIONS", True, type=folder, help="the folder or zip downloaded"),
     argument("--workers", "WORKERS", help="processes; else one a core"),
     argument("--dask", "DASK", metavar="ADDRESS", help="of a scheduler"),
     argument("--source", "SOURCE", help="where they were downloaded, if it is not seen"),
     *(MASTERS, OUT, ASSIGNMENT),
 )
-def grade(submissions: Path | None, dask: str | None, **options: Any) -> None:
+def grade(submissions: Path, dask: str | None, **options: Any) -> None:
     """Grade what students handed in, as it was downloaded."""
     from tools.grade.command import grade_class
 

@@ -61,7 +61,7 @@ SMALL = {
     "class": "0123456789ab",
     "seed": "00ff",
     "runner": "simulated",
-    "given": [["imports", GIVEN]],
+    "given": GIVEN,
     "questions": [
         question(1, "double", "Twice", TESTS),
         question(2, "total", "In all", TESTS_2, shows="print('total is', total)"),
@@ -105,7 +105,7 @@ def code(id, source, **marks):
 def edition(answers=None, assignment=SMALL):
     """The student edition, with these answers in it; shaped as `make release` writes it."""
     answers = answers or {}
-    joined = "# @title Given: x\n" + "\n\n".join(source for _, source in assignment["given"])
+    joined = "# @title Given: x\n" + assignment["given"]
     cells = [
         text("title", "# A small chapter: exercises"),
         code("setup", "# @title Set-up: x\nimport sys", tags=["setup"]),
@@ -147,7 +147,7 @@ class StandIn:
         self.sessions, self.ran = 0, []
 
     @contextmanager
-    def session(self, limits, runner="simulated"):
+    def session(self, memory, runner="simulated"):
         self.sessions += 1
         yield Session(self)
 

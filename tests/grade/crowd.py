@@ -30,7 +30,7 @@ HOSTILE = [
 BROKEN = {  # what a file holds, and a word of the reason that it gets
     "": "empty",
     '{"cells": [{"cell_type": "code", "sour': "not a notebook",
-    '{"nbformat": 3, "worksheets": []}': "none of the formats",
+    '{"nbformat": 3, "worksheets": []}': "formats 4.0 to 4.5",
     '{"nbformat": 4, "cells": []}': "no exercise",
     json.dumps(edition(RIGHT, SMALL | {"class": "f" * 12})): "another class",
 }

@@ -9,7 +9,7 @@ from helpers import ROOT, code, copy_code, prose, write
 
 from tools.book.book import Book
 from tools.exercises.masters import read_master
-from tools.grade.grade import grade_one
+from tools.grade.judge import grade_one
 
 SMALL = Path(__file__).with_name("small.md").read_text(encoding="utf-8")
 HEAD, FIRST, SECOND = re.split(r"(?=\n## \d)", SMALL)
@@ -55,10 +55,6 @@ class Grader:
         for task in tasks:
             self.graded.append(task["submission"])
             yield task, grade_one(task, StandIn())
-
-
-def stamp(runner):
-    return f"a grader for {runner}"
 
 
 def contents(folder: Path):

@@ -9,7 +9,7 @@ from small_masters import contents
 
 from tools.grade import store
 from tools.grade.command import engine_for
-from tools.grade.grade import strongest
+from tools.grade.sandbox import strongest
 from tools.grade.splice import splice
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
@@ -92,7 +92,7 @@ def test_a_key_changes_with_what_a_result_follows_from_and_with_nothing_else(tmp
 
     same = [key({"by_hand": {"points": 3, "rubric": "x"}}), key({}, due="2026-12-01T12:00:00Z")]
     others = [key({"tests": "x = 1"}), key({"seconds": 3}), key({"memory": 99})]
-    others += [key({}, seed="0100"), key({}, runner="cpu"), key({}, given=[["a", "import torch"]])]
+    others += [key({}, seed="0100"), key({}, runner="cpu"), key({}, given="import torch")]
     assert {*same} == {key({})} and len({key({}), *others}) == 7
     # The grader, its pins and its kernels are in every key.
     found = []
@@ -159,7 +159,7 @@ def test_a_fault_of_the_grader_is_not_said_to_be_the_students(grade, monkeypatch
 
 
 def test_no_sandbox_nothing_is_graded(grade, out, monkeypatch):
-    monkeypatch.setattr("tools.grade.grade.try_out", lambda name: f"{name}: not here")
+    monkeypatch.setattr("tools.grade.sandbox.tier.try_out", lambda name: f"{name}: not here")
     monkeypatch.delenv("GRADE_TIER", raising=False)
     strongest.cache_clear()
     grade.engine = engine_for(1, None)

@@ -13,7 +13,7 @@ from tools.book.book import Book
 from tools.book.chapters import LANGUAGE, Chapter
 from tools.book.notebooks import notebook_text
 from tools.book.setup_cells import SWITCH
-from tools.exercises.assignment import GIVEN, cells_of
+from tools.exercises.assignment import GIVEN
 from tools.exercises.editions import book_chapter, edition
 from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
@@ -87,7 +87,10 @@ def test_a_student_gets_a_blank_notebook_that_stands_alone(small):
     assert "3 points and 2 by hand" in asked and f"({url}/book/glossary.md#gpu)" in asked
     assert f"({url}/notebooks/b.ipynb#c), [b](https://e.org), [c](#d) and `f[0](x)`." in asked
     graded = [id for id in ids(made) if id.startswith(("given", "answer", "shows", "holds"))]
-    assert [source for _, source in cells_of(assignment, {})] == [text[id] for id in graded]
+    cells = [assignment["given"]]
+    for question in assignment["questions"]:
+        cells += filter(None, [question["starter"], question["shows"], *question["checks"]])
+    assert cells == [text[id] for id in graded]
     assert json.loads(json.dumps(assignment)) == assignment
 
 

@@ -4,11 +4,11 @@ one that records a timeline of its own while it is timed."""
 import pytest
 
 from tools.book.book import Book
-from tools.exercises.assignment import cells_of
 from tools.exercises.editions import answered
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import draws_of
-from tools.grade.grade import grade_one
+from tools.exercises.verify import task
+from tools.grade.judge import grade_one
 from tools.root import ROOT
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sandbox")]
@@ -56,9 +56,8 @@ def test_no_type_is_demanded_that_the_check_does_not_demand(form):
             words |= {"name": exercise.name, "number": exercise.number}
             code = exercise.code("Solution") + "\n" + RETYPED.format(**words)
             answers[exercise.number] = answered(exercise.code("Starter"), code)
-        task = {"assignment": assignment, "submission": form, "checks": True}
-        task["cells"] = cells_of(assignment, answers)
-        for number, found in grade_one(task)["questions"].items():
+        made = task(assignment, form, answers) | {"checks": True}
+        for number, found in grade_one(made)["questions"].items():
             if found["check"] == "holds":
                 held += 1
                 lost += [(master.name, number, found["tests"])] * (found["points"] < found["of"])

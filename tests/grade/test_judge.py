@@ -8,8 +8,7 @@ import pytest
 from classroom import HERE, RIGHT, SMALL, TESTS, WRONG, StandIn, edition, small
 
 from tools.errors import BookError
-from tools.grade.grade import grade_one
-from tools.grade.judge import close, rng_of
+from tools.grade.judge import close, grade_one, rng_of
 from tools.grade.splice import splice
 
 LEAK = """
@@ -119,13 +118,13 @@ def test_every_exercise_may_end_its_session_and_no_more_are_started_than_that():
 
 def test_cells_above_the_exercises_that_end_a_session_are_left_out():
     task = task_of(HERE)
-    task["cells"].insert(1, [None, "end('time')"])
+    task["cells"][""] = ["end('time')"]
     result = grade_one(task, StandIn())
     assert result["points"] == 9 and result["findings"][0]["kind"] == "preamble"
 
 
 def test_given_cell_that_ends_a_session_is_nobodys_fault():
-    assignment = small(given=[["imports", "end('memory')"]])
+    assignment = small(given="end('memory')")
     with pytest.raises(BookError, match=r"small: a given cell ended the session \(memory\)"):
         graded(RIGHT, assignment=assignment)
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from classroom import StandIn
 from helpers import assert_one_line, edit, read, refused
-from small_masters import SMALL, Grader, book_of_one, contents, stamp, write_master
+from small_masters import SMALL, Grader, book_of_one, contents, write_master
 
 from tools.book.book import Book
 from tools.book.repository import make_repository
@@ -21,7 +21,8 @@ from tools.exercises.release import make_drafts, release
 from tools.exercises.variants import draws_of
 from tools.exercises.verify import task
 from tools.grade.exchange.handout import handout
-from tools.grade.grade import grade_one
+from tools.grade.judge import grade_one
+from tools.grade.store import key_of
 
 KEY = "an invented key of this class"
 KINDS = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}
@@ -47,9 +48,9 @@ def out(root):
 def run(root):
     """Releases the masters of the small book, graded by a stand-in; returns what was graded."""
 
-    def release_with(key=None, said=None, grader=None, stamp=stamp, **options):
+    def release_with(key=None, said=None, grader=None, key_of=key_of, **options):
         grader = grader or Grader()
-        lines = release(Book(root), grader, stamp, key, **options)
+        lines = release(Book(root), grader, key_of, key, **options)
         assert said is None or lines == said
         return getattr(grader, "graded", None)
 
@@ -199,7 +200,7 @@ def test_a_change_grades_again_only_what_it_touches(root, run, old, new, again):
     run()
     change(root, old, new)
     assert run() == again
-    assert run(stamp=lambda runner: "another grader") == TRIALS
+    assert run(key_of=lambda *judged: f"another grader, {key_of(*judged)}") == TRIALS
 
 
 def test_what_was_interrupted_is_kept(out, run):

@@ -7,7 +7,7 @@ from browsing import INSTALL, chromium, chromium_program
 from classroom import HERE, SMALL, WRONG, StandIn, edition
 
 from tools.grade import report
-from tools.grade.grade import grade_one, refused
+from tools.grade.judge import grade_one
 from tools.grade.similar import PUBLISHED, Group
 from tools.grade.splice import splice
 
@@ -21,15 +21,20 @@ TAGS = set(
 
 def row(student, answers=HERE):
     spliced = splice(edition(answers), SMALL)
-    task = {"assignment": SMALL, "submission": student, "student": student, "cells": spliced.cells}
-    result = grade_one(task, StandIn()) | {"late": False, "answers": spliced.answers, "prose": {}}
+    task = {"assignment": SMALL, "cells": spliced.cells}
+    result = about(student) | grade_one(task, StandIn()) | {"answers": spliced.answers}
     result["by_hand"] = {"3": {"of": 2}}
     report.add_by_hand(result, {})
     return result
 
 
 def not_graded(student, reason):
-    return refused(student, student, reason) | {"late": False, "answers": {}, "by_hand": {}}
+    return about(student, reason) | {"assignment": None, "findings": []}
+
+
+def about(student, reason=None):
+    made = {"submission": student, "student": student, "assignment": "small", "reason": reason}
+    return made | {"late": False, "answers": {}, "prose": {}, "by_hand": {}}
 
 
 class Safe(HTMLParser):

@@ -23,7 +23,7 @@ import psutil
 import pytest
 from helpers import ROOT, wait_until
 
-from tools.grade.sandbox import Ended, Limits, NoData, Raised, Tier, room, try_out
+from tools.grade.sandbox import Ended, NoData, Raised, Tier, room, try_out
 
 resource = pytest.importorskip("resource", reason="only where Linux is")
 
@@ -43,7 +43,7 @@ TABLE = Path(__file__).with_name("hostile.txt").read_text(encoding="utf-8")
 _, KNOWN, *ATTACKS = map(Attack, re.split("^== ", TABLE, flags=re.M))
 TAME = [attack for attack in ATTACKS if not attack.words]
 WILD = [pytest.param(attack, id=attack.name) for attack in ATTACKS if attack.words]
-SMALL = Limits(seconds=5, memory=512)
+SMALL = 512  # MiB
 HOLDS = 256 << 20  # bytes by which the judge may grow while it is attacked
 
 
@@ -126,10 +126,10 @@ def processes_of(helper):
 
 
 @contextlib.contextmanager
-def hostile_session(tier, world, limits=SMALL):
+def hostile_session(tier, world, memory=SMALL):
     """A session that knows all that an attacker might, and what must hold when it is over."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    with tier.session(limits) as session:
+    with tier.session(memory) as session:
         helper = session.helper
         assert session.run(world.known) is None
         yield session
@@ -319,21 +319,21 @@ def test_everything_is_the_same_every_time(tier):
 
 def test_limits_cost_the_question_alone(tier):
     """Time is processor time; a session that ended stays so, and the next one is well."""
-    with tier.session(Limits(seconds=0.5)) as session:
+    with tier.session() as session:
         for source in ("while True: pass", "1"):
             with pytest.raises(Ended, match="time"):
-                session.run(source)
-    with tier.session(Limits(seconds=1, memory=256)) as session:
+                session.run(source, seconds=0.5)
+    with tier.session(memory=256) as session:
         assert session.run("x = bytearray(300 << 20)") == "MemoryError"
         assert session.run("x = bytearray(100 << 20)") is None
 
 
 JUDGE = """
 import sys
-from tools.grade.sandbox import Limits, Tier
-with Tier(sys.argv[1]).session(Limits(seconds=1000)) as session:
+from tools.grade.sandbox import Tier
+with Tier(sys.argv[1]).session() as session:
     print(session.helper.pid, session.watch.process.pid, session.helper.folder, flush=True)
-    session.run("while True: pass")
+    session.run("while True: pass", seconds=1000)
 """
 
 

@@ -124,4 +124,4 @@ def test_dask_workers_that_are_killed_are_survived(graded):
             where = client.run(lambda: sys.modules["tools"].__file__)
         cluster.terminate()
     assert written(out) == files
-    assert all("/grading/" in path for path in where.values())  # the code that was sent
+    assert all("/grading-" in path for path in where.values())  # the code that was sent

@@ -13,7 +13,7 @@ from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
 from tools.exercises.verify import trials, verify
 from tools.grade.engine import on_this_machine
-from tools.grade.store import code_digest
+from tools.grade.store import key_of
 
 
 def test_a_key_draws_the_same_ever_after_and_none_of_what_the_book_draws():
@@ -66,5 +66,5 @@ def test_a_solution_solves_its_exercise_whatever_is_drawn():
                 solution[-1]["submission"] += f", value {n + 1} of each variant"
                 found.append(solution)
     grade = partial(on_this_machine, workers=min(os.cpu_count() or 1, 4))
-    lines = verify(found, grade, code_digest, ROOT)
+    lines = verify(found, grade, key_of, ROOT)
     assert lines == [], "\n".join(lines)

@@ -14,33 +14,17 @@ from tools.exercises.masters import Exercise, Master
 from tools.exercises.variants import Draws
 
 Assignment = dict[str, Any]
-Cell = tuple[int | None, str]  # the exercise that a cell of code belongs to, and its source
 
 HOLDS = re.compile(r"^\*(It holds when)\*(.*)$", re.M)
 PLACE = "*Write here what is asked for in words; a person reads it.*"
 GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
 
 
-def points_of(assignment: Assignment) -> int:
-    """The points of its hidden tests."""
-    return sum(question["points"] for question in assignment["questions"])
-
-
-def points_by_hand(assignment: Assignment) -> int:
-    """The points that a person gives."""
-    return sum(
-        (question["by_hand"] or {"points": 0})["points"] for question in assignment["questions"]
-    )
-
-
-def cells_of(assignment: Assignment, answers: dict[int, str]) -> list[Cell]:
-    """The code of its notebook in order, each exercise's answer in place of its starter."""
-    cells: list[Cell] = [(None, source) for _, source in assignment["given"]]
-    for question in assignment["questions"]:
-        answer = answers.get(question["number"], question["starter"])
-        sources = [answer, question["shows"], *question["checks"]]
-        cells += [(question["number"], source) for source in sources if source is not None]
-    return cells
+def worth_of(assignment: Assignment) -> tuple[int, int]:
+    """The points of its hidden tests, and those that a person gives."""
+    asked = assignment["questions"]
+    by_hand = [question["by_hand"]["points"] for question in asked if question["by_hand"]]
+    return sum(question["points"] for question in asked), sum(by_hand)
 
 
 def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> Assignment:
@@ -64,7 +48,7 @@ def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> As
         "class": draws.fingerprint,
         "seed": draws.seed(master.name),  # hexadecimal: the hidden tests draw their inputs by it
         "runner": master.runner,
-        "given": [["given", "\n\n".join([GIVEN, *sources])]] if sources else [],  # [id, source]
+        "given": "\n\n".join([GIVEN, *sources]) if sources else "",  # code above all exercises
         "questions": [_question(exercise) for exercise in master.exercises],
     }
 

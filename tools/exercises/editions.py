@@ -21,7 +21,7 @@ from tools.book.chapters import LANGUAGE, SETUP, Chapter
 from tools.book.code import parsed
 from tools.book.repository import Repository
 from tools.book.setup_cells import FOLDED, write_setup
-from tools.exercises.assignment import PLACE, Assignment, points_by_hand, points_of
+from tools.exercises.assignment import PLACE, Assignment, worth_of
 from tools.exercises.masters import Exercise, Master, described
 from tools.rules.exercises import PART
 
@@ -73,16 +73,16 @@ def book_chapter(master: Master, chapter: Chapter) -> Chapter:
 
 def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
     """An edition of a master: blank for students, solved, or solved with what instructors need."""
-    group, worth = assignment["class"], (points_of(assignment), points_by_hand(assignment))
-    title = texts().title(kind, master, group, worth, PAGE)
+    group = assignment["class"]
+    title = texts().title(kind, master, group, worth_of(assignment), PAGE)
     cells = [
         new_markdown_cell(title, id="title"),
         new_code_cell("", id="setup", metadata={"tags": [SETUP]}),
     ]
-    for id, source in assignment["given"]:
+    if assignment["given"]:
         folded = {name: deepcopy(FOLDED[name]) for name in ("cellView", "jupyter")}
         folded |= {"tags": ["hide-input"], "assignment": {"part": "given"}}
-        cells.append(new_code_cell(source, id=id, metadata=folded))
+        cells.append(new_code_cell(assignment["given"], id="given", metadata=folded))
     for exercise in master.exercises:
         cells += _exercise_cells(kind, exercise)
     for cell in cells:

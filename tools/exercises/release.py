@@ -9,12 +9,12 @@ from tools.book.book import Book
 from tools.book.notebooks import notebook_text
 from tools.errors import BookError
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import Assignment, make_assignment, points_by_hand, points_of
+from tools.exercises.assignment import Assignment, make_assignment, worth_of
 from tools.exercises.choice import Choice
 from tools.exercises.editions import EDITIONS, book_chapter, edition, student_readme
 from tools.exercises.masters import Master, is_free, read_master
 from tools.exercises.variants import BOOK, Draws, draws_of
-from tools.exercises.verify import Grade, Stamp, leaks, trials, verify
+from tools.exercises.verify import Grade, KeyOf, leaks, trials, verify
 from tools.files import cannot_write, check_writable, write_files, written_by
 from tools.record.execute import one_at_a_time
 
@@ -28,7 +28,7 @@ Files = dict[str, bytes]  # by path
 def release(
     book: Book,
     grade: Grade,
-    stamp: Stamp,
+    key_of: KeyOf,
     key: str | None = None,
     masters: Path | None = None,
     out: Path | None = None,
@@ -38,7 +38,7 @@ def release(
 
     Of what a `choice` sets alone, if there is one: other chapters stay as they were released.
     Without a key and another folder of masters, the exercises in the book's own chapters are
-    written as well. `grade` and `stamp` are what `verify` needs. Raises BookError, a line for each
+    written as well. `grade` and `key_of` are what `verify` needs. Raises BookError, a line for each
     thing that does not hold, before anything is written.
     """
     draws, folder = draws_of(key), masters or book.root / MASTERS
@@ -48,19 +48,20 @@ def release(
     chapters, files = earlier(out, draws.fingerprint) if choice else ({}, {})
     faults, all_trials = [], []
     for master, assignment in drafts:
+        points, by_hand = worth_of(assignment)
         chapters[master.name] = {
             "name": master.name,
             "title": master.title,
             "exercises": len(master.exercises),
-            "points": points_of(assignment),
-            "by_hand": points_by_hand(assignment),
+            "points": points,
+            "by_hand": by_hand,
         }
         for kind in EDITIONS:
             made = notebook_text(edition(kind, master, assignment, book))
             files[f"{kind}/{master.name}.ipynb"] = made.encode()
         faults += leaks(master, assignment, files[f"student/{master.name}.ipynb"].decode())
         all_trials += trials(master, assignment)
-    faults = faults or verify(all_trials, grade, stamp, book.root)
+    faults = faults or verify(all_trials, grade, key_of, book.root)
     if faults:
         raise BookError("\n".join(["nothing is released: masters do not hold", *faults]))
     files = whole(files, [chapters[name] for name in sorted(chapters)], draws.fingerprint, book)

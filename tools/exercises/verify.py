@@ -14,10 +14,10 @@ from tqdm import tqdm
 
 from tools.book.code import parsed
 from tools.errors import BookError
-from tools.exercises.assignment import Assignment, cells_of
+from tools.exercises.assignment import Assignment
 from tools.exercises.editions import answered
 from tools.exercises.masters import PARTS, Master
-from tools.files import digest, read_text, write_json
+from tools.files import read_text, write_json
 
 MEMORY = "_build/verified.json"  # keys of what held
 LEAST = 16  # characters of a line that is not in an edition by chance
@@ -47,13 +47,13 @@ Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
 # A master's file, which of RIGHT a score should be, and the task of a notebook that scores so.
 Trial = tuple[str, str, dict]
 
-# Of a runner: which grader and which pins. What held with others is graded again.
-Stamp = Callable[[str], str]
+# Of an assignment and cells: a hash of all that their result follows from, the grader too.
+KeyOf = Callable[[dict, dict], str]
 
 
 def leaks(master: Master, assignment: Assignment, notebook: str) -> Iterator[str]:
     """A line for each hidden line that is in a student's notebook and was given nowhere."""
-    shown, hidden = [source for _, source in assignment["given"]], [assignment["seed"]]
+    shown, hidden = [assignment["given"]], [assignment["seed"]]
     for exercise in master.exercises:
         shown.append(exercise.text)
         for name, (*_, is_hidden) in PARTS.items():
@@ -73,8 +73,6 @@ def faults(trial: Trial, result: dict | BookError) -> Iterator[str]:
     if isinstance(result, BookError):
         yield f"{where}: {task['student']} cannot be graded: {result}"
         return
-    if result["status"] != "graded":
-        yield f"{where}: {task['student']} is refused: {result['reason']}"
     for number, asked in result["questions"].items():
         here = f"{where}: exercise {number}: {task['student']}"
         if not is_right(asked["points"], asked["of"]):
@@ -121,16 +119,19 @@ def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
         "assignment": assignment,
         "submission": f"{assignment['name']}/{name}",
         "student": name,
-        "cells": [list(cell) for cell in cells_of(assignment, answers)],
+        "cells": {
+            str(question["number"]): [answers.get(question["number"], question["starter"])]
+            for question in assignment["questions"]
+        },
     }
 
 
-def verify(all_trials: Iterable[Trial], grade: Grade, stamp: Stamp, root: Path) -> list[str]:
+def verify(all_trials: Iterable[Trial], grade: Grade, key_of: KeyOf, root: Path) -> list[str]:
     """Grade what is not known to hold; returns a line for each that does not."""
     path = root / MEMORY
     held = set(json.loads(read_text(path, root))) if path.is_file() else set()
     by_id = {trial[-1]["submission"]: trial for trial in all_trials}
-    left = {id: trial for id, trial in by_id.items() if _key(trial[-1], stamp) not in held}
+    left = {id: trial for id, trial in by_id.items() if _key(trial[-1], key_of) not in held}
     lines, seconds = {}, 0.1 if sys.stderr.isatty() else 10  # a log needs fewer than a screen
     shown = {"desc": "verified", "unit": "", "mininterval": seconds, "disable": not left}
     graded = grade([task for *_, task in left.values()])
@@ -138,20 +139,15 @@ def verify(all_trials: Iterable[Trial], grade: Grade, stamp: Stamp, root: Path) 
         for task, result in tqdm(graded, total=len(left), **shown):
             lines[task["submission"]] = found = [*faults(left[task["submission"]], result)]
             if not found:
-                held.add(_key(task, stamp))
+                held.add(_key(task, key_of))
     finally:
         if left:
             write_json(path, sorted(held), root)
     return [line for id in left for line in lines[id]]
 
 
-def _key(task: dict, stamp: Stamp) -> str:
-    """A hash of what is judged: no title, no rubric."""
+def _key(task: dict, key_of: KeyOf) -> str:
+    """A hash of what is judged: what an exercise is worth and is remarked on changes no verdict."""
     assignment = task["assignment"]
-    words = ("title", "points", "by_hand", "holds", "solution", "remarks")
-    asked = [
-        {name: value for name, value in question.items() if name not in words}
-        for question in assignment["questions"]
-    ]
-    judged = [assignment[name] for name in ("name", "seed", "given")]
-    return digest([stamp(assignment["runner"]), json.dumps([judged, asked, task["cells"]])])
+    asked = [question | {"points": 0, "remarks": []} for question in assignment["questions"]]
+    return key_of(assignment | {"questions": asked}, task["cells"])

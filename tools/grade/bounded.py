@@ -6,20 +6,16 @@ import signal
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any
 
 SECONDS, MEMORY = 20, 4 << 30  # of processor time, and bytes of address space
 WAIT = 120  # s on a machine that is busy
+BY_HAND = "look at it by hand"
 
 
-class Unread(Exception):
-    """It did not come to a good end within its limits; the message says how it ended."""
-
-
-def bounded(function: Callable[..., Any], *arguments: object) -> Any:
+def bounded(function: Callable[..., dict], *arguments: object) -> dict:
     """What `function` returns, if JSON holds it, computed in a fork of this process.
 
-    Raises Unread, whatever went wrong there.
+    If it comes to no good end within its limits, that is the `reason`, and all that is returned.
     """
     fork = multiprocessing.get_context("fork")
     answers, into = fork.Pipe(duplex=False)
@@ -35,23 +31,22 @@ def bounded(function: Callable[..., Any], *arguments: object) -> Any:
     if said is None:
         code = child.exitcode
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        raise Unread(f"reading it took too long or too much memory ({how})")
-    if "error" in said:
-        raise Unread(said["error"])
-    return said["answer"]
+        said = {"reason": f"reading it took too long or too much memory ({how}); {BY_HAND}"}
+    return said
 
 
-def _answer(into: Connection, function: Callable[..., Any], arguments: tuple[object, ...]) -> None:
+def _answer(into: Connection, function: Callable[..., dict], arguments: tuple) -> None:
     """In the fork: compute, and say it."""
     import resource  # which Windows has not got
 
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        said = {"answer": function(*arguments)}
+        said = function(*arguments)
     except (RecursionError, MemoryError) as error:
-        said = {"error": f"its code cannot be read ({type(error).__name__})"}
+        said = {"reason": f"its code cannot be read ({type(error).__name__}); {BY_HAND}"}
     except Exception as error:  # ours, as it seems: the class goes on, and it is not kept quiet
         traceback.print_exc()
-        said = {"error": f"the grader failed on it ({type(error).__name__}; see what is printed)"}
+        name = type(error).__name__
+        said = {"reason": f"the grader failed on it ({name}; see what is printed); {BY_HAND}"}
     into.send_bytes(json.dumps(said).encode())

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -21,40 +21,33 @@ from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import BOOK, draws_of
 from tools.files import write_bytes
 from tools.grade import report
-from tools.grade.bounded import Unread, bounded
+from tools.grade.bounded import bounded
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.exchange.returned import returned
-from tools.grade.grade import TRIED, ended, refused, strongest
-from tools.grade.intake import Refused, Submission, find_submissions, identity, read_submission
+from tools.grade.intake import (
+    Refused,
+    Submission,
+    find_submissions,
+    identity,
+    mapping,
+    read_submission,
+)
 from tools.grade.lint import lint
+from tools.grade.sandbox import TRIED, strongest
 from tools.grade.similar import PUBLISHED, Group, lines_of, similar
-from tools.grade.splice import Spliced, plain, splice
-from tools.grade.store import Id, Store, id_of, key_of
+from tools.grade.splice import plain, splice
+from tools.grade.store import Store, id_of, key_of
 from tools.root import ROOT
 
 Assignments = Mapping[str, dict]  # by name
 Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
 GRADES = "grades"  # the folder of folders, where OUT names none
-
-
-@dataclass
-class Graded:
-    """One submission, from what was handed in to its result."""
-
-    submission: Submission
-    assignment: dict | None = None
-    group: str | None = None  # the class that the notebook says it was made for
-    spliced: Spliced = field(default_factory=Spliced)
-    reason: str | None = None  # why it is not graded
-    run: dict | None = None  # what tests gave, in this run or in one before
-
-    @property
-    def id(self) -> Id:
-        return self.submission.id, self.assignment["name"] if self.assignment else None
+WRITTEN = ("answers", "prose")  # by a student
+OF_READING = ("cells", "lint")  # kinds of findings; all others come from a run
 
 
 def grade_class(
-    submissions: Path | None,
+    submissions: Path,
     key: str | None,
     masters: Path | None = None,
     workers: int | str | None = None,
@@ -66,18 +59,14 @@ def grade_class(
     """What `make grade` does. Raises BookError."""
     if not sys.platform.startswith("linux"):  # said before a submission is read
         raise BookError("grading needs Linux: a Linux machine, WSL, or the container")
-    if submissions is None:
-        raise BookError(
-            "SUBMISSIONS: name the folder or zip of a download: make grade SUBMISSIONS=... "
-            "CLASS=..."
-        )
     engine = engine_for(workers, address)
     by_name = assignments_of(key, masters, assignment and read_choice(assignment))
-    all_graded = read_all(submissions, by_name, source)
-    check_class(all_graded, next(iter(by_name.values()))["class"], key)
-    check_graded(all_graded)
-    folder = out or folder_of(all_graded)
-    print(summary(grade_all(all_graded, by_name, folder, engine), folder))
+    results = read_all(submissions, by_name, source)
+    check_class(results, next(iter(by_name.values()))["class"], key)
+    check_graded(results)
+    folder = out or folder_of(results)
+    grade_all(results, by_name, folder, engine)
+    print(summary(results, folder))
 
 
 def assignments_of(
@@ -92,23 +81,22 @@ def assignments_of(
 # --- what was handed in
 
 
-def read_all(
-    submissions: Path, assignments: Assignments, source: str | None = None
-) -> list[Graded]:
-    """Every submission of a download, under an id that it keeps when it is handed in again."""
+def read_all(submissions: Path, assignments: Assignments, source: str | None = None) -> list[dict]:
+    """Every submission of a download, as `read` gives it, under an id that it keeps when it is
+    handed in again."""
     found = find_submissions(submissions, source)
-    all_graded = [read(submission, assignments) for submission in found]
-    count = Counter((graded.submission.who, graded.id[1]) for graded in all_graded)
-    for graded in all_graded:
-        student, who = graded.submission.student, graded.submission.who
-        if count[who, graded.id[1]] == 1:
-            graded.submission = replace(graded.submission, id=identity(student, who))
-    return all_graded
+    results = [read(submission, assignments) for submission in found]
+    handed_in = list(zip(found, results, strict=True))
+    count = Counter((submission.who, result["assignment"]) for submission, result in handed_in)
+    for submission, result in handed_in:
+        if count[submission.who, result["assignment"]] == 1:
+            result["submission"] = identity(submission.student, submission.who)
+    return results
 
 
-def check_class(all_graded: list[Graded], own: str, key: str | None) -> None:
+def check_class(results: list[dict], own: str, key: str | None) -> None:
     """Raise BookError if the key is missing, or another than that of these notebooks."""
-    count = Counter(graded.group for graded in all_graded if graded.group)
+    count = Counter(result["made_for"] for result in results if result["made_for"])
     if not count and key is None:
         raise BookError(
             "CLASS: no notebook here says which class it was made for; name the key of the class: "
@@ -123,56 +111,64 @@ def check_class(all_graded: list[Graded], own: str, key: str | None) -> None:
         )
 
 
-def check_graded(all_graded: list[Graded]) -> None:
+def check_graded(results: list[dict]) -> None:
     """Raise BookError if nothing is."""
-    if all(graded.reason for graded in all_graded):
-        first = all_graded[0]
+    if all(result["reason"] for result in results):
+        first = results[0]
         raise BookError(
-            f"none of {len(all_graded)} submissions can be graded, so nothing is written: "
-            f"{first.submission.student}: {first.reason}"
+            f"none of {len(results)} submissions can be graded, so nothing is written: "
+            f"{first['student']}: {first['reason']}"
         )
 
 
-def folder_of(all_graded: list[Graded]) -> Path:
+def folder_of(results: list[dict]) -> Path:
     """Where the grades go that no OUT is named for: by the chapter of the most, and the class."""
-    used = (graded.assignment for graded in all_graded if graded.assignment)
-    count = Counter(f"{assignment['name']}-{assignment['class']}" for assignment in used)
+    used = (result for result in results if result["assignment"])
+    count = Counter(f"{result['assignment']}-{result['class']}" for result in used)
     return Path(GRADES, max(sorted(count), key=count.get))
 
 
-def read(submission: Submission, assignments: Assignments) -> Graded:
-    """A submission, with its answers spliced into the notebook that it belongs to.
+def read(submission: Submission, assignments: Assignments) -> dict:
+    """The result of a submission as far as it is known before tests, and its `cells` to be run.
 
     No file of a student's is opened, and no code of theirs parsed, but in a process of its own.
     """
-    try:
-        said = bounded(reading, submission, assignments)
-    except Unread as reason:
-        said = {"reason": f"{reason}; look at it by hand"}
-    assignment, spliced = assignments.get(said.get("name")), Spliced(**said.get("spliced", {}))
-    return Graded(submission, assignment, said.get("group"), spliced, said.get("reason"))
+    said = bounded(reading, submission, assignments)
+    assignment = assignments.get(said.get("assignment"), {})
+    due = assignment.get("due")
+    return {
+        "submission": submission.id,
+        "student": submission.student,
+        "path": submission.path,
+        "late": submission.late or bool(due and submission.is_after(datetime.fromisoformat(due))),
+        "assignment": None,
+        "class": assignment.get("class"),
+        "made_for": None,  # the class that the notebook says it was made for
+        "reason": None,  # why it is not graded
+        **{name: {} for name in ("answers", "prose", "lines", "questions", "by_hand")},
+        "findings": [],
+        "sandbox": None,
+    } | said
 
 
 def reading(submission: Submission, assignments: Assignments) -> dict:
-    """What a submission holds, as plain data: the class that it names, its assignment's name, what
-    was spliced, and the reason if it cannot be graded."""
+    """What a submission holds, as plain data: what was spliced, and what it says that it is."""
     found = {}
     try:
         notebook = read_submission(submission.read())
-        said = notebook["metadata"].get("assignment")
-        said = said if isinstance(said, dict) else {}
+        said = mapping(notebook["metadata"].get("assignment"))
         if isinstance(said.get("class"), str):
-            found["group"] = said["class"][:60]
+            found["made_for"] = said["class"][:60]
         assignment = assignment_of(said, notebook["cells"], assignments)
-        found["name"] = assignment["name"]
+        found["assignment"] = assignment["name"]
         spliced = splice(notebook, assignment)
-        spliced.findings += lint(spliced.preamble, None)
+        spliced.findings += lint("\n\n".join(spliced.cells[""]), None)
         for number, source in spliced.answers.items():
             spliced.findings += lint(source, int(number))
-            spliced.lines[number] = dict(lines_of(source))
-        found["spliced"] = asdict(spliced)
+        lines = {number: lines_of(source) for number, source in spliced.answers.items()}
+        found |= asdict(spliced) | {"lines": lines}
     except Refused as refusal:
-        found["reason"] = str(refusal)
+        found["reason"] = " ".join(str(refusal).split())
     return found
 
 
@@ -212,45 +208,42 @@ def assignment_of(said: Mapping, cells: list[dict], assignments: Assignments) ->
 # --- grading
 
 
-def grade_all(
-    all_graded: list[Graded], assignments: Assignments, out: Path, engine: Engine
-) -> list[dict]:
-    """Grade what was read, and write all that people read; returns the results of this download."""
+def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: Engine) -> None:
+    """Grade what was read, and write all that people read."""
     store = Store(out)
     with store.one_at_a_time():
         check_folder(store, assignments, out)
         typed = report.read_by_hand(store.folder, store.results.values())
-        note_anew(all_graded, store, typed, assignments)
+        note_anew(results, store, typed, assignments)
         tasks = []
-        for graded in (graded for graded in all_graded if not graded.reason):
-            key = key_of(graded.assignment, graded.spliced.cells)
-            before = store.results.get(graded.id, {})
+        for result in (result for result in results if not result["reason"]):
+            assignment, cells = assignments[result["assignment"]], result.pop("cells")
+            key = key_of(assignment, cells)
+            before = store.results.get(id_of(result), {})
             if before.get("key") == key:
-                graded.run = before
+                finish(result, before, assignment, typed)
             else:
-                tasks.append(task_of(graded, key))
-        by_id = {graded.id: graded for graded in all_graded}
+                about = {name: result[name] for name in ("submission", "student")}
+                tasks.append(about | {"assignment": assignment, "cells": cells, "key": key})
+        by_id = {id_of(result): result for result in results}
         outcomes = engine(iter(tasks)) if tasks else (none for none in ())
-        bar = tqdm(total=len(tasks), desc="graded", unit="", disable=not tasks)
-        with closing(outcomes), bar:  # Ctrl-C ends the workers, wherever it falls
-            for task, outcome in outcomes:
-                graded = by_id[task["submission"], task["assignment"]["name"]]
+        shown = {"desc": "graded", "total": len(tasks), "unit": "", "disable": not tasks}
+        with closing(outcomes):  # Ctrl-C ends the workers, wherever it falls
+            for task, outcome in tqdm(outcomes, **shown):
+                assignment = task["assignment"]
+                result = by_id[task["submission"], assignment["name"]]
                 if isinstance(outcome, BookError):  # it has no key, so the next run tries again
-                    graded.reason = str(outcome)
-                elif outcome["status"] == "graded":
-                    graded.run = outcome
-                    store.save(result_of(graded, typed))
+                    result["reason"] = " ".join(str(outcome).split())
                 else:
-                    graded.reason = outcome["reason"]
-                bar.update()
-        check_graded(all_graded)
-        for graded in all_graded:
+                    finish(result, outcome, assignment, typed)
+                    store.save(result)
+        check_graded(results)
+        for result in results:
             # A notebook that can be read takes the place of one that could not.
-            if unread := store.results.get((graded.submission.id, None)):
+            if unread := store.results.get((result["submission"], None)):
                 store.remove(unread)
-            store.save(result_of(graded, typed))
+            store.save(result)
         write_reports(store, typed, assignments)
-    return [store.results[graded.id] for graded in all_graded]
 
 
 def check_folder(store: Store, assignments: Assignments, out: Path) -> None:
@@ -264,64 +257,37 @@ def check_folder(store: Store, assignments: Assignments, out: Path) -> None:
 
 
 def note_anew(
-    all_graded: list[Graded],
+    results: list[dict],
     store: Store,
     typed: dict[report.Key, dict],
     assignments: Assignments,
 ) -> None:
     """Note beside points by hand that the exercise was answered anew, before it is graded."""
     anew = False
-    for graded in all_graded:
-        was = store.results.get(graded.id)
-        for number in was["by_hand"] if was and not graded.reason else ():
-            row = typed.get((*graded.id, number), report.TYPED)
-            now = {"answers": graded.spliced.answers, "prose": graded.spliced.prose}
-            same = all(was[part].get(number) == now[part].get(number) for part in now)
+    for result in results:
+        was = store.results.get(id_of(result))
+        for number in was["by_hand"] if was and not result["reason"] else ():
+            row = typed.get((*id_of(result), number), report.TYPED)
+            same = all(was[kind].get(number) == result[kind].get(number) for kind in WRITTEN)
             if row["points"] and not same and report.AGAIN not in row["note"]:
                 note = "; ".join(filter(None, [row["note"], report.AGAIN]))
-                typed[*graded.id, number] = row | {"note": note}
+                typed[*id_of(result), number] = row | {"note": note}
                 anew = True
     if anew:
         table, _ = report.by_hand_forms(store.results.values(), assignments, typed)
         store.write_table(report.BY_HAND, table)
 
 
-def task_of(graded: Graded, key: str) -> dict:
-    """What a worker needs to grade a submission."""
-    return {
-        "assignment": graded.assignment,
-        "submission": graded.submission.id,
-        "student": graded.submission.student,
-        "cells": graded.spliced.cells,
-        "key": key,
-    }
-
-
-def result_of(graded: Graded, typed: Mapping[report.Key, dict]) -> dict:
-    """The result of a submission: the same from one grading or from several."""
-    submission, assignment, spliced = graded.submission, graded.assignment, graded.spliced
-    due = assignment and assignment.get("due")
-    facts = {
-        "student": submission.student,
-        "path": submission.path,
-        "late": submission.late or bool(due and submission.is_after(datetime.fromisoformat(due))),
-        "answers": spliced.answers,
-        "prose": spliced.prose,
-        "lines": spliced.lines,
-        "by_hand": {},
-    }
-    if graded.reason:
-        return refused(submission.id, submission.student, graded.reason, assignment) | facts
-    facts["by_hand"] = {
+def finish(result: dict, run: dict, assignment: dict, typed: Mapping[report.Key, dict]) -> None:
+    """Add what tests gave, in this run or in one before, and what a person gave."""
+    result |= {name: run[name] for name in ("key", "questions", "sandbox")}
+    result["findings"] += [found for found in run["findings"] if found["kind"] not in OF_READING]
+    result["by_hand"] = {
         str(asked["number"]): {"of": asked["by_hand"]["points"]}
         for asked in assignment["questions"]
         if asked["by_hand"]
     }
-    above = [found for found in graded.run["findings"] if found["kind"] == "preamble"]
-    findings = [*spliced.findings, *above, *ended(graded.run["questions"])]
-    result = graded.run | facts | {"findings": findings}
     report.add_by_hand(result, typed)
-    return result
 
 
 def write_reports(store: Store, typed: Mapping[report.Key, dict], assignments: Assignments) -> None:
@@ -331,7 +297,7 @@ def write_reports(store: Store, typed: Mapping[report.Key, dict], assignments: A
     )
     pages = []
     for result in results:
-        if result["status"] == "graded":
+        if not result["reason"]:
             report.add_by_hand(result, typed)
             store.save(result)
         page = report.feedback_page(result, assignments.get(result["assignment"]))
@@ -352,14 +318,14 @@ def write_reports(store: Store, typed: Mapping[report.Key, dict], assignments: A
 
 def similar_in(assignment: dict, results: list[dict]) -> list[Group]:
     """Those whose answers are nearly the same, or nearly the published one, by exercise."""
-    given = [source for _, source in assignment["given"]]
     groups = []
     for question in assignment["questions"]:
         number = question["number"]
         lines = {one["submission"]: one.get("lines", {}).get(str(number)) for one in results}
         answers = {submission: Counter(own) for submission, own in lines.items() if own}
         answers[PUBLISHED] = lines_of(question["solution"])
-        groups += similar(number, answers, [*given, question["starter"], *question["checks"]])
+        given = [assignment["given"], question["starter"], *question["checks"]]
+        groups += similar(number, answers, given)
     return groups
 
 
@@ -383,13 +349,13 @@ def engine_for(workers: int | str | None, address: str | None) -> Engine:
 
 def summary(results: list[dict], out: Path) -> str:
     """What a grading comes to, in a few lines."""
-    graded = [result for result in results if result["status"] == "graded"]
+    graded = [result for result in results if not result["reason"]]
     full = sum(result["points"] == result["of"] for result in graded)
     lines = [f"graded: {len(graded)} of {len(results)} submissions, {full} with full points"]
     lines += [f"sandbox: {name}" for name in sorted({result["sandbox"] for result in graded})]
     lines += [
         f"not graded: {result['student']}: {result['reason']}"
         for result in results
-        if result["status"] != "graded"
+        if result["reason"]
     ][:20]
     return "\n".join([*lines, f"written: {out}"])

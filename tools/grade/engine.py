@@ -17,7 +17,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from tools.errors import BookError
-from tools.grade.grade import NoSandbox, grade_one, refused
+from tools.grade.judge import grade_one
+from tools.grade.sandbox import NoSandbox
 from tools.root import ROOT
 
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one
@@ -47,9 +48,7 @@ def outcome(task: dict, answer: dict | BookError | None) -> Outcome:
     """
     if isinstance(answer, NoSandbox):
         raise answer
-    if answer is None:
-        answer = refused(task["submission"], task["student"], DEADLY, task["assignment"])
-    return task, answer
+    return task, answer or BookError(DEADLY)
 
 
 def serve(tasks: Connection) -> None:
@@ -129,13 +128,13 @@ def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
             "the page on clusters says, and name its address"
         ) from None
     with client:
-        with tempfile.TemporaryDirectory() as staged:
-            folder = Path(staged, "grading")
+        # A name of its own: on a worker's machine no file of an earlier run is among these.
+        with tempfile.TemporaryDirectory(prefix="grading-") as folder:
             for name in SENT:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
                 copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-                copy(ROOT / name, folder / name)
-            code = UploadDirectory(str(folder), restart_workers=True, update_path=True)
+                copy(ROOT / name, Path(folder, name))
+            code = UploadDirectory(folder, restart_workers=True, update_path=True)
         client.register_plugin(code)  # for those that come later, too
         tasks, pending, done = iter(tasks), {}, as_completed(loop=client.loop)
 

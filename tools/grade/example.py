@@ -6,18 +6,15 @@ beside them lies the gradebook that Canvas would export.
 
 import csv
 import io
-from copy import deepcopy
 from pathlib import Path
 
-import nbformat
-from nbformat import NotebookNode
-
 from tools.book.book import Book
+from tools.book.notebooks import notebook_text
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import points_by_hand, points_of
+from tools.exercises.assignment import worth_of
 from tools.exercises.choice import choice_of
 from tools.exercises.editions import answered, edition
-from tools.exercises.masters import Exercise, Master
+from tools.exercises.masters import Exercise
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import draws_of
 from tools.files import write_bytes, write_text
@@ -36,8 +33,7 @@ def write_example(chapter: str, key: str | None, masters: Path | None, book: Boo
     """Write the submissions and the gradebook; returns their paths. Raises BookError."""
     folder = masters or book.root / MASTERS
     [(master, assignment)] = make_drafts(book, folder, draws_of(key), choice_of(chapter, None))
-    blank, files = edition("student", master, assignment, book), {}
-    points = points_of(assignment) + points_by_hand(assignment)
+    files, points = {}, sum(worth_of(assignment))
     rows = [  # as Canvas exports it before anything is graded: its lib/gradebook_exporter.rb
         [
             "Student",
@@ -49,9 +45,15 @@ def write_example(chapter: str, key: str | None, masters: Path | None, book: Boo
         ],
         ["    Points Possible", "", "", "", "", points],
     ]
-    for number, (name, answers) in enumerate(STUDENTS.items(), start=1):
+    for number, (name, (first, others)) in enumerate(STUDENTS.items(), start=1):
+        notebook = edition("student", master, assignment, book)
+        cells = {cell.id: cell for cell in notebook.cells}
+        for exercise in master.exercises:
+            code = answer(exercise, first if exercise.number == 1 else others)
+            if code is not None:
+                cells[f"answer-{exercise.number}"].source = answered(exercise.code("Starter"), code)
         plain = "".join(letter for letter in name.lower() if letter.isalnum())
-        data = (nbformat.writes(handed_in(blank, master, *answers)) + "\n").encode()
+        data = notebook_text(notebook).encode()
         path = f"{plain}_{1000 + number}_{7000 + number}_{chapter}.ipynb"
         files[path] = data[: len(data) // 2] if number == len(STUDENTS) else data
         rows.append([name, 1000 + number, f"s{number}", f"s{number}@example.org", "One", ""])
@@ -63,18 +65,8 @@ def write_example(chapter: str, key: str | None, masters: Path | None, book: Boo
     return [f"{FOLDER}/submissions.zip", f"{FOLDER}/canvas.csv"]
 
 
-def handed_in(blank: NotebookNode, master: Master, first: str, others: str) -> NotebookNode:
-    """The student edition with a student's answers in it."""
-    notebook = deepcopy(blank)
-    cells = {cell.id: cell for cell in notebook.cells}
-    for exercise in master.exercises:
-        code = answer(exercise, first if exercise.number == 1 else others)
-        if code is not None:
-            cells[f"answer-{exercise.number}"].source = answered(exercise.code("Starter"), code)
-    return notebook
-
-
 def answer(exercise: Exercise, kind: str) -> str | None:
+    """The code of an answer; None leaves the exercise as it was given."""
     match kind:
         case "right":
             return exercise.code("Solution")

@@ -19,9 +19,9 @@ from functools import lru_cache
 from typing import Any
 
 from tools.errors import BookError
-from tools.grade.sandbox import Ended, Limits, NoData, Raised
+from tools.grade.sandbox import Ended, NoData, Raised, strongest
 from tools.grade.source import tree_of
-from tools.grade.splice import finding, is_blank, own_cells
+from tools.grade.splice import finding, plain
 
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given
 SLACK = 120  # s of wall time that a submission has beyond four times all its exercises' seconds
@@ -153,15 +153,17 @@ class Judge:
     """One submission's notebook, run as often as its sessions end, and asked."""
 
     def __init__(self, task: dict, tier: Any) -> None:
-        """Nothing runs before `judged`."""
+        """Nothing runs before `run`."""
         self.assignment, self.tier = task["assignment"], tier
         self.checks = task.get("checks", False)  # of a master, and blank ones
         self.questions = {asked["number"]: asked for asked in self.assignment["questions"]}
-        self.own = {n: own_cells(task["cells"], asked) for n, asked in self.questions.items()}
-        self.blank = {n for n, asked in self.questions.items() if is_blank(self.own[n], asked)}
-        self.given = [source for _, source in self.assignment["given"]]
-        above = [source for number, source in task["cells"] if number is None]
-        self.preamble = above[len(self.given) :]
+        self.own = {number: task["cells"][str(number)] for number in self.questions}
+        self.blank = {  # no more than what the student was given
+            n
+            for n, asked in self.questions.items()
+            if all(plain(source) in ("", plain(asked["starter"])) for source in self.own[n])
+        }
+        self.preamble = task["cells"].get("", [])
         self.results: dict[int, dict] = {}
         self.lost: set[int] = set()  # exercises whose cells ended a session: they run no more
         self.findings: list[dict] = []
@@ -169,8 +171,8 @@ class Judge:
         self.longest = max([10, *every])  # s of a cell above the exercises
         self.until = time.monotonic() + 4 * sum(every) + SLACK  # many cells, each below its limit
 
-    def judged(self) -> tuple[dict[str, dict], list[dict]]:
-        """The results by number of the exercise, and findings."""
+    def run(self) -> None:
+        """Find the result of each exercise, and what a person should look at."""
         while len(self.results) < len(self.questions):
             self._pass(self.questions, self.results)
         answered = [number for number in self.questions if number not in self.blank]
@@ -180,7 +182,9 @@ class Judge:
                 self._pass([number], alone)
             better = max([before, *alone.values()], key=lambda result: result["points"])
             self.results[number] = better
-        return {str(number): self.results[number] for number in self.questions}, self.findings
+        for number in self.questions:
+            if ended := self.results[number]["ended"]:
+                self.findings.append(finding(ended, number, f"ended its session: {ended}"))
 
     def _pass(self, numbers: Iterable[int], results: dict[int, dict]) -> None:
         """Run the cells of these exercises in order, each asked after its own.
@@ -188,8 +192,7 @@ class Judge:
         A session that ends ends the pass; the next one leaves out what ended it.
         """
         memory = max([LEAST_MEMORY, *(asked["memory"] for asked in self.questions.values())])
-        limits = Limits(seconds=self.longest, memory=memory)
-        with self.tier.session(limits, self.assignment["runner"]) as session:
+        with self.tier.session(memory, self.assignment["runner"]) as session:
             if not self._run_above(session):
                 return
             for number in numbers:
@@ -207,7 +210,7 @@ class Judge:
 
     def _run_above(self, session: Any) -> bool:
         """Run what stands above the exercises; False if the student's part ended the session."""
-        _, ended = self._run(session, self.given)
+        _, ended = self._run(session, filter(None, [self.assignment["given"]]))
         if ended:
             raise BookError(
                 f"{self.assignment['name']}: a given cell ended the session ({ended}); "
@@ -309,6 +312,24 @@ class Judge:
         return None
 
 
-def judged(task: dict, tier: Any) -> tuple[dict[str, dict], list[dict]]:
-    """The results by number of the exercise, and findings."""
-    return Judge(task, tier).judged()
+def grade_one(task: dict, tier: Any = None) -> dict:
+    """What one submission gets by tests: a task has `cells` as `splice` gives them.
+
+    No date and no duration is in it, so that grading again gives the same bytes. Raises NoSandbox,
+    and BookError where cells that were given to all students end the session.
+    """
+    tier = tier or strongest()
+    judge = Judge(task, tier)
+    try:
+        judge.run()
+    except RuntimeError as error:
+        raise BookError(f"{tier.name}: no session can be had ({error}); run it again") from None
+    found = judge.results.values()
+    return {
+        "key": task.get("key"),
+        "questions": {str(number): judge.results[number] for number in judge.questions},
+        "points": sum(result["points"] for result in found),
+        "of": sum(result["of"] for result in found),
+        "sandbox": tier.about,
+        "findings": judge.findings,
+    }

@@ -178,7 +178,7 @@ def grades_table(results: Iterable[dict], assignments: Mapping[str, dict]) -> st
     }
     lines = []
     for submission, own in students.items():
-        by_name = {one["assignment"]: one for one in own if one["status"] == "graded"}
+        by_name = {one["assignment"]: one for one in own if not one["reason"]}
         cells = [
             by_name.get(name, {}).get(part, {}).get(number, {}).get("points")
             for name, number, part in columns
@@ -222,7 +222,7 @@ def review_page(
         listed[kind].append((exercise or 0, ": ".join(filter(None, (who, where, text))), shown))
 
     for result in results:
-        if result["status"] != "graded":
+        if result["reason"]:
             add("refused", [result], None, result["reason"])
         for found in result["findings"]:
             kind = found["kind"] if found["kind"] in KINDS else "ended"

@@ -1,4 +1,4 @@
-"""Takes the answers out of a submitted notebook and puts them into the pristine one.
+"""Takes the answers out of a submitted notebook, to be run in the pristine one.
 
 A cell of a student's belongs to the exercise whose name it defines, else to the one of its mark
 (its metadata or its id), else to the one below whose text it stands. All else is pristine: given
@@ -35,14 +35,12 @@ class Cell:
 
 @dataclass
 class Spliced:
-    """What is run, in order; each student's own code; what a person should know."""
+    """What is run of a student's, by exercise, and what a person should know."""
 
-    cells: list[list] = field(default_factory=list)  # [number or None, source], without magics
-    answers: dict[str, str] = field(default_factory=dict)  # by exercise, "" where there is none
-    preamble: str = ""
-    prose: dict[str, str] = field(default_factory=dict)  # for a person to read, by exercise
-    findings: list[dict] = field(default_factory=list)
-    lines: dict[str, dict[str, int]] = field(default_factory=dict)  # by exercise, to compare
+    cells: dict[str, list[str]]  # without magics; under "" those above all exercises
+    answers: dict[str, str]  # as it was written, "" where there is none
+    prose: dict[str, str]  # for a person to read
+    findings: list[dict]
 
 
 def finding(kind: str, exercise: int | None, text: str) -> dict:
@@ -51,7 +49,7 @@ def finding(kind: str, exercise: int | None, text: str) -> dict:
 
 
 def splice(notebook: dict, assignment: dict) -> Spliced:
-    """The pristine notebook of the assignment with the answers of this one in it.
+    """What of this notebook is to be run in the pristine one of the assignment.
 
     Raises Refused if the notebook holds no exercise of the assignment, or far more code than
     exercises need.
@@ -67,39 +65,21 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     if not any(cell.number or cell.names for cell in cells):
         raise Refused("no exercise of this assignment is in it; hand in the student edition")
     own = reader.placed(cells)
-    preamble = own.pop(None)
-    run = [(None, source) for source in [*(text for _, text in assignment["given"]), *preamble]]
+    run = {"": own.pop(None)}
     for number, question in reader.questions.items():
         starter = [question["starter"]] if number in reader.left else []
-        run += [(number, source) for source in [*starter, *own[number], *_after(question)]]
+        run[str(number)] = [*starter, *own[number]]
     prose = {
         str(cell.number): "" if cell.source == PLACE else cell.source
         for cell in cells
         if cell.part == "by hand"
     }
     return Spliced(
-        [[number, without_magics(source)] for number, source in run],
+        {number: [*map(without_magics, sources)] for number, sources in run.items()},
         {str(number): "\n\n".join(sources) for number, sources in own.items()},
-        "\n\n".join(preamble),
         prose,
         reader.findings,
     )
-
-
-def own_cells(task_cells: list, question: dict) -> list[str]:
-    """The student's cells of an exercise, among those that are run."""
-    sources = [source for number, source in task_cells if number == question["number"]]
-    return sources[: len(sources) - len(_after(question))]
-
-
-def is_blank(sources: list[str], question: dict) -> bool:
-    """Is this no more than what the student was given?"""
-    return all(plain(source) in ("", plain(question["starter"])) for source in sources)
-
-
-def _after(question: dict) -> list[str]:
-    """The pristine cells below an answer."""
-    return [*filter(None, [question["shows"]]), *question["checks"]]
 
 
 def plain(source: str) -> str:
@@ -115,10 +95,13 @@ class Reader:
         """What is given, in the form in which cells are compared with it."""
         self.questions = {asked["number"]: asked for asked in assignment["questions"]}
         self.named = {asked["name"]: number for number, asked in self.questions.items()}
-        self.given = plain("\n\n".join(text for _, text in assignment["given"]))
+        self.given = plain(assignment["given"])
         self.starters = {n: plain(asked["starter"]) for n, asked in self.questions.items()}
         self.after = {
-            plain(text): n for n, asked in self.questions.items() for text in _after(asked)
+            plain(text): n
+            for n, asked in self.questions.items()
+            for text in [asked["shows"], *asked["checks"]]
+            if text
         }
         self.known = {"": (None, None)} | {text: ("answer", n) for n, text in self.starters.items()}
         self.known |= {text: ("check", n) for text, n in self.after.items()}

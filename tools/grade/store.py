@@ -28,7 +28,6 @@ EARLIER = "earlier"
 PINS = ("requirements.txt", "requirements-no-deps.txt")
 CODE = (
     "tools/grade/judge.py",
-    "tools/grade/grade.py",
     "tools/grade/source.py",
     "tools/grade/sandbox",
     "kernels",
@@ -50,7 +49,7 @@ def code_digest(runner: str, root: Path = ROOT) -> str:
     return digest(parts)
 
 
-def key_of(assignment: dict, cells: list) -> str:
+def key_of(assignment: dict, cells: dict) -> str:
     """The key of a submission; words that decide nothing are not in it."""
     judged = [assignment[name] for name in ("name", "class", "seed", "given")]
     words = ("title", "by_hand", "holds", "solution")

@@ -135,7 +135,7 @@ class Gradebook:
         handed_in, left = defaultdict(list), {}  # by row the results, by name why it is left
         for result in sorted(results, key=lambda made: (made["student"], made["submission"])):
             is_other = result["assignment"] not in (chapter, None)
-            counts_other = result["status"] == "graded" and result["of"] != self.maximum
+            counts_other = not result["reason"] and result["of"] != self.maximum
             if counts_other and not is_other and not scale:
                 raise BookError(
                     f"{self.where}: '{self.title}' counts {shown(self.maximum)} points, the "

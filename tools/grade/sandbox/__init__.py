@@ -1,6 +1,7 @@
+# ruff: noqa: F401
 """Runs students' cells where they can do no harm, with the judge outside.
 
-    with Tier("bubblewrap").session(Limits(seconds=10)) as session:
+    with Tier("bubblewrap").session(memory=1024) as session:
         session.run("x = 1")                       # a cell: None, or the name of its error
         session.ask("x + n", {"n": 2}, seconds=5)  # data: 3
 
@@ -13,7 +14,5 @@ as Gradescope's: what else is on that machine is then kept from a session by one
 What a session sees is the same in both, so that grades are.
 """
 
-from tools.grade.sandbox.session import Ended, Limits, NoData, Raised, Session
-from tools.grade.sandbox.tier import TIERS, Tier, close, try_out
-
-__all__ = ["TIERS", "Ended", "Limits", "NoData", "Raised", "Session", "Tier", "close", "try_out"]
+from tools.grade.sandbox.session import Ended, NoData, Raised
+from tools.grade.sandbox.tier import TRIED, NoSandbox, Tier, strongest, try_out

@@ -9,7 +9,6 @@ import json
 import secrets
 import select
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tools.grade.sandbox.helper import Helper
@@ -17,15 +16,8 @@ from tools.grade.sandbox.watch import Watch
 
 LINE = (1 << 20) + (1 << 16)  # bytes of an answer
 READY = 120  # s that a session may take to begin, on a machine that is busy
+SECONDS = 10  # of processor time for a request, and as much of mere waiting
 TICK = 20  # ms between looks at what a session uses
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a session may use."""
-
-    seconds: float = 10  # of processor time for each request, and as much of mere waiting
-    memory: int = 1024  # MiB beyond what PyTorch takes by itself
 
 
 class Ended(Exception):
@@ -52,13 +44,16 @@ class NoData(Raised):
 class Session:
     """One agent, and the questions to it."""
 
-    def __init__(self, helper: Helper, limits: Limits) -> None:
-        """Start it. Raises RuntimeError with the reason if it cannot be."""
-        self.helper, self.limits = helper, limits
-        pid, self.socket = helper.start(limits.memory)
+    def __init__(self, helper: Helper, memory: int) -> None:
+        """Start it; it may use `memory` MiB beyond what PyTorch takes by itself.
+
+        Raises RuntimeError with the reason if it cannot be.
+        """
+        self.helper = helper
+        pid, self.socket = helper.start(memory)
         self.socket.setblocking(False)
         self.over: str | None = None
-        self.watch = Watch(pid, limits.memory, helper.files())
+        self.watch = Watch(pid, memory, helper.files())
         self.watch.begin(READY)
         try:
             said = json.loads(self._read())  # no cell has run yet, so it is believed
@@ -68,7 +63,7 @@ class Session:
             self.close()
             raise RuntimeError(said["failed"])
 
-    def run(self, source: str, seconds: float | None = None) -> str | None:
+    def run(self, source: str, seconds: float = SECONDS) -> str | None:
         """Run a cell; the name of the error that it raised, if it did. Raises Ended.
 
         Nothing that it shows is kept: it might be what a question before it said.
@@ -79,7 +74,7 @@ class Session:
         return reply["error"]
 
     def ask(
-        self, code: str, inputs: Mapping[str, Any] | None = None, seconds: float | None = None
+        self, code: str, inputs: Mapping[str, Any] | None = None, seconds: float = SECONDS
     ) -> Any:
         """The value of the last expression of `code`, as plain JSON data.
 
@@ -104,13 +99,13 @@ class Session:
         self.close(kind)
         raise Ended(kind) from None
 
-    def _exchange(self, request: dict, seconds: float | None) -> dict:
+    def _exchange(self, request: dict, seconds: float) -> dict:
         """One request and the reply to it; {} for what is none."""
         if self.over is not None:
             raise Ended(self.over)
         nonce = secrets.token_hex(16)
         line = json.dumps({"nonce": nonce, **request}).encode() + b"\n"
-        self.watch.begin(self.limits.seconds if seconds is None else seconds)
+        self.watch.begin(seconds)
         while line:
             line = line[self._when(select.POLLOUT, self.socket.send, line) :]
         try:

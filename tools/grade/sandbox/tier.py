@@ -14,13 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.errors import BookError
 from tools.grade.sandbox.helper import Helper
-from tools.grade.sandbox.session import Ended, Limits, Raised, Session
+from tools.grade.sandbox.session import Ended, Raised, Session
 
 TIERS = {  # what to write into a result
     "bubblewrap": "bubblewrap + seccomp",
     "landlock": "landlock + seccomp, without namespaces of its own",
 }
+TRIED = "GRADE_TIER"  # the variable that names a sandbox which this machine offers
 # Each way out that is open is a word in the list that it gives; it is to be empty.
 PROBE = """
 import ctypes, os, signal, socket
@@ -48,6 +50,10 @@ ways({
 """
 
 
+class NoSandbox(BookError):
+    """This machine offers no sandbox; the message says why."""
+
+
 @dataclass(frozen=True)
 class Tier:
     """A sandbox by its name."""
@@ -60,8 +66,10 @@ class Tier:
         return TIERS[self.name]
 
     @contextlib.contextmanager
-    def session(self, limits: Limits | None = None, runner: str = "simulated") -> Iterator[Session]:
+    def session(self, memory: int = 1024, runner: str = "simulated") -> Iterator[Session]:
         """A new session, one at a time; everything of it is gone afterwards.
+
+        It may use `memory` MiB beyond what PyTorch takes by itself.
 
         Raises RuntimeError, in one line, if none can be had.
         """
@@ -69,7 +77,7 @@ class Tier:
         if helper is None or not helper.alive():
             helper = Helper(self.name == "bubblewrap", runner)
         try:
-            with contextlib.closing(Session(helper, limits or Limits())) as session:
+            with contextlib.closing(Session(helper, memory)) as session:
                 yield session
         except (RuntimeError, OSError):
             helper.close()  # it may be what failed
@@ -80,12 +88,6 @@ class Tier:
 
 
 helpers: dict[tuple[str, str], Helper] = {}  # by sandbox and runner, kept for the next session
-
-
-def close() -> None:
-    """End all helpers of this process."""
-    while helpers:
-        helpers.popitem()[1].close()
 
 
 @functools.cache
@@ -116,3 +118,20 @@ def try_out(name: str) -> str | None:
         except (Ended, Raised) as error:
             return f"{name}: a session that tries to get out ends ({error!r})"
     return f"{name}: a session of it {', '.join(ways)}" if ways else None
+
+
+@functools.cache
+def strongest() -> Tier:
+    """The strongest sandbox of this machine. Raises NoSandbox where there is none.
+
+    GRADE_TIER names one that was tried already: workers need not try it again.
+    """
+    if name := os.environ.get(TRIED):
+        return Tier(name)
+    reasons = []
+    for name in TIERS:
+        reason = try_out(name)
+        if reason is None:
+            return Tier(name)
+        reasons.append(reason)
+    raise NoSandbox(f"no sandbox on this machine, so nothing is graded ({'; '.join(reasons)})")

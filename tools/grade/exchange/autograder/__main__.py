@@ -10,8 +10,8 @@ import traceback
 from pathlib import Path
 
 from tools.grade.command import read
-from tools.grade.grade import grade_one
 from tools.grade.intake import Refused, single_submission
+from tools.grade.judge import grade_one
 
 FORMAT = {
     **{"output_format": "text", "test_output_format": "text", "test_name_format": "text"},
@@ -42,11 +42,11 @@ def graded(root: Path) -> dict:
     """
     tests = root / "source" / "private" / "assignment.json"
     assignment = json.loads(tests.read_text(encoding="utf-8"))
-    submission = read(single_submission(root / "submission"), {assignment["name"]: assignment})
-    if submission.reason:
-        raise Refused(submission.reason)
-    cells, findings = submission.spliced.cells, submission.spliced.findings
-    result = grade_one({"assignment": assignment, "submission": "submission", "cells": cells})
+    found = read(single_submission(root / "submission"), {assignment["name"]: assignment})
+    if found["reason"]:
+        raise Refused(found["reason"])
+    result = grade_one({"assignment": assignment, "cells": found["cells"]})
+    findings = found["findings"] + result["findings"]
     entries = [
         {
             "number": f"{asked['number']}.{nth}",
@@ -59,7 +59,7 @@ def graded(root: Path) -> dict:
         for asked in assignment["questions"]
         for nth, test in enumerate(result["questions"][str(asked["number"])]["tests"], start=1)
     ]
-    if lines := [f"{found['kind']}: {found['text']}" for found in findings + result["findings"]]:
+    if lines := [f"{finding['kind']}: {finding['text']}" for finding in findings]:
         entries += [{"name": "To look at", "output": "\n".join(lines), "visibility": "hidden"}]
     said = f"{result['points']} of {result['of']} points by tests."
     if by_hand := [str(asked["number"]) for asked in assignment["questions"] if asked["by_hand"]]:
