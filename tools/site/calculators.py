@@ -105,12 +105,9 @@ def ask(root: Path) -> dict[str, Any]:
 def calculator(known: dict[str, Any]) -> str:
     # Sources are addresses, which no page needs to compute. The validation is said of a card.
     cards = [
-        {
-            **card,
-            "sources": {},
-            "host": {**card["host"], "sources": {}},
-            "validation": card["provenance"]["words"],
-        }
+        card
+        | {"sources": {}, "host": card["host"] | {"sources": {}}}
+        | {"validation": card["provenance"]["words"]}
         for card in known["cards"]
     ]
     return render("calculator.html", cards=cards, precisions=PRECISIONS, sheets={"cards": cards})
