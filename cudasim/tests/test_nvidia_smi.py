@@ -210,8 +210,8 @@ def test_windows_has_a_command_that_a_search_finds():
 def test_what_a_program_left_that_a_signal_ended_is_swept(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     program = "import cudasim, os; cudasim.enable(); os.kill(os.getpid(), 9)"
-    run("-c", program, cwd=tmp_path)
+    run("-c", program, cwd=tmp_path, fresh=True)
     left = list(tmp_path.glob("cudasim-*"))
     program = "import cudasim, os; cudasim.enable(); print(os.environ['CUDASIM_FIGURES'])"
-    got = run("-c", program, cwd=tmp_path)
+    got = run("-c", program, cwd=tmp_path, fresh=True)
     assert len(left) == 1 and not left[0].exists() and str(tmp_path) in got.stdout, got.stderr

@@ -5,12 +5,30 @@ names of types. What only one of them has, such as `torch.mps`, is in `backends`
 """
 
 import os
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
     import torch
 
-    from cudasim.device.allocator import Memory
+    from cudasim.device.counts import Counts
+
+
+class Memory(Protocol):
+    """What an error says of a card's memory, in bytes."""
+
+    index: int
+    size: int
+    limit: int
+    context: int
+    counts: "Counts"
+    others: Callable[[], list[tuple[int, int]]]  # (process, bytes)
+
+    @property
+    def reserved(self) -> int: ...
+
+    @property
+    def free(self) -> int: ...
 
 
 class DeviceType:
@@ -63,7 +81,7 @@ class DeviceType:
         """How C++ prints the type that Python calls `name` (`torch.mps.FloatTensor`)."""
         return self.key + name.rpartition(".")[2].removesuffix("Tensor") + "Type"
 
-    def out_of_memory(self, memory: "Memory", size: int) -> RuntimeError:
+    def out_of_memory(self, memory: Memory, size: int) -> RuntimeError:
         """The error for a segment of `size` bytes for which `memory` has no room.
 
         As in c10/cuda/CUDACachingAllocator.cpp.
@@ -85,7 +103,7 @@ class DeviceType:
             f"reserved by PyTorch but unallocated. {self.memory_advice}"
         )
 
-    def _in_use(self, memory: "Memory") -> str:
+    def _in_use(self, memory: Memory) -> str:
         """What each process takes of the card, where PyTorch says so."""
         if not self.memory_in_use:
             return ""

@@ -7,12 +7,10 @@ The texts are those of `aten/src/ATen/mps/EmptyTensor.cpp`, `MPSAllocator.mm` th
 import sys
 from typing import TYPE_CHECKING, ClassVar
 
-from cudasim.device.types.base import DeviceType, in_units
+from cudasim.device.types.base import DeviceType, Memory, in_units
 
 if TYPE_CHECKING:
     import torch
-
-    from cudasim.device.allocator import Memory
 
 # Kernels that compare devices themselves, by what they call themselves and their arguments.
 NAMED = {
@@ -43,7 +41,7 @@ class MPS(DeviceType):
         """How many of `size` bytes PyTorch may take; a `fraction` of 0 is no limit."""
         return super().memory_limit(fraction, size) if fraction else sys.maxsize
 
-    def out_of_memory(self, memory: "Memory", size: int) -> RuntimeError:
+    def out_of_memory(self, memory: Memory, size: int) -> RuntimeError:
         """As in MPSAllocator.mm."""
         return RuntimeError(
             f"MPS backend out of memory (MPS allocated: {in_units(memory.reserved)}, other "
