@@ -252,7 +252,7 @@ PARTS = {"landlock": ("confine.py", "restrict"), "seccomp": ("seccomp.py", "load
     ("name", "part", "ways"),
     [
         ("landlock", "landlock", ["reads files", "lists folders", "writes files"]),
-        ("landlock", "seccomp", ["starts processes", "leaves namespaces"]),
+        ("landlock", "seccomp", ["starts processes"]),
         ("bubblewrap", "seccomp", ["starts processes"]),
     ],
 )
