@@ -14,7 +14,8 @@ from pythons import write_wheel
 from tools.book.chapters import Chapter
 from tools.book.pins import read_pins
 from tools.book.repository import Repository
-from tools.book.setup_cells import PYTHON, chapter_needs, setup_source
+from tools.book.runners import read_runners
+from tools.book.setup_cells import PYTHON, SWITCH, chapter_needs, setup_source
 
 SIMULATOR = ROOT / "cudasim" / "src"
 LARGEST = "neural-networks-on-gpus"
@@ -57,16 +58,17 @@ IMPORTS_CUDASIM = Chapter("first", notebook(code("a", "import cudasim, torch")))
 
 
 def source_of(name=LARGEST, needs=None, simulate=False):
-    """The set-up cells of a chapter, with other needs or with the switch on."""
+    """The set-up cells of a chapter, with other needs or another value of the switch."""
     chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
-    source = "\n".join(cell(chapter, id).source for id in ("switch", "setup"))
+    source = f"SIMULATE_GPUS = {simulate!r}\n{cell(chapter, 'setup').source}"
     if needs:
         return source[: source.index("set_up(\n")] + f"set_up({needs}, {{}}, '', False)"
-    return source.replace("SIMULATE_GPUS = False", f"SIMULATE_GPUS = {simulate}", 1)
+    return source
 
 
 PLAIN = source_of("tensors-on-gpus")  # imports no simulator
 SIMULATED = source_of("tensors-on-gpus", simulate=True)
+DEFAULT = source_of("tensors-on-gpus", simulate="if none")
 IMPORTING = "SIMULATE_GPUS = False\n" + setup_source(IMPORTS_CUDASIM, HERE, ROOT)
 
 
@@ -168,9 +170,26 @@ def test_pip_is_told_to_keep_torch_and_numpy(old_torch, version, index):
     assert (index in said) if index else ("whl" not in said)
 
 
-def test_switch_gives_two_gpus_and_says_so_once():
-    said = run(SIMULATED + COUNT, SIMULATED + COUNT, PYTHONPATH=SIMULATOR).splitlines()
-    assert len(said) == 3 and "2 simulated GPUs" in said[0] and said[1:] == ["2", "2"]
+A_GPU = "import torch; torch.accelerator.is_available = lambda: True"
+OLD_TORCH = "import importlib.metadata as held; held.version = lambda name: '2.10.0'"
+
+
+def test_switch_gives_two_gpus_where_there_is_none_and_says_so_once():
+    assert SWITCH.startswith("SIMULATE_GPUS = 'if none'")
+    for source in (SIMULATED, DEFAULT):
+        said = run(source + COUNT, source + COUNT, PYTHONPATH=SIMULATOR).splitlines()
+        assert len(said) == 3 and "2 simulated GPUs" in said[0] and said[1:] == ["2", "2"]
+    assert run(DEFAULT, "import sys; print('cudasim' in sys.modules)", before=A_GPU) == "False\n"
+    said = run(DEFAULT + COUNT, before=OLD_TORCH, PYTHONPATH=SIMULATOR).splitlines()
+    assert_one_line(said[0], "no simulated GPUs. torch 2.10.0", "take 2.11 or later")
+    assert said[1:] == ["0"]
+    said = run(DEFAULT + COUNT, before=RECORDER.format(code=1)).splitlines()
+    assert_one_line(said[2], "no simulated GPUs. no git+https")
+    assert said[3:] == ["0"]  # without a network, or without git, the CPU alone will do
+    for runner in read_runners(ROOT).values():  # one that hides GPUs has decided
+        if runner.gpus == 0:
+            kernel = runner.specification["env"]
+            assert run(DEFAULT + COUNT, before=NO_PIP, **kernel) == "0\n"
     off = run(IMPORTING + COUNT, before=NO_PIP, PYTHONPATH=SIMULATOR, CUDA_VISIBLE_DEVICES="-1")
     assert off == "0\n"  # nothing is simulated, though cudasim is imported
 

@@ -36,8 +36,8 @@ PIP = re.compile(r"git\+https?://\S+(?=#subdirectory=cudasim)")
 TABLE = re.compile(r"(<!-- [\w -]*links -->\n).*?(<!-- end -->)", re.S)
 
 SENTENCE = (
-    "Run the two cells below first, and again after a restart of the kernel. The first is a "
-    "switch: `SIMULATE_GPUS = True` gives two simulated GPUs to a machine that has fewer."
+    "Run the two cells below first, and again after a restart of the kernel. A machine without a "
+    "GPU gets two simulated ones; `SIMULATE_GPUS = False` leaves it the CPU alone."
 )
 
 

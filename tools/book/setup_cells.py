@@ -36,13 +36,13 @@ FOLDED = {
     "cellView": "form",  # Colab
     "jupyter": {"source_hidden": True},  # JupyterLab
     "mystnb": {  # the site
-        "code_prompt_show": "Set-up: installs what is missing, simulates GPUs if asked",
+        "code_prompt_show": "Set-up: installs what is missing, simulates GPUs where there are none",
         "code_prompt_hide": "Hide the set-up",
     },
     "tags": [SETUP, "hide-input"],
 }
 
-SWITCH = "SIMULATE_GPUS = False  # True gives two simulated GPUs where there are fewer"
+SWITCH = "SIMULATE_GPUS = 'if none'  # 2 GPUs where there is none; or True, False"
 # An old Python must get as far as its message: syntax is that of 3.6, imports come late.
 TEMPLATE = Path(__file__).with_name("setup_cell.txt")  # its words in capitals are filled in
 
