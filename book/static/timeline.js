@@ -16,6 +16,8 @@
   }
 
   function start(figure) {
+    if (figure.dataset.started) return;
+    figure.dataset.started = "yes";
     const view = figure.querySelector(".timeline-view");
     const drawing = view.querySelector("svg");
     const axis = drawing.querySelector(".timeline-axis");
@@ -163,4 +165,5 @@
   document.addEventListener("DOMContentLoaded", () =>
     document.querySelectorAll(".timeline").forEach(start),
   );
+  document.addEventListener("timeline", (event) => start(event.target)); // one that comes later
 })();

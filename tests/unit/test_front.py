@@ -1,51 +1,37 @@
-"""The first screen shows only what its cells printed."""
+"""The first screen shows only what its cell recorded."""
+
+import json
 
 import pytest
-from helpers import changed, copy_kernel, display, keep, refused, text
-from nbformat.v4 import new_code_cell
+from helpers import changed, copy_kernel, keep, refused
+from nbformat.v4 import new_code_cell, new_output
 
 from tools.book.book import Book
-from tools.site.front import Step, scenes
+from tools.site.front import STORY, versions
+from tools.site.merge import VERSIONS
 
-TWO = """(tensor([[1., 1.],
-        [1., -2.5e-01]], device='cuda:0'),
- tensor([[2, 2]], device='cuda:1'))"""
-CELLS = {  # what they are and what they printed, on two GPUs
-    "two": ("X, Y", [display(text_plain=TWO)]),
-    "sum": ("X + Y", [text("RuntimeError: Expected all tensors to be on the same device\n")]),
-    "differs": (
-        "Z = Y.to('cuda:0')\nZ",
-        [display(text_plain="tensor([[2, 3]], device='cuda:0')")],
-    ),
-    "host": ("Z", [display(text_plain="tensor([[3., 3.]])")]),
-    "silent": ("Z", []),
-}
-
-
-@pytest.fixture
-def book_root(small_book):
-    copy_kernel(small_book, "simulated")
-    with changed(small_book / "notebooks" / "first.ipynb") as chapter:
-        chapter.cells += [new_code_cell(code, id=id) for id, (code, _) in CELLS.items()]
-    keep(small_book, "first", "simulated", {id: printed for id, (_, printed) in CELLS.items()})
-    return small_book
+TOLD = 'chapter: first\ncell: {}\nversions:\n  0 as found: {{said: "It.", taught: first#x}}\n'
+FOUND = json.dumps([{"version": "0 as found", "error": "E: no\nmore"}])
 
 
 @pytest.mark.parametrize(
-    ("cell", "way", "fault"),
+    ("story", "fault"),
     [
-        ("gone", "made", "which is gone"),
-        ("silent", "made", "which printed nothing"),
-        ("two", "timeline", "which printed no timeline"),
-        ("two", "refused", "in which no sum was refused"),
-        ("sum", "made", "which did not print X + Y on a GPU"),
-        ("host", "made", "which did not print Z on a GPU"),
-        ("differs", "copied", "in which no tensor was copied to another GPU"),
+        (TOLD.format("gone"), "the cell 'gone' of notebooks/first.ipynb is gone or not recorded"),
+        (TOLD.format("other"), "holds other versions than are told of; correct the list"),
+        ("chapter: first\n", "'cell' is wrong or not there; correct it"),
     ],
 )
-def test_a_cell_that_does_not_show_it_is_refused(book_root, cell, way, fault):
-    two = Step("Two", "Two.", "first", "two", "made")
-    step = Step("A step", "It is.", "first", cell, way)
-    where = f"the front page shows the cell '{cell}' of notebooks/first.ipynb, {fault}"
-    with refused(where, "choose another in book/front.yml"):
-        scenes(Book(book_root), [two, step])
+def test_a_cell_without_the_versions_is_refused(small_book, story, fault):
+    copy_kernel(small_book, "simulated")
+    with changed(small_book / "notebooks" / "first.ipynb") as chapter:
+        chapter.cells += [new_code_cell("0", id=id) for id in ("way", "other")]
+    data = new_output("display_data", {VERSIONS: FOUND})
+    keep(small_book, "first", "simulated", {"way": [data], "other": []})
+    (small_book / STORY).parent.mkdir(exist_ok=True)
+    (small_book / STORY).write_text(TOLD.format("way"))
+    (version,), _ = versions(Book(small_book))
+    assert (version.mend, version.error) == ("as found", "E: no")
+    (small_book / STORY).write_text(story)
+    with refused(STORY, fault):
+        versions(Book(small_book))

@@ -34,6 +34,7 @@ RICH = {
     TIMELINE,
 }
 DRAWN = RICH | {"text/plain"}
+VERSIONS = "application/vnd.where-tensors-live.versions+json"  # tools.site.front draws them
 
 
 def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
@@ -135,6 +136,8 @@ def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
         if output.output_type == "stream" and safe and safe[-1].get("name") == output.name:
             safe[-1].text += output.text
             continue
+        if VERSIONS in output.get("data", {}):
+            continue
         if "execution_count" in output:
             output.execution_count = None
         if "data" in output:
@@ -178,4 +181,4 @@ def page_notes(chapter: Chapter, book: Book) -> Iterator[str]:
 def unknown_kinds(printed: list[NotebookNode]) -> list[str]:
     """The types of those outputs that a page cannot draw."""
     shown = [set(output.get("data", {})) for output in printed]
-    return sorted(kind for kinds in shown if not kinds & RICH for kind in kinds - DRAWN)
+    return sorted(kind for kinds in shown if not kinds & RICH for kind in kinds - DRAWN - {VERSIONS})

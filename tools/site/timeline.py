@@ -34,14 +34,15 @@ def setup(app: Sphinx) -> None:
     load_where(app, '<figure class="timeline"', "timeline.css", "timeline.js")
 
 
-def timeline_html(payload: str, alt: str = "") -> str:
+def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
     """A timeline as a part of a page; `alt` says what is seen on it.
 
+    Its picture shows `span` nanoseconds, or as many as it takes if those are more.
     Raises BookError if `payload` is not that of a timeline.
     """
     try:
         mark = hashlib.sha256(f"{payload}{alt}".encode()).hexdigest()[:8]
-        return render("timeline.html", hatch=f"wait-{mark}", **_shown(json.loads(payload), alt))
+        return render("timeline.html", hatch=f"wait-{mark}", **_shown(json.loads(payload), alt, span))
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise BookError(
             f"an output of the type {MIME} cannot be drawn ({type(error).__name__}: {error}); "
@@ -68,11 +69,11 @@ def _own(lane: str) -> str:
     return RANK.sub("", lane)
 
 
-def _shown(timeline: dict[str, Any], alt: str) -> dict[str, Any]:
+def _shown(timeline: dict[str, Any], alt: str, span: int) -> dict[str, Any]:
     """What the template draws. Places across are shares of the picture's width."""
-    total = timeline["total"] or 1
+    total = max(timeline["total"], span) or 1
     unit, size = next((name, size) for name, size in UNITS if total >= size)
-    title = f"Timeline, {escape(timeline['source'])}: ≈ {_number(total / size, 3)} {unit}"
+    title = f"Timeline, {escape(timeline['source'])}: ≈ {_number(timeline['total'] / size, 3)} {unit}"
     lanes, rank = [], None
     for place, (name, _, busy) in enumerate(timeline["lanes"]):
         before, rank = rank, name.removesuffix(_own(name))
