@@ -49,9 +49,15 @@ STEP, GRADIENTS = 64 / 444.51, 4 * 110_106_428  # BERT-base on a V100: the page 
 ASK = """
 import json, sys
 from cudasim.timing.__main__ import described
+from cudasim.timing.formulas import Work, bounds, call_seconds, kernel_seconds
 from cudasim.timing.scaling import Cluster, Training, efficiency, links
-from cudasim.timing.sheets import sheet_names
-settings, counts, server, step, gradients = json.load(sys.stdin)
+from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
+settings, counts, server, step, gradients, works = json.load(sys.stdin)
+sheet = find_sheet("T4")
+def needs(kind, flops, bytes, shape):
+    work = Work(kind, flops, bytes, shape=shape and tuple(shape))
+    launch = call_seconds(work, 0, host_sheet(sheet)) + sheet.launch
+    return [launch, kernel_seconds(work, sheet), *bounds(work, sheet)]
 known = {where: links(where) for where in ("inside", "between")}
 def described_link(id, link):
     return {"id": id, "name": link.name, "latency": link.latency, "bandwidth": link.bandwidth}
@@ -65,6 +71,7 @@ print(json.dumps({
         where: [described_link(*item) for item in listed.items()] for where, listed in known.items()
     },
     "shares": [shares(*setting) for setting in settings],
+    "times": [needs(*work) for work in works],
 }))
 """
 
@@ -84,13 +91,14 @@ def setup(app: Sphinx) -> None:
 
 
 @cache  # a process builds one site
-def ask(root: Path) -> dict[str, Any]:
+def ask(root: Path, works: tuple = ()) -> dict[str, Any]:
     """What `cudasim` knows and models. Raises BookError if it does not say.
 
     The data sheets of the `cards`, each with its host and two modelled times; the `links`;
-    and the `shares` of linear scaling for each of SETTINGS and COUNTS.
+    the `shares` of linear scaling for each of SETTINGS and COUNTS; and of `works` (kind, flops,
+    bytes, shape) the `times` on a T4: its launch, its kernel, and what that needs.
     """
-    given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
+    given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS, works])
     environment = os.environ | {"PYTHONPATH": str(root / SIMULATOR)}
     command = [sys.executable, "-c", ASK]
     run = subprocess.run(

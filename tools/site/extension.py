@@ -25,7 +25,7 @@ from tools.site.status import chapters_table
 # The extensions that come with this one.
 BROUGHT = (
     *("assets", "formulas", "tabs", "covers", "theme", "images", "launch"),
-    *("timeline", "calculators", "front", "overview"),
+    *("timeline", "calculators", "front", "overview", "moved"),
 )
 TABLES = {
     "status-chapters": chapters_table,

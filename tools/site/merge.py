@@ -34,6 +34,7 @@ RICH = {
     TIMELINE,
 }
 DRAWN = RICH | {"text/plain"}
+MOVE = "move-"  # how the id of a cell begins under which tools.site.moved puts a figure
 VERSIONS = "application/vnd.where-tensors-live.versions+json"  # tools.site.front draws them
 
 
@@ -54,6 +55,8 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
             page.cells += add_outputs(page.cells[-1], recordings)
         else:
             page.cells[-1].source = link_figures(cell.source, chapter.where, book.root)
+            if cell.id.startswith(MOVE):
+                page.cells[-1].source += f"\n\n```{{{cell.id}}}\n```"
     if any("runner" in cell.metadata for cell in page.cells):
         first = next(i for i, cell in enumerate(page.cells) if cell.cell_type == "code")
         page.cells.insert(first, legend(recordings))

@@ -25,7 +25,7 @@ STYLES = (  # of the site
 )
 NOT_SHOWN = (
     ".launch, .tag_setup, .tag_hide-input, .tag_hide-cell, .solution, .wrong:not(.choice), "
-    ".headerlink, .prediction-switch, form, .symptom-list, "
+    ".headerlink, .prediction-switch, .moved, form, .symptom-list, "
     ".timeline-tools, .timeline-said, .timeline > details"
 )
 EXERCISE = re.compile(r"\d+\. ")
