@@ -78,23 +78,77 @@
     };
   }
 
-  const FIGURES = { batch, roofline };
+  // Tensors of one size, side by side in the segment that the first of them makes PyTorch take.
+  function blocks({ size, given, wide }) {
+    const whole = (count, grain) => Math.ceil(count / grain) * grain;
+    const block = whole(size, given.BLOCK);
+    const shared = block <= given.SMALL ? given.SMALL_SEGMENT : given.LARGE_SEGMENT;
+    const segment = block < given.HUGE ? shared : whole(block, given.GRAIN);
+    const fit = Math.floor(segment / block);
+    const x = (bytes) => 2 + (bytes / segment) * (wide - 4);
+    const drawn = Array.from({ length: Math.min(fit, 64) }, (_, i) => {
+      const place = `x="${x(i * block)}" y="26" height="34"`;
+      return (
+        `<rect class="gpu0" ${place} width="${x(block) - 2}" opacity="0.35"/>` +
+        `<rect class="gpu0" ${place} width="${x(size) - 2}"/>`
+      );
+    });
+    const more = fit > 64 ? `, of which 64 are drawn` : "";
+    return {
+      said:
+        `A tensor of ${counted(size)} bytes takes a block of ${counted(block)}. The segment for it has ` +
+        `${counted(segment / 2 ** 20)} MiB: room for ${counted(fit)} such tensor${fit > 1 ? "s" : ""}${more}.`,
+      high: 68,
+      drawn:
+        text(2, 16, `segment, ${counted(segment / 2 ** 20)} MiB`) +
+        `<rect class="frame" x="1" y="25" width="${wide - 2}" height="36"/>${drawn.join("")}`,
+    };
+  }
+
+  // What each rank sends in the two halves of an all-reduce, of as many parts as there are ranks.
+  function ring({ size, given, link, wide }) {
+    const inside = given.links[link];
+    const taken = scalingModel.allReduceSeconds(given.bytes, { gpus: size, server: size, inside });
+    const megabytes = (bytes) => `${short(bytes / 1e6)} MB`;
+    const part = (wide - LEFT * 2 - 4) / size;
+    const half = (words, y) =>
+      text(0, y + 18, words) +
+      Array.from({ length: size }, (_, i) => {
+        const kind = i < size - 1 ? "gpu0" : "frame";
+        return `<rect class="${kind}" x="${LEFT * 2 + i * part}" y="${y}" width="${part}" height="26"/>`;
+      }).join("");
+    const sent = (2 * (size - 1) * given.bytes) / size;
+    return {
+      said:
+        `${size} ranks: each sends ${2 * (size - 1)} parts of ${megabytes(given.bytes / size)}, ` +
+        `${megabytes(sent)} in all of gradients of ${megabytes(given.bytes)}. That takes ${inSeconds(taken)}.`,
+      high: 76,
+      drawn: half("reduce-scatter", 4) + half("all-gather", 40),
+    };
+  }
+
+  const FIGURES = { batch, roofline, blocks, ring };
 
   function start(box) {
-    const { cards } = JSON.parse(box.querySelector("script").textContent);
+    const given = JSON.parse(box.querySelector("script").textContent);
     const [form, svg] = [box.querySelector("form"), box.querySelector("svg")];
-    const { size, card, operation } = form.elements;
+    const { size, card, link, operation } = form.elements;
     const sizes = size.dataset.sizes.split(" ").map(Number);
 
     function draw() {
       const chosen = sizes[size.value];
-      const sheet = cards[card.selectedIndex];
-      const wide = svg.clientWidth;
-      const figure = FIGURES[box.dataset.figure];
-      const found = figure({ size: chosen, sheet, operation: operation?.value, wide });
+      const found = FIGURES[box.dataset.figure]({
+        given,
+        size: chosen,
+        sheet: given.cards?.[card.selectedIndex],
+        link: link?.selectedIndex,
+        operation: operation?.value,
+        wide: svg.clientWidth,
+      });
+      const whose = (card ?? link)?.selectedOptions[0].text;
       form.querySelector("b").textContent = counted(chosen);
       size.setAttribute("aria-valuetext", counted(chosen));
-      box.querySelector("output").textContent = `${found.said} Modelled for the ${sheet.name}.`;
+      box.querySelector("output").textContent = found.said + (whose ? ` Modelled for ${whose}.` : "");
       svg.setAttribute("aria-label", found.said);
       svg.setAttribute("height", found.high);
       svg.innerHTML = found.drawn;

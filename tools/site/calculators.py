@@ -50,11 +50,12 @@ ASK = """
 import json, sys
 from cudasim.timing.__main__ import described
 from cudasim.timing.formulas import Work, bounds, call_seconds, kernel_seconds
-from cudasim.timing.scaling import Cluster, Training, efficiency, links
+from cudasim.device import sizes
+from cudasim.timing.scaling import Cluster, Training, all_reduce_seconds, efficiency, links
 from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
 settings, counts, server, step, gradients, works = json.load(sys.stdin)
-sheet = find_sheet("T4")
 def needs(kind, flops, bytes, shape):
+    sheet = find_sheet("T4")
     work = Work(kind, flops, bytes, shape=shape and tuple(shape))
     launch = call_seconds(work, 0, host_sheet(sheet)) + sheet.launch
     return [launch, kernel_seconds(work, sheet), *bounds(work, sheet)]
@@ -72,6 +73,11 @@ print(json.dumps({
     },
     "shares": [shares(*setting) for setting in settings],
     "times": [needs(*work) for work in works],
+    "sizes": {name: size for name, size in vars(sizes).items() if name.isupper()},
+    "rings": [
+        all_reduce_seconds(gradients, Cluster(gpus, gpus, known["inside"]["pcie3"]))
+        for gpus in counts
+    ],
 }))
 """
 
@@ -96,7 +102,8 @@ def ask(root: Path, works: tuple = ()) -> dict[str, Any]:
 
     The data sheets of the `cards`, each with its host and two modelled times; the `links`;
     the `shares` of linear scaling for each of SETTINGS and COUNTS; and of `works` (kind, flops,
-    bytes, shape) the `times` on a T4: its launch, its kernel, and what that needs.
+    bytes, shape) the `times` on a T4: its launch, its kernel, and what that needs. Then the
+    `sizes` by which the allocator decides, and the `rings` of COUNTS GPUs that add GRADIENTS up.
     """
     given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS, works])
     environment = os.environ | {"PYTHONPATH": str(root / SIMULATOR)}
