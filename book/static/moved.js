@@ -81,9 +81,11 @@
   // Tensors of one size, side by side in the segment that the first of them makes PyTorch take.
   function blocks({ size, given, wide }) {
     const whole = (count, grain) => Math.ceil(count / grain) * grain;
-    const block = whole(size, given.BLOCK);
-    const shared = block <= given.SMALL ? given.SMALL_SEGMENT : given.LARGE_SEGMENT;
-    const segment = block < given.HUGE ? shared : whole(block, given.GRAIN);
+    const cut = whole(size, given.BLOCK);
+    const shared = cut <= given.SMALL ? given.SMALL_SEGMENT : given.LARGE_SEGMENT;
+    const segment = cut < given.HUGE ? shared : whole(cut, given.GRAIN);
+    const apart = cut <= given.SMALL || segment - cut > given.SMALL; // else the rest stays with it
+    const block = apart ? cut : segment;
     const fit = Math.floor(segment / block);
     const x = (bytes) => 2 + (bytes / segment) * (wide - 4);
     const drawn = Array.from({ length: Math.min(fit, 64) }, (_, i) => {

@@ -110,4 +110,3 @@ def _version(shown: dict, said: str, taught: str) -> Version:
     return Version(
         *place, pass_=total / 2e6, peak=shown["peak"] / 2**20, timeline=shown["timeline"]
     )
-

@@ -184,4 +184,6 @@ def page_notes(chapter: Chapter, book: Book) -> Iterator[str]:
 def unknown_kinds(printed: list[NotebookNode]) -> list[str]:
     """The types of those outputs that a page cannot draw."""
     shown = [set(output.get("data", {})) for output in printed]
-    return sorted(kind for kinds in shown if not kinds & RICH for kind in kinds - DRAWN - {VERSIONS})
+    return sorted(
+        kind for kinds in shown if not kinds & RICH for kind in kinds - DRAWN - {VERSIONS}
+    )

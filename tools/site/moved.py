@@ -93,6 +93,8 @@ def block_rows(know: Callable) -> list[tuple[str, ...]]:
         segment = -(-block // size["GRAIN"]) * size["GRAIN"]
         if block < size["HUGE"]:
             segment = size["SMALL_SEGMENT" if block <= size["SMALL"] else "LARGE_SEGMENT"]
+        if block > size["SMALL"] and segment - block <= size["SMALL"]:
+            block = segment  # the rest is too small to be split off
         mib = f"{segment // 2**20:,} MiB"
         rows.append((f"{asked:,}", f"{block:,}", mib, f"{segment // block:,}"))
     return rows

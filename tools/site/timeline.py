@@ -42,7 +42,9 @@ def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
     """
     try:
         mark = hashlib.sha256(f"{payload}{alt}".encode()).hexdigest()[:8]
-        return render("timeline.html", hatch=f"wait-{mark}", **_shown(json.loads(payload), alt, span))
+        return render(
+            "timeline.html", hatch=f"wait-{mark}", **_shown(json.loads(payload), alt, span)
+        )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise BookError(
             f"an output of the type {MIME} cannot be drawn ({type(error).__name__}: {error}); "
@@ -73,7 +75,9 @@ def _shown(timeline: dict[str, Any], alt: str, span: int) -> dict[str, Any]:
     """What the template draws. Places across are shares of the picture's width."""
     total = max(timeline["total"], span) or 1
     unit, size = next((name, size) for name, size in UNITS if total >= size)
-    title = f"Timeline, {escape(timeline['source'])}: ≈ {_number(timeline['total'] / size, 3)} {unit}"
+    title = (
+        f"Timeline, {escape(timeline['source'])}: ≈ {_number(timeline['total'] / size, 3)} {unit}"
+    )
     lanes, rank = [], None
     for place, (name, _, busy) in enumerate(timeline["lanes"]):
         before, rank = rank, name.removesuffix(_own(name))
