@@ -24,7 +24,7 @@ from tools.site.status import chapters_table
 
 # The extensions that come with this one.
 BROUGHT = (
-    *("assets", "formulas", "tabs", "covers", "theme", "images", "launch"),
+    *("assets", "formulas", "tabs", "folds", "covers", "theme", "images", "launch"),
     *("timeline", "calculators", "front", "overview"),
 )
 TABLES = {
