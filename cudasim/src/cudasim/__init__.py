@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from cudasim.clock.costs import without_rule
     from cudasim.device.specs import CARDS
     from cudasim.dispatch.races import races
-    from cudasim.simulation import disable, enable, is_enabled, simulate
     from cudasim.recorded import timeline
+    from cudasim.simulation import disable, enable, is_enabled, simulate
 
 __all__ = [
     "CARDS",
