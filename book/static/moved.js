@@ -1,5 +1,5 @@
-// Figures that a reader can move, computed by formulas.js; their words are those of moved.html's
-// tables, which tools/site/moved.py takes from cudasim.
+// Figures that a reader can move: their formulas are those of formulas.js, of scaling-model.js and
+// of the allocator's, each as cudasim has it. tests/site/test_moved.py compares.
 "use strict";
 
 (() => {
@@ -10,8 +10,7 @@
 
   const short = (number) => Number(number.toPrecision(2));
   const counted = (number) => number.toLocaleString("en");
-  const inSeconds = (time) =>
-    time >= 1e-3 ? `≈ ${short(time * 1e3)} ms` : `≈ ${short(time * 1e6)} µs`;
+  const inSeconds = (time) => `≈ ${short(time * 1e3)} ms`;
   const inGigaflops = (speed) => `≈ ${counted(short(speed / 1e9))} GFLOP/s`;
   const text = (x, y, words, kind = "") => `<text x="${x}" y="${y}" class="${kind}">${words}</text>`;
 
@@ -67,7 +66,7 @@
     const roof = `M${x(10 ** low)} ${y(10 ** low * bandwidth)}L${x(peak / bandwidth)} ${y(peak)}H${wide - 8}`;
     return {
       said:
-        `${operation}, n = ${counted(size)}: ${short(intensity)} operations a byte, ` +
+        `${operation}, n = ${counted(size)}: ${counted(short(intensity))} operations a byte, ` +
         `${inGigaflops(speed)} of ${counted(short(peak / 1e9))}. ${LIMITS[bound]} is the limit.`,
       high: bottom + 44,
       drawn:
@@ -79,12 +78,12 @@
   }
 
   // Tensors of one size, side by side in the segment that the first of them makes PyTorch take.
-  function blocks({ size, given, wide }) {
+  function blocks({ size, given: { sizes }, wide }) {
     const whole = (count, grain) => Math.ceil(count / grain) * grain;
-    const cut = whole(size, given.BLOCK);
-    const shared = cut <= given.SMALL ? given.SMALL_SEGMENT : given.LARGE_SEGMENT;
-    const segment = cut < given.HUGE ? shared : whole(cut, given.GRAIN);
-    const apart = cut <= given.SMALL || segment - cut > given.SMALL; // else the rest stays with it
+    const cut = whole(size, sizes.BLOCK);
+    const shared = cut <= sizes.SMALL ? sizes.SMALL_SEGMENT : sizes.LARGE_SEGMENT;
+    const segment = cut < sizes.HUGE ? shared : whole(cut, sizes.GRAIN);
+    const apart = cut <= sizes.SMALL || segment - cut > sizes.SMALL; // else the rest stays with it
     const block = apart ? cut : segment;
     const fit = Math.floor(segment / block);
     const x = (bytes) => 2 + (bytes / segment) * (wide - 4);
@@ -156,7 +155,6 @@
       svg.innerHTML = found.drawn;
     }
 
-    box.querySelector("details").open = false;
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", draw);
     size.addEventListener("keydown", (event) => event.stopPropagation()); // the theme turns pages

@@ -49,16 +49,10 @@ STEP, GRADIENTS = 64 / 444.51, 4 * 110_106_428  # BERT-base on a V100: the page 
 ASK = """
 import json, sys
 from cudasim.timing.__main__ import described
-from cudasim.timing.formulas import Work, bounds, call_seconds, kernel_seconds
 from cudasim.device import sizes
-from cudasim.timing.scaling import Cluster, Training, all_reduce_seconds, efficiency, links
-from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
-settings, counts, server, step, gradients, works = json.load(sys.stdin)
-def needs(kind, flops, bytes, shape):
-    sheet = find_sheet("T4")
-    work = Work(kind, flops, bytes, shape=shape and tuple(shape))
-    launch = call_seconds(work, 0, host_sheet(sheet)) + sheet.launch
-    return [launch, kernel_seconds(work, sheet), *bounds(work, sheet)]
+from cudasim.timing.scaling import Cluster, Training, efficiency, links
+from cudasim.timing.sheets import sheet_names
+settings, counts, server, step, gradients = json.load(sys.stdin)
 known = {where: links(where) for where in ("inside", "between")}
 def described_link(id, link):
     return {"id": id, "name": link.name, "latency": link.latency, "bandwidth": link.bandwidth}
@@ -72,12 +66,7 @@ print(json.dumps({
         where: [described_link(*item) for item in listed.items()] for where, listed in known.items()
     },
     "shares": [shares(*setting) for setting in settings],
-    "times": [needs(*work) for work in works],
     "sizes": {name: size for name, size in vars(sizes).items() if name.isupper()},
-    "rings": [
-        all_reduce_seconds(gradients, Cluster(gpus, gpus, known["inside"]["pcie3"]))
-        for gpus in counts
-    ],
 }))
 """
 
@@ -97,15 +86,14 @@ def setup(app: Sphinx) -> None:
 
 
 @cache  # a process builds one site
-def ask(root: Path, works: tuple = ()) -> dict[str, Any]:
+def ask(root: Path) -> dict[str, Any]:
     """What `cudasim` knows and models. Raises BookError if it does not say.
 
     The data sheets of the `cards`, each with its host and two modelled times; the `links`;
-    the `shares` of linear scaling for each of SETTINGS and COUNTS; and of `works` (kind, flops,
-    bytes, shape) the `times` on a T4: its launch, its kernel, and what that needs. Then the
-    `sizes` by which the allocator decides, and the `rings` of COUNTS GPUs that add GRADIENTS up.
+    the `shares` of linear scaling for each of SETTINGS and COUNTS; and the `sizes` by which the
+    allocator decides.
     """
-    given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS, works])
+    given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
     environment = os.environ | {"PYTHONPATH": str(root / SIMULATOR)}
     command = [sys.executable, "-c", ASK]
     run = subprocess.run(
@@ -118,14 +106,14 @@ def ask(root: Path, works: tuple = ()) -> dict[str, Any]:
 
 
 def calculator(known: dict[str, Any]) -> str:
-    # Sources are addresses, which no page needs to compute. The validation is said of a card.
-    cards = [
-        card
-        | {"sources": {}, "host": card["host"] | {"sources": {}}}
-        | {"validation": card["provenance"]["words"]}
-        for card in known["cards"]
-    ]
+    # The validation is said of a card.
+    cards = [bare(card) | {"validation": card["provenance"]["words"]} for card in known["cards"]]
     return render("calculator.html", cards=cards, precisions=PRECISIONS, sheets={"cards": cards})
+
+
+def bare(card: dict[str, Any]) -> dict[str, Any]:
+    """A card less the addresses of its sources, which no page needs to compute."""
+    return card | {"sources": {}, "host": card["host"] | {"sources": {}}}
 
 
 def plot(shares: list[list[float]]) -> str:
