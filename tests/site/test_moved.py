@@ -3,14 +3,12 @@
 import re
 
 import torch
-from browsing import opened
+from browsing import opened, script
 from helpers import ROOT
 
 import cudasim
 from cudasim.clock.estimate import estimate
-from cudasim.timing.scaling import Cluster, all_reduce_seconds, links
 from tools.book.book import Book
-from tools.site.calculators import GRADIENTS
 from tools.site.merge import MOVE
 from tools.site.moved import FIGURES
 
@@ -20,38 +18,20 @@ PLACED = {
     for cell in chapter.notebook.cells
     if cell.id.startswith(MOVE)
 }
-MOVED = """([box, cells]) => {
-  const { size, operation } = box.querySelector("form").elements;
-  if (operation) operation.value = cells.shift();
-  size.value = size.dataset.sizes.split(" ").indexOf(cells[0].replaceAll(",", ""));
-  size.dispatchEvent(new Event("input", { bubbles: true }));
-  return box.querySelector("output").textContent;
-}"""
+MOVED = script("moved")
 
 
-def batch_of(size):
-    X, W = torch.empty(size, 256, device="meta"), torch.empty(256, 256, device="meta")
-    return [milliseconds(estimate(lambda: [X @ W for _ in range(10)], "T4"))]
-
-
-def block_of(size):
+def said_by_cudasim(name, size):
+    if name == "batch":
+        X, W = torch.empty(size, 256, device="meta"), torch.empty(256, 256, device="meta")
+        return [f"≈ {1000 * estimate(lambda: [X @ W for _ in range(10)], 'T4'):.2g} ms in all"]
+    if name != "blocks":
+        return []  # as the calculators, whose tests compare
     with cudasim.simulate(gpus=1):
         tensor = torch.empty(size, dtype=torch.uint8, device="cuda")
         taken, held = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
         del tensor
     return [f"block of {taken:,}.", f"{held // 2**20} MiB"]
-
-
-def ring_of(ranks):
-    cluster = Cluster(ranks, ranks, links("inside")["pcie3"])
-    return [milliseconds(all_reduce_seconds(GRADIENTS, cluster))]
-
-
-def milliseconds(seconds):
-    return f"≈ {float(f'{1000 * seconds:.2g}'):g} ms"
-
-
-TRUE = {"batch": batch_of, "blocks": block_of, "ring": ring_of, "roofline": lambda _: []}
 
 
 def test_a_figure_says_what_the_rows_of_its_table_and_the_simulator_do(browser, site):
@@ -63,7 +43,9 @@ def test_a_figure_says_what_the_rows_of_its_table_and_the_simulator_do(browser, 
             for row in rows:
                 said = page.evaluate(MOVED, [box.element_handle(), row])
                 size = int(row[name == "roofline"].replace(",", ""))
-                assert [part for part in (*row, *TRUE[name](size)) if part not in said] == []
+                assert [
+                    part for part in (*row, *said_by_cudasim(name, size)) if part not in said
+                ] == []
             assert len(rows) >= 3 and box.locator("svg *").count() > 3
             choice = box.locator("[name=card], [name=link]")
             for last in choice.locator("option").all_inner_texts()[-1:]:
