@@ -286,6 +286,23 @@ def test_on_paper_and_without_scripts_all_outputs_are_seen_under_their_names(bro
             assert figure.locator("table").is_visible()
 
 
+# Pictures.
+
+
+def test_a_picture_is_enlarged_by_a_tap_or_a_key_until_escape(browser, tiny_site):
+    with opened(browser, tiny_site, SECOND, width=NARROW) as (page, faults):
+        picture = page.locator(".bd-article img:visible").first
+        small = picture.bounding_box()["width"]
+        for show in (picture.click, lambda: picture.press("Enter")):
+            show()
+            large = page.get_by_role("dialog").get_by_role("img")
+            assert large.bounding_box()["width"] > 3 * small
+            assert violations(page) + faults == []
+            page.keyboard.press("Escape")
+            assert page.get_by_role("dialog").count() == 0
+            assert picture.evaluate("picture => picture === document.activeElement")
+
+
 # Timelines.
 
 
