@@ -1,4 +1,5 @@
-// Timelines: zoom, pan, and what the bar under the mouse, or reached by arrow keys, is.
+// Timelines: drawn when they come near, of what stands there for browsers without scripts; zoom,
+// pan, and what the bar under the mouse, or reached by arrow keys, is.
 "use strict";
 
 (() => {
@@ -15,16 +16,27 @@
     return power * [5, 2, 1].find((times) => power * times <= length / TICKS);
   }
 
+  // What a box shows without scripts, as nodes.
+  function waiting(box) {
+    const template = document.createElement("template");
+    template.innerHTML = box.querySelector("noscript").textContent;
+    return template.content;
+  }
+
   function start(figure) {
-    if (figure.dataset.started) return;
-    figure.dataset.started = "yes";
+    if (figure.classList.contains("drawn")) return;
+    figure.classList.add("drawn");
     const view = figure.querySelector(".timeline-view");
+    const box = figure.querySelector(".timeline-table");
+    const table = waiting(box).firstElementChild;
+    view.replaceChildren(waiting(view));
+    box.parentElement.addEventListener("toggle", () => box.replaceChildren(table));
     const drawing = view.querySelector("svg");
     const axis = drawing.querySelector(".timeline-axis");
     const said = figure.querySelector(".timeline-said");
     const total = Number(figure.dataset.total);
-    const rows = figure.querySelectorAll("tbody tr");
-    const heads = figure.querySelectorAll("thead th");
+    const rows = table.tBodies[0].rows;
+    const heads = table.querySelectorAll("thead th");
     const unit = heads[3].textContent.split("≈ ")[1];
     const bars = [...drawing.querySelectorAll("rect")].map((rect, i) => {
       const [lane, what, , begins, takes] = [...rows[i].cells].map((cell) => cell.textContent);
@@ -162,8 +174,12 @@
     });
   }
 
-  document.addEventListener("DOMContentLoaded", () =>
-    document.querySelectorAll(".timeline").forEach(start),
+  const all = () => [...document.querySelectorAll(".timeline")];
+  const near = new IntersectionObserver(
+    (seen) => seen.forEach((one) => one.isIntersecting && start(one.target)),
+    { rootMargin: "100%" }, // a screen away
   );
+  document.addEventListener("DOMContentLoaded", () => all().forEach((one) => near.observe(one)));
+  window.addEventListener("beforeprint", () => all().forEach(start));
   document.addEventListener("timeline", (event) => start(event.target)); // one that comes later
 })();

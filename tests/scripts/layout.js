@@ -14,6 +14,8 @@
     const words = [...box.childNodes].some(node => node.nodeType === 3 && node.data.trim());
     if (words && !/^"Book (Text|Code)"/.test(style.fontFamily)) fault(style.fontFamily, box);
   }
+  for (const code of document.querySelectorAll(".bd-article pre"))
+    if (root.clientWidth < 640 && code.scrollWidth > code.clientWidth + 1) fault("code runs on", code);
   for (const image of document.images) {
     const [wide, high] = ["width", "height"].map(side => +image.getAttribute(side));
     const { width, height } = image.getBoundingClientRect();

@@ -11,8 +11,7 @@ from helpers import ROOT
 from tools.book.book import Book
 from tools.book.notebooks import tags
 from tools.rules.exercises import exercises
-from tools.rules.predictions import predictions
-from tools.rules.questions import questions
+from tools.rules.length import length, path
 from tools.site.slides import write_decks
 
 BOOK = Book(ROOT)
@@ -37,11 +36,11 @@ def test_decks_ask_all_that_chapters_ask_before_they_answer_and_tell_no_solution
             [found.start() for found in re.finditer(sign, main)]
             for sign in ('<div class="prediction">', '<details class="covered"')
         )
-        assert len(asked) == len(predictions(chapter))
-        assert len(printed) == sum("predicted" in tags(cell) for cell in chapter.code_cells)
+        assert len(asked) == length(chapter).predictions
+        assert len(printed) == sum("predicted" in tags(cell) for cell in path(chapter))
         for question, answer in zip(asked, printed, strict=True):
             assert '<section class="slide' in main[question:answer], name
-        assert main.count("<summary>") >= len(questions(chapter))
+        assert main.count("<summary>") >= 3 * length(chapter).checks
         text = plain(BeautifulSoup(main, "html.parser").text)
         for exercise in exercises(chapter):
             assert plain(f"{exercise.number}. ") in text

@@ -46,6 +46,7 @@ SHOWING = [
     code("where", "X.device"),
 ]
 STEPS = 30
+PLOT = '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60"><!-- %s --></svg>'
 
 
 def timeline(source):
@@ -79,7 +80,10 @@ def make_tiny_book(root):
         printed = {"place": [display(text_plain=place)]}
         printed["sum"] = [text("so:\n"), display(text_plain="4")]
         keep(root, "first", runner, printed)
-        printed = {"show": [timeline(source)], "where": [display(text_plain=place)]}
+        printed = {
+            "show": [timeline(source)],
+            "where": [display(**{"image/svg+xml": PLOT % place})],
+        }
         keep(root, "second", runner, printed)
     printed = {"show": [text("none\n")], "where": [display(text_plain="on a real card")]}
     keep(root, "second", "h100", printed, **H100)

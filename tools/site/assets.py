@@ -1,5 +1,6 @@
 """What only some pages have: HTML of this book's own, and the styles and scripts for it."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -48,7 +49,7 @@ def add_part(app: Sphinx, name: str, draw: Callable[[BuildEnvironment], str]) ->
 
 
 def load_where(app: Sphinx, sign: str, *files: str, defer: bool = False) -> None:
-    """Let each page in whose body `sign` stands load `files` of `book/static`.
+    """Let each page in whose body `sign`, an expression, stands load `files` of `book/static`.
 
     A script that changes what is seen first must not wait: what is drawn before it would jump.
     The others may `defer`.
@@ -56,7 +57,7 @@ def load_where(app: Sphinx, sign: str, *files: str, defer: bool = False) -> None
     waits = {"loading_method": "defer"} if defer else {}
 
     def add(app: Sphinx, page: str, template: str, context: dict[str, Any], _: Any) -> None:
-        if sign in context.get("body", ""):
+        if re.search(sign, context.get("body", "")):
             for name in files:
                 if name.endswith(".css"):
                     app.add_css_file(name)

@@ -65,7 +65,7 @@ def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
     book, _ = read_pages(Path(app.srcdir))
     lessons = [chapter for chapter in book.chapters.values() if chapter.is_lesson]
     titles = {
-        f"notebooks/{lesson.name}": f"{number} {lesson.title}, {length(lesson).minutes} min"
+        f"notebooks/{lesson.name}": f"{number} {lesson.title}, {length(lesson).minutes}\xa0min"
         for number, lesson in enumerate(lessons, start=1)
     }
     for tree in doctree.findall(toctree):

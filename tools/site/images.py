@@ -14,6 +14,8 @@ from sphinx.util import logging
 from sphinx.util.images import get_image_size
 from sphinx.writers.html5 import HTML5Translator
 
+from tools.site.assets import load_where
+
 logger = logging.getLogger(__name__)
 
 SVG = "http://www.w3.org/2000/svg"
@@ -23,6 +25,7 @@ ElementTree.register_namespace("", SVG)
 
 def setup(app: Sphinx) -> None:
     app.add_node(nodes.image, override=True, html=(visit_image, None))
+    load_where(app, '<img|class="figure"', "enlarge.js", defer=True)
 
 
 def visit_image(writer: HTML5Translator, node: nodes.image) -> None:

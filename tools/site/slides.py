@@ -73,6 +73,8 @@ def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
     others = head.find_next_siblings(lambda tag: tag.name != "section")
     for tag in [*others, *page.select(NOT_SHOWN)]:
         tag.decompose()
+    for drawn in page.select("noscript"):
+        drawn.unwrap()  # no script of a deck draws it
     for link in page.select("a:not([href^=http])"):
         link.unwrap()  # there is no other page beside a deck
     for image in page.select("img"):

@@ -23,6 +23,9 @@ NEEDED = {
     "clipboard.min.js": '<div class="highlight',
     "mystnb.": 'class="cell ',
 }
+# Code is drawn with a span for each name and sign, which have the colour of text anyway.
+PLAIN = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')
+TIME = re.compile(r"≈ (\d[\d.,]*)(?: (?=[a-zµGKMT%]))?")  # a sign, a number, and its unit, if any
 TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browsers of 2014
 
 
@@ -30,6 +33,7 @@ def setup(app: Sphinx) -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
     app.connect("html-page-context", drop_viewport)
     app.connect("html-page-context", drop_unneeded)
+    app.connect("html-page-context", set_text)
     app.connect("build-finished", lighten)
 
 
@@ -64,6 +68,12 @@ def drop_unneeded(app: Sphinx, page: str, template: str, context: dict, *_: obje
                 for name, sign in NEEDED.items()
             )
         ]
+
+
+def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
+    """Keep what stands after a sign for a time on its line, and code to few parts."""
+    text = PLAIN.sub(r"\1", context.get("body", ""))
+    context["body"] = TIME.sub(lambda time: time[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
 
 
 def lighten(app: Sphinx, exception: Exception | None) -> None:

@@ -1,0 +1,32 @@
+// Figures and plots: a tap, Enter or Space shows one as large as the window, Escape closes it.
+"use strict";
+
+(() => {
+  const dialog = document.createElement("dialog");
+  dialog.className = "enlarged";
+  dialog.innerHTML = '<form method="dialog"><button>Close</button></form>';
+  dialog.addEventListener("click", () => dialog.close());
+  dialog.addEventListener("close", () => dialog.lastElementChild.remove());
+  document.body.append(dialog);
+
+  for (const picture of document.querySelectorAll(".bd-article :is(svg.figure, img)")) {
+    if (picture.closest("a")) continue;
+    const label = picture.getAttribute("alt") ?? picture.getAttribute("aria-label");
+    const name = `Enlarge: ${label}`;
+    for (const [key, value] of Object.entries({ role: "button", tabindex: 0, "aria-label": name }))
+      picture.setAttribute(key, value);
+    const show = (event) => {
+      if (event.key && event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      const copy = picture.cloneNode(true);
+      copy.setAttribute("role", "img");
+      copy.setAttribute("aria-label", label);
+      copy.removeAttribute("tabindex");
+      dialog.setAttribute("aria-label", label);
+      dialog.append(copy);
+      dialog.showModal();
+    };
+    picture.addEventListener("click", show);
+    picture.addEventListener("keydown", show);
+  }
+})();
