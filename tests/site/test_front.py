@@ -18,6 +18,10 @@ STEP = ".front-step"
 FIGURES = ".front-step figure.timeline"
 
 
+def text_of(box):
+    return " ".join(box.get_text().split())
+
+
 def test_every_version_has_the_figures_of_the_scoreboard_and_its_own_timeline(site):
     """A timeline is that of a recording; its time, the peak and the errors are the scoreboard's."""
     text = (site / PAGE).read_text(encoding="utf-8").replace("template>", "div>")
@@ -27,7 +31,7 @@ def test_every_version_has_the_figures_of_the_scoreboard_and_its_own_timeline(si
     shown = page.select(STEP)
     assert len(VERSIONS) == len(shown) == 13 and len(RUN) > 9
     for version, box, row in zip(VERSIONS, shown, rows[2:], strict=True):
-        told, found = box.get_text(), dict(zip(rows[0], row, strict=True))
+        told, found = text_of(box), dict(zip(rows[0], row, strict=True))
         assert found["version"] == f"{version.number} {version.mend}"
         if version.error:
             assert found["does it run"] == f"no: {version.error.partition(':')[0]}"
@@ -38,9 +42,9 @@ def test_every_version_has_the_figures_of_the_scoreboard_and_its_own_timeline(si
         assert abs(version.pass_ - float(re.search(r"[\d.]+", found["time a pass"])[0])) < 0.06
         drawn = BeautifulSoup(timeline_html(version.timeline), "html.parser")
         (figure,) = box.select("figure")
-        assert figure.table.get_text() == drawn.table.get_text()
+        assert text_of(figure.table) == text_of(drawn.table)
         assert len(figure.select("rect")) == len(drawn.select("rect"))
-    lead = page.select_one(".front-lead").get_text()
+    lead = text_of(page.select_one(".front-lead"))
     assert all(f"{figure}" in lead for v in (RUN[0], RUN[-1]) for figure in (v.takes, v.holds))
 
 
@@ -74,7 +78,7 @@ def test_the_versions_are_stepped_through_by_mouse_and_keyboard(browser, site):
             assert shown() == RUN[0].number
             controls.get_by_role("button", name="Next").click()
             assert shown() == RUN[0].number + 1
-            said = controls.get_by_role("status").inner_text()
+            said = " ".join(controls.get_by_role("status").inner_text().split())
             assert f"≈ {RUN[1].takes} ms a pass, {RUN[1].holds} MiB" in said
             controls.get_by_role("button", name=re.compile("^0: ")).click()
             assert shown() == 0
