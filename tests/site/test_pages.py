@@ -27,7 +27,7 @@ LONG = [f"notebooks/{name}.html" for name in BOOK.chapters if name != "computing
 ALIKE = [f"notebooks/{name}.html" for name in LESSONS if name != "tensors-on-gpus"]
 
 
-LIMIT, LIMITS = 250, {"book/preface.html": 150}  # KiB of a page and all that it asks for, gzipped
+LIMIT, LIMITS = 250, {"book/preface.html": 200}  # KiB of a page and all that it asks for, gzipped
 
 
 def weight_faults(site, asked, name):
