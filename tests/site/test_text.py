@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 
 from tools.book.book import Book
 from tools.book.links import launch_links
+from tools.site.merge import VERSIONS
 from tools.site.timeline import MIME as TIMELINE
 from tools.site.timeline import timeline_html
 
@@ -174,7 +175,7 @@ def missing_in_cell(cell, part, runner):
         part = part.select_one(f"div.runner-output[data-runner='{runner}']")
     box = (part and part.select_one("div.cell_output")) or Tag(name="div")
     pictures, text = {Path(img["src"]).stem for img in box("img")}, squeezed(box.get_text())
-    for output in cell.outputs:
+    for output in (each for each in cell.outputs if VERSIONS not in each.get("data", {})):
         kind, content = shown_content(output)
         if kind.startswith("image/"):
             found = file_stem(kind, content) in pictures
