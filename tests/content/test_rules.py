@@ -201,6 +201,12 @@ SYMPTOM = {
 }
 
 
+QUOTED = {
+    "shown": prose("one-shown", "**Quoted** from [it](https://a.b).\n\n```text\nE: No way\n```"),
+    "cured": prose("one-cured", "`way()`"),
+}
+
+
 def symptom(root, printed=(), **changed):
     """What the rules say of a symptom, with cells changed, or left out for None."""
     cells = [cell for cell in (SYMPTOM | changed).values() if cell]
@@ -214,6 +220,7 @@ def symptom(root, printed=(), **changed):
     [
         ("more than a heading", {"one": prose("one", "### `No way`\n\nIt fails.")}),
         ("not followed by", {"cured": None}),
+        ("is not '**Quoted**", QUOTED | {"one": prose("one", "### `Another`")}),
         ("is not '**Cause.**", {"cause": prose("one-cause", CAUSE.partition(" Read")[0])}),
         ("another symptom", {"more": prose("more", "### `No way`")}),
         ("does not print the heading's words", {"printed": {"one-shown": "RuntimeError: Other\n"}}),
@@ -229,4 +236,4 @@ def test_a_symptom_that_is_not_whole_is_named(root, says, changes):
 def test_a_sound_symptom_breaks_no_rule(root):
     assert symptom(root) == []
     slow = {"one": prose("one", "### It is slow"), "printed": {"one-shown": "3 waits\n"}}
-    assert symptom(root, **slow) == []
+    assert symptom(root, **slow) == symptom(root, **QUOTED) == []

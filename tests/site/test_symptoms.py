@@ -17,8 +17,8 @@ OLD = (  # as PyTorch 2.7 said it, with a file of the reader's own
 WORDS = {
     "TO BE ON   the same device": "Expected all tensors",
     "pinned only cannot": "cannot pin",
-    "device-side assert triggered": "Target 10 is out of bounds",
-    "expected scalar type Long but found Float": "expected target dtype",
+    "device-side assert triggered": "CUDA error: device-side assert",
+    "index is not implemented for 'Float'": '"nll_loss_forward',
 }
 
 

@@ -3,7 +3,8 @@
 A symptom is four cells below one another: `name`, its heading; `name-shown`, a program that
 produces it; `name-cause`, with the cause, the cure and a link to the section that explains it;
 `name-cured`, a program that is cured. Words of a message stand in the heading as code, and the
-program has printed them.
+program has printed them. Where no runner can, `name-shown` quotes them with their source, and
+`name-cured` is a text too.
 """
 
 import re
@@ -19,6 +20,7 @@ SYMPTOM = "### "  # begins its heading
 CAUSE = re.compile(
     r"\*\*Cause\.\*\* \S.*\n\n\*\*Cure\.\*\* \S.* Read on: \[[^]]+\]\([^)#]+#[^)]+\)\.", re.S
 )
+QUOTED = re.compile(r"\*\*Quoted\*\* from \[[^]]+\]\(https://[^)]+\).*\n\n```text\n(.+)\n```", re.S)
 ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Warning): ", re.M)
 PARTS = {"shown": "code", "cause": "markdown", "cured": "code"}
 
@@ -40,6 +42,10 @@ class Symptom:
     def message(self) -> str:
         words = re.match("`([^`]+)`", self.title)
         return words[1] if words else ""
+
+    @property
+    def quoted(self) -> bool:
+        return self.shown.cell_type == "markdown"
 
 
 def groups_of(chapter: Chapter) -> dict[str, list[Symptom]]:
@@ -69,14 +75,19 @@ def whole_symptoms(chapter: Chapter) -> Broken:
         if "\n" in cell.source:
             yield cell, "is more than a heading; give the rest a cell of its own"
         titles.append(cell.source)
-        wanted = [(f"{cell.id}-{part}", kind) for part, kind in PARTS.items()]
-        following = cells[number + 1 : number + 1 + len(wanted)]
+        following = cells[number + 1 : number + 1 + len(PARTS)]
+        quoted = {cell.cell_type for cell in following[:1]} == {"markdown"}
+        kinds = {part: "markdown" for part in PARTS} if quoted else PARTS
+        wanted = [(f"{cell.id}-{part}", kind) for part, kind in kinds.items()]
         if [(part.id, part.cell_type) for part in following] != wanted:
             names = ", ".join(f"'{id}' ({kind})" for id, kind in wanted)
             yield cell, f"is not followed by the cells {names}"
         elif not CAUSE.fullmatch(following[1].source):
             words = "'**Cause.** ...', a line between, '**Cure.** ... Read on: [...](...#...).'"
             yield following[1], f"is not {words}"
+        elif quoted and (Symptom(cell, *following).message or "?") not in _quoted(following[0]):
+            words = "'**Quoted** from [...](https://...).', and in a block the heading's words"
+            yield following[0], f"is not {words}"
         if titles.count(cell.source) > 1:
             yield cell, "has the heading of another symptom; say where this one is met"
 
@@ -95,6 +106,11 @@ def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Broken:
                 yield symptom.cured, f"prints nothing on {recording.folder}; show what came of it"
             if ERROR.search(cured):
                 yield symptom.cured, f"prints an error on {recording.folder}; it is not cured"
+
+
+def _quoted(cell: NotebookNode) -> str:
+    match = QUOTED.fullmatch(cell.source)
+    return " ".join(match[1].split()) if match else ""
 
 
 def _text(recording: Recording, cell: NotebookNode) -> str:

@@ -25,7 +25,8 @@ def overview(chapter: Chapter) -> NotebookNode:
     lines = ["```{symptom-search}", "```", "", ":::{container} symptom-list", ""]
     for group, symptoms in groups_of(chapter).items():
         lines.append(f"- {_link(group)}")
-        lines += [f"  - {_link(symptom.title)}" for symptom in symptoms]
+        for symptom in symptoms:
+            lines.append(f"  - {_link(symptom.title)}" + " *quoted*" * symptom.quoted)
     return new_markdown_cell("\n".join([*lines, "", ":::"]), id="overview")
 
 
