@@ -1,7 +1,8 @@
 """How long a chapter takes: what is on its path, counted, and what it may take at most.
 
-Off the path are the sections whose heading begins with `Deeper: `, the exercises, the links, and
-cells with the tag `hide-cell`. Of a self-check the question and its choices are read.
+Off the path are the sections whose heading begins with `Deeper: `, the exercises, the links,
+figures that can be moved, and cells with the tag `hide-cell`. Of a self-check the question and its
+choices are read.
 """
 
 import math
@@ -16,6 +17,7 @@ from tools.book.chapters import SETUP, Chapter
 from tools.book.notebooks import tags
 
 DEEPER, MACHINERY = "Deeper: ", "hide-cell"
+MOVE = "move-"  # how the id of a cell begins under which a page has a figure to move
 SAYS = re.compile(r"^\*\*How long\.\*\* (\d+) minutes, and the exercises\.$", re.M)
 NOT_READ = (
     (re.compile(r"<svg.*?</svg>|!\[[^\]]*\]\([^)]*\)", re.S), ""),
@@ -70,7 +72,11 @@ def path(chapter: Chapter) -> Iterator[NotebookNode]:
                 return
             if not deep or len(heading[1]) <= deep:
                 deep = len(heading[1]) if heading[2].startswith(DEEPER) else 0
-        if not deep and cell.id != "links" and not {SETUP, MACHINERY} & {*tags(cell)}:
+        if (
+            not deep
+            and not cell.id.startswith(("links", MOVE))
+            and not {SETUP, MACHINERY} & {*tags(cell)}
+        ):
             yield cell
 
 

@@ -18,6 +18,7 @@ from tools.book.figures import link_figures
 from tools.book.notebooks import code_cells, tags
 from tools.book.recordings import Recording, recording_path
 from tools.errors import BookError
+from tools.rules.length import MOVE
 from tools.rules.predictions import ANSWER
 from tools.site.overview import overview
 from tools.site.templates import render
@@ -35,7 +36,6 @@ RICH = {
     TIMELINE,
 }
 DRAWN = RICH | {"text/plain"}
-MOVE = "move-"  # how the id of a cell begins under which tools.site.moved puts a figure
 VERSIONS = "application/vnd.where-tensors-live.versions+json"  # tools.site.front draws them
 
 

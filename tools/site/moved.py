@@ -10,9 +10,9 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
+from tools.rules.length import MOVE
 from tools.site.assets import add_part, load_where
 from tools.site.calculators import GRADIENTS, ask, bare
-from tools.site.merge import MOVE
 from tools.site.templates import render
 
 FIGURES = ("batch", "roofline", "blocks", "ring")
