@@ -30,7 +30,7 @@
     const box = figure.querySelector(".timeline-table");
     const table = waiting(box).firstElementChild;
     view.replaceChildren(waiting(view));
-    box.parentElement.addEventListener("toggle", () => box.replaceChildren(table));
+    box.previousElementSibling.addEventListener("click", () => box.replaceChildren(table));
     const drawing = view.querySelector("svg");
     const axis = drawing.querySelector(".timeline-axis");
     const said = figure.querySelector(".timeline-said");

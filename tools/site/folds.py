@@ -50,6 +50,8 @@ def wrap(run: list[nodes.Node], words: str) -> None:
         parent.remove(node)
         if MACHINERY in tags(node):
             node.attributes.pop("hide_mode", None)  # else it would be a fold of its own, too
+        for code in node[0].findall(nodes.literal_block) if is_cell(node) else ():
+            code["language"] = "text"  # colours are thousands of parts of a page
     parent.insert(place, framed("fold.html", *run, label=words))
 
 

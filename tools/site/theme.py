@@ -23,9 +23,10 @@ NEEDED = {
     "clipboard.min.js": '<div class="highlight',
     "mystnb.": 'class="cell ',
 }
-# Code is drawn with a span for each name and sign, which have the colour of text anyway.
-PLAIN = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')
-TIME = re.compile(r"≈ (\d[\d.,]*)(?: (?=[a-zµGKMT%]))?")  # a sign, a number, and its unit, if any
+# Code is drawn with a span for each name and sign, which need no colour of their own.
+PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
+# A number with the sign of a time and with its unit, or with a unit alone.
+TIME = re.compile(r"≈ \d[\d.,]*(?: (?=[a-zµGKMT%]))?|\b\d[\d.,]* (?=(?:[nµm]?s|[KMGT]i?B)\b)")
 TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browsers of 2014
 
 
@@ -71,7 +72,7 @@ def drop_unneeded(app: Sphinx, page: str, template: str, context: dict, *_: obje
 
 
 def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
-    """Keep what stands after a sign for a time on its line, and code to few parts."""
+    """Keep a time on one line, and code to few parts."""
     text = PLAIN.sub(r"\1", context.get("body", ""))
     context["body"] = TIME.sub(lambda time: time[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
 
