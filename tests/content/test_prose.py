@@ -31,6 +31,8 @@ def test_factors_that_cards_grew_by_are_those_of_the_data_sheets():
     said = {*factors(grew)}
     assert all(said & forms for forms in spelled) and said <= set().union(*spelled)
     assert factors(best) == [f"{float(newest[3]) / float(pascal[2]):.0f}"]  # FP8 and FP16
+    wide = f"its peak is a {float(t4[1]) / float(t4[0]):.0f}nd"
+    assert wide in cell(chapter("tensors-on-gpus"), "clinic-double-finding").source
     balance = float(t4[1]) * 1000 / float(t4[5])
     assert f": {balance:.0f} operations for each byte" in HARDWARE
 
@@ -47,11 +49,15 @@ def test_how_much_faster_memory_is_than_a_bus_is_what_the_table_has():
 
 def test_memory_that_a_first_tensor_takes_is_what_the_simulator_books():
     from cudasim.device.sizes import SMALL_SEGMENT
+    from cudasim.device.specs import CARDS
     from cudasim.device.types.cuda import CUDA
 
     text = cell(chapter("computing-devices"), "answer-first").source
     shown = re.search(r"It took \[(\d+) MiB\].* PyTorch adds (\d+) MiB", text)
     assert [int(size) * 2**20 for size in shown.groups()] == [CUDA.context, SMALL_SEGMENT]
+    card = CARDS["T4"]
+    for seen in f"[{card.board >> 20} MiB]", f"[{card.memory / 2**30:.2f} GiB]":
+        assert seen in HARDWARE
 
 
 def test_every_line_in_the_table_of_hidden_copies_is_run():
