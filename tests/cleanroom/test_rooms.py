@@ -149,7 +149,7 @@ def test_chapter_runs(name, chapter, simulated, whole, folder, monkeypatch, reco
 
 @pytest.mark.xdist_group("bare")
 def test_chapter_without_its_set_up_fails(folder, monkeypatch):
-    notebook = nbformat.read(ROOT / "notebooks" / "computing-devices.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / "notebooks" / "copying-between-devices.ipynb", as_version=4)
     cell(notebook, "setup").source = ""
     with copied("bare") as room:
         with pytest.raises(CellExecutionError, match="No module named 'matplotlib'"):

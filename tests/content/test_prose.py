@@ -10,11 +10,7 @@ def chapter(name):
     return read(ROOT / "notebooks" / f"{name}.ipynb")
 
 
-def names_of(notebook, *ids):
-    names = {}
-    for id in ids:
-        exec(cell(notebook, id).source, names)
-    return names
+HARDWARE = (ROOT / "book" / "hardware.md").read_text("utf-8")
 
 
 def factors(words):
@@ -23,42 +19,45 @@ def factors(words):
 
 
 def test_factors_that_cards_grew_by_are_those_of_the_data_sheets():
-    notebook = chapter("computing-devices")
-    table = names_of(notebook, "cards", "by-name", "growth-best")
-    steps = [("GeForce 8800 GTX", "Tesla P100"), ("Tesla P100", "B200")]
-    columns = ("fp32", "memory", "bandwidth")
-    found = [table["growth"](*step, column) for step in steps for column in columns]
+    sheets = dict(re.findall(r"^\| \[([^]]+).*?\) \| \d{4} \| (.*) \|$", HARDWARE, re.M))
+    named = ("GeForce 8800 GTX", "Tesla P100", "B200", "Tesla T4")
+    oldest, pascal, newest, t4 = (sheets[name].split(" | ") for name in named)
+    steps, columns = [(oldest, pascal), (pascal, newest)], (1, 4, 5)  # FP32, memory, bandwidth
+    found = [float(new[i]) / float(old[i]) for old, new in steps for i in columns]
     # The printed figure of the oldest card counts three operations a cycle; the text names both.
     found.append(1.5 * found[0])
     spelled = [{f"{growth:.{digits}f}" for digits in range(3)} for growth in found]
-    said = {*factors(cell(notebook, "growth-first-meaning").source)}
+    grew, best = re.findall(r"^.*(?:From the P100|-fold).*$", HARDWARE, re.M)
+    said = {*factors(grew)}
     assert all(said & forms for forms in spelled) and said <= set().union(*spelled)
-    step = table["best"]("B200") / table["best"]("Tesla P100")
-    assert {*factors(cell(notebook, "growth-best-meaning").source)} == {f"{step:.0f}"}
-    card = table["cards"]["Tesla T4"]
-    operations = round(card["fp32"] * 1000 / card["bandwidth"])
-    assert f": {operations} operations for each byte" in cell(notebook, "intensity-meaning").source
+    assert factors(best) == [f"{float(newest[3]) / float(pascal[2]):.0f}"]  # FP8 and FP16
+    wide = f"its peak is a {float(t4[1]) / float(t4[0]):.0f}nd"
+    assert wide in cell(chapter("tensors-on-gpus"), "clinic-double-finding").source
+    balance = float(t4[1]) * 1000 / float(t4[5])
+    assert f": {balance:.0f} operations for each byte" in HARDWARE
 
 
-def test_how_much_faster_memory_is_than_a_bus_is_what_the_cell_has():
-    notebook = chapter("computing-devices")
-    rates = names_of(notebook, "bandwidth")["GB_S"]
-    ratios = {
-        "T4": rates["memory of a T4"] / rates["PCI Express 3, 16 lanes"],
-        "H100": rates["memory of an H100"] / rates["PCI Express 5, 16 lanes"],
-    }
-    words = cell(notebook, "bandwidth-meaning").source
-    said = re.findall(r"(\d+)(?: times)? for an? (T4|H100)", words)
-    assert said == [(str(round(ratio)), card) for card, ratio in ratios.items()]
+def test_how_much_faster_memory_is_than_a_bus_is_what_the_table_has():
+    rates = dict(re.findall(r"^\| ([^|]+) \| [^|]+ \| ([\d.]+) \|$", HARDWARE, re.M))
+    pairs = {"T4": ("memory of a T4", "PCI Express 3, 16 lanes")}
+    pairs["H100"] = "memory of an H100", "PCI Express 5, 16 lanes"
+    said = {card: times for times, card in re.findall(r"(\d+ times) for an? (T4|H100)", HARDWARE)}
+    for card, (memory, bus) in pairs.items():
+        assert said[card] == f"{float(rates[memory]) / float(rates[bus]):.0f} times"
+    assert f"{said['T4']} for a T4" in cell(chapter("computing-devices"), "device-bandwidth").source
 
 
 def test_memory_that_a_first_tensor_takes_is_what_the_simulator_books():
     from cudasim.device.sizes import SMALL_SEGMENT
+    from cudasim.device.specs import CARDS
     from cudasim.device.types.cuda import CUDA
 
-    text = "\n".join(part.source for part in chapter("tensors-on-gpus").cells)
-    shown = re.search(r"was seen with (\d+) MiB beside its tensors\..*; (\d+) MiB more are", text)
+    text = cell(chapter("computing-devices"), "answer-first").source
+    shown = re.search(r"It took \[(\d+) MiB\].* PyTorch adds (\d+) MiB", text)
     assert [int(size) * 2**20 for size in shown.groups()] == [CUDA.context, SMALL_SEGMENT]
+    card = CARDS["T4"]
+    for seen in f"[{card.board >> 20} MiB]", f"[{card.memory / 2**30:.2f} GiB]":
+        assert seen in HARDWARE
 
 
 def test_every_line_in_the_table_of_hidden_copies_is_run():

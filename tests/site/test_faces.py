@@ -53,7 +53,8 @@ def test_text_is_as_wide_on_a_machine_without_fonts_and_the_widest_line_of_code_
     with opened(alone, site, CHAPTER) as (page, faults):
         assert page.evaluate(MEASURE, STYLES) == widths and faults == []
         fits = """n => {
-          const line = document.querySelector('div.cell_input pre');
+          const lines = [...document.querySelectorAll('div.cell_input pre')];
+          const line = lines.find(pre => pre.checkVisibility());
           line.textContent = 'x'.repeat(n);
           return line.scrollWidth <= line.clientWidth;
         }"""
