@@ -190,10 +190,13 @@ def figures() -> None:
 @command()
 def rules() -> None:
     """Name every place where a chapter breaks a rule of this book, a line each."""
+    from tools.rules.length import length
     from tools.rules.rules import broken_rules
 
     book = the_book()
     chapters = book.chapters.values()
+    for chapter in chapters:
+        print(f"{chapter.where}: {length(chapter)}")
     broken = [line for chapter in chapters for line in broken_rules(chapter, book)]
     if broken:
         raise BookError("\n".join(["rules of CONTRIBUTING.md are broken", *broken]))

@@ -35,6 +35,7 @@
     const asked = cell.previousElementSibling;
     const said = cell.querySelector(".chosen");
     const buttons = [...asked.querySelectorAll("li")].map(asButton);
+    const right = buttons[cover.dataset.right];
     if (buttons.length) {
       const list = asked.querySelector("ul");
       const question = asked.querySelector("p");
@@ -56,7 +57,10 @@
         button.setAttribute("aria-pressed", String(button === chosen));
         button.setAttribute("aria-disabled", String(cover.open)); // who has seen cannot predict
       }
-      const line = chosen ? `You chose: ${chosen.innerHTML}` : "";
+      right?.classList.toggle("right", cover.open);
+      const verdicts = ["<strong>No.</strong> Right is:", "<strong>Right:</strong>"];
+      const verdict = right ? verdicts[Number(chosen === right)] : "You chose:";
+      const line = chosen ? `${verdict} ${(right ?? chosen).innerHTML}` : "";
       if (said.innerHTML !== line) said.innerHTML = line;
     }
 

@@ -172,7 +172,7 @@ def keep(name: str, found: dict) -> None:
 
 def made() -> dict[str, str]:
     """The day and the machine of what is found now."""
-    from cudasim.timeline import processor
+    from cudasim.recorded import processor
 
     today = datetime.now(UTC).date().isoformat()
     return {"date": today, "hardware": f"{processor()}, {os.cpu_count()} cores"}

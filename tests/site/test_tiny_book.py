@@ -23,12 +23,12 @@ FIRST, SECOND = "notebooks/first.html", "notebooks/second.html"
 STATE = script("predictions")
 COVERED = {"all": "false", "shown": [False, False], "pressed": [], "said": ["", ""]}
 CHOSEN = COVERED | {"shown": [True, False], "pressed": ["on the cpu"]}
-CHOSEN |= {"said": ["You chose: on the cpu", ""]}
+CHOSEN |= {"said": ["No. Right is: on the first GPU", ""]}
 EVERYTHING = {"all": "true", "shown": [True, True]}
 
 
 def state(page):
-    """What is in sight; the cell below a cover, which asserts the answer, is when it is open."""
+    """What is in sight; what tells the answer, in words or by asserting it, is as the output is."""
     page.wait_for_timeout(50)  # a cover tells that it was opened a moment later
     found = page.evaluate(STATE)
     assert found.pop("asserted") == found["shown"]
@@ -63,13 +63,13 @@ def test_a_choice_uncovers_its_output_and_who_does_not_choose_sees_one_or_all(br
         page.reload()
         assert state(page) == COVERED | {"shown": [False, True]}
         covers(page).last.click()
-        choose(page, "nowhere yet")
-        assert state(page)["pressed"] == ["nowhere yet"] and faults == []
+        choose(page, "on the first GPU")
+        assert state(page)["said"][0] == "Right: on the first GPU" and faults == []
 
 
 STOPS = [
     *("Show everything", "on the cpu", "on the first GPU", "nowhere yet"),
-    *["Show what it printed"] * 2,
+    *["Show the answer"] * 2,
 ]
 STOP = """() => {
   const at = document.activeElement;
@@ -88,7 +88,7 @@ def test_predictions_are_worked_by_keyboard_and_told_to_screen_readers(browser, 
         assert stops == [[stop, "solid"] for stop in STOPS]
         group = page.get_by_role("group", name="Predict. Where is X?")
         button = group.get_by_role("button").first
-        said = page.get_by_role("status").filter(has_text="You chose: on the cpu")
+        said = page.get_by_role("status").filter(has_text="No. Right is: on the first GPU")
         button.focus()
         page.keyboard.press("Enter")
         assert state(page) == CHOSEN and said.count() == 1
@@ -107,7 +107,7 @@ def test_predictions_on_paper_and_in_both_schemes(browser, tiny_site):
     with opened(browser, tiny_site, FIRST) as (page, faults):
         page.emulate_media(media="print")
         assert state(page)["shown"] == [True, True]
-        for words in ("Show everything", "Show what it printed"):
+        for words in ("Show everything", "Show the answer"):
             assert not page.get_by_text(words).first.is_visible()
         page.emulate_media(media="screen")
         choose(page, "on the cpu")
@@ -133,13 +133,47 @@ def test_without_the_script_predictions_are_disclosures_in_the_same_places(brows
     with opened(browser, tiny_site, FIRST, java_script_enabled=False) as (page, faults):
         assert page.locator(".prediction li").all_inner_texts() == STOPS[1:4]
         assert not page.get_by_text("Show everything").is_visible()
-        for cover in page.locator("details.covered").all():
+        tells = page.locator(".answer, .cell:has(> [data-untold]) + .cell").all()
+        for cover, told in zip(page.locator("details.covered").all(), tells, strict=True):
             printed = cover.locator(".cell_output").first
-            below = cover.locator("xpath=../following-sibling::div[1]")
-            assert not printed.is_visible() and not below.is_visible()
-            cover.locator("summary").click()
-            assert printed.is_visible() and below.is_visible()
+            assert not printed.is_visible() and not told.is_visible()
+            cover.locator("> summary").click()
+            assert printed.is_visible() and told.is_visible()
         assert faults == []
+
+
+# Folds: what is not on the path.
+
+FOLDS = ["Run this chapter: links and set-up", "What must hold", "Helpers; What must hold"]
+
+
+def test_folds_are_one_line_until_a_link_leads_into_them_and_open_on_paper(browser, tiny_site):
+    with opened(browser, tiny_site, FIRST) as (page, faults):
+        assert page.locator("details.machinery > summary").all_text_contents() == FOLDS
+        deep = page.get_by_text("Still off it")
+        for place in ("", "#end", "#below", "#deeper-sums"):
+            page.goto(page.url.partition("#")[0] + place)
+            page.reload()
+            assert deep.is_visible() == (place in ("#below", "#deeper-sums")), place
+            assert shift_faults(page) == []
+        page.locator("details.deeper > summary").click(position={"x": 3, "y": 9})
+        assert not deep.is_visible()
+        page.get_by_role("link", name="Deeper: sums").click()
+        assert deep.is_visible() and page.get_by_role("heading", name="Deeper: sums").is_visible()
+        page.goto(page.url.partition("#")[0])
+        page.evaluate("localStorage.setItem('sphinx_highlight_terms', 'still')")
+        page.reload()
+        deep.wait_for(state="visible")
+        page.reload()
+        assert not deep.is_visible()
+        page.emulate_media(media="print")
+        assert deep.is_visible()
+        page.emulate_media(media="screen")
+        for width, scheme in ((WIDE, "light"), (NARROW, "dark")):
+            look(page, width, scheme)
+            assert violations(page) + layout_faults(page) + faults == []
+    with opened(browser, tiny_site, FIRST, java_script_enabled=False) as (page, faults):
+        assert page.get_by_text("Still off it").is_visible() and faults == []
 
 
 # Tabs: the outputs of one runner at a time.

@@ -21,17 +21,24 @@ from cudasim.clock.timeline import Timeline
 
 ASKING = [
     prose("title", "# First\n\nA chapter that asks."),
+    code("imports", "import torch", ["hide-cell"]),
     code("make", "X = 1"),
     prose(
         "predict-place",
         "**Predict.** Where is `X`?\n\n- on the `cpu`\n- on the first GPU\n- nowhere yet",
     ),
     code("place", "X.device", ["predicted"]),
-    code("place-held", "assert X.device\nX"),
+    code("place-held", "assert X.device\nX", ["hide-cell"]),
+    prose("answer-place", "**The second.** It was made there."),
     prose("more", "## More\n\nNow without choices."),
     prose("predict-sum", "**Predict.** What is 2 + 2?"),
     code("sum", "print('so:')\n2 + 2", ["predicted"]),
     code("sum-held", "assert 2 + 2 == 4\n4"),
+    prose("deeper", "## Deeper: sums\n\nOff the path."),
+    prose("below", "### Below\n\nStill off it, and [here](#below)."),
+    code("add", "def add(*parts):\n    return sum(parts)", ["hide-cell"]),
+    code("added", "assert add(1, 2) == 3", ["hide-cell"]),
+    prose("end", "## End\n\nOn it again."),
 ]
 SHOWING = [
     prose("title", "# Second\n\nTimelines, and a card."),

@@ -58,6 +58,11 @@ class Chapter:
         return self.notebook.metadata.get("kind") == "puzzles"
 
     @property
+    def is_lesson(self) -> bool:
+        """True if it is for reading from first to last, in order."""
+        return not (self.lists_symptoms or self.holds_puzzles)
+
+    @property
     def starts_ranks(self) -> bool:
         """True if it starts processes by torchrun, which set their own number of threads."""
         return any(LAUNCHER in cell.source for cell in self.code_cells)

@@ -30,11 +30,7 @@ def make_chapter(name: str, book: Book) -> str:
     for path in (chapter.where, master):
         if (root / path).exists():
             raise BookError(f"{path}: there already; choose another name")
-    lessons = {
-        lesson.name: lesson
-        for lesson in book.chapters.values()
-        if not (lesson.holds_puzzles or lesson.lists_symptoms)
-    }
+    lessons = [name for name, chapter in book.chapters.items() if chapter.is_lesson]
     toc = read_text(root / "_toc.yml", root)
     entries = [entry for entry in ENTRY.finditer(toc) if entry["name"] in lessons]
     if not entries:

@@ -1,10 +1,13 @@
 """Predictions: asked before the cell that answers them, and given away by nothing.
 
 A prediction is a text cell `predict-<topic>`: a question and, where it helps, its choices as a
-list. The next cell shows the answer under the tag `predicted`, which the page covers.
+list. The next cell shows the answer under the tag `predicted`. Then, perhaps after machinery, a
+text cell `answer-<topic>` explains it; where there are choices, it begins with the right one:
+`**The second.** `. The page covers both.
 """
 
 import ast
+import re
 
 from nbformat import NotebookNode
 
@@ -12,9 +15,14 @@ from tools.book.cells import Broken, drawn
 from tools.book.chapters import PREDICTED, Chapter
 from tools.book.code import comments, has_assert, syntax_tree
 from tools.book.notebooks import tags
+from tools.rules.length import MACHINERY, path
 
 ASKS = "**Predict.** "
-PREFIX = "predict-"
+PREFIX, ANSWER = "predict-", "answer-"
+ORDINALS = ("first", "second", "third", "fourth")
+RIGHT = re.compile(rf"(?:\*\*)?The ({'|'.join(ORDINALS)})\.")
+SMALL = {*"and are but for has its not than that the with".split()}
+ABOVE = 4  # cells of the section that are looked through for the answer
 
 
 def predictions(chapter: Chapter) -> list[NotebookNode]:
@@ -80,4 +88,74 @@ def answered_next(chapter: Chapter) -> Broken:
             yield cell, "shows nothing; end it in an expression, the thing that was asked"
 
 
-PREDICTION_RULES = (asked_alone, choices_can_be_buttons, answered_next)
+def right_choice(answer: str) -> int | None:
+    """The place, from 0, of the choice that the text of an answer names."""
+    match = RIGHT.match(answer)
+    return ORDINALS.index(match[1]) if match else None
+
+
+def answer_of(chapter: Chapter, asked: NotebookNode) -> NotebookNode | None:
+    cells = chapter.notebook.cells
+    following = cells[cells.index(asked) + 2 :]
+    cell = next((cell for cell in following if MACHINERY not in tags(cell)), None)
+    return cell if cell and cell.id == asked.id.replace(PREFIX, ANSWER, 1) else None
+
+
+def explained(chapter: Chapter) -> Broken:
+    """Each is answered in words, and one of its choices is named as the right one."""
+    cells = chapter.notebook.cells
+    if not any(cell.id.startswith(ANSWER) and cell.cell_type == "markdown" for cell in cells):
+        return  # until every chapter has answers
+    for cell in predictions(chapter):
+        answer, choices = answer_of(chapter, cell), len(drawn(cell)("li"))
+        if answer is None:
+            yield cell, f"no answer; write it below what it printed, in a text cell {ANSWER}..."
+        elif (right_choice(answer.source) or 0) >= choices > 0 or (
+            bool(choices) != (right_choice(answer.source) is not None)
+        ):
+            begins = "'**The second.** ' or its like" if choices else "the reason: no choice"
+            yield answer, f"names none of the {choices} choices; let it begin with {begins}"
+
+
+def not_given_away(chapter: Chapter) -> Broken:
+    """No text above a prediction holds what sets its right choice apart, and no other choice."""
+    cells = [*path(chapter)]
+    for cell in cells:
+        answer = answer_of(chapter, cell) if is_prediction(cell) else None
+        if answer is None:
+            continue
+        choices = [_words(item.get_text()) for item in drawn(cell)("li")]
+        right = right_choice(answer.source) if choices else 0
+        told = choices or [_figures(answer.source.partition(". ")[0]) - _figures(cell.source)]
+        if right is None or right >= len(told):
+            continue
+        alone = [part - set().union(*told[:n], *told[n + 1 :]) for n, part in enumerate(told)]
+        for text in _above(cells, cell):
+            held = [part <= _words(text.source) for part in alone if part]
+            if alone[right] and alone[right] <= _words(text.source) and sum(held) == 1:
+                words = ", ".join(sorted(alone[right]))
+                yield cell, f"'{text.id}' above it gives the answer away: {words}; say it below"
+
+
+def _above(cells: list[NotebookNode], asked: NotebookNode) -> list[NotebookNode]:
+    """The texts of a section before a prediction, the last few."""
+    found = []
+    for cell in reversed(cells[: cells.index(asked)][-ABOVE:]):
+        found += [cell] if cell.cell_type == "markdown" else []
+        if cell.source.startswith("#") and cell.cell_type == "markdown":
+            break
+    return found
+
+
+def _words(text: str) -> set[str]:
+    """Words of three letters or more, and figures."""
+    return {word.lower() for word in re.findall(r"[a-zA-Z]{3,}", text)} - SMALL | _figures(text)
+
+
+def _figures(text: str) -> set[str]:
+    return set(re.findall(r"\d+(?:[.,]\d+)*", text))
+
+
+PREDICTION_RULES = (
+    *(asked_alone, choices_can_be_buttons, answered_next, explained, not_given_away),
+)

@@ -14,6 +14,7 @@ from tools.book.figures import broken_figures
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.rules.exercises import exercises, independent
+from tools.rules.length import within_budget
 from tools.rules.predictions import PREDICTION_RULES
 from tools.rules.questions import QUESTION_RULES
 from tools.rules.symptoms import shown_symptoms, whole_symptoms
@@ -117,4 +118,4 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
 COMMON_RULES: tuple[Callable[[Chapter], Broken], ...] = (
     *(long_cells, wide_lines, unchecked_cells, imports_of_ours, measured_times),
 )
-RULES = (*COMMON_RULES, opening, *PREDICTION_RULES, *QUESTION_RULES)
+RULES = (*COMMON_RULES, opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES)

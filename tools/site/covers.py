@@ -1,15 +1,15 @@
-"""Predictions: the output of a cell that answers one is covered until the reader asks for it.
+"""Predictions: what answers one, output and words, is covered until the reader asks for it.
 
 The cover is a native `<details>`, which needs no JavaScript. Where scripts run,
-`book/static/predictions.js` makes buttons of the choices, which open it, and keeps what was
-chosen. A style keeps the cell below out of sight, too, as it asserts the answer. Paper shows
-everything.
+`book/static/predictions.js` makes buttons of the choices, which open it, says whether the choice
+was right, and keeps it. Paper shows everything.
 """
 
 from docutils import nodes
 from sphinx.application import Sphinx
 
 from tools.book.chapters import PREDICTED
+from tools.rules.predictions import right_choice
 from tools.site.assets import framed, load_where, part
 from tools.site.tabs import is_cell
 
@@ -36,14 +36,25 @@ def cover(app: Sphinx, doctree: nodes.document) -> None:
         printed = [node for node in cell if is_output(node)]
         for node in printed:
             cell.remove(node)
+        told = told_below(cell)
+        for node in told:
+            cell.parent.remove(node)
         name = f"printed-{cell['cell_metadata'][PREDICTED]}"
-        cell += framed("covered.html", *printed, name=name)
+        right = right_choice(told[0].astext()) if told else None
+        cell += framed("covered.html", *printed, *told, name=name, told=bool(told), right=right)
 
 
 def preceding(cell: nodes.container) -> list[nodes.Node]:
     """The question above a cell: a paragraph, or a paragraph and its list of choices."""
     above = cell.parent.children[: cell.parent.index(cell)]
     return above[-2:] if above and isinstance(above[-1], nodes.bullet_list) else above[-1:]
+
+
+def told_below(cell: nodes.container) -> list[nodes.Node]:
+    """The answer in words, and the fold between, of what must hold, if there is one."""
+    below = cell.parent.children[cell.parent.index(cell) + 1 :][:2]
+    answers = [node for node in below if "answer" in node.get("classes", [])]
+    return [*answers, *below[: below.index(answers[0])]] if answers[:1] else []
 
 
 def is_output(node: nodes.Node) -> bool:

@@ -14,17 +14,19 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from markupsafe import escape
 from nbformat import NotebookNode
+from sphinx.addnodes import toctree
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from tools.book.book import Book
+from tools.rules.length import length
 from tools.site.calculators import shares_table
 from tools.site.merge import chapter_page
 from tools.site.status import chapters_table
 
 # The extensions that come with this one.
 BROUGHT = (
-    *("assets", "formulas", "tabs", "covers", "theme", "images", "launch"),
+    *("assets", "formulas", "tabs", "folds", "covers", "theme", "images", "launch"),
     *("timeline", "calculators", "front", "overview"),
 )
 TABLES = {
@@ -39,6 +41,7 @@ def setup(app: Sphinx) -> None:
     for name in TABLES:
         app.add_directive(name, FactsTable)
     app.connect("source-read", show_outputs)
+    app.connect("doctree-read", number_chapters, priority=200)  # before titles are collected
     app.connect("html-page-context", describe_page)
 
 
@@ -55,6 +58,18 @@ def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
         return
     _, pages = read_pages(Path(app.srcdir))
     source[0] = nbformat.writes(pages[path.stem])
+
+
+def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
+    """Number the lessons of the sidebar, and say how long each takes."""
+    book, _ = read_pages(Path(app.srcdir))
+    lessons = [chapter for chapter in book.chapters.values() if chapter.is_lesson]
+    titles = {
+        f"notebooks/{lesson.name}": f"{number} {lesson.title}, {length(lesson).minutes} min"
+        for number, lesson in enumerate(lessons, start=1)
+    }
+    for tree in doctree.findall(toctree):
+        tree["entries"] = [(titles.get(name, title), name) for title, name in tree["entries"]]
 
 
 class FactsTable(SphinxDirective):

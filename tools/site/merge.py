@@ -18,6 +18,7 @@ from tools.book.figures import link_figures
 from tools.book.notebooks import code_cells, tags
 from tools.book.recordings import Recording, recording_path
 from tools.errors import BookError
+from tools.rules.predictions import ANSWER
 from tools.site.overview import overview
 from tools.site.templates import render
 from tools.site.timeline import MIME as TIMELINE
@@ -52,7 +53,10 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
                 page.cells[-1].metadata[PREDICTED] = cell.id  # tools.site.covers covers it
             page.cells += add_outputs(page.cells[-1], recordings)
         else:
-            page.cells[-1].source = link_figures(cell.source, chapter.where, book.root)
+            text = link_figures(cell.source, chapter.where, book.root)
+            if cell.id.startswith(ANSWER):  # tools.site.covers covers it
+                text = f"::::::{{container}} answer\n{text}\n::::::"
+            page.cells[-1].source = text
     if any("runner" in cell.metadata for cell in page.cells):
         first = next(i for i, cell in enumerate(page.cells) if cell.cell_type == "code")
         page.cells.insert(first, legend(recordings))

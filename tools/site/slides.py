@@ -1,8 +1,8 @@
 """Lecture slides: the page of each chapter, cut into slides, in one file that needs no network.
 
 A slide is some text with the cell below it, one more cell, a prediction, the cell that answers
-it, a question, or an exercise. Left out are the set-up, folded cells, and of exercises the checks
-and solutions. `book/slides/deck.js` steps through them, and sets smaller what does not fit.
+it, a question, or an exercise. Left out are the set-up, all that is folded, and of exercises the
+checks and solutions. `book/slides/deck.js` steps through them, and sets smaller what does not fit.
 """
 
 import base64
@@ -24,7 +24,7 @@ STYLES = (  # of the site
     *("predictions.css", "timeline.css"),
 )
 NOT_SHOWN = (
-    ".launch, .tag_setup, .tag_hide-input, .tag_hide-cell, .solution, .wrong:not(.choice), "
+    ".machinery, section:has(> .deeper), .tag_hide-input, .solution, .wrong:not(.choice), "
     ".headerlink, .prediction-switch, form, .symptom-list, "
     ".timeline-tools, .timeline-said, .timeline > details"
 )
@@ -69,8 +69,9 @@ def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
         part = PART.fullmatch(cell.id)
         if part and part[1] == "holds":
             drawn.decompose()
-    set_up = page.select_one("nav.launch").find_next_siblings(lambda tag: tag.name != "section")
-    for tag in [*set_up, *page.select(NOT_SHOWN)]:
+    head = page.select_one("details.machinery")
+    others = head.find_next_siblings(lambda tag: tag.name != "section")
+    for tag in [*others, *page.select(NOT_SHOWN)]:
         tag.decompose()
     for link in page.select("a:not([href^=http])"):
         link.unwrap()  # there is no other page beside a deck

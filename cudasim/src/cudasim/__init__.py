@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from cudasim.clock.costs import without_rule
     from cudasim.device.specs import CARDS
     from cudasim.dispatch.races import races
+    from cudasim.recorded import timeline
     from cudasim.simulation import disable, enable, is_enabled, simulate
-    from cudasim.timeline import timeline
 
 __all__ = [
     "CARDS",
@@ -34,7 +34,7 @@ _HOMES = {
     "enable": "cudasim.simulation",
     "is_enabled": "cudasim.simulation",
     "simulate": "cudasim.simulation",
-    "timeline": "cudasim.timeline",
+    "timeline": "cudasim.recorded",
     "without_rule": "cudasim.clock.costs",
     "races": "cudasim.dispatch.races",
     "load_ipython_extension": "cudasim.ipython",

@@ -41,18 +41,22 @@ _NAMES = {
     ASSERT: "cudaErrorAssert",
 }
 
-# What c10/cuda/CUDAMiscFunctions.cpp adds for a result, and for all.
+# What c10/cuda/CUDAMiscFunctions.cpp adds since https://github.com/pytorch/pytorch/pull/181011, in
+# 2.13: help for the result; advice, another one for what kernels did, as that is told late; and a
+# line for all.
 _OUT_OF_RANGE = "GPU device may be out of range, do you have enough GPUs?"
 _SEARCH = (
     "Search for `{}' in https://docs.nvidia.com/cuda/"
     "cuda-runtime-api/group__CUDART__TYPES.html for more information."
 )
-_SUFFIX = (
+_LATE = {700, ASSERT, 715, 716, 719}
+_LATER = (
     "CUDA kernel errors might be asynchronously reported at some other API call, so the "
     "stacktrace below might be incorrect.\n"
-    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
-    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1"
 )
+_LOG = "For more detailed error information, run with CUDA_LOG_FILE=stderr"
+_COMPILE = "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
 
 
 class CUDA(DeviceType):
@@ -112,6 +116,8 @@ def runtime_error(result: int) -> RuntimeError:
     import torch
 
     help = _OUT_OF_RANGE if result == INVALID_DEVICE else _SEARCH.format(_NAMES[result])
-    raised = torch.AcceleratorError(f"CUDA error: {words(result)}\n{help}\n{_SUFFIX}")
+    advice = _LATER if result in _LATE else _LOG
+    lines = f"CUDA error: {words(result)}", help, advice, _COMPILE
+    raised = torch.AcceleratorError("\n".join(lines))
     raised.error_code = result
     return raised
