@@ -5,6 +5,7 @@
 const scalingModel = (() => {
   const FIRST = 2 ** 20;
   const BACKWARD = 2 / 3;
+  const WAITED = 0.07;
   const TREE = 0.9;
 
   // Seconds to add up `size` bytes of each of `gpus` GPUs, `server` in each server.
@@ -40,5 +41,11 @@ const scalingModel = (() => {
     return { step: step + exposed, communication, exposed };
   }
 
-  return { allReduceSeconds, stepOf };
+  // The efficiency if nothing is hidden and all wait for the slowest: the lower edge of the band.
+  function leastEfficiency(training, cluster) {
+    const waited = cluster.gpus > 1 ? WAITED * training.step : 0;
+    return training.step / (training.step + waited + stepOf(training, cluster).communication);
+  }
+
+  return { allReduceSeconds, leastEfficiency, stepOf };
 })();

@@ -110,10 +110,14 @@
       const text = whole.format(gpus);
       return place % every ? "" : `<text class="middle" x="${x(gpus)}" y="${bottom + 18}">${text}</text>`;
     });
-    const line = counts.map((gpus) => `${x(gpus)} ${y(share(gpus))}`).join("L");
+    const least = (gpus) => scalingModel.leastEfficiency(training, { ...cluster, gpus });
+    const edge = (of) => counts.map((gpus) => `${x(gpus)} ${y(of(gpus))}`);
+    const line = edge(share).join("L");
+    const band = [...edge(share), ...edge(least).reverse()].join("L");
     const { gpus } = cluster;
     return `<g class="grid">${rows.join("")}${columns.join("")}</g>
       <text class="middle" x="${(left + right) / 2}" y="${height - 6}">GPUs</text>
+      <path class="band" d="M${band}Z"/>
       <path class="roof" d="M${line}"/>
       <circle class="computing" cx="${x(gpus)}" cy="${y(share(gpus))}" r="6"/>`;
   }
@@ -127,6 +131,7 @@
     const found = scalingModel.stepOf(training, cluster);
     const alone = training.step;
     const efficiency = alone / found.step;
+    const least = scalingModel.leastEfficiency(training, cluster);
     const speed = (cluster.gpus * batch) / found.step;
     const gpus = cluster.gpus === 1 ? "1 GPU" : `${whole.format(cluster.gpus)} GPUs`;
     const hidden = found.exposed
@@ -134,7 +139,7 @@
       : "nothing has to be added up";
     find("output").textContent =
       `${LABEL}: on ${gpus} a step takes ${inSeconds(found.step)}, ${samples(speed)} samples/s, ` +
-      `efficiency ${percent(efficiency)}; ${hidden}.`;
+      `efficiency ${percent(efficiency)} at most, ${percent(least)} at the lower edge; ${hidden}.`;
     const cells = {
       compute: inSeconds(alone),
       communication: inSeconds(found.communication),
@@ -142,7 +147,7 @@
       step: inSeconds(found.step),
       speed: `${samples(speed)} samples/s`,
       efficiency: percent(efficiency),
-      bare: percent(alone / (alone + found.communication)),
+      least: percent(least),
     };
     for (const [name, text] of Object.entries(cells)) {
       find(`[data-row="${name}"] td`).textContent = text;
@@ -152,8 +157,11 @@
     }
     const plot = find(".curve");
     plot.innerHTML = curve(plot.clientWidth, plot.clientHeight, chosen);
-    const at = (count) =>
-      percent(alone / scalingModel.stepOf(training, { ...cluster, gpus: count }).step);
+    const at = (count) => {
+      const there = { ...cluster, gpus: count };
+      const most = percent(alone / scalingModel.stepOf(training, there).step);
+      return `${percent(scalingModel.leastEfficiency(training, there))} to ${most}`;
+    };
     plot.setAttribute(
       "aria-label",
       `Efficiency from 1 to 1,024 GPUs: ${at(2)} on 2, ${at(32)} on 32, ${at(1024)} on 1,024; ` +

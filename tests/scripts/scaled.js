@@ -5,6 +5,8 @@
     clusters.map(([gpus, server, inside, between, cards]) => {
       const joined = { inside: one("inside", inside), between: one("between", between) };
       const cluster = { gpus, server, cards, ...joined };
-      return scalingModel.stepOf({ step, gradients, bucket }, cluster);
+      const training = { step, gradients, bucket };
+      const least = scalingModel.leastEfficiency(training, cluster);
+      return { ...scalingModel.stepOf(training, cluster), least };
     }));
 }

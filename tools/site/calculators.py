@@ -49,7 +49,7 @@ STEP, GRADIENTS = 64 / 444.51, 4 * 110_106_428  # BERT-base on a V100: the page 
 ASK = """
 import json, sys
 from cudasim.timing.__main__ import described
-from cudasim.timing.scaling import Cluster, Training, efficiency, links
+from cudasim.timing.scaling import Cluster, Training, efficiency, least_efficiency, links
 from cudasim.timing.sheets import sheet_names
 settings, counts, server, step, gradients = json.load(sys.stdin)
 known = {where: links(where) for where in ("inside", "between")}
@@ -58,7 +58,8 @@ def described_link(id, link):
 def shares(inside, between, cards, name, look):
     joined = known["inside"][inside], known["between"][between]
     clusters = (Cluster(gpus, server, *joined, cards) for gpus in counts)
-    return [efficiency(Training(step, gradients), cluster) for cluster in clusters]
+    training = Training(step, gradients)
+    return [(efficiency(training, each), least_efficiency(training, each)) for each in clusters]
 print(json.dumps({
     "cards": [described(name) for name in sheet_names()],
     "links": {
@@ -88,7 +89,7 @@ def ask(root: Path) -> dict[str, Any]:
     """What `cudasim` knows and models. Raises BookError if it does not say.
 
     The data sheets of the `cards`, each with its host and two modelled times; the `links`;
-    and the `shares` of linear scaling for each of SETTINGS and COUNTS.
+    and the `shares` of linear scaling, at most and at least, for each of SETTINGS and COUNTS.
     """
     given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
     environment = os.environ | {"PYTHONPATH": str(root / SIMULATOR)}
@@ -113,7 +114,7 @@ def calculator(known: dict[str, Any]) -> str:
     return render("calculator.html", cards=cards, precisions=PRECISIONS, sheets={"cards": cards})
 
 
-def plot(shares: list[list[float]]) -> str:
+def plot(shares: list[list[list[float]]]) -> str:
     """The efficiencies as a figure of 720 x 340, whose axes cross at 60, 290."""
 
     def x(gpus: int) -> float:
@@ -122,11 +123,14 @@ def plot(shares: list[list[float]]) -> str:
     def y(share: float) -> float:
         return round(14 + (1 - share) * 276, 1)
 
-    lines, said = {}, []
-    for setting, line in zip(SETTINGS, shares, strict=True):
-        places = zip(COUNTS, line, strict=True)
-        lines[setting.look] = [(x(gpus), y(share)) for gpus, share in places]
-        said.append(f"{setting.name}: {line[0]:.0%} at 2 GPUs, {line[-1]:.0%} at 1,024")
+    lines, bands, said = {}, {}, []
+    for setting, band in zip(SETTINGS, shares, strict=True):
+        most, least = (
+            [*zip(map(x, COUNTS), map(y, edge), strict=True)] for edge in zip(*band, strict=True)
+        )
+        lines[setting.look], bands[setting.look] = most, most + least[::-1]
+        two, many = (f"{least:.0%} to {most:.0%}" for most, least in (band[0], band[-1]))
+        said.append(f"{setting.name}: {two} at 2 GPUs, {many} at 1,024")
     return render(
         "scaling-plot.html",
         server=SERVER,
@@ -134,6 +138,7 @@ def plot(shares: list[list[float]]) -> str:
         grid=[(percent, y(percent / 100)) for percent in range(0, 101, 20)],
         counts=[(gpus, x(gpus)) for gpus in COUNTS],
         lines=lines,
+        bands=bands,
         said=". ".join(said),
     )
 
@@ -141,7 +146,7 @@ def plot(shares: list[list[float]]) -> str:
 def shares_table(book: Book) -> list[str]:
     shares = ask(book.root)["shares"]
     rows = [
-        [f"{gpus:,}", *(f"{100 * share:.0f} %" for share in line)]
+        [f"{gpus:,}", *(f"{100 * least:.0f} to {100 * most:.0f} %" for most, least in line)]
         for gpus, *line in zip(COUNTS, *shares, strict=True)
     ]
     heads = ["GPUs", *(setting.name for setting in SETTINGS)]

@@ -7,7 +7,7 @@ between servers, twice the bytes pass at 0.9 of the bandwidth, in fewer steps. N
 faster. Gradients go in buckets, as in DistributedDataParallel (Li et al., VLDB 2020): the
 all-reduce of one bucket runs beside the backward pass that computes the next.
 
-What the model assumes: every GPU keeps its batch and takes as long as the others; the backward
+What `efficiency` assumes: every GPU keeps its batch and takes as long as the others; the backward
 pass takes two thirds of a step and gives the bytes of the gradients evenly; communication slows
 no computation; data come in time; the network is shared with nobody and has no bottleneck.
 Plain arithmetic throughout: the page's calculator does the same in JavaScript.
@@ -26,6 +26,7 @@ PATH = Path(__file__).resolve().parent / "links.json"
 BUCKET = 25 * 2**20  # bytes: `bucket_cap_mb` of DistributedDataParallel
 FIRST = 2**20  # bytes of the first bucket: `torch.distributed._DEFAULT_FIRST_BUCKET_BYTES`
 BACKWARD = 2 / 3  # of a step: two products for each one of the forward pass
+WAITED = 0.07  # of a step, for the slowest: chosen so that published runs of DDP are in the band
 TREE = 0.9  # of the bandwidth that a ring reaches, in NCCL's model
 
 
@@ -149,3 +150,9 @@ def step_of(training: Training, cluster: Cluster) -> Step:
 def efficiency(training: Training, cluster: Cluster) -> float:
     """Samples a second of each GPU, over those of one GPU alone: 1 is perfect."""
     return training.step / step_of(training, cluster).step
+
+
+def least_efficiency(training: Training, cluster: Cluster) -> float:
+    """The same if nothing is hidden and all wait for the slowest: the lower edge of the band."""
+    waited = WAITED * training.step if cluster.gpus > 1 else 0.0
+    return training.step / (training.step + waited + step_of(training, cluster).communication)
