@@ -3,7 +3,6 @@
 import re
 
 import pytest
-import torch
 from launch import FAULT, TRAIN, TWO, epochs, free_port
 
 RESUME = TRAIN, "--checkpoint", "checkpoints", "--resume"
@@ -18,7 +17,7 @@ def complaint(job):
 @pytest.mark.parametrize(
     ("machine", "ranks", "options", "line"),
     [
-        ("cpu", 2, ("--global-batch", 63), "0: --global-batch is no multiple of 2"),
+        ("cpu", 2, ("--global-batch", 63), "0: --global-batch is no multiple of 2 up to 1437"),
         ("cpu", 2, ("--backend", "mpi"), "0: --backend is nccl or gloo"),
         ("cpu", 2, ("--resume",), "0: --resume needs --checkpoint"),
         ("cpu", 1, ("--backend", "nccl"), "0: no GPU, start 0 at most"),
@@ -54,13 +53,12 @@ def test_a_rank_that_never_arrives(job):
 
 
 @pytest.mark.full
-def test_a_checkpoint_of_another_model_is_refused(job, undisturbed):
-    checkpoint = undisturbed.give(job, 2)
-    state = torch.load(checkpoint)
-    torch.save(state | {"fingerprint": "Sequential()"}, checkpoint)
-    job.torchrun(*TWO, *RESUME)
-    line = complaint(job)
-    assert "checkpoints" in line and "another model" in line
+def test_a_folder_of_another_run_is_refused_and_one_that_is_done_says_so(job, undisturbed):
+    undisturbed.give(job, 2)
+    job.torchrun(*TWO, *RESUME, "--seed", 1)
+    assert complaint(job) == "rank 0: checkpoints is of another seed"
+    job.torchrun(*TWO, *RESUME, "--epochs", 2)
+    assert "checkpoints has every epoch, nothing left to do" in job.succeed()
 
 
 @pytest.mark.full

@@ -14,7 +14,7 @@ from launch import HERE, TRAIN, epochs, free_port
 
 SERVERS = HERE.parents[1] / "servers"
 SBATCH = SERVERS / "slurm.sbatch"
-JOB = yaml.safe_load((SERVERS / "pytorchjob.yaml").read_text(encoding="utf-8"))
+CLAIM, JOB = yaml.safe_load_all((SERVERS / "pytorchjob.yaml").read_text(encoding="utf-8"))
 WORKER = JOB["spec"]["pytorchReplicaSpecs"]["Worker"]
 (CONTAINER,) = WORKER["template"]["spec"]["containers"]
 SCHEMA = yaml.safe_load((HERE / "pytorchjob.schema.yaml").read_text(encoding="utf-8"))
