@@ -74,6 +74,7 @@ def test_slurm_starts_train_on_two_servers(job, undisturbed):
         "SLURM_JOB_NUM_NODES": 2,
         "SLURM_GPUS_ON_NODE": 1,
         "SLURM_CPUS_PER_TASK": 2,
+        "ENVIRONMENT": sys.prefix,
     }
     job.start("-c", EXEC, "bash", SBATCH, PATH=path, **variables)
     assert epochs(job.succeed()) == undisturbed.epochs
