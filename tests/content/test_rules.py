@@ -74,6 +74,7 @@ BREAKS = [
     ("equal choices", asks("- here\n- here")),
     ("in bold", asks("- **here**\n- there")),
     ("does not answer it", ASKED),
+    ("no answer; write it", ASKED),
     ("no prediction above", code("a", "X.device", ["predicted"])),
     ("no prediction above", ASKED, ANSWER, prose("b", "So."), code("c", "X", ["predicted"])),
     ("asserts what was", *answered("assert X.is_cpu\nX.device")),
@@ -83,8 +84,9 @@ BREAKS = [
     ("begin with the reason", prose("predict-it", "**Predict.** Why?"), ANSWER, TOLD),
 ]
 SOUND = (
-    *(code("measured", "measured = {1: 2}"), ASKED, ANSWER),
+    *(code("measured", "measured = {1: 2}"), ASKED, ANSWER, TOLD),
     *(prose("predict-that", "**Predict.** How many?"), code("that", "X is Y", ["predicted"])),
+    prose("answer-that", "One, as no copy was made."),
     *(question(A, B, C, id="check-one"), question(B, A, C, id="check-two")),
     question(choice("4 GB"), A, choice("12 GB", "Right."), opening=COMPUTE, id="check-three"),
 )
