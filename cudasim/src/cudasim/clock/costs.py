@@ -149,7 +149,7 @@ TABLE: dict[str, Rule] = {
         rules.outer: "addr outer ger",
         rules.linear: "linear mkldnn_linear",
         rules.convolution: "convolution _convolution convolution_overrideable cudnn_convolution "
-        "mkldnn_convolution _slow_conv2d_forward",
+        "mkldnn_convolution _slow_conv2d_forward conv1d conv2d conv3d",
         rules.convolution_backward: "convolution_backward convolution_backward_overrideable",
         rules.attention(2, 0): "_scaled_dot_product_flash_attention "
         "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_efficient_attention "

@@ -252,7 +252,9 @@ def _convolution(shape: tuple, products: int, size: float, x: Tensor, weight: Te
 def convolution(args: tuple, kwargs: dict, out: Any) -> Work:
     """A convolution as an implicit product. Source: cuDNN, https://arxiv.org/abs/1410.0759."""
     x, weight, *_ = args
-    transposed, groups = (args[6], args[8]) if len(args) > 8 else (False, 1)
+    transposed, groups = False, args[6] if len(args) > 6 else 1  # as inference_mode has it
+    if len(args) > 8:
+        transposed, groups = args[6], args[8]
     shape = _grouped(x, weight, out, transposed, groups)
     return _convolution(shape, 1, float(_read(args, kwargs) + _written(out)), x, weight)
 
