@@ -13,8 +13,10 @@
     if (picture.closest("a")) continue;
     const label = picture.getAttribute("alt") ?? picture.getAttribute("aria-label");
     const name = `Enlarge: ${label}`;
-    for (const [key, value] of Object.entries({ role: "button", tabindex: 0, "aria-label": name }))
-      picture.setAttribute(key, value);
+    // A drawing has letters of its own, which the name of a button would have to repeat.
+    const said = picture.localName === "img" ? { role: "button", "aria-label": name } : {};
+    for (const [key, value] of Object.entries(said)) picture.setAttribute(key, value);
+    picture.setAttribute("tabindex", 0);
     const show = (event) => {
       if (event.key && event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();

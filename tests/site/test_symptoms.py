@@ -18,7 +18,7 @@ WORDS = {
     "TO BE ON   the same device": "Expected all tensors",
     "pinned only cannot": "cannot pin",
     "device-side assert triggered": "CUDA error: device-side assert",
-    "index is not implemented for 'Float'": '"nll_loss_forward',
+    "2d_index not implemented for 'Float'": '"nll_loss_forward',
 }
 
 

@@ -129,12 +129,17 @@ def undrawn(page):
 # Outputs by runner.
 
 
+def own(cell, selector):
+    """What is of a cell itself, and not of one in the same cover."""
+    return [tag for tag in cell.select(selector) if tag.find_parent(class_="cell") is cell]
+
+
 def tab_faults(page, name):
     """Tabs without their panel, and panels that are empty or do not say whose times they show."""
     faults, chapter = [], BOOK.chapters[name]
     fewest = min(2, len(runners_of(name)))
     for cell, part in zip(chapter.code_cells, page.select("div.cell"), strict=True):
-        for tabs in part.select("div.runner-outputs"):
+        for tabs in own(part, "div.runner-outputs"):
             buttons, panels = tabs.select("[role=tab]"), tabs.select("[role=tabpanel]")
             if len(buttons) < fewest or len(buttons) != len(panels):
                 faults.append(f"{cell.id}: {len(buttons)} tabs, {len(panels)} panels")
@@ -171,8 +176,8 @@ def missing_outputs(page, name, runner):
 
 def missing_in_cell(cell, part, runner):
     """The outputs of a recorded cell that its part of the page does not show for this runner."""
-    if part.select_one("div.runner-output"):
-        part = part.select_one(f"div.runner-output[data-runner='{runner}']")
+    if own(part, "div.runner-output"):
+        [part] = own(part, f"div.runner-output[data-runner='{runner}']") or [None]
     box = (part and part.select_one("div.cell_output")) or Tag(name="div")
     pictures, text = {Path(img["src"]).stem for img in box("img")}, squeezed(box.get_text())
     for output in (each for each in cell.outputs if VERSIONS not in each.get("data", {})):

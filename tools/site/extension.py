@@ -93,6 +93,8 @@ def describe_page(
     if doctree is None:  # the search page and its like
         return
     for paragraph in doctree.findall(nodes.paragraph):
+        if paragraph.astext().startswith("How long."):
+            continue
         if isinstance(paragraph.parent, nodes.section):  # not one of a table or a note
             text = escape(textwrap.shorten(paragraph.astext(), 160, placeholder=" ..."))
             context["metatags"] += f'\n<meta name="description" content="{text}">'
