@@ -33,7 +33,7 @@ ASKING = [
     prose("more", "## More\n\nNow without choices."),
     prose("predict-sum", "**Predict.** What is 2 + 2?"),
     code("sum", "print('so:')\n2 + 2", ["predicted"]),
-    code("sum-held", "assert 2 + 2 == 4\n4"),
+    prose("answer-sum", "It is 4, as on paper."),
     prose("deeper", "## Deeper: sums\n\nOff the path."),
     prose("below", "### Below\n\nStill off it, and [here](#below)."),
     code("add", "def add(*parts):\n    return sum(parts)", ["hide-cell"]),

@@ -41,7 +41,7 @@ def cover(app: Sphinx, doctree: nodes.document) -> None:
             cell.parent.remove(node)
         name = f"printed-{cell['cell_metadata'][PREDICTED]}"
         right = right_choice(told[0].astext()) if told else None
-        cell += framed("covered.html", *printed, *told, name=name, told=bool(told), right=right)
+        cell += framed("covered.html", *printed, *told, name=name, right=right)
 
 
 def preceding(cell: nodes.container) -> list[nodes.Node]:

@@ -34,7 +34,7 @@ def fold(app: Sphinx, doctree: nodes.document) -> None:
         wrap(head, HEAD)
     for parent in dict.fromkeys(cell.parent for cell in doctree.findall(is_machinery)):
         for machinery, run in groupby([*parent.children], is_machinery):
-            if machinery and not (isinstance(parent, part)):
+            if machinery and not isinstance(parent, part):
                 cells = [*run]
                 wrap(cells, "; ".join(dict.fromkeys(map(label, cells))))
     for section in doctree.findall(nodes.section):
