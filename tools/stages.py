@@ -43,7 +43,7 @@ def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
         Stage("format", ("ruff", "format", "--check", ".")),
         Stage("rules", ("tools", "rules")),
         *(_tests(name, full) for name in FIRST if name in folders),
-        *(stage for runner in compared(root) for stage in _comparisons(runner, full)),
+        *(stage for runner in compared(root, full) for stage in _comparisons(runner, full)),
         *(_tests(name, full) for name in folders if name not in FIRST),
         _tests("simulator", full, "cudasim/tests"),
         Stage("gpu", ("tools", "compare", "--if-any")),
@@ -65,6 +65,8 @@ def _comparisons(runner: Runner, full: bool) -> Iterator[Stage]:
     options = ("--nbval", "--nbval-kernel-name", runner.name)
     options += ("--nbval-sanitize-with", runner.sanitize, "-p", "tools.nbval_exercises")
     spread = ("-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
+    if runner.pins:  # one chapter, for which one process is enough
+        spread = ()
     for place, variables in enumerate(runner.conditions if full else runner.conditions[:1]):
         # No exercise depends on a setting in which its chapter comes out the same.
         tier = ("-m", "not exercise") if place else () if full else ("-m", "not full")
@@ -80,12 +82,14 @@ def _comparisons(runner: Runner, full: bool) -> Iterator[Stage]:
         yield Stage(name, module, (f"outputs/{runner.name}",), environment)
 
 
-def compared(root: Path = ROOT) -> list[Runner]:
+def compared(root: Path = ROOT, full: bool = False) -> list[Runner]:
     """The runners that every machine has; cards are compared by `tools compare`.
 
+    Those of other frameworks than PyTorch need environments of their own: they are for `full`.
     Raises BookError if `kernels/` and `outputs/` do not name the same runners.
     """
-    local = [runner for runner in read_runners(root).values() if runner.is_local]
+    runners = read_runners(root).values()
+    local = [runner for runner in runners if runner.is_local and (full or not runner.pins)]
     for runner in local:
         if not list((root / "outputs" / runner.name).glob("*.ipynb")):
             raise BookError(

@@ -1,4 +1,4 @@
-"""The pins: which version of which package, and how requirements.txt is compiled."""
+"""The pins: which version of which package, and how the files that hold them are compiled."""
 
 import re
 import shutil
@@ -10,21 +10,21 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from tools.environment import PINS, PYTHONS
+from tools.environment import PINS, pythons_of, version
 from tools.errors import BookError
-from tools.files import read_text, write_text
+from tools.files import read_text, write_files
 from tools.root import ROOT
 
 NAMED = "requirements.in"
 
 
-def read_pins(root: Path = ROOT) -> dict[str, str]:
-    """The version of each package in both files of pins, by normalised name, on any platform.
+def read_pins(root: Path = ROOT, files: Iterable[str] = PINS) -> dict[str, str]:
+    """The version of each package in files of pins, by normalised name, on any platform.
 
     Raises BookError if a file is missing, or a line is not one pin of a package without another.
     """
     pins: dict[str, str] = {}
-    for name in PINS:
+    for name in files:
         for number, line in enumerate(read_text(root / name, root).splitlines(), start=1):
             if not (text := line.partition("#")[0].strip()):
                 continue
@@ -41,30 +41,35 @@ def read_pins(root: Path = ROOT) -> dict[str, str]:
 
 
 def compile_pins(upgrade: Iterable[str] = (), root: Path = ROOT) -> None:
-    """Write requirements.txt from requirements.in. Versions stay, but for packages to `upgrade`.
+    """Write requirements.txt from requirements.in, the book's and those of other frameworks.
 
-    Raises BookError if uv finds no versions that agree; its own words come before.
+    Versions stay, but for packages to `upgrade`. Raises BookError if uv finds no versions that
+    agree; its own words come before.
     """
-    pins = root / PINS[0]
+    named = [root / NAMED, *sorted((root / "kernels").glob(f"*/{NAMED}"))]
+    write_files({path.with_suffix(".txt"): _compiled(path, upgrade, root) for path in named}, root)
+
+
+def _compiled(named: Path, upgrade: Iterable[str], root: Path) -> str:
+    where, pins = named.relative_to(root).as_posix(), named.with_suffix(".txt")
     with tempfile.TemporaryDirectory() as folder:
-        compiled = Path(folder, PINS[0])
+        compiled = Path(folder, pins.name)
         if pins.is_file():
             shutil.copy(pins, compiled)  # uv prefers the versions it finds there
         command = [
-            *(sys.executable, "-m", "uv", "pip", "compile", "--quiet", NAMED),
+            *(sys.executable, "-m", "uv", "pip", "compile", "--quiet", where),
             *("--universal", "--fork-strategy", "fewest"),
-            *("--python-version", ".".join(map(str, PYTHONS[0]))),
+            *("--python-version", version(pythons_of(named.parent.name)[0])),
             *("--annotation-style", "line", "--custom-compile-command", "python -m tools pins"),
             *("--output-file", str(compiled)),
             *(f"--upgrade-package={name}" for name in upgrade),
         ]
         if subprocess.run(command, cwd=root, stdout=subprocess.DEVNULL).returncode:
             raise BookError(
-                f"{NAMED}: uv could not compile it (see above); {PINS[0]} is unchanged. uv reads "
+                f"{where}: uv could not compile it (see above); {pins.name} is unchanged. uv reads "
                 "UV_DEFAULT_INDEX, and not pip's settings"
             )
         lines = compiled.read_text(encoding="utf-8").splitlines(keepends=True)
     # What Linux alone needs, torch's CUDA packages, is left to pip: not every build asks for it.
     linux, others = "sys_platform == 'linux'", re.compile("'(darwin|win32)'")
-    kept = [line for line in lines if linux not in line or others.search(line)]
-    write_text(pins, "".join(kept), root)
+    return "".join(line for line in lines if linux not in line or others.search(line))

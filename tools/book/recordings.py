@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.book.chapters import Chapter
+from tools.book.chapters import FRAMEWORKS, PACKAGES, Chapter
 from tools.book.notebooks import code_cells, read_notebook, write_notebook
 from tools.book.runners import GPU, Runner
 from tools.errors import BookError
@@ -47,10 +47,10 @@ class Recording:
 
     @property
     def software(self) -> list[str]:
-        """The versions of PyTorch and, on a card, of CUDA and the driver."""
-        made = self.provenance
+        """The versions of its framework and, on a card, of CUDA and the driver."""
+        made, name = self.provenance, self.runner.framework
         card = [f"CUDA {made.cuda}", f"driver {made.driver}"] if "card" in made else []
-        return [f"PyTorch {made.versions.torch}", *card]
+        return [f"{FRAMEWORKS[name]} {made.versions[PACKAGES[name]]}", *card]
 
     @property
     def command(self) -> str:

@@ -15,6 +15,7 @@ from tools.book.chapters import Chapter
 from tools.book.runners import Runner
 from tools.book.setup_cells import chapter_packages
 from tools.errors import BookError
+from tools.record.frameworks import python_of
 
 VERSIONS = ("torch", "torchvision", "d2l", "numpy", "matplotlib", "ipykernel")
 EXECUTES = {"ipykernel", "ipython", "nbclient", "nbformat"}  # what every cell runs and prints with
@@ -36,7 +37,10 @@ def provenance(
         "versions": {package: importlib.metadata.version(package) for package in VERSIONS},
     }
     if runner.is_local:
-        made |= {"kernel": runner.digest(chapter), "pins": pins_of(chapter, pins)}
+        used = pins if runner.pins else pins_of(chapter, pins)
+        made |= {"kernel": runner.digest(chapter), "pins": used}
+    if runner.pins:  # an environment of its own, which holds nothing else
+        made |= {"python": python_of(runner), "versions": pins}
     if card:
         made |= {"card": card["label"], "hardware": ", ".join(card["names"])}
         made |= {"host": hardware, "cuda": card["cuda"], "driver": card["driver"]}
