@@ -26,6 +26,8 @@
     const radios = [...document.querySelectorAll(".frameworks input")];
     const names = radios.map((radio) => radio.value);
     const tabs = [...document.querySelectorAll('[role="tab"]')];
+    const download = document.querySelector('.bd-header-article a[href$=".ipynb"]');
+    const other = new RegExp(`(-(${names.join("|")}))?\\.ipynb$`);
     const known = { framework: names, machine: tabs.map((tab) => tab.dataset.runner) };
 
     // What is shown changes above and below; what all frameworks share stays where it is.
@@ -40,6 +42,8 @@
         const section = document.getElementById(decodeURIComponent(link.hash.slice(1)));
         link.hidden = section !== null && !section.checkVisibility();
       }
+      const end = name === names[0] ? ".ipynb" : `-${name}.ipynb`;
+      if (download) download.href = download.href.replace(other, end);
       if (scrollY) scrollBy({ top: common?.getBoundingClientRect().top - before, behavior: "instant" });
     }
 

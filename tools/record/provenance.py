@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tools.book.chapters import Chapter
+from tools.book.chapters import PACKAGES, Chapter
 from tools.book.runners import Runner
 from tools.book.setup_cells import chapter_packages
 from tools.errors import BookError
@@ -40,7 +40,8 @@ def provenance(
         used = pins if runner.pins else pins_of(chapter, pins)
         made |= {"kernel": runner.digest(chapter), "pins": used}
     if runner.pins:  # an environment of its own, which holds nothing else
-        made |= {"python": python_of(runner), "versions": pins}
+        package = PACKAGES[runner.framework]
+        made |= {"python": python_of(runner), "versions": {package: pins[package]}}
     if card:
         made |= {"card": card["label"], "hardware": ", ".join(card["names"])}
         made |= {"host": hardware, "cuda": card["cuda"], "driver": card["driver"]}
