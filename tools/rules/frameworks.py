@@ -6,15 +6,16 @@ Cells of the same id belong together, and of text cells the text is the same.
 from nbformat import NotebookNode
 
 from tools.book.cells import Broken
-from tools.book.chapters import Chapter
+from tools.book.chapters import SETUP, Chapter
 from tools.book.links import CELL
+from tools.book.notebooks import tags
 from tools.rules.exercises import PART
 
 
 def unlike(chapter: Chapter, first: Chapter) -> Broken:
     """Where a chapter does not agree with the same in its `first` framework.
 
-    Links and exercises, which the tools write, may differ in their text.
+    Exercises, which masters hold, may differ in their text.
     """
     here, there = ({cell.id: cell for cell in common_cells(one)} for one in (chapter, first))
     mend = f"or let its id end in '-{chapter.framework}'"
@@ -23,7 +24,7 @@ def unlike(chapter: Chapter, first: Chapter) -> Broken:
     for id in here.keys() - there.keys():
         yield here[id], f"is not in {first.where}; add it there, {mend}"
     for id in here.keys() & there.keys():
-        text = here[id].cell_type == "markdown" and id != CELL and not PART.fullmatch(id)
+        text = here[id].cell_type == "markdown" and not PART.fullmatch(id)
         if here[id].cell_type != there[id].cell_type:
             yield here[id], f"is of another kind than in {first.where}; name one of them otherwise"
         elif text and here[id].source != there[id].source:
@@ -37,8 +38,13 @@ def unlike(chapter: Chapter, first: Chapter) -> Broken:
 
 
 def common_cells(chapter: Chapter) -> list[NotebookNode]:
+    """The cells whose ids name no framework; links and set-up get a framework ready."""
     end = f"-{chapter.framework}"
-    return [cell for cell in chapter.notebook.cells if not cell.id.endswith(end)]
+    return [
+        cell
+        for cell in chapter.notebook.cells
+        if not cell.id.endswith(end) and cell.id != CELL and SETUP not in tags(cell)
+    ]
 
 
 def open_sections(chapter: Chapter) -> Broken:
