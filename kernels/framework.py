@@ -17,7 +17,9 @@ def enter(framework: str) -> None:
     folder = HERE.parent / "_build" / f".{framework}"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not python.exists():
-        sys.exit(f"error: no environment for {framework}; 'make record RUNNER={framework}' makes it")
+        sys.exit(
+            f"error: no environment for {framework}; 'make record RUNNER={framework}' makes it"
+        )
     if Path(sys.prefix) != folder:
         os.execv(python, [str(python), *sys.argv])
 

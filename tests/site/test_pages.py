@@ -23,11 +23,14 @@ BOOK = Book(ROOT)
 PAGES = sorted(f"{name}.html" for name in (*BOOK.documents, "search"))
 CHAPTER, WORD = "notebooks/copying-between-devices.html", "pinned"
 # Chapters are drawn alike: one, the shortest of them, stands for all in the quick tier.
-LONG = [f"notebooks/{name}.html" for name in BOOK.chapters if name != "computing-devices"]
+LONG = [f"notebooks/{name}.html" for name in BOOK.pages if name != "computing-devices"]
 ALIKE = [f"notebooks/{name}.html" for name in LESSONS if name != "tensors-on-gpus"]
 
 
-LIMIT, LIMITS = 250, {"book/preface.html": 200}  # KiB of a page and all that it asks for, gzipped
+LIMIT, LIMITS = (
+    250,
+    dict.fromkeys(["book/preface.html", "notebooks/gpus-in-twenty-minutes.html"], 200),
+)  # KiB of a page and all that it asks for, gzipped
 
 
 def weight_faults(site, asked, name):

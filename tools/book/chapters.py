@@ -24,7 +24,10 @@ TAGS = {SETUP, TIMES, PREDICTED, "nbval-ignore-output"} | HIDING
 
 # The frameworks that chapters are written in, and what the package of each is called.
 FRAMEWORKS = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
-PACKAGES = {name: name for name in FRAMEWORKS} | {"pytorch": "torch", "tensorflow": "tensorflow-cpu"}
+PACKAGES = {name: name for name in FRAMEWORKS} | {
+    "pytorch": "torch",
+    "tensorflow": "tensorflow-cpu",
+}
 MAIN = "pytorch"  # that of a chapter whose name ends in none
 
 # What a chapter says of its language, whatever kernel it was last opened with.

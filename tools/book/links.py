@@ -107,7 +107,8 @@ def write_links(book: Book, repository: Repository) -> list[str]:
 def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
     """The chapter with the row of links after its title, and its set-up, for `repository`.
 
-    In another framework than PyTorch set-up and advice are its own, written by hand. Raises BookError if it cannot take them.
+    In another framework than PyTorch set-up and advice are its own, written by hand. Raises
+    BookError if it cannot take them.
     """
     notebook = deepcopy(chapter.notebook)
     if any(cell.id == CELL and cell.cell_type != "markdown" for cell in notebook.cells):

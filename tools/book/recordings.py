@@ -41,6 +41,11 @@ class Recording:
         return self.runner.label if self.runner.is_local else self.provenance.card
 
     @property
+    def machine(self) -> str:
+        """What tabs know it by, the same in all frameworks."""
+        return self.runner.machine if self.runner.is_local else self.folder
+
+    @property
     def times(self) -> str:
         """What its times are: "modelled for a T4", or "measured on" its hardware."""
         return self.runner.times or f"measured on {self.provenance.hardware}"

@@ -156,6 +156,8 @@ def _read_runner(name: str, root: Path) -> Runner:
         chapters=about.get("chapters"),
     )
     if runner.pins and not (root / runner.pins).is_file():
-        raise BookError(f"{where}: no {runner.pins}; correct '--framework', or write the .in of it "
-            "and run 'python -m tools pins'")
+        raise BookError(
+            f"{where}: no {runner.pins}; correct '--framework', or write the .in of it "
+            "and run 'python -m tools pins'"
+        )
     return runner

@@ -36,7 +36,6 @@ def unlike(chapter: Chapter, first: Chapter) -> Broken:
             return
 
 
-
 def common_cells(chapter: Chapter) -> list[NotebookNode]:
     """The cells whose ids name no framework; links and set-up get a framework ready."""
     end = f"-{chapter.framework}"

@@ -93,24 +93,26 @@ def mark(kind: str, framework: str) -> NotebookNode:
 
 def gather(app: Sphinx, doctree: nodes.document) -> None:
     """Put what stands between two marks into a block, and the switch above the first."""
-    found = []
+    labels, first = {}, None
     for comment in [*doctree.findall(nodes.comment)]:
         kind, _, framework = comment.astext().partition(" ")
-        parent, classes = comment.parent, ["framework", framework]
         if kind not in (BLOCK, SECTION) or framework not in FRAMEWORKS:
             continue
-        found.append(framework)
-        name = nodes.paragraph("", FRAMEWORKS[framework], classes=["framework-name"])
+        parent, classes = comment.parent, ["framework", framework]
+        label = labels.setdefault(framework, FRAMEWORKS[framework])
+        name = nodes.paragraph("", label, classes=["framework-name"])
         if kind == SECTION:
             parent["classes"] += classes
             comment.replace_self(name)
-            continue
-        start = parent.index(comment)
-        ends = (n for n, node in enumerate(parent) if n > start and is_end(node))
-        end = next(ends)
-        block = nodes.container("", name, *parent[start + 1 : end], classes=classes)
-        switch = part("", html=render("frameworks.html", frameworks=FRAMEWORKS), end="")
-        parent[start : end + 1] = [block] if len(found) > 1 else [switch, block]
+        else:
+            start = parent.index(comment)
+            end = next(n for n in range(start, len(parent)) if is_end(parent[n]))
+            block = nodes.container("", name, *parent[start + 1 : end], classes=classes)
+            parent[start : end + 1] = [block]
+            first = first or block
+    if first:
+        switch = part("", html=render("frameworks.html", frameworks=labels), end="")
+        first.parent.insert(first.parent.index(first), switch)
 
 
 def is_end(node: nodes.Node) -> bool:

@@ -122,7 +122,7 @@ def output_cell(
     about = {
         "cell": cell.id,
         "name": recording.folder,
-        "machine": recording.runner.machine if recording.runner.is_local else recording.folder,
+        "machine": recording.machine,
         "label": recording.label,
         "facts": facts(recording),
     }
