@@ -1,11 +1,12 @@
 """A pytest plugin on nbval: the exercises of a chapter, in the kernel that has run its cells.
 
-With `-p tools.nbval_exercises`, the environment of the runner's framework is made first, and the cells of `outputs/<runner>/<chapter>.ipynb` are followed by
-an item for each exercise of `notebooks/<chapter>.ipynb`: its check refuses the wrong answer that
-readers see, and takes the solution. Where the clock is modelled, an item before them names the
-operators of the cells that the model has no rule for. These items are marked `exercise`, and on
-all runners but the first `full`. The chapters that took longest to record come first, so that
-workers end together (pytest-xdist keeps that order with `--no-loadscope-reorder`).
+With `-p tools.nbval_exercises` the environment of the runner's framework is made first. The cells
+of `outputs/<runner>/<chapter>.ipynb` are followed by an item for each exercise of
+`notebooks/<chapter>.ipynb`: its check refuses the wrong answer that readers see, and takes the
+solution. Where the clock is modelled, an item before them names the operators of the cells that the
+model has no rule for. These items are marked `exercise`, and on all runners but the first `full`.
+The chapters that took longest to record come first, so that workers end together (pytest-xdist
+keeps that order with `--no-loadscope-reorder`).
 
 Written against nbval 0.11.0. What is imported of it here is no public interface, and nothing else
 of this book relies on it.
