@@ -46,7 +46,8 @@ LOW = f"""() => [...document.querySelectorAll("{FOLDS} > summary")]
   .map(box => box.getBoundingClientRect().height).filter(height => height && height < 44)
   .map(height => `too low for a finger: ${{height}}`)"""
 UNPRINTED = f"""() => [...document.querySelectorAll("{FOLDS} > :not(summary)")]
-  .filter(part => !part.checkVisibility()).map(part => `not printed: ${{part.textContent}}`)"""
+  .filter(part => !part.checkVisibility())
+  .filter(part => part.closest(".framework")?.checkVisibility() ?? true).map(part => `not printed: ${{part.textContent}}`)"""
 
 
 def fold_faults(page):
@@ -151,7 +152,7 @@ def test_choices_open_by_keyboard_with_the_network_off(browser, site, name):
         page.evaluate("document.querySelectorAll('.deeper').forEach(box => { box.open = true; })")
         cells = BOOK.chapters[name].notebook.cells
         choices = sum(cell.source.count('class="choice') for cell in cells)
-        assert page.locator("details.choice").count() == choices >= 2 * 3
+        assert page.locator("details.choice").count() == choices >= 3
         assert keyboard_faults(page) == []
         pictures = ("fails: ", "console: Failed to load")  # they are fetched when they come near
         assert [fault for fault in faults if not fault.startswith(pictures)] == []

@@ -28,6 +28,7 @@ NOT_SHOWN = (
     ".headerlink, .prediction-switch, .moved, form, .symptom-list, "
     ".timeline-tools, .timeline-said, .timeline > details"
 )
+OF_FRAMEWORKS = ".frameworks, .frameworks-fault, .framework-name"  # the switch, and what blocks are
 EXERCISE = re.compile(r"\d+\. ")
 ASKS = re.compile(rf"Check yourself|{EXERCISE.pattern}")
 ENDS = {"cell", "prediction", "choice"}
@@ -65,8 +66,10 @@ def write_decks(book: Book, site: Path, folder: Path) -> Path:
 def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
     path = site / "notebooks" / f"{chapter.name}.html"
     page = BeautifulSoup(path.read_bytes(), "html.parser").select_one("article.bd-article")
-    for other in page.select(f".framework:not(.{chapter.framework})"):
+    for other in page.select(f".framework:not(.{chapter.framework}), {OF_FRAMEWORKS}"):
         other.decompose()
+    for block in page.select("div.framework"):
+        block.unwrap()
     for drawn, cell in zip(page.select("div.cell"), chapter.code_cells, strict=True):
         part = PART.fullmatch(cell.id)
         if part and part[1] == "holds":
