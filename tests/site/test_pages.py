@@ -47,7 +47,8 @@ LOW = f"""() => [...document.querySelectorAll("{FOLDS} > summary")]
   .map(height => `too low for a finger: ${{height}}`)"""
 UNPRINTED = f"""() => [...document.querySelectorAll("{FOLDS} > :not(summary)")]
   .filter(part => !part.checkVisibility())
-  .filter(part => part.closest(".framework")?.checkVisibility() ?? true).map(part => `not printed: ${{part.textContent}}`)"""
+  .filter(part => part.closest(".framework")?.checkVisibility() ?? true)
+  .map(part => `not printed: ${{part.textContent}}`)"""
 
 
 def fold_faults(page):
