@@ -23,7 +23,7 @@ if not WINDOWS:
     import fcntl
 
 ROOT = Path(__file__).resolve().parents[1]
-PINS = ("requirements.txt", "requirements-no-deps.txt")
+STAMP, PINS = "pins", ("requirements.txt", "requirements-no-deps.txt")
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 OLD_PYTHONS = {"mxnet": ((3, 10), (3, 11))}  # its NumPy has no wheels for later ones
 SMALLEST_GB = 3  # torch without CUDA, and all else; with CUDA it is about 8
@@ -42,9 +42,9 @@ class Environment:
     """A folder of `root` with the packages that some files pin, on one of some Pythons."""
 
     root: Path
-    name: str
-    pins: tuple[str, ...]
-    pythons: tuple[tuple[int, int], ...]
+    name: str = ".venv"
+    pins: tuple[str, ...] = PINS
+    pythons: tuple[tuple[int, int], ...] = PYTHONS
 
     @property
     def folder(self) -> Path:
@@ -54,24 +54,11 @@ class Environment:
     def python(self) -> Path:
         return self.folder / ("Scripts/python.exe" if WINDOWS else "bin/python")
 
-    @property
-    def stamp(self) -> Path:
-        return self.folder / "pins"
-
-
-def book_environment(root: Path = ROOT) -> Environment:
-    return Environment(root, ".venv", PINS, PYTHONS)
-
 
 def framework_environment(name: str, root: Path) -> Environment:
+    pins = (f"kernels/{name}/requirements.txt",)
     # Hidden, as whatever builds the site looks through every folder that is not.
-    return Environment(
-        root, f"_build/.{name}", (f"kernels/{name}/requirements.txt",), pythons_of(name)
-    )
-
-
-def pythons_of(framework: str) -> tuple[tuple[int, int], ...]:
-    return OLD_PYTHONS.get(framework, PYTHONS)
+    return Environment(root, f"_build/.{name}", pins, OLD_PYTHONS.get(name, PYTHONS))
 
 
 def find_python(environment: Environment) -> str:
@@ -83,25 +70,15 @@ def find_python(environment: Environment) -> str:
     if here in good:
         return sys.executable
     names = ", ".join(map(version, good))
-    if environment.name == ".venv":
+    if environment.pins == PINS:
         raise NoPython(
             f"Makefile: PYTHON is Python {version(here)}, the book needs one of {names}; "
             "name one: 'make PYTHON=python3.11 ...'"
         )
-    for python in [shutil.which(f"python{version(each)}") for each in reversed(good)]:
+    for python in [shutil.which(f"python{version(each)}") for each in good]:
         if python and not run(python, "-c", "import venv").returncode:  # a shim may lead nowhere
             return python
     raise NoPython(f"{environment.pins[0]}: needs Python {names}, and none is here; install one")
-
-
-def check_room(environment: Environment) -> None:
-    """Raises SetupError if the pins will not fit on the disk."""
-    free = shutil.disk_usage(environment.root).free / 1e9
-    if free < SMALLEST_GB:
-        raise SetupError(
-            f"{environment.name}: {free:.1f} GB free on this disk, the packages need at least "
-            f"{SMALLEST_GB} GB; make room, or clone to a larger disk"
-        )
 
 
 def version(info: tuple[int, ...]) -> str:
@@ -122,7 +99,7 @@ def stamp(environment: Environment) -> str:
 
 def is_complete(environment: Environment, wanted: str) -> bool:
     """Whether it was made to its end, here, and the Python that it was made with is there."""
-    made = environment.stamp
+    made = environment.folder / STAMP
     return made.is_file() and made.read_text("utf-8") == wanted and environment.python.exists()
 
 
@@ -158,7 +135,12 @@ def make(environment: Environment) -> None:
 def set_up(environment: Environment, wanted: str) -> None:
     """Make it anew. On a terminal pip shows what it does. Raises SetupError."""
     python, folder, called = find_python(environment), environment.folder, environment.name
-    check_room(environment)
+    free = shutil.disk_usage(environment.root).free / 1e9
+    if free < SMALLEST_GB:
+        raise SetupError(
+            f"{called}: {free:.1f} GB free on this disk, the packages need at least "
+            f"{SMALLEST_GB} GB; make room, or clone to a larger disk"
+        )
     if folder.is_symlink():  # what it leads to is somebody else's
         folder.unlink()
     print(f"Making {called} with {python}", flush=True)
@@ -167,16 +149,15 @@ def set_up(environment: Environment, wanted: str) -> None:
             f"{called}: {python} cannot make one; install its venv module "
             "('apt install python3-venv') or name another: 'make PYTHON=python3.11 ...'"
         )
-    pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "install"]
+    pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "install", "-r"]
     for name in environment.pins:
         print(f"Installing {name}", flush=True)
         options = ["--no-deps"] if "no-deps" in name else []
         shown = None if sys.stdout.isatty() else subprocess.DEVNULL
-        pins = ["--requirement", environment.root / name]
-        installing = run(*pip, *pins, *options, stdout=shown)
+        installing = run(*pip, environment.root / name, *options, stdout=shown)
         if installing.returncode:
             raise SetupError(f"{name}: {reason(installing.stderr)}")
-    environment.stamp.write_text(wanted, "utf-8")
+    (folder / STAMP).write_text(wanted, "utf-8")
 
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess:
@@ -203,7 +184,7 @@ def reason(output: str) -> str:
 def main() -> int:
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        make(book_environment())
+        make(Environment(ROOT))
     except SetupError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

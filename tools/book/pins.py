@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from tools.environment import PINS, pythons_of, version
+from tools.environment import OLD_PYTHONS, PINS, PYTHONS, version
 from tools.errors import BookError
 from tools.files import read_text, write_files
 from tools.root import ROOT
@@ -59,7 +59,7 @@ def _compiled(named: Path, upgrade: Iterable[str], root: Path) -> str:
         command = [
             *(sys.executable, "-m", "uv", "pip", "compile", "--quiet", where),
             *("--universal", "--fork-strategy", "fewest"),
-            *("--python-version", version(pythons_of(named.parent.name)[0])),
+            *("--python-version", version(OLD_PYTHONS.get(named.parent.name, PYTHONS)[0])),
             *("--annotation-style", "line", "--custom-compile-command", "python -m tools pins"),
             *("--output-file", str(compiled)),
             *(f"--upgrade-package={name}" for name in upgrade),

@@ -43,16 +43,15 @@ def whole_page(name: str, book: Book) -> NotebookNode:
 
 def joined(pages: dict[str, NotebookNode]) -> NotebookNode:
     """One page of several, with marks that say what is for which framework."""
-    texts = [{(cell.id, cell.source) for cell in page.cells} for page in pages.values()]
-    kinds = {cell.id: cell.cell_type for page in pages.values() for cell in page.cells}
-    common = {text for text in set.intersection(*texts) if kinds[text[0]] == "markdown"}
+    texts = ([c for c in page.cells if c.cell_type == "markdown"] for page in pages.values())
+    common = set.intersection(*({(cell.id, cell.source) for cell in page} for page in texts))
     cells = []
     for parts in zip(*(cut(page, common) for page in pages.values()), strict=True):
         cells.append(parts[0][0])
         sections = []  # a heading opens one, which ends at the next common heading
         for framework, (_, *own) in zip(pages, parts, strict=True):
-            heads = (n for n, cell in enumerate(own) if is_heading(cell))
-            place = next(heads, len(own))
+            heads = [c.cell_type == "markdown" and c.source.startswith("#") for c in own]
+            place = [*heads, True].index(True)
             name_apart(own, framework)
             if place:
                 cells += [mark(BLOCK, framework), *own[:place], mark(END, framework)]
@@ -61,8 +60,6 @@ def joined(pages: dict[str, NotebookNode]) -> NotebookNode:
         cells += sections
     page = next(iter(pages.values()))
     page.cells = cells
-    for number, cell in enumerate(cell for cell in cells if cell.id.startswith("mark")):
-        cell.id = f"mark-{number}"
     return page
 
 
@@ -74,10 +71,6 @@ def cut(page: NotebookNode, common: set[tuple[str, str]]) -> list[list[NotebookN
             found.append([])
         found[-1].append(cell)
     return found
-
-
-def is_heading(cell: NotebookNode) -> bool:
-    return cell.cell_type == "markdown" and cell.source.startswith("#")
 
 
 def name_apart(cells: list[NotebookNode], framework: str) -> None:
