@@ -76,9 +76,14 @@ class Chapter:
         return self.notebook.metadata.get("kind") == "puzzles"
 
     @property
+    def compares_outcomes(self) -> bool:
+        """True if it is a table of what operations lead to, by framework."""
+        return self.notebook.metadata.get("kind") == "outcomes"
+
+    @property
     def is_lesson(self) -> bool:
         """True if it is for reading from first to last, in order."""
-        return not (self.lists_symptoms or self.holds_puzzles)
+        return "kind" not in self.notebook.metadata
 
     @property
     def starts_ranks(self) -> bool:

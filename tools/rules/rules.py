@@ -16,6 +16,7 @@ from tools.book.recordings import Recording
 from tools.rules.exercises import exercises, independent
 from tools.rules.frameworks import open_sections, unlike
 from tools.rules.length import within_budget
+from tools.rules.outcomes import shown_outcomes
 from tools.rules.predictions import PREDICTION_RULES
 from tools.rules.questions import QUESTION_RULES
 from tools.rules.symptoms import shown_symptoms, whole_symptoms
@@ -36,6 +37,8 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
     if chapter.lists_symptoms:
         rules = (*COMMON_RULES, whole_symptoms)
         rules_of_outputs = (times_without_tag, shown_symptoms)
+    elif chapter.compares_outcomes:
+        rules, rules_of_outputs = COMMON_RULES, (times_without_tag, shown_outcomes)
     elif chapter.holds_puzzles:
         rules = (*COMMON_RULES, opening, independent)
     found = chain(

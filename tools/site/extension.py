@@ -27,7 +27,7 @@ from tools.site.status import chapters_table
 # The extensions that come with this one.
 BROUGHT = (
     *("assets", "formulas", "tabs", "frameworks", "folds", "covers", "theme", "images", "launch"),
-    *("timeline", "calculators", "front", "overview", "moved"),
+    *("timeline", "calculators", "front", "overview", "outcomes", "moved"),
 )
 TABLES = {
     "status-chapters": chapters_table,

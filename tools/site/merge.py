@@ -19,6 +19,7 @@ from tools.book.notebooks import code_cells, tags
 from tools.book.recordings import Recording, recording_path
 from tools.errors import BookError
 from tools.rules.length import MOVE
+from tools.rules.outcomes import TABLE
 from tools.rules.predictions import ANSWER
 from tools.site.overview import overview
 from tools.site.templates import render
@@ -60,6 +61,8 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
                 text = f"::::::{{container}} answer\n{text}\n::::::"
             elif cell.id.startswith(MOVE):
                 text += f"\n\n```{{{cell.id}}}\n```"
+            elif cell.id == TABLE:
+                text += f"\n\n```{{{TABLE}}}\n```"
             page.cells[-1].source = text
     if any("runner" in cell.metadata for cell in page.cells):
         first = next(i for i, cell in enumerate(page.cells) if cell.cell_type == "code")

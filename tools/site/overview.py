@@ -16,7 +16,7 @@ from tools.site.templates import render
 
 
 def setup(app: Sphinx) -> None:
-    add_part(app, "symptom-search", lambda env: render("symptom-search.html"))
+    add_part(app, "symptom-search", lambda env: render("symptom-search.html", things="symptoms"))
     load_where(app, '<form class="symptom-search"', "symptoms.css", "symptoms.js", defer=True)
 
 
