@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.book.git import untracked
 from tools.errors import BookError, NoGpu
 from tools.files import NO_ROOM, cannot_write
 from tools.root import ROOT
@@ -80,11 +79,6 @@ def book() -> None:
         print("nothing stale: neither outputs nor site")
     else:
         refresh()
-    try:
-        for path in untracked("outputs", ROOT):
-            print(f"note: {path}: git does not track it; 'git add {path}'")
-    except BookError as error:  # the site stands all the same
-        print(f"note: {error}")
     print(f"site: {ROOT / SITE / 'index.html'}")
 
 
@@ -148,17 +142,6 @@ def compare(if_any: bool) -> None:
         if not if_any:
             raise
         print(f"gpu: nothing executed, nothing compared: {reason}")
-
-
-@command(argument("name", needed=True, help="the new chapter: streams-and-events"))
-def chapter(name: str) -> None:
-    """Make a new chapter from a template that keeps every rule."""
-    from tools.book.links import write_links
-    from tools.book.new_chapter import make_chapter
-
-    path = make_chapter(name, the_book())
-    write_links(the_book(), the_book().repository)  # the table in README.md has a row for it
-    print(f"{path}: made, and listed in _toc.yml; open it with 'make lab'")
 
 
 @command()

@@ -5,7 +5,6 @@ from urllib.parse import unquote
 
 import pytest
 from helpers import (
-    CHAPTERS,
     ROOT,
     assert_one_line,
     cell,
@@ -19,7 +18,7 @@ from helpers import (
 
 from tools.book.book import Book
 from tools.book.links import INSTALLS, launch_links, linked_chapter, readme_text, write_links
-from tools.book.repository import Repository, make_repository, read_repository
+from tools.book.repository import Repository, make_repository
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
 ADDRESS = re.compile(
@@ -56,19 +55,6 @@ def test_this_book_agrees_with_the_one_place():
     assert readme_text(list(book.chapters.values()), book.repository, ROOT) == readme
     for path in [*TEXTS, *(ROOT / name for name in INSTALLS)]:
         assert strangers(path.read_text(encoding="utf-8"), book.repository) == [], path
-
-
-def test_page_shows_the_row_once_and_downloads_its_own_copy(site):
-    repository = read_repository(ROOT)
-    for name in CHAPTERS:
-        page = (site / "notebooks" / f"{name}.html").read_text(encoding="utf-8")
-        [row] = re.findall(r'<nav class="launch" aria-label="[^"]+">.*?</nav>', page, re.S)
-        links = re.findall(r'href="([^"]*)"', row.replace("&amp;", "&"))
-        expected = [link.url for link in launch_links(name, repository)]
-        assert links[:-1] == expected[:-1] and "<img" not in row  # works with no network
-        assert page.count(expected[0]) == 1
-        local = (site / "notebooks" / links[-1]).resolve()
-        assert local.read_bytes() == (ROOT / "notebooks" / f"{name}.ipynb").read_bytes()
 
 
 WITHOUT_HUB = """\
