@@ -196,14 +196,6 @@ def links(repository: str | None, branch: str | None, hub: str | None) -> None:
     print("\n".join(f"{path}: written" for path in changed) or "links: nothing to change")
 
 
-@command(argument("upgrade", nargs="*", metavar="PACKAGE", help="to its newest"))
-def pins(upgrade: list[str]) -> None:
-    """Compile requirements.txt from requirements.in."""
-    from tools.book.pins import compile_pins
-
-    compile_pins(upgrade, ROOT)
-
-
 @command(MASTERS, OUT, ASSIGNMENT, argument("--chapter", "CHAPTER", help="one only; else all"))
 def release(
     masters: Path | None, out: Path | None, assignment: Path | None, chapter: str | None

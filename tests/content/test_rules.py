@@ -156,19 +156,6 @@ def test_a_chapter_is_as_long_as_it_says_and_as_its_budget_says(root, monkeypatc
     assert "words on its path, 10 at most" in words and "takes 3 minutes, 2 at most" in minutes
 
 
-def test_no_puzzle_changes_what_another_one_uses(root):
-    """Readers solve them in any order, and come back to one after others."""
-
-    def puzzles(*sources):
-        for n, source in enumerate(sources, start=1):
-            yield prose(f"exercise-{n}", f"### {n}. One\n\n*Recall.* It.")
-            yield code(f"answer-{n}", source)
-
-    assert faults(root, *puzzles("given = 1", "second = ..."), kind="puzzles") == []
-    (line,) = faults(root, *puzzles("given = 1", "given = 2"), kind="puzzles")
-    assert line.startswith("notebooks/first.ipynb: cell 4 ('answer-2'): gives 'given' a value")
-
-
 @pytest.mark.parametrize(
     ("tags", "printed", "fault"),
     [

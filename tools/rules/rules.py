@@ -13,7 +13,7 @@ from tools.book.code import has_assert, syntax_tree
 from tools.book.figures import broken_figures
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
-from tools.rules.exercises import exercises, independent
+from tools.rules.exercises import exercises
 from tools.rules.length import within_budget
 from tools.rules.predictions import PREDICTION_RULES
 from tools.rules.questions import QUESTION_RULES
@@ -36,7 +36,7 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
         rules = (*COMMON_RULES, whole_symptoms)
         rules_of_outputs = (times_without_tag, shown_symptoms)
     elif chapter.holds_puzzles:
-        rules = (*COMMON_RULES, opening, independent)
+        rules = (*COMMON_RULES, opening)
     found = chain(
         *(rule(chapter) for rule in rules),
         *(rule(chapter, book.recordings_of(chapter)) for rule in rules_of_outputs),

@@ -21,7 +21,6 @@ from tools.errors import BookError
 from tools.files import NO_ROOM, cannot_write
 from tools.site import front, theme  # noqa: F401
 from tools.site.extension import read_pages
-from tools.site.merge import page_notes
 
 OPTIONS = ("-W", "--keep-going", "-n", "-q")  # a warning is an error
 
@@ -34,9 +33,6 @@ def main() -> int:
     try:
         book, _ = read_pages(root)
         print(f"site: building {len(book.documents)} pages", flush=True)
-        for chapter in book.chapters.values():
-            for note in page_notes(chapter, book):
-                print(f"note: {note}", flush=True)
     except BookError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -5,7 +5,6 @@ differ, or are times, one cell for each runner follows, which holds nothing but 
 in its metadata whose they are; `tools.site.tabs` draws these.
 """
 
-from collections.abc import Iterator
 from copy import deepcopy
 from html import escape
 
@@ -15,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from tools.book.book import Book
 from tools.book.chapters import ABOUT, PREDICTED, TIMES, Chapter
 from tools.book.figures import link_figures
-from tools.book.notebooks import code_cells, tags
+from tools.book.notebooks import tags
 from tools.book.recordings import Recording, recording_path
 from tools.errors import BookError
 from tools.rules.length import MOVE
@@ -26,16 +25,10 @@ from tools.site.timeline import MIME as TIMELINE
 from tools.site.timeline import timeline_html
 
 # What a page can draw.
-RICH = {
-    "text/html",
-    "text/markdown",
-    "text/latex",
-    "image/svg+xml",
-    "image/png",
-    "image/jpeg",
-    TIMELINE,
+DRAWN = {
+    *("text/html", "text/markdown", "text/latex", "text/plain"),
+    *("image/svg+xml", "image/png", "image/jpeg", TIMELINE),
 }
-DRAWN = RICH | {"text/plain"}
 VERSIONS = "application/vnd.where-tensors-live.versions+json"  # tools.site.front draws them
 
 
@@ -169,25 +162,3 @@ def legend(recordings: list[Recording]) -> NotebookNode:
     told = [(recording, facts(recording)) for recording in recordings]
     text = render("legend.md", labels=labels, sign=ABOUT, runners=told, simulates=simulates)
     return new_markdown_cell(text, id="legend")
-
-
-def page_notes(chapter: Chapter, book: Book) -> Iterator[str]:
-    """What whoever builds the site should know of a page, though it can be shown."""
-    for recording in page_recordings(chapter, book):
-        if waiting := recording.waiting:
-            yield (
-                f"{recording.where}: no tab for {', '.join(waiting)}, changed since the "
-                f"recording; record them with '{recording.command}'"
-            )
-        for cell in code_cells(recording.notebook):
-            if kinds := unknown_kinds(cell.outputs):
-                shown = ", ".join(kinds)
-                yield f"{recording.where}: '{cell.id}' shows {shown}: the page shows plain text"
-
-
-def unknown_kinds(printed: list[NotebookNode]) -> list[str]:
-    """The types of those outputs that a page cannot draw."""
-    shown = [set(output.get("data", {})) for output in printed]
-    return sorted(
-        kind for kinds in shown if not kinds & RICH for kind in kinds - DRAWN - {VERSIONS}
-    )
