@@ -63,7 +63,7 @@ def linked_book(small_book):
     shutil.copy(ROOT / "cudasim" / "pyproject.toml", small_book / "cudasim")
     setup = code("setup", "", tags=["setup"])
     write(small_book, "second", prose("title", "# Second"), setup, code("sum", "2 + 2"))
-    write_links(Book(small_book), Book(small_book).repository)
+    write_links(Book(small_book))
     for name in ("first", "second"):
         keep(small_book, name, "cpu", {})
     return small_book

@@ -59,11 +59,6 @@ def key() -> str | None:
     return os.environ.get("CLASS")
 
 
-REPOSITORY = (
-    argument("--repository", metavar="OWNER/NAME"),
-    argument("--branch"),
-    argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'"),
-)
 CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices")
 MASTERS = argument("--masters", "MASTERS", type=folder, help="a folder; else the book's own")
 ASSIGNMENT = argument(
@@ -186,13 +181,12 @@ def rules() -> None:
     print(f"rules: {len(chapters)} chapters keep them")
 
 
-@command(*REPOSITORY)
-def links(repository: str | None, branch: str | None, hub: str | None) -> None:
-    """Name the repository in every link, and write the chapters' rows and set-up cells."""
+@command()
+def links() -> None:
+    """Write the chapters' rows of links and set-up cells for the repository in _config.yml."""
     from tools.book.links import write_links
 
-    book = the_book()
-    changed = write_links(book, book.repository.changed(repository, branch, hub))
+    changed = write_links(the_book())
     print("\n".join(f"{path}: written" for path in changed) or "links: nothing to change")
 
 
@@ -223,7 +217,12 @@ def masters(folder: Path) -> None:
     print(f"written: {folder}; use it with MASTERS={folder}")
 
 
-@command(argument("--out", type=folder, help="the folder of the release"), *REPOSITORY)
+@command(
+    argument("--out", type=folder, help="the folder of the release"),
+    argument("--repository", metavar="OWNER/NAME"),
+    argument("--branch"),
+    argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'"),
+)
 def handout(out: Path | None, repository: str | None, branch: str | None, hub: str | None) -> None:
     """Print links to a repository that holds the student edition."""
     from tools.book.repository import make_repository
