@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tools.errors import BookError, NoGpu
 from tools.files import NO_ROOM, cannot_write
 from tools.root import ROOT
-from tools.site.site import SITE, is_current, site_builder
+from tools.site.site import SITE, build_site, is_current
 
 if TYPE_CHECKING:
     from tools.book.book import Book
@@ -82,7 +82,7 @@ def refresh() -> None:
     from tools.record.execute import execute, one_at_a_time
     from tools.record.record import stale_runs, sync
 
-    with one_at_a_time(ROOT), site_builder(ROOT) as build:
+    with one_at_a_time(ROOT):
         if is_current(ROOT):  # the command that this one waited for has done it
             return
         book = the_book()
@@ -90,7 +90,7 @@ def refresh() -> None:
             print(f"note: {path}.ipynb: no chapter; add 'file: {path}' to _toc.yml, or remove it")
         execute(stale_runs(book), book)
         sync(the_book())
-        build()
+        build_site(ROOT)
 
 
 @command(argument("stages", "STAGE", nargs="*", help="those whose names hold this; else all"))

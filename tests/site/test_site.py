@@ -12,7 +12,6 @@ from helpers import (
     H100,
     ROOT,
     assert_one_line,
-    build_site,
     code,
     copy_kernel,
     draw_by,
@@ -27,7 +26,7 @@ from helpers import (
 from tools.book.book import Book
 from tools.errors import BookError
 from tools.site import status
-from tools.site.site import INPUTS, SITE, input_digests, is_current
+from tools.site.site import INPUTS, SITE, build_site, input_digests, is_current
 
 
 @pytest.fixture
@@ -59,9 +58,7 @@ def test_a_build_that_is_stopped_leaves_the_last_good_site_and_no_process(built,
     draw_by(built, "import time; time.sleep(60)")
     processes = []
 
-    def stop(process, word):
-        process.stdin.write(word)
-        process.stdin.flush()
+    def stop(process, *arguments, **options):
         processes.append(process)
         raise KeyboardInterrupt
 
@@ -174,10 +171,11 @@ def test_every_warning_is_said_and_fails_the_build(drawn, capfd):
         assert re.search(f"preface.md.*WARNING.*{re.escape(words)}", said), (words, said)
 
 
-def test_no_repository_fails_the_build_in_one_line(drawn, capfd):
-    config = drawn / "_config.yml"
-    config.write_text(config.read_text().replace("repository:", "depository:"))
-    assert_one_line(refused_build(drawn, capfd), "error: _config.yml: no 'repository:' entry")
+def test_a_broken_file_of_cudasim_fails_the_build_in_one_line(drawn, capfd):
+    with (drawn / "book" / "preface.md").open("a") as page:
+        page.write("\n```{scaling-plot}\n```\n")
+    (drawn / "cudasim" / "src" / "cudasim" / "timing" / "links.json").write_text("{}")
+    assert_one_line(refused_build(drawn, capfd), "error: cudasim/src: ", "fails: ", "'inside'")
 
 
 # The table of recordings.

@@ -79,14 +79,10 @@ def test_addresses_are_of_the_form_that_each_service_documents():
 CONFIG = "repository: {{url: https://github.com/a/{}, branch: {}, hub: {}}}"
 
 
-def rename(root):
-    config = root / "_config.yml"
+def test_command_names_the_repository_everywhere(linked_book):
+    config = linked_book / "_config.yml"
     named = config.read_text().replace("someone/tiny", "other/book").replace("main", "trunk")
     config.write_text(named)
-
-
-def test_command_names_the_repository_everywhere(linked_book):
-    rename(linked_book)
     run = run_tool(linked_book, "links")
     assert sorted(run.stdout.splitlines()) == [
         "README.md: written",
