@@ -17,31 +17,44 @@ if TYPE_CHECKING:
 
 # What a command needs is imported within it: `make book` with nothing stale needs next to nothing.
 
-Argument = tuple[str, bool, dict[str, Any]]
-COMMANDS: list[tuple[Callable[..., None], tuple[Argument, ...]]] = []
+
+class Parser(argparse.ArgumentParser):
+    """Says in one line what it cannot take, as every other fault is said."""
+
+    def error(self, message: str) -> None:
+        raise BookError(f"{self.prog}: {message}; see '{self.prog} --help'")
+
+
+PARSER = Parser(prog="python -m tools", description=__doc__)
+COMMANDS = PARSER.add_subparsers(required=True, metavar="COMMAND")
+Argument = tuple[str, dict[str, Any]]
 
 
 def command(*arguments: Argument) -> Callable:
     """Make a function a command, which its docstring explains, with these arguments."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        COMMANDS.append((function, arguments))
+        parser = COMMANDS.add_parser(function.__name__, help=function.__doc__)
+        parser.set_defaults(command=function)
+        for name, options in arguments:
+            parser.add_argument(name, **options)
         return function
 
     return register
 
 
 def argument(name: str, make: str = "", needed: bool = False, **options: Any) -> Argument:
-    """An argument as argparse takes it; a `needed` one is asked for by its help.
+    """An argument as argparse takes it; a `needed` one that is not given is an error.
 
     `make` names the variables of the Makefile, in the environment, that stand in for it.
     """
-    if make:
-        given = " ".join(os.environ.get(variable, "") for variable in make.split())
-        options["default"] = given.split() if options.get("nargs") == "*" else given or None
+    given = " ".join(os.environ.get(variable, "") for variable in make.split())
+    default = given.split() if options.get("nargs") == "*" else given or None
+    if needed and not given:
+        default = BookError(f"{name.removeprefix('--').upper()}: name {options['help']}")
     if needed and not name.startswith("-"):
         options["nargs"] = "?"
-    return name, needed, options
+    return name, options | {"default": default}
 
 
 def folder(text: str) -> Path:
@@ -294,36 +307,14 @@ def slides() -> None:
     print(f"slides: {write_decks(the_book(), ROOT / SITE, ROOT / '_build' / 'slides')}")
 
 
-class Parser(argparse.ArgumentParser):
-    """Says in one line what it cannot take, as every other fault is said."""
-
-    def error(self, message: str) -> None:
-        raise BookError(f"{self.prog}: {message}; see '{self.prog} --help'")
-
-
-def read_arguments() -> tuple[Callable[..., None], dict[str, Any]]:
-    """The function of the command, and its arguments by name. Raises BookError."""
-    parser = Parser(prog="python -m tools", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for function, arguments in COMMANDS:
-        subparser = commands.add_parser(function.__name__, help=function.__doc__)
-        subparser.set_defaults(command=(function, arguments))
-        for name, _, options in arguments:
-            subparser.add_argument(name, **options)
-    given = vars(parser.parse_args())
-    function, arguments = given.pop("command")
-    for name, needed, options in arguments:
-        name = name.removeprefix("--")
-        if needed and given[name] is None:
-            raise BookError(f"{name.upper()}: name {options['help']}")
-    return function, given
-
-
 def main() -> int:
     """Run one command; a fault in the input is one line, with exit code 1."""
     try:
-        function, arguments = read_arguments()
-        function(**arguments)
+        given = vars(PARSER.parse_args())
+        function = given.pop("command")
+        for missing in (value for value in given.values() if isinstance(value, BookError)):
+            raise missing
+        function(**given)
         return 0
     except BookError as error:
         reason = error

@@ -45,16 +45,10 @@ def answered(source):
 ASKED = asks("- on the CPU\n- on the GPU")
 _, ANSWER = answered("X.device")
 TOLD = prose("answer-it", "**The second.** It was made there.")
-WIDE = f"x = '{'y' * 80}'"
 # What a rule says, and the cells that break it: the line names the last of them.
 BREAKS = [
     ("13 lines, 12 at most; split it", code("a", "x = 1\n" * 13)),
-    ("86 characters, 76 at most", code("a", WIDE)),
-    (
-        "in an answer, 76 at most",
-        prose("exercise-1", "**1. One.** *Recall.* Write it."),
-        prose("solution-1", fold("solution", "A solution", f"```python\n{WIDE}\n```")),
-    ),
+    ("86 characters, 76 at most", code("a", "x" * 86)),
     ("assert in it", code("a", "x # assert", tags=["nbval-ignore-output"])),
     ("no reader can install", code("a", "%time pass\nfrom tools.book import book")),
     ("print '≈'", code("a", "f'done: measured {done:.6f} s'")),

@@ -15,7 +15,7 @@ from tools.book.book import Book
 from tools.book.chapters import ABOUT, PREDICTED, TIMES, Chapter
 from tools.book.figures import link_figures
 from tools.book.notebooks import tags
-from tools.book.recordings import Recording, recording_path
+from tools.book.recordings import Recording
 from tools.errors import BookError
 from tools.rules.length import MOVE
 from tools.rules.predictions import ANSWER
@@ -35,8 +35,7 @@ VERSIONS = "application/vnd.where-tensors-live.versions+json"  # tools.site.fron
 def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
     """A chapter with its figures as drawn, and with the outputs of every runner.
 
-    Raises BookError if outputs that this machine could record are missing, or are those of
-    other code.
+    Raises BookError if a local runner has recorded it that does not list it, or if none does.
     """
     recordings = page_recordings(chapter, book)
     page = deepcopy(chapter.notebook)
@@ -70,19 +69,10 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
             f"{chapter.where}: no runner executes it; add it to the 'chapters' of one in kernels/"
         )
     for runner in book.local_runners:
-        where = recording_path(runner.name, chapter.name)
-        if runner not in needed:
-            if runner.name in found:
-                raise BookError(
-                    f"{where}: {runner.where} does not list this chapter; list it there, or "
-                    "remove the file"
-                )
-        elif runner.name not in found:
-            raise BookError(f"{where}: no such file; execute the chapter with 'make book'")
-        elif waiting := found[runner.name].waiting:
+        if runner.name in found and runner not in needed:
             raise BookError(
-                f"{where}: recorded from other code than that of {', '.join(waiting)}; "
-                "execute the chapter again with 'make book'"
+                f"{found[runner.name].where}: {runner.where} does not list this chapter; list it "
+                "there, or remove the file"
             )
     return list(found.values())
 
