@@ -52,10 +52,6 @@ class Recording:
         card = [f"CUDA {made.cuda}", f"driver {made.driver}"] if "card" in made else []
         return [f"PyTorch {made.versions.torch}", *card]
 
-    @property
-    def command(self) -> str:
-        return record_command(self.runner.name, self.chapter.name)
-
     @cached_property
     def keys(self) -> dict[str, str]:
         """The key under which each cell was recorded, by cell id."""

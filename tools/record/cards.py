@@ -9,7 +9,7 @@ from tools.book.chapters import Chapter
 from tools.book.runners import Runner
 from tools.errors import BookError, NoGpu
 from tools.record.execute import Run, execute_one
-from tools.record.provenance import VERSIONS, require
+from tools.record.provenance import VERSIONS, versions
 
 # What the kernel is asked. A torch that cannot use the driver says why in a warning.
 QUESTION = """\
@@ -42,7 +42,7 @@ def find_cards(runner: Runner) -> dict:
     With them the `folder` and the `label` of the cards. Raises NoGpu, with the reason, if there is
     none that torch can use, BookError if a package is lacking.
     """
-    require(VERSIONS)
+    versions(VERSIONS)
     asked = new_notebook(cells=[new_code_cell(QUESTION, id="question")])
     executed = execute_one(Chapter("question", asked), runner)
     facts = json.loads(executed.cells[0].outputs[0].text)
