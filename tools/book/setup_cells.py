@@ -30,7 +30,6 @@ PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 D2L = ("PIL", "matplotlib", "numpy", "pandas", "requests", "scipy", "torch", "torchvision")
 KERNEL = {"IPython"}  # there, or no cell would run
 CUDASIM = "cudasim"  # on no index: it comes from the book's repository
-SIMULATED = ("jax", "tensorflow")  # by a module of cudasim, named like them
 ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
 
 FOLDED = {
@@ -46,7 +45,6 @@ FOLDED = {
 SWITCH = "SIMULATE_GPUS = 'if none'  # 2 GPUs where there is none; or True, False"
 # An old Python must get as far as its message: syntax is that of 3.6, imports come late.
 TEMPLATE = Path(__file__).with_name("setup_cell.txt")  # its words in capitals are filled in
-OTHER = Path(__file__).with_name("setup_cell_other.txt")  # of chapters in JAX and TensorFlow
 
 
 def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
@@ -82,14 +80,8 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
         "NEEDS": _dictionary(chapter_needs(chapter)),
         "ALONE": _dictionary({"d2l": f"d2l=={d2l}"} if "d2l" in modules else {}),
     }
-    text = TEMPLATE.read_text(encoding="utf-8").rstrip("\n")
-    framework = chapter.name.rpartition("-")[2]
-    if framework in SIMULATED:
-        [tried] = _find(r'^TRIED = "(.+)"', f"cudasim/src/cudasim/{framework}.py", root)
-        helpers = text[text.index("class NotReady") : text.index("def set_up")]
-        words |= {"FRAMEWORK": framework, "TRIED": tried, "HELPERS": helpers.rstrip("\n") + "\n"}
-        text = OTHER.read_text(encoding="utf-8").rstrip("\n")
     pattern = rf"\b({'|'.join(words)})\b"
+    text = TEMPLATE.read_text(encoding="utf-8").rstrip("\n")
     return re.sub(pattern, lambda match: words[match[1]], text)
 
 
