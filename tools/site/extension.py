@@ -61,12 +61,12 @@ def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
-    """Number the lessons of the sidebar, and say how long each takes."""
+    """Number the lessons of the sidebar from 0, and say how long each takes."""
     book, _ = read_pages(Path(app.srcdir))
     lessons = [chapter for chapter in book.chapters.values() if chapter.is_lesson]
     titles = {
         f"notebooks/{lesson.name}": f"{number} {lesson.title}, {length(lesson).minutes}\xa0min"
-        for number, lesson in enumerate(lessons, start=1)
+        for number, lesson in enumerate(lessons)
     }
     for tree in doctree.findall(toctree):
         tree["entries"] = [(titles.get(name, title), name) for title, name in tree["entries"]]
