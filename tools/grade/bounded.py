@@ -23,16 +23,16 @@ def bounded(function: Callable[..., dict], *arguments: object) -> dict:
     child.start()
     into.close()
     try:
-        said = json.loads(answers.recv_bytes()) if answers.poll(WAIT) else None
+        if answers.poll(WAIT):
+            return json.loads(answers.recv_bytes())
     except (EOFError, OSError):
-        said = None
-    child.kill()
-    child.join()
-    if said is None:
-        code = child.exitcode
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        said = {"reason": f"reading it took too long or too much memory ({how}); {BY_HAND}"}
-    return said
+        pass
+    finally:
+        child.kill()
+        child.join()
+    code = child.exitcode
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return {"reason": f"reading it took too long or too much memory ({how}); {BY_HAND}"}
 
 
 def _answer(into: Connection, function: Callable[..., dict], arguments: tuple) -> None:

@@ -99,12 +99,14 @@ def on_disk(path: Path, parts: tuple[str, ...] = ()) -> Iterator[Entry]:
         fault, owner = fault_of(found.st_mode, found.st_size), found.st_uid
     except OSError as error:
         fault, owner = f"cannot be read ({error.strerror})", None
-    yield Entry(PurePosixPath(*parts or "?"), partial(open_plainly, path), fault, owner)
+    yield Entry(
+        PurePosixPath(*parts or "?"), partial(open, path, "rb", opener=plainly), fault, owner
+    )
 
 
-def open_plainly(path: Path) -> IO[bytes]:
-    """A file, even if another has taken its place: no link is followed, no pipe waited for."""
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+def plainly(path: str, flags: int) -> int:
+    """Opens a file, even if another took its place: no link is followed, no pipe waited for."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def in_zip(file: Path | io.BytesIO) -> Iterator[Entry]:
@@ -130,18 +132,17 @@ def kept(entries: Iterator[Entry]) -> list[Entry]:
     return [
         replace(entry, path=PurePosixPath(unicodedata.normalize("NFC", str(entry.path))))
         for entry in entries
-        if not any(IGNORED.fullmatch(part) for part in entry.path.parts)
+        if not any(map(IGNORED.fullmatch, entry.path.parts))
     ]
 
 
 def read_entries(path: Path) -> list[Entry]:
     """The files of a folder or a zip, or a notebook alone. Raises BookError."""
-    if path.is_dir():
-        return kept(on_disk(path.resolve()))
-    if not path.is_file():
+    if not path.exists():
         raise BookError(f"{path}: no such file; name the folder or zip of a download")
-    if path.suffix == ".ipynb":  # of one student, to be graded again
-        return kept(on_disk(path.resolve(), (path.name,)))
+    is_one = path.suffix == ".ipynb" and path.is_file()  # of one student, to be graded again
+    if is_one or path.is_dir():
+        return kept(on_disk(path.resolve(), (path.name,) if is_one else ()))
     try:
         return kept(in_zip(path))
     except Refused:
@@ -206,7 +207,6 @@ class Submission:
 
     @property
     def path(self) -> str:
-        """Where it is in the download."""
         return clean(str(self.entry.path))
 
     def is_after(self, due: datetime) -> bool:
@@ -230,7 +230,7 @@ def hand_in(entry: Entry, source: str, people: People) -> Submission:
     """A file, by how the source named it; one that it would not name so has a fault."""
     path = str(entry.path)
     match = FORMS[source].fullmatch(path)
-    if match is None:
+    if not match:
         fault = entry.fault or f"is not named as {source} names what is handed in"
         return Submission(replace(entry, fault=fault), whose(path), path, key=(path,))
     said = defaultdict(str, match.groupdict(""))
@@ -263,10 +263,11 @@ def people_of(entries: list[Entry]) -> People:
     Scripts that are published read them as `metadata[folder][":submitters"][0][":sid"]`, with
     Ruby's colons. A student may hand in such a file: those do not count.
     """
+    is_students = FORMS["gradescope"].fullmatch
     about = [entry for entry in entries if entry.path.name == METADATA]
-    about = [entry for entry in about if not FORMS["gradescope"].fullmatch(str(entry.path))]
+    about = [entry.read for entry in about if not is_students(str(entry.path))]
     try:
-        records = yaml.load(about[0].read(), TEXTS) if about else {}
+        records = yaml.load(about[0](), TEXTS) if about else {}
         return {folder: submitters(record) for folder, record in records.items()}
     except (Refused, yaml.YAMLError, AttributeError, LookupError, TypeError, RecursionError):
         print(f"{METADATA}: cannot be read, so students are called by their submission's number")
@@ -275,10 +276,8 @@ def people_of(entries: list[Entry]) -> People:
 
 def submitters(record: dict) -> tuple[str, str, datetime | None]:
     """Their names, in brackets what a gradebook may know them by; the same, not cleaned; when."""
-    known = [
-        (one.get(":name", ""), one.get(":sid") or one.get(":email", ""))
-        for one in record[":submitters"]
-    ]
+    people = record[":submitters"]
+    known = [(one.get(":name", ""), one.get(":sid") or one.get(":email", "")) for one in people]
     student = SEVERAL.join(whose(*names) for names in known)
     return student, json.dumps(known), utc(str(record.get(":created_at")))
 
@@ -292,7 +291,7 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
     Prints the source in one line; `source` names it where what is found is wrong. Raises BookError
     if there is no such download, no such source, or nothing in it.
     """
-    if source is not None and source not in SOURCES:
+    if source not in (None, *SOURCES):
         raise BookError(f"SOURCE={source}: no such source; choose from: {', '.join(SOURCES)}")
     entries = read_entries(path)
     handed_in = [entry for entry in entries if entry.path.name not in WRITTEN]
@@ -301,8 +300,7 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
     source, handed_in = recognised(handed_in, [source] if source else list(SOURCES))
     people = people_of(entries) if source == "gradescope" else {}
     rows = defaultdict(list)
-    for entry in handed_in:
-        file = hand_in(entry, source, people)
+    for file in (hand_in(entry, source, people) for entry in handed_in):
         rows[file.key].append(file)
     found = [one_submission(files) for files in rows.values()]
     faults = sum(submission.fault is not None for submission in found)
@@ -331,12 +329,13 @@ def recognised(entries: list[Entry], sources: list[str]) -> tuple[str, list[Entr
         for depth in range(len(folders.parts) + 1)
     ]
     for source, level in product(sources, levels):
-        found = (FORMS[source].fullmatch(str(entry.path)) for entry in level)
-        groups = [match.groupdict() for match in found if match]
-        count = [len({said.get(group) for said in groups}) for group in ("name", "assignment")]
+        found = [match for entry in level if (match := FORMS[source].fullmatch(str(entry.path)))]
         # `week 1/jdoe/hw.ipynb` of a class is not what one student has in nbgrader's folders.
-        is_class = source == "nbgrader" and count[0] == 1 < count[1] and len(sources) > 1
-        if source != "plain" and not is_class and len(groups) * 2 > len(level):
+        if source == "nbgrader" and found and len(sources) > 1:
+            names, assignments = ({match[group] for match in found} for group in (1, 2))
+            if len(names) == 1 < len(assignments):
+                continue
+        if source != "plain" and len(found) * 2 > len(level):
             return source, level
     several = len({entry.path.parts[0] for entry in levels[-1]}) > 1
     return sources[-1], levels[-1] if several else entries  # one student's folder is their name

@@ -14,6 +14,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any
@@ -52,7 +53,6 @@ class Student:
     """
 
     def __init__(self, session: Any, seconds: float) -> None:
-        """Each question may take `seconds`."""
         self._session, self._seconds = session, seconds
         self._answers: dict[tuple, Any] = {}  # by question, and which of its test it is
         self.begin()
@@ -113,21 +113,15 @@ def close(a: object, b: object, rel: float = 1e-6, abs: float = 1e-9) -> bool:
 
 @lru_cache(maxsize=256)
 def hidden_tests(source: str) -> tuple[Callable, ...]:
-    """The hidden tests of an exercise, in order. Raises BookError if there is none."""
+    """The hidden tests of an exercise, in order. Raises BookError."""
     names = {"points": points, "close": close, "StudentError": StudentError}
     names |= {"math": math, "itertools": itertools}
     try:
         exec(compile(source, "<hidden tests>", "exec"), names)
     except Exception as error:
         raise BookError(f"hidden tests cannot be read ({type(error).__name__}: {error})") from None
-    found = tuple(
-        test if hasattr(test, "points") else points(1)(test)
-        for name, test in names.items()
-        if name.startswith("test_") and callable(test)
-    )
-    if not found:
-        raise BookError("hidden tests: none; write 'def test_share(student, rng):'")
-    return found
+    tests = (test for name, test in names.items() if name.startswith("test_"))
+    return tuple(test if hasattr(test, "points") else points(1)(test) for test in tests)
 
 
 def rng_of(assignment: dict, number: int, test: str) -> random.Random:
@@ -137,15 +131,12 @@ def rng_of(assignment: dict, number: int, test: str) -> random.Random:
 
 def remark(own: Iterable[str], question: dict) -> str | None:
     """What the master says of this very answer, if it is one of its wrong ones."""
-    tree = tree_of("\n".join(own))
-    for code, text in question["remarks"] if tree else ():
-        wrong = tree_of(code)
-        last = ast.Module(tree.body[-len(wrong.body) :], [])
-        try:
-            if ast.dump(last) == ast.dump(wrong):
+    tree = tree_of("\n".join(own)) or ast.Module([], [])
+    with suppress(RecursionError):
+        for code, text in question["remarks"]:
+            wrong = tree_of(code)
+            if ast.dump(ast.Module(tree.body[-len(wrong.body) :], [])) == ast.dump(wrong):
                 return text
-        except RecursionError:
-            return None
     return None
 
 
@@ -153,7 +144,6 @@ class Judge:
     """One submission's notebook, run as often as its sessions end, and asked."""
 
     def __init__(self, task: dict, tier: Any) -> None:
-        """Nothing runs before `run`."""
         self.assignment, self.tier = task["assignment"], tier
         self.checks = task.get("checks", False)  # of a master, and blank ones
         self.questions = {asked["number"]: asked for asked in self.assignment["questions"]}
@@ -193,7 +183,18 @@ class Judge:
         """
         memory = max([LEAST_MEMORY, *(asked["memory"] for asked in self.questions.values())])
         with self.tier.session(memory, self.assignment["runner"]) as session:
-            if not self._run_above(session):
+            _, ended = self._run(session, filter(None, [self.assignment["given"]]))
+            if ended:
+                raise BookError(
+                    f"{self.assignment['name']}: a given cell ended the session ({ended}); "
+                    "allow more memory or seconds, or mend it"
+                )
+            _, ended = self._run(session, self.preamble)
+            if ended:
+                self.preamble = []
+                text = ENDS[ended].format(seconds=self.longest, memory=LEAST_MEMORY)
+                text = f"cells above the exercises: {text}"
+                self.findings.append(finding("preamble", None, text))
                 return
             for number in numbers:
                 if number in self.lost:
@@ -207,21 +208,6 @@ class Judge:
                     ended = results[number]["ended"]
                 if ended:
                     return
-
-    def _run_above(self, session: Any) -> bool:
-        """Run what stands above the exercises; False if the student's part ended the session."""
-        _, ended = self._run(session, filter(None, [self.assignment["given"]]))
-        if ended:
-            raise BookError(
-                f"{self.assignment['name']}: a given cell ended the session ({ended}); "
-                "allow more memory or seconds, or mend it"
-            )
-        _, ended = self._run(session, self.preamble)
-        if ended:
-            self.preamble = []
-            text = ENDS[ended].format(seconds=self.longest, memory=LEAST_MEMORY)
-            self.findings.append(finding("preamble", None, f"cells above the exercises: {text}"))
-        return not ended
 
     def _run(
         self, session: Any, sources: Iterable[str], number: int | None = None
@@ -248,9 +234,8 @@ class Judge:
         """
         question, own = self.questions[number], self.own[number]
         blank, lost = bool(own) and number in self.blank, ended
-        student, reasons, inputs = Student(session, question["seconds"]), [], []
-        hidden = hidden_tests(question["tests"])
-        for test in hidden:
+        student, found = Student(session, question["seconds"]), []
+        for test in hidden_tests(question["tests"]):
             student.begin()
             if blank and not self.checks:
                 reason = NO_ANSWER
@@ -260,24 +245,23 @@ class Judge:
                 reason = None if lost else self._reason(test, student, number)
                 ended = lost or student.ended
                 reason = ENDS[ended].format(**question) if ended else reason
-            reasons.append(reason)
-            inputs.append(student.inputs)
-        if not any(test.alone and not why for test, why in zip(hidden, reasons, strict=True)):
-            reasons = [reason or AS_GIVEN for reason in reasons]
-        if blank and not ended:
-            reasons = [reason and NO_ANSWER for reason in reasons]
-        tests = [
-            {
-                "name": test.__name__,
-                "about": " ".join((test.__doc__ or test.__name__).split()),
-                "passed": reason is None,
-                "points": 0 if reason else test.points,
-                "of": test.points,
-                "reason": reason,
-                "inputs": asked if reason else {},
-            }
-            for test, reason, asked in zip(hidden, reasons, inputs, strict=True)
-        ]
+            found.append((test, reason, student.inputs))
+        is_better = any(test.alone and not reason for test, reason, _ in found)
+        tests = []
+        for test, reason, inputs in found:
+            reason = reason if is_better else reason or AS_GIVEN
+            reason = reason and NO_ANSWER if blank and not ended else reason
+            tests.append(
+                {
+                    "name": test.__name__,
+                    "about": " ".join((test.__doc__ or test.__name__).split()),
+                    "passed": reason is None,
+                    "points": 0 if reason else test.points,
+                    "of": test.points,
+                    "reason": reason,
+                    "inputs": inputs if reason else {},
+                }
+            )
         # An instructor may have set other points than the master's: to the half.
         share = sum(test["points"] for test in tests) / sum(test["of"] for test in tests)
         won = round(2 * question["points"] * share) / 2

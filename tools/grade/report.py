@@ -29,7 +29,6 @@ KINDS = {  # of findings, in the order of the list, and whether the answer is sh
     "refused": ("Not graded", False),
     "ended": ("Ended their session", True),
     "similar": ("Nearly the same answers", True),
-    "lint": ("Code that exercises have no use for", True),
     "cells": ("Cells that were changed", False),
     "by hand": ("To be read again", False),
 }
@@ -76,15 +75,14 @@ def read_by_hand(folder: Path, results: Iterable[dict] = ()) -> dict[Key, dict[s
 
     What was given in a row that is no more there comes from the results.
     """
-    typed = {
-        (result["submission"], result["assignment"], number): {
-            "points": "" if part["points"] is None else str(part["points"]),
-            "note": part["note"],
-        }
-        for result in results
-        for number, part in result["by_hand"].items()
-        if part["points"] is not None or part["note"]
-    }
+    typed = {}
+    for result in results:
+        for number, part in result["by_hand"].items():
+            if part["points"] is not None or part["note"]:
+                key = result["submission"], result["assignment"], number
+                row = dict(zip(ABOUT, (result["student"], *key, "", part["of"]), strict=True))
+                points = "" if part["points"] is None else str(part["points"])
+                typed[key] = row | {"points": points, "note": part["note"]}
     path = folder / BY_HAND
     try:
         rows = read_table(path.read_text(encoding="utf-8")) if path.exists() else []
@@ -114,14 +112,21 @@ def given(row: Mapping[str, str]) -> float | None:
     return int(points) if points is not None and points.is_integer() else points
 
 
-def add_by_hand(result: dict, typed: Typed) -> None:
-    """Add what a person gave to the points of a result, and what they may give to `of`."""
-    for number, part in result["by_hand"].items():
-        row = TYPED | typed.get((result["submission"], result["assignment"], number), {})
-        part |= {"points": given(row), "note": row["note"]}
-    asked = [*result["questions"].values(), *result["by_hand"].values()]
-    result["points"] = sum(part["points"] or 0 for part in asked)
-    result["of"] = sum(part["of"] for part in asked)
+def add_by_hand(result: dict, assignment: dict, typed: Typed) -> None:
+    """Add what a person gave to the points of a result, and what they may give to `of`.
+
+    Of the exercises that the assignment has by now: what was given for others stays in the table.
+    """
+    by_hand = {str(asked["number"]): asked["by_hand"] for asked in assignment["questions"]}
+    result["by_hand"] = {}
+    for number in result["questions"]:
+        if asked := by_hand.get(number):
+            row = TYPED | typed.get((result["submission"], assignment["name"], number), {})
+            part = {"of": asked["points"], "points": given(row), "note": row["note"]}
+            result["by_hand"][number] = part
+    parts = [*result["questions"].values(), *result["by_hand"].values()]
+    result["points"] = sum(part["points"] or 0 for part in parts)
+    result["of"] = sum(part["of"] for part in parts)
 
 
 def by_hand_forms(
@@ -133,18 +138,25 @@ def by_hand_forms(
     whole table with what was typed.
     """
     rows, exercises = {}, {}
+    rubrics = {
+        (name, str(asked["number"])): asked["by_hand"]["rubric"]
+        for name, assignment in assignments.items()
+        for asked in assignment["questions"]
+        if asked["by_hand"]
+    }
     for result in results:
         submission, name = result["submission"], result["assignment"]
         for number, part in result["by_hand"].items():
-            asked = next(q for q in assignments[name]["questions"] if str(q["number"]) == number)
-            about = (result["student"], submission, name, number, asked["by_hand"]["rubric"])
+            if (name, number) not in rubrics:  # of an earlier edition
+                continue
+            about = (result["student"], submission, name, number, rubrics[name, number], part["of"])
             key = submission, name, number
-            row = TYPED | typed.get(key, {}) | dict(zip(ABOUT, (*about, part["of"]), strict=True))
+            row = TYPED | typed.get(key, {}) | dict(zip(ABOUT, about, strict=True))
             texts = {kind: result[kind].get(number, "")[:CODE] for kind in ("prose", "answers")}
             exercises.setdefault((name, number), []).append(row | texts | {"place": len(rows)})
             rows[key] = row
     names = dict.fromkeys([*ABOUT, *TYPED, *(name for row in typed.values() for name in row)])
-    for key, row in typed.items():  # of whom there is no result by now
+    for key, row in typed.items():  # of whom, or of what, there is no result by now
         if key not in rows and any(row.get(name) for name in names if name not in ABOUT):
             rows[key] = row
     cells = [[row.get(name, "") for name in names] for row in rows.values()]
@@ -179,17 +191,12 @@ def grades_table(results: Iterable[dict], assignments: Mapping[str, dict]) -> st
     lines = []
     for submission, own in students.items():
         by_name = {one["assignment"]: one for one in own if not one["reason"]}
-        cells = [
-            by_name.get(name, {}).get(part, {}).get(number, {}).get("points")
-            for name, number, part in columns
-        ]
-        sums = [
-            sum(result[part] for result in by_name.values()) if by_name else None
-            for part in ("points", "of")
-        ]
-        late = "late" if any(result["late"] for result in own) else ""
-        reasons = "; ".join(result["reason"] for result in own if result["reason"])
-        lines.append([own[0]["student"], submission, *cells, *sums, late, reasons])
+        found = [by_name.get(name, {}).get(part, {}).get(n, {}) for name, n, part in columns]
+        cells = [own[0]["student"], submission, *(one.get("points") for one in found)]
+        for part in ("points", "of"):
+            cells.append(sum(one[part] for one in by_name.values()) if by_name else None)
+        late = "late" if any(one["late"] for one in own) else ""
+        lines.append([*cells, late, "; ".join(one["reason"] for one in own if one["reason"])])
     header = ["student", "submission", *columns.values()]
     return table_text([*header, "total", "of", "late", "not graded because"], lines)
 
@@ -214,7 +221,7 @@ def review_page(
 
     def add(kind: str, own: Sequence[dict], exercise: int | None, text: str) -> None:
         """An item about one student, or about several that are alike: two tell enough of them."""
-        name = own[0]["assignment"] or ""
+        kind, name = kind if kind in KINDS else "ended", own[0]["assignment"] or ""
         where = f"{name}, exercise {exercise}" if exercise else name
         who = ", ".join(result["student"] for result in own)
         codes = [result["answers"].get(str(exercise), "")[:CODE] for result in own[:2]]
@@ -225,8 +232,7 @@ def review_page(
         if result["reason"]:
             add("refused", [result], None, result["reason"])
         for found in result["findings"]:
-            kind = found["kind"] if found["kind"] in KINDS else "ended"
-            add(kind, [result], found["exercise"], found["text"])
+            add(found["kind"], [result], found["exercise"], found["text"])
         for number, part in result["by_hand"].items():
             if part["points"] is not None and AGAIN in part["note"]:
                 text = f"{part['points']} of {part['of']} points were {AGAIN}"
@@ -234,11 +240,10 @@ def review_page(
     for name, found in groups.items():
         by_id = {one["submission"]: one for one in results if one["assignment"] == name}
         solutions = {str(one["number"]): one["solution"] for one in assignments[name]["questions"]}
-        published = {"student": PUBLISHED, "assignment": name, "answers": solutions}
+        by_id[PUBLISHED] = {"student": PUBLISHED, "assignment": name, "answers": solutions}
         for group in found:
-            own = [by_id[id] for id in group.submissions if id != PUBLISHED]
-            own += [published] * (PUBLISHED in group.submissions)
-            add("similar", own, group.exercise, group.text)
+            own = sorted(group.submissions, key=lambda id: id == PUBLISHED)  # it comes last
+            add("similar", [by_id[id] for id in own], group.exercise, group.text)
     by_kind = [
         (heading, sorted(listed[kind], key=lambda item: item[0]))
         for kind, (heading, _) in KINDS.items()

@@ -56,55 +56,41 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     """
     code = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
     if len(code) > CELLS or sum(map(len, code)) > CHARACTERS:
-        raise Refused(
-            f"holds {len(code)} code cells, {sum(map(len, code))} characters; hand in the "
-            "student edition with answers in it"
-        )
+        size = f"{len(code)} code cells, {sum(map(len, code))} characters"
+        raise Refused(f"holds {size}; hand in the student edition with answers in it")
     reader = Reader(assignment)
     cells = [reader.read(cell) for cell in notebook["cells"]]
     if not any(cell.number or cell.names for cell in cells):
         raise Refused("no exercise of this assignment is in it; hand in the student edition")
     own = reader.placed(cells)
-    run = {"": own.pop(None)}
-    for number, question in reader.questions.items():
-        starter = [question["starter"]] if number in reader.left else []
-        run[str(number)] = [*starter, *own[number]]
-    prose = {
-        str(cell.number): "" if cell.source == PLACE else cell.source
-        for cell in cells
-        if cell.part == "by hand"
-    }
-    return Spliced(
-        {number: [*map(without_magics, sources)] for number, sources in run.items()},
-        {str(number): "\n\n".join(sources) for number, sources in own.items()},
-        prose,
-        reader.findings,
-    )
+    found = Spliced({"": [*map(without_magics, own.pop(None))]}, {}, {}, reader.findings)
+    for number, sources in own.items():
+        starter = [reader.questions[number]["starter"]] if number in reader.left else []
+        found.cells[str(number)] = [*map(without_magics, [*starter, *sources])]
+        found.answers[str(number)] = "\n\n".join(sources)
+    for cell in cells:
+        if cell.part == "by hand":
+            found.prose[str(cell.number)] = "" if cell.source == PLACE else cell.source
+    return found
 
 
 def plain(source: str) -> str:
     """Line ends of one kind, nothing but code at either end."""
-    lines = [line.rstrip() for line in source.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-    return "\n".join(lines).strip("\n")
+    return "\n".join(line.rstrip() for line in re.split("\r\n?|\n", source)).strip("\n")
 
 
 class Reader:
     """Takes the cells of a notebook for what they are, by what the assignment gives."""
 
     def __init__(self, assignment: dict) -> None:
-        """What is given, in the form in which cells are compared with it."""
         self.questions = {asked["number"]: asked for asked in assignment["questions"]}
         self.named = {asked["name"]: number for number, asked in self.questions.items()}
-        self.given = plain(assignment["given"])
+        self.given = plain(assignment["given"])  # all in the form in which cells are compared
         self.starters = {n: plain(asked["starter"]) for n, asked in self.questions.items()}
-        self.after = {
-            plain(text): n
-            for n, asked in self.questions.items()
-            for text in [asked["shows"], *asked["checks"]]
-            if text
-        }
         self.known = {"": (None, None)} | {text: ("answer", n) for n, text in self.starters.items()}
-        self.known |= {text: ("check", n) for text, n in self.after.items()}
+        for n, asked in self.questions.items():
+            for text in filter(None, [asked["shows"], *asked["checks"]]):
+                self.known[plain(text)] = "check", n
         self.findings: list[dict] = []
         self.left: set[int] = set()  # whose starter is there as it was given: it runs first
 
@@ -125,9 +111,9 @@ class Reader:
             self._retype(cell)
         if cell.kind == "code":
             if cell.part != "given" and cell.source not in self.known:
-                for text in self.after:  # what was merged with it, in whole lines
-                    whole = re.compile(rf"^{re.escape(text)}$", re.M)
-                    cell.source = plain(whole.sub("", cell.source))
+                for text in (text for text, (part, _) in self.known.items() if part == "check"):
+                    whole = rf"^{re.escape(text)}$"  # lines, that were merged with it
+                    cell.source = plain(re.sub(whole, "", cell.source, flags=re.M))
             cell.names = self._names(cell.source)
         return cell
 
@@ -164,14 +150,14 @@ class Reader:
         """Make code of an answer that stands in a cell of text."""
         fences = FENCE.findall(cell.source)
         code = plain("\n\n".join(fences) or cell.source)
-        readable = tree_of(code) is not None
-        names = self._names(code) if readable else set()
+        names = bound(code) if tree_of(code) else set()
         if cell.part is None:  # prose, but for a bare answer that lost its mark, too
-            if fences or not names:
+            numbers = self._names(code) if names and not fences else ()
+            if not numbers:
                 return
-            cell.part, cell.number = "answer", min(names)
+            cell.part, cell.number = "answer", min(numbers)
         text = f"the cell of the answer was made a {cell.kind.replace('m', 'M')} cell"
-        if readable and bound(code):
+        if names:
             self.note(cell.number, f"{text}; its text was run as code")
             cell.kind, cell.source = "code", code
         else:

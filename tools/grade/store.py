@@ -8,7 +8,7 @@ and a changed answer grades that submission alone. What a person typed or was gr
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from functools import cache
 from hashlib import sha256
@@ -26,12 +26,7 @@ from tools.root import ROOT
 LOCK = ".grading.lock"
 EARLIER = "earlier"
 PINS = ("requirements.txt", "requirements-no-deps.txt")
-CODE = (
-    "tools/grade/judge.py",
-    "tools/grade/source.py",
-    "tools/grade/sandbox",
-    "kernels",
-)
+CODE = ("tools/grade/judge.py", "tools/grade/source.py", "tools/grade/sandbox", "kernels")
 RULES = 1  # raised when a result comes to mean another thing
 
 Id = tuple[str, str | None]  # of a submission, and the assignment that it was graded for
@@ -64,6 +59,10 @@ def id_of(result: dict) -> Id:
     return result["submission"], result["assignment"]
 
 
+def points_of(result: dict) -> dict[str, float]:
+    return {number: asked["points"] for number, asked in result["questions"].items()}
+
+
 class Store:
     """The folder of one class's grades."""
 
@@ -80,23 +79,16 @@ class Store:
             with FileLock(self.folder / LOCK, timeout=0):
                 for half in self.folder.rglob("*.part"):  # left by one that was killed
                     half.unlink()
-                self._load()
+                for path in sorted(self.folder.glob("results/*.json")):
+                    with suppress(ValueError, KeyError, TypeError):  # half a result: graded anew
+                        result = json.loads(path.read_text(encoding="utf-8"))
+                        self.results[id_of(result)] = result
                 yield
         except Timeout:
             raise BookError(
                 f"{self.folder.name}: another 'make grade' writes there; wait for it, or name "
                 "another folder with OUT="
             ) from None
-
-    def _load(self) -> None:
-        """Read the results that are there whole."""
-        self.results = {}
-        for path in sorted(self.folder.glob("results/*.json")):
-            try:
-                result = json.loads(path.read_text(encoding="utf-8"))
-                self.results[id_of(result)] = result
-            except (OSError, ValueError, KeyError, TypeError):
-                continue  # half a result: the submission is graded anew
 
     def files(self, result: dict) -> tuple[Path, Path]:
         """Where a result and its feedback are: names that are readable, and safe everywhere."""
@@ -108,15 +100,11 @@ class Store:
 
     def save(self, result: dict) -> None:
         """Write a result; of one with other points, a copy is kept."""
-        before, (path, feedback) = self.results.get(id_of(result)), self.files(result)
-        was, now = (
-            {number: asked["points"] for number, asked in (one or result)["questions"].items()}
-            for one in (before, result)
-        )
-        if was and was != now:
-            self.keep(path)
-            self.keep(feedback)
-        self.write(path, json.dumps(result, indent=1, sort_keys=True) + "\n")
+        paths, now = self.files(result), points_of(result)
+        if points_of(self.results.get(id_of(result), result)) not in ({}, now):
+            for path in paths:
+                self.keep(path)
+        self.write(paths[0], json.dumps(result, indent=1, sort_keys=True) + "\n")
         self.results[id_of(result)] = result
 
     def remove(self, result: dict) -> None:
@@ -127,8 +115,8 @@ class Store:
     def keep(self, path: Path) -> None:
         """Copy a file, as it is by now, to `earlier/` under a name that says when."""
         if path.is_file():
-            day, folder = date.today().isoformat(), self.folder / EARLIER
-            copies = (folder / f"{path.stem}.{day}-{n}{path.suffix}" for n in count(1))
+            name = f"{EARLIER}/{path.stem}.{date.today().isoformat()}"
+            copies = (self.folder / f"{name}-{n}{path.suffix}" for n in count(1))
             copy = next(copy for copy in copies if not copy.exists())
             write_bytes(copy, path.read_bytes(), self.folder.parent)
 
@@ -140,8 +128,7 @@ class Store:
     def write_table(self, name: str, text: str) -> None:
         """Write a table; if it loses a row, or what one says, what was there is kept."""
         path, now = self.folder / name, read_table(text)
-        if path.is_file():
-            before = read_table(path.read_text(encoding="utf-8", errors="replace"))
-            if any(row not in now for row in before):
-                self.keep(path)
+        before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        if any(row not in now for row in read_table(before)):
+            self.keep(path)
         self.write(path, text)
