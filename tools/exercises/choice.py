@@ -28,11 +28,6 @@ class Choice:
     points: dict[int, int] = field(default_factory=dict)  # by the number of an exercise
     due: datetime | None = None
 
-    @property
-    def is_whole(self) -> bool:
-        """Is it the chapter as it is?"""
-        return not (self.exercises or self.points or self.due)
-
     def of(self, master: Master) -> Master:
         """The master with the exercises that are set, under their own numbers. Raises BookError."""
         known = [exercise.number for exercise in master.exercises]

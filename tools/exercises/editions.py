@@ -41,11 +41,6 @@ def texts() -> Any:
     return made.get_template("texts.jinja").module
 
 
-def student_readme(chapters: list[dict], repository: Repository) -> str:
-    """The text that lies beside the notebooks of students; `chapters` as a manifest has them."""
-    return absolute(texts().readme(chapters, PAGE), repository)
-
-
 def answered(starter: str, code: str) -> str:
     """A starter with an answer in place of its last statement, `name = ...`."""
     last = parsed(starter).body[-1]

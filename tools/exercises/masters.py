@@ -134,8 +134,8 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
     text = read_text(path, root if is_own else path.parent)
     try:
         front = FRONT.match(text)
-        settings = yaml.safe_load(front["yaml"])
-        title, given, runner = (settings[name] for name in ("title", "given", "runner"))
+        said = yaml.safe_load(front["yaml"])
+        about = str(said["title"]), str(said["runner"]), list(said["given"] or [])
     except (TypeError, KeyError, yaml.YAMLError):
         needed = "a '---' block of title, given and runner"
         raise BookError(f"{where}: begins without {needed}; write it") from None
@@ -145,8 +145,7 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
     if not asked:
         raise BookError(f"{where}: no exercise; write one: '## 1. Title'")
     exercises = [_exercise(n, *section, where, draw) for n, section in enumerate(asked, start=1)]
-    given, title, runner = list(given or []), str(title), str(runner)
-    return Master(path.stem, where, title, runner, given, head.strip(), own, exercises)
+    return Master(path.stem, where, *about, head.strip(), own, exercises)
 
 
 def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> Exercise:
@@ -192,14 +191,12 @@ def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> E
     level = options.get("level")
     require(level in LEVELS, f"says no level; write '- level: ' and one of {', '.join(LEVELS)}")
     try:
-        points, memory = int(options["points"]), int(options["memory"])
-        seconds = float(options["seconds"])
+        limits = int(options["points"]), float(options["seconds"]), int(options["memory"])
         for part in parts["By hand"]:
             by_hand = {"points": int(part.options["points"]), "rubric": part.whole}
     except (KeyError, ValueError):
         require(False, "says no '- points: 3' in figures; write it above its text and its rubric")
-    graded = points, seconds, memory, by_hand
-    return Exercise(number, title, level, *graded, asked.whole, answer, drawn, parts)
+    return Exercise(number, title, level, *limits, by_hand, asked.whole, answer, drawn, parts)
 
 
 def _draws(listed: str, place: str, draw: Draw) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tools.errors import BookError
 from tools.exercises.archive import zipped
 from tools.exercises.assignment import Assignment, make_assignment, worth_of
 from tools.exercises.choice import Choice
-from tools.exercises.editions import EDITIONS, book_chapter, edition, student_readme
+from tools.exercises.editions import EDITIONS, PAGE, absolute, book_chapter, edition, texts
 from tools.exercises.masters import Master, is_free, read_master
 from tools.exercises.variants import BOOK, Draws, draws_of
 from tools.exercises.verify import Grade, KeyOf, leaks, trials, verify
@@ -44,18 +44,15 @@ def release(
     draws, folder = draws_of(key), masters or book.root / MASTERS
     drafts = make_drafts(book, folder, draws, choice)
     out = out or book.root / "_build" / "release" / draws.fingerprint
-    check_out(out, book.root)
+    if not is_free(out) and not (out / MANIFEST).is_file():
+        raise BookError(f"{out}: holds files that no release wrote; name another folder in OUT")
+    check_writable(out.parent, book.root)
     chapters, files = earlier(out, draws.fingerprint) if choice else ({}, {})
     faults, all_trials = [], []
     for master, assignment in drafts:
         points, by_hand = worth_of(assignment)
-        chapters[master.name] = {
-            "name": master.name,
-            "title": master.title,
-            "exercises": len(master.exercises),
-            "points": points,
-            "by_hand": by_hand,
-        }
+        about = {"name": master.name, "title": master.title, "exercises": len(master.exercises)}
+        chapters[master.name] = about | {"points": points, "by_hand": by_hand}
         for kind in EDITIONS:
             made = notebook_text(edition(kind, master, assignment, book))
             files[f"{kind}/{master.name}.ipynb"] = made.encode()
@@ -70,7 +67,7 @@ def release(
     is_own = draws.fingerprint == BOOK and folder.resolve() == (book.root / MASTERS).resolve()
     with one_at_a_time(book.root):
         swap(files, out, book.root)
-        if is_own and (choice is None or choice.is_whole):
+        if is_own and choice in (None, choice and Choice(choice.where, choice.chapter)):
             done += write_chapters(drafts, Book(book.root))  # as they are by now
     return done
 
@@ -83,8 +80,7 @@ def make_drafts(
     if not paths:
         raise BookError(f"{folder}: no master in it; name a folder that holds some: chapter.md")
     if choice and choice.chapter not in paths:
-        known = ", ".join(paths)
-        raise BookError(f"{choice.where}: no such master; choose from: {known}")
+        raise BookError(f"{choice.where}: no such master; choose from: {', '.join(paths)}")
     drafts = []
     for path in [paths[choice.chapter]] if choice else paths.values():
         master = read_master(path, book.root, draws.choose)
@@ -101,7 +97,8 @@ def make_drafts(
 
 def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     """Notebooks with what lies beside them: a text and a zip for students, and the manifest."""
-    files = files | {"student/README.md": student_readme(chapters, book.repository).encode()}
+    readme = absolute(texts().readme(chapters, PAGE), book.repository)
+    files = files | {"student/README.md": readme.encode()}
     files["student.zip"] = zipped(
         {Path(name).name: data for name, data in files.items() if name.startswith("student/")}
     )
@@ -123,13 +120,6 @@ def earlier(out: Path, own: str) -> tuple[dict[str, dict], Files]:
         raise BookError(f"{out}: holds the release of class {group}; name another folder in OUT")
     names = [f"{kind}/{name}.ipynb" for name in chapters for kind in EDITIONS]
     return chapters, {name: (out / name).read_bytes() for name in names if (out / name).is_file()}
-
-
-def check_out(out: Path, root: Path) -> None:
-    """Raise BookError if `out` cannot be written, or holds what no release wrote."""
-    if not is_free(out) and not (out / MANIFEST).is_file():
-        raise BookError(f"{out}: holds files that no release wrote; name another folder in OUT")
-    check_writable(out.parent, root)
 
 
 def swap(files: Files, out: Path, root: Path) -> None:

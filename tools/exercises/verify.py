@@ -76,11 +76,8 @@ def faults(trial: Trial, result: dict | BookError) -> Iterator[str]:
     for number, asked in result["questions"].items():
         here = f"{where}: exercise {number}: {task['student']}"
         if not is_right(asked["points"], asked["of"]):
-            why = "; ".join(
-                f"{test['name']}: {test['reason'] or 'passes'}"
-                for test in asked["tests"]
-                if test["passed"] != (kind == "solution")
-            )
+            odd = (test for test in asked["tests"] if test["passed"] != (kind == "solution"))
+            why = "; ".join(f"{test['name']}: {test['reason'] or 'passes'}" for test in odd)
             yield f"{here} scores {asked['points']} of {asked['of']} ({why}); {advice}"
         if kind == "solution" and asked["check"] != "holds":
             yield f"{here} is refused by the public check; mend one of them"
@@ -115,15 +112,12 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
 
 def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
     """What grades one notebook: the assignment with these answers to its exercises."""
-    return {
-        "assignment": assignment,
-        "submission": f"{assignment['name']}/{name}",
-        "student": name,
-        "cells": {
-            str(question["number"]): [answers.get(question["number"], question["starter"])]
-            for question in assignment["questions"]
-        },
+    cells = {
+        str(asked["number"]): [answers.get(asked["number"], asked["starter"])]
+        for asked in assignment["questions"]
     }
+    id = f"{assignment['name']}/{name}"
+    return {"assignment": assignment, "submission": id, "student": name, "cells": cells}
 
 
 def verify(all_trials: Iterable[Trial], grade: Grade, key_of: KeyOf, root: Path) -> list[str]:
@@ -132,17 +126,17 @@ def verify(all_trials: Iterable[Trial], grade: Grade, key_of: KeyOf, root: Path)
     held = set(json.loads(read_text(path, root))) if path.is_file() else set()
     by_id = {trial[-1]["submission"]: trial for trial in all_trials}
     left = {id: trial for id, trial in by_id.items() if _key(trial[-1], key_of) not in held}
+    if not left:
+        return []
     lines, seconds = {}, 0.1 if sys.stderr.isatty() else 10  # a log needs fewer than a screen
-    shown = {"desc": "verified", "unit": "", "mininterval": seconds, "disable": not left}
     graded = grade([task for *_, task in left.values()])
     try:
-        for task, result in tqdm(graded, total=len(left), **shown):
+        for task, result in tqdm(graded, "verified", len(left), unit="", mininterval=seconds):
             lines[task["submission"]] = found = [*faults(left[task["submission"]], result)]
             if not found:
                 held.add(_key(task, key_of))
     finally:
-        if left:
-            write_json(path, sorted(held), root)
+        write_json(path, sorted(held), root)
     return [line for id in left for line in lines[id]]
 
 

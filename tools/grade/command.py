@@ -191,7 +191,11 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
     """Grade what was read, and write all that people read."""
     store = Store(out)
     with store.one_at_a_time():
-        check_folder(store, assignments, out)
+        for result in store.results.values():
+            name, group = result["assignment"], result["class"]
+            if name and assignments.get(name, {}).get("class") != group:
+                fault = f"{out} holds grades of '{name}' for class {group}"
+                raise BookError(f"OUT: {fault}; name another folder")
         typed = report.read_by_hand(store.folder, store.results.values())
         note_anew(results, store, typed, assignments)
         tasks, by_id = [], {id_of(result): result for result in results}
@@ -221,16 +225,6 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
                 store.remove(unread)
             store.save(result)
         write_reports(store, typed, assignments)
-
-
-def check_folder(store: Store, assignments: Assignments, out: Path) -> None:
-    """Raise BookError if a folder holds grades of another class."""
-    for result in store.results.values():
-        name, group = result["assignment"], result["class"]
-        if name and assignments.get(name, {}).get("class") != group:
-            raise BookError(
-                f"OUT: {out} holds grades of '{name}' for class {group}; name another folder"
-            )
 
 
 def note_anew(

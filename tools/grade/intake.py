@@ -12,6 +12,7 @@ import os
 import posixpath
 import re
 import stat
+import tomllib
 import unicodedata
 import zlib
 from collections import defaultdict
@@ -33,6 +34,7 @@ from tools.errors import BookError
 MB = 1_000_000
 LIMIT = 20 * MB  # of a file; a larger one is refused by its size, unread
 DEPTH = 20  # of folders in folders
+ENDINGS = (".ipynb", ".zip")
 SEVERAL = "; "  # between the students of one submission
 METADATA = "submission_metadata.yml"
 TEXTS = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # nothing of it becomes an object
@@ -58,11 +60,6 @@ class Entry:
     open: Callable[[], IO[bytes]]
     fault: str | None
     owner: int | None = None  # the account that a file on disk belongs to
-
-    @property
-    def suffix(self) -> str:
-        """The ending of its name, in small letters: '.ipynb'."""
-        return self.path.suffix.lower()
 
     def read(self) -> bytes:
         """Its bytes, of LIMIT at most, whatever size it was said to have. Raises Refused."""
@@ -151,38 +148,8 @@ def read_entries(path: Path) -> list[Entry]:
 
 # --- who handed it in, by how each source names files
 
-# By which a path, without the folders that only hold all, is known, in the order in which they are
-# tried. `name` and `user` are the student's, and the source's number for them; of the files of one
-# `series` and `end` that with the `newest` number or time counts.
-SOURCES = {
-    # *Export Submissions* in https://guides.gradescope.com, "Exporting Grades, Evaluations, and
-    # Submissions": `assignment_123_export/submission_456/exercises.ipynb`.
-    "gradescope": r"(?:.*?/)??(?P<name>submission_\d+)(?:/.*)?",
-    # `load_submissionplugin_filelist` and `get_student_prefix` of https://github.com/moodle/moodle,
-    # mod/assign/classes/downloader.php: `Jane Doe_123456_assignsubmission_file/exercises.ipynb`, or
-    # flat, with `_exercises.ipynb`. The number is the participant's (or the group's), which the
-    # grading worksheet has as *Identifier*; in names `_` has become a space. Some versions end the
-    # folder in `_`.
-    "moodle": r"(?P<name>[^/]*?)(?:_(?P<user>\d+))?_assignsubmission_[a-z]+(?:_[^/]*)?(?:/.*)?",
-    # The inbound folder of https://github.com/jupyter/nbgrader, nbgrader/exchange/default/submit.py
-    # and collect.py: `jdoe+hw+2026-02-02 15:58:23.948203 UTC+kX9...` with notebooks in it.
-    "exchange": r"(?P<name>[^/]+?)\+(?P<assignment>[^+/]+)"
-    r"\+(?P<newest>\d{4}-\d\d-\d\d \d\d[^/]\d\d[^/]\d\d[^+/]*)(?:\+[\w=-]+)?/.*",
-    # `add_upload_submission` and `get_filename` of https://github.com/instructure/canvas-lms,
-    # lib/content_zipper.rb: `doejane_LATE_340934_208490284_exercises-1.ipynb`. Before the user's id
-    # stands the name of a student or group, without `_12_` in it, or `anon`; after it, the
-    # attachment's, or what a student typed in or linked to: `text.html`, `link.html`. A file handed
-    # in again is called `-1`, `-2`. Where three numbers follow one another, a name that ends in a
-    # number could pass for another student's id: such a file is left to the instructor.
-    "canvas": r"(?>(?:(?P<name>\w*?)_)??(?P<late>LATE_)?(?P<user>\d+|anon_\w+?)_"
-    r"(?:(?P<newest>\d+)_|(?=(?:text|link)\.html\Z)))(?(late)|(?!\d+_))"
-    r"(?P<series>[^/]+?)(?:-\d+)?(?P<end>\.[^./]*)?",
-    # As nbgrader collects: https://nbgrader.readthedocs.io, "The philosophy and the approach".
-    "nbgrader": r"(?P<name>[^/]+)/(?P<assignment>[^/]+)/[^/]+",
-    # `jdoe.ipynb`, or a folder for each student.
-    "plain": r"(?P<name>[^/]+?)(?:/.*|\.[^./]+)?",
-}
-FORMS = {source: re.compile(form, re.S) for source, form in SOURCES.items()}
+SOURCES = Path(__file__).with_name("sources.toml").read_text(encoding="utf-8")
+FORMS = {name: re.compile(form, re.S | re.X) for name, form in tomllib.loads(SOURCES).items()}
 
 
 @dataclass(frozen=True)
@@ -218,7 +185,13 @@ class Submission:
             raise Refused(self.fault)
         try:
             data = self.entry.read()
-            return notebook_in_zip(data) if self.entry.suffix == ".zip" else data
+            if self.entry.path.suffix.lower() != ".zip":
+                return data
+            files = kept(in_zip(io.BytesIO(data)))
+            notebooks = [file for file in files if file.path.suffix.lower() == ".ipynb"]
+            if len(notebooks) == 1:
+                return notebooks[0].read()
+            raise Refused(f"holds {len(notebooks)} files that end in .ipynb; zip the one notebook")
         except Refused as reason:
             raise Refused(f"{quoted(self.entry.path.name)} {reason}") from None
 
@@ -291,13 +264,13 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
     Prints the source in one line; `source` names it where what is found is wrong. Raises BookError
     if there is no such download, no such source, or nothing in it.
     """
-    if source not in (None, *SOURCES):
-        raise BookError(f"SOURCE={source}: no such source; choose from: {', '.join(SOURCES)}")
+    if source not in (None, *FORMS):
+        raise BookError(f"SOURCE={source}: no such source; choose from: {', '.join(FORMS)}")
     entries = read_entries(path)
     handed_in = [entry for entry in entries if entry.path.name not in WRITTEN]
     if not handed_in:
         raise BookError(f"{path}: holds no submission; name the folder or zip of a download")
-    source, handed_in = recognised(handed_in, [source] if source else list(SOURCES))
+    source, handed_in = recognised(handed_in, [source] if source else list(FORMS))
     people = people_of(entries) if source == "gradescope" else {}
     rows = defaultdict(list)
     for file in (hand_in(entry, source, people) for entry in handed_in):
@@ -351,7 +324,7 @@ def one_submission(files: list[Submission]) -> Submission:
     owners = {file.entry.owner for file in files} - {None}
     newest = {file.series: file.order for file in sorted(files, key=lambda file: file.order)}
     files = [file for file in files if file.order == newest[file.series]]
-    notebooks = [file for file in files if file.entry.suffix in (".ipynb", ".zip")]
+    notebooks = [file for file in files if file.entry.path.suffix.lower() in ENDINGS]
     first, fault = (notebooks or files)[0], None
     names = " and ".join(quoted(file.entry.path.name) for file in (notebooks or files)[:3])
     if len(notebooks) > 1:
@@ -364,14 +337,6 @@ def one_submission(files: list[Submission]) -> Submission:
         fault = f"{names}: no notebook, which ends in .ipynb"
     id = identity(first.student, first.who, str(first.entry.path))
     return replace(first, id=id, fault=fault)
-
-
-def notebook_in_zip(data: bytes) -> bytes:
-    """The one notebook of a zip that a student handed in. Raises Refused."""
-    notebooks = [entry for entry in kept(in_zip(io.BytesIO(data))) if entry.suffix == ".ipynb"]
-    if len(notebooks) != 1:
-        raise Refused(f"holds {len(notebooks)} files that end in .ipynb; zip the one notebook")
-    return notebooks[0].read()
 
 
 def identity(student: str, who: str, path: str = "") -> str:

@@ -11,7 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import combinations
+from operator import or_
 
 from tools.grade.source import UNREADABLE, tree_of
 
@@ -36,11 +38,8 @@ class Group:
     @property
     def text(self) -> str:
         """The figures in words."""
-        least = "at least " if len(self.submissions) > 2 else ""
-        return (
-            f"{least}{self.same} of {self.lines} lines are the same once names and comments are "
-            "put aside"
-        )
+        count = "at least " * (len(self.submissions) > 2) + f"{self.same} of {self.lines}"
+        return f"{count} lines are the same once names and comments are put aside"
 
 
 def lines_of(source: str) -> Counter[str]:
@@ -75,9 +74,7 @@ def similar(
 
     `given` is code that all got.
     """
-    known = Counter()
-    for source in given:
-        known |= lines_of(source)
+    known = reduce(or_, map(lines_of, given), Counter())
     own = {  # a line that stands twice is two
         id: frozenset((line, nth) for line, n in (found - known).items() for nth in range(n))
         for id, found in sorted(answers.items())
@@ -87,16 +84,15 @@ def similar(
     rare = {line for line, count in holders.items() if count <= max(FEW, len(own) // 50)}
     telling = {id: frozenset(x for x in lines if holders[x] <= most) for id, lines in own.items()}
     groups: list[Group] = []
-    for pair in combinations(own, 2):
-        equal = own[pair[0]] == own[pair[1]]
-        first, second = ((own if equal else telling)[id] for id in pair)
+    for a, b in combinations(own, 2):
+        equal = own[a] == own[b]
+        first, second = ((own if equal else telling)[id] for id in (a, b))
         shared, shorter = first & second, min(len(first), len(second))
-        if shorter < LEAST or len(shared) < SAME * shorter:
-            continue
-        if equal or len(shared & rare) >= ALONE:
-            joined = [group for group in groups if {*pair} & {*group.submissions}]
-            who = {*pair}.union(*(group.submissions for group in joined))
-            made = [Group(exercise, pair, len(shared), shorter), *joined]
+        is_alike = shorter >= LEAST and len(shared) >= SAME * shorter
+        if is_alike and (equal or len(shared & rare) >= ALONE):
+            joined = [group for group in groups if {a, b} & {*group.submissions}]
+            who = {a, b}.union(*(group.submissions for group in joined))
+            made = [Group(exercise, (), len(shared), shorter), *joined]
             least = min(made, key=lambda group: group.same / group.lines)
             groups = [group for group in groups if group not in joined]
             groups.append(replace(least, submissions=tuple(sorted(who))))

@@ -53,11 +53,11 @@ def fill_export(
         raise BookError(f"{folder}: no results; run 'make grade SUBMISSIONS=...' first")
     with written_by("make grade", str(folder / "results")):
         results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-        count = Counter(result["assignment"] for result in results if result["assignment"])
-    most = max(sorted(count), key=count.get, default=None)
-    if not chapter and (most is None or count[most] < (1 - STRAYS) * count.total()):
-        names = ", ".join(sorted(count)) or "none"
-        raise BookError(f"{folder}: whose grades are meant? name one with --chapter: {names}")
+        names = sorted(result["assignment"] for result in results if result["assignment"])
+    [(most, count)] = Counter(names).most_common(1) or [(None, 0)]
+    if not chapter and (not names or count < (1 - STRAYS) * len(names)):
+        known = ", ".join(dict.fromkeys(names)) or "none"
+        raise BookError(f"{folder}: whose grades are meant? name one with --chapter: {known}")
     book = Gradebook(export, column, chapter or most)
     notes = book.fill(results, chapter or most, scale)
     path = export.with_name(f"{export.stem}-filled{export.suffix}")
@@ -78,9 +78,7 @@ class Gradebook:
         try:
             text = export.read_bytes().decode(*ENCODING)
         except OSError as error:
-            raise BookError(
-                f"{export}: cannot be read ({error.strerror}); export it again"
-            ) from None
+            raise BookError(f"{export}: cannot be read ({error.strerror}); export it") from None
         first, self.bom = text.partition("\n")[0], BOM * text.startswith(BOM)
         self.dialect = {
             "delimiter": max(",;\t", key=first.count),  # Canvas: `;`, where the comma is decimal
@@ -99,10 +97,11 @@ class Gradebook:
             known = [column[row] for column in columns if column[0] in KNOWN_AS and column[row]]
             for name in (f"({self.system} {id})", *known, *(f"({name})" for name in known)):
                 self.students[name.casefold()].add(row)
-        possible = [row for row, cell in enumerate(columns[0]) if cell.strip() == POINTS]
-        points = {}  # that each column counts; in Moodle the next one says it, for each student
+        # The points that a column counts: in Moodle the next one says it, for each student.
+        saying = [row for row, cell in enumerate(columns[0]) if cell.strip() == POINTS]
+        points = {}
         for place, column in enumerate(columns if own else columns[1:]):
-            said = {number(column[row]) for row in (possible if own else ids)}
+            said = {number(column[row]) for row in (saying if own else ids)}
             if len(said) == 1 and None not in said:
                 points[place] = said.pop()
         if not points:
@@ -113,10 +112,8 @@ class Gradebook:
         wanted = wanted or (chapter if own else GRADE)
         found = [place for place in points if _is_called(header[place], wanted)]
         if len(found) != 1:
-            names = "; ".join(header[place] for place in points)
-            raise BookError(
-                f"{export}: {len(found)} columns for '{wanted}'; name one with --column: {names}"
-            )
+            told = f"{len(found)} columns for '{wanted}'; name one with --column"
+            raise BookError(f"{export}: {told}: {'; '.join(header[place] for place in points)}")
         self.column, self.title, self.maximum = found[0], header[found[0]], points[found[0]]
 
     def encoded(self) -> bytes:
@@ -135,8 +132,7 @@ class Gradebook:
         handed_in, left = defaultdict(list), {}  # by row the results, by name why it is left
         for result in sorted(results, key=lambda made: (made["student"], made["submission"])):
             is_other = result["assignment"] not in (chapter, None)
-            counts_other = not result["reason"] and result["of"] != self.maximum
-            if counts_other and not is_other and not scale:
+            if not (is_other or scale or result["reason"] or result["of"] == self.maximum):
                 raise BookError(
                     f"{self.where}: '{self.title}' counts {shown(self.maximum)} points, the "
                     f"exercises {shown(result['of'])}; change it there, or add --scale"
@@ -158,11 +154,10 @@ class Gradebook:
             was = row[self.column]
             left[name] = _why_not([result for _, result in given], was)
             if left[name] is None:
-                share = result["points"] / (result["of"] or 1)
-                row[self.column] = shown(share * self.maximum if scale else result["points"])
+                share = self.maximum / (result["of"] or 1) if scale else 1
+                row[self.column] = shown(result["points"] * share)
                 filled += 1
-                before = number(was)
-                if was.strip() and (before is None or shown(before) != row[self.column]):
+                if was.strip() and shown(number(was)) != row[self.column]:
                     notes.append(f"replaced: {name}: {clean(was)} by {row[self.column]}")
         notes += [f"not filled in: {name}: {reason}" for name, reason in left.items() if reason]
         if not filled:
@@ -198,6 +193,6 @@ def number(text: str) -> float | None:
     return float(said[1].replace(",", ".")) if said else None
 
 
-def shown(points: float) -> str:
+def shown(points: float | None) -> str:
     """A number of points: two decimals at most, as Canvas shows them."""
-    return f"{points:.2f}".rstrip("0").rstrip(".")
+    return "" if points is None else f"{points:.2f}".rstrip("0").rstrip(".")

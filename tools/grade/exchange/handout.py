@@ -27,6 +27,6 @@ def handout(release: Path, repository: Repository) -> str:
     lines = []
     for chapter in chapters:
         links = notebook_links(f"{chapter['name']}.ipynb", repository)
-        shown = [f"[{link.label}]({link.url})" for link in links if link.label in SERVICES]
+        shown = (f"[{link.label}]({link.url})" for link in links if link.label in SERVICES)
         lines.append(f"- {chapter['title']}: {', '.join(shown)}")
     return "\n".join(lines)

@@ -61,10 +61,8 @@ class Helper:
             raise
 
     def start(self, memory: int) -> tuple[int, socket.socket]:
-        """A session: the number of its process, and the socket to its agent.
-
-        It has `memory` MiB beyond what it begins with.
-        """
+        """A session of `memory` MiB beyond what it begins with: the number of its process, and
+        the socket to its agent."""
         process = psutil.Process(self.pid)
         most = process.memory_info().data + (memory << 20)
         ours, theirs = socket.socketpair()
@@ -95,7 +93,6 @@ class Helper:
         shutil.rmtree(self.folder, ignore_errors=True)  # of one that was killed
 
     def alive(self) -> bool:
-        """True if it is there."""
         return self.process.poll() is None
 
     def _ask(self, message: str, sockets: Sequence[int] = ()) -> None:
@@ -105,13 +102,13 @@ class Helper:
     def _hear(self) -> None:
         """Wait until it is ready. Raises RuntimeError with the reason if it cannot be."""
         try:
-            ready = self.control.recv(16)
+            if self.control.recv(16):
+                return
         except TimeoutError:
             raise RuntimeError("the sandbox's helper does not answer") from None
-        if not ready:
-            self.log.seek(0)
-            log = self.log.read().decode(errors="replace").splitlines()
-            raise RuntimeError(log[-1] if log else "the sandbox's helper ended")
+        self.log.seek(0)
+        log = self.log.read().decode(errors="replace").splitlines()
+        raise RuntimeError(log[-1] if log else "the sandbox's helper ended")
 
 
 def only_child(process: psutil.Process) -> int:

@@ -1,6 +1,5 @@
 """What a session may read, who it runs as, what it is wrapped in: found where the judge runs."""
 
-import importlib.util
 import os
 import shutil
 import site
@@ -10,7 +9,6 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from tools.errors import BookError
 from tools.grade.sandbox.inside import DEVICES, DISK
 from tools.root import ROOT
 
@@ -23,7 +21,6 @@ SYSTEM = """
     /etc/ld.so.conf.d /sbin/ldconfig /etc/localtime /usr/share/zoneinfo /etc/fonts
     /usr/share/fonts /usr/share/fontconfig /etc/mime.types /proc/cpuinfo /sys/devices/system/cpu
 """.split()
-NEEDED = ["torch", "IPython", "numpy", "matplotlib", "pyseccomp"]
 # Users that systemd would draw for its own services; nobody else has them:
 # https://systemd.io/UIDS-GIDS/
 FIRST_USER, USERS = 61184, 4096
@@ -31,17 +28,11 @@ NOBODY = "65534"
 
 
 def packages() -> list[str]:
-    """The folders from which a session imports, beside Python's own. Raises BookError."""
-    found = [str(ROOT / "cudasim" / "src")]
-    for name in NEEDED:
-        spec = importlib.util.find_spec(name)
-        if spec is None:
-            raise BookError(
-                f"{name}: not installed, and grading needs it; 'make grade' installs it"
-            )
-        place = Path(spec.origin)
-        found.append(str(place.parents[1 if place.name == "__init__.py" else 0]))
-    return list(dict.fromkeys(found))
+    """The folders from which a session imports, beside Python's own."""
+    return [
+        str(ROOT / "cudasim" / "src"),
+        *(path for path in sys.path if path.endswith("-packages")),
+    ]
 
 
 def readable() -> list[str]:
@@ -75,23 +66,23 @@ def wrapping(read: list[str], user: int | None, bubblewrap: bool) -> list[str]:
     and from what comes after it, are the filter, Landlock and its folder's removal. Raises
     RuntimeError if bubblewrap is not installed.
     """
-    nobody = os.geteuid() == 0 and user is None and bubblewrap  # bubblewrap itself needs root
-    words = []
-    if os.geteuid() == 0 and not nobody:
+    is_root, words = os.geteuid() == 0, []
+    nobody = is_root and user is None and bubblewrap  # bubblewrap itself needs root
+    if is_root and not nobody:
         words = ["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
     if user is not None:
         words += [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
     if not bubblewrap:
         return words
-    program = shutil.which("bwrap")
-    if program is None:
+    if not (program := shutil.which("bwrap")):
         raise RuntimeError("not installed; 'apt-get install bubblewrap' brings it")
+    temporary = tempfile.gettempdir()
     words += [program, "--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
     words += ["--new-session", "--as-pid-1", "--hostname", "sandbox"]
-    words += ["--size", str(DISK << 20), "--tmpfs", tempfile.gettempdir()]  # before what is in it
+    words += ["--size", str(DISK << 20), "--tmpfs", temporary]  # before what is in it
     for path in read:
         words += ["--ro-bind", os.path.realpath(path), path]
     for path in DEVICES:
         words += ["--dev-bind", path, path]
-    words += ["--remount-ro", "/", "--chdir", tempfile.gettempdir()]
+    words += ["--remount-ro", "/", "--chdir", temporary]
     return [*words, "--uid", NOBODY, "--gid", NOBODY] if nobody else words

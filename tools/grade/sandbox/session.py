@@ -21,14 +21,10 @@ TICK = 20  # ms between looks at what a session uses
 
 
 class Ended(Exception):
-    """The session is over; `kind` says why.
-
-    One of `time`, `memory`, `disk`, `crash` (its process ended) and `protocol` (it sent what no
-    honest agent sends).
-    """
+    """The session is over; `kind` is one of `time`, `memory`, `disk`, `crash` (its process ended)
+    and `protocol` (it sent what no honest agent sends)."""
 
     def __init__(self, kind: str) -> None:
-        """`kind` is for the feedback."""
         super().__init__(kind)
         self.kind = kind
 
@@ -45,10 +41,7 @@ class Session:
     """One agent, and the questions to it."""
 
     def __init__(self, helper: Helper, memory: int) -> None:
-        """Start it; it may use `memory` MiB beyond what PyTorch takes by itself.
-
-        Raises RuntimeError with the reason if it cannot be.
-        """
+        """Start it, with `memory` MiB beyond what PyTorch takes. Raises RuntimeError."""
         self.helper = helper
         pid, self.socket = helper.start(memory)
         self.socket.setblocking(False)
@@ -80,8 +73,7 @@ class Session:
 
         `inputs` are bound as names, for this code alone. Raises Raised or Ended.
         """
-        request = {"do": "ask", "code": code, "inputs": dict(inputs or {})}
-        reply = self._exchange(request, seconds)
+        reply = self._exchange({"do": "ask", "code": code, "inputs": dict(inputs or {})}, seconds)
         if set(reply) != {"ok", "value"} or type(reply["ok"]) is not bool:
             self._end("protocol")
         if not reply["ok"]:
@@ -136,10 +128,10 @@ class Session:
             ready = poll.poll(TICK)
             if kind := self.watch.look():
                 self._end(kind)
-            if ready:
-                try:
+            try:
+                if ready:
                     return act(argument)
-                except BlockingIOError:
-                    continue
-                except OSError:  # its process ended
-                    self._end("crash")
+            except BlockingIOError:
+                continue
+            except OSError:  # its process ended
+                self._end("crash")

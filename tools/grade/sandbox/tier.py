@@ -36,7 +36,7 @@ def ways(attempts):
             pass
     return out
 ways({
-    "reads files": lambda: open(secret).read(),
+    "reads files": lambda: open(folder + "/secret").read(),
     "lists folders": lambda: os.listdir(folder),
     "writes files": lambda: open(folder + "/written", "w"),
     "changes Python": lambda: open(os.__file__, "a"),
@@ -69,9 +69,8 @@ class Tier:
     def session(self, memory: int = 1024, runner: str = "simulated") -> Iterator[Session]:
         """A new session, one at a time; everything of it is gone afterwards.
 
-        It may use `memory` MiB beyond what PyTorch takes by itself.
-
-        Raises RuntimeError, in one line, if none can be had.
+        It may use `memory` MiB beyond what PyTorch takes by itself. Raises RuntimeError, in one
+        line, if none can be had.
         """
         helper = helpers.pop((self.name, runner), None)
         if helper is None or not helper.alive():
@@ -98,18 +97,17 @@ def try_out(name: str) -> str | None:
     """
     if not sys.platform.startswith("linux"):
         return f"{name}: needs Linux; grade on a Linux machine, in WSL or in the container"
-    known = {"judge": os.getpid(), "name": f"sandbox-{os.getpid()}"}
     with (
         tempfile.TemporaryDirectory() as folder,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as named,
     ):
         os.chmod(folder, 0o777)  # so that it is not for its owner that a session fails
-        secret = Path(folder, "secret")
-        secret.write_text("secret")
+        Path(folder, "secret").write_text("secret")
+        known = {"judge": os.getpid(), "name": f"sandbox-{os.getpid()}", "folder": folder}
+        known["port"] = server.getsockname()[1]
         named.bind("\0" + known["name"])
         named.listen()
-        known |= {"folder": folder, "secret": str(secret), "port": server.getsockname()[1]}
         try:
             with Tier(name).session() as session:
                 ways = session.ask(PROBE, known)
@@ -128,10 +126,10 @@ def strongest() -> Tier:
     """
     if name := os.environ.get(TRIED):
         return Tier(name)
-    reasons = []
+    reasons = {}
     for name in TIERS:
-        reason = try_out(name)
-        if reason is None:
+        reasons[name] = try_out(name)
+        if reasons[name] is None:
             return Tier(name)
-        reasons.append(reason)
-    raise NoSandbox(f"no sandbox on this machine, so nothing is graded ({'; '.join(reasons)})")
+    why = "; ".join(reasons.values())
+    raise NoSandbox(f"no sandbox on this machine, so nothing is graded ({why})")

@@ -7,6 +7,7 @@ not counted.
 
 import contextlib
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -39,10 +40,8 @@ class Watch:
 
     def look(self) -> str | None:
         """Why the session must end now: `time`, `memory`, `disk`, or None."""
-        try:
+        with contextlib.suppress(OSError, IndexError, psutil.Error):  # gone; its socket says so
             return self._look()
-        except (OSError, IndexError, psutil.Error):
-            return None  # it is gone; its socket says so
 
     def _look(self) -> str | None:
         processor, wall = time.clock_gettime(self.clock), time.monotonic()
@@ -83,14 +82,10 @@ def too_many_files(folder: str, pid: int) -> bool:
     left = [folder]
     os.listdir(folder)  # an error here is no session's doing
     try:
-        while left:
-            with os.scandir(left.pop()) as entries:
-                for entry in entries:
-                    count(entry.stat(follow_symlinks=False))
-                    if entry.is_dir(follow_symlinks=False):
-                        left.append(entry.path)
-                    if len(sizes) > FILES:
-                        return True
+        while left and len(sizes) <= FILES:
+            for path in map(Path, os.scandir(left.pop())):
+                count(about := path.lstat())
+                left += [path] if stat.S_ISDIR(about.st_mode) else []
     except FileNotFoundError:
         pass  # removed meanwhile
     except OSError:
@@ -99,7 +94,7 @@ def too_many_files(folder: str, pid: int) -> bool:
         for entry in os.scandir(f"/proc/{pid}/fd"):
             if entry.is_file():
                 count(entry.stat())
-        for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
-            if folder in line and line.endswith("(deleted)"):
-                return True
-    return sum(sizes.values()) > DISK << 20
+        maps = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+        if any(folder in line and line.endswith("(deleted)") for line in maps):
+            return True
+    return len(sizes) > FILES or sum(sizes.values()) > DISK << 20

@@ -9,6 +9,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from tools.files import write_json
 from tools.grade.command import read
 from tools.grade.intake import Refused, single_submission
 from tools.grade.judge import grade_one
@@ -29,17 +30,11 @@ def main(root: Path) -> None:
     except BaseException:  # what is printed is for the instructor alone
         traceback.print_exc()
         results = {"score": 0, "output": FAILED}
-    path = root / "results" / "results.json"
-    half = path.with_suffix(".part")
-    half.write_text(json.dumps(results | FORMAT, indent=1), encoding="utf-8")
-    half.replace(path)
+    write_json(root / "results" / "results.json", results | FORMAT, root)
 
 
 def graded(root: Path) -> dict:
-    """Gradescope's results for the submission, an entry for each hidden test.
-
-    Raises Refused, BookError.
-    """
+    """Gradescope's results for the submission, an entry for each hidden test. Raises Refused."""
     tests = root / "source" / "private" / "assignment.json"
     assignment = json.loads(tests.read_text(encoding="utf-8"))
     found = read(single_submission(root / "submission"), {assignment["name"]: assignment})

@@ -24,7 +24,8 @@ DEPTH, SIZE = 32, 1 << 20  # how deep data may be nested, and how many bytes of 
 LISTED = (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "generic"))
 WATCHED = ("cudasim", "torch.cuda")  # modules in which questions read time, copies and memory
 BUILTINS = dict(vars(builtins))
-BLOCKS = ast.FunctionDef | ast.With  # a loop would take long
+NO_DATA = "no data"  # said in place of a value
+BLOCKS = ast.Module | ast.FunctionDef | ast.With  # a loop would take long
 
 
 class NotData(Exception):
@@ -37,12 +38,9 @@ def data(value: object, depth: int = 0) -> Any:
     Arrays and tensors become lists, or numbers if they have no dimension.
     """
     kind = type(value)
-    if value is None or kind is bool or kind is float:
-        return value
-    if kind is int and value.bit_length() <= 1024:
-        return value
     if kind is str:
         value.encode()  # half a surrogate is no text
+    if kind in (type(None), bool, float, str) or (kind is int and value.bit_length() <= 1024):
         return value
     if kind in (list, tuple) and depth < DEPTH:
         return [data(each, depth + 1) for each in value]
@@ -61,21 +59,19 @@ class Frozen:
     """What questions read time, copies and memory by, as it was before the first cell."""
 
     def __init__(self) -> None:
-        """Remember modules, and what is in them and in their classes."""
         watched = {name: sys.modules[name] for name in sys.modules if name.startswith(WATCHED)}
         self.modules = watched | {"torch": sys.modules["torch"]}
         values = [value for module in watched.values() for value in vars(module).values()]
-        classes = [value for value in values if isinstance(value, type)]
-        ours = [kind for kind in classes if kind.__module__.startswith(WATCHED)]
-        owners = dict.fromkeys([*watched.values(), *ours])
-        self.before = [(owner, dict(vars(owner))) for owner in owners]
+        classes = (value for value in values if isinstance(value, type))
+        ours = (kind for kind in classes if kind.__module__.startswith(WATCHED))
+        self.before = {owner: dict(vars(owner)) for owner in [*watched.values(), *ours]}
 
     def put_back(self) -> None:
         """Undo what was put in the place of these, or added: an alias tells no other time."""
         vars(builtins).update(BUILTINS)
         sys.modules.update(self.modules)
         self.modules["torch"].cuda = self.modules["torch.cuda"]
-        for owner, before in self.before:
+        for owner, before in self.before.items():
             now = vars(owner)
             for name in now.keys() - before.keys():  # a module may load more of itself
                 if isinstance(owner, type) or is_code(now[name]):
@@ -83,11 +79,6 @@ class Frozen:
             for name, value in before.items():
                 if now.get(name) is not value and is_code(value):
                     setattr(owner, name, value)
-
-
-def show_nowhere() -> None:
-    """Let nobody read what a cell shows."""
-    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8", errors="replace")
 
 
 def is_code(value: object) -> bool:
@@ -112,7 +103,8 @@ class Agent:
             while line := self.requests.readline():
                 request = json.loads(line)
                 self.nonce = request["nonce"]
-                show_nowhere()
+                # Nobody reads what a cell shows.
+                sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8", errors="replace")
                 self.reply(self.ask(request) if request["do"] == "ask" else self.run(request))
         finally:
             os._exit(1)  # if not the end of requests, then what the student made of this
@@ -139,13 +131,10 @@ class Agent:
         try:
             code, inputs = request["code"], request["inputs"]
             value = data(question(code, inputs, self.shell.user_ns, self.frozen.put_back))
-            if len(json.dumps(value)) > SIZE:
-                raise NotData
-        except NotData:
-            return {"ok": False, "value": "no data"}
-        except BaseException:  # SystemExit and KeyboardInterrupt, too, are the student's
-            return {"ok": False, "value": None}
-        return {"ok": True, "value": value}
+            is_small = len(json.dumps(value)) <= SIZE
+            return {"ok": is_small, "value": value if is_small else NO_DATA}
+        except BaseException as error:  # SystemExit and KeyboardInterrupt, too, are the student's
+            return {"ok": False, "value": NO_DATA if isinstance(error, NotData) else None}
 
 
 def question(
@@ -171,9 +160,8 @@ def question(
     shared = sorted(bound - own.keys())
     tree.body[-1] = ast.Return(tree.body[-1].value)
     call = ast.parse("put_back()").body[0]
-    for node in [tree, *(node for node in ast.walk(tree) if isinstance(node, BLOCKS))]:
-        steps = [step for statement in node.body for step in (call, statement)]
-        node.body = [*steps, call]
+    for node in [node for node in ast.walk(tree) if isinstance(node, BLOCKS)]:
+        node.body = [*(step for statement in node.body for step in (call, statement)), call]
     module = ast.parse(f"def question({', '.join(own)}): pass")
     module.body[0].body = [*([ast.Global(shared)] if shared else []), *tree.body]
     made: dict[str, Any] = {}
