@@ -28,11 +28,7 @@ def worth_of(assignment: Assignment) -> tuple[int, int]:
 
 
 def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> Assignment:
-    """The assignment of a master whose variants `draws` drew, on top of its chapter's code.
-
-    An instructor's choice adds `due`: when, as ISO 8601 has it. Raises BookError if the chapter
-    has no code cell of an id that the master names as given.
-    """
+    """A master's assignment, variants drawn, on top of its chapter's code. Raises BookError."""
     cells = chapter.code_cells if chapter else []
     code = {cell.id: cell.source for cell in cells if SETUP not in tags(cell)}
     for id in master.given:

@@ -48,10 +48,7 @@ def answered(starter: str, code: str) -> str:
 
 
 def book_chapter(master: Master, chapter: Chapter) -> Chapter:
-    """A chapter with the cells of its exercises written afresh, where they were.
-
-    An exercise that the chapter did not have follows the one before it, or ends the chapter.
-    """
+    """A chapter with its exercises' cells written afresh where they were; a new one comes last."""
     kind, cells = "puzzles" if chapter.holds_puzzles else "chapter", []
     made = {exercise.number: _exercise_cells(kind, exercise) for exercise in master.exercises}
     for cell in chapter.notebook.cells:

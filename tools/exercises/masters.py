@@ -112,10 +112,7 @@ def is_free(folder: Path) -> bool:
 
 
 def copy_masters(source: Path, folder: Path) -> None:
-    """An instructor's own masters: a copy that says at its head that it is private.
-
-    Raises BookError if there is something in the folder already.
-    """
+    """An instructor's own masters: a copy that says that it is private. Raises BookError."""
     if not is_free(folder):
         raise BookError(f"{folder}: not an empty folder; name another for your masters")
     texts = {path.name: read_text(path, source) for path in sorted(source.glob("*.md"))}
@@ -124,11 +121,7 @@ def copy_masters(source: Path, folder: Path) -> None:
 
 
 def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
-    """The master at `path`, its variants chosen by `draw`.
-
-    Raises BookError, with the file and the heading, if a part is missing, stands too often or
-    is not what it should be.
-    """
+    """The master at `path`, its variants chosen by `draw`. Raises BookError, which says where."""
     is_own = path.is_relative_to(root)
     where = path.relative_to(root).as_posix() if is_own else str(path)
     text = read_text(path, root if is_own else path.parent)
@@ -217,10 +210,7 @@ def described(tests: str) -> list[tuple[str, str]]:
 
 
 def _sections(text: str, tag: str) -> list[tuple[str, str]]:
-    """(heading, text below it) for each heading of that rank; the first has none: what is above.
-
-    A line of code that begins as a heading does is code.
-    """
+    """(heading, text below it) for each heading of that rank; the first has none: what is above."""
     lines, tokens = text.splitlines(keepends=True), MARKDOWN.parse(text)
     marks = [
         (inline.content, *token.map)

@@ -32,11 +32,7 @@ class Draws:
 
 
 def draws_of(key: str | None) -> Draws:
-    """The draws by a class's key; without one those of the book, which anybody can repeat.
-
-    The book takes the first value of each variant, and shows some solutions to it. A class draws
-    among the others. Raises BookError if the key is too short.
-    """
+    """The draws by a class's key, never first values; without one the book's, all first."""
     if key in (None, BOOK):
         return Draws(BOOK, b"book", first)
     if (count := len(key.strip())) < LEAST:

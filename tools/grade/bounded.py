@@ -13,10 +13,7 @@ BY_HAND = "look at it by hand"
 
 
 def bounded(function: Callable[..., dict], *arguments: object) -> dict:
-    """What `function` returns, if JSON holds it, computed in a fork of this process.
-
-    If it comes to no good end within its limits, that is the `reason`, and all that is returned.
-    """
+    """What `function` returns, computed in a fork; or the `reason` why it does not."""
     fork = multiprocessing.get_context("fork")
     answers, into = fork.Pipe(duplex=False)
     child = fork.Process(target=_answer, args=(into, function, arguments), daemon=True)

@@ -153,10 +153,7 @@ def reading(submission: intake.Submission, assignments: Assignments) -> dict:
 
 
 def assignment_of(said: Mapping, cells: list[dict], assignments: Assignments) -> dict:
-    """The assignment that a notebook was made for, by what its metadata said or else by its cells.
-
-    Raises intake.Refused if it is of another class, or of none of these assignments.
-    """
+    """The assignment that a notebook was made for, by metadata or else cells, or Refused."""
     if not isinstance(name := said.get("name"), str):  # a service dropped it
         texts = {plain(cell["source"]) for cell in cells}
         checks = {

@@ -42,10 +42,7 @@ def answer_to(task: dict) -> dict | BookError:
 
 
 def outcome(task: dict, answer: dict | BookError | None) -> Outcome:
-    """A task with what a worker answered; None if the task killed its workers.
-
-    Raises NoSandbox, since then there is none for any other task.
-    """
+    """A task with a worker's answer; None if it killed its workers. Raises NoSandbox for all."""
     if isinstance(answer, NoSandbox):
         raise answer
     return task, answer or BookError(DEADLY)

@@ -359,10 +359,7 @@ def clean(text: str, longest: int = 200) -> str:
 
 
 def whose(name: str, known_as: str = "") -> str:
-    """A student's name with the id that the source has for them.
-
-    What stands in round brackets at the end is the source's, whatever students call themselves.
-    """
+    """A student's name; only the id that the source has for them ends in round brackets."""
     name, known_as = (clean(text).replace(SEVERAL, ", ") for text in (name, known_as))
     return f"{name} ({known_as})" if known_as else name.replace("(", "[").replace(")", "]")
 

@@ -64,10 +64,7 @@ class Student:
         self._times: Counter[str] = Counter()
 
     def ask(self, code: str, **inputs: object) -> Any:
-        """The value of the last expression of `code`, run in the notebook with `inputs` as names.
-
-        Plain data: None, bool, int, float, str, list, dict. Raises StudentError.
-        """
+        """The value of `code`'s last expression, with `inputs` as names. Raises StudentError."""
         if self.ended:
             raise StudentError(self.ended)
         self.inputs, question = inputs, json.dumps([code, inputs])
@@ -177,10 +174,7 @@ class Judge:
                 self.findings.append(finding(ended, number, f"ended its session: {ended}"))
 
     def _pass(self, numbers: Iterable[int], results: dict[int, dict]) -> None:
-        """Run the cells of these exercises in order, each asked after its own.
-
-        A session that ends ends the pass; the next one leaves out what ended it.
-        """
+        """Run these exercises' cells in order, each asked after its own, until a session ends."""
         memory = max([LEAST_MEMORY, *(asked["memory"] for asked in self.questions.values())])
         with self.tier.session(memory, self.assignment["runner"]) as session:
             _, ended = self._run(session, filter(None, [self.assignment["given"]]))

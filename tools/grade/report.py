@@ -71,10 +71,7 @@ def page(template: str, title: str, **context: Any) -> str:
 
 
 def read_by_hand(folder: Path, results: Iterable[dict] = ()) -> dict[Key, dict[str, str]]:
-    """The rows that a person may have typed in, columns of their own included. Raises BookError.
-
-    What was given in a row that is no more there comes from the results.
-    """
+    """What a person typed, by the table, else by the results. Raises BookError."""
     typed = {}
     for result in results:
         for number, part in result["by_hand"].items():
@@ -113,10 +110,7 @@ def given(row: Mapping[str, str]) -> float | None:
 
 
 def add_by_hand(result: dict, assignment: dict, typed: Typed) -> None:
-    """Add what a person gave to the points of a result, and what they may give to `of`.
-
-    Of the exercises that the assignment has by now: what was given for others stays in the table.
-    """
+    """Add what a person gave, and may give, for the exercises that the assignment has by now."""
     by_hand = {str(asked["number"]): asked["by_hand"] for asked in assignment["questions"]}
     result["by_hand"] = {}
     for number in result["questions"]:
@@ -132,11 +126,7 @@ def add_by_hand(result: dict, assignment: dict, typed: Typed) -> None:
 def by_hand_forms(
     results: Iterable[dict], assignments: Mapping[str, dict], typed: Typed
 ) -> tuple[str, str]:
-    """What a person reads, with all that they typed already: `by-hand.csv`, and a page.
-
-    The page has an exercise after the other, with what the students wrote. Its button saves the
-    whole table with what was typed.
-    """
+    """What a person reads, with all that they typed already: `by-hand.csv`, and a page."""
     rows, exercises = {}, {}
     rubrics = {
         (name, str(asked["number"])): asked["by_hand"]["rubric"]
@@ -213,10 +203,7 @@ def feedback_page(result: dict, assignment: dict | None) -> str:
 def review_page(
     results: Sequence[dict], assignments: Mapping[str, dict], groups: Mapping[str, Sequence[Group]]
 ) -> str:
-    """All that a person should look at, with the code that it is about.
-
-    `groups` are those of `similar`, by the name of their assignment.
-    """
+    """All that a person should look at, with the code; `groups` of `similar` by assignment."""
     listed: dict[str, list[tuple[int, str, list[str]]]] = {kind: [] for kind in KINDS}
 
     def add(kind: str, own: Sequence[dict], exercise: int | None, text: str) -> None:

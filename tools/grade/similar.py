@@ -70,10 +70,7 @@ def lines_of(source: str) -> Counter[str]:
 def similar(
     exercise: int, answers: Mapping[str, Counter[str]], given: Iterable[str]
 ) -> list[Group]:
-    """The groups among the answers to one exercise, as `lines_of` has them, by submission.
-
-    `given` is code that all got.
-    """
+    """The groups among answers, as `lines_of` has them; `given` is code that all got."""
     known = reduce(or_, map(lines_of, given), Counter())
     own = {  # a line that stands twice is two
         id: frozenset((line, nth) for line, n in (found - known).items() for nth in range(n))

@@ -55,10 +55,7 @@ def _without(magic: re.Match) -> str:
 
 
 def bound(source: str) -> set[str]:
-    """The names that a cell binds at its top level to more than `...`.
-
-    Where the code cannot be read, by the look of its lines.
-    """
+    """The names that a cell binds at its top level to more than `...`; unreadable, by its lines."""
     plain = WAITS.sub("...", without_magics(source))
     try:
         symbols = symtable.symtable(plain, "<cell>", "exec").get_symbols()

@@ -49,11 +49,7 @@ def finding(kind: str, exercise: int | None, text: str) -> dict:
 
 
 def splice(notebook: dict, assignment: dict) -> Spliced:
-    """What of this notebook is to be run in the pristine one of the assignment.
-
-    Raises Refused if the notebook holds no exercise of the assignment, or far more code than
-    exercises need.
-    """
+    """What of a notebook is run in the pristine one. Raises Refused: no exercise, or too much."""
     code = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
     if len(code) > CELLS or sum(map(len, code)) > CHARACTERS:
         size = f"{len(code)} code cells, {sum(map(len, code))} characters"

@@ -70,10 +70,7 @@ class Gradebook:
     """An export, and where in it the grades of one assignment go."""
 
     def __init__(self, export: Path, wanted: str | None, chapter: str) -> None:
-        """With the column of the grades: the one wanted, or that of the chapter.
-
-        Raises BookError.
-        """
+        """With the column of the grades: the wanted or the chapter's. Raises BookError."""
         self.where = str(export)
         try:
             text = export.read_bytes().decode(*ENCODING)

@@ -47,10 +47,7 @@ def readable() -> list[str]:
 
 
 def user(read: list[str]) -> int | None:
-    """Whom root becomes for the sessions of this worker: a user without a name, who can `read`.
-
-    None where there is no choice, or where root's Python is closed to others.
-    """
+    """Whom root becomes for sessions: a nameless user, who can `read`; None without choice."""
     real = [Path(path).resolve() for path in read]
     places = {place for path in real for place in (path, *path.parents)}
     wanted = {place: stat.S_IXOTH if place.is_dir() else stat.S_IROTH for place in places}

@@ -57,10 +57,7 @@ class Session:
             raise RuntimeError(said["failed"])
 
     def run(self, source: str, seconds: float = SECONDS) -> str | None:
-        """Run a cell; the name of the error that it raised, if it did. Raises Ended.
-
-        Nothing that it shows is kept: it might be what a question before it said.
-        """
+        """Run a cell; the name of its error, and nothing that it shows. Raises Ended."""
         reply = self._exchange({"do": "run", "code": source}, seconds)
         if set(reply) != {"error"} or not isinstance(reply["error"], str | None):
             self._end("protocol")
@@ -69,10 +66,7 @@ class Session:
     def ask(
         self, code: str, inputs: Mapping[str, Any] | None = None, seconds: float = SECONDS
     ) -> Any:
-        """The value of the last expression of `code`, as plain JSON data.
-
-        `inputs` are bound as names, for this code alone. Raises Raised or Ended.
-        """
+        """The value of `code`'s last expression, as JSON data. Raises Raised, Ended."""
         reply = self._exchange({"do": "ask", "code": code, "inputs": dict(inputs or {})}, seconds)
         if set(reply) != {"ok", "value"} or type(reply["ok"]) is not bool:
             self._end("protocol")

@@ -67,11 +67,7 @@ class Tier:
 
     @contextlib.contextmanager
     def session(self, memory: int = 1024, runner: str = "simulated") -> Iterator[Session]:
-        """A new session, one at a time; everything of it is gone afterwards.
-
-        It may use `memory` MiB beyond what PyTorch takes by itself. Raises RuntimeError, in one
-        line, if none can be had.
-        """
+        """A new session of `memory` MiB beyond PyTorch's, one at a time. Raises RuntimeError."""
         helper = helpers.pop((self.name, runner), None)
         if helper is None or not helper.alive():
             helper = Helper(self.name == "bubblewrap", runner)
@@ -91,10 +87,7 @@ helpers: dict[tuple[str, str], Helper] = {}  # by sandbox and runner, kept for t
 
 @functools.cache
 def try_out(name: str) -> str | None:
-    """Why the tier `name` is not offered here; None if it is. It is tried once a process.
-
-    A session of it is asked to try what it must not be able to do.
-    """
+    """Why the tier `name` is not offered here, as a session of it found that tries to get out."""
     if not sys.platform.startswith("linux"):
         return f"{name}: needs Linux; grade on a Linux machine, in WSL or in the container"
     with (
@@ -120,10 +113,7 @@ def try_out(name: str) -> str | None:
 
 @functools.cache
 def strongest() -> Tier:
-    """The strongest sandbox of this machine. Raises NoSandbox where there is none.
-
-    GRADE_TIER names one that was tried already: workers need not try it again.
-    """
+    """The strongest sandbox, or the one that GRADE_TIER says was tried. Raises NoSandbox."""
     if name := os.environ.get(TRIED):
         return Tier(name)
     reasons = {}

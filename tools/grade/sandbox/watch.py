@@ -70,10 +70,7 @@ def sleeps(thread: Path) -> bool:
 
 
 def too_many_files(folder: str, pid: int) -> bool:
-    """True if `folder` holds more than DISK MiB or too many files.
-
-    Files that were removed and are still open or mapped count, too, where this user may see them.
-    """
+    """True if `folder` and removed files still open hold over DISK MiB, or too many files."""
     sizes: dict[tuple[int, int], int] = {}
 
     def count(about: os.stat_result) -> None:

@@ -33,10 +33,7 @@ class NotData(Exception):
 
 
 def data(value: object, depth: int = 0) -> Any:
-    """`value` as plain data, of the types of Python alone, so that no `__eq__` comes with it.
-
-    Arrays and tensors become lists, or numbers if they have no dimension.
-    """
+    """`value` as plain data of Python's own types, so that no `__eq__` comes with it."""
     kind = type(value)
     if kind is str:
         value.encode()  # half a surrogate is no text
@@ -123,11 +120,7 @@ class Agent:
         return {"error": error and type(error).__name__}
 
     def ask(self, request: Mapping) -> dict:
-        """The value of the last expression of `code`, as data; nothing else of it gets out.
-
-        The statements are the body of a function whose parameters are the inputs; all other names
-        are the notebook's.
-        """
+        """The value of the last expression of `code`, as data; nothing else of it gets out."""
         try:
             code, inputs = request["code"], request["inputs"]
             value = data(question(code, inputs, self.shell.user_ns, self.frozen.put_back))

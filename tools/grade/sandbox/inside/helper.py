@@ -128,10 +128,7 @@ def prepare(about: dict) -> ModuleType:
 
 
 def kill_children() -> None:
-    """Kill whatever a session might have left, which comes to this process when it is orphaned.
-
-    None can have been made; this is for a hole in the filter.
-    """
+    """Kill what a session left. None can have been made: this is for a hole in the filter."""
     place = Path(f"/proc/self/task/{os.getpid()}/children")
     with contextlib.suppress(ChildProcessError, ProcessLookupError):  # there is none
         while True:
@@ -144,10 +141,7 @@ def kill_children() -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, if it is there, however deep and however closed what is in it.
-
-    What is in a folder within moves up beside it first, so that no path grows long.
-    """
+    """Remove a folder, however deep or closed: what is within moves up, so no path grows long."""
     if not folder.exists():
         return
     while inner := list(folder.iterdir()):
