@@ -252,8 +252,8 @@ def masters(folder: Path) -> None:
 def handout(out: Path | None, repository: str | None, branch: str | None, hub: str | None) -> None:
     """Print links to a repository that holds the student edition."""
     from tools.book.repository import make_repository
+    from tools.exercises.release import handout
     from tools.exercises.variants import draws_of
-    from tools.grade.exchange.handout import handout
 
     out = out or ROOT / "_build" / "release" / draws_of(key()).fingerprint
     print(handout(out, make_repository(repository or "", branch or "main", hub or "none")))

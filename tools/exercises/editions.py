@@ -34,10 +34,8 @@ LINK = re.compile(r"(?s:```.*?```)|`[^`\n]*`|\]\((?P<target>(?![a-z]+:|#)[^)\s]+
 @cache
 def texts() -> Any:
     """The macros of the template, read when they are needed: what only grades lacks the file."""
-    files = FileSystemLoader(Path(__file__).parent)
-    made = Environment(
-        trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, loader=files
-    )
+    made = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined)
+    made.trim_blocks = made.lstrip_blocks = True
     return made.get_template("texts.jinja").module
 
 
@@ -67,10 +65,8 @@ def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> No
     """An edition of a master: blank for students, solved, or solved with what instructors need."""
     group = assignment["class"]
     title = texts().title(kind, master, group, worth_of(assignment), PAGE)
-    cells = [
-        new_markdown_cell(title, id="title"),
-        new_code_cell("", id="setup", metadata={"tags": [SETUP]}),
-    ]
+    cells = [new_markdown_cell(title, id="title"), new_code_cell("", id="setup")]
+    cells[1].metadata.tags = [SETUP]
     if assignment["given"]:
         folded = {name: deepcopy(FOLDED[name]) for name in ("cellView", "jupyter")}
         folded |= {"tags": ["hide-input"], "assignment": {"part": "given"}}

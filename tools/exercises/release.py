@@ -3,10 +3,11 @@
 import json
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from tools.book.book import Book
+from tools.book.links import notebook_links
 from tools.book.notebooks import notebook_text
+from tools.book.repository import Repository
 from tools.errors import BookError
 from tools.exercises.archive import zipped
 from tools.exercises.assignment import Assignment, make_assignment, worth_of
@@ -15,11 +16,14 @@ from tools.exercises.editions import EDITIONS, PAGE, absolute, book_chapter, edi
 from tools.exercises.masters import Master, is_free, read_master
 from tools.exercises.variants import BOOK, Draws, draws_of
 from tools.exercises.verify import Grade, KeyOf, leaks, trials, verify
-from tools.files import cannot_write, check_writable, write_files, written_by
+from tools.files import check_writable, write_files, written_by
 from tools.record.execute import one_at_a_time
 
 MASTERS = "masters"
 MANIFEST = "manifest.json"
+# What a handout links to: not Kaggle, where a notebook is not handed in as a file, nor Binder,
+# which would need a file of requirements beside it. The fourth is where no hub is known.
+SERVICES = ("Google Colab", "SageMaker Studio Lab", "JupyterHub", "Your JupyterHub", "Download")
 
 Draft = tuple[Master, Assignment]
 Files = dict[str, bytes]  # by path
@@ -44,10 +48,19 @@ def release(
     draws, folder = draws_of(key), masters or book.root / MASTERS
     drafts = make_drafts(book, folder, draws, choice)
     out = out or book.root / "_build" / "release" / draws.fingerprint
-    if not is_free(out) and not (out / MANIFEST).is_file():
-        raise BookError(f"{out}: holds files that no release wrote; name another folder in OUT")
+    told, chapters, files = read_manifest(out), {}, {}
     check_writable(out.parent, book.root)
-    chapters, files = earlier(out, draws.fingerprint) if choice else ({}, {})
+    if told and choice:
+        if told["class"] != draws.fingerprint:
+            group = told["class"]
+            raise BookError(
+                f"{out}: holds the release of class {group}; name another folder in OUT"
+            )
+        chapters = {chapter["name"]: chapter for chapter in told["chapters"]}
+        there = [
+            name for name in told["files"] if name.endswith(".ipynb") and (out / name).is_file()
+        ]
+        files = {name: (out / name).read_bytes() for name in there}
     faults, all_trials = [], []
     for master, assignment in drafts:
         points, by_hand = worth_of(assignment)
@@ -66,7 +79,9 @@ def release(
     done = [f"{where}: written: {', '.join(master.name for master, _ in drafts)}"]
     is_own = draws.fingerprint == BOOK and folder.resolve() == (book.root / MASTERS).resolve()
     with one_at_a_time(book.root):
-        swap(files, out, book.root)
+        write_files({out / name: data for name, data in files.items()}, book.root)
+        for name in told.get("files", {}).keys() - files.keys():  # of a master that went
+            (out / name).unlink(missing_ok=True)
         if is_own and choice in (None, choice and Choice(choice.where, choice.chapter)):
             done += write_chapters(drafts, Book(book.root))  # as they are by now
     return done
@@ -108,37 +123,29 @@ def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     return files | {MANIFEST: (json.dumps(content, indent=1) + "\n").encode()}
 
 
-def earlier(out: Path, own: str) -> tuple[dict[str, dict], Files]:
-    """The chapters and notebooks that a folder holds. Raises BookError if of another class."""
+def read_manifest(out: Path) -> dict:
+    """What a release says of itself, {} where there is nothing. Raises BookError."""
     if is_free(out):
-        return {}, {}
-    with written_by("make release", str(out / MANIFEST)):
+        return {}
+    if not (out / MANIFEST).is_file():
+        raise BookError(f"{out}: holds files that no release wrote; name another folder in OUT")
+    with written_by("make release", str(out / MANIFEST), "name another folder in OUT"):
         told = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
-        chapters = {chapter["name"]: chapter for chapter in told["chapters"]}
-        group = told["class"]
-    if group != own:
-        raise BookError(f"{out}: holds the release of class {group}; name another folder in OUT")
-    names = [f"{kind}/{name}.ipynb" for name in chapters for kind in EDITIONS]
-    return chapters, {name: (out / name).read_bytes() for name in names if (out / name).is_file()}
+        return {name: told[name] for name in ("class", "chapters", "files")}
 
 
-def swap(files: Files, out: Path, root: Path) -> None:
-    """Write a release aside, then put it in the place of the one before: never half of it."""
-    try:
-        with TemporaryDirectory(".part", f"{out.name}.", out.parent) as aside:
-            new, old = Path(aside, "new"), Path(aside, "old")
-            for name, data in files.items():
-                (new / name).parent.mkdir(parents=True, exist_ok=True)
-                (new / name).write_bytes(data)
-            if out.exists():
-                out.replace(old)
-            try:
-                new.replace(out)
-            finally:
-                if old.exists() and not out.exists():
-                    old.replace(out)
-    except OSError as error:
-        raise cannot_write(out, root, error) from None
+def handout(out: Path, repository: Repository) -> str:
+    """A line of Markdown for each notebook of a release, with links to a repository that holds its
+    folder `student/` and nothing else. nbgitpuller copies that into each student's server, and
+    merges later changes without touching what they wrote. Raises BookError."""
+    if not (told := read_manifest(out)):
+        raise BookError(f"{out}: no release; write one with 'make release' first")
+    lines = []
+    for chapter in told["chapters"]:
+        links = notebook_links(f"{chapter['name']}.ipynb", repository)
+        shown = (f"[{link.label}]({link.url})" for link in links if link.label in SERVICES)
+        lines.append(f"- {chapter['title']}: {', '.join(shown)}")
+    return "\n".join(lines)
 
 
 def write_chapters(drafts: list[Draft], book: Book) -> list[str]:

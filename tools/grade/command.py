@@ -122,17 +122,13 @@ def read(submission: intake.Submission, assignments: Assignments) -> dict:
     said = bounded(reading, submission, assignments)
     assignment = assignments.get(said.get("assignment"), {})
     due = assignment.get("due")
-    return {
-        "submission": submission.id,
-        "student": submission.student,
-        "path": submission.path,
-        "late": submission.late or bool(due and submission.is_after(datetime.fromisoformat(due))),
-        "class": assignment.get("class"),
-        # `made_for` is the class that the notebook names, `reason` why it is not graded
-        **dict.fromkeys(["assignment", "made_for", "reason", "sandbox"]),
-        **{name: {} for name in ("answers", "prose", "lines", "questions", "by_hand")},
-        "findings": [],
-    } | said
+    late = submission.late or bool(due and submission.is_after(datetime.fromisoformat(due)))
+    about = {"submission": submission.id, "student": submission.student, "path": submission.path}
+    about |= {"late": late, "class": assignment.get("class"), "findings": []}
+    # `made_for` is the class that the notebook names, `reason` why it is not graded
+    about |= dict.fromkeys(["assignment", "made_for", "reason", "sandbox"])
+    about |= {name: {} for name in ("answers", "prose", "lines", "questions", "by_hand")}
+    return about | said
 
 
 def reading(submission: intake.Submission, assignments: Assignments) -> dict:
@@ -168,16 +164,12 @@ def assignment_of(said: Mapping, cells: list[dict], assignments: Assignments) ->
         raise intake.Refused(f"'{name[:60]}' is not among the assignments of this class")
     found = assignments[name]
     if said.get("class") != found["class"]:
-        raise intake.Refused(
-            "it was made for another class, whose exercises differ; hand in the notebook that "
-            "this class was given"
-        )
+        raise intake.Refused("it was made for another class; hand in the one that this class got")
     numbers = [asked["number"] for asked in found["questions"]]
     if said.get("exercises", numbers) != numbers:
-        raise intake.Refused(
-            f"it holds the exercises {said['exercises']}, and {numbers} are graded; name the "
-            "file that it was released with: ASSIGNMENT=..."
-        )
+        advice = "name the file that it was released with: ASSIGNMENT=..."
+        told = f"it holds the exercises {said['exercises']}, and {numbers} are graded"
+        raise intake.Refused(f"{told}; {advice}")
     return found
 
 
@@ -196,15 +188,17 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
         typed = report.read_by_hand(store.folder, store.results.values())
         note_anew(results, store, typed, assignments)
         tasks, by_id = [], {id_of(result): result for result in results}
-        for result in (result for result in results if not result["reason"]):
-            assignment, cells = assignments[result["assignment"]], result.pop("cells")
-            key = key_of(assignment, cells)
-            before = store.results.get(id_of(result), {})
-            if before.get("key") == key:
-                finish(result, before, assignment, typed)
+        for id, result in by_id.items():
+            if result["reason"]:
+                continue
+            task = {name: result[name] for name in ("submission", "student")}
+            task |= {"assignment": assignments[result["assignment"]], "cells": result.pop("cells")}
+            task["key"] = key_of(task["assignment"], task["cells"])
+            before = store.results.get(id, {})
+            if before.get("key") == task["key"]:
+                finish(result, before, task["assignment"], typed)
             else:
-                about = {name: result[name] for name in ("submission", "student")}
-                tasks.append(about | {"assignment": assignment, "cells": cells, "key": key})
+                tasks.append(task)
         outcomes = engine(iter(tasks)) if tasks else (none for none in ())
         shown = {"desc": "graded", "total": len(tasks), "unit": "", "disable": not tasks}
         with closing(outcomes):  # Ctrl-C ends the workers, wherever it falls
@@ -293,16 +287,13 @@ def engine_for(workers: int | str | None, address: str | None) -> Engine:
     """The engine that was asked for; it raises NoSandbox where there is none. Raises BookError."""
     if address:
         return lambda tasks: on_dask(tasks, address)
-    try:
-        count = int(os.cpu_count() or 1 if workers is None else workers)
-    except ValueError:
-        count = 0
-    if count < 1:
+    count = str(workers or os.cpu_count() or 1)
+    if not count.isdecimal() or int(count) < 1:
         raise BookError(f"WORKERS={workers}: name a number of processes, 1 or more")
 
     def here(tasks: Iterable[dict]) -> Iterator[Outcome]:
         os.environ[TRIED] = strongest().name  # so that its workers need not try it again
-        return on_this_machine(tasks, count)
+        return on_this_machine(tasks, int(count))
 
     return here
 

@@ -32,13 +32,9 @@ KINDS = {  # of findings, in the order of the list, and whether the answer is sh
     "cells": ("Cells that were changed", False),
     "by hand": ("To be read again", False),
 }
-PAGES = Environment(
-    loader=FileSystemLoader(Path(__file__).with_name("templates")),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+LOADER = FileSystemLoader(Path(__file__).with_name("templates"))
+PAGES = Environment(loader=LOADER, autoescape=True, undefined=StrictUndefined)
+PAGES.trim_blocks = PAGES.lstrip_blocks = True
 
 Key = tuple[str, str, str]  # submission, assignment and exercise of points by hand
 Typed = Mapping[Key, dict[str, str]]

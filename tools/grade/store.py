@@ -38,9 +38,9 @@ def code_digest(runner: str, root: Path = ROOT) -> str:
     parts = [str(RULES), runner]
     for name in [*PINS, *CODE, *([SIMULATOR] if runner != "cpu" else [])]:
         for file in [root / name, *sorted((root / name).rglob("*"))]:
-            if file.suffix in (".py", ".txt", ".json", ".toml") and "__pycache__" not in file.parts:
-                text = file.read_bytes().replace(b"\r\n", b"\n") if file.is_file() else b""
-                parts += [file.relative_to(root).as_posix(), text.decode()]
+            if file.is_file() and file.suffix != ".pyc":
+                text = file.read_bytes().replace(b"\r\n", b"\n")
+                parts += [file.relative_to(root).as_posix(), text]
     return digest(parts)
 
 
