@@ -1,7 +1,6 @@
-"""An assignment: what grading needs of a master, drawn for a class, as plain data.
+"""An assignment: what grading needs of a master, drawn for a class.
 
-It crosses processes, machines and zip files, so it is a dictionary of what JSON holds, from the
-first to the last: `make_assignment` says what is in it.
+It crosses processes, machines and zip files: a dictionary of what JSON holds.
 """
 
 import re
@@ -22,9 +21,8 @@ GIVEN = "# @title Given: what the exercises build on, to be run and left as it i
 
 def worth_of(assignment: Assignment) -> tuple[int, int]:
     """The points of its hidden tests, and those that a person gives."""
-    asked = assignment["questions"]
-    by_hand = [question["by_hand"]["points"] for question in asked if question["by_hand"]]
-    return sum(question["points"] for question in asked), sum(by_hand)
+    by_hand = (asked["by_hand"]["points"] for asked in assignment["questions"] if asked["by_hand"])
+    return sum(asked["points"] for asked in assignment["questions"]), sum(by_hand)
 
 
 def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> Assignment:
@@ -33,10 +31,9 @@ def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> As
     code = {cell.id: cell.source for cell in cells if SETUP not in tags(cell)}
     for id in master.given:
         if id not in code:
-            raise BookError(
-                f"{master.where}: 'given' names '{id}', which is no code cell of "
-                f"notebooks/{master.name}.ipynb; name others, or write the code under '## Given'"
-            )
+            fault = f"'{id}', which is no code cell of notebooks/{master.name}.ipynb"
+            advice = "name others, or write the code under '## Given'"
+            raise BookError(f"{master.where}: 'given' names {fault}; {advice}")
     sources = [*(code[id] for id in master.given), *master.own_given]
     return {
         "name": master.name,

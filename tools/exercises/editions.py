@@ -1,7 +1,6 @@
 """The editions that are made of a master: student, solution, instructor, and the book's own cells.
 
-Each is a pure function of the master and what was drawn: the same bytes every time. What a
-student gets is made from what a student may see, and from nothing else.
+The same master and draws give the same bytes; a student's holds what a student may see.
 """
 
 import posixpath

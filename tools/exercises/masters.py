@@ -1,8 +1,7 @@
-"""Masters: the one source of a chapter's exercises, `masters/<chapter>.md`.
+"""Masters: the one source of a chapter's exercises, `masters/<chapter>.md`, a section each.
 
-Text, starter, public checks, solution, wrong answers, hidden tests and what an instructor should
-know, an exercise a section. Every edition is made from it, the book's own cells too. Where an
-exercise lists variants, `{{ name }}` stands for the one that is drawn.
+Every edition is made from it, the book's own cells too. Where an exercise lists variants,
+`{{ name }}` stands for the one that is drawn.
 """
 
 import ast
@@ -115,9 +114,11 @@ def copy_masters(source: Path, folder: Path) -> None:
     """An instructor's own masters: a copy that says that it is private. Raises BookError."""
     if not is_free(folder):
         raise BookError(f"{folder}: not an empty folder; name another for your masters")
-    texts = {path.name: read_text(path, source) for path in sorted(source.glob("*.md"))}
-    private = {name: text.replace("---\n", f"---\n{PRIVATE}", 1) for name, text in texts.items()}
-    write_files({folder / name: text for name, text in private.items()}, folder)
+    texts = {folder / path.name: read_text(path, source) for path in source.glob("*.md")}
+    head = "---\n"
+    write_files(
+        {path: text.replace(head, head + PRIVATE, 1) for path, text in texts.items()}, folder
+    )
 
 
 def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
@@ -202,25 +203,19 @@ def _draws(listed: str, place: str, draw: Draw) -> dict[str, Any]:
 
 def described(tests: str) -> list[tuple[str, str]]:
     """(name, docstring) of each hidden test."""
-    return [
-        (node.name, ast.get_docstring(node) or "")
-        for node in ast.parse(tests).body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-    ]
+    functions = [node for node in ast.parse(tests).body if isinstance(node, ast.FunctionDef)]
+    found = [(node.name, ast.get_docstring(node) or "") for node in functions]
+    return [(name, about) for name, about in found if name.startswith("test_")]
 
 
 def _sections(text: str, tag: str) -> list[tuple[str, str]]:
     """(heading, text below it) for each heading of that rank; the first has none: what is above."""
-    lines, tokens = text.splitlines(keepends=True), MARKDOWN.parse(text)
-    marks = [
-        (inline.content, *token.map)
-        for token, inline in pairwise(tokens)
-        if token.type == "heading_open" and token.tag == tag and token.level == 0
-    ]
-    return [
-        (heading, "".join(lines[below:end]))
-        for (heading, _, below), (_, end, _) in pairwise([("", 0, 0), *marks, ("", len(lines), 0)])
-    ]
+    lines, marks = text.splitlines(keepends=True), [("", 0, 0)]
+    for token, inline in pairwise(MARKDOWN.parse(text)):
+        if token.type == "heading_open" and token.tag == tag and token.level == 0:
+            marks.append((inline.content, *token.map))
+    ends = [*(start for _, start, _ in marks[1:]), len(lines)]
+    return [(mark[0], "".join(lines[mark[2] : end])) for mark, end in zip(marks, ends, strict=True)]
 
 
 def _part(text: str) -> Part:
@@ -230,8 +225,8 @@ def _part(text: str) -> Part:
         options[match["name"]] = match["value"]
         del lines[0]
     whole = "\n".join(lines).strip("\n")
-    lines, found = whole.splitlines(), MARKDOWN.parse(whole)
-    blocks = [token for token in found if token.type == "fence" and token.level == 0]
+    lines, tokens = whole.splitlines(), MARKDOWN.parse(whole)
+    blocks = [token for token in tokens if token.type == "fence" and token.level == 0]
     for block in reversed(blocks):
         del lines[slice(*block.map)]
     text = "\n".join(lines).strip("\n")

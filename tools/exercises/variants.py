@@ -1,7 +1,7 @@
 """What a class draws: its variants, and the seeds of its hidden tests, all from one key.
 
-The key itself is never kept, printed or written. It is stretched first, so that whoever has an
-edition, and its fingerprint with it, cannot try many short keys a second.
+The key is never kept or shown. It is stretched: an edition, whose fingerprint is public, does not
+let anybody try many short keys a second.
 """
 
 import hmac

@@ -1,7 +1,7 @@
 """The gate: a solution scores full, a blank or given program 0, each wrong answer less than full.
 
-Each is graded as a submission is, in a sandbox, by what `grade` is handed in. What was found to
-hold is remembered by what was judged, so a change of words grades nothing again.
+Each is graded as a submission is. What held is remembered by what was judged: a change of words
+grades nothing again.
 """
 
 import ast
@@ -112,10 +112,8 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
 
 def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
     """What grades one notebook: the assignment with these answers to its exercises."""
-    cells = {
-        str(asked["number"]): [answers.get(asked["number"], asked["starter"])]
-        for asked in assignment["questions"]
-    }
+    starters = {asked["number"]: asked["starter"] for asked in assignment["questions"]}
+    cells = {str(n): [answers.get(n, starter)] for n, starter in starters.items()}
     id = f"{assignment['name']}/{name}"
     return {"assignment": assignment, "submission": id, "student": name, "cells": cells}
 

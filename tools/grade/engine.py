@@ -1,8 +1,7 @@
 """Where submissions are graded: by processes of this machine, or by the workers of a Dask cluster.
 
-Both take tasks and yield each with its result as it comes, in any order, with few under way at a
-time. They outlive workers that die: a task whose worker died is done again, and one that kills
-every worker that takes it becomes a row with its reason.
+Both yield each task with its result as it comes, few under way at a time. A task whose worker died
+is done again; one that kills every worker that takes it becomes a row with its reason.
 """
 
 import multiprocessing
@@ -103,8 +102,7 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
 def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
     """Grade by the workers of the Dask cluster at `address`, which get the code from here.
 
-    They need the pins installed and a sandbox, and may be started in any checkout. Raises
-    BookError if there is no scheduler, NoSandbox.
+    They need the pins and a sandbox, and may be started in any checkout. Raises BookError.
     """
     from distributed import Client, as_completed
     from distributed.diagnostics.plugin import UploadDirectory
@@ -119,10 +117,9 @@ def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
     try:
         client = Client(address, timeout=WAIT, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise BookError(
-            f"DASK={address}: no scheduler answers there ({type(error).__name__}); start one, as "
-            "the page on clusters says, and name its address"
-        ) from None
+        fault = f"no scheduler answers there ({type(error).__name__})"
+        advice = "start one, as the page on clusters says, and name its address"
+        raise BookError(f"DASK={address}: {fault}; {advice}") from None
     # A name of its own: on a worker's machine no file of an earlier run is among these.
     with client, tempfile.TemporaryDirectory(prefix="grading-") as folder:
         for name in SENT:

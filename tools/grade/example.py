@@ -1,7 +1,7 @@
 """`python -m tools example`: a class of five invented students, to try grading on.
 
-Their submissions are made of the class's own student edition, as Canvas would download them, and
-beside them lies the gradebook that Canvas would export.
+Their submissions are the class's own student edition as Canvas would download it; beside them lies
+the gradebook that Canvas would export.
 """
 
 import csv

@@ -1,8 +1,8 @@
 """What an instructor downloads, as a list of submissions: nothing is written, nothing is run.
 
-A download is a folder or a zip, as Canvas, Moodle, Gradescope or nbgrader's exchange makes it, or
-plain files named by student. Nothing of a zip is unpacked to disk: its members are read in memory,
-one at a time and bounded. What cannot be graded is still a row, with its reason in one line.
+A download is a folder or a zip of Canvas, Moodle, Gradescope or nbgrader's exchange, or plain files
+named by student. A zip is read in memory, a bounded member at a time. What cannot be graded is
+still a row, with its reason in one line.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """The judge: runs a notebook in a sandbox, and asks the hidden tests from outside.
 
-Each answer is asked in the state in which its own cells leave the notebook. Where it loses points
-there, it is asked once more in a session of its own, so that no other answer costs it any.
-Expected values stay here. A session that ends costs the exercise in which it ended, and no other.
+Each answer is asked as its own cells leave the notebook and, where it loses points there, once more
+in a session of its own. Expected values stay here. A session that ends costs the exercise in which
+it ended, and no other.
 """
 
 import ast
@@ -46,11 +46,8 @@ class StudentError(Exception):
 
 
 class Student:
-    """What hidden tests ask: data from the student's notebook, never a verdict.
-
-    What one test of an exercise has asked is not asked anew for the next one: it would say the
-    same, and programs that are timed take long.
-    """
+    """What hidden tests ask: data from the student's notebook, never a verdict. What one test has
+    asked is not asked anew for the next: it would say the same, and timed programs take long."""
 
     def __init__(self, session: Any, seconds: float) -> None:
         self._session, self._seconds = session, seconds
@@ -86,11 +83,8 @@ class Student:
 
 
 def points(worth: int, alone: bool = True) -> Callable:
-    """Says what a hidden test is worth: `@points(2)` above it.
-
-    `alone=False` where the program that was given passes it too: it then earns points only beside
-    another test, so that handing in what the task calls slow earns none.
-    """
+    """Says what a hidden test is worth. With `alone=False` it earns points beside another test
+    only: the program that was given passes it, too."""
 
     def mark(test: Callable) -> Callable:
         test.points, test.alone = worth, alone
@@ -145,11 +139,10 @@ class Judge:
         self.checks = task.get("checks", False)  # of a master, and blank ones
         self.questions = {asked["number"]: asked for asked in self.assignment["questions"]}
         self.own = {number: task["cells"][str(number)] for number in self.questions}
-        self.blank = {  # no more than what the student was given
-            n
-            for n, asked in self.questions.items()
-            if all(plain(source) in ("", plain(asked["starter"])) for source in self.own[n])
-        }
+        self.blank = set()  # no more than what the student was given
+        for n, asked in self.questions.items():
+            if {*map(plain, self.own[n])} <= {"", plain(asked["starter"])}:
+                self.blank.add(n)
         self.preamble = task["cells"].get("", [])
         self.results: dict[int, dict] = {}
         self.lost: set[int] = set()  # exercises whose cells ended a session: they run no more
@@ -245,17 +238,10 @@ class Judge:
         for test, reason, inputs in found:
             reason = reason if is_better else reason or AS_GIVEN
             reason = reason and NO_ANSWER if blank and not ended else reason
-            tests.append(
-                {
-                    "name": test.__name__,
-                    "about": " ".join((test.__doc__ or test.__name__).split()),
-                    "passed": reason is None,
-                    "points": 0 if reason else test.points,
-                    "of": test.points,
-                    "reason": reason,
-                    "inputs": inputs if reason else {},
-                }
-            )
+            about = " ".join((test.__doc__ or test.__name__).split())
+            made = {"name": test.__name__, "about": about, "passed": reason is None}
+            made |= {"points": 0 if reason else test.points, "of": test.points}
+            tests.append(made | {"reason": reason, "inputs": inputs if reason else {}})
         # An instructor may have set other points than the master's: to the half.
         share = sum(test["points"] for test in tests) / sum(test["of"] for test in tests)
         won = round(2 * question["points"] * share) / 2
@@ -291,23 +277,15 @@ class Judge:
 
 
 def grade_one(task: dict, tier: Any = None) -> dict:
-    """What one submission gets by tests: a task has `cells` as `splice` gives them.
-
-    No date and no duration is in it, so that grading again gives the same bytes. Raises NoSandbox,
-    and BookError where cells that were given to all students end the session.
-    """
+    """What one submission gets by tests, with no date and no duration in it: grading again gives
+    the same bytes. A task has `cells` as `splice` gives them. Raises BookError."""
     tier = tier or strongest()
     judge = Judge(task, tier)
     try:
         judge.run()
     except RuntimeError as error:
         raise BookError(f"{tier.name}: no session can be had ({error}); run it again") from None
-    found = judge.results.values()
-    return {
-        "key": task.get("key"),
-        "questions": {str(number): judge.results[number] for number in judge.questions},
-        "points": sum(result["points"] for result in found),
-        "of": sum(result["of"] for result in found),
-        "sandbox": tier.about,
-        "findings": judge.findings,
-    }
+    questions = {str(number): judge.results[number] for number in judge.questions}
+    sums = {key: sum(result[key] for result in questions.values()) for key in ("points", "of")}
+    made = {"key": task.get("key"), "questions": questions, "sandbox": tier.about, **sums}
+    return made | {"findings": judge.findings}

@@ -123,20 +123,18 @@ def by_hand_forms(
     results: Iterable[dict], assignments: Mapping[str, dict], typed: Typed
 ) -> tuple[str, str]:
     """What a person reads, with all that they typed already: `by-hand.csv`, and a page."""
-    rows, exercises = {}, {}
-    rubrics = {
-        (name, str(asked["number"])): asked["by_hand"]["rubric"]
-        for name, assignment in assignments.items()
-        for asked in assignment["questions"]
-        if asked["by_hand"]
-    }
+    rows, exercises, rubrics = {}, {}, {}
+    for name, assignment in assignments.items():
+        for asked in assignment["questions"]:
+            rubrics[name, str(asked["number"])] = asked["by_hand"] and asked["by_hand"]["rubric"]
     for result in results:
         submission, name = result["submission"], result["assignment"]
         for number, part in result["by_hand"].items():
-            if (name, number) not in rubrics:  # of an earlier edition
+            rubric = rubrics.get((name, number))
+            if rubric is None:  # of an earlier edition
                 continue
-            about = (result["student"], submission, name, number, rubrics[name, number], part["of"])
             key = submission, name, number
+            about = result["student"], *key, rubric, part["of"]
             row = TYPED | typed.get(key, {}) | dict(zip(ABOUT, about, strict=True))
             texts = {kind: result[kind].get(number, "")[:CODE] for kind in ("prose", "answers")}
             exercises.setdefault((name, number), []).append(row | texts | {"place": len(rows)})

@@ -1,9 +1,8 @@
 """Answers of different students that are nearly the same, in figures that instructors understand.
 
-An answer is its lines with names of its own, comments, docstrings, annotations and layout put
-aside, in no order. What was given is taken out, and what most of the class wrote. Two answers are
-shown where they are the same, or where nearly all lines of the shorter one stand in the other and
-several of these in hardly any third.
+An answer is its lines, in no order, without names of its own, comments, docstrings, annotations,
+layout, what was given and what most of the class wrote. Two are shown where they are the same, or
+nearly all lines of the shorter stand in the other and several of these in hardly any third.
 """
 
 import ast

@@ -1,9 +1,8 @@
 """Takes the answers out of a submitted notebook, to be run in the pristine one.
 
-A cell of a student's belongs to the exercise whose name it defines, else to the one of its mark
-(its metadata or its id), else to the one below whose text it stands. All else is pristine: given
-cells, checks and what is shown come from the assignment. Where a student deleted, split, merged,
-copied, moved or retyped cells, a finding says so.
+A student's cell belongs to the exercise whose name it defines, else to that of its mark (metadata
+or id), else to that below whose text it stands. All else comes from the assignment. What was done
+to cells is a finding.
 """
 
 import re
@@ -95,8 +94,7 @@ class Reader:
 
     def is_pristine(self, source: str) -> bool:
         """Is this what was given: a cell of an exercise, some of the given code, or all of it?"""
-        lines = (line for line in source.split("\n") if not line.startswith("# @title "))
-        text = plain("\n".join(lines))
+        text = plain(re.sub(r"^# @title .*\n?", "", source, flags=re.M))
         return source in self.known or f"\n{text}\n" in f"\n{self.given}\n"
 
     def read(self, raw: dict) -> Cell:
@@ -121,8 +119,8 @@ class Reader:
         said = mapping(raw["metadata"].get("assignment"))
         marks = [(said.get("part"), said.get("exercise"))]
         if match := ID.fullmatch(raw.get("id", "")):
-            number = match["number"] and int(match["number"])
-            marks.append((PARTS.get(match["part"], match["part"]), number))
+            part, number = match["part"], match["number"]
+            marks.append((PARTS.get(part, part), number and int(number)))
         for part, number in marks:
             if part == "given":
                 return part, None

@@ -1,8 +1,7 @@
-"""Results on disk: one JSON file a submission, written in one step, with its key.
+"""Results on disk: one JSON file a submission, with the key of all that it follows from.
 
-The key covers all that a result follows from. So grading that was stopped goes on where it was,
-and a changed answer grades that submission alone. What a person typed or was graded is copied into
-`earlier/` before another takes its place.
+Grading that was stopped goes on where it was; a changed answer grades that submission alone. What a
+person typed or was graded is copied into `earlier/` before another takes its place.
 """
 
 import json
@@ -47,20 +46,15 @@ def code_digest(runner: str, root: Path = ROOT) -> str:
 def key_of(assignment: dict, cells: dict) -> str:
     """The key of a submission; words that decide nothing are not in it."""
     judged = [assignment[name] for name in ("name", "class", "seed", "given")]
-    words = ("title", "by_hand", "holds", "solution")
-    for question in assignment["questions"]:
-        judged.append({name: value for name, value in question.items() if name not in words})
-    task = json.dumps([judged, cells], sort_keys=True)
+    words = dict.fromkeys(("title", "by_hand", "holds", "solution"))
+    asked = [question | words for question in assignment["questions"]]
+    task = json.dumps([judged, asked, cells], sort_keys=True)
     return digest([code_digest(assignment["runner"]), task])
 
 
 def id_of(result: dict) -> Id:
     """What a result is kept under: a student may hand in several assignments."""
     return result["submission"], result["assignment"]
-
-
-def points_of(result: dict) -> dict[str, float]:
-    return {number: asked["points"] for number, asked in result["questions"].items()}
 
 
 class Store:
@@ -100,10 +94,13 @@ class Store:
 
     def save(self, result: dict) -> None:
         """Write a result; of one with other points, a copy is kept."""
-        paths, now = self.files(result), points_of(result)
-        if points_of(self.results.get(id_of(result), result)) not in ({}, now):
-            for path in paths:
-                self.keep(path)
+        before, paths = self.results.get(id_of(result), result), self.files(result)
+        was, now = (
+            {number: asked["points"] for number, asked in one["questions"].items()}
+            for one in (before, result)
+        )
+        for path in paths if was not in ({}, now) else ():
+            self.keep(path)
         self.write(paths[0], json.dumps(result, indent=1, sort_keys=True) + "\n")
         self.results[id_of(result)] = result
 

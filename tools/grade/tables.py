@@ -2,8 +2,7 @@
 
 A spreadsheet takes a cell for a formula if it begins with one of `= + - @`, a tab or a carriage
 return (https://owasp.org/www-community/attacks/CSV_Injection), and a student chooses their own
-name. `guard` puts an apostrophe before such a text, and `unguard` takes exactly that one away,
-whatever the text was before.
+name. `guard` puts an apostrophe before such a text, and `unguard` takes exactly that one away.
 """
 
 import csv

@@ -1,18 +1,17 @@
 """Fills grades into the export of an instructor's own gradebook, of Canvas or of Moodle.
 
-Only the grade of a student who was graded changes, in the one column that is meant: every other
-cell stays as it was exported, and so do the order of rows, the delimiter and the encoding. What the
-system itself wrote comes back to it, be it a name that begins with `=`, which Canvas writes as
-`="=name"`; what we write are numbers, which no spreadsheet takes for a formula.
+Only the grade of a student who was graded changes: all other cells, the order of rows, delimiter
+and encoding stay as they were, a name that Canvas writes as `="=name"` too. What we write are
+numbers, which no spreadsheet takes for a formula.
 
 - Canvas, *Grades*, *Export*: `Student, ID, SIS User ID, SIS Login ID, Section`, a column
-  `Name (4711)` for each assignment, totals; above the students a row `Points Possible`.
-  See https://github.com/instructure/canvas-lms, lib/gradebook_exporter.rb; its importer takes a
-  point for the decimal sign in every language (lib/gradebook_importer.rb).
-- Moodle, *Download grading worksheet*: `Identifier` (`Participant 123456`), `Full name`, ...,
-  `Grade, Maximum grade, ...`, in the language of the site, so the first column and the one after
-  the grade are known by where they stand. See https://github.com/moodle/moodle,
-  mod/assign/gradingtable.php and mod/assign/feedback/offline/importgradeslib.php.
+  `Name (4711)` for each assignment, totals; above the students a row `Points Possible`. Its
+  importer takes a point for the decimal sign in every language. See lib/gradebook_exporter.rb and
+  lib/gradebook_importer.rb of https://github.com/instructure/canvas-lms.
+- Moodle, *Download grading worksheet*: `Identifier` (`Participant 123456`), ..., `Grade,
+  Maximum grade, ...`, in the language of the site: known by where they stand. See
+  mod/assign/gradingtable.php and mod/assign/feedback/offline/importgradeslib.php of
+  https://github.com/moodle/moodle.
 """
 
 import csv

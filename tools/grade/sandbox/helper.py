@@ -122,10 +122,7 @@ def runner_of(name: str) -> tuple[dict, dict[str, str]]:
     """What a session of the runner `name` is set up with, and its environment."""
     kernel = json.loads((room.KERNELS / name / "kernel.json").read_text(encoding="utf-8"))
     said = dict(itertools.pairwise([*kernel["argv"], None]))
-    simulate = "--simulate" in said and {
-        "gpus": int(said["--simulate"]),
-        "device_type": said.get("--device-type", "cuda"),
-        "card": said.get("--card"),
-        "clock": said.get("--clock"),
-    }
+    simulate = {"device_type": said.get("--device-type", "cuda")}
+    simulate |= {name: said.get(f"--{name}") for name in ("card", "clock")}
+    simulate = "--simulate" in said and simulate | {"gpus": int(said["--simulate"])}
     return {"hide": "--hide-accelerators" in said, "simulate": simulate}, kernel.get("env", {})

@@ -1,13 +1,11 @@
 """The judge's side of a session: asks, waits no longer than agreed, and believes no line.
 
-Whatever the agent sends is read with a limit on its bytes, and must be the one answer to the
-one question that is open. A line before it was asked for, a second one, one that is too long or
-no JSON of that form ends the session.
+What the agent sends is read with a limit, and must be the one answer to the one open question: a
+line too early, too many, too long or of another form ends the session.
 """
 
 import json
 import secrets
-import select
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -17,7 +15,7 @@ from tools.grade.sandbox.watch import Watch
 LINE = (1 << 20) + (1 << 16)  # bytes of an answer
 READY = 120  # s that a session may take to begin, on a machine that is busy
 SECONDS = 10  # of processor time for a request, and as much of mere waiting
-TICK = 20  # ms between looks at what a session uses
+TICK = 0.02  # s between looks at what a session uses
 
 
 class Ended(Exception):
@@ -44,7 +42,7 @@ class Session:
         """Start it, with `memory` MiB beyond what PyTorch takes. Raises RuntimeError."""
         self.helper = helper
         pid, self.socket = helper.start(memory)
-        self.socket.setblocking(False)
+        self.socket.settimeout(TICK)
         self.over: str | None = None
         self.watch = Watch(pid, memory, helper.files())
         self.watch.begin(READY)
@@ -93,7 +91,7 @@ class Session:
         line = json.dumps({"nonce": nonce, **request}).encode() + b"\n"
         self.watch.begin(seconds)
         while line:
-            line = line[self._when(select.POLLOUT, self.socket.send, line) :]
+            line = line[self._patiently(self.socket.send, line) :]
         try:
             reply = json.loads(self._read())
             json.dumps(reply, ensure_ascii=False).encode()  # half a character cannot be written
@@ -106,26 +104,24 @@ class Session:
         """One line and nothing after it."""
         line = bytearray()
         while not line.endswith(b"\n"):
-            part = self._when(select.POLLIN, self.socket.recv, 1 << 16)
+            part = self._patiently(self.socket.recv, 1 << 16)
+            line += part
             if not part:
                 self._end("crash")
-            line += part
             if len(line) > LINE or b"\n" in part[:-1]:
                 self._end("protocol")
         return line
 
-    def _when(self, event: int, act: Callable[[Any], Any], argument: object) -> Any:
-        """Act when the socket is ready; what the session uses is looked at meanwhile."""
-        poll = select.poll()
-        poll.register(self.socket, event)
-        while True:
-            ready = poll.poll(TICK)
-            if kind := self.watch.look():
-                self._end(kind)
+    def _patiently(self, act: Callable[[Any], Any], argument: object) -> Any:
+        """What the socket does once it can; what the session uses is looked at meanwhile."""
+        done = None
+        while done is None:
             try:
-                if ready:
-                    return act(argument)
-            except BlockingIOError:
-                continue
+                done = act(argument)
+            except TimeoutError:
+                pass
             except OSError:  # its process ended
                 self._end("crash")
+            if kind := self.watch.look():
+                self._end(kind)
+        return done

@@ -1,7 +1,6 @@
 """The sandbox, and the weaker one for machines that do not let bubblewrap in, each tried first.
 
-One is offered if a session of it begins here and does not get out: by files, the network,
-processes or signals. Nothing is concluded from versions.
+One is offered if its session begins here and does not get out. Nothing is concluded from versions.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
 """What a session uses, seen from outside: processor time, memory, threads, files.
 
-A request may take so many seconds of processor time, which are the same on a machine that is
-busy, and may wait as long without working. Time in which it wants a processor and gets none is
-not counted.
+A request may take so many seconds of processor time, and may wait as long without working. Time in
+which it wants a processor and gets none is not counted.
 """
 
 import contextlib

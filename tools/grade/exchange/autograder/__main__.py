@@ -1,7 +1,7 @@
 """Grades the one submission that Gradescope has put beside us, and says so in its format.
 
-The format: https://gradescope-autograders.readthedocs.io, "Autograder Specifications". All texts
-are declared plain, so that Gradescope never takes the name of a student's file for HTML.
+See https://gradescope-autograders.readthedocs.io, "Autograder Specifications". All texts are
+declared plain: the name of a student's file is never taken for HTML.
 """
 
 import json
@@ -41,19 +41,14 @@ def graded(root: Path) -> dict:
     if found["reason"]:
         raise Refused(found["reason"])
     result = grade_one({"assignment": assignment, "cells": found["cells"]})
-    findings = found["findings"] + result["findings"]
-    entries = [
-        {
-            "number": f"{asked['number']}.{nth}",
-            "name": f"{asked['title']}: {test['about']}",
-            "score": test["points"],
-            "max_score": test["of"],
-            "status": "passed" if test["passed"] else "failed",
-            "output": test["reason"] or "",
-        }
-        for asked in assignment["questions"]
-        for nth, test in enumerate(result["questions"][str(asked["number"])]["tests"], start=1)
-    ]
+    findings, entries = found["findings"] + result["findings"], []
+    for asked in assignment["questions"]:
+        tests = result["questions"][str(asked["number"])]["tests"]
+        for nth, test in enumerate(tests, start=1):
+            name = f"{asked['title']}: {test['about']}"
+            entry = {"number": f"{asked['number']}.{nth}", "name": name, "score": test["points"]}
+            entry |= {"max_score": test["of"], "status": "passed" if test["passed"] else "failed"}
+            entries.append(entry | {"output": test["reason"] or ""})
     if lines := [f"{finding['kind']}: {finding['text']}" for finding in findings]:
         entries += [{"name": "To look at", "output": "\n".join(lines), "visibility": "hidden"}]
     said = f"{result['points']} of {result['of']} points by tests."

@@ -1,13 +1,12 @@
 """The agent: runs a student's cells, and answers questions about what they made.
 
-It reads requests, one line of JSON each, from a socket and answers each with one line, which
-carries the request's `nonce`:
+It reads requests from a socket, one line of JSON each, and answers each with one line:
 
     {"nonce", "do": "run", "code"}            -> {"nonce", "error"}
     {"nonce", "do": "ask", "code", "inputs"}  -> {"nonce", "ok", "value"}
 
-Whatever runs here is the student's as soon as the first cell has run, the agent too. So nothing
-that it says is trusted, and it holds nothing that a student may not see.
+From the first cell on, all that runs here is the student's. So nothing that it says is trusted, and
+it holds nothing that a student may not see.
 """
 
 import ast
