@@ -52,15 +52,11 @@ def release(
     check_writable(out.parent, book.root)
     if told and choice:
         if told["class"] != draws.fingerprint:
-            group = told["class"]
-            raise BookError(
-                f"{out}: holds the release of class {group}; name another folder in OUT"
-            )
+            fault = f"holds the release of class {told['class']}"
+            raise BookError(f"{out}: {fault}; name another folder in OUT")
         chapters = {chapter["name"]: chapter for chapter in told["chapters"]}
-        there = [
-            name for name in told["files"] if name.endswith(".ipynb") and (out / name).is_file()
-        ]
-        files = {name: (out / name).read_bytes() for name in there}
+        there = (name for name in told["files"] if name.endswith(".ipynb"))
+        files = {name: (out / name).read_bytes() for name in there if (out / name).is_file()}
     faults, all_trials = [], []
     for master, assignment in drafts:
         points, by_hand = worth_of(assignment)

@@ -74,9 +74,8 @@ def assignments_of(
 def read_all(submissions: Path, assignments: Assignments, source: str | None = None) -> list[dict]:
     """Every submission of a download, as `read` gives it, under an id that it keeps when it is
     handed in again."""
-    handed_in = [
-        (one, read(one, assignments)) for one in intake.find_submissions(submissions, source)
-    ]
+    found = intake.find_submissions(submissions, source)
+    handed_in = [(one, read(one, assignments)) for one in found]
     count = Counter((one.who, result["assignment"]) for one, result in handed_in)
     for one, result in handed_in:
         if count[one.who, result["assignment"]] == 1:
@@ -102,10 +101,9 @@ def check_class(results: list[dict], own: str, key: str | None) -> None:
 def check_graded(results: list[dict]) -> None:
     """Raise BookError if nothing is."""
     if all(result["reason"] for result in results):
-        raise BookError(
-            f"none of {len(results)} submissions can be graded, so nothing is written: "
-            f"{results[0]['student']}: {results[0]['reason']}"
-        )
+        why = f"{results[0]['student']}: {results[0]['reason']}"
+        none = f"none of {len(results)} submissions can be graded"
+        raise BookError(f"{none}, so nothing is written: {why}")
 
 
 def folder_of(results: list[dict]) -> Path:
@@ -115,10 +113,8 @@ def folder_of(results: list[dict]) -> Path:
 
 
 def read(submission: intake.Submission, assignments: Assignments) -> dict:
-    """The result of a submission as far as it is known before tests, and its `cells` to be run.
-
-    No file of a student's is opened, and no code of theirs parsed, but in a process of its own.
-    """
+    """The result of a submission as far as it is known before tests, and its `cells` to be run. No
+    file of a student's is opened, and no code of theirs parsed, but in a process of its own."""
     said = bounded(reading, submission, assignments)
     assignment = assignments.get(said.get("assignment"), {})
     due = assignment.get("due")

@@ -100,10 +100,8 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
 
 
 def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
-    """Grade by the workers of the Dask cluster at `address`, which get the code from here.
-
-    They need the pins and a sandbox, and may be started in any checkout. Raises BookError.
-    """
+    """Grade by the workers of the Dask cluster at `address`, which get the code from here. They
+    need the pins and a sandbox, and may be started in any checkout. Raises BookError."""
     from distributed import Client, as_completed
     from distributed.diagnostics.plugin import UploadDirectory
     from distributed.scheduler import KilledWorker

@@ -14,7 +14,6 @@ from tools.exercises.archive import zipped
 from tools.exercises.assignment import worth_of
 from tools.exercises.choice import choice_of
 from tools.exercises.editions import answered, edition
-from tools.exercises.masters import Exercise
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import draws_of
 from tools.files import write_files
@@ -40,7 +39,9 @@ def write_example(chapter: str, key: str | None, masters: Path | None, book: Boo
         notebook = edition("student", master, assignment, book)
         cells = {cell.id: cell for cell in notebook.cells}
         for exercise in master.exercises:
-            if code := answer(exercise, first if exercise.number == 1 else others):
+            codes = {"right": exercise.code("Solution"), "endless": "while True:\n    pass"}
+            codes["wrong"] = exercise.wrong_answers[0].blocks[0]
+            if code := codes.get(first if exercise.number == 1 else others):
                 cells[f"answer-{exercise.number}"].source = answered(exercise.code("Starter"), code)
         plain = "".join(letter for letter in name.lower() if letter.isalnum())
         data = notebook_text(notebook).encode()
@@ -52,10 +53,3 @@ def write_example(chapter: str, key: str | None, masters: Path | None, book: Boo
     made = {"submissions.zip": zipped(files), "canvas.csv": written.getvalue()}
     write_files({book.root / FOLDER / name: data for name, data in made.items()}, book.root)
     return [f"{FOLDER}/{name}" for name in made]
-
-
-def answer(exercise: Exercise, kind: str) -> str | None:
-    """The code of an answer; None leaves the exercise as it was given."""
-    if kind == "wrong":
-        return exercise.wrong_answers[0].blocks[0]
-    return {"right": exercise.code("Solution"), "endless": "while True:\n    pass"}.get(kind)

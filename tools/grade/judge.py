@@ -216,9 +216,7 @@ class Judge:
 
     def _result(self, number: int, session: Any, ended: str | None) -> dict:
         """What an exercise gets by its hidden tests, and of a master how its public check went.
-
-        `ended` says how its cells ended the session, if they did.
-        """
+        `ended` says how its cells ended the session, if they did."""
         question, own = self.questions[number], self.own[number]
         blank, lost = bool(own) and number in self.blank, ended
         student, found = Student(session, question["seconds"]), []

@@ -83,17 +83,14 @@ def read_by_hand(folder: Path, results: Iterable[dict] = ()) -> dict[Key, dict[s
         raise BookError(f"{BY_HAND}: cannot be read; save it as CSV in UTF-8") from None
     for number, row in enumerate(rows, start=2):
         if not {"submission", "assignment", "exercise", "of", "points"} <= row.keys():
-            raise BookError(
-                f"{BY_HAND}: the columns are not {', '.join([*ABOUT, *TYPED])}; save it with commas"
-            )
+            columns = ", ".join([*ABOUT, *TYPED])
+            raise BookError(f"{BY_HAND}: the columns are not {columns}; save it with commas")
         try:
             if row["points"].strip() and not 0 <= given(row) <= float(row["of"]):
                 raise ValueError
         except ValueError:
-            raise BookError(
-                f"{BY_HAND}: line {number} gives '{row['points'][:20]}' points; write a number "
-                f"from 0 to {row['of']}"
-            ) from None
+            said = f"line {number} gives '{row['points'][:20]}' points"
+            raise BookError(f"{BY_HAND}: {said}; write a number from 0 to {row['of']}") from None
         typed[row["submission"], row["assignment"], row["exercise"]] = {"note": ""} | row
     return typed
 
@@ -145,14 +142,10 @@ def by_hand_forms(
             rows[key] = row
     cells = [[row.get(name, "") for name in names] for row in rows.values()]
     script = PAGES.get_template("by-hand.js").render()
-    form = page(
-        "by-hand.html",
-        "To be read by a person",
-        exercises=sorted(exercises.items()),
-        table={"header": [*names], "rows": cells},
-        script=script,
-        digest=base64.b64encode(sha256(script.encode()).digest()).decode(),
-    )
+    digest = base64.b64encode(sha256(script.encode()).digest()).decode()
+    shown = {"exercises": sorted(exercises.items()), "script": script, "digest": digest}
+    shown["table"] = {"header": [*names], "rows": cells}
+    form = page("by-hand.html", "To be read by a person", **shown)
     return table_text([*names], cells), form
 
 
@@ -225,9 +218,6 @@ def review_page(
         for group in found:
             own = sorted(group.submissions, key=lambda id: id == PUBLISHED)  # it comes last
             add("similar", [by_id[id] for id in own], group.exercise, group.text)
-    by_kind = [
-        (heading, sorted(listed[kind], key=lambda item: item[0]))
-        for kind, (heading, _) in KINDS.items()
-        if listed[kind]
-    ]
+    items = {heading: listed[kind] for kind, (heading, _) in KINDS.items() if listed[kind]}
+    by_kind = [(name, sorted(own, key=lambda item: item[0])) for name, own in items.items()]
     return page("review.html", "To look at", groups=by_kind)

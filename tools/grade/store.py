@@ -79,10 +79,9 @@ class Store:
                         self.results[id_of(result)] = result
                 yield
         except Timeout:
-            raise BookError(
-                f"{self.folder.name}: another 'make grade' writes there; wait for it, or name "
-                "another folder with OUT="
-            ) from None
+            advice = "wait for it, or name another folder with OUT="
+            name = self.folder.name
+            raise BookError(f"{name}: another 'make grade' writes there; {advice}") from None
 
     def files(self, result: dict) -> tuple[Path, Path]:
         """Where a result and its feedback are: names that are readable, and safe everywhere."""

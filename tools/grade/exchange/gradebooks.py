@@ -101,10 +101,10 @@ class Gradebook:
             if len(said) == 1 and None not in said:
                 points[place] = said.pop()
         if not points:
-            raise BookError(
-                f"{export}: no column has points, as in a gradebook of Canvas or a grading "
-                "worksheet of Moodle; export it again as CSV, and leave it as it is"
+            fault = (
+                "no column has points, as in a gradebook of Canvas or a grading worksheet of Moodle"
             )
+            raise BookError(f"{export}: {fault}; export it again as CSV, and leave it as it is")
         wanted = wanted or (chapter if own else GRADE)
         found = [place for place in points if _is_called(header[place], wanted)]
         if len(found) != 1:
@@ -129,10 +129,9 @@ class Gradebook:
         for result in sorted(results, key=lambda made: (made["student"], made["submission"])):
             is_other = result["assignment"] not in (chapter, None)
             if not (is_other or scale or result["reason"] or result["of"] == self.maximum):
-                raise BookError(
-                    f"{self.where}: '{self.title}' counts {shown(self.maximum)} points, the "
-                    f"exercises {shown(result['of'])}; change it there, or add --scale"
-                )
+                counts = f"{shown(self.maximum)} points, the exercises {shown(result['of'])}"
+                fault = f"{self.where}: '{self.title}' counts {counts}"
+                raise BookError(f"{fault}; change it there, or add --scale")
             for name in result["student"].split(SEVERAL):
                 known_as = f"({name.rpartition('(')[2]}" if name.endswith(")") else name
                 places = self.students.get(known_as.casefold(), ())
