@@ -34,12 +34,9 @@ class Choice:
         for number in sorted({*self.exercises, *self.points} - {*known}):
             lacks = f"{master.name} has no exercise {number}; choose from 1 to {len(known)}"
             raise BookError(f"{self.where}: {lacks}")
-        exercises = [
-            replace(exercise, points=self.points.get(exercise.number, exercise.points))
-            for exercise in master.exercises
-            if exercise.number in (self.exercises or known)
-        ]
-        return replace(master, exercises=exercises)
+        asked = [one for one in master.exercises if one.number in (self.exercises or known)]
+        worth = [replace(one, points=self.points.get(one.number, one.points)) for one in asked]
+        return replace(master, exercises=worth)
 
 
 def read_choice(path: Path) -> Choice:

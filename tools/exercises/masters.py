@@ -116,9 +116,8 @@ def copy_masters(source: Path, folder: Path) -> None:
         raise BookError(f"{folder}: not an empty folder; name another for your masters")
     texts = {folder / path.name: read_text(path, source) for path in source.glob("*.md")}
     head = "---\n"
-    write_files(
-        {path: text.replace(head, head + PRIVATE, 1) for path, text in texts.items()}, folder
-    )
+    private = {path: text.replace(head, head + PRIVATE, 1) for path, text in texts.items()}
+    write_files(private, folder)
 
 
 def read_master(path: Path, root: Path, draw: Draw = first) -> Master:

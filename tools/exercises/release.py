@@ -40,9 +40,8 @@ def release(
 ) -> list[str]:
     """Verify the masters of a folder and write their editions; returns a line for each thing done.
 
-    Of what a `choice` sets alone, if there is one: other chapters stay as they were released.
-    Without a key and another folder of masters, the exercises in the book's own chapters are
-    written as well. `grade` and `key_of` are what `verify` needs. Raises BookError, a line for each
+    Of what a `choice` sets alone, if there is one: other chapters stay as they were released. For
+    the book itself, its chapters' exercises are written as well. Raises BookError, a line for each
     thing that does not hold, before anything is written.
     """
     draws, folder = draws_of(key), masters or book.root / MASTERS
@@ -83,13 +82,11 @@ def release(
     return done
 
 
-def make_drafts(
-    book: Book, folder: Path, draws: Draws, choice: Choice | None = None
-) -> list[Draft]:
+def make_drafts(book: Book, where: Path, draws: Draws, choice: Choice | None = None) -> list[Draft]:
     """Masters of a folder, or what is chosen of one, with their assignments. Raises BookError."""
-    paths = {path.stem: path for path in sorted(folder.glob("*.md"))}
+    paths = {path.stem: path for path in sorted(where.glob("*.md"))}
     if not paths:
-        raise BookError(f"{folder}: no master in it; name a folder that holds some: chapter.md")
+        raise BookError(f"{where}: no master in it; name a folder that holds some: chapter.md")
     if choice and choice.chapter not in paths:
         raise BookError(f"{choice.where}: no such master; choose from: {', '.join(paths)}")
     drafts = []
@@ -110,9 +107,8 @@ def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     """Notebooks with what lies beside them: a text and a zip for students, and the manifest."""
     readme = absolute(texts().readme(chapters, PAGE), book.repository)
     files = files | {"student/README.md": readme.encode()}
-    files["student.zip"] = zipped(
-        {Path(name).name: data for name, data in files.items() if name.startswith("student/")}
-    )
+    student = [name for name in files if name.startswith("student/")]
+    files["student.zip"] = zipped({Path(name).name: files[name] for name in student})
     sums = {thing: sum(told[thing] for told in chapters) for thing in ("points", "by_hand")}
     hashes = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
     content = {"class": group, **sums, "chapters": chapters, "files": hashes}

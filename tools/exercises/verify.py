@@ -41,14 +41,10 @@ def _two_faced(given):
 {name} = _two_faced({name})
 """
 
-# Grades tasks in any order, and yields each with its result or why there is none.
+# Yields tasks in any order, each with its result or why there is none.
 Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
-
-# A master's file, which of RIGHT a score should be, and the task of a notebook that scores so.
-Trial = tuple[str, str, dict]
-
-# Of an assignment and cells: a hash of all that their result follows from, the grader too.
-KeyOf = Callable[[dict, dict], str]
+Trial = tuple[str, str, dict]  # a master's file, which of RIGHT a score should be, the task
+KeyOf = Callable[[dict, dict], str]  # of an assignment and cells: what their result follows from
 
 
 def leaks(master: Master, assignment: Assignment, notebook: str) -> Iterator[str]:

@@ -148,12 +148,14 @@ def assignment_of(said: Mapping, cells: list[dict], assignments: Assignments) ->
     """The assignment that a notebook was made for, by metadata or else cells, or Refused."""
     if not isinstance(name := said.get("name"), str):  # a service dropped it
         texts = {plain(cell["source"]) for cell in cells}
-        checks = {
-            name: {plain(text) for asked in one["questions"] for text in asked["checks"]}
+        shared = {
+            name: sum(
+                plain(text) in texts for asked in one["questions"] for text in asked["checks"]
+            )
             for name, one in assignments.items()
         }
-        best = max(checks, key=lambda name: len(texts & checks[name]), default=None)
-        if best is None or not texts & checks[best]:
+        best = max(shared, key=shared.get, default=None)
+        if not shared.get(best):
             raise intake.Refused("no exercise of this class is in it; hand in the student edition")
         return assignments[best]
     if name not in assignments:
@@ -243,9 +245,7 @@ def finish(result: dict, run: dict, assignment: dict, typed: report.Typed) -> No
 
 def write_reports(store: Store, typed: report.Typed, assignments: Assignments) -> None:
     """Write all that people read, of this download and of those before."""
-    results = sorted(
-        store.results.values(), key=lambda result: (result["student"], *map(str, id_of(result)))
-    )
+    results = sorted(store.results.values(), key=lambda one: (one["student"], str(id_of(one))))
     pages = []
     for result in results:
         assignment = assignments.get(result["assignment"])

@@ -17,6 +17,7 @@ import unicodedata
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -96,9 +97,8 @@ def on_disk(path: Path, parts: tuple[str, ...] = ()) -> Iterator[Entry]:
         fault, owner = fault_of(found.st_mode, found.st_size), found.st_uid
     except OSError as error:
         fault, owner = f"cannot be read ({error.strerror})", None
-    yield Entry(
-        PurePosixPath(*parts or "?"), partial(open, path, "rb", opener=plainly), fault, owner
-    )
+    opened = partial(open, path, "rb", opener=plainly)
+    yield Entry(PurePosixPath(*parts or "?"), opened, fault, owner)
 
 
 def plainly(path: str, flags: int) -> int:
@@ -126,11 +126,9 @@ def in_zip(file: Path | io.BytesIO) -> Iterator[Entry]:
 
 def kept(entries: Iterator[Entry]) -> list[Entry]:
     """The entries without what no one handed in, their names as Linux writes them."""
-    return [
-        replace(entry, path=PurePosixPath(unicodedata.normalize("NFC", str(entry.path))))
-        for entry in entries
-        if not any(map(IGNORED.fullmatch, entry.path.parts))
-    ]
+    handed_in = (one for one in entries if not any(map(IGNORED.fullmatch, one.path.parts)))
+    named = ((one, unicodedata.normalize("NFC", str(one.path))) for one in handed_in)
+    return [replace(one, path=PurePosixPath(name)) for one, name in named]
 
 
 def read_entries(path: Path) -> list[Entry]:
@@ -154,12 +152,9 @@ FORMS = {name: re.compile(form, re.S | re.X) for name, form in tomllib.loads(SOU
 
 @dataclass(frozen=True)
 class Submission:
-    """What one student handed in: a file, and what its source says of it.
-
-    `id` is safe as the name of a file, unique and the same for the same download. `student` is
-    the name that the source gives, and in round brackets the id that it has for the student, if
-    it has one: 'doejane (Canvas 340934)'; `who` is that name or id, not cleaned.
-    """
+    """What one student handed in. `id` is a unique name of a file, the same for the same download;
+    `student` the name and, in round brackets, the id that the source gives: 'doejane (Canvas
+    340934)'; `who` is that name or id, not cleaned."""
 
     entry: Entry
     student: str
@@ -208,34 +203,26 @@ def hand_in(entry: Entry, source: str, people: People) -> Submission:
         return Submission(replace(entry, fault=fault), whose(path), path, key=(path,))
     said = defaultdict(str, match.groupdict(""))
     name, user, newest = said["name"], said["user"], said["newest"]
-    student, who, time = people.get(name) or (
-        whose(name or "anonymous", user and f"{source.title()} {user}"),
-        f"\0{user}" if user else name,
-        utc(newest),
-    )
-    return Submission(
-        *(entry, student, who, bool(said["late"]), time),
-        key=(name, user, said["assignment"]),
-        series=(said["series"], said["end"]) if newest else None,
-        order=[int(digits) for digits in re.findall(r"\d+", newest)],
-    )
+    student = whose(name or "anonymous", user and f"{source.title()} {user}")
+    told = student, f"\0{user}" if user else name, utc(newest)
+    student, who, time = people.get(name, told)
+    series = (said["series"], said["end"]) if newest else None
+    order = [int(digits) for digits in re.findall(r"\d+", newest)]
+    key = name, user, said["assignment"]
+    return Submission(entry, student, who, bool(said["late"]), time, key, series, order)
 
 
 def utc(text: str) -> datetime | None:
     """A time, if nbgrader (`UTC`) or Gradescope (`Z`) says that it is of this zone."""
-    try:
+    with suppress(ValueError):
         time = datetime.strptime(re.sub(r"\D", "", text)[:14], "%Y%m%d%H%M%S")
-    except ValueError:
-        return None
-    return time.replace(tzinfo=UTC) if text.endswith((" UTC", " Z")) else None
+        return time.replace(tzinfo=UTC) if text.endswith((" UTC", " Z")) else None
+    return None
 
 
 def people_of(entries: list[Entry]) -> People:
-    """The students of Gradescope's submissions, by its metadata, which are documented nowhere.
-
-    Scripts that are published read them as `metadata[folder][":submitters"][0][":sid"]`, with
-    Ruby's colons. A student may hand in such a file: those do not count.
-    """
+    """The students of Gradescope's submissions, by its metadata: documented nowhere, in published
+    scripts `metadata[folder][":submitters"][0][":sid"]`. One that a student handed in is none."""
     is_students = FORMS["gradescope"].fullmatch
     about = [entry for entry in entries if entry.path.name == METADATA]
     about = [entry.read for entry in about if not is_students(str(entry.path))]
@@ -259,11 +246,8 @@ def submitters(record: dict) -> tuple[str, str, datetime | None]:
 
 
 def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
-    """The submissions of a download, one for each student and assignment, by student.
-
-    Prints the source in one line; `source` names it where what is found is wrong. Raises BookError
-    if there is no such download, no such source, or nothing in it.
-    """
+    """The submissions of a download, one for each student and assignment, by student. Prints the
+    source; `source` names it where what is found is wrong. Raises BookError."""
     if source not in (None, *FORMS):
         raise BookError(f"SOURCE={source}: no such source; choose from: {', '.join(FORMS)}")
     entries = read_entries(path)
@@ -291,11 +275,8 @@ def single_submission(folder: Path) -> Submission:
 
 
 def recognised(entries: list[Entry], sources: list[str]) -> tuple[str, list[Entry]]:
-    """The source of these files, and the files without the folders that only hold them all.
-
-    It is the first in whose form the most of the names are; whether it is, is asked with those
-    folders first.
-    """
+    """The source of these files, the first in whose form the most of their names are, and the files
+    without the folders that only hold them all; with those it is asked first."""
     folders = PurePosixPath(posixpath.commonpath([entry.path.parent for entry in entries]))
     levels = [
         [replace(entry, path=PurePosixPath(*entry.path.parts[depth:])) for entry in entries]
@@ -317,9 +298,8 @@ def recognised(entries: list[Entry], sources: list[str]) -> tuple[str, list[Entr
 def one_submission(files: list[Submission]) -> Submission:
     """What a student handed in, of several files: the notebook, or the reason that there is none.
 
-    Nothing is chosen among several notebooks, unless the source says which is the newest. Whoever
-    can write into nbgrader's exchange can make a folder with another student's name there: the
-    account that owns it tells.
+    Of several it is the newest, if the source says so. Whoever can write into nbgrader's exchange
+    can make a folder with another's name there: the account that owns it tells.
     """
     owners = {file.entry.owner for file in files} - {None}
     newest = {file.series: file.order for file in sorted(files, key=lambda file: file.order)}
@@ -373,11 +353,8 @@ def quoted(text: str) -> str:
 
 
 def read_submission(data: bytes) -> NotebookNode:
-    """The cells of a notebook as they were handed in, ids that are there twice included.
-
-    Of each cell `cell_type`, `source`, `metadata` and, if it has one, `id` are kept; outputs are
-    not: what a file says that it printed is no evidence. Raises Refused.
-    """
+    """The cells of a notebook as they were handed in, without outputs: what a file says that it
+    printed is no evidence. Raises Refused."""
     try:
         return read_notebook(json.loads(data.decode("utf-8-sig")))
     except (ValueError, RecursionError) as error:
@@ -398,9 +375,8 @@ def read_notebook(content: dict) -> NotebookNode:
     if not re.match("i?python", language):
         raise Refused(f"the notebook is in {quoted(language)}; the answers are asked for in Python")
     cells = [read_cell(cell) for cell in content["cells"]]
-    return nbformat.from_dict(
-        {"nbformat": 4, "nbformat_minor": minor, "metadata": metadata, "cells": cells}
-    )
+    made = {"nbformat": 4, "nbformat_minor": minor, "metadata": metadata, "cells": cells}
+    return nbformat.from_dict(made)
 
 
 def read_cell(cell: dict) -> dict:

@@ -41,6 +41,9 @@ AS_GIVEN = "right, and no better than the program that was given"
 NOT_ASKED = "not asked, as a test before it ended the session"
 
 
+Run = tuple[list[str], str | None]  # the errors that cells raised, and how they ended the session
+
+
 class StudentError(Exception):
     """The student's code raised, or its session ended."""
 
@@ -157,11 +160,11 @@ class Judge:
             self._pass(self.questions, self.results)
         answered = [number for number in self.questions if number not in self.blank]
         for number in answered[1:]:  # before whose cells others of the student's ran
-            before, alone = self.results[number], {}
+            before = self.results[number]
             if before["points"] < before["of"] and not before["ended"]:
-                self._pass([number], alone)
-            better = max([before, *alone.values()], key=lambda result: result["points"])
-            self.results[number] = better
+                self._pass([number], alone := {})
+                both = [before, *alone.values()]
+                self.results[number] = max(both, key=lambda result: result["points"])
         for number in self.questions:
             if ended := self.results[number]["ended"]:
                 self.findings.append(finding(ended, number, f"ended its session: {ended}"))
@@ -172,10 +175,8 @@ class Judge:
         with self.tier.session(memory, self.assignment["runner"]) as session:
             _, ended = self._run(session, filter(None, [self.assignment["given"]]))
             if ended:
-                raise BookError(
-                    f"{self.assignment['name']}: a given cell ended the session ({ended}); "
-                    "allow more memory or seconds, or mend it"
-                )
+                fault = f"{self.assignment['name']}: a given cell ended the session ({ended})"
+                raise BookError(f"{fault}; allow more memory or seconds, or mend it")
             _, ended = self._run(session, self.preamble)
             if ended:
                 self.preamble = []
@@ -196,11 +197,8 @@ class Judge:
                 if ended:
                     return
 
-    def _run(
-        self, session: Any, sources: Iterable[str], number: int | None = None
-    ) -> tuple[list[str], str | None]:
-        """Run cells, of an exercise or above all: the errors that they raised, and how they ended
-        the session."""
+    def _run(self, session: Any, sources: Iterable[str], number: int | None = None) -> Run:
+        """Run cells, of an exercise or above all."""
         errors: list[str] = []
         seconds = self.longest if number is None else self.questions[number]["seconds"]
         try:
@@ -248,15 +246,10 @@ class Judge:
             self._run(session, filter(None, [question["shows"]]), number)  # a check may build on it
             errors, ended = self._run(session, question["checks"], number)
             check = "fails" if errors or ended else "holds"
-        return {
-            "points": int(won) if won.is_integer() else won,
-            "of": question["points"],
-            "tests": tests,
-            "blank": blank,
-            "check": check,
-            "remark": None if won == question["points"] else remark(own, question),
-            "ended": ended,
-        }
+        points = int(won) if won.is_integer() else won
+        said = None if won == question["points"] else remark(own, question)
+        result = {"points": points, "of": question["points"], "tests": tests, "blank": blank}
+        return result | {"check": check, "remark": said, "ended": ended}
 
     def _reason(self, test: Callable, student: Student, number: int) -> str | None:
         """Why a test failed, or None; never with a word of what came from inside."""

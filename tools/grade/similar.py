@@ -66,9 +66,7 @@ def lines_of(source: str) -> Counter[str]:
     return Counter(line.strip() for line in text.splitlines() if line.strip() not in ("", "pass"))
 
 
-def similar(
-    exercise: int, answers: Mapping[str, Counter[str]], given: Iterable[str]
-) -> list[Group]:
+def similar(number: int, answers: Mapping[str, Counter[str]], given: Iterable[str]) -> list[Group]:
     """The groups among answers, as `lines_of` has them; `given` is code that all got."""
     known = reduce(or_, map(lines_of, given), Counter())
     own = {  # a line that stands twice is two
@@ -88,7 +86,7 @@ def similar(
         if is_alike and (equal or len(shared & rare) >= ALONE):
             joined = [group for group in groups if {a, b} & {*group.submissions}]
             who = {a, b}.union(*(group.submissions for group in joined))
-            made = [Group(exercise, (), len(shared), shorter), *joined]
+            made = [Group(number, (), len(shared), shorter), *joined]
             least = min(made, key=lambda group: group.same / group.lines)
             groups = [group for group in groups if group not in joined]
             groups.append(replace(least, submissions=tuple(sorted(who))))

@@ -28,9 +28,8 @@ def tree_of(source: str) -> ast.Module | None:
 def without_magics(source: str) -> str:
     """A cell without what only IPython understands: what is timed runs, commands do not.
 
-    `%%time` and its like go, and the cell below stays; a cell in another language (`%%bash`, `%%R`)
-    becomes empty; `%time f()` becomes `f()`, and `!pip install`, `%matplotlib` and `f?` become
-    `None`. A cell that is Python already, or is not with its magics gone, is left as it is.
+    `%%time` goes, and the cell below stays; `%%bash` empties its cell; `%time f()` becomes `f()`,
+    and `!pip install`, `%matplotlib` and `f?` become `None`. Python stays as it is.
     """
     first, _, rest = source.lstrip().partition("\n")
     if first.startswith("%%"):

@@ -94,10 +94,8 @@ class Store:
     def save(self, result: dict) -> None:
         """Write a result; of one with other points, a copy is kept."""
         before, paths = self.results.get(id_of(result), result), self.files(result)
-        was, now = (
-            {number: asked["points"] for number, asked in one["questions"].items()}
-            for one in (before, result)
-        )
+        both = (one["questions"].items() for one in (before, result))
+        was, now = ({number: asked["points"] for number, asked in own} for own in both)
         for path in paths if was not in ({}, now) else ():
             self.keep(path)
         self.write(paths[0], json.dumps(result, indent=1, sort_keys=True) + "\n")

@@ -30,10 +30,8 @@ from tools.grade.tables import BOM
 
 POINTS = "Points Possible"
 GRADE = "Grade"  # Moodle's column, where the site is in English
-KNOWN_AS = {  # the columns that hold what a student may be known by elsewhere
-    *("SIS User ID", "SIS Login ID", "Integration ID"),
-    *("Email address", "Username", "ID number"),
-}
+KNOWN_AS = {"SIS User ID", "SIS Login ID", "Integration ID"}  # what a student may be known by
+KNOWN_AS |= {"Email address", "Username", "ID number"}
 LEFT = {"EX": "excused", "N/A": "not assigned to them"}  # as Canvas says it in place of a grade
 STRAYS = 1 / 3  # of a class may have handed in another chapter; more make it unclear which
 ENCODING = ("utf-8", "surrogateescape")  # keeps the bytes of any other as they are
@@ -101,10 +99,8 @@ class Gradebook:
             if len(said) == 1 and None not in said:
                 points[place] = said.pop()
         if not points:
-            fault = (
-                "no column has points, as in a gradebook of Canvas or a grading worksheet of Moodle"
-            )
-            raise BookError(f"{export}: {fault}; export it again as CSV, and leave it as it is")
+            like = "as in a gradebook of Canvas or a grading worksheet of Moodle"
+            raise BookError(f"{export}: no column has points, {like}; export it again as CSV")
         wanted = wanted or (chapter if own else GRADE)
         found = [place for place in points if _is_called(header[place], wanted)]
         if len(found) != 1:
@@ -120,10 +116,9 @@ class Gradebook:
     def fill(self, results: list[dict], chapter: str, scale: bool = False) -> list[str]:
         """Fill the points of these results in; returns what a person should know.
 
-        A student who is not in it, or twice, or whose submission was refused or is of another
-        chapter, is named and gets nothing: never a zero that nobody gave, nor points of which some
-        are still to come. Raises BookError if nobody can be filled in, or if the export counts
-        other points than we do and `scale` is not asked for.
+        Who is not in it, or twice, was refused or handed in another chapter is named and gets
+        nothing: never a zero that nobody gave, nor points of which some are still to come. Raises
+        BookError if that is everybody, or the export counts other points without `scale`.
         """
         handed_in, left = defaultdict(list), {}  # by row the results, by name why it is left
         for result in sorted(results, key=lambda made: (made["student"], made["submission"])):

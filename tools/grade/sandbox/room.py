@@ -29,10 +29,8 @@ NOBODY = "65534"
 
 def packages() -> list[str]:
     """The folders from which a session imports, beside Python's own."""
-    return [
-        str(ROOT / "cudasim" / "src"),
-        *(path for path in sys.path if path.endswith("-packages")),
-    ]
+    installed = [path for path in sys.path if path.endswith("-packages")]
+    return [str(ROOT / "cudasim" / "src"), *installed]
 
 
 def readable() -> list[str]:
@@ -57,12 +55,9 @@ def user(read: list[str]) -> int | None:
 
 
 def wrapping(read: list[str], user: int | None, bubblewrap: bool) -> list[str]:
-    """The command before a helper's own: it takes root's rights away, and makes namespaces.
-
-    All sessions of a worker share these, one after another; what keeps a session from the helper,
-    and from what comes after it, are the filter, Landlock and its folder's removal. Raises
-    RuntimeError if bubblewrap is not installed.
-    """
+    """The command before a helper's own: it takes root's rights away, and makes namespaces. A
+    worker's sessions share these; what keeps one from the helper, and from the next, are the
+    filter, Landlock and its folder's removal. Raises RuntimeError without bubblewrap."""
     is_root, words = os.geteuid() == 0, []
     nobody = is_root and user is None and bubblewrap  # bubblewrap itself needs root
     if is_root and not nobody:

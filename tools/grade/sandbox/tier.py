@@ -25,16 +25,12 @@ TRIED = "GRADE_TIER"  # the variable that names a sandbox which this machine off
 # Each way out that is open is a word in the list that it gives; it is to be empty.
 PROBE = """
 import ctypes, os, signal, socket
-def ways(attempts):
-    out = []
-    for name, attempt in attempts.items():
-        try:
-            if attempt() is not False:
-                out.append(name)
-        except BaseException:
-            pass
-    return out
-ways({
+def is_open(attempt):
+    try:
+        return attempt() is not False
+    except BaseException:
+        return False
+ways = {
     "reads files": lambda: open(folder + "/secret").read(),
     "lists folders": lambda: os.listdir(folder),
     "writes files": lambda: open(folder + "/written", "w"),
@@ -45,7 +41,8 @@ ways({
     "starts programs": lambda: os.posix_spawn("/bin/true", ["true"], {}),
     "sends signals": lambda: os.kill(judge, 0),
     "leaves namespaces": lambda: ctypes.CDLL(None).unshare(0x10000000) == 0,
-})
+}
+[name for name, attempt in ways.items() if is_open(attempt)]
 """
 
 

@@ -40,21 +40,18 @@ class Watch:
     def look(self) -> str | None:
         """Why the session must end now: `time`, `memory`, `disk`, or None."""
         with contextlib.suppress(OSError, IndexError, psutil.Error):  # gone; its socket says so
-            return self._look()
-
-    def _look(self) -> str | None:
-        processor, wall = time.clock_gettime(self.clock), time.monotonic()
-        threads = list(Path(f"/proc/{self.process.pid}/task").iterdir())
-        if all(map(sleeps, threads[: 2 * THREADS])):
-            self.waited += max(0.0, wall - self.wall - (processor - self.processor))
-        self.processor, self.wall = processor, wall
-        if max(processor - self.began, self.waited) > self.seconds or wall > self.end:
-            return "time"
-        if self._memory() > self.most or len(threads) > THREADS:
-            return "memory"
-        self.looks += 1
-        if self.looks % SLOW == 0 and too_many_files(self.folder, self.process.pid):
-            return "disk"
+            processor, wall = time.clock_gettime(self.clock), time.monotonic()
+            threads = list(Path(f"/proc/{self.process.pid}/task").iterdir())
+            if all(map(sleeps, threads[: 2 * THREADS])):
+                self.waited += max(0.0, wall - self.wall - (processor - self.processor))
+            self.processor, self.wall = processor, wall
+            if max(processor - self.began, self.waited) > self.seconds or wall > self.end:
+                return "time"
+            if self._memory() > self.most or len(threads) > THREADS:
+                return "memory"
+            self.looks += 1
+            if self.looks % SLOW == 0 and too_many_files(self.folder, self.process.pid):
+                return "disk"
         return None
 
     def _memory(self) -> int:

@@ -14,10 +14,8 @@ from tools.grade.command import read
 from tools.grade.intake import Refused, single_submission
 from tools.grade.judge import grade_one
 
-FORMAT = {
-    **{"output_format": "text", "test_output_format": "text", "test_name_format": "text"},
-    **{"stdout_visibility": "hidden", "visibility": "visible"},
-}
+FORMAT = dict.fromkeys(["output_format", "test_output_format", "test_name_format"], "text")
+FORMAT |= {"stdout_visibility": "hidden", "visibility": "visible"}
 FAILED = "The grader failed. That is no fault of your notebook: your instructor can run it again."
 
 

@@ -135,11 +135,10 @@ def question(
     names: dict[str, Any],
     put_back: Callable[[], None] = lambda: None,
 ) -> object:
-    """Run statements, the last of them an expression, and give its value.
+    """Run statements in the notebook's namespace; the value of the last, an expression.
 
-    They run in the notebook's namespace: what they bind is bound there. Only the inputs are local,
-    and Python's own names are what they were, so that `sum` adds whatever the notebook calls so.
-    `put_back()` is called before and after each statement that is in no loop.
+    Only the inputs are local, and Python's own names are what they were: `sum` adds, whatever the
+    notebook calls so. `put_back()` is called around each statement that is in no loop.
     """
     tree = ast.parse(code)
     if not isinstance(tree.body[-1], ast.Expr):

@@ -46,12 +46,9 @@ def call(name: str, *arguments: object) -> int:
 
 
 def enter(room: Mapping[str, Any], memory: int) -> None:
-    """Shut this process in.
-
-    `room` is what the helper was told: what may be `read`, whether its user is `alone`, whether it
-    is `wrapped` by bubblewrap. `memory` is the most bytes of its own that it may have: what is
-    shared has a file, or is refused. The working directory may be written.
-    """
+    """Shut this process in, which may write into its working directory. `room` says what may be
+    `read`, whether its user is `alone` and whether it is `wrapped` by bubblewrap; `memory` the most
+    bytes of its own: what is shared has a file, or is refused."""
     limits = {"DATA": memory, "FSIZE": DISK << 20, "NOFILE": OPEN_FILES}
     limits |= {"CORE": 0, "MEMLOCK": 0, "MSGQUEUE": 0}
     if room["alone"]:  # a person's threads count together, whoever runs them
@@ -68,11 +65,8 @@ def enter(room: Mapping[str, Any], memory: int) -> None:
 
 
 def restrict(read: Iterable[str], write: Iterable[str]) -> None:
-    """By Landlock: allow this process to read below some paths, and to write below some.
-
-    Paths that are not there are left out. No TCP, no signals to and no abstract sockets of
-    other processes, where the kernel's ABI has these. Raises NotImplementedError without Landlock.
-    """
+    """By Landlock: read below these paths that are there, and write below those. No TCP, no signals
+    to and no abstract sockets of others, where the ABI has these. May raise NotImplementedError."""
     try:
         version = call("syscall", CREATE, None, 0, ASK_VERSION)
     except OSError as error:
