@@ -15,7 +15,7 @@ from small_masters import SMALL, Grader, book_of_one, contents, write_master
 from tools.book.book import Book
 from tools.book.repository import make_repository
 from tools.errors import BookError
-from tools.exercises.choice import choice_of
+from tools.exercises.assignment import choice_of
 from tools.exercises.masters import copy_masters
 from tools.exercises.release import handout, make_drafts, release
 from tools.exercises.variants import draws_of

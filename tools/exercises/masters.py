@@ -63,7 +63,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise of a master, with its variants drawn."""
+    """One exercise of a master, with its variants drawn; its first wrong answer is the book's."""
 
     number: int
     title: str
@@ -84,11 +84,6 @@ class Exercise:
     @property
     def checks(self) -> list[str]:
         return self.parts["Checks"][0].blocks
-
-    @property
-    def wrong_answers(self) -> list[Part]:
-        """Wrong answers, each with what is wrong; the first stands in the book."""
-        return self.parts["Wrong answer"]
 
 
 @dataclass(frozen=True)

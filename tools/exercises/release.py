@@ -5,13 +5,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from tools.book.book import Book
-from tools.book.links import notebook_links
 from tools.book.notebooks import notebook_text
 from tools.book.repository import Repository
 from tools.errors import BookError
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import Assignment, make_assignment, worth_of
-from tools.exercises.choice import Choice
+from tools.exercises.assignment import Assignment, Choice, make_assignment, worth_of
 from tools.exercises.editions import EDITIONS, PAGE, absolute, book_chapter, edition, texts
 from tools.exercises.masters import Master, is_free, read_master
 from tools.exercises.variants import BOOK, Draws, draws_of
@@ -130,6 +128,8 @@ def handout(out: Path, repository: Repository) -> str:
     """A line of Markdown for each notebook of a release, with links to a repository that holds its
     folder `student/` and nothing else. nbgitpuller copies that into each student's server, and
     merges later changes without touching what they wrote. Raises BookError."""
+    from tools.book.links import notebook_links  # its file is not where one only grades
+
     if not (told := read_manifest(out)):
         raise BookError(f"{out}: no release; write one with 'make release' first")
     lines = []

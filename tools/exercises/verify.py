@@ -94,7 +94,7 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
     blank = task(assignment, "the blank edition", {})
     yield master.where, "nothing", blank | {"checks": True}
     for n, exercise in exercises.items():
-        for place, wrong in enumerate(exercise.wrong_answers, start=1):
+        for place, wrong in enumerate(exercise.parts["Wrong answer"], start=1):
             yield trial("wrong", f"wrong answer {place}", {n: wrong.blocks[0]})
         given = parsed(exercise.code("Starter")).body
         for program in [node.name for node in given if isinstance(node, ast.FunctionDef)]:

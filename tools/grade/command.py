@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from tools.book.book import Book
 from tools.errors import BookError
-from tools.exercises.choice import Choice, read_choice
+from tools.exercises.assignment import Choice, choice_of
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import BOOK, draws_of
 from tools.files import write_bytes
@@ -32,8 +32,6 @@ from tools.root import ROOT
 
 Assignments = Mapping[str, dict]  # by name
 Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
-GRADES = "grades"  # the folder of folders, where OUT names none
-WRITTEN = ("answers", "prose")  # by a student
 
 
 def grade_class(
@@ -50,7 +48,7 @@ def grade_class(
     if not sys.platform.startswith("linux"):  # said before a submission is read
         raise BookError("grading needs Linux: a Linux machine, WSL, or the container")
     engine = engine_for(workers, address)
-    by_name = assignments_of(key, masters, assignment and read_choice(assignment))
+    by_name = assignments_of(key, masters, choice_of(None, assignment))
     results = read_all(submissions, by_name, source)
     check_class(results, next(iter(by_name.values()))["class"], key)
     check_graded(results)
@@ -109,7 +107,7 @@ def check_graded(results: list[dict]) -> None:
 def folder_of(results: list[dict]) -> Path:
     """Where the grades go that no OUT is named for: by the chapter of the most, and the class."""
     names = sorted(f"{one['assignment']}-{one['class']}" for one in results if one["assignment"])
-    return Path(GRADES, Counter(names).most_common(1)[0][0])
+    return Path("grades", Counter(names).most_common(1)[0][0])
 
 
 def read(submission: intake.Submission, assignments: Assignments) -> dict:
@@ -225,9 +223,11 @@ def note_anew(
         was = store.results.get(id_of(result))
         for number in was["by_hand"] if was and not result["reason"] else ():
             row = typed.get(key := (*id_of(result), number), report.TYPED)
-            same = all(was[kind].get(number) == result[kind].get(number) for kind in WRITTEN)
-            is_asked = number in result["answers"]  # by this edition, too
-            if row["points"] and is_asked and not same and report.AGAIN not in row["note"]:
+            before, now = (
+                (one["answers"].get(number), one["prose"].get(number)) for one in (was, result)
+            )
+            is_anew = number in result["answers"] and before != now  # else of an earlier edition
+            if row["points"] and is_anew and report.AGAIN not in row["note"]:
                 note = "; ".join(filter(None, [row["note"], report.AGAIN]))
                 noted[key] = row | {"note": note}
     typed |= noted

@@ -11,8 +11,7 @@ from pathlib import Path
 from tools.book.book import Book
 from tools.book.notebooks import notebook_text
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import worth_of
-from tools.exercises.choice import choice_of
+from tools.exercises.assignment import choice_of, worth_of
 from tools.exercises.editions import answered, edition
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import draws_of
@@ -40,7 +39,7 @@ def write_example(chapter: str, key: str | None, masters: Path | None, book: Boo
         cells = {cell.id: cell for cell in notebook.cells}
         for exercise in master.exercises:
             codes = {"right": exercise.code("Solution"), "endless": "while True:\n    pass"}
-            codes["wrong"] = exercise.wrong_answers[0].blocks[0]
+            codes["wrong"] = exercise.parts["Wrong answer"][0].blocks[0]
             if code := codes.get(first if exercise.number == 1 else others):
                 cells[f"answer-{exercise.number}"].source = answered(exercise.code("Starter"), code)
         plain = "".join(letter for letter in name.lower() if letter.isalnum())

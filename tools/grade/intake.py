@@ -35,7 +35,6 @@ from tools.errors import BookError
 MB = 1_000_000
 LIMIT = 20 * MB  # of a file; a larger one is refused by its size, unread
 DEPTH = 20  # of folders in folders
-ENDINGS = (".ipynb", ".zip")
 SEVERAL = "; "  # between the students of one submission
 METADATA = "submission_metadata.yml"
 TEXTS = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # nothing of it becomes an object
@@ -304,7 +303,7 @@ def one_submission(files: list[Submission]) -> Submission:
     owners = {file.entry.owner for file in files} - {None}
     newest = {file.series: file.order for file in sorted(files, key=lambda file: file.order)}
     files = [file for file in files if file.order == newest[file.series]]
-    notebooks = [file for file in files if file.entry.path.suffix.lower() in ENDINGS]
+    notebooks = [file for file in files if file.entry.path.suffix.lower() in (".ipynb", ".zip")]
     first, fault = (notebooks or files)[0], None
     names = " and ".join(quoted(file.entry.path.name) for file in (notebooks or files)[:3])
     if len(notebooks) > 1:

@@ -10,9 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import combinations
-from operator import or_
 
 from tools.grade.source import UNREADABLE, tree_of
 
@@ -68,7 +66,9 @@ def lines_of(source: str) -> Counter[str]:
 
 def similar(number: int, answers: Mapping[str, Counter[str]], given: Iterable[str]) -> list[Group]:
     """The groups among answers, as `lines_of` has them; `given` is code that all got."""
-    known = reduce(or_, map(lines_of, given), Counter())
+    known = Counter()
+    for source in given:
+        known |= lines_of(source)
     own = {  # a line that stands twice is two
         id: frozenset((line, nth) for line, n in (found - known).items() for nth in range(n))
         for id, found in sorted(answers.items())

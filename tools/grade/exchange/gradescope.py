@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tools.book.book import Book
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import Assignment
-from tools.exercises.choice import Choice
+from tools.exercises.assignment import Assignment, Choice
 from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
 from tools.files import write_bytes
