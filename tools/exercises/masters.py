@@ -1,7 +1,6 @@
 """Masters: the one source of a chapter's exercises, `masters/<chapter>.md`, a section each.
 
-Every edition is made from it, the book's own cells too. Where an exercise lists variants,
-`{{ name }}` stands for the one that is drawn.
+Every edition is made from it, the book's own cells too. `{{ name }}` is the variant that is drawn.
 """
 
 import ast

@@ -36,12 +36,9 @@ def release(
     out: Path | None = None,
     choice: Choice | None = None,
 ) -> list[str]:
-    """Verify the masters of a folder and write their editions; returns a line for each thing done.
-
-    Of what a `choice` sets alone, if there is one: other chapters stay as they were released. For
-    the book itself, its chapters' exercises are written as well. Raises BookError, a line for each
-    thing that does not hold, before anything is written.
-    """
+    """Verify the masters of a folder, or what a `choice` sets of one, and write their editions, for
+    the book its chapters' exercises too; returns what was done. Raises BookError, a line for each
+    thing that does not hold, before anything is written."""
     draws, folder = draws_of(key), masters or book.root / MASTERS
     drafts = make_drafts(book, folder, draws, choice)
     out = out or book.root / "_build" / "release" / draws.fingerprint
@@ -126,8 +123,7 @@ def read_manifest(out: Path) -> dict:
 
 def handout(out: Path, repository: Repository) -> str:
     """A line of Markdown for each notebook of a release, with links to a repository that holds its
-    folder `student/` and nothing else. nbgitpuller copies that into each student's server, and
-    merges later changes without touching what they wrote. Raises BookError."""
+    folder `student/`; nbgitpuller merges later changes into what students wrote."""
     from tools.book.links import notebook_links  # its file is not where one only grades
 
     if not (told := read_manifest(out)):

@@ -1,7 +1,6 @@
 """The gate: a solution scores full, a blank or given program 0, each wrong answer less than full.
 
-Each is graded as a submission is. What held is remembered by what was judged: a change of words
-grades nothing again.
+Each is graded as a submission is. What held is remembered: a change of words grades nothing again.
 """
 
 import ast
@@ -19,7 +18,6 @@ from tools.exercises.editions import answered
 from tools.exercises.masters import PARTS, Master
 from tools.files import read_text, write_json
 
-MEMORY = "_build/verified.json"  # keys of what held
 LEAST = 16  # characters of a line that is not in an edition by chance
 RIGHT = {  # is a score, of so many points, what it should be; and what to do if not
     "solution": (lambda points, of: points == of, "mend the solution or the test"),
@@ -116,7 +114,7 @@ def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
 
 def verify(all_trials: Iterable[Trial], grade: Grade, key_of: KeyOf, root: Path) -> list[str]:
     """Grade what is not known to hold; returns a line for each that does not."""
-    path = root / MEMORY
+    path = root / "_build" / "verified.json"  # keys of what held
     held = set(json.loads(read_text(path, root))) if path.is_file() else set()
     by_id = {trial[-1]["submission"]: trial for trial in all_trials}
     left = {id: trial for id, trial in by_id.items() if _key(trial[-1], key_of) not in held}

@@ -31,6 +31,7 @@ from tools.grade.store import Store, id_of, key_of
 from tools.root import ROOT
 
 Assignments = Mapping[str, dict]  # by name
+WRITTEN = ("answers", "prose")  # by a student
 Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
 
 
@@ -57,11 +58,8 @@ def grade_class(
     print(summary(results, folder))
 
 
-def assignments_of(
-    key: str | None, masters: Path | None = None, choice: Choice | None = None
-) -> dict[str, dict]:
-    """The assignments of all masters of a folder by name, or the one that a `choice` sets, as a
-    class got them. Raises BookError."""
+def assignments_of(key: str | None, masters: Path | None, choice: Choice | None) -> Assignments:
+    """A class's assignments by name, of a folder's masters or what a `choice` sets of one."""
     drafts = make_drafts(Book(ROOT), masters or ROOT / MASTERS, draws_of(key), choice=choice)
     return {assignment["name"]: assignment for _, assignment in drafts}
 
@@ -70,8 +68,7 @@ def assignments_of(
 
 
 def read_all(submissions: Path, assignments: Assignments, source: str | None = None) -> list[dict]:
-    """Every submission of a download, as `read` gives it, under an id that it keeps when it is
-    handed in again."""
+    """Every submission, as `read` gives it, under an id that it keeps when handed in again."""
     found = intake.find_submissions(submissions, source)
     handed_in = [(one, read(one, assignments)) for one in found]
     count = Counter((one.who, result["assignment"]) for one, result in handed_in)
@@ -196,9 +193,8 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
             else:
                 tasks.append(task)
         outcomes = engine(iter(tasks)) if tasks else (none for none in ())
-        shown = {"desc": "graded", "total": len(tasks), "unit": "", "disable": not tasks}
         with closing(outcomes):  # Ctrl-C ends the workers, wherever it falls
-            for task, outcome in tqdm(outcomes, **shown):
+            for task, outcome in tqdm(outcomes, "graded", len(tasks), unit="", disable=not tasks):
                 result = by_id[task["submission"], task["assignment"]["name"]]
                 if isinstance(outcome, BookError):  # it has no key, so the next run tries again
                     result["reason"] = " ".join(str(outcome).split())
@@ -214,18 +210,14 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
         write_reports(store, typed, assignments)
 
 
-def note_anew(
-    results: list[dict], store: Store, typed: report.Typed, assignments: Assignments
-) -> None:
+def note_anew(results: list[dict], store: Store, typed: dict, assignments: Assignments) -> None:
     """Note beside points by hand that the exercise was answered anew, before it is graded."""
     noted = {}
     for result in results:
         was = store.results.get(id_of(result))
         for number in was["by_hand"] if was and not result["reason"] else ():
             row = typed.get(key := (*id_of(result), number), report.TYPED)
-            before, now = (
-                (one["answers"].get(number), one["prose"].get(number)) for one in (was, result)
-            )
+            before, now = ([one[kind].get(number) for kind in WRITTEN] for one in (was, result))
             is_anew = number in result["answers"] and before != now  # else of an earlier edition
             if row["points"] and is_anew and report.AGAIN not in row["note"]:
                 note = "; ".join(filter(None, [row["note"], report.AGAIN]))

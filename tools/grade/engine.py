@@ -23,7 +23,6 @@ from tools.root import ROOT
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one
 AHEAD = 2  # tasks for each worker of a cluster: one that runs, and one that waits
 WAIT = 30  # seconds for the scheduler of a cluster to answer
-DEADLY = "ended every worker that took it; look at it by hand"
 SENT = ("tools", "kernels", "cudasim/src", "requirements.txt", "requirements-no-deps.txt")
 ONE_AT_A_TIME = threading.Lock()  # a process has one sandbox, whatever threads Dask gives it
 Outcome = tuple[dict, dict | BookError]  # a task, and its result or why this run has none
@@ -44,7 +43,7 @@ def outcome(task: dict, answer: dict | BookError | None) -> Outcome:
     """A task with a worker's answer; None if it killed its workers. Raises NoSandbox for all."""
     if isinstance(answer, NoSandbox):
         raise answer
-    return task, answer or BookError(DEADLY)
+    return task, answer or BookError("ended every worker that took it; look at it by hand")
 
 
 def serve(tasks: Connection) -> None:

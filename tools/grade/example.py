@@ -1,7 +1,6 @@
 """`python -m tools example`: a class of five invented students, to try grading on.
 
-Their submissions are the class's own student edition as Canvas would download it; beside them lies
-the gradebook that Canvas would export.
+Canvas would download their submissions, and export the gradebook that lies beside them, like this.
 """
 
 import csv

@@ -295,11 +295,9 @@ def recognised(entries: list[Entry], sources: list[str]) -> tuple[str, list[Entr
 
 
 def one_submission(files: list[Submission]) -> Submission:
-    """What a student handed in, of several files: the notebook, or the reason that there is none.
-
-    Of several it is the newest, if the source says so. Whoever can write into nbgrader's exchange
-    can make a folder with another's name there: the account that owns it tells.
-    """
+    """What a student handed in, of several files: the one notebook, or the newest where the source
+    says it, or why there is none. Whoever can write into nbgrader's exchange can make a folder with
+    another's name there: the account that owns it tells."""
     owners = {file.entry.owner for file in files} - {None}
     newest = {file.series: file.order for file in sorted(files, key=lambda file: file.order)}
     files = [file for file in files if file.order == newest[file.series]]

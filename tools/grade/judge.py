@@ -213,8 +213,7 @@ class Judge:
         return errors, None
 
     def _result(self, number: int, session: Any, ended: str | None) -> dict:
-        """What an exercise gets by its hidden tests, and of a master how its public check went.
-        `ended` says how its cells ended the session, if they did."""
+        """What an exercise gets by its hidden tests, even if its own cells `ended` the session."""
         question, own = self.questions[number], self.own[number]
         blank, lost = bool(own) and number in self.blank, ended
         student, found = Student(session, question["seconds"]), []

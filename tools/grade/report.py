@@ -1,7 +1,6 @@
 """What a grading leaves for people: grades, a page of feedback a student, lists to look through.
 
-The same results give the same bytes. Whatever is a student's is escaped, in HTML and for
-spreadsheets.
+The same results give the same bytes. What is a student's is escaped, in HTML and for spreadsheets.
 """
 
 import base64
@@ -116,9 +115,7 @@ def add_by_hand(result: dict, assignment: dict, typed: Typed) -> None:
     result["of"] = sum(part["of"] for part in parts)
 
 
-def by_hand_forms(
-    results: Iterable[dict], assignments: Mapping[str, dict], typed: Typed
-) -> tuple[str, str]:
+def by_hand_forms(results: Iterable[dict], assignments: dict, typed: Typed) -> tuple[str, str]:
     """What a person reads, with all that they typed already: `by-hand.csv`, and a page."""
     rows, exercises, rubrics = {}, {}, {}
     for name, assignment in assignments.items():
@@ -187,9 +184,7 @@ def feedback_page(result: dict, assignment: dict | None) -> str:
     return page("feedback.html", title, result=result, assignment=assignment)
 
 
-def review_page(
-    results: Sequence[dict], assignments: Mapping[str, dict], groups: Mapping[str, Sequence[Group]]
-) -> str:
+def review_page(results: list[dict], assignments: dict, groups: dict[str, list[Group]]) -> str:
     """All that a person should look at, with the code; `groups` of `similar` by assignment."""
     listed: dict[str, list[tuple[int, str, list[str]]]] = {kind: [] for kind in KINDS}
 

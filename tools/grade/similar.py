@@ -44,9 +44,7 @@ def lines_of(source: str) -> Counter[str]:
     tree, own = tree_of(source), {"_"}
     for node in ast.walk(tree or ast.Module([], [])):
         match node:
-            case ast.Name(id=name, ctx=ast.Store()):
-                own.add(name)
-            case ast.arg(arg=name):
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 own.add(name)
                 node.annotation = None
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):

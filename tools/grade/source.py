@@ -26,11 +26,9 @@ def tree_of(source: str) -> ast.Module | None:
 
 
 def without_magics(source: str) -> str:
-    """A cell without what only IPython understands: what is timed runs, commands do not.
-
-    `%%time` goes, and the cell below stays; `%%bash` empties its cell; `%time f()` becomes `f()`,
-    and `!pip install`, `%matplotlib` and `f?` become `None`. Python stays as it is.
-    """
+    """A cell without what only IPython understands: `%%time` goes, and the cell below stays;
+    `%%bash` empties its cell; `%time f()` becomes `f()`, `!pip install`, `%matplotlib` and `f?`
+    become `None`. Python stays as it is."""
     first, _, rest = source.lstrip().partition("\n")
     if first.startswith("%%"):
         return without_magics(rest) if first[2:].split(" ")[0].strip() in WRAPS else ""

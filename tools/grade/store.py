@@ -23,7 +23,6 @@ from tools.grade.tables import read_table
 from tools.root import ROOT
 
 LOCK = ".grading.lock"
-EARLIER = "earlier"
 PINS = ("requirements.txt", "requirements-no-deps.txt")
 CODE = ("tools/grade/judge.py", "tools/grade/source.py", "tools/grade/sandbox", "kernels")
 RULES = 1  # raised when a result comes to mean another thing
@@ -109,7 +108,7 @@ class Store:
     def keep(self, path: Path) -> None:
         """Copy a file, as it is by now, to `earlier/` under a name that says when."""
         if path.is_file():
-            name = f"{EARLIER}/{path.stem}.{date.today().isoformat()}"
+            name = f"earlier/{path.stem}.{date.today().isoformat()}"
             copies = (self.folder / f"{name}-{n}{path.suffix}" for n in count(1))
             copy = next(copy for copy in copies if not copy.exists())
             write_bytes(copy, path.read_bytes(), self.folder.parent)

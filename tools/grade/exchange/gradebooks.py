@@ -74,10 +74,8 @@ class Gradebook:
         except OSError as error:
             raise BookError(f"{export}: cannot be read ({error.strerror}); export it") from None
         first, self.bom = text.partition("\n")[0], BOM * text.startswith(BOM)
-        self.dialect = {
-            "delimiter": max(",;\t", key=first.count),  # Canvas: `;`, where the comma is decimal
-            "lineterminator": "\r\n" if "\r" in first else "\n",
-        }
+        delimiter = max(",;\t", key=first.count)  # Canvas: `;`, where the comma is decimal
+        self.dialect = {"delimiter": delimiter, "lineterminator": "\r\n" if "\r" in first else "\n"}
         lines = io.StringIO(text.removeprefix(BOM), newline="")
         self.rows = list(csv.reader(lines, **self.dialect))
         columns = list(zip_longest(*self.rows, fillvalue="")) or [("",)]
@@ -114,12 +112,9 @@ class Gradebook:
         return (self.bom + written.getvalue()).encode(*ENCODING)
 
     def fill(self, results: list[dict], chapter: str, scale: bool = False) -> list[str]:
-        """Fill the points of these results in; returns what a person should know.
-
-        Who is not in it, or twice, was refused or handed in another chapter is named and gets
-        nothing: never a zero that nobody gave, nor points of which some are still to come. Raises
-        BookError if that is everybody, or the export counts other points without `scale`.
-        """
+        """Fill the points of these results in; returns what a person should know. Who is not in it
+        or twice, was refused, handed in another chapter or waits for points by hand is named and
+        gets nothing, never a zero that nobody gave. Raises BookError."""
         handed_in, left = defaultdict(list), {}  # by row the results, by name why it is left
         for result in sorted(results, key=lambda made: (made["student"], made["submission"])):
             is_other = result["assignment"] not in (chapter, None)

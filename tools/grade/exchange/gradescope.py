@@ -31,8 +31,7 @@ def autograder_files(assignment: Assignment, root: Path = ROOT) -> dict[str, byt
     """What is in the zip, by path."""
     paths = [root / name for name in PINS]
     for folder, endings in CODE.items():
-        found = (path for path in root.joinpath(folder).rglob("*") if path.is_file())
-        paths += [path for path in found if path.name.endswith(endings)]
+        paths += [path for path in root.joinpath(folder).rglob("*") if path.name.endswith(endings)]
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
     files |= {script: root.joinpath(HERE, script).read_bytes() for script in SCRIPTS}
     files[TESTS] = json.dumps(assignment, indent=1, sort_keys=True).encode()

@@ -129,17 +129,10 @@ class Agent:
             return {"ok": False, "value": NO_DATA if isinstance(error, NotData) else None}
 
 
-def question(
-    code: str,
-    inputs: Mapping[str, Any],
-    names: dict[str, Any],
-    put_back: Callable[[], None] = lambda: None,
-) -> object:
-    """Run statements in the notebook's namespace; the value of the last, an expression.
-
-    Only the inputs are local, and Python's own names are what they were: `sum` adds, whatever the
-    notebook calls so. `put_back()` is called around each statement that is in no loop.
-    """
+def question(code: str, inputs: dict, names: dict, put_back: Callable = lambda: None) -> object:
+    """Run statements in the notebook's namespace; the value of the last, an expression. Only the
+    inputs are local, and Python's own names what they were: `sum` adds, whatever else is called so.
+    `put_back()` is called around each statement that is in no loop."""
     tree = ast.parse(code)
     if not isinstance(tree.body[-1], ast.Expr):
         raise SyntaxError("the last statement is not an expression")
@@ -147,7 +140,7 @@ def question(
     bound = {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     own = {name: BUILTINS[name] for name in sorted((used & BUILTINS.keys()) - bound)}
-    own |= {"put_back": put_back} | dict(inputs)
+    own |= {"put_back": put_back} | inputs
     shared = sorted(bound - own.keys())
     tree.body[-1] = ast.Return(tree.body[-1].value)
     call = ast.parse("put_back()").body[0]

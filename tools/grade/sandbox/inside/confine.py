@@ -46,9 +46,8 @@ def call(name: str, *arguments: object) -> int:
 
 
 def enter(room: Mapping[str, Any], memory: int) -> None:
-    """Shut this process in, which may write into its working directory. `room` says what may be
-    `read`, whether its user is `alone` and whether it is `wrapped` by bubblewrap; `memory` the most
-    bytes of its own: what is shared has a file, or is refused."""
+    """Shut this process in. `room` says what it may `read`, if its user is `alone`, if it is
+    `wrapped`; `memory` the most bytes of its own: what is shared has a file, or is refused."""
     limits = {"DATA": memory, "FSIZE": DISK << 20, "NOFILE": OPEN_FILES}
     limits |= {"CORE": 0, "MEMLOCK": 0, "MSGQUEUE": 0}
     if room["alone"]:  # a person's threads count together, whoever runs them
