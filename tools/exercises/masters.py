@@ -100,8 +100,10 @@ class Master:
 
 
 def is_free(folder: Path) -> bool:
-    """Is there nothing at that path, or an empty folder?"""
-    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    """Is there nothing at that path, or a folder without a file?"""
+    return not folder.exists() or (
+        folder.is_dir() and not any(map(Path.is_file, folder.rglob("*")))
+    )
 
 
 def copy_masters(source: Path, folder: Path) -> None:

@@ -107,7 +107,7 @@ def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     sums = {thing: sum(told[thing] for told in chapters) for thing in ("points", "by_hand")}
     hashes = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
     content = {"class": group, **sums, "chapters": chapters, "files": hashes}
-    return files | {MANIFEST: (json.dumps(content, indent=1) + "\n").encode()}
+    return {MANIFEST: (json.dumps(content, indent=1) + "\n").encode()} | files
 
 
 def read_manifest(out: Path) -> dict:

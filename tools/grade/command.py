@@ -143,12 +143,10 @@ def assignment_of(said: Mapping, cells: list[dict], assignments: Assignments) ->
     """The assignment that a notebook was made for, by metadata or else cells, or Refused."""
     if not isinstance(name := said.get("name"), str):  # a service dropped it
         texts = {plain(cell["source"]) for cell in cells}
-        shared = {
-            name: sum(
-                plain(text) in texts for asked in one["questions"] for text in asked["checks"]
-            )
-            for name, one in assignments.items()
-        }
+        shared = dict.fromkeys(assignments, 0)  # checks that it holds
+        for name, one in assignments.items():
+            for asked in one["questions"]:
+                shared[name] += sum(plain(text) in texts for text in asked["checks"])
         best = max(shared, key=shared.get, default=None)
         if not shared.get(best):
             raise intake.Refused("no exercise of this class is in it; hand in the student edition")
@@ -263,7 +261,8 @@ def similar_in(assignment: dict, results: list[dict]) -> list[Group]:
     """Those whose answers are nearly the same, or nearly the published one, by exercise."""
     groups = []
     for asked in assignment["questions"]:
-        lines = {one["submission"]: one["lines"].get(str(asked["number"])) for one in results}
+        number = str(asked["number"])
+        lines = {one["submission"]: one.get("lines", {}).get(number) for one in results}
         answers = {submission: Counter(own) for submission, own in lines.items() if own}
         answers[PUBLISHED] = lines_of(asked["solution"])
         given = [assignment["given"], asked["starter"], *asked["checks"]]

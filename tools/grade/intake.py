@@ -132,7 +132,7 @@ def kept(entries: Iterator[Entry]) -> list[Entry]:
 
 def read_entries(path: Path) -> list[Entry]:
     """The files of a folder or a zip, or a notebook alone. Raises BookError."""
-    if not path.exists():
+    if not (path.is_file() or path.is_dir()):
         raise BookError(f"{path}: no such file; name the folder or zip of a download")
     is_one = path.suffix == ".ipynb" and path.is_file()  # of one student, to be graded again
     if is_one or path.is_dir():
