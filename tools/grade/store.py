@@ -73,7 +73,8 @@ class Store:
                 for half in self.folder.rglob("*.part"):  # left by one that was killed
                     half.unlink()
                 for path in sorted(self.folder.glob("results/*.json")):
-                    with suppress(OSError, ValueError, KeyError, TypeError):  # half: anew
+                    # Of half a result the submission is graded anew.
+                    with suppress(OSError, ValueError, KeyError, TypeError):
                         result = json.loads(path.read_text(encoding="utf-8"))
                         self.results[id_of(result)] = result
                 yield
