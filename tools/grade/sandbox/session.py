@@ -163,7 +163,7 @@ class Watch:
             processor, wall = time.clock_gettime(self.clock), time.monotonic()
             threads = list(Path(f"/proc/{self.process.pid}/task").iterdir())
             stats = [(thread / "stat").read_text() for thread in threads[: 2 * THREADS]]
-            if {text.rpartition(")")[2].split()[0] for text in stats} <= {*"SIT"}:  # none would run
+            if {text.rpartition(")")[2].split()[0] for text in stats} <= {*"SIT"}:  # none wants one
                 self.waited += max(0.0, wall - self.wall - (processor - self.processor))
             self.processor, self.wall = processor, wall
             if max(processor - self.began, self.waited) > self.seconds or wall > self.end:
@@ -194,7 +194,8 @@ def too_many_files(folder: str, pid: int) -> bool:
         while left and len(sizes) <= FILES:
             for path in map(Path, os.scandir(left.pop())):
                 count(about := path.lstat())
-                left += [path] if stat.S_ISDIR(about.st_mode) else []
+                if stat.S_ISDIR(about.st_mode):
+                    left.append(path)
     except FileNotFoundError:
         pass  # removed meanwhile
     except OSError:
