@@ -49,6 +49,7 @@ class Length(NamedTuple):
 # At most: words, predictions, checks, minutes.
 REST = (2100, 5, 4, 30)
 BUDGETS = {
+    "gpus-in-twenty-minutes": (2300, 4, 2, 20),
     "computing-devices": (1400, 6, 3, 24),
     "tensors-on-gpus": (1600, 8, 4, 27),
     "copying-between-devices": (2000, 8, 4, 33),

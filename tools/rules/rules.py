@@ -13,7 +13,6 @@ from tools.book.code import has_assert, syntax_tree
 from tools.book.figures import broken_figures
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
-from tools.rules.exercises import exercises, independent
 from tools.rules.frameworks import open_sections, unlike
 from tools.rules.length import within_budget
 from tools.rules.outcomes import shown_outcomes
@@ -40,7 +39,7 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
     elif chapter.compares_outcomes:
         rules, rules_of_outputs = COMMON_RULES, (times_without_tag, shown_outcomes)
     elif chapter.holds_puzzles:
-        rules = (*COMMON_RULES, opening, independent)
+        rules = (*COMMON_RULES, opening)
     found = chain(
         *(rule(chapter) for rule in rules),
         *(rule(chapter, book.recordings_of(chapter)) for rule in rules_of_outputs),
@@ -70,14 +69,6 @@ def wide_lines(chapter: Chapter) -> Broken:
         for line in cell.source.splitlines():
             if len(line) > WIDTH:
                 yield cell, f"a line of {len(line)} characters, {WIDTH} at most: {line[:30]}..."
-    for exercise in exercises(chapter):
-        for line in "\n".join(exercise.code("solution") + exercise.code("wrong")).splitlines():
-            if len(line) > WIDTH:
-                yield (
-                    exercise.cell("solution"),
-                    f"a line of {len(line)} characters in an answer, {WIDTH} at most; break it in "
-                    "the master",
-                )
 
 
 def unchecked_cells(chapter: Chapter) -> Broken:

@@ -37,7 +37,8 @@ def number(gpus: int | None, simulated: int, name: str) -> int:
 def say(wanted: int, name: str, real: int) -> None:
     """Print what `enable` did on a machine with so many real GPUs, unless CUDASIM_QUIET is set."""
     done = f"{wanted} simulated GPU{'s'[: wanted > 1]} in {name}, computed on the CPU"
-    if real >= wanted:
-        done = f"{name} has {real} real GPU{'s'[: real > 1]}, nothing is simulated"
+    if real:
+        done = f"{real} real GPU{'s'[: real > 1]} in {name}, nothing is simulated"
+        done += " (CUDA_VISIBLE_DEVICES=-1 hides what is real)"
     if not config.quiet():
         print(f"cudasim: {done}")

@@ -12,9 +12,9 @@ _simulated = 0  # GPUs
 def enable(gpus: int | None = None) -> None:
     """Let JAX see `gpus` simulated GPUs, two by default; one line says so.
 
-    Where as many real ones are there it says that, and does nothing. Raises ValueError for a
-    number that makes no sense; RuntimeError for another number than before, for a JAX that is
-    missing or was not tried, and if JAX has used devices already.
+    Where real ones are there it says that, and does nothing. Raises ValueError for a number that
+    makes no sense; RuntimeError for another number than before, for a JAX that is missing or was
+    not tried, and if JAX has used devices already.
     """
     global _simulated
     wanted = number(gpus, _simulated, "JAX")
@@ -24,12 +24,13 @@ def enable(gpus: int | None = None) -> None:
     from jax._src import xla_bridge
     from jax._src.lib import xla_client
 
-    if xla_bridge.backends_are_initialized():
-        raise RuntimeError("JAX has used devices already: restart, and enable GPUs first")
+    used = xla_bridge.backends_are_initialized()
     clients = xla_bridge.backends()
     platforms = xla_bridge.expand_platform_alias("gpu")
     real = sum(clients[name].device_count() for name in platforms if name in clients)
-    if real < wanted:
+    if not real:
+        if used:
+            raise RuntimeError("JAX has used devices already: restart, and enable GPUs first")
         client = xla_client.make_cpu_client(num_devices=wanted)
         clients["cuda"] = xla_bridge._default_backend = client
         jax.default_backend = xla_bridge.default_backend = lambda: "gpu"

@@ -17,9 +17,9 @@ _simulated = 0  # GPUs
 def enable(gpus: int | None = None) -> None:
     """Let TensorFlow see `gpus` simulated GPUs, two by default; one line says so.
 
-    Where as many real ones are there it says that, and does nothing. Raises ValueError for a
-    number that makes no sense; RuntimeError for another number than before, for a TensorFlow that
-    is missing or was not tried, and if TensorFlow has used devices already.
+    Where real ones are there it says that, and does nothing. Raises ValueError for a number that
+    makes no sense; RuntimeError for another number than before, for a TensorFlow that is missing
+    or was not tried, and if TensorFlow has used devices already.
     """
     global _simulated
     wanted = number(gpus, _simulated, "TensorFlow")
@@ -28,11 +28,12 @@ def enable(gpus: int | None = None) -> None:
     tf = load("tensorflow", TRIED)
     from tensorflow.python.eager import context
 
-    if context.context()._initialized:
-        raise RuntimeError("TensorFlow has used devices already: restart, and enable GPUs first")
     real = len(tf.config.list_physical_devices("GPU"))
-    if real < wanted:
-        tf.config.set_visible_devices([], "GPU")
+    if not real:
+        if context.context()._initialized:
+            raise RuntimeError(
+                "TensorFlow has used devices already: restart, and enable GPUs first"
+            )
         (cpu,) = tf.config.list_physical_devices("CPU")
         parts = [tf.config.LogicalDeviceConfiguration()] * (wanted + 1)
         tf.config.set_logical_device_configuration(cpu, parts)
