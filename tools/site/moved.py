@@ -1,4 +1,5 @@
-"""Figures that a reader can move. A Markdown cell `move-<name>` of a chapter asks for one.
+"""Figures that a reader can move. A Markdown cell `move-<name>` of a chapter asks for one, and
+the table that a cell tagged `moved` prints becomes one (`book/static/cases.js`).
 
 `book/static/moved.js` draws them, by formulas that compute what `cudasim` does. Some cases stand
 as a table in the cell itself, for who reads it without JavaScript, and in a notebook.
@@ -24,6 +25,7 @@ def setup(app: Sphinx) -> None:
         add_part(app, MOVE + name, partial(figure, name))
     files = ("moved.css", "formulas.js", "scaling-model.js", "moved.js")
     load_where(app, '<div class="moved"', *files, defer=True)
+    load_where(app, "tag_moved", "moved.css", "cases.js", defer=True)
 
 
 def figure(name: str, env: BuildEnvironment) -> str:
