@@ -12,11 +12,15 @@
   for (const picture of document.querySelectorAll(".bd-article :is(svg.figure, img)")) {
     if (picture.closest("a")) continue;
     const label = picture.getAttribute("alt") ?? picture.getAttribute("aria-label");
-    const name = `Enlarge: ${label}`;
-    // A drawing has letters of its own, which the name of a button would have to repeat.
-    const said = picture.localName === "img" ? { role: "button", "aria-label": name } : {};
-    for (const [key, value] of Object.entries(said)) picture.setAttribute(key, value);
-    picture.setAttribute("tabindex", 0);
+    // A drawing stands in a button of its own: as the button, it would be named by its letters.
+    const button = picture.localName === "img" ? picture : document.createElement("span");
+    if (button !== picture) {
+      picture.replaceWith(button);
+      button.append(picture);
+    }
+    button.setAttribute("role", "button");
+    button.setAttribute("tabindex", 0);
+    button.setAttribute("aria-label", `Enlarge: ${label}`);
     const show = (event) => {
       if (event.key && event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();
@@ -28,7 +32,7 @@
       dialog.append(copy);
       dialog.showModal();
     };
-    picture.addEventListener("click", show);
-    picture.addEventListener("keydown", show);
+    button.addEventListener("click", show);
+    button.addEventListener("keydown", show);
   }
 })();

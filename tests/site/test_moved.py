@@ -9,6 +9,8 @@ from helpers import ROOT
 import cudasim
 from cudasim.clock.estimate import estimate
 from tools.book.book import Book
+from tools.book.chapters import MOVED as TABLE
+from tools.book.notebooks import tags
 from tools.rules.length import MOVE
 from tools.site.moved import FIGURES
 
@@ -53,3 +55,15 @@ def test_a_figure_says_what_the_rows_of_its_table_and_the_simulator_do(browser, 
                 assert f"Modelled for {last}." in box.locator("output").inner_text()
             box.locator("[name=size]").press("ArrowLeft")
             assert page.url == place and faults == []  # the theme turns pages with arrow keys
+
+
+def test_a_table_can_be_moved_along_and_says_its_rows(browser, site):
+    chapters = Book(ROOT).chapters.items()
+    names = [name for name, each in chapters if any(TABLE in tags(c) for c in each.code_cells)]
+    for name in names:
+        with opened(browser, site, f"notebooks/{name}.html") as (page, faults):
+            box = page.locator(".tag_moved .moved:visible")
+            box.locator("input").press("End")
+            cells = page.locator(".tag_moved tr:last-child:visible td").all_inner_texts()
+            assert all(cell in box.inner_text() for cell in cells) and faults == []
+    assert len(names) == 7

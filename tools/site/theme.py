@@ -8,14 +8,15 @@ What templates can correct lies in `book/templates/`, what a style sheet can in
 import re
 from pathlib import Path
 
-from fontTools.ttLib import TTFont
 from markupsafe import escape
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
-# How the theme's style sheet says which character an icon is: .fa-sun:before{content:"\f185"}
-ICON_RULE = re.compile(r'(?:\.fa-[\w-]+:before,?)+\{content:"\\?([^"]+)"\}')
+WORD = re.compile(r"[\w-]+")
+RULE = re.compile(r"([^{}]+)\{[^{}]*\}")  # of a style sheet: selectors and what holds of them
+CLASS = re.compile(r"\.(-?[a-zA-Z_][\w-]*)")
+BESIDE = re.compile(r"/\*.*?\*/|:not\([^)]*\)", re.S)  # no class in these must be there
 # What a page must hold to need these files, which extensions give to every page.
 NEEDED = {
     "copybutton.css": '<div class="highlight',
@@ -23,8 +24,9 @@ NEEDED = {
     "clipboard.min.js": '<div class="highlight',
     "mystnb.": 'class="cell ',
 }
-# Code is drawn with a span for each name and sign, which need no colour of their own.
-PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
+# Code is drawn with a span for each name and sign, which need no colour of their own, and in a
+# line of text with one for each word, which only those need that a browser would break.
+PLAIN = re.compile(r'<span></span>|<span class="(?:n|nn|o|p|w|pre(?=">[^|?/<-]*<))">([^<]*)</span>')
 # A number with the sign of a time and with its unit, or with a unit alone.
 TIME = re.compile(r"≈ \d[\d.,]*(?: (?=[a-zµGKMT%]))?|\b\d[\d.,]* (?=(?:[nµm]?s|[KMGT]i?B)\b)")
 TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browsers of 2014
@@ -73,22 +75,23 @@ def drop_unneeded(app: Sphinx, page: str, template: str, context: dict, *_: obje
 
 def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
     """Keep a time on one line, and code to few parts."""
-    text = PLAIN.sub(r"\1", context.get("body", ""))
-    context["body"] = TIME.sub(lambda time: time[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    for part in ("body", "toc"):
+        text = PLAIN.sub(r"\1", context.get(part) or "")
+        context[part] = TIME.sub(lambda time: time[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
 
 
 def lighten(app: Sphinx, exception: Exception | None) -> None:
-    """Take icons that the site's fonts lack, a third of it, out of the theme's style sheet."""
+    """Take out of the style sheets, of the theme above all, the rules for what no page has."""
     if exception or app.builder.format != "html":
         return
-    static = Path(app.outdir) / "_static"
-    fonts = [TTFont(path) for path in static.glob("vendor/fontawesome/webfonts/*.woff2")]
-    held = {code for font in fonts for code in font.getBestCmap()}
-    sheet = static / "styles" / "pydata-sphinx-theme.css"
+    site = Path(app.outdir)
+    files = (file for file in site.rglob("*") if file.suffix in (".html", ".js"))
+    named = {word for file in files for word in WORD.findall(file.read_text(encoding="utf-8"))}
 
     def kept(rule: re.Match) -> str:
-        icon = rule[1]
-        return rule[0] if (int(icon, 16) if len(icon) > 1 else ord(icon)) in held else ""
+        selectors = BESIDE.sub("", rule[1]).split(",")
+        return rule[0] if any(named.issuperset(CLASS.findall(each)) for each in selectors) else ""
 
-    slim = ICON_RULE.sub(kept, sheet.read_text(encoding="utf-8"))
-    sheet.write_text(TRUETYPE.sub("", slim), encoding="utf-8")
+    for sheet in site.rglob("_static/**/*.css"):
+        slim = RULE.sub(kept, sheet.read_text(encoding="utf-8"))
+        sheet.write_text(TRUETYPE.sub("", slim), encoding="utf-8")
