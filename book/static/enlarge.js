@@ -28,6 +28,7 @@
       copy.setAttribute("role", "img");
       copy.setAttribute("aria-label", label);
       copy.removeAttribute("tabindex");
+      copy.style.filter = getComputedStyle(picture).filter; // a plot is dark on a dark page
       dialog.setAttribute("aria-label", label);
       dialog.append(copy);
       dialog.showModal();
