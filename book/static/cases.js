@@ -3,7 +3,8 @@
 "use strict";
 
 (() => {
-  const [TOP, BOTTOM, LEFT, RIGHT] = [10, 170, 64, 12];
+  const [TOP, BOTTOM, LEFT, RIGHT] = [26, 186, 76, 12];
+  const LINES = ["line0", "line1", "line2", "line3"];
   document.documentElement.classList.add("with-moved");
 
   const number = (text) => Number.parseFloat(text.replace(/[^\d.]/g, ""));
@@ -11,10 +12,10 @@
   const texts = (row) => [...row.cells].map((cell) => cell.textContent.trim());
   const made = (tag, where) => where.appendChild(document.createElement(tag));
 
-  // From a number to its height, and the numbers to write beside the lines.
-  function scale(numbers) {
+  // The numbers beside the lines, and a function from a number to its height.
+  function scale(numbers, unit) {
     const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
-    const logarithmic = low > 0 && high / low > 30;
+    const logarithmic = /\w/.test(unit) && high / low > 30; // not of shares and counts
     const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
     const step = [1, 2, 5, 10].map((n) => n * 10 ** (last - 2)).find((n) => high / n <= 5) ?? high;
     const ticks = logarithmic
@@ -32,7 +33,7 @@
       .map((_, i) => i)
       .filter((i) => i && rows.every((row) => unit(row[i]) === shared && number(row[i]) >= 0));
     if (!columns.length) return; // this machine cannot tell
-    const [ticks, y] = scale(columns.flatMap((i) => rows.map((row) => number(row[i]))));
+    const [ticks, y] = scale(columns.flatMap((i) => rows.map((row) => number(row[i]))), shared);
 
     const box = document.createElement("div");
     box.className = "moved";
@@ -47,34 +48,35 @@
     svg.setAttribute("height", BOTTOM + 44);
     const legend = made("p", box);
     columns.forEach((i, line) => {
-      const name = made("span", legend);
-      name.className = `line${line}`;
-      name.textContent = heads[i];
+      Object.assign(made("span", legend), { className: LINES[line], textContent: heads[i] });
     });
 
     function draw() {
       const wide = svg.clientWidth;
       const x = (i) => LEFT + (i / (rows.length - 1)) * (wide - LEFT - RIGHT);
-      const every = Math.ceil((rows.length * 72) / (wide - LEFT));
+      const every = Math.ceil((rows.length * 90) / (wide - LEFT));
       const row = rows[slider.value];
       const grid = ticks.map(
         (tick) =>
           `<path d="M${LEFT} ${y(tick)}H${wide - RIGHT}"/><text class="end" x="${LEFT - 6}" ` +
-          `y="${y(tick) + 4}">${tick.toLocaleString("en")} ${shared}</text>`,
+          `y="${y(tick) + 4}">${tick.toLocaleString("en")}</text>`,
       );
-      const below = rows.map(([name], i) =>
-        i % every ? "" : `<text class="middle" x="${x(i)}" y="${BOTTOM + 18}">${name}</text>`,
-      );
+      const below = rows.map(([name], i) => {
+        const after = rows.length - 1 - i;
+        if (after % every) return "";
+        return `<text class="${after ? "middle" : "end"}" x="${x(i)}" y="${BOTTOM + 18}">${name}</text>`;
+      });
       const lines = columns.map((column, line) => {
         const points = rows.map((each, i) => `${x(i)},${y(number(each[column]))}`);
         const [cx, cy] = points[slider.value].split(",");
         return (
-          `<polyline class="line${line}" points="${points.join(" ")}"/>` +
-          `<circle class="line${line}" cx="${cx}" cy="${cy}" r="5"/>`
+          `<polyline class="${LINES[line]}" points="${points.join(" ")}"/>` +
+          `<circle class="${LINES[line]}" cx="${cx}" cy="${cy}" r="5"/>`
         );
       });
       svg.innerHTML =
         `<g class="grid">${grid.join("")}<path d="M${x(slider.value)} ${TOP}V${BOTTOM}"/></g>` +
+        `<text class="end" x="${LEFT - 6}" y="12">${shared}</text>` +
         `${below.join("")}<text class="middle" x="${(LEFT + wide) / 2}" y="${BOTTOM + 38}">` +
         `${heads[0]}</text>${lines.join("")}`;
       label.querySelector("b").textContent = row[0];
