@@ -12,14 +12,18 @@
   for (const picture of document.querySelectorAll(".bd-article :is(svg.figure, img)")) {
     if (picture.closest("a")) continue;
     const label = picture.getAttribute("alt") ?? picture.getAttribute("aria-label");
-    // A drawing stands in a button of its own: as the button, it would be named by its letters.
-    const button = picture.localName === "img" ? picture : document.createElement("span");
-    if (button !== picture) {
-      picture.replaceWith(button);
-      button.append(picture);
+    // The name of a drawing as a button would have to repeat its letters: one lies over it.
+    const over = picture.localName !== "img";
+    const button = over ? document.createElement("button") : picture;
+    if (over) {
+      const frame = document.createElement("span");
+      frame.className = "enlarge";
+      picture.replaceWith(frame);
+      frame.append(picture, button);
+    } else {
+      button.setAttribute("role", "button");
+      button.setAttribute("tabindex", 0);
     }
-    button.setAttribute("role", "button");
-    button.setAttribute("tabindex", 0);
     button.setAttribute("aria-label", `Enlarge: ${label}`);
     const show = (event) => {
       if (event.key && event.key !== "Enter" && event.key !== " ") return;
