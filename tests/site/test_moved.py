@@ -18,7 +18,7 @@ PLACED = {
     cell.id.removeprefix(MOVE): (f"notebooks/{name}.html", cell.source)
     for name, chapter in Book(ROOT).chapters.items()
     for cell in chapter.notebook.cells
-    if cell.id.startswith(MOVE)
+    if cell.id.startswith(MOVE) and cell.cell_type == "markdown"
 }
 MOVED = script("moved")
 

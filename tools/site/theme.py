@@ -29,6 +29,7 @@ NEEDED = {
 PLAIN = re.compile(r'<span></span>|<span class="(?:n|nn|o|p|w|pre(?=">[^|?/<-]*<))">([^<]*)</span>')
 # A number with the sign of a time and with its unit, or with a unit alone.
 TIME = re.compile(r"≈ \d[\d.,]*(?: (?=[a-zµGKMT%]))?|\b\d[\d.,]* (?=(?:[nµm]?s|[KMGT]i?B)\b)")
+SCROLLS = re.compile(r"e\.tabIndex=e\.scrollWidth[^}]*")  # lays out a part that is not drawn yet
 TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browsers of 2014
 
 
@@ -81,10 +82,16 @@ def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -
 
 
 def lighten(app: Sphinx, exception: Exception | None) -> None:
-    """Take out of the style sheets of others the rules for what no page has, two thirds of them."""
+    """Take rules for what no page has, two thirds of them, out of the style sheets of others.
+
+    And let the theme look through a page in many short steps, not in one that blocks it.
+    """
     if exception or app.builder.format != "html":
         return
     site = Path(app.outdir)
+    script = site / "_static" / "scripts" / "pydata-sphinx-theme.js"
+    waits = SCROLLS.sub(r"setTimeout(()=>\g<0>)", script.read_text(encoding="utf-8"))
+    script.write_text(waits, encoding="utf-8")
     files = (file for file in site.rglob("*") if file.suffix in (".html", ".js"))
     named = {word for file in files for word in WORD.findall(file.read_text(encoding="utf-8"))}
 
