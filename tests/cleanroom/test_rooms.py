@@ -50,7 +50,8 @@ def cases():
     for room in MAKERS:
         for name in CHAPTERS:
             chapter, group = BOOK.chapters[name], pytest.mark.xdist_group(room)
-            dear = chapter.starts_ranks and name != "when-a-process-dies"
+            ranks = any("torch.distributed.run" in cell.source for cell in chapter.code_cells)
+            dear = ranks and name != "when-a-process-dies"
             whole = room != "binder" and not dear
             if chapter.gpus and room == "bare" and not CUDA:
                 yield pytest.param(room, name, True, True, marks=group)

@@ -17,26 +17,17 @@ WORD = re.compile(r"[\w-]+")
 RULE = re.compile(r"([^{}]+)\{[^{}]*\}")  # of a style sheet: selectors and what holds of them
 CLASS = re.compile(r"\.(?!bs-)(-?[a-zA-Z_][\w-]*)")  # Bootstrap makes names that begin so
 BESIDE = re.compile(r"/\*.*?\*/|:not\([^)]*\)", re.S)  # no class in these must be there
-# What a page must hold to need these files, which extensions give to every page.
-NEEDED = {
-    "copybutton.css": '<div class="highlight',
-    "copybutton.js": '<div class="highlight',
-    "clipboard.min.js": '<div class="highlight',
-    "mystnb.": 'class="cell ',
-}
-# Code is drawn with a span for each name and sign, which need no colour of their own, and in a
-# line of text with one for each word, which only those need that a browser would break.
+# Code has a span for each name, sign and word. Those without a colour, and words that do not
+# break, need none.
 PLAIN = re.compile(r'<span></span>|<span class="(?:n|nn|o|p|w|pre(?=">[^|?/<-]*<))">([^<]*)</span>')
 # A number with the sign of a time and with its unit, or with a unit alone.
 TIME = re.compile(r"≈ \d[\d.,]*(?: (?=[a-zµGKMT%]))?|\b\d[\d.,]* (?=(?:[nµm]?s|[KMGT]i?B)\b)")
 SCROLLS = re.compile(r"e\.tabIndex=e\.scrollWidth[^}]*")  # lays out a part that is not drawn yet
-TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browsers of 2014
 
 
 def setup(app: Sphinx) -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
     app.connect("html-page-context", drop_viewport)
-    app.connect("html-page-context", drop_unneeded)
     app.connect("html-page-context", set_text)
     app.connect("build-finished", lighten)
 
@@ -57,21 +48,6 @@ def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
 
 def drop_viewport(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
     context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
-
-
-def drop_unneeded(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
-    """Take out the styles and scripts for code from a page that holds none."""
-    body = context.get("body", "")
-    for kind in ("css_files", "script_files"):
-        files = context.get(kind, [])
-        files[:] = [  # in place: Sphinx adds to this list what a later extension asks for
-            file
-            for file in files
-            if all(
-                sign in body or not Path(str(file.filename)).name.startswith(name)
-                for name, sign in NEEDED.items()
-            )
-        ]
 
 
 def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
@@ -100,5 +76,4 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
         return rule[0] if any(named.issuperset(CLASS.findall(each)) for each in selectors) else ""
 
     for sheet in [*site.glob("_static/styles/*.css"), *site.glob("_static/mystnb.*")]:
-        slim = RULE.sub(kept, sheet.read_text(encoding="utf-8"))
-        sheet.write_text(TRUETYPE.sub("", slim), encoding="utf-8")
+        sheet.write_text(RULE.sub(kept, sheet.read_text(encoding="utf-8")), encoding="utf-8")
