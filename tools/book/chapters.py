@@ -16,11 +16,10 @@ from tools.files import read_yaml
 SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key covers it
 TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
 PREDICTED = "predicted"  # tag of a cell that answers a prediction: the page covers its output
-MOVED = "moved"  # tag of a cell whose table book/static/cases.js draws, for a reader to move along
 ABOUT = "≈"  # stands before every time that a chapter prints, and in every drawing of times
-# The tags that something reads: keys, pages, nbval, MyST-NB. A misspelt one would do nothing.
+# The tags that something reads: keys, pages, scripts, nbval, MyST-NB. A misspelt one does nothing.
 HIDING = {"hide-input", "hide-output", "hide-cell", "remove-output"}
-TAGS = {SETUP, TIMES, PREDICTED, MOVED, "nbval-ignore-output"} | HIDING
+TAGS = {SETUP, TIMES, PREDICTED, "moved", "nbval-ignore-output"} | HIDING
 
 # What a chapter says of its language, whatever kernel it was last opened with.
 LANGUAGE = {

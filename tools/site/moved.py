@@ -1,8 +1,7 @@
-"""Figures that a reader can move. A Markdown cell `move-<name>` of a chapter asks for one, and
-the table that a cell tagged `moved` prints becomes one (`book/static/cases.js`).
+"""Figures that a reader can move. A Markdown cell `move-<name>` of a chapter asks for one.
 
-`book/static/moved.js` draws them, by formulas that compute what `cudasim` does. Some cases stand
-as a table in the cell itself, for who reads it without JavaScript, and in a notebook.
+`book/static/moved.js` draws them, by formulas that compute what `cudasim` does; some cases stand
+as a table in the cell. Of a table that a cell tagged `moved` prints, `cases.js` makes one.
 """
 
 from functools import partial

@@ -17,8 +17,7 @@ WORD = re.compile(r"[\w-]+")
 RULE = re.compile(r"([^{}]+)\{[^{}]*\}")  # of a style sheet: selectors and what holds of them
 CLASS = re.compile(r"\.(?!bs-)(-?[a-zA-Z_][\w-]*)")  # Bootstrap makes names that begin so
 BESIDE = re.compile(r"/\*.*?\*/|:not\([^)]*\)", re.S)  # no class in these must be there
-# Code has a span for each name, sign and word. Those without a colour, and words that do not
-# break, need none.
+# Code has a span for each name, sign and word; what has no colour and does not break needs none.
 PLAIN = re.compile(r'<span></span>|<span class="(?:n|nn|o|p|w|pre(?=">[^|?/<-]*<))">([^<]*)</span>')
 # A number with the sign of a time and with its unit, or with a unit alone.
 TIME = re.compile(r"≈ \d[\d.,]*(?: (?=[a-zµGKMT%]))?|\b\d[\d.,]* (?=(?:[nµm]?s|[KMGT]i?B)\b)")
@@ -27,7 +26,6 @@ SCROLLS = re.compile(r"e\.tabIndex=e\.scrollWidth[^}]*")  # lays out a part that
 
 def setup(app: Sphinx) -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
-    app.connect("html-page-context", drop_viewport)
     app.connect("html-page-context", set_text)
     app.connect("build-finished", lighten)
 
@@ -46,10 +44,6 @@ def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
     writer.body.append("</details>\n")
 
 
-def drop_viewport(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
-    context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
-
-
 def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
     """Keep a time on one line, and code to few parts."""
     for part in ("body", "toc"):
@@ -58,16 +52,12 @@ def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -
 
 
 def lighten(app: Sphinx, exception: Exception | None) -> None:
-    """Take rules for what no page has, two thirds of them, out of the style sheets of others.
-
-    And let the theme look through a page in many short steps, not in one that blocks it.
-    """
+    """Take from the theme the styles of what no page has, and a long step when a page opens."""
     if exception or app.builder.format != "html":
         return
     site = Path(app.outdir)
     script = site / "_static" / "scripts" / "pydata-sphinx-theme.js"
-    waits = SCROLLS.sub(r"setTimeout(()=>\g<0>)", script.read_text(encoding="utf-8"))
-    script.write_text(waits, encoding="utf-8")
+    script.write_text(SCROLLS.sub(r"setTimeout(()=>\g<0>)", script.read_text("utf-8")), "utf-8")
     files = (file for file in site.rglob("*") if file.suffix in (".html", ".js"))
     named = {word for file in files for word in WORD.findall(file.read_text(encoding="utf-8"))}
 
