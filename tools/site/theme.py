@@ -47,8 +47,9 @@ def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
 def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
     """Keep a time on one line, and code to few parts."""
     for part in ("body", "toc"):
-        text = PLAIN.sub(r"\1", context.get(part) or "")
-        context[part] = TIME.sub(lambda time: time[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+        text = context.get(part) or ""
+        text = TIME.sub(lambda time: time[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+        context[part] = PLAIN.sub(r"\1", text)
 
 
 def lighten(app: Sphinx, exception: Exception | None) -> None:
