@@ -47,8 +47,7 @@ def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
 def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
     """Keep a time on one line, and code to few parts."""
     for part in ("body", "toc"):
-        text = context.get(part) or ""
-        text = TIME.sub(lambda time: time[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+        text = TIME.sub(lambda t: t[0].replace(" ", "\N{NO-BREAK SPACE}"), context.get(part, ""))
         context[part] = PLAIN.sub(r"\1", text)
 
 
