@@ -23,6 +23,7 @@ from tools.grade.tables import read_table
 
 DATA = Path(__file__).with_name("data")
 KEY = "an invented key of this class"
+BOOK = Book(ROOT)
 
 # --- a class: its assignment, the edition that it was given, and answers
 
@@ -54,7 +55,7 @@ def edition(answers=None, assignment=SMALL):
     asked = {question["number"] for question in assignment["questions"]}
     exercises = [exercise for exercise in MASTER.exercises if exercise.number in asked]
     master = replace(MASTER, exercises=exercises)
-    made = editions.edition("student", master, assignment, Book(ROOT))
+    made = editions.edition("student", master, assignment, BOOK)
     for number, source in (answers or {}).items():
         helpers.cell(made, f"answer-{number}").source = source
     return json.loads(json.dumps(made))

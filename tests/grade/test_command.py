@@ -3,14 +3,12 @@
 import sys
 
 import pytest
-from classroom import HERE, LOST, RIGHT, SMALL, WRONG, edition, question, small, table, totals
+from classroom import HERE, LOST, RIGHT, SMALL, WRONG, contents, edition, small, table, totals
 from helpers import refused
-from small_masters import contents
 
 from tools.grade import store
 from tools.grade.command import engine_for
 from tools.grade.sandbox import strongest
-from tools.grade.splice import splice
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 ENDS = {1: "def double(x):\n    return end('time')"}
@@ -51,8 +49,8 @@ def rows(out):
 
 
 def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys):
-    halves = question(1, "halve", "Half", "")
-    grade.assignments = [small(name="other", questions=[halves]), SMALL]
+    unlike = SMALL["questions"][0] | {"checks": ["1 + 1"]}
+    grade.assignments = [small(name="other", questions=[unlike]), SMALL]
     grade(CLASS | {name: made for name, (made, _) in REFUSED.items()} | {"lost": LOST})
     found = rows(out)
     points = {name: row["total"] for name, row in found.items() if name not in REFUSED}
@@ -73,28 +71,28 @@ def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run
     before = contents(out)
     grade(CLASS)
     assert not grade.asked and contents(out) == before
-    changed = small()
-    changed["questions"][1]["tests"] = changed["questions"][1]["tests"].replace("(99)", "(88)")
-    grade.assignments = [changed]
+    tests = SMALL["questions"][2]["tests"].replace("(2, 9)", "(2, 8)")
+    for of_question, changes, asked in [  # by what a result follows from, and by nothing else
+        ({"by_hand": {"points": 3, "rubric": "x"}}, {"due": "2026-12-01T12:00:00Z"}, []),
+        *((changed, {}, ["ann"]) for changed in ({"seconds": 3}, {"memory": 99})),
+        *(({}, {name: "cpu"}, ["ann"]) for name in ("seed", "runner")),
+        ({}, {"given": SMALL["given"] + "\n1"}, ["ann"]),
+        ({"tests": tests}, {}, ["ann"]),
+    ]:
+        grade.assignments = [small(**changes)]
+        grade.assignments[0]["questions"][2] |= of_question
+        grade({"ann": HERE})
+        assert grade.asked == asked, (of_question, changes)
     grade(CLASS)
-    assert len(grade.asked) == 5
     grade(CLASS, out="fresh")
-    assert contents(out) == contents(out.parent / "fresh")
+    changed = contents(out)
+    assert {path for path in changed if not path.startswith("earlier/")} == before.keys()
+    assert contents(out.parent / "fresh").items() <= changed.items()
     grade(CLASS | {"dee": HERE})
     assert grade.asked == ["dee"] and totals(out)["dee"] == "9"
 
 
-def test_a_key_changes_with_what_a_result_follows_from_and_with_nothing_else(tmp_path):
-    def key(of_question, **changes):
-        assignment = small(**changes)
-        assignment["questions"][2] |= of_question
-        return store.key_of(assignment, splice(edition(RIGHT, assignment), assignment).cells)
-
-    same = [key({"by_hand": {"points": 3, "rubric": "x"}}), key({}, due="2026-12-01T12:00:00Z")]
-    others = [key({"tests": "x = 1"}), key({"seconds": 3}), key({"memory": 99})]
-    others += [key({}, seed="0100"), key({}, runner="cpu"), key({}, given="import torch")]
-    assert {*same} == {key({})} and len({key({}), *others}) == 7
-    # The grader, its pins and its kernels are in every key.
+def test_the_grader_its_pins_and_its_kernels_are_in_every_key(tmp_path):
     found = []
     for name in ("README.md", "tools/grade/judge.py", "requirements.txt", "kernels/k/kernel.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -118,20 +116,15 @@ def test_interrupted_and_resumed_it_ends_with_the_same_bytes(grade, out, stop_af
     assert contents(out) == contents(out.parent / "plain")
 
 
-def test_fault_of_a_worker_is_tried_again(grade, out):
+def test_one_grading_at_a_time_and_what_failed_is_tried_again(grade, out):
+    with store.Store(out).one_at_a_time(), refused("out: another 'make grade' writes there"):
+        grade(CLASS)
     grade.ill = {"ann"}
     grade(CLASS)
     assert rows(out)["ann"]["not graded because"] == "it is ill"
     grade.ill = ()
     grade(CLASS)
     assert grade.asked == ["ann"] and totals(out)["ann"] == "9"
-
-
-def test_one_grading_at_a_time(grade, out):
-    with store.Store(out).one_at_a_time():
-        with refused("out: another 'make grade' writes there"):
-            grade(CLASS)
-    grade(CLASS)
 
 
 def test_no_submission_stops_a_class(grade, out, monkeypatch):
