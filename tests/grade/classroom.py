@@ -42,22 +42,14 @@ def small(**changes):
     return copy.deepcopy(SMALL) | changes
 
 
-def text(id, source, **marks):
-    return {"cell_type": "markdown", "id": id, "metadata": marks, "source": source}
-
-
-def code(id, source, **marks):
-    return text(id, source, **marks) | {"cell_type": "code", "outputs": []}
-
-
 def edition(answers=None, assignment=SMALL):
     """The student edition, with these answers in it."""
     asked = {question["number"] for question in assignment["questions"]}
     exercises = [exercise for exercise in MASTER.exercises if exercise.number in asked]
     master = replace(MASTER, exercises=exercises)
     made = editions.edition("student", master, assignment, BOOK)
-    for number, source in (answers or {}).items():
-        helpers.cell(made, f"answer-{number}").source = source
+    for number in asked & (answers or {}).keys():
+        helpers.cell(made, f"answer-{number}").source = answers[number]
     return json.loads(json.dumps(made))
 
 

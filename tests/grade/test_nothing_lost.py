@@ -4,9 +4,8 @@ import json
 import sys
 
 import pytest
-from classroom import HERE, LOST, SMALL, edition, question, small, table, totals
+from classroom import HERE, LOST, SMALL, contents, edition, small, table, totals
 from helpers import ROOT, assert_one_line, refused, run_tool
-from small_masters import contents
 
 from tools.grade import command
 from tools.grade.report import AGAIN, BY_HAND
@@ -14,9 +13,7 @@ from tools.grade.report import AGAIN, BY_HAND
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 CLASS = {"ann": HERE, "bob": HERE, "cy": {}}
 OTHER = small(**{"class": "f" * 12})
-WEEK_2 = small(
-    name="week-2", questions=[question(1, "double", "Twice", SMALL["questions"][0]["tests"])]
-)
+WEEK_2 = small(name="week-2", questions=SMALL["questions"][:1])
 
 
 @pytest.fixture
@@ -45,25 +42,19 @@ def by_hand(out):
     }
 
 
-TOUCHES_NOTHING = {  # what is handed in, the key, words of the error
-    "no key": (CLASS, None, [f"CLASS: these notebooks were made for class {SMALL['class']}",
-        "no key is given", "make grade CLASS=..."]),
-    "another key": (CLASS, "f" * 12, ["CLASS: ", f"the key is that of class {'f' * 12}"]),
-    "nothing says which": ({"ann": LOST}, None, ["CLASS: ", "the book's own edition: CLASS=book"]),
-    "all refused": ({"ann": "{", "bob": "no notebook"}, SMALL["class"],
-        ["none of 2 submissions can be graded", "nothing is written", "ann: "]),
-    "another class": ({"ann": edition(HERE, OTHER)}, "f" * 12,
-        ["OUT: ", f"holds grades of 'small' for class {SMALL['class']}"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TOUCHES_NOTHING)
-def test_what_cannot_be_graded_here_touches_nothing(grade, out, name):
-    students, key, words = TOUCHES_NOTHING[name]
-    before = contents(out)
-    with refused(*words):
-        grade(students, key)
-    assert contents(out) == before
+def test_what_cannot_be_graded_here_touches_nothing(grade, out):
+    own, before = SMALL["class"], contents(out)
+    elsewhere = {"ann": edition(HERE, OTHER)}
+    for students, key, *words in [
+        (CLASS, None, f"CLASS: these notebooks were made for class {own}", "make grade CLASS=..."),
+        (CLASS, "f" * 12, "CLASS: ", f"the key is that of class {'f' * 12}"),
+        ({"ann": LOST}, None, "CLASS: ", "the book's own edition: CLASS=book"),
+        ({"ann": "{", "bob": "no notebook"}, own, "none of 2 submissions can be graded", "ann: "),
+        (elsewhere, "f" * 12, "OUT: ", f"holds grades of 'small' for class {own}"),
+    ]:
+        with refused(*words):
+            grade(students, key)
+        assert contents(out) == before
     grade(CLASS)
     assert totals(out) == {"ann": "11", "bob": "9", "cy": "0"}
 
@@ -137,14 +128,13 @@ def test_what_was_typed_for_nobody_stays_and_a_lost_table_comes_from_the_results
     assert totals(out)["ann"] == "11"
 
 
-@pytest.mark.parametrize("said", ["many", "3", "-1", "nan", None])
-def test_points_by_hand_that_cannot_be(grade, out, said):
-    type_points(out, "ann", said)
-    words = [f"{BY_HAND}: line 2 gives '{said}' points; write a number from 0 to 2"]
-    if said is None:
-        (out / BY_HAND).write_text("a;b\n1;2\n")
-        words = [BY_HAND, "save it with commas"]
-    with refused(*words):
+def test_points_by_hand_that_cannot_be(grade, out):
+    for said in ("many", "3", "-1", "nan"):
+        type_points(out, "ann", said)
+        with refused(f"{BY_HAND}: line 2 gives '{said}' points; write a number from 0 to 2"):
+            grade(CLASS)
+    (out / BY_HAND).write_text("a;b\n1;2\n")
+    with refused(BY_HAND, "save it with commas"):
         grade(CLASS)
 
 

@@ -22,19 +22,15 @@ TAGS = set(
 def row(student, answers=HERE):
     spliced = splice(edition(answers), SMALL)
     task = {"assignment": SMALL, "cells": spliced.cells}
-    result = about(student) | grade_one(task, StandIn()) | {"answers": spliced.answers}
-    result["by_hand"] = {"3": {"of": 2}}
+    result = not_graded(student, None) | grade_one(task, StandIn())
+    result |= {"answers": spliced.answers, "by_hand": {"3": {"of": 2}}, "assignment": "small"}
     report.add_by_hand(result, {})
     return result
 
 
 def not_graded(student, reason):
-    return about(student, reason) | {"assignment": None, "findings": []}
-
-
-def about(student, reason=None):
-    made = {"submission": student, "student": student, "assignment": "small", "reason": reason}
-    return made | {"late": False, "answers": {}, "prose": {}, "by_hand": {}}
+    made = {"submission": student, "student": student, "assignment": None, "reason": reason}
+    return made | {"late": False, "findings": [], "answers": {}, "prose": {}, "by_hand": {}}
 
 
 class Safe(HTMLParser):
@@ -45,14 +41,11 @@ class Safe(HTMLParser):
         assert not any(name.startswith("on") or name in ("href", "src") for name, _ in attributes)
 
 
-def test_feedback_says_what_was_tested_and_nothing_of_how():
+def test_pages_say_what_was_tested_and_hold_nothing_of_a_student_but_text():
     page = report.feedback_page(row("Ann", HERE | {2: WRONG[2]}), SMALL)
     for words in ("Ann", "Doubles any number.", "passed", "your code raised an error", "xs = ["):
         assert words in page
     assert "randrange" not in page and "student.ask" not in page
-
-
-def test_pages_hold_nothing_of_a_student_but_text():
     answers = {1: f"print({EVIL!r})", 2: f"raise ValueError({EVIL!r})"}
     rows, pair = [row(EVIL, answers), not_graded(EVIL, EVIL)], Group(1, (EVIL, PUBLISHED), 9, 9)
     _, by_hand = report.by_hand_forms([rows[0]], BY_NAME, {})
