@@ -1,6 +1,7 @@
 """A small class from its notebooks to its grades, stopped, resumed and graded again."""
 
 import sys
+from html.parser import HTMLParser
 
 import pytest
 from classroom import HERE, LOST, RIGHT, SMALL, WRONG, contents, edition, small, table, totals
@@ -64,6 +65,40 @@ def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys)
     made = contents(out)
     assert {"by-hand.csv", "by-hand.html", "review.html", "grades.csv"} <= made.keys()
     assert sum(name.startswith("feedback/") for name in made) == 11
+
+
+EVIL = "<img src=x onerror=f>"  # a name, and code
+ALIKE = HERE[3] + "".join(f"\nx{n} = '{EVIL}', {n}" for n in range(9))
+WATCHED = {
+    "Ann": HERE | {2: WRONG[2], 3: ALIKE},
+    EVIL: HERE | {1: f"import gc\nprint('{EVIL}')", 2: f"raise ValueError('{EVIL}')", 3: ALIKE},
+    "Bob": ENDS,
+    f"Cy {EVIL}": "{",
+}
+TAGS = "html head meta title style body h1 h2 p table tr td code pre ul li small strong details"
+
+
+class Safe(HTMLParser):
+    """Fails on what a page of ours never holds."""
+
+    def handle_starttag(self, tag, attributes):
+        assert tag in [*TAGS.split(), "summary", "div", "span"], tag
+        assert not any(name.startswith("on") or name in ("href", "src") for name, _ in attributes)
+
+
+def test_pages_say_what_a_person_should_see_and_hold_nothing_of_a_student_but_text(grade, out):
+    grade(WATCHED)
+    pages = {path.name: path.read_text(encoding="utf-8") for path in out.rglob("*.html")}
+    assert EVIL not in "".join(pages.values()) and "&lt;img" in pages.pop("by-hand.html")
+    for page in pages.values():
+        Safe().feed(page)
+    review, [ann] = pages["review.html"], [page for page in pages.values() if ">Ann<" in page]
+    words = ("not a notebook", "Bob: small, exercise 1", "11 of 11 lines", "x8 = ", "imports gc")
+    places = [review.index(part) for part in words]
+    assert places == sorted(places)
+    for words in ("Doubles any number.", "passed", "your code raised an error", "xs = ["):
+        assert words in ann
+    assert "randrange" not in ann and "student.ask" not in ann
 
 
 def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run(grade, out):

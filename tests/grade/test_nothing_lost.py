@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from browsing import INSTALL, chromium, chromium_program
 from classroom import HERE, LOST, SMALL, contents, edition, small, table, totals
 from helpers import ROOT, assert_one_line, refused, run_tool
 
@@ -30,7 +31,7 @@ def type_points(out, student, points, note=""):
     rows = table(out, BY_HAND)
     for row in rows:
         if row["student"] == student:
-            row |= {"points": points, "note": note, "mine": "ask her"}
+            row |= {"points": points, "note": note, "mine": "=ask"}
     header = rows[0] | {"mine": ""}
     lines = [",".join(f'"{row.get(name, "")}"' for name in header) for row in rows]
     (out / BY_HAND).write_text("\n".join([",".join(header), *lines]) + "\n", encoding="utf-8")
@@ -81,8 +82,8 @@ def test_one_student_graded_again_leaves_all_others_and_keeps_her_points(grade, 
     grade(again)
     assert totals(out) == {"ann": "8", "bob": "10", "cy": "0"}
     assert by_hand(out) == {
-        "ann": ("2", f"well said; {AGAIN}", "ask her"),
-        "bob": ("1", "", "ask her"),
+        "ann": ("2", f"well said; {AGAIN}", "=ask"),
+        "bob": ("1", "", "=ask"),
         "cy": ("", "", ""),
     }
     assert AGAIN in (out / "review.html").read_text(encoding="utf-8")
@@ -95,7 +96,7 @@ def test_one_student_graded_again_leaves_all_others_and_keeps_her_points(grade, 
     assert {ann.removesuffix(".html"), "grades"} <= kept
     type_points(out, "ann", "1")  # read again, the note taken away
     grade(CLASS)
-    assert totals(out)["ann"] == "10" and by_hand(out)["ann"] == ("1", AGAIN, "ask her")
+    assert totals(out)["ann"] == "10" and by_hand(out)["ann"] == ("1", AGAIN, "=ask")
 
 
 def test_a_file_that_canvas_renames_is_the_same_students(grade, tmp_path):
@@ -118,14 +119,40 @@ def test_a_file_that_cannot_be_read_takes_nothing_from_the_one_before(grade, out
     assert [row["student"] for row in rows if row["not graded because"]] == ["ann"]
 
 
-def test_what_was_typed_for_nobody_stays_and_a_lost_table_comes_from_the_results(grade, out):
+@pytest.fixture
+def zoe(out):
+    """Points for somebody of whom there is no result."""
     with (out / BY_HAND).open("a", encoding="utf-8") as rows:
         rows.write('"zoe","zoe-1","small","3","Reads well.","2","1","on paper",""\n')
+
+
+@pytest.mark.usefixtures("zoe")
+def test_what_was_typed_for_nobody_stays_and_a_lost_table_comes_from_the_results(grade, out):
     grade(CLASS)
     assert by_hand(out)["zoe"][:2] == ("1", "on paper")
     (out / BY_HAND).unlink()
     grade(CLASS)
     assert totals(out)["ann"] == "11"
+
+
+@pytest.mark.usefixtures("zoe")
+def test_what_is_typed_on_the_page_is_kept_and_read_again(grade, out):
+    if chromium_program() is None:
+        pytest.skip(f"no Chromium: {INSTALL}")
+    grade(CLASS)
+    with chromium() as browser:
+        tab = browser.new_page()
+        tab.goto((out / "by-hand.html").as_uri())
+        tab.locator("input").first.fill("1,5")
+        tab.locator("textarea").first.fill('=good "so"')
+        tab.reload()
+        with tab.expect_download() as saved:
+            tab.get_by_role("button").click()
+        saved.value.save_as(out / BY_HAND)
+    grade(CLASS)
+    ann, others = ("1,5", '=good "so"', "=ask"), dict.fromkeys(["bob", "cy"], ("", "", ""))
+    assert by_hand(out) == {"ann": ann, **others, "zoe": ("1", "on paper", "")}
+    assert totals(out)["ann"] == "10.5"
 
 
 def test_points_by_hand_that_cannot_be(grade, out):
