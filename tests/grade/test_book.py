@@ -91,8 +91,16 @@ def test_every_exercise_of_the_book_is_another_for_a_class():
     assert {place for place, length in lengths.items() if length > 1} == asked
 
 
+def retyped(exercise, number="x", several="x", within="contextlib.nullcontext()"):
+    """The solution, its data in other types: a number `x`, a list `x` of them; run in something."""
+    words = {"one": number, "all": several, "within": within}
+    words |= {"name": exercise.name, "number": exercise.number}
+    code = (DATA / "retyped.txt").read_text(encoding="utf-8").format(**words)
+    return answered(exercise.code("Starter"), f"{exercise.code('Solution')}\n{code}")
+
+
 @pytest.mark.full
-def test_a_solution_solves_its_exercise_whatever_is_drawn():
+def test_a_solution_solves_its_exercise_whatever_is_drawn_and_may_record_a_timeline_of_its_own():
     """What held is remembered in `_build`, as by `make release`; else this takes minutes."""
     found, lengths = [], {}
     drawn(0, lengths)
@@ -102,42 +110,35 @@ def test_a_solution_solves_its_exercise_whatever_is_drawn():
             if kept:
                 solution = next(trials(replace(master, exercises=kept), assignment))
                 solution[-1]["submission"] += f", value {n + 1} of each variant"
+                for x in kept:
+                    timed = retyped(x, within="cudasim.timeline()")
+                    solution[-1]["cells"][str(x.number)] = [timed]
                 found.append(solution)
     grade = partial(on_this_machine, workers=min(os.cpu_count() or 1, 4))
     lines = verify(found, grade, key_of, ROOT)
     assert lines == [], "\n".join(lines)
 
 
-# --- what the check in sight accepts, grading accepts
-
-PLAIN = "contextlib.nullcontext()"
-FORMS = {  # of a number or truth value `x`, of a list or tuple `x` of those, and what it runs in
-    "NumPy": ("np.array(x)[()]", "np.array(x)", PLAIN),
-    "tensors, numbers for truth": (
-        "int(x) if type(x) is bool else torch.tensor(x)",
-        "torch.tensor(x) if type(x) is list else list(x)",
-        PLAIN,
-    ),
-    "a timeline of its own": ("x", "x", "cudasim.timeline()"),
-}
-
-
 @pytest.mark.full
 @pytest.mark.usefixtures("sandbox")
-@pytest.mark.parametrize("form", FORMS)
-def test_no_type_is_demanded_that_the_check_does_not_demand(form, drafts):
-    (one, every, within), retyped = FORMS[form], (DATA / "retyped.txt").read_text()
+@pytest.mark.parametrize(
+    ("number", "several"),
+    [
+        ("np.array(x)[()]", "np.array(x)"),
+        (
+            "int(x) if type(x) is bool else torch.tensor(x)",
+            "torch.tensor(x) if type(x) is list else list(x)",
+        ),
+    ],
+    ids=["NumPy", "tensors"],
+)
+def test_what_the_check_in_sight_accepts_grading_accepts(number, several, drafts):
     lost, held = [], 0
     for master, assignment in drafts.values():
-        answers = {}
-        for exercise in master.exercises:
-            words = {"one": one, "all": every, "within": within}
-            words |= {"name": exercise.name, "number": exercise.number}
-            code = exercise.code("Solution") + "\n" + retyped.format(**words)
-            answers[exercise.number] = answered(exercise.code("Starter"), code)
-        made = task(assignment, form, answers) | {"checks": True}
-        for number, found in grade_one(made)["questions"].items():
+        answers = {x.number: retyped(x, number, several) for x in master.exercises}
+        made = task(assignment, "retyped", answers) | {"checks": True}
+        for place, found in grade_one(made)["questions"].items():
             if found["check"] == "holds":
                 held += 1
-                lost += [(master.name, number, found["tests"])] * (found["points"] < found["of"])
+                lost += [(master.name, place, found["tests"])] * (found["points"] < found["of"])
     assert lost == [] and held > 40

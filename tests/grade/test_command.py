@@ -71,7 +71,7 @@ EVIL = "<img src=x onerror=f>"  # a name, and code
 ALIKE = HERE[3] + "".join(f"\nx{n} = '{EVIL}', {n}" for n in range(9))
 WATCHED = {
     "Ann": HERE | {2: WRONG[2], 3: ALIKE},
-    EVIL: HERE | {1: f"import gc\nprint('{EVIL}')", 2: f"raise ValueError('{EVIL}')", 3: ALIKE},
+    EVIL: HERE | {1: f"print('{EVIL}')", 2: f"raise ValueError('{EVIL}')", 3: ALIKE},
     "Bob": ENDS,
     f"Cy {EVIL}": "{",
 }
@@ -87,13 +87,15 @@ class Safe(HTMLParser):
 
 
 def test_pages_say_what_a_person_should_see_and_hold_nothing_of_a_student_but_text(grade, out):
-    grade(WATCHED)
+    changed = edition(HERE)
+    changed["cells"][-2]["source"] = "# another check"
+    grade(WATCHED | {"Dee": changed})
     pages = {path.name: path.read_text(encoding="utf-8") for path in out.rglob("*.html")}
     assert EVIL not in "".join(pages.values()) and "&lt;img" in pages.pop("by-hand.html")
     for page in pages.values():
         Safe().feed(page)
     review, [ann] = pages["review.html"], [page for page in pages.values() if ">Ann<" in page]
-    words = ("not a notebook", "Bob: small, exercise 1", "11 of 11 lines", "x8 = ", "imports gc")
+    words = ("not a notebook", "Bob: small, exercise 1", "11 of 11 lines", "x8 = ", "check cell")
     places = [review.index(part) for part in words]
     assert places == sorted(places)
     for words in ("Doubles any number.", "passed", "your code raised an error", "xs = ["):
