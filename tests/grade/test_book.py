@@ -52,22 +52,17 @@ def test_a_students_notebook_runs_blank_and_solved(drafts, name, runner, tmp_pat
     for made in solved.cells:
         made.id = f"solved-{made.id}"
     later = [made for made in solved.cells if made.metadata.get("assignment", {}).get("exercise")]
-    shown = run(notebook(*blank.cells, *later), runner, tmp_path)
-    for exercise in drafts[name][0].exercises:
-        last = f"holds-{exercise.number}{'-more' if len(exercise.checks) > 1 else ''}"
-        assert "no answer yet" in shown[last] and "it holds" in shown[f"solved-{last}"]
-
-
-def run(made, runner, folder):
-    """What each cell shows, by its id; a cell that fails raises."""
-    resources = {"metadata": {"path": str(folder)}}
-    client = NotebookClient(made, kernel_name=runner, resources=resources)
-    return {
+    there = {"metadata": {"path": str(tmp_path)}}
+    client = NotebookClient(notebook(*blank.cells, *later), kernel_name=runner, resources=there)
+    shown = {  # by each cell; one that fails raises
         cell.id: output.data["text/plain"]
         for cell in client.execute().cells
         for output in cell.get("outputs", ())
         if output.output_type == "execute_result"
     }
+    for exercise in drafts[name][0].exercises:
+        last = f"holds-{exercise.number}{'-more' if len(exercise.checks) > 1 else ''}"
+        assert "no answer yet" in shown[last] and "it holds" in shown[f"solved-{last}"]
 
 
 # --- whatever is drawn

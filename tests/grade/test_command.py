@@ -62,9 +62,8 @@ def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys)
     assert (ann["small 1 (of 3)"], ann["small 3 by hand (of 2)"], ann["of"]) == ("3", "", "11")
     assert "'=cmd" in (out / "grades.csv").read_text(encoding="utf-8")
     assert "graded: 6 of 11 submissions, 0 with full points" in capsys.readouterr().out
-    made = contents(out)
-    assert {"by-hand.csv", "by-hand.html", "review.html", "grades.csv"} <= made.keys()
-    assert sum(name.startswith("feedback/") for name in made) == 11
+    assert {"by-hand.csv", "by-hand.html", "review.html", "grades.csv"} <= contents(out).keys()
+    assert len(contents(out / "feedback")) == 11
 
 
 EVIL = "<img src=x onerror=f>"  # a name, and code
@@ -138,18 +137,17 @@ def test_the_grader_its_pins_and_its_kernels_are_in_every_key(tmp_path):
     assert len(set(found)) == 4
 
 
-@pytest.mark.parametrize("stop_after", [0, 3])
-def test_interrupted_and_resumed_it_ends_with_the_same_bytes(grade, out, stop_after):
+def test_interrupted_and_resumed_it_ends_with_the_same_bytes(grade, out):
     grade(CLASS, out="plain")
-    grade.stop_after = stop_after
-    with pytest.raises(KeyboardInterrupt):
-        grade(CLASS)
-    for path in [*(out).glob("results/*.json")][:1]:  # as a crash may leave it
-        path.write_text(path.read_text()[:-9])
-        path.with_suffix(".json.part").write_text("{")
+    for grade.stop_after in (0, 3):
+        with pytest.raises(KeyboardInterrupt):
+            grade(CLASS)
+    [half, *_] = out.glob("results/*.json")  # as a crash may leave it
+    half.write_text(half.read_text()[:-9])
+    half.with_suffix(".json.part").write_text("{")
     grade.stop_after = None
     grade(CLASS)
-    assert len(grade.asked) == 5 - stop_after + bool(stop_after)
+    assert len(grade.asked) == 3
     assert contents(out) == contents(out.parent / "plain")
 
 
@@ -206,5 +204,4 @@ def test_in_a_sandbox_by_two_workers(grade, out):
     grade.engine = engine_for(2, None)
     grade(IN_SANDBOX)
     assert totals(out) == {"=cmd[]": "6", "ann": "9", "bob": "6", "cy": "0", "dee": "6"}
-    made = contents(out)
-    assert not any(b"SECRET" in made[name] for name in made if name.startswith("feedback/"))
+    assert not any(b"SECRET" in page for page in contents(out / "feedback").values())

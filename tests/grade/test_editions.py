@@ -85,7 +85,7 @@ def test_solution_and_instructor_editions_say_what_only_they_may(small):
 # --- what is drawn for a class
 
 
-def test_a_key_draws_the_same_ever_after_and_none_of_what_the_book_draws():
+def test_a_key_draws_the_same_ever_after_and_none_of_what_the_book_draws_and_is_long():
     draws, book = draws_of("an invented key of this class"), draws_of(None)
     assert (book.fingerprint, book.choose("any", [1, 2, 3])) == ("book", 1)
     assert draws.fingerprint == "b451b6509284"
@@ -96,8 +96,6 @@ def test_a_key_draws_the_same_ever_after_and_none_of_what_the_book_draws():
     count = Counter(draws.choose(f"place/{n}", list("abcde")) for n in range(4000))
     assert set(count) == set("bcde") and max(count.values()) < 1.15 * min(count.values())
 
-
-def test_a_short_key_is_refused():
     for key, count in {"1234567": 7, " " * 8: 0, "": 0}.items():
         with refused(f"CLASS: a key of {count} characters; take 8 or more"):
             draws_of(key)

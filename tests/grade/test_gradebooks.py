@@ -3,14 +3,17 @@
 import csv
 import io
 import json
+import os
+import re
 import shutil
+import subprocess
 from io import BytesIO
 from zipfile import ZipFile
 
 import nbformat
 import pytest
 from classroom import DATA
-from helpers import refused
+from helpers import ROOT, refused
 
 from tools.errors import BookError
 from tools.grade.exchange.gradebooks import fill_export
@@ -196,3 +199,20 @@ def test_feedback_goes_back_as_canvas_and_moodle_named_what_was_handed_in():
     assert moodle.namelist() == [f"{folder}/feedback.html" for folder in folders]
     assert moodle.read(moodle.namelist()[0]).decode() == page
     assert returned([({"student": "ann", "path": "ann.ipynb"}, page)]) == {}
+
+
+@pytest.mark.full
+def test_the_walk_ends_in_the_canvas_file_that_the_guide_shows():
+    """The walk in the guide for instructors, run as it is written."""
+    guide = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
+    told = re.search("<!-- the walk -->(.*)<!-- the end of the walk -->", guide, re.S)[1]
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", told, re.M | re.S)
+    *others, last = "".join(text for kind, text in blocks if kind == "sh").splitlines()
+    [shown] = [text for kind, text in blocks if kind == "text"]
+    script = "\n".join(["set -eu", "{", *others, "} >&2", last])
+    environment = {name: os.environ[name] for name in os.environ.keys() - {"MAKEFLAGS"}}
+    options = {"cwd": ROOT, "env": environment, "capture_output": True, "text": True}
+    run = subprocess.run(["bash", "-c", script], **options)
+    assert run.returncode == 0, run.stderr
+    assert "not graded: fontaineemil (Canvas 1005)" in run.stderr
+    assert run.stdout == shown

@@ -55,13 +55,13 @@ def test_what_is_said_of_right_and_wrong_answers():
         assert known["remark"] == "It is 2, not 2.5."  # the master's, of that very answer
 
 
-@pytest.mark.parametrize("below", ["", "\nend('memory')"])
-def test_session_that_ends_costs_one_exercise(below):
-    asked = "def total(xs):\n    return end('memory') if xs else 0"
-    result = graded(HERE | {2: asked + below})
-    assert result["questions"]["2"]["points"] == 0 and result["points"] == 6
+def test_session_that_ends_costs_one_exercise():
     said = {"kind": "memory", "exercise": 2, "text": "ended its session: memory"}
-    assert result["findings"] == [said]
+    for below in ("", "\nend('memory')"):
+        asked = f"def total(xs):\n    return end('memory') if xs else 0{below}"
+        result = graded(HERE | {2: asked})
+        assert result["questions"]["2"]["points"] == 0 and result["points"] == 6
+        assert result["findings"] == [said]
 
 
 def test_an_end_leaves_the_points_before_it_and_asks_no_more():

@@ -30,33 +30,33 @@ VALUES, PYTHON = "factor: [2, 3, 5, 7, 11, 13, 17, 19]", "```python\nx = 1\n```\
 INSTRUCTORS, SOLUTION = "### For instructors\n\nA fun", "### Solution\n\n```python\nlarger"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("---\ntitle", "title", "begins without a '---' block"),
-        ("runner: cpu\n", "", "begins without a '---' block"),
-        (FIRST + SECOND, "", "no exercise"),
-        ("2. Which", "3. Which", "'3. Which"),
-        ("### Shows", "### Draws", "has a part 'Draws'"),
-        ("### Hidden tests", "### Hint", "0 parts 'Hidden tests'"),
-        ("def test_both", "def tests_both", "wants hidden tests"),
-        ("def test_negative", "def test_any", "wants hidden tests"),
-        ('    """Finds it wherever it stands."""\n', "", "wants hidden tests"),
-        (INSTRUCTORS, f"### Solution\n\n{PYTHON}\n{INSTRUCTORS}", "2 parts 'Solution'"),
-        ("```python\nlarger = max\n```", "", "'Solution' of 0 ```python blocks"),
-        (INSTRUCTORS, PYTHON + INSTRUCTORS, "'Hidden tests' of 2 ```python"),
-        (SOLUTION, PYTHON * 2 + SOLUTION, "'Checks' of 3 ```python"),
-        ("    n = rng.randrange(9)", "    %time n = 9", "'Hidden tests' that is not Python"),
-        ("- points: 1\n", "", "says no '- points: 3' in figures"),
-        ("- level: Invent\n", "", "says no level"),
-        ("larger = ...", "larger = 1", "nothing to answer"),
-        ("- points: 2\n", "", "says no '- points: 3' in figures"),
-        ("factor: [2,", "factor: [[2,", "cannot be drawn"),
-        (VALUES, "2", "cannot be drawn"),
-        (VALUES, "factor: []", "cannot be drawn"),
-        ("by {{ factor }}", "by {{ facto }}", "'facto'"),
-    ],
-)
+BAD = [  # in a master, what takes its place, and what the one line says
+    ("---\ntitle", "title", "begins without a '---' block"),
+    ("runner: cpu\n", "", "begins without a '---' block"),
+    (FIRST + SECOND, "", "no exercise"),
+    ("2. Which", "3. Which", "'3. Which"),
+    ("### Shows", "### Draws", "has a part 'Draws'"),
+    ("### Hidden tests", "### Hint", "0 parts 'Hidden tests'"),
+    ("def test_both", "def tests_both", "wants hidden tests"),
+    ("def test_negative", "def test_any", "wants hidden tests"),
+    ('    """Finds it wherever it stands."""\n', "", "wants hidden tests"),
+    (INSTRUCTORS, f"### Solution\n\n{PYTHON}\n{INSTRUCTORS}", "2 parts 'Solution'"),
+    ("```python\nlarger = max\n```", "", "'Solution' of 0 ```python blocks"),
+    (INSTRUCTORS, PYTHON + INSTRUCTORS, "'Hidden tests' of 2 ```python"),
+    (SOLUTION, PYTHON * 2 + SOLUTION, "'Checks' of 3 ```python"),
+    ("    n = rng.randrange(9)", "    %time n = 9", "'Hidden tests' that is not Python"),
+    ("- points: 1\n", "", "says no '- points: 3' in figures"),
+    ("- level: Invent\n", "", "says no level"),
+    ("larger = ...", "larger = 1", "nothing to answer"),
+    ("- points: 2\n", "", "says no '- points: 3' in figures"),
+    ("factor: [2,", "factor: [[2,", "cannot be drawn"),
+    (VALUES, "2", "cannot be drawn"),
+    (VALUES, "factor: []", "cannot be drawn"),
+    ("by {{ factor }}", "by {{ facto }}", "'facto'"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), BAD)
 def test_a_bad_master_is_one_line(tmp_path, old, new, words):
     assert old in CHAPTER
     with refused("small.md", words):

@@ -1,5 +1,6 @@
 """What a person typed or was graded outlives a wrong key, another week, and a second hand-in."""
 
+import csv
 import json
 import sys
 
@@ -13,7 +14,6 @@ from tools.grade.report import AGAIN, BY_HAND
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 CLASS = {"ann": HERE, "bob": HERE, "cy": {}}
-OTHER = small(**{"class": "f" * 12})
 WEEK_2 = small(name="week-2", questions=SMALL["questions"][:1])
 
 
@@ -32,9 +32,10 @@ def type_points(out, student, points, note=""):
     for row in rows:
         if row["student"] == student:
             row |= {"points": points, "note": note, "mine": "=ask"}
-    header = rows[0] | {"mine": ""}
-    lines = [",".join(f'"{row.get(name, "")}"' for name in header) for row in rows]
-    (out / BY_HAND).write_text("\n".join([",".join(header), *lines]) + "\n", encoding="utf-8")
+    with (out / BY_HAND).open("w", encoding="utf-8", newline="") as file:
+        written = csv.DictWriter(file, rows[0] | {"mine": ""})
+        written.writeheader()
+        written.writerows(rows)
 
 
 def by_hand(out):
@@ -45,7 +46,7 @@ def by_hand(out):
 
 def test_what_cannot_be_graded_here_touches_nothing(grade, out):
     own, before = SMALL["class"], contents(out)
-    elsewhere = {"ann": edition(HERE, OTHER)}
+    elsewhere = {"ann": edition(HERE, small(**{"class": "f" * 12}))}
     for students, key, *words in [
         (CLASS, None, f"CLASS: these notebooks were made for class {own}", "make grade CLASS=..."),
         (CLASS, "f" * 12, "CLASS: ", f"the key is that of class {'f' * 12}"),

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from classroom import DATA, KEY, RIGHT, SMALL, WRONG, contents, edition
 from distributed import Client
-from helpers import ROOT, start_tool
+from helpers import ROOT, bare_environment, start_tool
 
 from tools.grade.store import LOCK
 
@@ -128,11 +128,9 @@ def test_dask_workers_that_are_killed_are_survived(graded):
     folder, files = graded
     out = folder / "dask"
     # A scheduler and workers that know nothing of this checkout.
-    environment = {name: os.environ[name] for name in os.environ.keys() - {"PYTHONPATH"}}
     command = [sys.executable, str(ROOT / "course" / "dask" / "local.py"), "2"]
-    with subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
-    ) as cluster:
+    options = {"cwd": folder, "env": bare_environment(), "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **options) as cluster:
         address = cluster.stdout.readline().split("DASK=")[1].split()[0]
         with Client(address, set_as_default=False) as client:
             assert not any(client.run(lambda: "tools" in sys.modules).values())
