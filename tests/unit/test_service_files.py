@@ -42,7 +42,10 @@ def test_every_environment_has_the_same_python_and_names_files_that_are_there():
             assert (folder / file).is_file(), (name, file)
 
 
-def test_the_hub_is_given_the_image_that_is_built_for_it():
+def test_the_hub_is_given_the_image_that_is_built_for_it_with_all_that_is_pinned():
+    image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    named = re.findall(r"--requirement (\S+)", image)
+    assert named == ["binder/reader.txt", "requirements-no-deps.txt"] and "./cudasim" in image
     folder = ROOT / "course" / "jupyterhub"
     values = yaml.safe_load((folder / "values.yaml").read_text(encoding="utf-8"))
     image, words = values["singleuser"]["image"], (folder / "README.md").read_text("utf-8")
