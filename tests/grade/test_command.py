@@ -107,23 +107,23 @@ def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run
     before = contents(out)
     grade(CLASS)
     assert not grade.asked and contents(out) == before
-    tests = SMALL["questions"][2]["tests"].replace("(2, 9)", "(2, 8)")
-    for of_question, changes, asked in [  # by what a result follows from, and by nothing else
+    grade.assignments = [changed := small()]
+    tests = changed["questions"][2]["tests"].replace("(2, 9)", "(2, 8)")
+    for of_question, change, asked in [  # one after the other, each beside those before
         ({"by_hand": {"points": 3, "rubric": "x"}}, {"due": "2026-12-01T12:00:00Z"}, []),
-        *((changed, {}, ["ann"]) for changed in ({"seconds": 3}, {"memory": 99})),
         *(({}, {name: "cpu"}, ["ann"]) for name in ("seed", "runner")),
         ({}, {"given": SMALL["given"] + "\n1"}, ["ann"]),
-        ({"tests": tests}, {}, ["ann"]),
+        *((words, {}, ["ann"]) for words in ({"seconds": 3}, {"memory": 99}, {"tests": tests})),
     ]:
-        grade.assignments = [small(**changes)]
-        grade.assignments[0]["questions"][2] |= of_question
+        changed |= change
+        changed["questions"][2] |= of_question
         grade({"ann": HERE})
-        assert grade.asked == asked, (of_question, changes)
+        assert grade.asked == asked, (of_question, change)
     grade(CLASS)
     grade(CLASS, out="fresh")
-    changed = contents(out)
-    assert {path for path in changed if not path.startswith("earlier/")} == before.keys()
-    assert contents(out.parent / "fresh").items() <= changed.items()
+    after = contents(out)
+    assert {path for path in after if not path.startswith("earlier/")} == before.keys()
+    assert contents(out.parent / "fresh").items() <= after.items()
     grade(CLASS | {"dee": HERE})
     assert grade.asked == ["dee"] and totals(out)["dee"] == "9"
 
