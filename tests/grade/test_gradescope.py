@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tools.exercises.archive import zipped
-from tools.exercises.choice import choice_of
+from tools.exercises.assignment import choice_of
 from tools.grade.exchange.gradescope import MODES, TESTS, autograder_files, make_autograder
 
 CANARY = "rng.randrange(5, 400)"  # of a hidden test

@@ -156,6 +156,26 @@ def test_what_is_typed_on_the_page_is_kept_and_read_again(grade, out):
     assert totals(out)["ann"] == "10.5"
 
 
+def test_points_for_an_exercise_that_the_edition_has_no_more_stay_and_stop_nobody(grade, out):
+    fewer = small(questions=SMALL["questions"][:2])
+    grade.assignments = [fewer, WEEK_2]
+    grade({"ann": HERE | {1: "double = 1"}, "bob": HERE})  # cy's result is of the edition before
+    assert totals(out) == {"ann": "3", "bob": "6", "cy": "0"}
+    assert by_hand(out) == {"ann": ("2", "", "=ask")}
+    (out / BY_HAND).unlink()  # nor does what the results alone know
+    grade.assignments = [SMALL, WEEK_2]
+    grade(CLASS)
+    type_points(out, "ann", "2")
+    grade(CLASS)
+    (out / BY_HAND).unlink()
+    grade.assignments = [fewer, WEEK_2]
+    grade({"bob": HERE})
+    assert [row["points"] for row in table(out, BY_HAND)] == ["2"]
+    grade.assignments = [SMALL, WEEK_2]
+    grade(CLASS)
+    assert totals(out)["ann"] == "11"
+
+
 def test_points_by_hand_that_cannot_be(grade, out):
     for said in ("many", "3", "-1", "nan"):
         type_points(out, "ann", said)
