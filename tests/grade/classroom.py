@@ -30,7 +30,7 @@ BOOK = Book(ROOT)
 MASTER = read_master(DATA / "class" / "small.md", ROOT)
 SMALL = make_assignment(MASTER, None, draws_of(KEY))
 RIGHT = {exercise.number: exercise.code("Solution") for exercise in MASTER.exercises}
-WRONG = {exercise.number: exercise.wrong_answers[0].blocks[0] for exercise in MASTER.exercises}
+WRONG = {exercise.number: exercise.code("Wrong answer") for exercise in MASTER.exercises}
 HERE = RIGHT | {  # the stand-in runs in the tests' own process, where there is no second card
     3: "import types\n"
     "zeros = lambda n: types.SimpleNamespace(device='cuda:1', tolist=lambda: [0.0] * n)"
