@@ -159,7 +159,8 @@ def test_what_is_typed_on_the_page_is_kept_and_read_again(grade, out):
 def test_points_for_an_exercise_that_the_edition_has_no_more_stay_and_stop_nobody(grade, out):
     fewer = small(questions=SMALL["questions"][:2])
     grade.assignments = [fewer, WEEK_2]
-    grade({"ann": HERE | {1: "double = 1"}, "bob": HERE})  # cy's result is of the edition before
+    new = {"ann": HERE | {1: "double = 1"}, "bob": HERE}
+    grade(new, assignment=fewer)  # cy's result is of the edition before
     assert totals(out) == {"ann": "3", "bob": "6", "cy": "0"}
     assert by_hand(out) == {"ann": ("2", "", "=ask")}
     (out / BY_HAND).unlink()  # nor does what the results alone know
@@ -169,7 +170,7 @@ def test_points_for_an_exercise_that_the_edition_has_no_more_stay_and_stop_nobod
     grade(CLASS)
     (out / BY_HAND).unlink()
     grade.assignments = [fewer, WEEK_2]
-    grade({"bob": HERE})
+    grade({"bob": HERE}, assignment=fewer)
     assert [row["points"] for row in table(out, BY_HAND)] == ["2"]
     grade.assignments = [SMALL, WEEK_2]
     grade(CLASS)
