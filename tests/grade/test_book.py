@@ -32,7 +32,8 @@ def drafts():
 def test_the_exercises_of_every_chapter_are_what_its_master_makes(drafts):
     for name, chapter in BOOK.chapters.items():
         ids = {cell.id for cell in chapter.notebook.cells}
-        assert ("exercise-1" in ids) == (name in CHAPTERS), name
+        if chapter.page == name:  # editions in other frameworks have exercises of their own
+            assert ("exercise-1" in ids) == (name in CHAPTERS), name
         if name in CHAPTERS:
             made = notebook_text(book_chapter(drafts[name][0], chapter).notebook)
             written = (ROOT / chapter.where).read_text(encoding="utf-8")
