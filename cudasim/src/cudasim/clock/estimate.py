@@ -7,7 +7,7 @@ from unittest import mock
 
 from cudasim.clock.costs import operands, waits, work_of
 from cudasim.clock.watching import watched
-from cudasim.modes import LightMode
+from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.timing.formulas import Work, call_seconds, kernel_seconds
 from cudasim.timing.sheets import Host, Sheet, find_sheet, host_sheet
 
@@ -53,6 +53,8 @@ class Estimate(LightMode):
     ) -> Any:
         """Run `func`, and book its time."""
         kwargs = kwargs or {}
+        if is_composite(func):
+            return decompose(self, func, args, kwargs)
         out = func(*args, **kwargs)
         work = work_of(func, args, kwargs, out)
         self.now += call_seconds(work, operands(args), self.host)

@@ -210,12 +210,6 @@ def outer(args: tuple, kwargs: dict, out: Any) -> Work:
     return Work("pointwise", 2.0 * out.numel(), size, _precision(out))
 
 
-def linear(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Rows times a weight of (out, in)."""
-    features, k = args[1].shape if args[1].dim() > 1 else (1, args[1].shape[0])
-    return _product(1, args[0].numel() // max(k, 1), features, k, args, out, args[0])
-
-
 def _grouped(x: Tensor, weight: Tensor, out: Tensor, transposed: bool, groups: int) -> tuple:
     """A convolution as (batch, m, n, k): groups, positions, channels out, channels in x window."""
     window = prod(weight.shape[2:])
@@ -249,14 +243,19 @@ def _convolution(shape: tuple, products: int, size: float, x: Tensor, weight: Te
     return Work("convolution", flops, size, precision, kernels, shape)
 
 
-def convolution(args: tuple, kwargs: dict, out: Any) -> Work:
-    """A convolution as an implicit product. Source: cuDNN, https://arxiv.org/abs/1410.0759."""
-    x, weight, *_ = args
-    transposed, groups = False, args[6] if len(args) > 6 else 1  # as inference_mode has it
-    if len(args) > 8:
-        transposed, groups = args[6], args[8]
-    shape = _grouped(x, weight, out, transposed, groups)
-    return _convolution(shape, 1, float(_read(args, kwargs) + _written(out)), x, weight)
+def convolution(groups: int, transposed: int | None = None) -> Rule:
+    """A convolution as an implicit product; of how many groups, and which way, two arguments say.
+
+    Source: cuDNN, https://arxiv.org/abs/1410.0759.
+    """
+
+    def rule(args: tuple, kwargs: dict, out: Any) -> Work:
+        x, weight = args[:2]
+        backwards = transposed is not None and args[transposed]
+        shape = _grouped(x, weight, out, backwards, args[groups])
+        return _convolution(shape, 1, float(_read(args, kwargs) + _written(out)), x, weight)
+
+    return rule
 
 
 def convolution_backward(args: tuple, kwargs: dict, out: Any) -> Work:

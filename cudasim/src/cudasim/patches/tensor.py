@@ -5,13 +5,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import TransformType
+from torch._functorch.autograd_function import custom_function_call
 from torch.nn.parameter import UninitializedTensorMixin
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.booking import read_back
 from cudasim.dispatch.tags import gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import wait_for
-from cudasim.patches.moves import MOVES, move
+from cudasim.patches.moves import MOVES, functionalized, move
 from cudasim.patches.replacing import Replacements, around
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -43,6 +45,8 @@ def patch_tensor(patches: Patches) -> None:
         patches.replace(Tensor, name, attribute)
     METHODS.install(patches)
     MOVES.install(patches)
+    rules = custom_function_call.functorch_table
+    patches.replace_item(rules, TransformType.Functionalize, functionalized)
     moved = [Tensor.to, Tensor.cpu]  # a lazy layer's parameters allow them by name
     if hasattr(Tensor, type):  # there is no Tensor.mps
         patches.replace(Tensor, type, around(move, getattr(Tensor, type), overridable=True))
