@@ -141,6 +141,8 @@ def test_a_mode_above_sees_each_operation_once_with_its_device_and_one_below_the
         *[("mm", ONE), ("_to_copy", ZERO), ("_to_copy", HOST), ("mul", HOST)]
     ]
     assert names.log == ["matmul", "cuda", "cpu", "ones", "mul"]
+    with torch.utils._python_dispatch._disable_current_modes():
+        assert (x + 1).device == ONE
     cudasim.disable()
     with Logging() as below:
         below.log = []

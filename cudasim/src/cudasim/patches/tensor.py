@@ -1,6 +1,7 @@
 """Attributes and methods of `torch.Tensor` that depend on its device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -121,7 +122,20 @@ def told(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if name == "_str":
             number, name = min(number, torch._tensor_str.PRINT_OPTS.threshold), "print"
         read_back(gpu, name, number * self.element_size())
-    return original(self, *args, **kwargs)
+    thread = session.thread
+    before, thread.telling = thread.telling, True
+    try:
+        return original(self, *args, **kwargs)
+    finally:
+        thread.telling = before
+
+
+@METHODS(torch.utils._python_dispatch, "_disable_current_modes")
+@contextmanager
+def without_modes(original: Callable) -> Iterator[list]:
+    """What PyTorch does in sight of no mode: on a card it is computed there, too."""
+    with original() as modes, nullcontext() if session.thread.telling else type(session.mode)():
+        yield modes
 
 
 @METHODS(Tensor, "numpy", "__array__")
