@@ -12,16 +12,73 @@ import torch
 from torch import Tensor
 
 from cudasim.clock import rules
-from cudasim.clock.rules import Rule, has_mask
+from cudasim.clock.rules import Rule, is_mask
 from cudasim.timing.formulas import Work
 
-# Operators that make the host wait for the device: it must know a value, or a size that
-# depends on values. `waits` adds those that do so for some arguments only.
-WAITS = frozenset(
-    "_local_scalar_dense nonzero masked_select equal _unique "
-    "_unique2 unique_dim unique_consecutive unique_dim_consecutive bincount "
-    "repeat_interleave _linalg_check_errors allclose _to_sparse".split()
-)
+aten = torch.ops.aten
+OnHost = Callable[[Tensor], bool]
+
+
+def _always(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    return True
+
+
+def _by_mask(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU."""
+    indices = (each for each in args[1] if isinstance(each, Tensor))
+    return any(is_mask(index) is not on_host(index) for index in indices)
+
+
+def _by_mask_unless_filled(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    """As `_by_mask`; one number of the CPU under a mask needs no count (`masked_fill`)."""
+    indices = [each for each in args[1] if isinstance(each, Tensor)]
+    value = args[2] if len(args) > 2 else kwargs["values"]
+    if len(indices) == 1 and is_mask(indices[0]) and value.numel() == 1 and on_host(value):
+        return False
+    return _by_mask(args, kwargs, on_host)
+
+
+def _by_unknown_size(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    return kwargs.get("output_size") is None
+
+
+# Operators that make the host wait for the device, which must know a value, or a size that depends
+# on values; and for which arguments.
+WAITS: dict[Callable, Callable[[tuple, dict, OnHost], bool]] = {
+    **dict.fromkeys(
+        (
+            aten._local_scalar_dense.default,
+            aten.nonzero.default,
+            aten.masked_select.default,
+            aten.equal.default,
+            aten.allclose.default,
+            aten.bincount.default,
+            aten._unique.default,
+            aten._unique2.default,
+            aten.unique_dim.default,
+            aten.unique_consecutive.default,
+            aten.unique_dim_consecutive.default,
+            aten._linalg_check_errors.default,
+            # These look inside whether the method converged.
+            aten._linalg_svd.default,
+            aten._linalg_eigh.default,
+            aten.linalg_eig.default,
+            aten.linalg_pinv.atol_rtol_tensor,
+        ),
+        _always,
+    ),
+    **dict.fromkeys((aten.index.Tensor, aten._unsafe_index.Tensor), _by_mask),
+    **dict.fromkeys(
+        (
+            aten.index_put.default,
+            aten.index_put_.default,
+            aten._index_put_impl_.default,
+            aten._unsafe_index_put.default,
+        ),
+        _by_mask_unless_filled,
+    ),
+    aten.repeat_interleave.Tensor: _by_unknown_size,
+}
 
 # The namespace of collectives: the links' time is booked where ranks meet, so that here only
 # the bytes count; its gather and scatter are others than those of a tensor.
@@ -36,18 +93,13 @@ def work_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Work | None:
     return rule(args, kwargs, out)
 
 
-def waits(func: Callable, args: tuple) -> bool:
-    """True if the host must wait for the device to know what `func` gives."""
-    name = _names.get(func)
-    if name is None:
-        name = _names[func] = _name(func)
-    if name in WAITS:
-        return name != "repeat_interleave" or isinstance(args[0], Tensor)
-    if name == "index":
-        return has_mask(args[1])
-    if name in ("index_put", "_index_put_impl"):  # one value is filled in where the mask is true
-        return has_mask(args[1]) and args[2].numel() != 1
-    return False
+def waits(func: Callable, args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    """True if the host must wait for the device to know what `func` gives.
+
+    `on_host` tells which of the operands are with the host.
+    """
+    found = WAITS.get(func)
+    return found is not None and found(args, kwargs, on_host)
 
 
 def operands(args: tuple) -> int:
@@ -62,7 +114,6 @@ def without_rule() -> list[str]:
 
 
 _rules: dict[Callable, Rule] = {}
-_names: dict[Callable, str] = {}
 _unknown: set[str] = set()
 
 
@@ -111,23 +162,21 @@ PRICES = {
 TABLE: dict[str, Rule] = {
     name: rule
     for rule, names in {
-        rules.nothing: "empty empty_like new_empty empty_strided new_empty_strided "
-        "empty_permuted detach lift lift_fresh alias set resize resize_as is_same_size sym_size "
-        "sym_stride stride size record_stream is_pinned device _nested_tensor_size _reshape_alias "
-        "view _unsafe_view _fw_primal _make_dual unsafe_split unsafe_split_with_sizes "
+        rules.nothing: "empty empty_like new_empty empty_strided new_empty_strided empty_permuted "
+        "lift set resize resize_as is_same_size sym_size sym_stride stride size record_stream "
+        "is_pinned device _nested_tensor_size _unsafe_view unsafe_split unsafe_split_with_sizes "
         "_fused_sdp_choice _assert_async _assert_scalar sym_constrain_range "
         "_record_function_enter_new _record_function_exit",
         rules.written: "fill zero zeros zeros_like new_zeros ones ones_like new_ones full "
-        "full_like new_full arange linspace logspace eye tril_indices "
-        "triu_indices rand rand_like randn "
-        "randn_like randint randint_like randperm normal uniform bernoulli exponential random "
-        "geometric cauchy log_normal scalar_tensor _efficientzerotensor normal_functional "
+        "full_like new_full arange linspace logspace eye tril_indices triu_indices rand rand_like "
+        "randn randn_like randint randint_like randperm normal uniform bernoulli exponential "
+        "random geometric cauchy log_normal scalar_tensor _efficientzerotensor normal_functional "
         "hann_window",
-        rules.copied: "copy clone _to_copy _copy_from _pin_memory repeat flip roll "
-        "constant_pad_nd tril triu lift_fresh_copy expand_copy diagonal_copy as_strided_scatter "
-        "slice_scatter select_scatter slice_backward select_backward diagonal_backward "
-        "unfold_backward im2col col2im pixel_shuffle pixel_unshuffle channel_shuffle rot90 "
-        "reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d",
+        rules.copied: "copy clone _to_copy _copy_from _pin_memory repeat flip roll constant_pad_nd "
+        "tril triu as_strided_scatter select_scatter slice_backward select_backward "
+        "diagonal_backward unfold_backward im2col col2im pixel_shuffle pixel_unshuffle "
+        "channel_shuffle rot90 reflection_pad1d reflection_pad2d replication_pad1d "
+        "replication_pad2d",
         rules.joined: "cat stack _chunk_cat split_with_sizes_copy split_copy "
         "unbind_copy repeat_interleave unfold_copy",
         rules.one_value: "_local_scalar_dense _linalg_check_errors",

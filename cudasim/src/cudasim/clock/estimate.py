@@ -63,7 +63,7 @@ class Estimate(LightMode):
             self.now += self.sheet.launch * work.kernels
             self.end = max(self.end, self.now) + kernel_seconds(work, self.sheet)
             self.works.append(work)
-        if waits(func, args):
+        if waits(func, args, kwargs, lambda tensor: not tensor.dim()):  # a number of the program's
             self.now = max(self.now, self.end) + self.sheet.wait
         return out
 

@@ -354,11 +354,6 @@ def picked(args: tuple, kwargs: dict, out: Any) -> Work:
     return Work("gather", 0.0, float(size + _written(out)))
 
 
-def has_mask(indices: Any) -> bool:
-    """True if a boolean tensor is among the indices."""
-    return any(is_mask(each) for each in _tensors((indices,)))
-
-
 def is_mask(index: Tensor) -> bool:
     """True if it says of each element whether it is picked."""
     return index.dtype in (torch.bool, torch.uint8)

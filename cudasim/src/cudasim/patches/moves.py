@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C._functorch import TransformType
 from torch._functorch.autograd_function import (
     custom_function_call,
     custom_function_call_functionalize,
