@@ -43,7 +43,7 @@ def _by_unknown_size(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
 
 
 # Operators that make the host wait for the device, which must know a value, or a size that depends
-# on values; and for which arguments.
+# on values; and for which arguments, given who tells what is with the host.
 WAITS: dict[Callable, Callable[[tuple, dict, OnHost], bool]] = {
     **dict.fromkeys(
         (
@@ -91,15 +91,6 @@ def work_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Work | None:
     if rule is None:
         rule = _rules[func] = _find(func)
     return rule(args, kwargs, out)
-
-
-def waits(func: Callable, args: tuple, kwargs: dict, on_host: OnHost) -> bool:
-    """True if the host must wait for the device to know what `func` gives.
-
-    `on_host` tells which of the operands are with the host.
-    """
-    found = WAITS.get(func)
-    return found is not None and found(args, kwargs, on_host)
 
 
 def operands(args: tuple) -> int:
@@ -192,7 +183,6 @@ TABLE: dict[str, Rule] = {
         rules.matmul(1): "addmm baddbmm addmv addbmm _addmm_activation",
         rules.inverse: "linalg_inv_ex",
         rules.dot: "dot vdot",
-        rules.outer: "addr",
         rules.convolution(8, 6): "convolution _convolution convolution_overrideable",
         rules.convolution(5): "cudnn_convolution",
         rules.convolution_backward: "convolution_backward convolution_backward_overrideable",
@@ -204,7 +194,7 @@ TABLE: dict[str, Rule] = {
         "_scaled_dot_product_efficient_attention_backward "
         "_scaled_dot_product_cudnn_attention_backward "
         "_scaled_dot_product_fused_attention_overrideable_backward",
-        rules.pointwise(2): "native_dropout native_dropout_backward _fused_dropout where "
+        rules.pointwise(2): "addr native_dropout native_dropout_backward _fused_dropout where "
         "masked_fill addcmul mse_loss_backward smooth_l1_loss_backward huber_loss_backward "
         "_amp_update_scale _weight_norm_interface isin bucketize searchsorted "
         "_fake_quantize_learnable_per_tensor_affine",

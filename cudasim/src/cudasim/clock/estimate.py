@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from typing import Any
 from unittest import mock
 
-from cudasim.clock.costs import operands, waits, work_of
+from cudasim.clock.costs import WAITS, operands, work_of
 from cudasim.clock.watching import watched
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.timing.formulas import Work, call_seconds, kernel_seconds
@@ -63,7 +63,8 @@ class Estimate(LightMode):
             self.now += self.sheet.launch * work.kernels
             self.end = max(self.end, self.now) + kernel_seconds(work, self.sheet)
             self.works.append(work)
-        if waits(func, args, kwargs, lambda tensor: not tensor.dim()):  # a number of the program's
+        # A number is the program's, anything else is on the card.
+        if func in WAITS and WAITS[func](args, kwargs, lambda tensor: not tensor.dim()):
             self.now = max(self.now, self.end) + self.sheet.wait
         return out
 

@@ -204,12 +204,6 @@ def dot(args: tuple, kwargs: dict, out: Any) -> Work:
     return Work("reduction", 2.0 * args[0].numel(), size, _precision(args[0]), 2)
 
 
-def outer(args: tuple, kwargs: dict, out: Any) -> Work:
-    """The outer product: written once."""
-    size = float(_read(args, kwargs) + _written(out))
-    return Work("pointwise", 2.0 * out.numel(), size, _precision(out))
-
-
 def _grouped(x: Tensor, weight: Tensor, out: Tensor, transposed: bool, groups: int) -> tuple:
     """A convolution as (batch, m, n, k): groups, positions, channels out, channels in x window."""
     window = prod(weight.shape[2:])

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from cudasim.clock import costs
+from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import GPU
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
@@ -26,9 +26,9 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
     """Whether the host waits for the GPU within `func`, with these arguments."""
-    if func not in costs.WAITS or gpu_of(args[0]) is None:
+    if func not in WAITS or gpu_of(args[0]) is None:
         return False
-    return costs.waits(func, args, kwargs, lambda tensor: gpu_of(tensor) is None)
+    return WAITS[func](args, kwargs, lambda tensor: gpu_of(tensor) is None)
 
 
 def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> None:

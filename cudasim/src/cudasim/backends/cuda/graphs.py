@@ -269,12 +269,6 @@ def begin_pool_of_thread(index: int, pool: PoolId) -> None:
     begin_pool(index, pool, lambda: threading.get_ident() == thread)
 
 
-def begin_pool_of_stream(index: int, pool: PoolId) -> None:
-    """Let what the current stream takes go to private pools."""
-    stream = session.current_stream(index)
-    begin_pool(index, pool, lambda: session.current_stream(index) == stream)
-
-
 def end_pool(index: int, pool: PoolId) -> None:
     """Nothing more goes to private pools."""
     session.gpu(index).memory.end_pool(pool)
@@ -290,9 +284,7 @@ def patch_graphs(patches: Patches) -> None:
     functions = {
         "beginAllocateToPool": begin_pool,
         "beginAllocateCurrentThreadToPool": begin_pool_of_thread,
-        "beginAllocateCurrentStreamToPool": begin_pool_of_stream,
         "endAllocateToPool": end_pool,
-        "endAllocateCurrentStreamToPool": end_pool,
         "releasePool": lambda index, pool: session.gpu(index).memory.release_pool(pool),
         "getCheckpointState": checkpoint,
         "setCheckpointPoolState": set_checkpoint,
