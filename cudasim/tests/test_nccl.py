@@ -8,9 +8,9 @@ import torch.distributed as dist
 @pytest.fixture
 def x(two_gpus):
     """Four ones on the first GPU, in a process group of one."""
-    dist.init_process_group(
-        "nccl", None, None, 1, 0, dist.HashStore(), pg_options=dist.ProcessGroupNCCL.Options(True)
-    )
+    options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+    store = dist.HashStore()
+    dist.init_process_group("nccl", store=store, rank=0, world_size=1, pg_options=options)
     yield torch.ones(4, device="cuda:0")
     dist.destroy_process_group()
 

@@ -29,6 +29,7 @@ from cudasim.patches.compiler import patch_compile, patch_torchscript
 from cudasim.patches.factories import patch_factories
 from cudasim.patches.functional import patch_functional
 from cudasim.patches.guards import patch_guards
+from cudasim.patches.library import patch_library
 from cudasim.patches.optim import patch_optim
 from cudasim.patches.readings import patch_readings
 from cudasim.patches.storage import patch_storage
@@ -56,6 +57,7 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     patch_autocast,
     patch_attention,
     patch_optim,
+    patch_library,
     pinning.METHODS.install,
     patch_guards,
     patch_compile,

@@ -19,10 +19,6 @@ aten = torch.ops.aten
 OnHost = Callable[[Tensor], bool]
 
 
-def _always(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
-    return True
-
-
 def _by_mask(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
     """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU."""
     indices = (each for each in args[1] if isinstance(each, Tensor))
@@ -36,10 +32,6 @@ def _by_mask_unless_filled(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
     if len(indices) == 1 and is_mask(indices[0]) and value.numel() == 1 and on_host(value):
         return False
     return _by_mask(args, kwargs, on_host)
-
-
-def _by_unknown_size(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
-    return kwargs.get("output_size") is None
 
 
 # Operators that make the host wait for the device, which must know a value, or a size that depends
@@ -65,7 +57,7 @@ WAITS: dict[Callable, Callable[[tuple, dict, OnHost], bool]] = {
             aten.linalg_eig.default,
             aten.linalg_pinv.atol_rtol_tensor,
         ),
-        _always,
+        lambda *given: True,
     ),
     **dict.fromkeys((aten.index.Tensor, aten._unsafe_index.Tensor), _by_mask),
     **dict.fromkeys(
@@ -77,7 +69,7 @@ WAITS: dict[Callable, Callable[[tuple, dict, OnHost], bool]] = {
         ),
         _by_mask_unless_filled,
     ),
-    aten.repeat_interleave.Tensor: _by_unknown_size,
+    aten.repeat_interleave.Tensor: lambda args, kwargs, _: kwargs.get("output_size") is None,
 }
 
 # The namespace of collectives: the links' time is booked where ranks meet, so that here only

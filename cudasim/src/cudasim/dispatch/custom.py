@@ -16,7 +16,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.operators import KINDS
-from cudasim.dispatch.placement import make_on, run
+from cudasim.dispatch.placement import as_tensors, make_on, run
 from cudasim.dispatch.tags import gpu_of
 from cudasim.modes import decompose, is_composite
 from cudasim.session import session
@@ -68,7 +68,7 @@ def run_custom(func: Callable, args: tuple, kwargs: dict) -> Any:
 def on_gpu(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run the kernel of `func` that is registered for GPUs, or for all devices."""
     keys = DispatchKeySet(getattr(DispatchKey, session.type.key))
-    return _booked(_seen(func.redispatch)(keys, *args, **kwargs))
+    return _booked(_seen(func.redispatch)(keys, *as_tensors(func, args), **kwargs))
 
 
 def decomposed(func: OpOverload, args: tuple, kwargs: dict) -> Any:

@@ -5,10 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._functorch.autograd_function import (
-    custom_function_call,
-    custom_function_call_functionalize,
-)
+from torch._functorch.autograd_function import custom_function_call
 from torch._subclasses.functional_tensor import FunctorchFunctionalizeAPI
 
 from cudasim.device.gpu import GPU, Allocation
@@ -100,10 +97,10 @@ def _duplicate_in_sight(source: Tensor, gpu: GPU | None, options: dict) -> Tenso
         thread.to_host = before
 
 
-def functionalized(interpreter: Any, function: type, *operands: Any) -> Any:
+def functionalized(original: Callable, interpreter: Any, function: type, *operands: Any) -> Any:
     """What PyTorch lacks: a `Function` within `torch.func.functionalize`, of a copy at least."""
     if function is not ToCopyInTransform:
-        return custom_function_call_functionalize(interpreter, function, False, *operands)
+        return original(interpreter, function, False, *operands)
     level = FunctorchFunctionalizeAPI(interpreter)
     with level.redispatch_to_next():
         copy = custom_function_call(function, *level.unwrap_tensors(operands))

@@ -46,8 +46,8 @@ def patch_tensor(patches: Patches) -> None:
         patches.replace(Tensor, name, attribute)
     METHODS.install(patches)
     MOVES.install(patches)
-    rules = custom_function_call.functorch_table
-    patches.replace_item(rules, TransformType.Functionalize, functionalized)
+    rules, kind = custom_function_call.functorch_table, TransformType.Functionalize
+    patches.replace_item(rules, kind, around(functionalized, rules[kind]))
     moved = [Tensor.to, Tensor.cpu]  # a lazy layer's parameters allow them by name
     if hasattr(Tensor, type):  # there is no Tensor.mps
         patches.replace(Tensor, type, around(move, getattr(Tensor, type), overridable=True))
