@@ -9,7 +9,6 @@ from filelock import FileLock
 from helpers import (
     ROOT,
     WHERE,
-    build_site,
     code,
     edit,
     keep,
@@ -24,7 +23,7 @@ from tools.book.book import Book
 from tools.book.links import write_links
 from tools.record.execute import one_at_a_time
 from tools.record.record import record
-from tools.site.site import SITE, is_current
+from tools.site.site import SITE, build_site, is_current
 
 # A shell that starts this suite in the background has it ignore SIGINT, and so would every
 # process that a test starts and interrupts.
@@ -63,7 +62,7 @@ def linked_book(small_book):
     shutil.copy(ROOT / "cudasim" / "pyproject.toml", small_book / "cudasim")
     setup = code("setup", "", tags=["setup"])
     write(small_book, "second", prose("title", "# Second"), setup, code("sum", "2 + 2"))
-    write_links(Book(small_book), Book(small_book).repository)
+    write_links(Book(small_book))
     for name in ("first", "second"):
         keep(small_book, name, "cpu", {})
     return small_book

@@ -24,7 +24,6 @@ from tools.book.links import launch_links
 from tools.book.notebooks import code_cells, write_notebook
 from tools.book.recordings import make_recording, outputs_digest, recording_path
 from tools.errors import BookError
-from tools.site.site import SITE, site_builder
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -176,8 +175,6 @@ def dress(root):
 BUILDER = """
 import sys
 from pathlib import Path
-if not sys.stdin.readline():
-    sys.exit(1)
 built = Path(sys.argv[2], "_build", "html")
 built.mkdir(parents=True)
 (built / "index.html").write_text("new")
@@ -221,12 +218,6 @@ def make_book(root):
     )
     write(root, "second", prose("title", "# Second"), code("sum", "2 + 2"))
     return root
-
-
-def build_site(root):
-    with site_builder(root) as build:
-        build()
-    return root / SITE
 
 
 def contents(folder):

@@ -7,42 +7,54 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.book.git import untracked
 from tools.errors import BookError, NoGpu
 from tools.files import NO_ROOM, cannot_write
 from tools.root import ROOT
-from tools.site.site import SITE, is_current, site_builder
+from tools.site.site import SITE, build_site, is_current
 
 if TYPE_CHECKING:
     from tools.book.book import Book
 
 # What a command needs is imported within it: `make book` with nothing stale needs next to nothing.
 
-Argument = tuple[str, bool, dict[str, Any]]
-COMMANDS: list[tuple[Callable[..., None], tuple[Argument, ...]]] = []
+
+class Parser(argparse.ArgumentParser):
+    """Says in one line what it cannot take, as every other fault is said."""
+
+    def error(self, message: str) -> None:
+        raise BookError(f"{self.prog}: {message}; see '{self.prog} --help'")
+
+
+PARSER = Parser(prog="python -m tools", description=__doc__)
+COMMANDS = PARSER.add_subparsers(required=True, metavar="COMMAND")
+Argument = tuple[str, dict[str, Any]]
 
 
 def command(*arguments: Argument) -> Callable:
     """Make a function a command, which its docstring explains, with these arguments."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        COMMANDS.append((function, arguments))
+        parser = COMMANDS.add_parser(function.__name__, help=function.__doc__)
+        parser.set_defaults(command=function)
+        for name, options in arguments:
+            parser.add_argument(name, **options)
         return function
 
     return register
 
 
 def argument(name: str, make: str = "", needed: bool = False, **options: Any) -> Argument:
-    """An argument as argparse takes it; a `needed` one is asked for by its help.
+    """An argument as argparse takes it; a `needed` one that is not given is an error.
 
     `make` names the variables of the Makefile, in the environment, that stand in for it.
     """
-    if make:
-        given = " ".join(os.environ.get(variable, "") for variable in make.split())
-        options["default"] = given.split() if options.get("nargs") == "*" else given or None
+    given = " ".join(os.environ.get(variable, "") for variable in make.split())
+    default = given.split() if options.get("nargs") == "*" else given or None
+    if needed and not given:
+        default = BookError(f"{name.removeprefix('--').upper()}: name {options['help']}")
     if needed and not name.startswith("-"):
         options["nargs"] = "?"
-    return name, needed, options
+    return name, options | {"default": default}
 
 
 def folder(text: str) -> Path:
@@ -60,11 +72,6 @@ def key() -> str | None:
     return os.environ.get("CLASS")
 
 
-REPOSITORY = (
-    argument("--repository", metavar="OWNER/NAME"),
-    argument("--branch"),
-    argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'"),
-)
 CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices")
 MASTERS = argument("--masters", "MASTERS", type=folder, help="a folder; else the book's own")
 ASSIGNMENT = argument(
@@ -80,11 +87,6 @@ def book() -> None:
         print("nothing stale: neither outputs nor site")
     else:
         refresh()
-    try:
-        for path in untracked("outputs", ROOT):
-            print(f"note: {path}: git does not track it; 'git add {path}'")
-    except BookError as error:  # the site stands all the same
-        print(f"note: {error}")
     print(f"site: {ROOT / SITE / 'index.html'}")
 
 
@@ -93,7 +95,7 @@ def refresh() -> None:
     from tools.record.execute import execute, one_at_a_time
     from tools.record.record import stale_runs, sync
 
-    with one_at_a_time(ROOT), site_builder(ROOT) as build:
+    with one_at_a_time(ROOT):
         if is_current(ROOT):  # the command that this one waited for has done it
             return
         book = the_book()
@@ -101,7 +103,7 @@ def refresh() -> None:
             print(f"note: {path}.ipynb: no chapter; add 'file: {path}' to _toc.yml, or remove it")
         execute(stale_runs(book), book)
         sync(the_book())
-        build()
+        build_site(ROOT)
 
 
 @command(argument("stages", "STAGE", nargs="*", help="those whose names hold this; else all"))
@@ -150,17 +152,6 @@ def compare(if_any: bool) -> None:
         print(f"gpu: nothing executed, nothing compared: {reason}")
 
 
-@command(argument("name", needed=True, help="the new chapter: streams-and-events"))
-def chapter(name: str) -> None:
-    """Make a new chapter from a template that keeps every rule."""
-    from tools.book.links import write_links
-    from tools.book.new_chapter import make_chapter
-
-    path = make_chapter(name, the_book())
-    write_links(the_book(), the_book().repository)  # the table in README.md has a row for it
-    print(f"{path}: made, and listed in _toc.yml; open it with 'make lab'")
-
-
 @command()
 def lab() -> None:
     """Open the chapters in JupyterLab, with the runners at hand."""
@@ -203,22 +194,13 @@ def rules() -> None:
     print(f"rules: {len(chapters)} chapters keep them")
 
 
-@command(*REPOSITORY)
-def links(repository: str | None, branch: str | None, hub: str | None) -> None:
-    """Name the repository in every link, and write the chapters' rows and set-up cells."""
+@command()
+def links() -> None:
+    """Write the chapters' rows of links and set-up cells for the repository in _config.yml."""
     from tools.book.links import write_links
 
-    book = the_book()
-    changed = write_links(book, book.repository.changed(repository, branch, hub))
+    changed = write_links(the_book())
     print("\n".join(f"{path}: written" for path in changed) or "links: nothing to change")
-
-
-@command(argument("upgrade", nargs="*", metavar="PACKAGE", help="to its newest"))
-def pins(upgrade: list[str]) -> None:
-    """Compile requirements.txt from requirements.in."""
-    from tools.book.pins import compile_pins
-
-    compile_pins(upgrade, ROOT)
 
 
 @command(MASTERS, OUT, ASSIGNMENT, argument("--chapter", "CHAPTER", help="one only; else all"))
@@ -248,7 +230,12 @@ def masters(folder: Path) -> None:
     print(f"written: {folder}; use it with MASTERS={folder}")
 
 
-@command(argument("--out", type=folder, help="the folder of the release"), *REPOSITORY)
+@command(
+    argument("--out", type=folder, help="the folder of the release"),
+    argument("--repository", metavar="OWNER/NAME"),
+    argument("--branch"),
+    argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'"),
+)
 def handout(out: Path | None, repository: str | None, branch: str | None, hub: str | None) -> None:
     """Print links to a repository that holds the student edition."""
     from tools.book.repository import make_repository
@@ -320,36 +307,14 @@ def slides() -> None:
     print(f"slides: {write_decks(the_book(), ROOT / SITE, ROOT / '_build' / 'slides')}")
 
 
-class Parser(argparse.ArgumentParser):
-    """Says in one line what it cannot take, as every other fault is said."""
-
-    def error(self, message: str) -> None:
-        raise BookError(f"{self.prog}: {message}; see '{self.prog} --help'")
-
-
-def read_arguments() -> tuple[Callable[..., None], dict[str, Any]]:
-    """The function of the command, and its arguments by name. Raises BookError."""
-    parser = Parser(prog="python -m tools", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for function, arguments in COMMANDS:
-        subparser = commands.add_parser(function.__name__, help=function.__doc__)
-        subparser.set_defaults(command=(function, arguments))
-        for name, _, options in arguments:
-            subparser.add_argument(name, **options)
-    given = vars(parser.parse_args())
-    function, arguments = given.pop("command")
-    for name, needed, options in arguments:
-        name = name.removeprefix("--")
-        if needed and given[name] is None:
-            raise BookError(f"{name.upper()}: name {options['help']}")
-    return function, given
-
-
 def main() -> int:
     """Run one command; a fault in the input is one line, with exit code 1."""
     try:
-        function, arguments = read_arguments()
-        function(**arguments)
+        given = vars(PARSER.parse_args())
+        function = given.pop("command")
+        for missing in (value for value in given.values() if isinstance(value, BookError)):
+            raise missing
+        function(**given)
         return 0
     except BookError as error:
         reason = error

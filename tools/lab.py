@@ -5,7 +5,6 @@ which sees the packages of `.venv` and holds nothing but what JupyterLab needs b
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,28 +17,19 @@ JUPYTERLAB = "jupyterlab==4.6.6"  # opens the chapters for whoever writes them
 
 
 def open_lab(root: Path) -> None:
-    """Open the chapters in JupyterLab, and wait until it ends. Raises BookError without pip."""
+    """Open the chapters in JupyterLab, and wait until it ends. Raises BookError without it."""
     # Hidden, as whatever builds the site looks through every folder that is not.
-    python = _environment(root / "_build" / ".lab")
+    folder = root / "_build" / ".lab"
+    venv.create(folder)
+    packages = sysconfig.get_path("purelib", "venv", vars={"base": str(folder)})
+    Path(packages, "book.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+    if subprocess.run(
+        [*pip, "install", "--quiet", JUPYTERLAB]
+    ).returncode:  # short once it is there
+        raise BookError(f"{JUPYTERLAB}: pip could not install it (see above); then run again")
     # The runners' kernels start a plain `python`: that of the book.
     paths = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     environment = os.environ | {"PATH": os.pathsep.join(paths), "JUPYTER_PATH": str(root)}
     subprocess.run([python, "-m", "jupyterlab", root / "notebooks"], cwd=root, env=environment)
-
-
-def _environment(folder: Path) -> Path:
-    """The Python of the environment in `folder`, made if it is not there or holds another pin."""
-    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    stamp = folder / "pin"
-    if stamp.is_file() and stamp.read_text() == JUPYTERLAB and python.exists():
-        return python
-    print(f"Installing {JUPYTERLAB}", flush=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    venv.create(folder, with_pip=True)
-    packages = sysconfig.get_path("purelib", "venv", vars={"base": str(folder)})
-    Path(packages, "book.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", JUPYTERLAB]
-    if subprocess.run(pip).returncode:
-        raise BookError(f"{JUPYTERLAB}: pip could not install it (see above); then run again")
-    stamp.write_text(JUPYTERLAB)
-    return python

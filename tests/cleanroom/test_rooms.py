@@ -46,12 +46,13 @@ print(hasattr(sys.modules[__name__], "torchvision_library"))
 
 
 def cases():
-    """(room, chapter, switch on, all cells): ranks take long, so Colab starts those of one only."""
+    """(room, chapter, switch on, all cells): ranks take long, so rooms start those of one only."""
     for room in MAKERS:
         for name in CHAPTERS:
             chapter, group = BOOK.chapters[name], pytest.mark.xdist_group(room)
-            dear = chapter.starts_ranks and name != "when-a-process-dies"
-            whole = room != "binder" and not (dear and room == "colab")
+            ranks = any("torch.distributed.run" in cell.source for cell in chapter.code_cells)
+            dear = ranks and name != "when-a-process-dies"
+            whole = room != "binder" and not dear
             if chapter.gpus and room == "bare" and not CUDA:
                 yield pytest.param(room, name, True, True, marks=group)
             if not chapter.gpus and (room not in PINNED or name == WHOLE):

@@ -45,16 +45,10 @@ def answered(source):
 ASKED = asks("- on the CPU\n- on the GPU")
 _, ANSWER = answered("X.device")
 TOLD = prose("answer-it", "**The second.** It was made there.")
-WIDE = f"x = '{'y' * 80}'"
 # What a rule says, and the cells that break it: the line names the last of them.
 BREAKS = [
     ("13 lines, 12 at most; split it", code("a", "x = 1\n" * 13)),
-    ("86 characters, 76 at most", code("a", WIDE)),
-    (
-        "in an answer, 76 at most",
-        prose("exercise-1", "**1. One.** *Recall.* Write it."),
-        prose("solution-1", fold("solution", "A solution", f"```python\n{WIDE}\n```")),
-    ),
+    ("86 characters, 76 at most", code("a", "x" * 86)),
     ("assert in it", code("a", "x # assert", tags=["nbval-ignore-output"])),
     ("no reader can install", code("a", "%time pass\nfrom tools.book import book")),
     ("print '≈'", code("a", "f'done: measured {done:.6f} s'")),
@@ -154,19 +148,6 @@ def test_a_chapter_is_as_long_as_it_says_and_as_its_budget_says(root, monkeypatc
     monkeypatch.setitem(BUDGETS, "first", (10, 0, 0, 2))
     *_, words, minutes = said(1, prose("on", "word " * 400))
     assert "words on its path, 10 at most" in words and "takes 3 minutes, 2 at most" in minutes
-
-
-def test_no_puzzle_changes_what_another_one_uses(root):
-    """Readers solve them in any order, and come back to one after others."""
-
-    def puzzles(*sources):
-        for n, source in enumerate(sources, start=1):
-            yield prose(f"exercise-{n}", f"### {n}. One\n\n*Recall.* It.")
-            yield code(f"answer-{n}", source)
-
-    assert faults(root, *puzzles("given = 1", "second = ..."), kind="puzzles") == []
-    (line,) = faults(root, *puzzles("given = 1", "given = 2"), kind="puzzles")
-    assert line.startswith("notebooks/first.ipynb: cell 4 ('answer-2'): gives 'given' a value")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,9 @@ import time
 
 import browsing
 from browsing import finds_only, opened, script
-from helpers import ROOT
 
 from tools.rules.rules import WIDTH
 
-FONTS = ROOT / "book" / "static" / "fonts"
 CHAPTER = "notebooks/computing-devices.html"
 STYLES = [
     f"{style} 100px var(--pst-font-family-{family})"
@@ -60,10 +58,3 @@ def test_text_is_as_wide_on_a_machine_without_fonts_and_the_widest_line_of_code_
         }"""
         assert page.evaluate(fits, WIDTH) and not page.evaluate(fits, WIDTH + 4)
     alone.close()
-
-
-def test_every_font_is_asked_for_by_the_name_under_which_it_is_served():
-    sheet = (FONTS / "fonts.css").read_text(encoding="utf-8")
-    assert {*re.findall(r"url\((.*?)\)", sheet)} == {path.name for path in FONTS.glob("*.woff2")}
-    asked = (ROOT / "book" / "static" / "book.css").read_text(encoding="utf-8")
-    assert {*re.findall(r'"(Book [^"]+)"', sheet)} == {*re.findall(r'"(Book [^"]+)"', asked)}

@@ -1,6 +1,5 @@
 """How the site is built: all or nothing, and again when an input has changed."""
 
-import os
 import re
 import shutil
 import signal
@@ -12,13 +11,11 @@ from helpers import (
     H100,
     ROOT,
     assert_one_line,
-    build_site,
     code,
     copy_kernel,
     draw_by,
     edit,
     keep,
-    outputs_path,
     prose,
     text,
     write,
@@ -27,7 +24,7 @@ from helpers import (
 from tools.book.book import Book
 from tools.errors import BookError
 from tools.site import status
-from tools.site.site import INPUTS, SITE, input_digests, is_current
+from tools.site.site import INPUTS, SITE, build_site, input_digests, is_current
 
 
 @pytest.fixture
@@ -59,9 +56,7 @@ def test_a_build_that_is_stopped_leaves_the_last_good_site_and_no_process(built,
     draw_by(built, "import time; time.sleep(60)")
     processes = []
 
-    def stop(process, word):
-        process.stdin.write(word)
-        process.stdin.flush()
+    def stop(process, *arguments, **options):
         processes.append(process)
         raise KeyboardInterrupt
 
@@ -72,39 +67,20 @@ def test_a_build_that_is_stopped_leaves_the_last_good_site_and_no_process(built,
     assert page_of(built) == "old" and leftovers(built) == ["html", "inputs.json"]
 
 
-def test_the_old_site_is_there_until_the_new_one_stands(built, monkeypatch):
-    """And is put back if the new one cannot take its place."""
-    rename, seen = Path.rename, []
-
-    def fail_second(path, target):
-        seen.append(path.name)
-        if len(seen) == 2:
-            assert (built / "_build" / "html.old" / "index.html").read_text() == "old"
-            raise OSError(28, "No space left on device")
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "rename", fail_second)
-    with pytest.raises(BookError, match=rf"^{SITE}: cannot be written \(No space left .*make room"):
-        build_site(built)
-    assert seen == ["html", "html", "html.old"]
-    assert page_of(built) == "old" and not is_current(built)
-    assert leftovers(built) == ["html"]
-
-
-def test_a_build_killed_between_its_renames_is_repaired_by_the_next(built):
-    (built / SITE).rename(built / "_build" / "html.old")
+def test_a_site_that_is_whole_takes_the_place_of_the_last_one(built, monkeypatch):
     half = built / "_build" / "work" / "_build" / "html"
     half.mkdir(parents=True)
-    (half / "half.html").write_text("half")
-    assert not is_current(built)
-    draw_by(built, "sys.exit(1)")
-    with pytest.raises(BookError):
-        build_site(built)
-    assert page_of(built) == "old"  # even if the next fails
-    draw_by(built)
+    (half / "half.html").write_text("half")  # of a build that was killed
     site = build_site(built)
     assert page_of(built) == "new" and leftovers(built) == ["html", "inputs.json"]
     assert [*site.iterdir()] == [site / "index.html"]
+
+    def fail(path, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(BookError, match=rf"^{SITE}: cannot be written"):
+        build_site(built)
 
 
 def test_a_site_is_current_until_an_input_changes(small_book):
@@ -174,10 +150,11 @@ def test_every_warning_is_said_and_fails_the_build(drawn, capfd):
         assert re.search(f"preface.md.*WARNING.*{re.escape(words)}", said), (words, said)
 
 
-def test_no_repository_fails_the_build_in_one_line(drawn, capfd):
-    config = drawn / "_config.yml"
-    config.write_text(config.read_text().replace("repository:", "depository:"))
-    assert_one_line(refused_build(drawn, capfd), "error: _config.yml: no 'repository:' entry")
+def test_a_broken_file_of_cudasim_fails_the_build_in_one_line(drawn, capfd):
+    with (drawn / "book" / "preface.md").open("a") as page:
+        page.write("\n```{scaling-plot}\n```\n")
+    (drawn / "cudasim" / "src" / "cudasim" / "timing" / "links.json").write_text("{}")
+    assert_one_line(refused_build(drawn, capfd), "error: cudasim/src: ", "fails: ", "'inside'")
 
 
 # The table of recordings.
@@ -204,6 +181,3 @@ def test_the_status_lists_what_was_executed_and_compared(small_book):
     *_, cpu, card = status.chapters_table(Book(root))
     assert "| No GPU | 2026-01-31 | 1.2 | 1 | none |" in cpu
     assert "| NVIDIA H100 | 2026-01-31 | 1.2 | 1 | zen |" in card
-    for folder in ("cpu", "h100"):
-        os.remove(outputs_path("first", folder, root))
-    assert status.chapters_table(Book(root)) == ["No outputs recorded yet: run `make book`."]

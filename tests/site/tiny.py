@@ -2,7 +2,6 @@
 
 from helpers import (
     H100,
-    build_site,
     code,
     copy_code,
     copy_kernel,
@@ -18,6 +17,7 @@ from nbformat.v4 import new_output
 
 from cudasim.clock.clock import Span
 from cudasim.clock.timeline import Timeline
+from tools.site.site import build_site
 
 ASKING = [
     prose("title", "# First\n\nA chapter that asks."),

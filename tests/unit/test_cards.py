@@ -8,7 +8,8 @@ from helpers import assert_one_line, code, copy_kernel, notebook, refused, run_t
 
 from tools.book.chapters import Chapter
 from tools.errors import NoGpu
-from tools.record.cards import answer, card_folder, card_label, card_runs, question
+from tools.record import cards
+from tools.record.cards import card_folder, card_label, card_runs
 
 H100 = "NVIDIA H100 80GB HBM3"
 OLD_DRIVER = "CUDA initialization: The NVIDIA driver on your system is too old\n(found 11040)."
@@ -23,12 +24,13 @@ OLD_DRIVER = "CUDA initialization: The NVIDIA driver on your system is too old\n
     ],
     ids=["torch without CUDA", "driver too old", "no GPU"],
 )
-def test_without_a_gpu_one_line_says_why(facts, parts):
+def test_without_a_gpu_one_line_says_why(monkeypatch, facts, parts):
     seen = {"names": [], "free": [], "warnings": [], "driver": "550.1", "cuda": "12.4"}
-    executed = question().notebook
-    executed.cells[0].outputs = [text(json.dumps(seen | {"torch": "2.13.0+cu124"} | facts))]
+    printed = text(json.dumps(seen | {"torch": "2.13.0+cu124"} | facts))
+    executed = notebook(code("question", "", outputs=[printed]))
+    monkeypatch.setattr(cards, "execute_one", lambda chapter, runner: executed)
     with pytest.raises(NoGpu) as error:
-        answer(executed)
+        cards.find_cards(None)
     assert_one_line(str(error.value), "kernels/gpu/kernel.json: no GPU", *parts)
 
 

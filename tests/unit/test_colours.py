@@ -1,4 +1,4 @@
-"""The colours that mean something are the same in styles, plots, timelines and figures."""
+"""The colours that mean something are the same in styles, plots and timelines."""
 
 import re
 
@@ -11,10 +11,6 @@ NAMED = dict(re.findall(r"--colour-(\w+): (#\w+);", SHEET))
 WRITTEN = dict(re.findall(r"--on-(\w+): (#\w+);", SHEET))
 LIGHT, DARK = "#ffffff", "#121212"  # the pages of the theme
 LETTERS = {"white": "#ffffff", "black": "#000000"}
-HEX = re.compile(r"#[0-9a-fA-F]{6}\b")
-FIGURES = sorted(
-    path for path in (ROOT / "img").glob("*.svg") if path.stem not in ("logo", "favicon")
-)
 
 
 def dot(one, other):
@@ -45,20 +41,3 @@ def test_styles_and_drawings_have_the_same_colours_seen_on_light_and_on_dark():
     for name, letters in WRITTEN.items():
         assert contrast(NAMED[name], letters) >= 4.5
         assert contrast(NAMED[name], LETTERS[drawing.LETTERS[name]]) >= 4.5
-
-
-def foreign(drawing):
-    """Colours of a drawing that are none of those named, and no grey, tint or dark letter."""
-    found = {colour.lower() for colour in HEX.findall(drawing)} - set(NAMED.values())
-    spread = {c: [int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in found}
-    return sorted(
-        colour
-        for colour, parts in spread.items()
-        if max(parts) - min(parts) > 40 and 0.06 < lightness(colour) < 0.5
-    )
-
-
-def test_figures_are_drawn_in_these_colours():
-    found = {path.stem: foreign(path.read_text(encoding="utf-8")) for path in FIGURES}
-    assert {name: colours for name, colours in found.items() if colours} == {}
-    assert foreign('<path fill="#4a7ab5" stroke="#0072B2"/>') == ["#4a7ab5"]

@@ -5,12 +5,9 @@ from urllib.parse import unquote
 
 import pytest
 from helpers import (
-    CHAPTERS,
     ROOT,
-    assert_one_line,
     cell,
     code,
-    contents,
     prose,
     refused,
     run_tool,
@@ -19,7 +16,7 @@ from helpers import (
 
 from tools.book.book import Book
 from tools.book.links import INSTALLS, launch_links, linked_chapter, readme_text, write_links
-from tools.book.repository import Repository, make_repository, read_repository
+from tools.book.repository import Repository, make_repository
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
 ADDRESS = re.compile(
@@ -58,19 +55,6 @@ def test_this_book_agrees_with_the_one_place():
         assert strangers(path.read_text(encoding="utf-8"), book.repository) == [], path
 
 
-def test_page_shows_the_row_once_and_downloads_its_own_copy(site):
-    repository = read_repository(ROOT)
-    for name in CHAPTERS:
-        page = (site / "notebooks" / f"{name}.html").read_text(encoding="utf-8")
-        [row] = re.findall(r'<nav class="launch" aria-label="[^"]+">.*?</nav>', page, re.S)
-        links = re.findall(r'href="([^"]*)"', row.replace("&amp;", "&"))
-        expected = [link.url for link in launch_links(name, repository)]
-        assert links[:-1] == expected[:-1] and "<img" not in row  # works with no network
-        assert page.count(expected[0]) == 1
-        local = (site / "notebooks" / links[-1]).resolve()
-        assert local.read_bytes() == (ROOT / "notebooks" / f"{name}.ipynb").read_bytes()
-
-
 WITHOUT_HUB = """\
 https://colab.research.google.com/github/a/b/blob/next/one/notebooks/first.ipynb
 https://studiolab.sagemaker.aws/import/github/a/b/blob/next/one/notebooks/first.ipynb
@@ -92,20 +76,22 @@ def test_addresses_are_of_the_form_that_each_service_documents():
     assert own == urls[4].replace("https://nbgitpuller.readthedocs.io/en/latest/link.html", address)
 
 
+CONFIG = "repository: {{url: https://github.com/a/{}, branch: {}, hub: {}}}"
+
+
 def test_command_names_the_repository_everywhere(linked_book):
-    config = (linked_book / "_config.yml").read_text()
-    run = run_tool(linked_book, "links", "--repository", "other/book", "--branch", "trunk")
+    config = linked_book / "_config.yml"
+    named = config.read_text().replace("someone/tiny", "other/book").replace("main", "trunk")
+    config.write_text(named)
+    run = run_tool(linked_book, "links")
     assert sorted(run.stdout.splitlines()) == [
         "README.md: written",
-        "_config.yml: written",
         "notebooks/first.ipynb: written",
         "notebooks/second.ipynb: written",
         "outputs/cpu/first.ipynb: written",
         "outputs/cpu/second.ipynb: written",
     ]
     repository = Repository("other", "book", "trunk")
-    named = config.replace("someone/tiny", "other/book").replace("main", "trunk")
-    assert (linked_book / "_config.yml").read_text() == named
     readme = (linked_book / "README.md").read_text()
     assert readme.endswith("<!-- end -->\n\nThe end.\n")
     for text in (readme, *(path.read_text() for path in linked_book.glob("notebooks/*"))):
@@ -116,26 +102,16 @@ def test_command_names_the_repository_everywhere(linked_book):
         setup = cell(recording.chapter.notebook, "setup").source
         assert recording.cells["setup"].source == setup
         assert recording.stale_because(book.pins) is None
-    assert write_links(book, book.repository) == []
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("repository", "https://github.com/a/b"), ("branch", "my branch"), ("hub", "h.org")],
-)
-def test_bad_value_is_one_line_and_changes_nothing(linked_book, option, value):
-    before = contents(linked_book)
-    run = run_tool(linked_book, "links", f"--{option}", value)
-    assert run.returncode == 1
-    assert_one_line(run.stderr, f"error: {option} '{value}'")
-    after = contents(linked_book)
-    assert {path: after[path] for path in before} == before
+    assert write_links(book) == []
 
 
 @pytest.mark.parametrize(
     ("name", "text", "part"),
     [
         ("_config.yml", "a: [", "not valid YAML; correct it there"),
+        ("_config.yml", CONFIG.format("b/c", "main", "none"), "repository 'a/b/c': not"),
+        ("_config.yml", CONFIG.format("b", "my branch", "none"), "branch 'my branch'"),
+        ("_config.yml", CONFIG.format("b", "main", "h.org"), "hub 'h.org': write"),
         ("README.md", "# Tiny\n", "<!-- links -->"),
         ("requirements-no-deps.txt", "", "lacks"),
     ],
@@ -144,11 +120,11 @@ def test_broken_file_gets_one_line_that_names_it(linked_book, name, text, part):
     (linked_book / name).write_text(text)
     book = Book(linked_book)
     with refused(name, part):
-        write_links(book, book.repository)
+        write_links(book)
 
 
 def test_chapter_that_cannot_take_the_cells_is_reported(linked_book):
     write(linked_book, "first", prose("title", "# A"), code("make", "x = 1"))
     book = Book(linked_book)
     with refused("notebooks/first.ipynb: ", "no cell with the tag"):
-        write_links(book, book.repository)
+        write_links(book)

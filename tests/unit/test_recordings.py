@@ -142,9 +142,9 @@ def test_outputs_of_another_chapter_none_or_a_renamed_runner_are_refused(recorde
     assert_refused(recorded_book, "outputs/cpu/old.ipynb: no chapter", "git mv")
     old.unlink()
     shutil.copy(first, second)
-    assert_refused(recorded_book, "outputs/cpu/second.ipynb: outputs of the chapter 'first'")
+    assert_refused(recorded_book, "outputs/cpu/second.ipynb: recorded of the chapter 'first'")
     (recorded_book / "kernels" / "cpu").rename(recorded_book / "kernels" / "host")
-    parts = ("recorded on the runner 'cpu'", "restore kernels/cpu/ or, if", "remove this folder")
+    parts = ("on the runner 'cpu'", "restore that runner in kernels/", "remove it")
     assert_refused(recorded_book, "outputs/cpu/first.ipynb: ", *parts)
 
 

@@ -43,9 +43,6 @@ def test_folders_of_tests_are_stages_and_so_are_the_runners_that_every_machine_h
         set(given.items()) <= stage.environment.items()
         for given, stage in zip(settings, full, strict=True)
     )
-    copy_kernel(book, "cpu", "fresh")
-    with refused("outputs/fresh: nothing is recorded", "RUNNER=fresh"):
-        all_stages(root=book)
 
 
 def test_stages_are_chosen_by_a_part_of_their_names():

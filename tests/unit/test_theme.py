@@ -45,12 +45,3 @@ def test_a_font_has_its_licence_but_not_the_reserved_name():
         names = {record.nameID: str(record) for record in TTFont(path)["name"].names}
         assert "Adobe" in names[0] and "Open Font License" in names[13], path
         assert all("Source" not in names.get(number, "") for number in (1, 2, 3, 4, 6, 16, 25))
-
-
-def test_a_page_loads_what_is_for_code_only_if_it_holds_some(site):
-    for path in [*site.glob("book/*.html"), *site.glob("notebooks/*.html")]:
-        page = read(path)
-        code, cells = '<div class="highlight' in page, re.search('class="cell[ "]', page)
-        assert ("copybutton.js" in page) == ("clipboard.min.js" in page) == code, path.name
-        assert ("_static/mystnb." in page) == bool(cells), path.name
-    assert "copybutton" not in read(site / "book" / "preface.html")

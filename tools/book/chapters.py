@@ -15,7 +15,6 @@ from tools.files import read_yaml
 
 SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key covers it
 TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
-LAUNCHER = "torch.distributed.run"  # the module behind the command torchrun
 PREDICTED = "predicted"  # tag of a cell that answers a prediction: the page covers its output
 ABOUT = "≈"  # stands before every time that a chapter prints, and in every drawing of times
 # The tags that something reads: keys, pages, nbval, MyST-NB. A misspelt one would do nothing.
@@ -61,11 +60,6 @@ class Chapter:
     def is_lesson(self) -> bool:
         """True if it is for reading from first to last, in order."""
         return not (self.lists_symptoms or self.holds_puzzles)
-
-    @property
-    def starts_ranks(self) -> bool:
-        """True if it starts processes by torchrun, which set their own number of threads."""
-        return any(LAUNCHER in cell.source for cell in self.code_cells)
 
     @property
     def gpus(self) -> int:

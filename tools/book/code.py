@@ -47,16 +47,3 @@ def comments(cell: NotebookNode) -> list[str]:
     lines = io.StringIO(TransformerManager().transform_cell(cell.source)).readline
     tokens = tokenize.generate_tokens(lines)
     return [token.string for token in tokens if token.type == tokenize.COMMENT]
-
-
-def bound_names(tree: ast.Module) -> set[str]:
-    """The names that the statements of a cell bind, those within functions left out."""
-    names = set()
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found = (part for target in targets for part in ast.walk(target))
-            names |= {part.id for part in found if isinstance(part, ast.Name)}
-    return names

@@ -53,13 +53,13 @@ def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
 def link_figures(text: str, where: str, root: Path) -> str:
     """Text of a chapter with its pictures replaced by the figures in `img/`.
 
-    Raises BookError, naming `where`, if a picture names no figure, or another version of it.
+    Raises BookError, naming `where`, if one names no figure, or is not carried as it is there.
     """
 
     def linked(match: re.Match) -> str:
         svg, current = _drawing(match, where, root)
-        if match["png"] and not current:
-            raise BookError(f"{where}: its copy of img/{svg} is out of date; draw it by {DRAW}")
+        if not current:
+            raise BookError(f"{where}: it does not carry img/{svg} as it is now; draw it by {DRAW}")
         return f"![{match['alt']}](../img/{svg})"
 
     return FIGURE.sub(linked, text)
@@ -68,14 +68,10 @@ def link_figures(text: str, where: str, root: Path) -> str:
 def broken_figures(chapter: Chapter, root: Path) -> Broken:
     """Every figure is in `img/`, and the chapter carries it as it is there."""
     for cell in chapter.notebook.cells:
-        for match in FIGURE.finditer(cell.source):
-            try:
-                svg, current = _drawing(match, chapter.where, root)
-            except BookError as error:
-                yield cell, str(error).removeprefix(f"{chapter.where}: ")
-            else:
-                if not current:
-                    yield cell, f"it does not carry img/{svg} as it is now; draw it by {DRAW}"
+        try:
+            link_figures(cell.source, chapter.where, root)
+        except BookError as error:
+            yield cell, str(error).removeprefix(f"{chapter.where}: ")
 
 
 def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:

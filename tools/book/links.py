@@ -18,7 +18,7 @@ from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.notebooks import notebook_text
 from tools.book.recordings import read_recordings
-from tools.book.repository import Repository, config_text
+from tools.book.repository import Repository
 from tools.book.setup_cells import write_setup
 from tools.errors import BookError
 from tools.files import read_text, write_files
@@ -76,12 +76,12 @@ def notebook_links(path: str, repository: Repository) -> list[Link]:
     ]
 
 
-def write_links(book: Book, repository: Repository) -> list[str]:
+def write_links(book: Book) -> list[str]:
     """Write all that depends on where the book is published, all of it or nothing.
 
     Returns the paths that changed.
     """
-    root = book.root
+    root, repository = book.root, book.repository
     chapters = {
         name: linked_chapter(chapter, repository, root) for name, chapter in book.chapters.items()
     }
@@ -91,10 +91,7 @@ def write_links(book: Book, repository: Repository) -> list[str]:
     files = {
         new.where: notebook_text(new.notebook) for old, new in pairs if new.notebook != old.notebook
     }
-    texts = {
-        "README.md": readme_text(list(chapters.values()), repository, root),
-        "_config.yml": config_text(repository, root),
-    }
+    texts = {"README.md": readme_text(list(chapters.values()), repository, root)}
     address = f"git+{repository.url}@{repository.branch}"
     for name in INSTALLS:
         if (root / name).is_file():

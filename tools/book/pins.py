@@ -1,21 +1,14 @@
-"""The pins: which version of which package, and how requirements.txt is compiled."""
+"""The pins: which version of which package."""
 
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from tools.environment import PINS, PYTHONS
+from tools.environment import PINS
 from tools.errors import BookError
-from tools.files import read_text, write_text
+from tools.files import read_text
 from tools.root import ROOT
-
-NAMED = "requirements.in"
 
 
 def read_pins(root: Path = ROOT) -> dict[str, str]:
@@ -38,33 +31,3 @@ def read_pins(root: Path = ROOT) -> dict[str, str]:
                 raise BookError(f"{name}: line {number}: {package} is pinned twice; leave one pin")
             pins[package] = match[2]
     return pins
-
-
-def compile_pins(upgrade: Iterable[str] = (), root: Path = ROOT) -> None:
-    """Write requirements.txt from requirements.in. Versions stay, but for packages to `upgrade`.
-
-    Raises BookError if uv finds no versions that agree; its own words come before.
-    """
-    pins = root / PINS[0]
-    with tempfile.TemporaryDirectory() as folder:
-        compiled = Path(folder, PINS[0])
-        if pins.is_file():
-            shutil.copy(pins, compiled)  # uv prefers the versions it finds there
-        command = [
-            *(sys.executable, "-m", "uv", "pip", "compile", "--quiet", NAMED),
-            *("--universal", "--fork-strategy", "fewest"),
-            *("--python-version", ".".join(map(str, PYTHONS[0]))),
-            *("--annotation-style", "line", "--custom-compile-command", "python -m tools pins"),
-            *("--output-file", str(compiled)),
-            *(f"--upgrade-package={name}" for name in upgrade),
-        ]
-        if subprocess.run(command, cwd=root, stdout=subprocess.DEVNULL).returncode:
-            raise BookError(
-                f"{NAMED}: uv could not compile it (see above); {PINS[0]} is unchanged. uv reads "
-                "UV_DEFAULT_INDEX, and not pip's settings"
-            )
-        lines = compiled.read_text(encoding="utf-8").splitlines(keepends=True)
-    # What Linux alone needs, torch's CUDA packages, is left to pip: not every build asks for it.
-    linux, others = "sys_platform == 'linux'", re.compile("'(darwin|win32)'")
-    kept = [line for line in lines if linux not in line or others.search(line)]
-    write_text(pins, "".join(kept), root)

@@ -52,10 +52,6 @@ class Recording:
         card = [f"CUDA {made.cuda}", f"driver {made.driver}"] if "card" in made else []
         return [f"PyTorch {made.versions.torch}", *card]
 
-    @property
-    def command(self) -> str:
-        return record_command(self.runner.name, self.chapter.name)
-
     @cached_property
     def keys(self) -> dict[str, str]:
         """The key under which each cell was recorded, by cell id."""
@@ -191,16 +187,11 @@ def _read_recording(
     if outputs is None:
         raise BookError(f"{where}: edited since it was recorded; {again}")
     facts = outputs.metadata.provenance
-    if facts.runner not in runners:
+    runner = runners.get(facts.runner)
+    is_home = runner and (folder == runner.name if runner.is_local else folder not in runners)
+    if not is_home or facts.chapter != chapter.name:
         raise BookError(
-            f"{where}: recorded on the runner '{facts.runner}', which kernels/ does not declare; "
-            f"restore kernels/{facts.runner}/ or, if it was renamed, remove this folder"
+            f"{where}: recorded of the chapter '{facts.chapter}' on the runner '{facts.runner}'; "
+            "move it to their place in outputs/, restore that runner in kernels/, or remove it"
         )
-    if facts.chapter != chapter.name:
-        raise BookError(f"{where}: outputs of the chapter '{facts.chapter}'; {again}")
-    runner = runners[facts.runner]
-    if folder != runner.name if runner.is_local else folder in runners:
-        home = runner.name if runner.is_local else "the name of its card"
-        advice = f"whose outputs lie in outputs/ under {home}; move it there"
-        raise BookError(f"{where}: recorded on the runner '{runner.name}', {advice}")
     return Recording(chapter, runner, folder, outputs)

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.errors import BookError
-from tools.files import read_text, read_yaml
+from tools.files import read_yaml
 
 HOST = "https://github.com/"
 NO_HUB = "none"
-BLOCK = re.compile(r"^repository:\n(?: .*\n)*", re.M)
 
 
 @dataclass(frozen=True)
@@ -25,19 +24,11 @@ class Repository:
     def url(self) -> str:
         return f"{HOST}{self.owner}/{self.name}"
 
-    def changed(self, slug: str | None, branch: str | None, hub: str | None) -> "Repository":
-        """The same with what is given in the place of what was. Raises as `make_repository`."""
-        return make_repository(
-            f"{self.owner}/{self.name}" if slug is None else slug,
-            self.branch if branch is None else branch,
-            self.hub or NO_HUB if hub is None else hub,
-        )
-
 
 def read_repository(root: Path) -> Repository:
     """The repository that `_config.yml` names. Raises BookError if it names none, or a bad one."""
     entry = read_yaml(root / "_config.yml", root).get("repository")
-    if not isinstance(entry, dict) or not BLOCK.search(read_text(root / "_config.yml", root)):
+    if not isinstance(entry, dict):
         raise BookError("_config.yml: no 'repository:' entry with 'url' and 'branch'; add one")
     slug = str(entry.get("url") or "").removeprefix(HOST)
     try:
@@ -58,13 +49,3 @@ def make_repository(slug: str, branch: str, hub: str = NO_HUB) -> Repository:
     if hub and not re.fullmatch(r"https?://[\w.-]+(:\d+)?(/[\w.~-]+)*", hub, re.A):
         raise BookError(f"hub '{hub}': write https://hub.example.org, or '{NO_HUB}' for none")
     return Repository(match[1], match[2], branch, hub)
-
-
-def config_text(repository: Repository, root: Path) -> str:
-    block = (
-        "repository:\n"
-        f"  url: {repository.url}\n"
-        f"  branch: {repository.branch}\n"
-        f"  hub: {repository.hub or NO_HUB}\n"
-    )
-    return BLOCK.sub(lambda match: block, read_text(root / "_config.yml", root), count=1)

@@ -3,14 +3,13 @@
 import json
 import re
 
-from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tools.book.chapters import Chapter
 from tools.book.runners import Runner
 from tools.errors import BookError, NoGpu
 from tools.record.execute import Run, execute_one
-from tools.record.provenance import VERSIONS, require
+from tools.record.provenance import VERSIONS, versions
 
 # What the kernel is asked. A torch that cannot use the driver says why in a warning.
 QUESTION = """\
@@ -40,22 +39,12 @@ DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, p
 def find_cards(runner: Runner) -> dict:
     """The facts of this machine's GPUs, as the kernel of `runner` sees them.
 
-    Raises NoGpu if there is none that torch can use, BookError if a package is lacking.
+    With them the `folder` and the `label` of the cards. Raises NoGpu, with the reason, if there is
+    none that torch can use, BookError if a package is lacking.
     """
-    require(VERSIONS)
-    return answer(execute_one(question(), runner))
-
-
-def question() -> Chapter:
-    """A chapter whose one cell prints what this module asks of the GPUs."""
-    return Chapter("question", new_notebook(cells=[new_code_cell(QUESTION, id="question")]))
-
-
-def answer(executed: NotebookNode) -> dict:
-    """The facts that the executed `question` printed, with the `folder` and `label` of the cards.
-
-    Raises NoGpu, with the reason, if the kernel has none.
-    """
+    versions(VERSIONS)
+    asked = new_notebook(cells=[new_code_cell(QUESTION, id="question")])
+    executed = execute_one(Chapter("question", asked), runner)
     facts = json.loads(executed.cells[0].outputs[0].text)
     if names := facts["names"]:
         return facts | {"folder": card_folder(names), "label": card_label(names)}

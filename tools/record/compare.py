@@ -10,7 +10,7 @@ from tools.book.runners import GPU
 from tools.errors import BookError
 from tools.record.cards import card_runs, find_cards
 from tools.record.execute import execute
-from tools.record.provenance import require
+from tools.record.provenance import versions
 
 
 def compare(book: Book) -> None:
@@ -31,7 +31,7 @@ def compare(book: Book) -> None:
         else:
             others.append(chapter)
     if good:
-        require(("pytest", "nbval"))
+        versions(("pytest", "nbval"))
     if others:
         names = ", ".join(chapter.name for chapter in others)
         print(

@@ -4,8 +4,8 @@ import datetime
 import importlib.metadata
 import os
 import platform
-import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -14,7 +14,6 @@ from packaging.utils import canonicalize_name
 from tools.book.chapters import Chapter
 from tools.book.runners import Runner
 from tools.book.setup_cells import chapter_packages
-from tools.errors import BookError
 
 VERSIONS = ("torch", "torchvision", "d2l", "numpy", "matplotlib", "ipykernel")
 EXECUTES = {"ipykernel", "ipython", "nbclient", "nbformat"}  # what every cell runs and prints with
@@ -33,7 +32,7 @@ def provenance(
         "seconds": round(seconds, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "versions": {package: importlib.metadata.version(package) for package in VERSIONS},
+        "versions": versions(VERSIONS),
     }
     if runner.is_local:
         made |= {"kernel": runner.digest(chapter), "pins": pins_of(chapter, pins)}
@@ -49,27 +48,18 @@ def pins_of(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
     found, ahead = set(), sorted(EXECUTES | chapter_packages(chapter))
     while ahead:
         name = canonicalize_name(ahead.pop())
-        if name in found or name not in pins or not _installed(name):
+        if name in found or name not in pins:
             continue
-        found.add(name)
-        needs = map(Requirement, importlib.metadata.requires(name) or [])
-        ahead += [n.name for n in needs if not n.marker or n.marker.evaluate({"extra": ""})]
+        with suppress(importlib.metadata.PackageNotFoundError):  # it is for other systems
+            needs = map(Requirement, importlib.metadata.requires(name) or [])
+            found.add(name)
+            ahead += [n.name for n in needs if not n.marker or n.marker.evaluate({"extra": ""})]
     return {name: pins[name] for name in sorted(found)}
 
 
-def require(packages: Iterable[str]) -> None:
-    missing = [name for name in packages if not _installed(name)]
-    if missing:
-        advice = "install it there (requirements.txt has the pins; with no network, from wheels)"
-        raise BookError(f"{sys.executable}: lacks {', '.join(missing)}; {advice}")
-
-
-def _installed(package: str) -> bool:
-    try:
-        importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Raises ModuleNotFoundError, which a command tells in a line, if a package is not there."""
+    return {name: importlib.metadata.version(name) for name in packages}
 
 
 def processor() -> str:

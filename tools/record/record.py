@@ -3,7 +3,8 @@
 from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.notebooks import notebook_text
-from tools.book.runners import Runner
+from tools.book.recordings import record_command
+from tools.book.runners import GPU, Runner
 from tools.errors import BookError
 from tools.files import write_files
 from tools.record.cards import card_runs, find_cards
@@ -58,7 +59,7 @@ def _is_recorded(chapter: Chapter, card: dict, book: Book) -> bool:
         return False
     print(
         f"{recording.where}: recorded on {recording.provenance.date}, left as it is; "
-        f"to record it again: '{recording.command}'"
+        f"to record it again: '{record_command(GPU, chapter.name)}'"
     )
     return True
 

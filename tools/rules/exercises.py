@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-from tools.book.cells import Broken, drawn
+from tools.book.cells import drawn
 from tools.book.chapters import Chapter
-from tools.book.code import bound_names, syntax_tree
 
 ASKED = re.compile(  # in bold letters, or, as puzzles are, under a heading of its own
     r"(?:\*\*|### )(?P<number>\d+)\. [^*\n]+(?:\*\* |\n\n)\*(?P<level>\w+)\.\* "
@@ -70,13 +69,3 @@ def exercises(chapter: Chapter) -> list[ExerciseCells]:
     kind = "Puzzle" if chapter.holds_puzzles else "Exercise"
     asked = [ExerciseCells(number, cells, kind) for number, cells in found.items()]
     return [exercise for exercise in asked if exercise.asked is not None]
-
-
-def independent(chapter: Chapter) -> Broken:
-    """No puzzle changes what another uses: readers solve them in any order."""
-    owners: dict[str, int] = {}
-    for exercise in exercises(chapter):
-        for cell in filter(None, [exercise.cell("answer"), exercise.cell("shows")]):
-            for name in bound_names(syntax_tree(chapter, cell)):
-                if (owner := owners.setdefault(name, exercise.number)) != exercise.number:
-                    yield cell, f"gives '{name}' a value, as puzzle {owner} does; rename it here"

@@ -13,7 +13,6 @@ from tools.book.code import has_assert, syntax_tree
 from tools.book.figures import broken_figures
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
-from tools.rules.exercises import exercises, independent
 from tools.rules.length import within_budget
 from tools.rules.predictions import PREDICTION_RULES
 from tools.rules.questions import QUESTION_RULES
@@ -36,7 +35,7 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
         rules = (*COMMON_RULES, whole_symptoms)
         rules_of_outputs = (times_without_tag, shown_symptoms)
     elif chapter.holds_puzzles:
-        rules = (*COMMON_RULES, opening, independent)
+        rules = (*COMMON_RULES, opening)
     found = chain(
         *(rule(chapter) for rule in rules),
         *(rule(chapter, book.recordings_of(chapter)) for rule in rules_of_outputs),
@@ -63,14 +62,6 @@ def wide_lines(chapter: Chapter) -> Broken:
         for line in cell.source.splitlines():
             if len(line) > WIDTH:
                 yield cell, f"a line of {len(line)} characters, {WIDTH} at most: {line[:30]}..."
-    for exercise in exercises(chapter):
-        for line in "\n".join(exercise.code("solution") + exercise.code("wrong")).splitlines():
-            if len(line) > WIDTH:
-                yield (
-                    exercise.cell("solution"),
-                    f"a line of {len(line)} characters in an answer, {WIDTH} at most; break it in "
-                    "the master",
-                )
 
 
 def unchecked_cells(chapter: Chapter) -> Broken:

@@ -1,9 +1,4 @@
-"""The process that draws the site: `python -m tools.site.builder ROOT WORK`.
-
-It imports Sphinx and all that Jupyter Book needs at once, which takes as long as its work, and
-waits for a line on its standard input before it reads anything of the book. So it is started
-while chapters are executed.
-"""
+"""The process that draws the site: `python -m tools.site.builder ROOT WORK`."""
 
 import contextlib
 import io
@@ -11,32 +6,21 @@ import sys
 from pathlib import Path
 
 import jupyter_book.cli.main
-import jupyter_book.sphinx
-import myst_nb  # noqa: F401
-import sphinx.builders.html  # noqa: F401
-import sphinx_book_theme  # noqa: F401
 from sphinx.errors import SphinxError
 
 from tools.errors import BookError
 from tools.files import NO_ROOM, cannot_write
-from tools.site import front, theme  # noqa: F401
 from tools.site.extension import read_pages
-from tools.site.merge import page_notes
 
 OPTIONS = ("-W", "--keep-going", "-n", "-q")  # a warning is an error
 
 
 def main() -> int:
-    """Wait for the word, check the book, then write the site below WORK; returns the exit code."""
+    """Check the book, then write the site below WORK; returns the exit code."""
     root, work = Path(sys.argv[1]), sys.argv[2]
-    if not sys.stdin.readline():
-        return 1  # whoever started this has ended
     try:
         book, _ = read_pages(root)
         print(f"site: building {len(book.documents)} pages", flush=True)
-        for chapter in book.chapters.values():
-            for note in page_notes(chapter, book):
-                print(f"note: {note}", flush=True)
     except BookError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -26,7 +26,7 @@ from tools.site.status import chapters_table
 
 # The extensions that come with this one.
 BROUGHT = (
-    *("assets", "formulas", "tabs", "folds", "covers", "theme", "images", "launch"),
+    *("assets", "formulas", "tabs", "folds", "covers", "theme", "images"),
     *("timeline", "calculators", "front", "overview", "moved"),
 )
 TABLES = {

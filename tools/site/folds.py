@@ -27,9 +27,11 @@ def setup(app: Sphinx) -> None:
 
 def fold(app: Sphinx, doctree: nodes.document) -> None:
     for row in [*doctree.findall(is_links)]:
+        *_, download = row.findall(nodes.reference)
+        download["refuri"] = f"../_sources/{app.env.docname}.ipynb"  # as it was when this was built
         head = row.parent.children[row.parent.index(row) :]
         head = [*takewhile(lambda node: is_machinery(node) or not opens(node), head)]
-        while isinstance(head[-1], nodes.paragraph):  # the first of the chapter's text
+        while head[1:] and isinstance(head[-1], nodes.paragraph):  # the first of the chapter's text
             head.pop()
         wrap(head, HEAD)
     for parent in dict.fromkeys(cell.parent for cell in doctree.findall(is_machinery)):
@@ -72,7 +74,7 @@ def is_machinery(node: nodes.Node) -> bool:
 
 
 def is_links(node: nodes.Node) -> bool:
-    return isinstance(node, part) and node["html"].startswith('<nav class="launch"')
+    return isinstance(node, nodes.paragraph) and node.astext().startswith("Run this chapter: ")
 
 
 def opens(node: nodes.Node) -> bool:

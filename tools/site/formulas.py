@@ -10,7 +10,6 @@ import ziamath
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
-from sphinx.util.math import get_node_equation_number
 from sphinx.writers.html5 import HTML5Translator
 
 logger = logging.getLogger(__name__)
@@ -31,11 +30,8 @@ def visit_math(writer: HTML5Translator, node: nodes.math) -> None:
 
 
 def visit_math_block(writer: HTML5Translator, node: nodes.math_block) -> None:
-    writer.body.append(writer.starttag(node, "div", CLASS="formula"))
-    if node["number"]:
-        number = get_node_equation_number(writer, node)
-        writer.body.append(f'<span class="eqno">({number})</span>')
-    writer.body.append(f"{draw(node, inline=False)}</div>\n")
+    frame = writer.starttag(node, "div", CLASS="formula")
+    writer.body.append(f"{frame}{draw(node, inline=False)}</div>\n")
     raise nodes.SkipNode
 
 

@@ -5,7 +5,6 @@ differ, or are times, one cell for each runner follows, which holds nothing but 
 in its metadata whose they are; `tools.site.tabs` draws these.
 """
 
-from collections.abc import Iterator
 from copy import deepcopy
 from html import escape
 
@@ -15,8 +14,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from tools.book.book import Book
 from tools.book.chapters import ABOUT, PREDICTED, TIMES, Chapter
 from tools.book.figures import link_figures
-from tools.book.notebooks import code_cells, tags
-from tools.book.recordings import Recording, recording_path
+from tools.book.notebooks import tags
+from tools.book.recordings import Recording
 from tools.errors import BookError
 from tools.rules.length import MOVE
 from tools.rules.predictions import ANSWER
@@ -26,24 +25,17 @@ from tools.site.timeline import MIME as TIMELINE
 from tools.site.timeline import timeline_html
 
 # What a page can draw.
-RICH = {
-    "text/html",
-    "text/markdown",
-    "text/latex",
-    "image/svg+xml",
-    "image/png",
-    "image/jpeg",
-    TIMELINE,
+DRAWN = {
+    *("text/html", "text/markdown", "text/latex", "text/plain"),
+    *("image/svg+xml", "image/png", "image/jpeg", TIMELINE),
 }
-DRAWN = RICH | {"text/plain"}
 VERSIONS = "application/vnd.where-tensors-live.versions+json"  # tools.site.front draws them
 
 
 def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
     """A chapter with its figures as drawn, and with the outputs of every runner.
 
-    Raises BookError if outputs that this machine could record are missing, or are those of
-    other code.
+    Raises BookError if a local runner has recorded it that does not list it, or if none does.
     """
     recordings = page_recordings(chapter, book)
     page = deepcopy(chapter.notebook)
@@ -77,19 +69,10 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
             f"{chapter.where}: no runner executes it; add it to the 'chapters' of one in kernels/"
         )
     for runner in book.local_runners:
-        where = recording_path(runner.name, chapter.name)
-        if runner not in needed:
-            if runner.name in found:
-                raise BookError(
-                    f"{where}: {runner.where} does not list this chapter; list it there, or "
-                    "remove the file"
-                )
-        elif runner.name not in found:
-            raise BookError(f"{where}: no such file; execute the chapter with 'make book'")
-        elif waiting := found[runner.name].waiting:
+        if runner.name in found and runner not in needed:
             raise BookError(
-                f"{where}: recorded from other code than that of {', '.join(waiting)}; "
-                "execute the chapter again with 'make book'"
+                f"{found[runner.name].where}: {runner.where} does not list this chapter; list it "
+                "there, or remove the file"
             )
     return list(found.values())
 
@@ -169,25 +152,3 @@ def legend(recordings: list[Recording]) -> NotebookNode:
     told = [(recording, facts(recording)) for recording in recordings]
     text = render("legend.md", labels=labels, sign=ABOUT, runners=told, simulates=simulates)
     return new_markdown_cell(text, id="legend")
-
-
-def page_notes(chapter: Chapter, book: Book) -> Iterator[str]:
-    """What whoever builds the site should know of a page, though it can be shown."""
-    for recording in page_recordings(chapter, book):
-        if waiting := recording.waiting:
-            yield (
-                f"{recording.where}: no tab for {', '.join(waiting)}, changed since the "
-                f"recording; record them with '{recording.command}'"
-            )
-        for cell in code_cells(recording.notebook):
-            if kinds := unknown_kinds(cell.outputs):
-                shown = ", ".join(kinds)
-                yield f"{recording.where}: '{cell.id}' shows {shown}: the page shows plain text"
-
-
-def unknown_kinds(printed: list[NotebookNode]) -> list[str]:
-    """The types of those outputs that a page cannot draw."""
-    shown = [set(output.get("data", {})) for output in printed]
-    return sorted(
-        kind for kinds in shown if not kinds & RICH for kind in kinds - DRAWN - {VERSIONS}
-    )

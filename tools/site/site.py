@@ -10,8 +10,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 from tools.errors import BookError
@@ -43,68 +42,36 @@ def is_current(root: Path) -> bool:
     return (root / SITE).is_dir() and built == input_digests(root)
 
 
-@contextmanager
-def site_builder(root: Path) -> Iterator[Callable[[], None]]:
-    """A function that builds the site, by a process that gets ready at once and ends with this.
+def build_site(root: Path) -> Path:
+    """Build the site, in a process that ends with this one; returns its folder.
 
     The site is written into `_build/work`, and put in the place of the last one when it is
-    whole. A build that fails, or is killed at any point, leaves the last good site as it was.
-    The function raises BookError if it fails.
+    whole. A build that fails, which raises BookError, leaves the last good site as it was.
     """
+    inputs = input_digests(root)
+    shutil.rmtree(root / WORK, ignore_errors=True)
     command = [sys.executable, "-m", "tools.site.builder", str(root), str(root / WORK)]
-    # In a session of its own, as Ctrl-C is for this process, which then ends that one.
-    options = {"stdin": subprocess.PIPE, "text": True, "start_new_session": True}
-    process = subprocess.Popen(command, cwd=root, **options)
-
-    def build() -> None:
-        inputs = input_digests(root)
-        restore_site(root / SITE)
-        process.communicate("build\n")
-        if process.returncode:
-            raise BookError("the site was not built; see what is said above")
-        try:
-            (root / RECORD).unlink(missing_ok=True)
-            replace_site(root / WORK / "_build" / "html", root / SITE)
-            (root / RECORD).write_text(json.dumps(inputs, indent=1), encoding="utf-8")
-        except OSError as error:
-            raise cannot_write(root / SITE, root, error) from None
-
-    _remove(root / WORK)
     try:
-        yield build
+        # In a session of its own, as Ctrl-C is for this process, which then ends that one.
+        if subprocess.run(command, cwd=root, start_new_session=True).returncode:
+            raise BookError("the site was not built; see what is said above")
+        (root / RECORD).unlink(missing_ok=True)
+        replace_site(root / WORK / "_build" / "html", root / SITE)
+        (root / RECORD).write_text(json.dumps(inputs, indent=1), encoding="utf-8")
+        return root / SITE
+    except OSError as error:
+        raise cannot_write(root / SITE, root, error) from None
     finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        _remove(root / WORK)
+        shutil.rmtree(root / WORK, ignore_errors=True)
 
 
 def replace_site(built: Path, site: Path) -> None:
-    """Put `built`, less the files that no page asks for, in the place of `site`.
-
-    Two renames do it: whoever looks finds the old site, the new one or, for an instant,
-    none, but never half of one. The old one is removed when the new one stands.
-    """
+    """Put `built`, less the files that no page asks for, in the place of `site`."""
     for pattern in UNPUBLISHED:
         for file in built.rglob(pattern):
             file.unlink()
-    if site.is_dir():
-        site.rename(_old(site))
-    try:
-        built.rename(site)
-    finally:
-        restore_site(site)
-
-
-def restore_site(site: Path) -> None:
-    """Undo or finish a replacement that was stopped between its two renames."""
-    if not site.is_dir() and _old(site).is_dir():
-        _old(site).rename(site)
-    _remove(_old(site))
-
-
-def _old(site: Path) -> Path:
-    return site.with_name("html.old")
+    shutil.rmtree(site, ignore_errors=True)
+    built.rename(site)
 
 
 def input_digests(root: Path) -> dict[str, str]:
@@ -121,8 +88,3 @@ def _input_files(root: Path) -> Iterator[Path]:
         for file in path.rglob("*") if path.is_dir() else [path]:
             if file.is_file() and file.suffix not in (".pyc", ".part"):
                 yield file
-
-
-def _remove(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)

@@ -24,8 +24,6 @@ def chapters_table(book: Book) -> list[str]:
         for recordings in book.recordings.values()
         for name, recording in recordings.items()
     ]
-    if not rows:
-        return ["No outputs recorded yet: run `make book`."]
     head = ["Chapter", "Runner", "Date", "Seconds", "Cells compared", "Cells waiting"]
     lines = table([*head, "Hardware", "Times", "Python", "Software"], rows, numbers=(3, 4))
     if set(book.recordings) <= set(book.runners):

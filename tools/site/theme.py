@@ -16,13 +16,6 @@ from sphinx.writers.html5 import HTML5Translator
 
 # How the theme's style sheet says which character an icon is: .fa-sun:before{content:"\f185"}
 ICON_RULE = re.compile(r'(?:\.fa-[\w-]+:before,?)+\{content:"\\?([^"]+)"\}')
-# What a page must hold to need these files, which extensions give to every page.
-NEEDED = {
-    "copybutton.css": '<div class="highlight',
-    "copybutton.js": '<div class="highlight',
-    "clipboard.min.js": '<div class="highlight',
-    "mystnb.": 'class="cell ',
-}
 # Code is drawn with a span for each name and sign, which need no colour of their own.
 PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
 # A number with the sign of a time and with its unit, or with a unit alone.
@@ -33,7 +26,6 @@ TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browser
 def setup(app: Sphinx) -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
     app.connect("html-page-context", drop_viewport)
-    app.connect("html-page-context", drop_unneeded)
     app.connect("html-page-context", set_text)
     app.connect("build-finished", lighten)
 
@@ -54,21 +46,6 @@ def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
 
 def drop_viewport(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
     context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
-
-
-def drop_unneeded(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
-    """Take out the styles and scripts for code from a page that holds none."""
-    body = context.get("body", "")
-    for kind in ("css_files", "script_files"):
-        files = context.get(kind, [])
-        files[:] = [  # in place: Sphinx adds to this list what a later extension asks for
-            file
-            for file in files
-            if all(
-                sign in body or not Path(str(file.filename)).name.startswith(name)
-                for name, sign in NEEDED.items()
-            )
-        ]
 
 
 def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
