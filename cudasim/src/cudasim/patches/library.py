@@ -1,6 +1,6 @@
 """Kernels that a program registers for GPUs, of PyTorch's own operators: they go before CUDA's."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,23 +15,20 @@ from cudasim.session import session
 
 
 def patch_library(patches: Patches) -> None:
-    """Run what has been registered, and what will be."""
-    take(library._impls)
+    """Run what is registered from now on."""
     patches.wrap(library.Library, "impl", impl)
 
 
-def impl(original: Callable, self: library.Library, *args: Any, **kwargs: Any) -> None:
-    """`Library.impl`."""
+def impl(
+    original: Callable, self: library.Library, op_name: Any, fn: Callable, *args: Any, **kwargs: Any
+) -> None:
+    """`Library.impl`. What PyTorch itself registers is for real GPUs."""
     before = set(self._op_impls)
-    original(self, *args, **kwargs)
-    take(self._op_impls - before)
-
-
-def take(keys: Iterable[str]) -> None:
-    """Run the kernels called `keys`, namespace/operator/place, as long as they are there."""
-    for key in [key for key in keys if key.endswith(f"/{session.type.key}")]:
-        namespace, name, _ = key.split("/")
-        if namespace == "aten" and (func := overload(name)):
+    original(self, op_name, fn, *args, **kwargs)
+    own = getattr(fn, "__module__", "torch").partition(".")[0] == "torch"
+    for key in () if own else self._op_impls - before:
+        namespace, name, place = key.split("/")
+        if namespace == "aten" and place == session.type.key and (func := overload(name)):
             rule = partial(run, key, OWN.get(func, general))
             session.patches.replace_item(OWN, func, rule)
             session.patches.replace_item(OPERATORS, id(func), Operator(func))
