@@ -27,7 +27,7 @@ test:       ## everything that must hold: [FULL=1] for what is slow, too [STAGE=
 serve: book ## show the site on http://127.0.0.1:8000 [PORT=...]
 	@$(VENV) -m tools serve
 
-record:     ## execute chapters: RUNNER=cpu|simulated|simulated-mps|gpu [CHAPTER=name]
+record:     ## execute chapters: RUNNER=cpu|simulated|gpu|jax|... [CHAPTER=name]
 ifeq ($(RUNNER),gpu)
 	@"$$PYTHON" -m tools record
 else

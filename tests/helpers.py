@@ -19,14 +19,15 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.book.book import Book
-from tools.book.chapters import LANGUAGE
+from tools.book.chapters import LANGUAGE, Chapter
 from tools.book.links import launch_links
 from tools.book.notebooks import code_cells, write_notebook
 from tools.book.recordings import make_recording, outputs_digest, recording_path
 from tools.errors import BookError
 
 ROOT = Path(__file__).resolve().parents[1]
-CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+STEMS = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+CHAPTERS = sorted(name for name in STEMS if Chapter(name, None).page == name)  # those with a page
 KINDS = {  # what a chapter is when it is no lesson: symptoms, puzzles
     name: json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))[
         "metadata"

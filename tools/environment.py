@@ -1,6 +1,7 @@
 """Make `.venv` hold the pins and nothing else. Runs on a bare Python, before any other command.
 
 Its stamp is written last: what was stopped on the way, has other pins or was moved is made anew.
+Each framework beside PyTorch has such an environment, too, which is made when it is needed.
 """
 
 from __future__ import annotations  # so that an older Python reads this far, and is refused
@@ -14,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 WINDOWS = sys.platform == "win32"
@@ -21,10 +23,9 @@ if not WINDOWS:
     import fcntl
 
 ROOT = Path(__file__).resolve().parents[1]
-VENV = ROOT / ".venv"
-PYTHON, STAMP = VENV / ("Scripts/python.exe" if WINDOWS else "bin/python"), VENV / "pins"
-PINS = ("requirements.txt", "requirements-no-deps.txt")
+STAMP, PINS = "pins", ("requirements.txt", "requirements-no-deps.txt")
 PYTHONS = ((3, 11), (3, 12), (3, 13))
+OLD_PYTHONS = {"mxnet": ((3, 10), (3, 11))}  # its NumPy has no wheels for later ones
 SMALLEST_GB = 3  # torch without CUDA, and all else; with CUDA it is about 8
 
 
@@ -32,80 +33,131 @@ class SetupError(Exception):
     """Why the environment cannot be made, in one line that says what to do."""
 
 
-def check_machine() -> None:
-    """Raises SetupError if the pins do not install on this Python, or will not fit on the disk."""
-    if sys.version_info[:2] not in PYTHONS:
-        here, good = version(sys.version_info), ", ".join(map(version, PYTHONS))
-        raise SetupError(
-            f"Makefile: PYTHON is Python {here}, the book needs one of {good}; "
+class NoPython(SetupError):
+    """There is no Python here that the pins install on."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A folder of `root` with the packages that some files pin, on one of some Pythons."""
+
+    root: Path
+    name: str = ".venv"
+    pins: tuple[str, ...] = PINS
+    pythons: tuple[tuple[int, int], ...] = PYTHONS
+
+    @property
+    def folder(self) -> Path:
+        return self.root / self.name
+
+    @property
+    def python(self) -> Path:
+        return self.folder / ("Scripts/python.exe" if WINDOWS else "bin/python")
+
+
+def framework_environment(name: str, root: Path) -> Environment:
+    pins = (f"kernels/{name}/requirements.txt",)
+    # Hidden, as whatever builds the site looks through every folder that is not.
+    return Environment(root, f"_build/.{name}", pins, OLD_PYTHONS.get(name, PYTHONS))
+
+
+def find_python(environment: Environment) -> str:
+    """The Python to make an environment with: this one or, for a framework's, one that fits.
+
+    Raises NoPython.
+    """
+    good, here = environment.pythons, sys.version_info[:2]
+    if here in good:
+        return sys.executable
+    names = ", ".join(map(version, good))
+    if environment.pins == PINS:
+        raise NoPython(
+            f"Makefile: PYTHON is Python {version(here)}, the book needs one of {names}; "
             "name one: 'make PYTHON=python3.11 ...'"
         )
-    free = shutil.disk_usage(ROOT).free / 1e9
-    if free < SMALLEST_GB:
-        raise SetupError(
-            f".venv: {free:.1f} GB free on this disk, torch and the rest need at least "
-            f"{SMALLEST_GB} GB; make room, or clone to a larger disk"
-        )
+    for python in [shutil.which(f"python{version(each)}") for each in good]:
+        if python and not run(python, "-c", "import venv").returncode:  # a shim may lead nowhere
+            return python
+    raise NoPython(f"{environment.pins[0]}: needs Python {names}, and none is here; install one")
 
 
 def version(info: tuple[int, ...]) -> str:
     return ".".join(map(str, info[:2]))
 
 
-def stamp() -> str:
+def stamp(environment: Environment) -> str:
     """Which environment this is: the hash of the pins, comments left out, and its place."""
     digest = hashlib.sha256()
-    for name in PINS:
-        if not (ROOT / name).is_file():
+    for name in environment.pins:
+        path = environment.root / name
+        if not path.is_file():
             raise SetupError(f"{name}: no such file; restore it with 'git restore {name}'")
-        for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8").splitlines():
             digest.update(line.partition("#")[0].strip().encode() + b"\n")
-    return f"{digest.hexdigest()[:16]} {VENV}"
+    return f"{digest.hexdigest()[:16]} {environment.folder}"
 
 
-def is_complete(wanted: str) -> bool:
-    """Whether `.venv` was made to its end, here, and the Python that it was made with is there."""
-    return STAMP.is_file() and STAMP.read_text("utf-8") == wanted and PYTHON.exists()
+def is_complete(environment: Environment, wanted: str) -> bool:
+    """Whether it was made to its end, here, and the Python that it was made with is there."""
+    made = environment.folder / STAMP
+    return made.is_file() and made.read_text("utf-8") == wanted and environment.python.exists()
 
 
 @contextmanager
-def only_one() -> Iterator[None]:
+def only_one(environment: Environment) -> Iterator[None]:
     """Wait until no other set-up is under way. The system drops the lock of a dead process.
 
     Programs started with `close_fds=False` hold it too: a pip whose parent was killed. On
     Windows nothing keeps two set-ups apart.
     """
-    with (ROOT / ".venv.lock").open("a") as lock:
+    path = environment.folder.with_name(f"{environment.folder.name}.lock")
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a") as lock:
         if not WINDOWS:
             os.set_inheritable(lock.fileno(), True)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                print("Waiting for another set-up of .venv to end", flush=True)
+                print(f"Waiting for another set-up of {environment.name} to end", flush=True)
                 fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def set_up(wanted: str) -> None:
-    """Make `.venv` anew. On a terminal pip shows what it does. Raises SetupError."""
-    check_machine()
-    if VENV.is_symlink():  # what it leads to is somebody else's
-        VENV.unlink()
-    print(f"Making .venv with Python {version(sys.version_info)}", flush=True)
-    if run(sys.executable, "-m", "venv", "--clear", VENV, stdout=subprocess.PIPE).returncode:
+def make(environment: Environment) -> None:
+    """Make an environment that is not there as its pins say. Raises SetupError."""
+    wanted = stamp(environment)
+    if not is_complete(environment, wanted):
+        with only_one(environment):
+            if not is_complete(environment, wanted):  # the other made it
+                set_up(environment, wanted)
+
+
+def set_up(environment: Environment, wanted: str) -> None:
+    """Make it anew. On a terminal pip shows what it does. Raises SetupError."""
+    python, folder, called = find_python(environment), environment.folder, environment.name
+    free = shutil.disk_usage(environment.root).free / 1e9
+    if free < SMALLEST_GB:
         raise SetupError(
-            f".venv: {sys.executable} cannot make one; install its venv module "
+            f"{called}: {free:.1f} GB free on this disk, the packages need at least "
+            f"{SMALLEST_GB} GB; make room, or clone to a larger disk"
+        )
+    if folder.is_symlink():  # what it leads to is somebody else's
+        folder.unlink()
+    print(f"Making {called} with {python}", flush=True)
+    if run(python, "-m", "venv", "--clear", folder, stdout=subprocess.PIPE).returncode:
+        raise SetupError(
+            f"{called}: {python} cannot make one; install its venv module "
             "('apt install python3-venv') or name another: 'make PYTHON=python3.11 ...'"
         )
-    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--requirement"]
-    for name in PINS:
+    pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "install", "-r"]
+    for name in environment.pins:
         print(f"Installing {name}", flush=True)
         options = ["--no-deps"] if "no-deps" in name else []
         shown = None if sys.stdout.isatty() else subprocess.DEVNULL
-        installing = run(*pip, ROOT / name, *options, stdout=shown)
+        installing = run(*pip, environment.root / name, *options, stdout=shown)
         if installing.returncode:
             raise SetupError(f"{name}: {reason(installing.stderr)}")
-    STAMP.write_text(wanted, "utf-8")
+    (folder / STAMP).write_text(wanted, "utf-8")
 
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess:
@@ -131,12 +183,8 @@ def reason(output: str) -> str:
 
 def main() -> int:
     try:
-        wanted = stamp()
-        if not is_complete(wanted):
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-            with only_one():
-                if not is_complete(wanted):  # the other made it
-                    set_up(wanted)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        make(Environment(ROOT))
     except SetupError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -1,11 +1,12 @@
 """A pytest plugin on nbval: the exercises of a chapter, in the kernel that has run its cells.
 
-With `-p tools.nbval_exercises`, the cells of `outputs/<runner>/<chapter>.ipynb` are followed by
-an item for each exercise of `notebooks/<chapter>.ipynb`: its check refuses the wrong answer that
-readers see, and takes the solution. Where the clock is modelled, an item before them names the
-operators of the cells that the model has no rule for. These items are marked `exercise`, and on
-all runners but the first `full`. The chapters that took longest to record come first, so that
-workers end together (pytest-xdist keeps that order with `--no-loadscope-reorder`).
+With `-p tools.nbval_exercises` the environment of the runner's framework is made first. The cells
+of `outputs/<runner>/<chapter>.ipynb` are followed by an item for each exercise of
+`notebooks/<chapter>.ipynb`: its check refuses the wrong answer that readers see, and takes the
+solution. Where the clock is modelled, an item before them names the operators of the cells that the
+model has no rule for. These items are marked `exercise`, and on all runners but the first `full`.
+The chapters that took longest to record come first, so that workers end together (pytest-xdist
+keeps that order with `--no-loadscope-reorder`).
 
 Written against nbval 0.11.0. What is imported of it here is no public interface, and nothing else
 of this book relies on it.
@@ -24,6 +25,8 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 from tools.book.chapters import Chapter
 from tools.book.notebooks import code_cells, read_notebook
 from tools.book.runners import FIRST, read_runners
+from tools.errors import BookError, CannotRun
+from tools.record.frameworks import prepare
 from tools.rules.exercises import HELD, NO_ANSWER, ExerciseCells, exercises
 
 REFUSED = {"aten._pack_padded_sequence.default"}  # by a symptom, which shows no time of it
@@ -41,6 +44,16 @@ def pytest_collect_file(
     if any(isinstance(collector, IPyNbFile) for collector in collectors):
         return [RecordedChapter.from_parent(parent, path=file_path)]
     return collectors
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    runner = read_runners(config.rootpath)[config.option.nbval_kernel_name]
+    try:
+        prepare(runner)
+    except CannotRun as reason:
+        pytest.exit(f"nothing of {runner.name} is compared: {reason}", returncode=0)
+    except BookError as reason:
+        raise pytest.UsageError(str(reason)) from None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -37,7 +37,9 @@ class Stage:
 
 def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
     """Every stage in the order of a run; what cards printed is compared by `tools compare`."""
-    local = [runner for runner in read_runners(root).values() if runner.is_local]
+    # Those of other frameworks than PyTorch make environments of their own.
+    runners = read_runners(root).values()
+    local = [runner for runner in runners if runner.is_local and (full or not runner.pins)]
     folders = sorted({path.parent.name for path in (root / "tests").glob("*/test_*.py")} - {ROOMS})
     return [
         Stage("lint", ("ruff", "check", ".")),
@@ -66,6 +68,8 @@ def _comparisons(runner: Runner, full: bool) -> Iterator[Stage]:
     options = ("--nbval", "--nbval-kernel-name", runner.name)
     options += ("--nbval-sanitize-with", runner.sanitize, "-p", "tools.nbval_exercises")
     spread = ("-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
+    if runner.pins:  # one chapter, for which one process is enough
+        spread = ()
     for place, variables in enumerate(runner.conditions if full else runner.conditions[:1]):
         # No exercise depends on a setting in which its chapter comes out the same.
         tier = ("-m", "not exercise") if place else () if full else ("-m", "not full")

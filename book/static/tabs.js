@@ -44,6 +44,7 @@
     const before = tab.getBoundingClientRect().top;
     showAll(tab.dataset.runner);
     remember(tab.dataset.runner);
+    document.dispatchEvent(new CustomEvent("machine", { detail: tab.dataset.runner }));
     window.scrollBy({ top: tab.getBoundingClientRect().top - before, behavior: "instant" });
   }
 
@@ -61,7 +62,7 @@
   }
 
   document.addEventListener("DOMContentLoaded", () => {
-    showAll(remembered());
+    showAll(new URLSearchParams(location.search).get("machine") ?? remembered());
     for (const set of document.querySelectorAll(".runner-outputs")) {
       const list = set.querySelector('[role="tablist"]');
       list.addEventListener("click", (event) => {

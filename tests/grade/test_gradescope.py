@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 
 from tools.errors import BookError
 from tools.exercises.archive import zipped
-from tools.exercises.choice import choice_of
+from tools.exercises.assignment import choice_of
 from tools.grade.exchange.gradescope import MODES, TESTS, autograder_files, make_autograder
 
 CANARY = "canary-4f1e"

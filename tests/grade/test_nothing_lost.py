@@ -137,6 +137,26 @@ def test_what_was_typed_for_nobody_stays_and_a_lost_table_comes_from_the_results
     assert totals(out)["ann"] == "11"
 
 
+def test_points_for_an_exercise_that_the_edition_has_no_more_stay_and_stop_nobody(grade, out):
+    fewer = small(questions=SMALL["questions"][:2])
+    grade.assignments = [fewer, WEEK_2]
+    grade({"ann": HERE | {1: "double = 1"}, "bob": HERE})  # cy's result is of the edition before
+    assert totals(out) == {"ann": "3", "bob": "6", "cy": "0"}
+    assert by_hand(out) == {"ann": ("2", "", "ask her")}
+    (out / BY_HAND).unlink()  # nor does what the results alone know
+    grade.assignments = [SMALL, WEEK_2]
+    grade(CLASS)
+    type_points(out, "ann", "2")
+    grade(CLASS)
+    (out / BY_HAND).unlink()
+    grade.assignments = [fewer, WEEK_2]
+    grade({"bob": HERE})
+    assert [row["points"] for row in table(out, BY_HAND)] == ["2"]
+    grade.assignments = [SMALL, WEEK_2]
+    grade(CLASS)
+    assert totals(out)["ann"] == "11"
+
+
 @pytest.mark.parametrize("said", ["many", "3", "-1", "nan", None])
 def test_points_by_hand_that_cannot_be(grade, out, said):
     type_points(out, "ann", said)

@@ -23,8 +23,7 @@ def row(student, answers=HERE):
     spliced = splice(edition(answers), SMALL)
     task = {"assignment": SMALL, "cells": spliced.cells}
     result = about(student) | grade_one(task, StandIn()) | {"answers": spliced.answers}
-    result["by_hand"] = {"3": {"of": 2}}
-    report.add_by_hand(result, {})
+    report.add_by_hand(result, SMALL, {})
     return result
 
 
@@ -68,9 +67,9 @@ def test_pages_hold_nothing_of_a_student_but_text():
 
 def test_review_lists_what_a_person_should_see():
     rows = [row("Ann"), row("Bob", {1: "end('time')"}), not_graded("Cy", "no notebook")]
-    rows[0]["findings"].append({"kind": "lint", "exercise": 2, "text": "imports gc"})
+    rows[0]["findings"].append({"kind": "cells", "exercise": 2, "text": "it was moved"})
     page = report.review_page(rows, BY_NAME, {"small": [Group(2, ("Ann", "Bob"), 9, 10)]})
-    words = ("no notebook", "Bob: small, exercise 1", "9 of 10 lines", "def total", "imports gc")
+    words = ("no notebook", "Bob: small, exercise 1", "9 of 10 lines", "def total", "it was moved")
     places = [page.index(part) for part in words]
     assert places == sorted(places)
     report.review_page([], BY_NAME, {})

@@ -23,7 +23,7 @@ import psutil
 import pytest
 from helpers import ROOT, wait_until
 
-from tools.grade.sandbox import Ended, NoData, Raised, Tier, room, try_out
+from tools.grade.sandbox import Ended, NoData, Raised, Tier, try_out
 
 resource = pytest.importorskip("resource", reason="only where Linux is")
 
@@ -234,12 +234,12 @@ def leave_out(monkeypatch):
     """Leaves a part out of the sandboxes that are begun then, by a copy of their code."""
     with tempfile.TemporaryDirectory(prefix="part-") as folder:
         os.chmod(folder, 0o755)
-        shutil.copytree(room.HERE / "inside", Path(folder, "inside"))
+        shutil.copytree(ROOT / "tools/grade/sandbox/inside", Path(folder, "inside"))
 
         def leave(module, function):
             with open(Path(folder, "inside", module), "a") as file:
                 file.write(f"\n{function} = lambda *_: None\n")
-            monkeypatch.setattr(room, "HERE", Path(folder))
+            monkeypatch.setattr("tools.grade.sandbox.helper.HERE", Path(folder))
             monkeypatch.setattr("tools.grade.sandbox.tier.helpers", {})
 
         yield leave

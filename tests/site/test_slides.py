@@ -29,8 +29,8 @@ def plain(text):
 
 def test_decks_ask_all_that_chapters_ask_before_they_answer_and_tell_no_solution(decks):
     index = BeautifulSoup((decks / "index.html").read_bytes(), "html.parser")
-    assert [link["href"] for link in index("a")] == [f"{name}.html" for name in BOOK.chapters]
-    for name, chapter in BOOK.chapters.items():
+    assert [link["href"] for link in index("a")] == [f"{name}.html" for name in BOOK.pages]
+    for name, chapter in BOOK.pages.items():
         main = (decks / f"{name}.html").read_text(encoding="utf-8").split("<main>")[1]
         asked, printed = (
             [found.start() for found in re.finditer(sign, main)]

@@ -134,18 +134,26 @@ def own(cell, selector):
     return [tag for tag in cell.select(selector) if tag.find_parent(class_="cell") is cell]
 
 
+def cells_of(page, name):
+    """The code cells of a chapter, each with its part of the page."""
+    chapter = BOOK.chapters[name]
+    block = f".framework.{chapter.framework} " if len(BOOK.editions(chapter.page)) > 1 else ""
+    return zip(chapter.code_cells, page.select(f"{block}div.cell"), strict=True)
+
+
 def tab_faults(page, name):
     """Tabs without their panel, and panels that are empty or do not say whose times they show."""
     faults, chapter = [], BOOK.chapters[name]
     fewest = min(2, len(runners_of(name)))
-    for cell, part in zip(chapter.code_cells, page.select("div.cell"), strict=True):
+    recordings = {made.machine: made for made in BOOK.recordings_of(chapter)}
+    for cell, part in cells_of(page, name):
         for tabs in own(part, "div.runner-outputs"):
             buttons, panels = tabs.select("[role=tab]"), tabs.select("[role=tabpanel]")
             if len(buttons) < fewest or len(buttons) != len(panels):
                 faults.append(f"{cell.id}: {len(buttons)} tabs, {len(panels)} panels")
             for tab, panel in zip(buttons, panels, strict=False):
                 label, *shown = panel.find_all(recursive=False)
-                times = BOOK.recording(panel["data-runner"], name).times
+                times = recordings[panel["data-runner"]].times
                 expected = [f"Times {times}."] * ("times" in cell.metadata.get("tags", []))
                 said = [box.get_text() for box in shown if box.get("class") == ["runner-times"]]
                 if label.get_text() != tab.get_text() or not tab.get("title"):
@@ -168,14 +176,14 @@ def missing_outputs(page, name, runner):
     printed = BOOK.recording(runner, name).cells
     return [
         (cell.id, what)
-        for cell, part in zip(BOOK.chapters[name].code_cells, page.select("div.cell"), strict=True)
+        for cell, part in cells_of(page, name)
         if cell.id in printed  # on a card it may not be, yet
-        for what in missing_in_cell(printed[cell.id], part, runner)
+        for what in missing_in_cell(printed[cell.id], part, BOOK.recording(runner, name).machine)
     ]
 
 
 def missing_in_cell(cell, part, runner):
-    """The outputs of a recorded cell that its part of the page does not show for this runner."""
+    """The outputs of a recorded cell that its part of the page does not show for this machine."""
     if own(part, "div.runner-output"):
         [part] = own(part, f"div.runner-output[data-runner='{runner}']") or [None]
     box = (part and part.select_one("div.cell_output")) or Tag(name="div")
@@ -240,9 +248,11 @@ def test_a_page_as_text_has_no_fault(site, name):
         "links": dead_ends(page, site / name),
     }
     found["characters"] = undrawn(in_sight(page))
-    if chapter in BOOK.chapters:
-        found["tabs"] = tab_faults(page, chapter)
-        found |= {runner: missing_outputs(page, chapter, runner) for runner in runners_of(chapter)}
+    for one in BOOK.editions(chapter):
+        found[one.name] = tab_faults(page, one.name)
+        found |= {
+            runner: missing_outputs(page, one.name, runner) for runner in runners_of(one.name)
+        }
     assert {check: faults for check, faults in found.items() if faults} == {}
 
 
@@ -255,7 +265,7 @@ def test_no_two_pages_say_the_same_of_themselves(site):
 def test_the_front_page_leads_to_every_chapter_and_once_to_colab(site):
     page = page_of(site, f"{BOOK.documents[0]}.html")
     links = {link["href"].partition("#")[0] for link in page.select("article a[href]")}
-    assert {f"../notebooks/{name}.html" for name in BOOK.chapters} - links == set()
+    assert {f"../notebooks/{name}.html" for name in BOOK.pages} - links == set()
     first = next(iter(BOOK.chapters))
     assert page.select_one(".front-go")["href"] == f"../notebooks/{first}.html"
     doors = [link["href"] for link in page.select(".doors a, .front-start a")]

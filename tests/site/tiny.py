@@ -45,6 +45,16 @@ SHOWING = [
     code("show", "clock"),
     code("where", "X.device"),
 ]
+INTRO = [
+    prose("title", "# Third\n\nA chapter in two frameworks."),
+    prose("common", "A commonplace."),
+]
+REST = [prose("end", "## End\n\nOf both."), code("last", "'the same'")]
+IN_TORCH = [
+    *(*INTRO, code("where", "torch.ones(1).device"), prose("note-pytorch", "So says torch.")),
+    *(prose("trainer-pytorch", "## Deeper: a trainer\n\nOf torch alone."), *REST),
+]
+IN_JAX = [*INTRO, code("where", "jnp.ones(1).device"), prose("note-jax", "So says jax."), *REST]
 STEPS = 30
 PLOT = '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60"><!-- %s --></svg>'
 
@@ -65,14 +75,31 @@ def timeline(source):
 
 
 def make_tiny_book(root):
-    """Its first chapter asks; its second shows timelines, and a card beside two runners."""
+    """Its first chapter asks; its second shows timelines, and a card beside two runners.
+
+    Its third is there in two frameworks.
+    """
     make_book(root)
     copy_code(root, "cudasim/src")
     for runner in ("simulated", "gpu"):
         copy_kernel(root, runner)
     write(root, "first", *ASKING)
     write(root, "second", *SHOWING)
+    write(root, "third", *IN_TORCH)
+    write(root, "third-jax", *IN_JAX)
+    copy_kernel(root, "jax-simulated")
+    copy_code(root, "kernels/jax")
+    with (root / "_toc.yml").open("a") as toc:
+        toc.write("  - file: notebooks/third\n")
     dress(root)
+    for name, runner, place in (
+        ("third", "cpu", "torch: cpu"),
+        ("third", "simulated", "torch: cuda"),
+        ("third-jax", "jax", "jax: cpu"),
+        ("third-jax", "jax-simulated", "jax: gpu"),
+    ):
+        printed = {"where": [display(text_plain=place)], "last": [display(text_plain="'same'")]}
+        keep(root, name, runner, printed, versions={"torch": "2.0", "jax": "0.1"})
     for runner, place, source in (
         ("cpu", "here: cpu", "measured on a processor"),
         ("simulated", "there: cuda", "modelled for a T4"),

@@ -159,7 +159,8 @@ def test_this_books_recordings_are_complete_and_current_and_say_where_they_were_
         facts = recording.provenance
         assert {"date", "hardware", "versions", "seconds"} <= facts.keys(), recording.where
         if recording.runner.is_local:
-            assert recording.stale_because(book.pins) is None, recording.where
+            pins = book.pins_of(recording.runner)
+            assert recording.stale_because(pins) is None, recording.where
         else:
             assert facts.card and facts.driver and facts.cuda, recording.where
         assert recording.synced() == recording  # nothing to write in a fresh clone

@@ -21,8 +21,9 @@ HIDES = {
 
 
 def test_every_runner_is_the_machine_that_it_tells_readers_and_simulated_gpus_come_first():
-    assert list(RUNNERS) == ["simulated", "cpu", "gpu", "simulated-mps"]
-    for name, runner in RUNNERS.items():
+    torchs = {name: runner for name, runner in RUNNERS.items() if not runner.pins}
+    assert list(torchs) == ["simulated", "cpu", "gpu", "simulated-mps"]
+    for name, runner in torchs.items():
         words = runner.specification["argv"]
         modelled = "--clock" in words and words[words.index("--clock") + 1] == "modelled"
         card = words[words.index("--card") + 1] if modelled else None

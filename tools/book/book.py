@@ -28,7 +28,17 @@ class Book:
 
     @cached_property
     def chapters(self) -> dict[str, Chapter]:
-        return {name: read_chapter(name, self.root) for name in chapter_names(self.documents)}
+        names = chapter_names(self.documents, self.root)
+        return {name: read_chapter(name, self.root) for name in names}
+
+    @property
+    def pages(self) -> dict[str, Chapter]:
+        """The chapters that have a page, in order; it holds the same in other frameworks, too."""
+        return {name: chapter for name, chapter in self.chapters.items() if chapter.page == name}
+
+    def editions(self, page: str) -> list[Chapter]:
+        """A chapter and the same in other frameworks."""
+        return [chapter for chapter in self.chapters.values() if chapter.page == page]
 
     @cached_property
     def runners(self) -> dict[str, Runner]:
@@ -52,6 +62,9 @@ class Book:
     def repository(self) -> Repository:
         return read_repository(self.root)
 
+    def pins_of(self, runner: Runner) -> dict[str, str]:
+        return read_pins(self.root, [runner.pins]) if runner.pins else self.pins
+
     def runner(self, name: str) -> Runner:
         if name not in self.runners:
             known = ", ".join(self.runners)
@@ -69,6 +82,6 @@ class Book:
         return [recording for recording in found if recording is not None]
 
     def strays(self) -> list[str]:
-        """The notebooks beside the chapters that `_toc.yml` does not list."""
+        """The notebooks that `_toc.yml` lists in no framework."""
         found = {path.stem for path in (self.root / "notebooks").glob("*.ipynb")}
         return [f"notebooks/{name}" for name in sorted(found - set(self.chapters))]

@@ -17,9 +17,17 @@ SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key cove
 TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
 PREDICTED = "predicted"  # tag of a cell that answers a prediction: the page covers its output
 ABOUT = "≈"  # stands before every time that a chapter prints, and in every drawing of times
-# The tags that something reads: keys, pages, nbval, MyST-NB. A misspelt one would do nothing.
+# The tags that something reads: keys, pages, scripts, nbval, MyST-NB. A misspelt one does nothing.
 HIDING = {"hide-input", "hide-output", "hide-cell", "remove-output"}
-TAGS = {SETUP, TIMES, PREDICTED, "nbval-ignore-output"} | HIDING
+TAGS = {SETUP, TIMES, PREDICTED, "moved", "nbval-ignore-output"} | HIDING
+
+# The frameworks that chapters are written in, and what the package of each is called.
+FRAMEWORKS = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
+PACKAGES = {name: name for name in FRAMEWORKS} | {
+    "pytorch": "torch",
+    "tensorflow": "tensorflow-cpu",
+}
+MAIN = "pytorch"  # that of a chapter whose name ends in none
 
 # What a chapter says of its language, whatever kernel it was last opened with.
 LANGUAGE = {
@@ -41,6 +49,16 @@ class Chapter:
     @property
     def where(self) -> str:
         return f"notebooks/{self.name}.ipynb"
+
+    @property
+    def framework(self) -> str:
+        end = self.name.rpartition("-")[2]
+        return end if end in FRAMEWORKS else MAIN
+
+    @property
+    def page(self) -> str:
+        """The chapter on whose page it is: itself, or the same in the main framework."""
+        return self.name.removesuffix(f"-{self.framework}")
 
     @property
     def title(self) -> str:
@@ -140,8 +158,13 @@ def _files(entry: dict | list) -> Iterator[str]:
             yield from _files(value)
 
 
-def chapter_names(documents: list[str]) -> list[str]:
-    return [Path(name).name for name in documents if name.startswith("notebooks/")]
+def chapter_names(documents: list[str], root: Path) -> list[str]:
+    """The chapters among the documents, each followed by the same in other frameworks."""
+    found = []
+    for name in (Path(name).name for name in documents if name.startswith("notebooks/")):
+        others = (f"{name}-{framework}" for framework in FRAMEWORKS)
+        found += [name, *(o for o in others if (root / "notebooks" / f"{o}.ipynb").is_file())]
+    return found
 
 
 def clear_outputs(root: Path) -> list[str]:
@@ -150,7 +173,7 @@ def clear_outputs(root: Path) -> list[str]:
     That is outputs, execution counts, and the name of the kernel they were last opened with.
     """
     changed = []
-    for name in chapter_names(read_documents(root)):
+    for name in chapter_names(read_documents(root), root):
         path = root / "notebooks" / f"{name}.ipynb"
         notebook = read_notebook(path, root)
         before = deepcopy(notebook)

@@ -15,7 +15,7 @@ import yaml
 from nbformat.v4 import new_markdown_cell
 
 from tools.book.book import Book
-from tools.book.chapters import Chapter
+from tools.book.chapters import FRAMEWORKS, MAIN, Chapter
 from tools.book.notebooks import notebook_text
 from tools.book.recordings import read_recordings
 from tools.book.repository import Repository
@@ -104,17 +104,21 @@ def write_links(book: Book) -> list[str]:
 def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
     """The chapter with the row of links after its title, and its set-up, for `repository`.
 
-    Raises BookError if it cannot take them.
+    In another framework than PyTorch set-up and advice are its own, written by hand. Raises
+    BookError if it cannot take them.
     """
     notebook = deepcopy(chapter.notebook)
     if any(cell.id == CELL and cell.cell_type != "markdown" for cell in notebook.cells):
         raise BookError(f"{chapter.where}: a code cell has the id '{CELL}'; rename it")
+    own = [cell.source.partition("\n\n")[2] for cell in notebook.cells if cell.id == CELL]
+    sentence = own[0] if own and chapter.framework != MAIN else SENTENCE
     notebook.cells = [cell for cell in notebook.cells if cell.id != CELL]
     links = launch_links(chapter.name, repository)
     row = ", ".join(f"[{link.label}]({link.url})" for link in links)
-    text = f"Run this chapter: {row}.\n\n{SENTENCE}"
+    text = f"Run this chapter: {row}.\n\n{sentence}"
     notebook.cells.insert(1, new_markdown_cell(text, id=CELL))
-    return write_setup(Chapter(chapter.name, notebook), repository, root)
+    chapter = Chapter(chapter.name, notebook)
+    return write_setup(chapter, repository, root) if chapter.framework == MAIN else chapter
 
 
 def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> str:
@@ -126,7 +130,10 @@ def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> 
     for number, chapter in enumerate(chapters, start=1):
         links = launch_links(chapter.name, repository)
         services = ", ".join(f"[{link.label}][{link.label} {number}]" for link in links)
-        rows.append(f"| [{chapter.title}]({chapter.where}) | {services} |")
+        title = chapter.title
+        if chapter.framework != MAIN:
+            title += f", in {FRAMEWORKS[chapter.framework]}"
+        rows.append(f"| [{title}]({chapter.where}) | {services} |")
         addresses += [f"[{link.label} {number}]: {link.url}" for link in links]
     services = launch_links("", repository)
     advice = " ".join(f"**{link.label}:** {link.advice}." for link in services)

@@ -1,6 +1,7 @@
 """The pins: which version of which package."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -11,13 +12,13 @@ from tools.files import read_text
 from tools.root import ROOT
 
 
-def read_pins(root: Path = ROOT) -> dict[str, str]:
-    """The version of each package in both files of pins, by normalised name, on any platform.
+def read_pins(root: Path = ROOT, files: Iterable[str] = PINS) -> dict[str, str]:
+    """The version of each package in files of pins, by normalised name, on any platform.
 
     Raises BookError if a file is missing, or a line is not one pin of a package without another.
     """
     pins: dict[str, str] = {}
-    for name in PINS:
+    for name in files:
         for number, line in enumerate(read_text(root / name, root).splitlines(), start=1):
             if not (text := line.partition("#")[0].strip()):
                 continue

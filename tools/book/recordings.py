@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.book.chapters import Chapter
+from tools.book.chapters import FRAMEWORKS, PACKAGES, Chapter
 from tools.book.notebooks import code_cells, read_notebook, write_notebook
 from tools.book.runners import GPU, Runner
 from tools.errors import BookError
@@ -41,16 +41,21 @@ class Recording:
         return self.runner.label if self.runner.is_local else self.provenance.card
 
     @property
+    def machine(self) -> str:
+        """What tabs know it by, the same in all frameworks."""
+        return self.runner.machine if self.runner.is_local else self.folder
+
+    @property
     def times(self) -> str:
         """What its times are: "modelled for a T4", or "measured on" its hardware."""
         return self.runner.times or f"measured on {self.provenance.hardware}"
 
     @property
     def software(self) -> list[str]:
-        """The versions of PyTorch and, on a card, of CUDA and the driver."""
-        made = self.provenance
+        """The versions of its framework and, on a card, of CUDA and the driver."""
+        made, name = self.provenance, self.runner.framework
         card = [f"CUDA {made.cuda}", f"driver {made.driver}"] if "card" in made else []
-        return [f"PyTorch {made.versions.torch}", *card]
+        return [f"{FRAMEWORKS[name]} {made.versions[PACKAGES[name]]}", *card]
 
     @cached_property
     def keys(self) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 `kernels/<runner>/kernel.json` is all there is to a runner. Its metadata say what readers are
 shown of it: `name`, `about`, `times` if its clock is a model and, if it is for some chapters only,
-`chapters`.
+`chapters`. A command with `--framework jax` is for the chapters in JAX, and runs in an environment
+that holds the pins in `kernels/jax/requirements.txt` and nothing else.
 """
 
 import json
@@ -11,13 +12,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from tools.book.chapters import Chapter
+from tools.book.chapters import FRAMEWORKS, MAIN, Chapter
 from tools.errors import BookError
 from tools.files import digest, read_text
 
 GPU = "gpu"  # the GPUs of the machine at hand; its outputs lie under the name of the card
 FIRST = "simulated"  # the tab that a reader sees who has chosen none: it shows two GPUs
+FALLBACK = "cpu"  # the runner without a GPU
 SIMULATOR = "cudasim/src"
+COMMON = "frameworks"  # the module that those of other frameworks share
 SANITIZE = "tests/sanitize.cfg"  # what no two runs repeat, times among it
 SANITIZE_MODELLED = "tests/sanitize-modelled.cfg"  # times are compared, as any output
 
@@ -52,15 +55,31 @@ class Runner:
         return SANITIZE_MODELLED if self.times else SANITIZE
 
     @property
+    def framework(self) -> str:
+        return self._option("--framework") or MAIN
+
+    @property
+    def pins(self) -> str | None:
+        """The file with the pins of its framework; None if those are the book's."""
+        own = self._option("--framework")
+        return own and f"kernels/{own}/requirements.txt"
+
+    @property
+    def machine(self) -> str:
+        """What it has in common with the runner of another framework: `cpu`, `simulated`."""
+        return self.name.removeprefix(self.framework).lstrip("-") or FALLBACK
+
+    @property
     def gpus(self) -> int | None:
         """How many GPUs chapters see there; None where that is the machine's affair."""
-        words = self.specification["argv"]
         if self.simulates:
-            return int(words[words.index("--simulate") + 1])
-        return 0 if "--hide-accelerators" in words else None
+            return int(self._option("--simulate"))
+        return 0 if "--hide-accelerators" in self.specification["argv"] or self.pins else None
 
     def executes(self, chapter: Chapter) -> bool:
-        """True if the chapter is one of its own, and it has as many GPUs as the chapter needs."""
+        """True if the chapter is in its framework, one of its own, and needs no more GPUs."""
+        if chapter.framework != self.framework:
+            return False
         if chapter.holds_puzzles and not self.times:
             return False  # they simulate GPUs, which a runner with a real clock does not claim
         listed = self.chapters is None or chapter.name in self.chapters
@@ -69,8 +88,8 @@ class Runner:
     def digest(self, chapter: Chapter) -> str:
         """The hash of what makes it the machine that it is; its outputs are stale with another.
 
-        That is its command and variables, `kernels/start.py`, which the command starts, and, if
-        it simulates GPUs or the chapter names the simulator, the simulator.
+        That is its command and variables, the files in `kernels/` that start it, and, if it
+        simulates GPUs or the chapter names the simulator, the simulator.
         """
         if self.simulates or any("cudasim" in cell.source for cell in chapter.keyed_cells):
             return self._digest_with_simulator
@@ -78,14 +97,23 @@ class Runner:
 
     @cached_property
     def _digest_with_simulator(self) -> str:
-        return self._digest(sorted((self.root / SIMULATOR).rglob("*")))
+        """Of the simulator, what is for its framework counts."""
+        paths = sorted((self.root / SIMULATOR).rglob("*"))
+        if self.pins:
+            return self._digest([path for path in paths if path.stem in (self.framework, COMMON)])
+        return self._digest([path for path in paths if path.stem not in (*FRAMEWORKS, COMMON)])
 
     def _digest(self, simulator: list[Path]) -> str:
         parts = [json.dumps([self.specification["argv"], self.specification.get("env")])]
-        for path in (self.root / "kernels" / "start.py", *simulator):
+        started = ["start.py", "framework.py"] if self.pins else ["start.py"]
+        for path in (*(self.root / "kernels" / name for name in started), *simulator):
             if path.is_file() and path.suffix != ".pyc":
                 parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]
         return digest(parts)
+
+    def _option(self, name: str) -> str | None:
+        words = self.specification["argv"]
+        return words[words.index(name) + 1] if name in words else None
 
     def use(self) -> str:
         """Let Jupyter find its kernel; returns the kernel's name."""
@@ -97,9 +125,13 @@ class Runner:
 
 def read_runners(root: Path) -> dict[str, Runner]:
     """The runners that `kernels/` declares, by name, in the order in which pages show them."""
-    names = [path.parent.name for path in (root / "kernels").glob("*/kernel.json")]
-    ordered = sorted(names, key=lambda name: (name != FIRST, name))
-    return {name: _read_runner(name, root) for name in ordered}
+    paths = (root / "kernels").glob("*/kernel.json")
+    runners = [_read_runner(path.parent.name, root) for path in paths]
+
+    def place(runner: Runner) -> tuple[bool, bool, str]:
+        return runner.machine != FIRST, runner.pins is not None, runner.name
+
+    return {runner.name: runner for runner in sorted(runners, key=place)}
 
 
 def _read_runner(name: str, root: Path) -> Runner:
@@ -113,7 +145,7 @@ def _read_runner(name: str, root: Path) -> Runner:
             raise ValueError("'argv' is a list; '--clock' in it goes with 'times' in the metadata")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BookError(f"{where}: not a kernel specification ({error}); correct it") from None
-    return Runner(
+    runner = Runner(
         name,
         root,
         specification,
@@ -123,3 +155,9 @@ def _read_runner(name: str, root: Path) -> Runner:
         conditions=about.get("compare", [{}]),
         chapters=about.get("chapters"),
     )
+    if runner.pins and not (root / runner.pins).is_file():
+        raise BookError(
+            f"{where}: no {runner.pins}; correct '--framework', or write the .in of it "
+            "and run 'python -m tools pins'"
+        )
+    return runner

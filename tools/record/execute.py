@@ -67,7 +67,9 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
                 if not keep:
                     return
                 took = time.monotonic() - start
-                facts = provenance(run.chapter, run.runner, took, book.pins, run.card)
+                facts = provenance(
+                    run.chapter, run.runner, took, book.pins_of(run.runner), run.card
+                )
                 made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
                 if kept := made.write(book.root):
                     bar.write(f"{made.where}: recorded; what was edited there is {kept.name}")

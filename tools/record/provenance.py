@@ -11,9 +11,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tools.book.chapters import Chapter
+from tools.book.chapters import PACKAGES, Chapter
 from tools.book.runners import Runner
 from tools.book.setup_cells import chapter_packages
+from tools.record.frameworks import python_of
 
 VERSIONS = ("torch", "torchvision", "d2l", "numpy", "matplotlib", "ipykernel")
 EXECUTES = {"ipykernel", "ipython", "nbclient", "nbformat"}  # what every cell runs and prints with
@@ -35,7 +36,11 @@ def provenance(
         "versions": versions(VERSIONS),
     }
     if runner.is_local:
-        made |= {"kernel": runner.digest(chapter), "pins": pins_of(chapter, pins)}
+        used = pins if runner.pins else pins_of(chapter, pins)
+        made |= {"kernel": runner.digest(chapter), "pins": used}
+    if runner.pins:  # an environment of its own, which holds nothing else
+        package = PACKAGES[runner.framework]
+        made |= {"python": python_of(runner), "versions": {package: pins[package]}}
     if card:
         made |= {"card": card["label"], "hardware": ", ".join(card["names"])}
         made |= {"host": hardware, "cuda": card["cuda"], "driver": card["driver"]}

@@ -5,10 +5,11 @@ from tools.book.chapters import Chapter
 from tools.book.notebooks import notebook_text
 from tools.book.recordings import record_command
 from tools.book.runners import GPU, Runner
-from tools.errors import BookError
+from tools.errors import BookError, CannotRun
 from tools.files import write_files
 from tools.record.cards import card_runs, find_cards
 from tools.record.execute import Run, execute
+from tools.record.frameworks import prepare
 
 
 def stale_runs(book: Book) -> list[Run]:
@@ -17,10 +18,15 @@ def stale_runs(book: Book) -> list[Run]:
     for runner in book.local_runners:
         for chapter in book.chapters_of(runner):
             recording = book.recording(runner.name, chapter.name)
-            reason = recording.stale_because(book.pins) if recording else "never executed"
+            pins = book.pins_of(runner)
+            reason = recording.stale_because(pins) if recording else "never executed"
             if reason:
                 print(f"{runner.name}: {chapter.name}: {reason}", flush=True)
-                runs.append(Run(chapter, runner))
+                try:
+                    prepare(runner)
+                    runs.append(Run(chapter, runner))
+                except CannotRun as reason:
+                    print(f"{runner.name}: {chapter.name}: left as it was recorded: {reason}")
     return runs
 
 
@@ -34,6 +40,7 @@ def record(names: list[str], chapters: list[str], book: Book) -> None:
     for runner in [book.runner(name) for name in names]:
         chosen = _chosen(runner, chapters, book)
         if runner.is_local:
+            prepare(runner)
             runs += [Run(chapter, runner) for chapter in chosen]
         else:
             card = find_cards(runner)

@@ -13,6 +13,7 @@ from tools.book.code import has_assert, syntax_tree
 from tools.book.figures import broken_figures
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
+from tools.rules.frameworks import open_sections, unlike
 from tools.rules.length import within_budget
 from tools.rules.predictions import PREDICTION_RULES
 from tools.rules.questions import QUESTION_RULES
@@ -41,6 +42,9 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
         *(rule(chapter, book.recordings_of(chapter)) for rule in rules_of_outputs),
         broken_figures(chapter, book.root),
     )
+    first, *others = book.editions(chapter.page)
+    if others:
+        found = chain(found, unlike(chapter, first), open_sections(chapter))
     for cell, fault in found:
         place = f": cell {number[cell.id]} ('{cell.id}')" if cell is not None else ""
         lines.append(f"{chapter.where}{place}: {fault}")

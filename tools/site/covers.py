@@ -12,6 +12,7 @@ from tools.book.chapters import PREDICTED
 from tools.rules.predictions import right_choice
 from tools.site.assets import framed, load_where, part
 from tools.site.tabs import is_cell
+from tools.site.templates import render
 
 ASKED = nodes.paragraph, nodes.bullet_list
 
@@ -27,11 +28,17 @@ def cover(app: Sphinx, doctree: nodes.document) -> None:
     Above the first prediction of a page is the switch for all of them.
     """
     answers = [cell for cell in doctree.findall(is_cell) if PREDICTED in cell["cell_metadata"]]
-    for number, cell in enumerate(answers):
+    for cell in answers[:1]:
+        while not isinstance(cell.parent, nodes.section):
+            cell = cell.parent  # a block of one framework: the switch is for all
+        asked = preceding(cell) if cell is answers[0] else [cell]
+        switch = part("", html=render("prediction-switch.html"), end="")
+        cell.parent.insert(cell.parent.index(asked[0]), switch)
+    for cell in answers:
         asked = [node for node in preceding(cell) if isinstance(node, ASKED)]
         for node in asked:
             node.parent.remove(node)
-        box = framed("prediction.html", *asked, first=number == 0)
+        box = framed("prediction.html", *asked)
         cell.parent.insert(cell.parent.index(cell), box)
         printed = [node for node in cell if is_output(node)]
         for node in printed:

@@ -21,16 +21,18 @@ from sphinx.util.docutils import SphinxDirective
 from tools.book.book import Book
 from tools.rules.length import length
 from tools.site.calculators import shares_table
-from tools.site.merge import chapter_page
+from tools.site.frameworks import whole_page
+from tools.site.operations import operations_table
 from tools.site.status import chapters_table
 
 # The extensions that come with this one.
 BROUGHT = (
-    *("assets", "formulas", "tabs", "folds", "covers", "theme", "images"),
+    *("assets", "formulas", "tabs", "frameworks", "folds", "covers", "theme", "images"),
     *("timeline", "calculators", "front", "overview", "moved"),
 )
 TABLES = {
     "status-chapters": chapters_table,
+    "status-operations": operations_table,
     "status-scaling": shares_table,
 }
 
@@ -48,7 +50,7 @@ def setup(app: Sphinx) -> None:
 @cache  # a process builds one site, of files that do not change meanwhile
 def read_pages(root: Path) -> tuple[Book, dict[str, NotebookNode]]:
     book = Book(root)
-    return book, {name: chapter_page(chapter, book) for name, chapter in book.chapters.items()}
+    return book, {name: whole_page(name, book) for name in book.pages}
 
 
 def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -61,12 +63,12 @@ def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
-    """Number the lessons of the sidebar, and say how long each takes."""
+    """Number the lessons of the sidebar from 0, and say how long each takes."""
     book, _ = read_pages(Path(app.srcdir))
-    lessons = [chapter for chapter in book.chapters.values() if chapter.is_lesson]
+    lessons = [chapter for chapter in book.pages.values() if chapter.is_lesson]
     titles = {
         f"notebooks/{lesson.name}": f"{number} {lesson.title}, {length(lesson).minutes}\xa0min"
-        for number, lesson in enumerate(lessons, start=1)
+        for number, lesson in enumerate(lessons)
     }
     for tree in doctree.findall(toctree):
         tree["entries"] = [(titles.get(name, title), name) for title, name in tree["entries"]]

@@ -28,7 +28,10 @@ def setup(app: Sphinx) -> None:
 def fold(app: Sphinx, doctree: nodes.document) -> None:
     for row in [*doctree.findall(is_links)]:
         *_, download = row.findall(nodes.reference)
-        download["refuri"] = f"../_sources/{app.env.docname}.ipynb"  # as it was when this was built
+        name = download["refuri"].rpartition("/")[
+            2
+        ]  # of the page, or the same in another framework
+        download["refuri"] = f"../_sources/notebooks/{name}"  # as it was when this was built
         head = row.parent.children[row.parent.index(row) :]
         head = [*takewhile(lambda node: is_machinery(node) or not opens(node), head)]
         while head[1:] and isinstance(head[-1], nodes.paragraph):  # the first of the chapter's text

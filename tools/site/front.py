@@ -76,7 +76,7 @@ def first_screen(env: BuildEnvironment) -> str:
         recording=recording,
         start=start,
         colab=links["Google Colab"],
-        titles={name: chapter.title for name, chapter in book.chapters.items()},
+        titles={name: chapter.title for name, chapter in book.pages.items()},
         link=link,
         timeline=lambda payload: timeline_html(payload, span=span),
     )

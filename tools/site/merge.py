@@ -105,6 +105,7 @@ def output_cell(
     about = {
         "cell": cell.id,
         "name": recording.folder,
+        "machine": recording.machine,
         "label": recording.label,
         "facts": facts(recording),
     }

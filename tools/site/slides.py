@@ -28,6 +28,7 @@ NOT_SHOWN = (
     ".headerlink, .prediction-switch, .moved, form, .symptom-list, "
     ".timeline-tools, .timeline-said, .timeline > details"
 )
+OF_FRAMEWORKS = ".frameworks, .frameworks-fault, .framework-name"  # the switch, and what blocks are
 EXERCISE = re.compile(r"\d+\. ")
 ASKS = re.compile(rf"Check yourself|{EXERCISE.pattern}")
 ENDS = {"cell", "prediction", "choice"}
@@ -54,10 +55,10 @@ def write_decks(book: Book, site: Path, folder: Path) -> Path:
     }
     for path in folder.glob("*.html"):  # some may be of chapters that are gone
         path.unlink()
-    for name, chapter in book.chapters.items():
+    for name, chapter in book.pages.items():
         deck = render("deck.html", **given, chapter=chapter, slides=[*slides_of(chapter, site)])
         write_text(folder / f"{name}.html", deck, book.root)
-    index = render("index.html", **given, chapters=book.chapters.values())
+    index = render("index.html", **given, chapters=book.pages.values())
     write_text(folder / "index.html", index, book.root)
     return folder / "index.html"
 
@@ -65,6 +66,10 @@ def write_decks(book: Book, site: Path, folder: Path) -> Path:
 def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
     path = site / "notebooks" / f"{chapter.name}.html"
     page = BeautifulSoup(path.read_bytes(), "html.parser").select_one("article.bd-article")
+    for other in page.select(f".framework:not(.{chapter.framework}), {OF_FRAMEWORKS}"):
+        other.decompose()
+    for block in page.select("div.framework"):
+        block.unwrap()
     for drawn, cell in zip(page.select("div.cell"), chapter.code_cells, strict=True):
         part = PART.fullmatch(cell.id)
         if part and part[1] == "holds":

@@ -10,7 +10,7 @@ NOT_COMPARED = "nbval-ignore-output"  # tag of a cell whose output differs by ma
 def chapters_table(book: Book) -> list[str]:
     rows = [
         [
-            f"[](../notebooks/{name}.ipynb)",
+            f"[](../notebooks/{recording.chapter.page}.ipynb)",
             recording.label,
             recording.provenance["date"],
             f"{recording.provenance['seconds']:.1f}",
@@ -22,7 +22,7 @@ def chapters_table(book: Book) -> list[str]:
             ", ".join(recording.software),
         ]
         for recordings in book.recordings.values()
-        for name, recording in recordings.items()
+        for recording in recordings.values()
     ]
     head = ["Chapter", "Runner", "Date", "Seconds", "Cells compared", "Cells waiting"]
     lines = table([*head, "Hardware", "Times", "Python", "Software"], rows, numbers=(3, 4))

@@ -45,6 +45,8 @@ _HOMES = {
 if not TYPE_CHECKING:  # which would take every name for one of ours
 
     def __getattr__(name: str) -> Any:
+        if name in ("jax", "tensorflow"):
+            return importlib.import_module(f"cudasim.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module 'cudasim' has no attribute '{name}'")
         collects = gc.isenabled()

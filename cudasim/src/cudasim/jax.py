@@ -1,0 +1,51 @@
+"""Simulated GPUs for JAX: a second client of the CPU in the place of CUDA's."""
+
+from collections.abc import Callable
+
+from cudasim.frameworks import load, number, say
+
+TRIED = "0.10.2"  # of JAX; the private names below are those of this version
+
+_simulated = 0  # GPUs
+
+
+def enable(gpus: int | None = None) -> None:
+    """Let JAX see `gpus` simulated GPUs, two by default; one line says so.
+
+    Where real ones are there it says that, and does nothing. Raises ValueError for a number that
+    makes no sense; RuntimeError for another number than before, for a JAX that is missing or was
+    not tried, and if JAX has used devices already.
+    """
+    global _simulated
+    wanted = number(gpus, _simulated, "JAX")
+    if not wanted:
+        return
+    jax = load("jax", TRIED)
+    from jax._src import xla_bridge
+    from jax._src.lib import xla_client
+
+    used = xla_bridge.backends_are_initialized()
+    clients = xla_bridge.backends()
+    platforms = xla_bridge.expand_platform_alias("gpu")
+    real = sum(clients[name].device_count() for name in platforms if name in clients)
+    if not real:
+        if used:
+            raise RuntimeError("JAX has used devices already: restart, and enable GPUs first")
+        client = xla_client.make_cpu_client(num_devices=wanted)
+        clients["cuda"] = xla_bridge._default_backend = client
+        jax.default_backend = xla_bridge.default_backend = lambda: "gpu"
+        rename(xla_client.Device, client)
+        _simulated = wanted
+    say(wanted, "JAX", real)
+
+
+def rename(device: type, client: object) -> None:
+    """Let the devices of `client`, objects of the class `device`, answer as CUDA's do."""
+
+    def answer(own: Callable, cuda: Callable) -> Callable:
+        return lambda self: cuda(self) if self.client is client else own(self)
+
+    device.__repr__ = answer(device.__repr__, lambda self: f"CudaDevice(id={self.id})")
+    device.__str__ = answer(device.__str__, lambda self: f"cuda:{self.id}")
+    device.platform = property(answer(device.platform.fget, lambda self: "gpu"))
+    device.device_kind = property(answer(device.device_kind.fget, lambda self: "Simulated GPU"))

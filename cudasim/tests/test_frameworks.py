@@ -1,0 +1,151 @@
+"""Simulated GPUs in JAX and TensorFlow, in environments that have these and no torch.
+
+python3 -m venv /tmp/jax && /tmp/jax/bin/pip install jax==0.10.2
+python3 -m venv /tmp/tf && /tmp/tf/bin/pip install tensorflow-cpu==2.21.0
+CUDASIM_JAX=/tmp/jax/bin/python CUDASIM_TENSORFLOW=/tmp/tf/bin/python pytest test_frameworks.py
+"""
+
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+from programs import run, write
+
+import cudasim
+
+JAX = """
+    import sys, numpy, jax, jax.numpy as jnp
+    import cudasim
+
+    cudasim.jax.enable(gpus=2)
+    assert "torch" not in sys.modules
+    first, second = jax.devices("gpu")
+    assert jax.devices() == jax.devices("cuda") == [first, second]
+    assert repr([first, second]) == "[CudaDevice(id=0), CudaDevice(id=1)]"
+    assert (str(second), second.platform, jax.default_backend()) == ("cuda:1", "gpu", "gpu")
+    (cpu,) = jax.devices("cpu")
+    assert (repr(cpu), cpu.platform) == ("CpuDevice(id=0)", "cpu")
+
+    X, Y = jnp.ones(3), jax.device_put(numpy.ones(3), second)
+    assert X.devices() == {first} and (X + Y).devices() == (1.0 + Y).devices() == {second}
+    X = jax.device_put(X, first)  # from here on it insists on its device
+    assert (jax.device_put(X, second) + Y).devices() == {second}
+    assert jax.jit(jnp.linalg.svd)(jnp.outer(Y, Y))[1].devices() == {second}  # the CPU's kernel
+    for other in X, jax.device_put(1.0, cpu):
+        try:
+            print((other + Y).devices())
+        except ValueError as error:
+            print(error)
+    AGAIN
+"""
+TENSORFLOW = """
+    import sys
+    import tensorflow as tf, cudasim
+
+    cudasim.tensorflow.enable(gpus=2)
+    assert "torch" not in sys.modules
+    names = ["/device:CPU:0", "/device:GPU:0", "/device:GPU:1"]
+    assert [each.name for each in tf.config.list_logical_devices()] == names
+    first, second = tf.config.list_physical_devices("GPU")
+    tf.config.experimental.set_memory_growth(second, True)
+    assert second.name == "/physical_device:GPU:1"
+
+    def place(name, make=lambda: tf.ones(3)):
+        with tf.device(name):
+            return make()
+
+    where = lambda tensor: tensor.device.removeprefix("/job:localhost/replica:0/task:0/device:")
+    X, Y, on_host = (place(name) for name in ("GPU:0", "/gpu:1", "CPU"))
+    weight = place("GPU:1", lambda: tf.Variable([1.0]))
+    assert [where(each) for each in (X, Y, on_host, weight)] == ["GPU:0", "GPU:1", "CPU:0", "GPU:1"]
+    made = tf.constant(1.0), place("GPU:7"), place(None), X + Y, Y + Y, weight + 1
+    assert {where(each) for each in made} == {"GPU:0"}  # the first, unless one is named
+    assert where(place("GPU:1", lambda: X + on_host)) == "GPU:1"
+    traced = []
+
+    @tf.function
+    def function(x):
+        traced.append(place("GPU:1", lambda: 2 * x).device)
+        with tf.init_scope():
+            traced.append(where(place("CPU:0")))
+
+    function(X)
+    assert traced == ["/device:GPU:1", "CPU:0"]
+    try:
+        tf.function(lambda: weight + 1, jit_compile=True)()
+    except tf.errors.InvalidArgumentError as error:
+        print(str(error).partition("located in ")[2].splitlines()[0])
+    AGAIN
+"""
+ON = "with shape float32[{}] and with device ids [{}] on platform {}"
+SAID = {
+    "jax": [
+        f"Received incompatible devices for jitted computation. Got argument x of add "
+        f"{ON.format(*other)} and argument y of add {ON.format(3, 1, 'GPU')}"
+        for other in ((3, 0, "GPU"), ("", 0, "CPU"))
+    ],
+    "tensorflow": [
+        f"device {device}:1 from device {device}:0"
+        for device in ["/job:localhost/replica:0/task:0/device:GPU"]
+    ],
+}
+AGAIN = """
+    cudasim.{name}.enable(gpus=2)  # a cell that runs again
+    try:
+        cudasim.{name}.enable(gpus=3)
+    except RuntimeError as error:
+        print(error)
+"""
+LATE = {
+    "jax": "import jax; jax.devices()",
+    "tensorflow": "import tensorflow; tensorflow.ones(1)",
+}
+FRAMEWORKS = [("jax", "JAX", JAX), ("tensorflow", "TensorFlow", TENSORFLOW)]
+
+
+def python_with(name):
+    """The Python of an environment that has the framework."""
+    variable = f"CUDASIM_{name.upper()}"
+    if variable not in os.environ:
+        pytest.skip(f"{variable} names no Python that has {name}; see the head of {__file__}")
+    return os.environ[variable]
+
+
+@pytest.mark.parametrize(("name", "called", "program"), FRAMEWORKS)
+def test_names_placement_and_errors(tmp_path, name, called, program):
+    python = python_with(name)
+    script = write(tmp_path / "script.py", program.replace("    AGAIN", AGAIN.format(name=name)))
+    done = run(script, cwd=tmp_path, python=python, TF_CPP_MIN_LOG_LEVEL=3)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"cudasim: 2 simulated GPUs in {called}, computed on the CPU",
+        *SAID[name],
+        f"2 GPUs are simulated in {called} already; for 3 start a new process",
+    ]
+
+
+@pytest.mark.parametrize(("name", "called", "_"), FRAMEWORKS)
+def test_devices_that_were_used(tmp_path, name, called, _):
+    python = python_with(name)
+    script = write(
+        tmp_path / "script.py", f"{LATE[name]}\nimport cudasim.{name} as it; it.enable()"
+    )
+    done = run(script, cwd=tmp_path, python=python, TF_CPP_MIN_LOG_LEVEL=3)
+    said = f"RuntimeError: {called} has used devices already: restart, and enable GPUs first"
+    assert done.stderr.splitlines()[-1] == said
+
+
+@pytest.mark.parametrize("name", ["jax", "tensorflow"])
+def test_bad_input(monkeypatch, name):
+    module = getattr(cudasim, name)
+    with pytest.raises(ValueError, match="gpus=0: the number of simulated GPUs is from 1 to 64"):
+        module.enable(gpus=0)
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(RuntimeError, match=f"^no {name} here: 'pip install {name}=="):
+        module.enable()
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(__version__="0.1"))
+    with pytest.raises(
+        RuntimeError, match=f"tried with {name} {module.TRIED} alone, this is 0.1: "
+    ):
+        module.enable()
