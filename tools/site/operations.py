@@ -25,7 +25,7 @@ def operations_table(book: Book) -> list[str]:
             [words, *(entry(name, run, *on) for run in runs.values())]
             for name, (words, *on) in asked.items()
         ]
-        lines += ["", f"**{section}**", "", *table(["", *NAMES.values()], cells), ""]
+        lines += ["", f"**{section}**", "", *table(["Operation", *NAMES.values()], cells), ""]
         for name, (words, *_) in asked.items():
             lines += programs(name, words, runs)
     made = [f"{NAMES[name]} {run['version']} on {run['date']}" for name, run in runs.items()]
