@@ -22,7 +22,6 @@ from tools.book.book import Book
 from tools.rules.length import length
 from tools.site.calculators import shares_table
 from tools.site.frameworks import whole_page
-from tools.site.operations import operations_table
 from tools.site.status import chapters_table
 
 # The extensions that come with this one.
@@ -32,7 +31,6 @@ BROUGHT = (
 )
 TABLES = {
     "status-chapters": chapters_table,
-    "status-operations": operations_table,
     "status-scaling": shares_table,
 }
 
