@@ -62,10 +62,7 @@ def framework_environment(name: str, root: Path) -> Environment:
 
 
 def find_python(environment: Environment) -> str:
-    """The Python to make an environment with: this one or, for a framework's, one that fits.
-
-    Raises NoPython.
-    """
+    """The Python to make it with: this one or, for a framework's, one that fits; else NoPython."""
     good, here = environment.pythons, sys.version_info[:2]
     if here in good:
         return sys.executable

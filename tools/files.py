@@ -17,10 +17,7 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}  # a full disk, a share used
 
 
 def read_text(path: Path, root: Path) -> str:
-    """The text of a file, or BookError if it is missing, not UTF-8, or half of a merge.
-
-    No advice given here throws work away.
-    """
+    """The text of a file, or BookError; no advice given here throws work away."""
     where = path.relative_to(root).as_posix()
     try:
         text = path.read_bytes().decode("utf-8")
@@ -63,10 +60,7 @@ def written_by(command: str, where: str, mend: str = "run it again") -> Iterator
 
 
 def write_files(files: Mapping[Path, str | bytes], root: Path) -> None:
-    """Write several files, all of them or none; readers see an old file or a new one, never half.
-
-    Raises BookError if the disk is full or nothing may be written there.
-    """
+    """Write all files or none; readers see an old file or a new one, never half."""
     halves = {path: path.with_name(path.name + ".part") for path in files}
     path = root
     try:

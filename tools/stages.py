@@ -86,10 +86,7 @@ def _comparisons(runner: Runner, full: bool) -> Iterator[Stage]:
 
 
 def chosen_stages(words: list[str], full: bool = False, root: Path = ROOT) -> list[Stage]:
-    """The stages whose names hold one of `words`; all of them where there are no words.
-
-    Raises BookError if a word is in no name.
-    """
+    """The stages whose names hold one of `words`, or all; a word in no name is an error."""
     stages = all_stages(full, root)
     named = [*stages, _tests(ROOMS, full=True)] if words else stages
     for word in words:
@@ -100,11 +97,7 @@ def chosen_stages(words: list[str], full: bool = False, root: Path = ROOT) -> li
 
 
 def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
-    """Run the stages, all of them or those that `words` name, and print a summary.
-
-    Raises BookError if one failed; KeyboardInterrupt, with the stages that were not run, on
-    Ctrl-C.
-    """
+    """Run stages and print a summary; on Ctrl-C, KeyboardInterrupt says which were not run."""
     stages = chosen_stages(words, full, root)
     seconds, failed = {}, []
     for number, stage in enumerate(stages, start=1):
@@ -139,11 +132,7 @@ def _line(name: str, seconds: dict[str, float], failed: list[str]) -> str:
 
 
 def run_stage(stage: Stage, root: Path = ROOT) -> int:
-    """Run one stage, what it prints unchanged; returns its exit code.
-
-    It gets a session of its own, so that Ctrl-C reaches this process only, which then ends
-    the stage and all that it started.
-    """
+    """Run one stage in a session of its own, which Ctrl-C, caught here, ends; returns its code."""
     for name in ("SIGTERM", "SIGHUP"):  # `kill` and a closed terminal end all, as Ctrl-C does
         if hasattr(signal, name):  # Windows has no SIGHUP
             signal.signal(getattr(signal, name), signal.default_int_handler)

@@ -15,10 +15,7 @@ from tools.root import ROOT
 
 @dataclass(frozen=True)
 class Book:
-    """The book in the folder `root`. What a command does not ask for is not read.
-
-    Every property raises BookError if its files are not what they should be.
-    """
+    """The book in the folder `root`. What a command does not ask for is not read."""
 
     root: Path = field(default=ROOT)
 

@@ -168,10 +168,7 @@ def chapter_names(documents: list[str], root: Path) -> list[str]:
 
 
 def clear_outputs(root: Path) -> list[str]:
-    """Take out of the chapters what Jupyter leaves in them; returns those it changed.
-
-    That is outputs, execution counts, and the name of the kernel they were last opened with.
-    """
+    """Take outputs, counts and the kernel's name out of the chapters; returns those it changed."""
     changed = []
     for name in chapter_names(read_documents(root), root):
         path = root / "notebooks" / f"{name}.ipynb"

@@ -51,10 +51,7 @@ def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
 
 
 def link_figures(text: str, where: str, root: Path) -> str:
-    """Text of a chapter with its pictures replaced by the figures in `img/`.
-
-    Raises BookError, naming `where`, if one names no figure, or is not carried as it is there.
-    """
+    """Text of a chapter with the figures in `img/` for its pictures, if they are current."""
 
     def linked(match: re.Match) -> str:
         svg, current = _drawing(match, where, root)
@@ -75,10 +72,7 @@ def broken_figures(chapter: Chapter, root: Path) -> Broken:
 
 
 def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
-    """The SVG that a figure of a chapter is drawn from, and whether the chapter carries it.
-
-    Raises BookError if it is missing.
-    """
+    """The SVG that a figure is drawn from, and whether the chapter carries it as it is."""
     png = about(match["png"]) if match["png"] else {}
     svg = match["svg"] or png.get("Source")
     nameless = f"{where}: the figure '{match['alt']}' names no drawing in img/"

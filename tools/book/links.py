@@ -77,10 +77,7 @@ def notebook_links(path: str, repository: Repository) -> list[Link]:
 
 
 def write_links(book: Book) -> list[str]:
-    """Write all that depends on where the book is published, all of it or nothing.
-
-    Returns the paths that changed.
-    """
+    """Write all that depends on where the book is published, or nothing; returns what changed."""
     root, repository = book.root, book.repository
     chapters = {
         name: linked_chapter(chapter, repository, root) for name, chapter in book.chapters.items()

@@ -13,10 +13,7 @@ from tools.root import ROOT
 
 
 def read_pins(root: Path = ROOT, files: Iterable[str] = PINS) -> dict[str, str]:
-    """The version of each package in files of pins, by normalised name, on any platform.
-
-    Raises BookError if a file is missing, or a line is not one pin of a package without another.
-    """
+    """The version of each package in files of pins, by normalised name, on any platform."""
     pins: dict[str, str] = {}
     for name in files:
         for number, line in enumerate(read_text(root / name, root).splitlines(), start=1):

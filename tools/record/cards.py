@@ -58,10 +58,7 @@ def find_cards(runner: Runner) -> dict:
 
 
 def card_folder(names: list[str]) -> str:
-    """The folder of the outputs of these cards: `h100`, or `2xh100`.
-
-    Raises BookError if they are not all of one model.
-    """
+    """The folder of the outputs of these cards: `h100`, or `2xh100`. They are of one model."""
     models = {_model(name) for name in names}
     if len(models) > 1:
         found = ", ".join(sorted(models))
@@ -77,10 +74,7 @@ def card_label(names: list[str]) -> str:
 
 
 def card_runs(chapters: list[Chapter], runner: Runner, card: dict) -> list[Run]:
-    """The runs of chapters on the cards found, less those that need more cards.
-
-    Raises BookError if a card has less free memory than a chapter says that it needs.
-    """
+    """The runs of chapters on the cards found, which need no more cards and no more memory."""
     runs = []
     for chapter in chapters:
         if chapter.gpus > len(card["free"]):

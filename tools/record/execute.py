@@ -108,10 +108,7 @@ def one_at_a_time(root: Path) -> Iterator[None]:
 
 
 def run_in_thread(work: Coroutine) -> object:
-    """Run `work` in a thread: there nbclient leaves the signals alone, and Ctrl-C is ours.
-
-    The thread that calls may be running a loop of its own.
-    """
+    """Run `work` in a thread with a loop of its own: there nbclient leaves the signals alone."""
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     loop = runner.get_loop()
     task = loop.create_task(work)

@@ -72,10 +72,7 @@ def _is_recorded(chapter: Chapter, card: dict, book: Book) -> bool:
 
 
 def sync(book: Book) -> list[str]:
-    """Carry over to the recordings what no key covers: tags, the set-up, metadata.
-
-    Executes nothing and changes no output. Returns the paths that it wrote.
-    """
+    """Carry over what no key covers: tags, set-up, metadata. Returns the paths that changed."""
     files = {}
     for recordings in book.recordings.values():
         for recording in recordings.values():

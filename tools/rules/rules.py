@@ -25,10 +25,7 @@ LINES, WIDTH = 12, 76
 
 
 def broken_rules(chapter: Chapter, book: Book) -> list[str]:
-    """A line for each place where a chapter breaks a rule, in the order of the rules.
-
-    Some rules are about what it printed.
-    """
+    """A line for each place where a chapter, or what it printed, breaks a rule, by rule."""
     number = {cell.id: i for i, cell in enumerate(chapter.notebook.cells)}
     lines = []
     rules, rules_of_outputs = RULES, (times_without_tag,)
@@ -97,10 +94,7 @@ def measured_times(chapter: Chapter) -> Broken:
 
 
 def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
-    """The cells that show times have the tag that says so, and no others.
-
-    Seen in what they printed, under the code as it is now.
-    """
+    """The cells that have shown times, as they are now, have the tag that says so; no others do."""
     for cell in chapter.code_cells:
         recorded = [made.cells[cell.id].outputs for made in recordings if cell.id in made.cells]
         shows, tagged = any(ABOUT in str(outputs) for outputs in recorded), TIMES in tags(cell)

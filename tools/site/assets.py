@@ -14,10 +14,7 @@ from tools.site.templates import render
 
 
 class part(nodes.General, nodes.Element):
-    """A part of a page: its `html`, its children, its `end`.
-
-    Unlike that of a raw node, its HTML is not searched.
-    """
+    """A part of a page: its `html`, its children, its `end`. It is not searched, unlike raw."""
 
 
 def setup(app: Sphinx) -> None:

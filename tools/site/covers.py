@@ -23,10 +23,7 @@ def setup(app: Sphinx) -> None:
 
 
 def cover(app: Sphinx, doctree: nodes.document) -> None:
-    """Put what is asked into one box, and what was printed under a cover.
-
-    Above the first prediction of a page is the switch for all of them.
-    """
+    """Box what is asked, cover what was printed; above the first is the switch for all."""
     answers = [cell for cell in doctree.findall(is_cell) if PREDICTED in cell["cell_metadata"]]
     for cell in answers[:1]:
         while not isinstance(cell.parent, nodes.section):

@@ -33,10 +33,7 @@ VERSIONS = "application/vnd.where-tensors-live.versions+json"  # tools.site.fron
 
 
 def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
-    """A chapter with its figures as drawn, and with the outputs of every runner.
-
-    Raises BookError if a local runner has recorded it that does not list it, or if none does.
-    """
+    """A chapter with its figures as drawn, and with the outputs of every runner."""
     recordings = page_recordings(chapter, book)
     page = deepcopy(chapter.notebook)
     page.cells = []
@@ -118,10 +115,7 @@ def output_cell(
 
 
 def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
-    """Outputs as a page shows them: streams whole, no counts, plain text for what it can't draw.
-
-    `alt` says what is seen on a timeline.
-    """
+    """Outputs as a page shows them: streams whole, no counts, and of a timeline what `alt` says."""
     safe: list[NotebookNode] = []
     for output in deepcopy(printed):
         if output.output_type == "stream" and safe and safe[-1].get("name") == output.name:

@@ -43,10 +43,7 @@ class Slide(NamedTuple):
 
 
 def write_decks(book: Book, site: Path, folder: Path) -> Path:
-    """Write the deck of each chapter of `site` and an index of them, which is returned.
-
-    Raises BookError if nothing can be written.
-    """
+    """Write the deck of each chapter of `site` and an index of them, which is returned."""
     parts = book.root / "book" / "slides"
     given = {
         "css": _styles(site) + read_text(parts / "deck.css", book.root),

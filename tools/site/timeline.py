@@ -31,11 +31,7 @@ def setup(app: Sphinx) -> None:
 
 
 def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
-    """A timeline as a part of a page; `alt` says what is seen on it.
-
-    Its picture shows `span` nanoseconds, or as many as it takes if those are more.
-    Raises BookError if `payload` is not that of a timeline.
-    """
+    """A timeline that shows `span` nanoseconds, if it takes no more; `alt` says what is seen."""
     try:
         mark = hashlib.sha256(f"{payload}{alt}".encode()).hexdigest()[:8]
         shown = _shown(json.loads(payload), span)
