@@ -30,7 +30,10 @@ def depart_part(writer: HTML5Translator, node: part) -> None:
 
 
 def framed(template: str, *children: nodes.Node, **context: Any) -> part:
-    """A template, filled in, with `children` where it says `{{ inside }}`."""
+    """A template, filled in, with `children`, taken from the page, where it says `{{ inside }}`."""
+    for child in children:
+        if child.parent is not None:
+            child.parent.remove(child)
     html, end = render(template, inside="\0", **context).split("\0")
     return part("", *children, html=html, end=f"{end}\n")
 

@@ -32,17 +32,9 @@ def cover(app: Sphinx, doctree: nodes.document) -> None:
         switch = part("", html=render("prediction-switch.html"), end="")
         cell.parent.insert(cell.parent.index(asked[0]), switch)
     for cell in answers:
-        asked = [node for node in preceding(cell) if isinstance(node, ASKED)]
-        for node in asked:
-            node.parent.remove(node)
-        box = framed("prediction.html", *asked)
-        cell.parent.insert(cell.parent.index(cell), box)
-        printed = [node for node in cell if is_output(node)]
-        for node in printed:
-            cell.remove(node)
-        told = told_below(cell)
-        for node in told:
-            cell.parent.remove(node)
+        asked = framed("prediction.html", *(n for n in preceding(cell) if isinstance(n, ASKED)))
+        cell.parent.insert(cell.parent.index(cell), asked)
+        printed, told = [node for node in cell if is_output(node)], told_below(cell)
         name = f"printed-{cell['cell_metadata'][PREDICTED]}"
         right = right_choice(told[0].astext()) if told else None
         cell += framed("covered.html", *printed, *told, name=name, right=right)
