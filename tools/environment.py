@@ -102,16 +102,12 @@ def is_complete(environment: Environment, wanted: str) -> bool:
 
 @contextmanager
 def only_one(environment: Environment) -> Iterator[None]:
-    """Wait until no other set-up is under way. The system drops the lock of a dead process.
-
-    Programs started with `close_fds=False` hold it too: a pip whose parent was killed. On
-    Windows nothing keeps two set-ups apart.
-    """
+    """Wait until no other set-up is under way, but on Windows. A dead process holds no lock."""
     path = environment.folder.with_name(f"{environment.folder.name}.lock")
     path.parent.mkdir(exist_ok=True)
     with path.open("a") as lock:
         if not WINDOWS:
-            os.set_inheritable(lock.fileno(), True)
+            os.set_inheritable(lock.fileno(), True)  # a pip whose parent was killed holds it too
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -146,12 +142,12 @@ def set_up(environment: Environment, wanted: str) -> None:
             f"{called}: {python} cannot make one; install its venv module "
             "('apt install python3-venv') or name another: 'make PYTHON=python3.11 ...'"
         )
-    pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "install", "-r"]
+    pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "install"]
+    shown = None if sys.stdout.isatty() else subprocess.DEVNULL
     for name in environment.pins:
         print(f"Installing {name}", flush=True)
         options = ["--no-deps"] if "no-deps" in name else []
-        shown = None if sys.stdout.isatty() else subprocess.DEVNULL
-        installing = run(*pip, environment.root / name, *options, stdout=shown)
+        installing = run(*pip, *options, "-r", environment.root / name, stdout=shown)
         if installing.returncode:
             raise SetupError(f"{name}: {reason(installing.stderr)}")
     (folder / STAMP).write_text(wanted, "utf-8")

@@ -54,35 +54,28 @@ def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
 
 
 def _tests(name: str, full: bool, folder: str = "") -> Stage:
-    folder = folder or f"tests/{name}"
-    # Side by side, each with a thread for every core, tests would wait for each other.
-    environment = {"OMP_NUM_THREADS": "1"}
-    slowest = ("--durations", "5")  # so that each run says where its time went
-    tier = () if full else ("-m", "not full")
     spread = ("-n", WORKERS, "--dist", "loadgroup" if name == ROOMS else "worksteal")
-    return Stage(name, ("pytest", *spread, *slowest, *tier), (folder,), environment)
+    slowest = ("--durations", "5")  # so that each run says where its time went
+    module = ("pytest", *spread, *slowest, *(() if full else ("-m", "not full")))
+    # Side by side, each with a thread for every core, tests would wait for each other.
+    return Stage(name, module, (folder or f"tests/{name}",), {"OMP_NUM_THREADS": "1"})
 
 
 def _comparisons(runner: Runner, full: bool) -> Iterator[Stage]:
     """A stage for each setting in which the outputs of `runner` are to come out the same."""
     options = ("--nbval", "--nbval-kernel-name", runner.name)
     options += ("--nbval-sanitize-with", runner.sanitize, "-p", "tools.nbval_exercises")
-    spread = ("-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
-    if runner.pins:  # one chapter, for which one process is enough
-        spread = ()
+    if not runner.pins:  # which has one chapter, for which one process is enough
+        options += ("-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
+    # Kernels run side by side: threads that wait leave the cores to others.
+    settings = {"JUPYTER_PATH": str(runner.root), "OMP_WAIT_POLICY": "PASSIVE"}
     for place, variables in enumerate(runner.conditions if full else runner.conditions[:1]):
         # No exercise depends on a setting in which its chapter comes out the same.
         tier = ("-m", "not exercise") if place else () if full else ("-m", "not full")
-        module = ("pytest", *spread, *options, *tier)
-        settings = (f"{key}={value}" for key, value in variables.items())
-        # Kernels run side by side: threads that wait leave the cores to others.
-        environment = {
-            "JUPYTER_PATH": str(runner.root),
-            "OMP_WAIT_POLICY": "PASSIVE",
-            **variables,
-        }
-        name = " ".join(["nbval", runner.name, *settings])
-        yield Stage(name, module, (f"outputs/{runner.name}",), environment)
+        words = (f"{key}={value}" for key, value in variables.items())
+        name = " ".join(["nbval", runner.name, *words])
+        paths = (f"outputs/{runner.name}",)
+        yield Stage(name, ("pytest", *options, *tier), paths, settings | variables)
 
 
 def chosen_stages(words: list[str], full: bool = False, root: Path = ROOT) -> list[Stage]:
@@ -107,10 +100,9 @@ def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
         try:
             code = run_stage(stage, root)
         except KeyboardInterrupt:
-            rest = ", ".join(stage.name for stage in stages[number:])
-            raise KeyboardInterrupt(
-                f"interrupted in the stage {stage.name}; not run: {rest or 'no other'}"
-            ) from None
+            rest = ", ".join(stage.name for stage in stages[number:]) or "no other"
+            said = f"interrupted in the stage {stage.name}; not run: {rest}"
+            raise KeyboardInterrupt(said) from None
         seconds[stage.name] = time.monotonic() - start
         if code:
             failed.append(stage.name)
@@ -137,10 +129,8 @@ def run_stage(stage: Stage, root: Path = ROOT) -> int:
         if hasattr(signal, name):  # Windows has no SIGHUP
             signal.signal(getattr(signal, name), signal.default_int_handler)
     command = [sys.executable, "-m", *stage.module, *stage.paths]
-    environment = os.environ | stage.environment
-    process = subprocess.Popen(
-        command, cwd=root, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
-    )
+    options = {"cwd": root, "env": os.environ | stage.environment, "stdin": subprocess.DEVNULL}
+    process = subprocess.Popen(command, start_new_session=True, **options)
     try:
         return process.wait()
     except KeyboardInterrupt:

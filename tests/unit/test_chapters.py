@@ -77,6 +77,6 @@ def test_clear_takes_out_outputs_and_nothing_else(small_book):
     sound, second = read(small_book / FIRST), small_book / "notebooks" / "second.ipynb"
     untouched = second.stat().st_mtime_ns
     add_output(small_book / FIRST)
-    assert clear_outputs(small_book) == ["first"]
+    assert clear_outputs(small_book) == ["notebooks/first.ipynb"]
     assert read(small_book / FIRST) == sound
     assert second.stat().st_mtime_ns == untouched

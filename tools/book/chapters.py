@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.book.notebooks import code_cells, read_notebook, tags, write_notebook
+from tools.book.notebooks import code_cells, read_notebook, tags, write_changed
 from tools.errors import BookError
 from tools.files import read_yaml
 
@@ -169,15 +169,11 @@ def chapter_names(documents: list[str], root: Path) -> list[str]:
 
 def clear_outputs(root: Path) -> list[str]:
     """Take outputs, counts and the kernel's name out of the chapters; returns those it changed."""
-    changed = []
+    pairs = []
     for name in chapter_names(read_documents(root), root):
-        path = root / "notebooks" / f"{name}.ipynb"
-        notebook = read_notebook(path, root)
-        before = deepcopy(notebook)
-        for cell in code_cells(notebook):
+        chapter = Chapter(name, read_notebook(root / "notebooks" / f"{name}.ipynb", root))
+        pairs.append((deepcopy(chapter), chapter))
+        for cell in chapter.code_cells:
             cell.outputs, cell.execution_count = [], None
-        notebook.metadata |= deepcopy(LANGUAGE)
-        if notebook != before:
-            write_notebook(notebook, path, root)
-            changed.append(name)
-    return changed
+        chapter.notebook.metadata |= deepcopy(LANGUAGE)
+    return write_changed(pairs, root)

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterable
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
@@ -18,9 +19,8 @@ from PIL.PngImagePlugin import PngInfo
 
 from tools.book.cells import Broken
 from tools.book.chapters import Chapter
-from tools.book.notebooks import notebook_text
+from tools.book.notebooks import write_changed
 from tools.errors import BookError
-from tools.files import write_files
 
 # ![what the figure shows](../img/name.svg), or the same with the PNG that stands for it
 FIGURE = re.compile(
@@ -31,23 +31,19 @@ DRAW = "'python -m tools figures'"
 
 def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
     """Draw every figure of the chapters that is not drawn, or out of date; returns their paths."""
-    changed = {}
-    for chapter in chapters:
-        where, notebook = chapter.where, deepcopy(chapter.notebook)
 
-        def embedded(match: re.Match, where: str = where) -> str:
-            svg, current = _drawing(match, where, root)
-            if current:
-                return match[0]
-            encoded = base64.b64encode(draw(svg, root)).decode()
-            return f"![{match['alt']}](data:image/png;base64,{encoded})"
+    def embedded(match: re.Match, where: str) -> str:
+        svg, current = _drawing(match, where, root)
+        if current:
+            return match[0]
+        encoded = base64.b64encode(draw(svg, root)).decode()
+        return f"![{match['alt']}](data:image/png;base64,{encoded})"
 
-        for cell in notebook.cells:
-            cell.source = FIGURE.sub(embedded, cell.source)
-        if notebook != chapter.notebook:
-            changed[where] = notebook_text(notebook)
-    write_files({root / where: text for where, text in changed.items()}, root)
-    return list(changed)
+    pairs = [(chapter, deepcopy(chapter)) for chapter in chapters]
+    for _, chapter in pairs:
+        for cell in chapter.notebook.cells:
+            cell.source = FIGURE.sub(partial(embedded, where=chapter.where), cell.source)
+    return write_changed(pairs, root)
 
 
 def link_figures(text: str, where: str, root: Path) -> str:

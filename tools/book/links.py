@@ -79,10 +79,8 @@ def notebook_links(path: str, repository: Repository) -> list[Link]:
 def write_links(book: Book) -> list[str]:
     """Write all that depends on where the book is published, or nothing; returns what changed."""
     root, repository = book.root, book.repository
-    chapters = {
-        name: linked_chapter(chapter, repository, root) for name, chapter in book.chapters.items()
-    }
-    pairs = [(book.chapters[name], chapter) for name, chapter in chapters.items()]
+    pairs = [(old, linked_chapter(old, repository, root)) for old in book.chapters.values()]
+    chapters = {chapter.name: chapter for _, chapter in pairs}
     for recordings in read_recordings(root, chapters, book.runners).values():
         pairs += [(made, made.synced()) for made in recordings.values()]
     files = {

@@ -2,11 +2,10 @@
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
-from tools.book.notebooks import notebook_text
+from tools.book.notebooks import write_changed
 from tools.book.recordings import record_command
 from tools.book.runners import GPU, Runner
 from tools.errors import BookError, CannotRun
-from tools.files import write_files
 from tools.record.cards import card_runs, find_cards
 from tools.record.execute import Run, execute
 from tools.record.frameworks import prepare
@@ -73,11 +72,5 @@ def _is_recorded(chapter: Chapter, card: dict, book: Book) -> bool:
 
 def sync(book: Book) -> list[str]:
     """Carry over what no key covers: tags, set-up, metadata. Returns the paths that changed."""
-    files = {}
-    for recordings in book.recordings.values():
-        for recording in recordings.values():
-            synced = recording.synced()
-            if synced.notebook != recording.notebook:
-                files[recording.where] = notebook_text(synced.notebook)
-    write_files({book.root / where: text for where, text in files.items()}, book.root)
-    return list(files)
+    made = (made for recordings in book.recordings.values() for made in recordings.values())
+    return write_changed([(recording, recording.synced()) for recording in made], book.root)
