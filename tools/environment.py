@@ -68,10 +68,8 @@ def find_python(environment: Environment) -> str:
         return sys.executable
     names = ", ".join(map(version, good))
     if environment.pins == PINS:
-        raise NoPython(
-            f"Makefile: PYTHON is Python {version(here)}, the book needs one of {names}; "
-            "name one: 'make PYTHON=python3.11 ...'"
-        )
+        wrong = f"PYTHON is Python {version(here)}, the book needs one of {names}"
+        raise NoPython(f"Makefile: {wrong}; name one: 'make PYTHON=python3.11 ...'")
     for python in [shutil.which(f"python{version(each)}") for each in good]:
         if python and not run(python, "-c", "import venv").returncode:  # a shim may lead nowhere
             return python
@@ -130,18 +128,17 @@ def set_up(environment: Environment, wanted: str) -> None:
     python, folder, called = find_python(environment), environment.folder, environment.name
     free = shutil.disk_usage(environment.root).free / 1e9
     if free < SMALLEST_GB:
-        raise SetupError(
-            f"{called}: {free:.1f} GB free on this disk, the packages need at least "
-            f"{SMALLEST_GB} GB; make room, or clone to a larger disk"
+        needed = (
+            f"the packages need at least {SMALLEST_GB} GB; make room, or clone to a larger disk"
         )
+        raise SetupError(f"{called}: {free:.1f} GB free on this disk, {needed}")
     if folder.is_symlink():  # what it leads to is somebody else's
         folder.unlink()
     print(f"Making {called} with {python}", flush=True)
     if run(python, "-m", "venv", "--clear", folder, stdout=subprocess.PIPE).returncode:
-        raise SetupError(
-            f"{called}: {python} cannot make one; install its venv module "
-            "('apt install python3-venv') or name another: 'make PYTHON=python3.11 ...'"
-        )
+        module = "install its venv module ('apt install python3-venv')"
+        other = "name another: 'make PYTHON=python3.11 ...'"
+        raise SetupError(f"{called}: {python} cannot make one; {module} or {other}")
     pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "install"]
     shown = None if sys.stdout.isatty() else subprocess.DEVNULL
     for name in environment.pins:

@@ -31,10 +31,8 @@ def read_text(path: Path, root: Path) -> str:
         raise BookError(f"{where}: begins with a byte order mark; save it as UTF-8 without one")
     if conflict := CONFLICT.search(text):
         line = text.count("\n", 0, conflict.start()) + 1
-        raise BookError(
-            f"{where}: conflict markers of git from line {line} on; choose what to keep there, "
-            "then 'git add' the file"
-        )
+        markers = f"conflict markers of git from line {line} on"
+        raise BookError(f"{where}: {markers}; choose what to keep there, then 'git add' the file")
     return text
 
 
@@ -112,10 +110,8 @@ def check_writable(folder: Path, root: Path) -> None:
 def cannot_write(path: Path, root: Path, error: OSError) -> BookError:
     """The error that says why `path` was not written."""
     where = path.relative_to(root).as_posix() if path.is_relative_to(root) else path
-    return BookError(
-        f"{where}: cannot be written ({error.strerror}); make room or allow writing there, "
-        "then run the command again"
-    )
+    advice = "make room or allow writing there, then run the command again"
+    return BookError(f"{where}: cannot be written ({error.strerror}); {advice}")
 
 
 def digest(parts: Iterable[str | bytes]) -> str:

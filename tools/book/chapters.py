@@ -65,19 +65,14 @@ class Chapter:
         return self.notebook.cells[0].source.partition("\n")[0].lstrip("# ")
 
     @property
-    def lists_symptoms(self) -> bool:
-        """True if it is for looking up errors, and not for reading from first to last."""
-        return self.notebook.metadata.get("kind") == "symptoms"
+    def kind(self) -> str:
+        """A `lesson`, to read from first to last; or `symptoms`, to look up; or `puzzles`."""
+        return self.notebook.metadata.get("kind", "lesson")
 
     @property
     def holds_puzzles(self) -> bool:
         """True if it is made of exercises alone, and simulates the GPUs that they are about."""
-        return self.notebook.metadata.get("kind") == "puzzles"
-
-    @property
-    def is_lesson(self) -> bool:
-        """True if it is for reading from first to last, in order."""
-        return not (self.lists_symptoms or self.holds_puzzles)
+        return self.kind == "puzzles"
 
     @property
     def gpus(self) -> int:
@@ -130,10 +125,8 @@ def read_chapter(name: str, root: Path) -> Chapter:
             raise BookError(f"{place} holds outputs; chapters have none: 'python -m tools clear'")
     hardware = chapter.notebook.metadata.get("hardware")
     if not isinstance(hardware, dict) or not hardware.get("gpus"):
-        raise BookError(
-            f"{chapter.where}: its metadata do not say what hardware it is for: "
-            '"hardware": {"gpus": [0, 1, 2]}'
-        )
+        missing = 'its metadata do not say what hardware it is for: "hardware": {"gpus": [0, 1, 2]}'
+        raise BookError(f"{chapter.where}: {missing}")
     return chapter
 
 

@@ -75,10 +75,7 @@ def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
     if svg is None:
         raise BookError(f"{nameless}; write ![...](../img/name.svg) in its place, then {DRAW}")
     if not (root / "img" / svg).is_file():
-        raise BookError(
-            f"{nameless}: restore img/{svg} with 'git restore img/{svg}', or take the figure out "
-            "of the chapter"
-        )
+        raise BookError(f"{nameless}: 'git restore img/{svg}', or take the figure out")
     return svg, png.get("Version") == svg_version(svg, root)
 
 

@@ -20,12 +20,11 @@ def read_pins(root: Path = ROOT, files: Iterable[str] = PINS) -> dict[str, str]:
             if not (text := line.partition("#")[0].strip()):
                 continue
             match = re.fullmatch(r"([\w.-]+)==([\w.+!]+) *(?:;.*)?", text)
+            place = f"{name}: line {number}"
             if match is None:
-                raise BookError(
-                    f"{name}: line {number}, {text!r}, is not 'package==version'; correct it"
-                )
+                raise BookError(f"{place}, {text!r}, is not 'package==version'; correct it")
             package = canonicalize_name(match[1])
             if package in pins:
-                raise BookError(f"{name}: line {number}: {package} is pinned twice; leave one pin")
+                raise BookError(f"{place}: {package} is pinned twice; leave one pin")
             pins[package] = match[2]
     return pins

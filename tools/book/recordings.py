@@ -195,8 +195,7 @@ def _read_recording(
     runner = runners.get(facts.runner)
     is_home = runner and (folder == runner.name if runner.is_local else folder not in runners)
     if not is_home or facts.chapter != chapter.name:
-        raise BookError(
-            f"{where}: recorded of the chapter '{facts.chapter}' on the runner '{facts.runner}'; "
-            "move it to their place in outputs/, restore that runner in kernels/, or remove it"
-        )
+        made = f"recorded of the chapter '{facts.chapter}' on the runner '{facts.runner}'"
+        mend = "move it to their place in outputs/, restore that runner in kernels/, or remove it"
+        raise BookError(f"{where}: {made}; {mend}")
     return Recording(chapter, runner, folder, outputs)

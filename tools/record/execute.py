@@ -66,10 +66,8 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
                 executed = await _execute(run.chapter, run.runner, bar, at_once)
                 if not keep:
                     return
-                took = time.monotonic() - start
-                facts = provenance(
-                    run.chapter, run.runner, took, book.pins_of(run.runner), run.card
-                )
+                took, pins = time.monotonic() - start, book.pins_of(run.runner)
+                facts = provenance(run.chapter, run.runner, took, pins, run.card)
                 made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
                 if kept := made.write(book.root):
                     bar.write(f"{made.where}: recorded; what was edited there is {kept.name}")
@@ -97,14 +95,12 @@ def one_at_a_time(root: Path) -> Iterator[None]:
     check_writable(path.parent, root)
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        held = lock.acquire(timeout=0)
     except Timeout:
         print("waiting: another command of this book works in this folder", flush=True)
-        lock.acquire()
-    try:
+        held = lock.acquire()
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 def run_in_thread(work: Coroutine) -> object:
@@ -156,9 +152,8 @@ async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) ->
         except CellExecutionError as error:
             raise BookError(f"{chapter.where}: a cell fails on {runner.name}:\n{error}") from None
         except DeadKernelError:
-            raise BookError(
-                f"{chapter.where}: the kernel of {runner.name} died; is there memory enough?"
-            ) from None
+            died = f"the kernel of {runner.name} died; is there memory enough?"
+            raise BookError(f"{chapter.where}: {died}") from None
         finally:
             client.stop_channels()
             await manager.shutdown_kernel(now=True)

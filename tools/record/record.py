@@ -50,11 +50,9 @@ def record(names: list[str], chapters: list[str], book: Book) -> None:
 
 def _chosen(runner: Runner, names: list[str], book: Book) -> list[Chapter]:
     known = {chapter.name: chapter for chapter in book.chapters_of(runner)}
-    for name in names:
-        if name not in known:
-            raise BookError(
-                f"notebooks/{name}.ipynb: no chapter of {runner.name}; name one of {list(known)}"
-            )
+    for name in (name for name in names if name not in known):
+        fault = f"no chapter of {runner.name}; name one of {list(known)}"
+        raise BookError(f"notebooks/{name}.ipynb: {fault}")
     return [known[name] for name in names or known]
 
 
@@ -63,10 +61,8 @@ def _is_recorded(chapter: Chapter, card: dict, book: Book) -> bool:
     recording = book.recording(card["folder"], chapter.name)
     if recording is None or recording.stale_because(book.pins):
         return False
-    print(
-        f"{recording.where}: recorded on {recording.provenance.date}, left as it is; "
-        f"to record it again: '{record_command(GPU, chapter.name)}'"
-    )
+    again = f"to record it again: '{record_command(GPU, chapter.name)}'"
+    print(f"{recording.where}: recorded on {recording.provenance.date}, left as it is; {again}")
     return True
 
 

@@ -55,11 +55,8 @@ def answerable(chapter: Chapter) -> Broken:
         elif not cell.source.startswith(COMPUTE):  # a number is as long as it is
             wrong = max(len(answer) for answer in choices if answer not in right)
             if len(right[0]) > wrong:
-                yield (
-                    cell,
-                    f"the right choice is the longest ({len(right[0])} characters, the others up "
-                    f"to {wrong}); shorten it, or give a wrong one as much to say",
-                )
+                sizes = f"{len(right[0])} characters, the others up to {wrong}"
+                yield cell, f"the right choice is the longest ({sizes}); say more in a wrong one"
 
 
 def in_changing_places(chapter: Chapter) -> Broken:
@@ -78,11 +75,8 @@ def reasoned(chapter: Chapter) -> Broken:
             verdict, _, why = feedback(choice).partition(" ")
             strong = choice.strong and choice.strong.get_text()
             if strong != verdict or VERDICTS.get(verdict) not in choice["class"] or not why:
-                yield (
-                    cell,
-                    f"the choice '{choice.summary.get_text()}' does not say '**Right.**' or "
-                    "'**No.**', as its class does, and why; write both below its summary",
-                )
+                says = "does not say '**Right.**' or '**No.**', as its class does, and why"
+                yield cell, f"the choice '{choice.summary.get_text()}' {says}; write both"
 
 
 def plain_html(chapter: Chapter) -> Broken:

@@ -1,7 +1,6 @@
 """What every chapter keeps to. A broken rule is one line: the cell, what is wrong, what to do."""
 
 import re
-from collections.abc import Callable
 from itertools import chain
 
 from nbformat import NotebookNode
@@ -26,26 +25,20 @@ LINES, WIDTH = 12, 76
 
 def broken_rules(chapter: Chapter, book: Book) -> list[str]:
     """A line for each place where a chapter, or what it printed, breaks a rule, by rule."""
-    number = {cell.id: i for i, cell in enumerate(chapter.notebook.cells)}
-    lines = []
-    rules, rules_of_outputs = RULES, (times_without_tag,)
-    if chapter.lists_symptoms:
-        rules = (*COMMON_RULES, whole_symptoms)
-        rules_of_outputs = (times_without_tag, shown_symptoms)
-    elif chapter.holds_puzzles:
-        rules = (*COMMON_RULES, opening)
-    found = chain(
-        *(rule(chapter) for rule in rules),
-        *(rule(chapter, book.recordings_of(chapter)) for rule in rules_of_outputs),
-        broken_figures(chapter, book.root),
-    )
-    first, *others = book.editions(chapter.page)
+    cells = enumerate(chapter.notebook.cells)
+    places = {cell.id: f": cell {number} ('{cell.id}')" for number, cell in cells}
+    recordings, (first, *others) = book.recordings_of(chapter), book.editions(chapter.page)
+    found = [rule(chapter) for rule in (*COMMON_RULES, *RULES[chapter.kind])]
+    found += [times_without_tag(chapter, recordings)]
+    if chapter.kind == "symptoms":
+        found += [shown_symptoms(chapter, recordings)]
+    found += [broken_figures(chapter, book.root)]
     if others:
-        found = chain(found, unlike(chapter, first), open_sections(chapter))
-    for cell, fault in found:
-        place = f": cell {number[cell.id]} ('{cell.id}')" if cell is not None else ""
-        lines.append(f"{chapter.where}{place}: {fault}")
-    return lines
+        found += [unlike(chapter, first), open_sections(chapter)]
+    return [
+        f"{chapter.where}{places[cell.id] if cell else ''}: {fault}"
+        for cell, fault in chain(*found)
+    ]
 
 
 def shown_code(chapter: Chapter) -> list[NotebookNode]:
@@ -104,7 +97,9 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
             yield cell, f"has the tag '{TIMES}' and shows no '{ABOUT}'; print it before each time"
 
 
-COMMON_RULES: tuple[Callable[[Chapter], Broken], ...] = (
-    *(long_cells, wide_lines, unchecked_cells, imports_of_ours, measured_times),
-)
-RULES = (*COMMON_RULES, opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES)
+COMMON_RULES = (long_cells, wide_lines, unchecked_cells, imports_of_ours, measured_times)
+RULES = {
+    "lesson": (opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES),
+    "symptoms": (whole_symptoms,),
+    "puzzles": (opening,),
+}

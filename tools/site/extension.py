@@ -59,7 +59,7 @@ def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
 def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
     """Number the lessons of the sidebar from 0, and say how long each takes."""
     book, _ = read_pages(Path(app.srcdir))
-    lessons = [chapter for chapter in book.pages.values() if chapter.is_lesson]
+    lessons = [chapter for chapter in book.pages.values() if chapter.kind == "lesson"]
     titles = {
         f"notebooks/{lesson.name}": f"{number} {lesson.title}, {length(lesson).minutes}\xa0min"
         for number, lesson in enumerate(lessons)

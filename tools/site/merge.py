@@ -52,7 +52,7 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
     if any("runner" in cell.metadata for cell in cells):
         first = next(i for i, cell in enumerate(cells) if cell.cell_type == "code")
         cells.insert(first, legend(recordings))
-    if chapter.lists_symptoms:
+    if chapter.kind == "symptoms":
         page.cells.insert(1, overview(chapter))
     return page
 
@@ -61,9 +61,8 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
     found = book.recordings_of(chapter)
     needed = [runner for runner in book.local_runners if runner.executes(chapter)]
     if not needed:
-        raise BookError(
-            f"{chapter.where}: no runner executes it; add it to the 'chapters' of one in kernels/"
-        )
+        advice = "add it to the 'chapters' of one in kernels/"
+        raise BookError(f"{chapter.where}: no runner executes it; {advice}")
     for made in found:
         if made.runner.is_local and made.runner not in needed:
             fault = f"{made.runner.where} does not list this chapter"

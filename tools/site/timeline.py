@@ -37,10 +37,8 @@ def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
         shown = _shown(json.loads(payload), span)
         return render("timeline.html", alt=alt, hatch=f"wait-{mark}", row=ROW, **shown)
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise BookError(
-            f"an output of the type {MIME} cannot be drawn ({type(error).__name__}: {error}); "
-            "execute its chapter again"
-        ) from None
+        fault = f"cannot be drawn ({type(error).__name__}: {error}); execute its chapter again"
+        raise BookError(f"an output of the type {MIME} {fault}") from None
 
 
 def paint(lane: str, kind: str) -> str:
