@@ -62,11 +62,7 @@ def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter
 
 
 def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
-    """The text of a chapter's set-up cell.
-
-    A chapter that imports the simulator needs what the simulator needs, without simulated GPUs
-    too. Raises BookError if the pin of d2l, or the lowest torch of the simulator, is not found.
-    """
+    """The text of a chapter's set-up cell; what imports the simulator needs what that needs."""
     major, minor = _find(r'"torch>=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
     [d2l] = _find(r"^d2l==(\d+\.\d+\.\d+)", "requirements-no-deps.txt", root)
     modules = imported_modules(chapter)
@@ -88,11 +84,9 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
 def chapter_needs(chapter: Chapter) -> dict[str, str]:
     """What a chapter imports and Python does not bring: by module, what pip calls it."""
     modules = imported_modules(chapter)
-    if "d2l" in modules:
-        modules |= set(D2L)
+    modules |= {*D2L} if "d2l" in modules else set()
     modules -= ALONE
-    if "torch" in modules:
-        modules |= {"numpy"}  # `Tensor.numpy` needs it; torch does not install it
+    modules |= {"numpy"} if "torch" in modules else set()  # which `Tensor.numpy` needs
     ordered = sorted(modules, key=lambda name: (name != "torch", name.lower()))
     return {name: PACKAGES.get(name, name) for name in ordered}
 

@@ -9,10 +9,11 @@ import re
 from pathlib import Path
 
 from fontTools.ttLib import TTFont
-from markupsafe import escape
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
+
+from tools.site.templates import render
 
 # How the theme's style sheet says which character an icon is: .fa-sun:before{content:"\f185"}
 ICON_RULE = re.compile(r'(?:\.fa-[\w-]+:before,?)+\{content:"\\?([^"]+)"\}')
@@ -32,12 +33,8 @@ def setup(app: Sphinx) -> None:
 
 def visit_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
     """Open a folded cell; its label is the text in sight, which MyST-NB labels otherwise."""
-    show, hide = escape(node["prompt_show"]), escape(node["prompt_hide"])
-    writer.body.append(
-        f'<details class="admonition hide {" ".join(node["classes"])}">\n<summary>'
-        f'<p class="collapsed admonition-title">{show}</p>'
-        f'<p class="expanded admonition-title">{hide}</p></summary>\n'
-    )
+    given = {"show": node["prompt_show"], "hide": node["prompt_hide"]}
+    writer.body.append(render("hidden.html", **given, classes=" ".join(node["classes"])) + "\n")
 
 
 def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
