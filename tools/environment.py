@@ -64,9 +64,9 @@ def framework_environment(name: str, root: Path) -> Environment:
 def find_python(environment: Environment) -> str:
     """The Python to make it with: this one or, for a framework's, one that fits; else NoPython."""
     good, here = environment.pythons, sys.version_info[:2]
+    names = ", ".join(map(version, good))
     if here in good:
         return sys.executable
-    names = ", ".join(map(version, good))
     if environment.pins == PINS:
         wrong = f"PYTHON is Python {version(here)}, the book needs one of {names}"
         raise NoPython(f"Makefile: {wrong}; name one: 'make PYTHON=python3.11 ...'")
@@ -151,9 +151,9 @@ def set_up(environment: Environment, wanted: str) -> None:
 
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess:
-    words, options = list(map(str, command)), options | {"stdin": subprocess.DEVNULL}
-    coding = {"encoding": "utf-8", "errors": "replace", "close_fds": False}
-    return subprocess.run(words, stderr=subprocess.PIPE, check=False, **coding, **options)
+    given = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, "close_fds": False}
+    coding = {"encoding": "utf-8", "errors": "replace"}
+    return subprocess.run([*map(str, command)], check=False, **given, **coding, **options)
 
 
 def reason(output: str) -> str:
@@ -175,17 +175,17 @@ def main() -> int:
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         make(Environment(ROOT))
+        return 0
     except SetupError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        fault = error
     except OSError as error:
         advice = "see that this folder can be written to and that no program runs from .venv"
-        print(f"error: .venv: {error}; {advice}, then run again", file=sys.stderr)
-        return 1
+        fault = f".venv: {error}; {advice}, then run again"
     except KeyboardInterrupt:
         print("\ninterrupted: run the command again, and .venv is made anew", file=sys.stderr)
         return 130
-    return 0
+    print(f"error: {fault}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

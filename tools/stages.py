@@ -91,36 +91,29 @@ def chosen_stages(words: list[str], full: bool = False, root: Path = ROOT) -> li
 
 def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
     """Run stages and print a summary; on Ctrl-C, KeyboardInterrupt says which were not run."""
-    stages = chosen_stages(words, full, root)
-    seconds, failed = {}, []
+    stages, lines, failed, begin = chosen_stages(words, full, root), [], [], time.monotonic()
     for number, stage in enumerate(stages, start=1):
-        after = f"after {_clock(sum(seconds.values())).strip()}"
-        print(f"\n=== {stage.name} ({number} of {len(stages)}, {after})", flush=True)
         start = time.monotonic()
+        after = f"after {_clock(start - begin).strip()}"
+        print(f"\n=== {stage.name} ({number} of {len(stages)}, {after})", flush=True)
         try:
             code = run_stage(stage, root)
         except KeyboardInterrupt:
             rest = ", ".join(stage.name for stage in stages[number:]) or "no other"
             said = f"interrupted in the stage {stage.name}; not run: {rest}"
             raise KeyboardInterrupt(said) from None
-        seconds[stage.name] = time.monotonic() - start
-        if code:
-            failed.append(stage.name)
-        print(_line(stage.name, seconds, failed), flush=True)
-    print(f"\n=== summary: {len(stages)} stages run")
-    for name in seconds:
-        print(_line(name, seconds, failed))
-    print(f"{_clock(sum(seconds.values()))}  in all", flush=True)
+        failed += [stage.name] * bool(code)
+        took = _clock(time.monotonic() - start)
+        lines.append(f"{took}  {'FAILED' if code else 'passed'}  {stage.name}")
+        print(lines[-1], flush=True)
+    lines.append(f"{_clock(time.monotonic() - begin)}  in all")
+    print(f"\n=== summary: {len(stages)} stages run", *lines, sep="\n", flush=True)
     if failed:
         raise BookError(f"make test: failed: {', '.join(failed)}")
 
 
 def _clock(seconds: float) -> str:
     return f"{seconds // 60:3.0f}:{seconds % 60:04.1f}"
-
-
-def _line(name: str, seconds: dict[str, float], failed: list[str]) -> str:
-    return f"{_clock(seconds[name])}  {'FAILED' if name in failed else 'passed'}  {name}"
 
 
 def run_stage(stage: Stage, root: Path = ROOT) -> int:

@@ -23,10 +23,7 @@ TAGS = {SETUP, TIMES, PREDICTED, "nbval-ignore-output"} | HIDING
 
 # The frameworks that chapters are written in, and what the package of each is called.
 FRAMEWORKS = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
-PACKAGES = {name: name for name in FRAMEWORKS} | {
-    "pytorch": "torch",
-    "tensorflow": "tensorflow-cpu",
-}
+PACKAGES = {"pytorch": "torch", "jax": "jax", "tensorflow": "tensorflow-cpu", "mxnet": "mxnet"}
 MAIN = "pytorch"  # that of a chapter whose name ends in none
 
 # What a chapter says of its language, whatever kernel it was last opened with.

@@ -85,15 +85,11 @@ def draw(svg: str, root: Path) -> bytes:
     import resvg_py
 
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    faces = [str(fonts / name) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")]
+    family = dict.fromkeys(("font_family", "sans_serif_family"), "DejaVu Sans")
+    options = {"width": 1400, "skip_system_fonts": True, "font_files": faces, **family}
     try:
-        png = resvg_py.svg_to_bytes(
-            svg_path=str(root / "img" / svg),
-            width=1400,
-            skip_system_fonts=True,
-            font_files=[str(fonts / name) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")],
-            font_family="DejaVu Sans",
-            sans_serif_family="DejaVu Sans",
-        )
+        png = resvg_py.svg_to_bytes(svg_path=str(root / "img" / svg), **options)
     except ValueError as error:
         raise BookError(f"img/{svg}: cannot be drawn ({error}); correct it there") from None
     says, small = PngInfo(), io.BytesIO()

@@ -45,8 +45,7 @@ class Run:
 def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
     """Execute the `runs` side by side, those on a card one by one; record them if `keep`.
 
-    A recording is written when its last cell is done, in one step. Raises BookError, with the
-    cell's code and traceback, as soon as a cell of any run fails; what was finished stays.
+    A recording is written in one step, after its last cell; it stays when a cell elsewhere fails.
     """
     if not runs:
         return
@@ -84,8 +83,7 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
 
 
 def execute_one(chapter: Chapter, runner: Runner) -> NotebookNode:
-    with tqdm(disable=True) as silent:
-        return run_in_thread(_execute(chapter, runner, silent, 1))
+    return run_in_thread(_execute(chapter, runner, tqdm(disable=True), 1))
 
 
 @contextmanager
@@ -132,9 +130,6 @@ async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) ->
             text = f"{runner.name}: {chapter.name}, {place}"
             bar.set_description(text, refresh=sys.stderr.isatty())
 
-    def count(cell: NotebookNode, cell_index: int, execute_reply: dict) -> None:
-        bar.update()
-
     with tempfile.TemporaryDirectory() as folder:
         manager, client = await _start_kernel(runner, folder, at_once)
         notebook = NotebookClient(
@@ -144,7 +139,7 @@ async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) ->
             iopub_timeout=60,  # outputs of a busy machine that come later are lost without a word
             record_timing=False,
             on_cell_start=show,
-            on_cell_executed=count,
+            on_cell_executed=lambda **_: bar.update(),
         )
         notebook.kc = client
         try:

@@ -30,10 +30,9 @@ def stale_runs(book: Book) -> list[Run]:
 
 
 def record(names: list[str], chapters: list[str], book: Book) -> None:
-    """Execute chapters on the runners of those `names`, stale or not: all, or those named.
+    """Execute chapters, all or those named, on the runners of those `names`, stale or not.
 
-    For real GPUs, chapters that are recorded on such a card and have not changed are left alone
-    unless they are named. Raises BookError for a name that is not known, NoGpu without a GPU.
+    On real GPUs, unless they are named, those that such a card has recorded as they are stay.
     """
     runs = []
     for runner in [book.runner(name) for name in names]:

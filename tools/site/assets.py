@@ -51,17 +51,15 @@ def add_part(app: Sphinx, name: str, draw: Callable[[BuildEnvironment], str]) ->
 def load_where(app: Sphinx, sign: str, *files: str, defer: bool = False) -> None:
     """Let each page in whose body `sign`, an expression, stands load `files` of `book/static`.
 
-    A script that changes what is seen first must not wait: what is drawn before it would jump.
-    The others may `defer`.
+    Scripts may `defer`, unless they change what is seen first, which would jump.
     """
     waits = {"loading_method": "defer"} if defer else {}
 
     def add(app: Sphinx, page: str, template: str, context: dict[str, Any], _: Any) -> None:
-        if re.search(sign, context.get("body", "")):
-            for name in files:
-                if name.endswith(".css"):
-                    app.add_css_file(name)
-                else:
-                    app.add_js_file(name, **waits)
+        for name in files if re.search(sign, context.get("body", "")) else ():
+            if name.endswith(".css"):
+                app.add_css_file(name)
+            else:
+                app.add_js_file(name, **waits)
 
     app.connect("html-page-context", add)

@@ -37,8 +37,7 @@ def is_current(root: Path) -> bool:
 def build_site(root: Path) -> Path:
     """Build the site, in a process that ends with this one; returns its folder.
 
-    The site is written into `_build/work`, and put in the place of the last one when it is
-    whole. A build that fails, which raises BookError, leaves the last good site as it was.
+    It takes the place of the last one when it is whole; a build that fails leaves that as it was.
     """
     inputs = input_digests(root)
     shutil.rmtree(root / WORK, ignore_errors=True)
