@@ -55,7 +55,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: -seconds_of(item.parent))
+    def seconds(item: pytest.Item) -> float:
+        known = isinstance(item.parent, RecordedChapter)
+        return item.parent.nb.metadata.get("provenance", {}).get("seconds", 0) if known else 0
+
+    items.sort(key=seconds, reverse=True)
 
 
 def runner_of(config: pytest.Config) -> Runner:
@@ -139,11 +143,6 @@ class OperatorsItem(_CodeItem):
         met = ast.literal_eval(value_of(self.run("import cudasim\ncudasim.without_rule()")))
         if unknown := set(met) - REFUSED:
             raise Fault(f"no rule of modelled time in cudasim/clock/costs.py for {unknown}")
-
-
-def seconds_of(chapter: pytest.Collector | None) -> float:
-    known = isinstance(chapter, RecordedChapter)
-    return chapter.nb.metadata.get("provenance", {}).get("seconds", 0) if known else 0
 
 
 def errors_of(outputs: list[NotebookNode]) -> list[str]:

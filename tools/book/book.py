@@ -75,8 +75,8 @@ class Book:
         return self.recordings.get(folder, {}).get(chapter)
 
     def recordings_of(self, chapter: Chapter) -> list[Recording]:
-        found = [recordings.get(chapter.name) for recordings in self.recordings.values()]
-        return [recording for recording in found if recording is not None]
+        name, found = chapter.name, self.recordings.values()
+        return [recordings[name] for recordings in found if name in recordings]
 
     def strays(self) -> list[str]:
         """The notebooks that `_toc.yml` lists in no framework."""

@@ -7,6 +7,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
+import yaml
 from nbformat import NotebookNode
 
 from tools.book.notebooks import code_cells, read_notebook, tags, write_changed
@@ -26,16 +27,8 @@ FRAMEWORKS = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow", "m
 PACKAGES = {"pytorch": "torch", "jax": "jax", "tensorflow": "tensorflow-cpu", "mxnet": "mxnet"}
 MAIN = "pytorch"  # that of a chapter whose name ends in none
 
-# What a chapter says of its language, whatever kernel it was last opened with.
-LANGUAGE = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {
-        "file_extension": ".py",
-        "mimetype": "text/x-python",
-        "name": "python",
-        "pygments_lexer": "ipython3",
-    },
-}
+METADATA = yaml.safe_load(Path(__file__).with_name("metadata.yml").read_text(encoding="utf-8"))
+LANGUAGE = METADATA["language"]
 
 
 @dataclass(frozen=True)

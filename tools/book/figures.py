@@ -75,7 +75,9 @@ def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
     if svg is None:
         raise BookError(f"{nameless}; write ![...](../img/name.svg) in its place, then {DRAW}")
     if not (root / "img" / svg).is_file():
-        raise BookError(f"{nameless}: 'git restore img/{svg}', or take the figure out")
+        raise BookError(
+            f"{nameless}: 'git restore img/{svg}', or take the figure out of the chapter"
+        )
     return svg, png.get("Version") == svg_version(svg, root)
 
 

@@ -173,9 +173,7 @@ def read_recordings(
     }
 
 
-def _read_recording(
-    path: Path, root: Path, chapter: Chapter, runners: dict[str, Runner]
-) -> Recording:
+def _read_recording(path: Path, root: Path, chapter: Chapter, runners: dict) -> Recording:
     where, folder = path.relative_to(root).as_posix(), path.parent.name
     command = record_command(folder if folder in runners else GPU, chapter.name)
     again = f"record it again: '{command}'"

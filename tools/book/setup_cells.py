@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nbformat.v4 import new_code_cell
 
-from tools.book.chapters import SETUP, Chapter
+from tools.book.chapters import METADATA, SETUP, Chapter
 from tools.book.code import syntax_tree
 from tools.book.repository import Repository
 from tools.errors import BookError
@@ -32,16 +32,7 @@ KERNEL = {"IPython"}  # there, or no cell would run
 CUDASIM = "cudasim"  # on no index: it comes from the book's repository
 ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
 
-FOLDED = {
-    "cellView": "form",  # Colab
-    "jupyter": {"source_hidden": True},  # JupyterLab
-    "mystnb": {  # the site
-        "code_prompt_show": "Set-up: installs what is missing, simulates GPUs where there are none",
-        "code_prompt_hide": "Hide the set-up",
-    },
-    "tags": [SETUP, "hide-input"],
-}
-
+FOLDED = METADATA["folded"]
 SWITCH = "SIMULATE_GPUS = 'if none'  # 2 GPUs where there is none; or True, False"
 # An old Python must get as far as its message: syntax is that of 3.6, imports come late.
 TEMPLATE = Path(__file__).with_name("setup_cell.txt")  # its words in capitals are filled in

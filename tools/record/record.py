@@ -4,7 +4,7 @@ from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.notebooks import write_changed
 from tools.book.recordings import record_command
-from tools.book.runners import GPU, Runner
+from tools.book.runners import GPU
 from tools.errors import BookError, CannotRun
 from tools.record.cards import card_runs, find_cards
 from tools.record.execute import Run, execute
@@ -36,7 +36,11 @@ def record(names: list[str], chapters: list[str], book: Book) -> None:
     """
     runs = []
     for runner in [book.runner(name) for name in names]:
-        chosen = _chosen(runner, chapters, book)
+        known = {chapter.name: chapter for chapter in book.chapters_of(runner)}
+        for name in (name for name in chapters if name not in known):
+            fault = f"no chapter of {runner.name}; name one of {list(known)}"
+            raise BookError(f"notebooks/{name}.ipynb: {fault}")
+        chosen = [known[name] for name in chapters or known]
         if runner.is_local:
             prepare(runner)
             runs += [Run(chapter, runner) for chapter in chosen]
@@ -45,14 +49,6 @@ def record(names: list[str], chapters: list[str], book: Book) -> None:
             again = [c for c in chosen if chapters or not _is_recorded(c, card, book)]
             runs += card_runs(again, runner, card)
     execute(runs, book)
-
-
-def _chosen(runner: Runner, names: list[str], book: Book) -> list[Chapter]:
-    known = {chapter.name: chapter for chapter in book.chapters_of(runner)}
-    for name in (name for name in names if name not in known):
-        fault = f"no chapter of {runner.name}; name one of {list(known)}"
-        raise BookError(f"notebooks/{name}.ipynb: {fault}")
-    return [known[name] for name in names or known]
 
 
 def _is_recorded(chapter: Chapter, card: dict, book: Book) -> bool:

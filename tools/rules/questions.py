@@ -69,20 +69,16 @@ def in_changing_places(chapter: Chapter) -> Broken:
             yield None, f"choice {place + 1} is right in {times} of {len(found)} questions; vary it"
 
 
-def reasoned(chapter: Chapter) -> Broken:
+def readable(chapter: Chapter) -> Broken:
+    """Each choice says why, in tags and attributes that all programs show; none is `open`."""
     for cell in questions(chapter):
-        for choice in drawn(cell)("details"):
+        page = drawn(cell)
+        for choice in page("details"):
             verdict, _, why = feedback(choice).partition(" ")
             strong = choice.strong and choice.strong.get_text()
             if strong != verdict or VERDICTS.get(verdict) not in choice["class"] or not why:
                 says = "does not say '**Right.**' or '**No.**', as its class does, and why"
                 yield cell, f"the choice '{choice.summary.get_text()}' {says}; write both"
-
-
-def plain_html(chapter: Chapter) -> Broken:
-    """Only tags and attributes that every notebook program shows; `open` gives answers away."""
-    for cell in questions(chapter):
-        page = drawn(cell)
         found = [tag.name for tag in page(True) if tag.name not in ALLOWED]
         found += [name for choice in page("details") for name in choice.attrs if name != "class"]
         if found:
@@ -93,4 +89,4 @@ def plain_html(chapter: Chapter) -> Broken:
             yield cell, f"Markdown where only HTML is read: {undrawn[0]}; write <code> or <em>"
 
 
-QUESTION_RULES = (named, answerable, in_changing_places, reasoned, plain_html)
+QUESTION_RULES = (named, answerable, in_changing_places, readable)

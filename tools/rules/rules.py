@@ -3,8 +3,6 @@
 import re
 from itertools import chain
 
-from nbformat import NotebookNode
-
 from tools.book.book import Book
 from tools.book.cells import Broken
 from tools.book.chapters import ABOUT, TIMES, Chapter
@@ -28,7 +26,7 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
     cells = enumerate(chapter.notebook.cells)
     places = {cell.id: f": cell {number} ('{cell.id}')" for number, cell in cells}
     recordings, (first, *others) = book.recordings_of(chapter), book.editions(chapter.page)
-    found = [rule(chapter) for rule in (*COMMON_RULES, *RULES[chapter.kind])]
+    found = [rule(chapter) for rule in (faults_of_code, *RULES[chapter.kind])]
     found += [times_without_tag(chapter, recordings)]
     if chapter.kind == "symptoms":
         found += [shown_symptoms(chapter, recordings)]
@@ -41,29 +39,21 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
     ]
 
 
-def shown_code(chapter: Chapter) -> list[NotebookNode]:
-    return [cell for cell in chapter.code_cells if "hide-input" not in tags(cell)]
-
-
-def long_cells(chapter: Chapter) -> Broken:
-    for cell in shown_code(chapter):
-        if (lines := len(cell.source.splitlines())) > LINES:
-            yield cell, f"{lines} lines, {LINES} at most; split it"
-
-
-def wide_lines(chapter: Chapter) -> Broken:
-    for cell in shown_code(chapter):
-        for line in cell.source.splitlines():
-            if len(line) > WIDTH:
-                yield cell, f"a line of {len(line)} characters, {WIDTH} at most: {line[:30]}..."
-
-
-def unchecked_cells(chapter: Chapter) -> Broken:
-    """A cell whose output nbval does not compare asserts what must hold."""
+def faults_of_code(chapter: Chapter) -> Broken:
     for cell in chapter.code_cells:
+        lines = [] if "hide-input" in tags(cell) else cell.source.splitlines()
+        if len(lines) > LINES:
+            yield cell, f"{len(lines)} lines, {LINES} at most; split it"
+        for line in (line for line in lines if len(line) > WIDTH):
+            yield cell, f"a line of {len(line)} characters, {WIDTH} at most: {line[:30]}..."
         ignored = "nbval-ignore-output" in tags(cell) or "NBVAL_IGNORE_OUTPUT" in cell.source
         if ignored and not has_assert(syntax_tree(chapter, cell)):
             yield cell, "its output is not compared; assert in it what must hold"
+        if match := OURS.search(cell.source):
+            yield cell, f"imports '{match[1]}', which no reader can install"
+        # Code does not know whether its clock is a real one.
+        if re.search(r"\bmeasured:? +[{\d]", cell.source):
+            yield cell, f"prints 'measured' before a time that may be modelled; print '{ABOUT}'"
 
 
 def opening(chapter: Chapter) -> Broken:
@@ -71,19 +61,6 @@ def opening(chapter: Chapter) -> Broken:
     places = [first.source.find(words) for words in OPENING]
     if not first.source.startswith("# ") or -1 in places or places != sorted(places):
         yield first, f"opens without a title and {', '.join(OPENING)}, in this order"
-
-
-def imports_of_ours(chapter: Chapter) -> Broken:
-    for cell in chapter.code_cells:
-        if match := OURS.search(cell.source):
-            yield cell, f"imports '{match[1]}', which no reader can install"
-
-
-def measured_times(chapter: Chapter) -> Broken:
-    """No code says how a time came about: it does not know whether its clock is a real one."""
-    for cell in chapter.code_cells:
-        if re.search(r"\bmeasured:? +[{\d]", cell.source):
-            yield cell, f"prints 'measured' before a time that may be modelled; print '{ABOUT}'"
 
 
 def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
@@ -97,7 +74,6 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
             yield cell, f"has the tag '{TIMES}' and shows no '{ABOUT}'; print it before each time"
 
 
-COMMON_RULES = (long_cells, wide_lines, unchecked_cells, imports_of_ours, measured_times)
 RULES = {
     "lesson": (opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES),
     "symptoms": (whole_symptoms,),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from docutils import nodes
@@ -18,15 +19,11 @@ class part(nodes.General, nodes.Element):
 
 
 def setup(app: Sphinx) -> None:
-    app.add_node(part, html=(visit_part, depart_part))
+    app.add_node(part, html=(partial(write, "html"), partial(write, "end")))
 
 
-def visit_part(writer: HTML5Translator, node: part) -> None:
-    writer.body.append(node["html"])
-
-
-def depart_part(writer: HTML5Translator, node: part) -> None:
-    writer.body.append(node["end"])
+def write(name: str, writer: HTML5Translator, node: part) -> None:
+    writer.body.append(node[name])
 
 
 def framed(template: str, *children: nodes.Node, **context: Any) -> part:

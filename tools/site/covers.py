@@ -14,6 +14,7 @@ from tools.site.assets import framed, load_where, part
 from tools.site.tabs import is_cell
 from tools.site.templates import render
 
+OUTPUT = "cell_code_output"  # as MyST-NB calls it
 ASKED = nodes.paragraph, nodes.bullet_list
 
 
@@ -34,7 +35,8 @@ def cover(app: Sphinx, doctree: nodes.document) -> None:
     for cell in answers:
         asked = framed("prediction.html", *(n for n in preceding(cell) if isinstance(n, ASKED)))
         cell.parent.insert(cell.parent.index(cell), asked)
-        printed, told = [node for node in cell if is_output(node)], told_below(cell)
+        told = told_below(cell)
+        printed = [n for n in cell if isinstance(n, part) or n.get("nb_element") == OUTPUT]
         name = f"printed-{cell['cell_metadata'][PREDICTED]}"
         right = right_choice(told[0].astext()) if told else None
         cell += framed("covered.html", *printed, *told, name=name, right=right)
@@ -51,7 +53,3 @@ def told_below(cell: nodes.container) -> list[nodes.Node]:
     below = cell.parent.children[cell.parent.index(cell) + 1 :][:2]
     answers = [node for node in below if "answer" in node.get("classes", [])]
     return [*answers, *below[: below.index(answers[0])]] if answers[:1] else []
-
-
-def is_output(node: nodes.Node) -> bool:
-    return isinstance(node, part) or node.get("nb_element") == "cell_code_output"

@@ -26,7 +26,8 @@ def setup(app: Sphinx) -> None:
 
 
 def fold(app: Sphinx, doctree: nodes.document) -> None:
-    for row in [*doctree.findall(is_links)]:
+    texts = [*doctree.findall(nodes.paragraph)]
+    for row in [text for text in texts if text.astext().startswith("Run this chapter: ")]:
         *_, download = row.findall(nodes.reference)
         # Of the page, or the same in another framework: as it was when this was built.
         download["refuri"] = f"../_sources/notebooks/{download['refuri'].rpartition('/')[2]}"
@@ -71,10 +72,6 @@ def tags(node: nodes.Node) -> list[str]:
 
 def is_machinery(node: nodes.Node) -> bool:
     return not {MACHINERY, SETUP}.isdisjoint(tags(node))
-
-
-def is_links(node: nodes.Node) -> bool:
-    return isinstance(node, nodes.paragraph) and node.astext().startswith("Run this chapter: ")
 
 
 def opens(node: nodes.Node) -> bool:

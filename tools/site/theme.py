@@ -26,7 +26,6 @@ TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browser
 
 def setup(app: Sphinx) -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
-    app.connect("html-page-context", drop_viewport)
     app.connect("html-page-context", set_text)
     app.connect("build-finished", lighten)
 
@@ -41,12 +40,9 @@ def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
     writer.body.append("</details>\n")
 
 
-def drop_viewport(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
-    context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
-
-
 def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
-    """Keep a time on one line, and code to few parts."""
+    """Keep a time on one line, and code to few parts; drop a second word on the viewport."""
+    context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
     text = PLAIN.sub(r"\1", context.get("body", ""))
     context["body"] = TIME.sub(lambda time: time[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
 
