@@ -10,7 +10,8 @@ import subprocess
 
 import nbformat
 import pytest
-from helpers import RECORDED, ROOT, code, display, notebook, text
+from helpers import ROOT, code, notebook
+from making import RECORDED, display, text
 from nbformat.v4 import new_output
 from nbval_net import run_nbval
 

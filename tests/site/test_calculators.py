@@ -6,8 +6,9 @@ import re
 
 import pytest
 import torch
-from browsing import NARROW, layout_faults, look, opened, script, shift_faults, violations
+from browsing import NARROW, opened, script
 from bs4 import BeautifulSoup
+from faults import layout_faults, look, shift_faults, violations
 
 from cudasim.clock.costs import work_of
 from cudasim.timing import formulas, scaling

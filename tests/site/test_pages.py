@@ -4,17 +4,8 @@ import gzip
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from browsing import (
-    NARROW,
-    WIDE,
-    layout_faults,
-    look,
-    opened,
-    script,
-    shift_faults,
-    unmarked,
-    violations,
-)
+from browsing import NARROW, WIDE, opened, script
+from faults import layout_faults, look, shift_faults, unmarked, violations
 from helpers import LESSONS, ROOT
 
 from tools.book.book import Book

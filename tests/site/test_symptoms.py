@@ -1,6 +1,7 @@
 """Symptom, cause, cure in a browser: found by words, by a whole message, by keyboard, or not."""
 
-from browsing import NARROW, layout_faults, look, opened, violations
+from browsing import NARROW, opened
+from faults import layout_faults, look, violations
 from helpers import ROOT
 
 from tools.book.book import Book

@@ -12,7 +12,8 @@ from urllib.parse import unquote
 import pytest
 from bs4 import BeautifulSoup, Tag
 from fontTools.ttLib import TTFont
-from helpers import RECORDED, ROOT
+from helpers import ROOT
+from making import RECORDED
 from markdown_it import MarkdownIt
 
 from tools.book.book import Book

@@ -1,17 +1,8 @@
 """Predictions, tabs and timelines in the hands of a reader: mouse, keyboard, paper, no script."""
 
 import pytest
-from browsing import (
-    NARROW,
-    WIDE,
-    layout_faults,
-    look,
-    opened,
-    script,
-    shift_faults,
-    unmarked,
-    violations,
-)
+from browsing import NARROW, WIDE, opened, script
+from faults import layout_faults, look, shift_faults, unmarked, violations
 from tiny import STEPS
 
 from cudasim.clock.drawing import COLOURS

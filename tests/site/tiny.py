@@ -1,18 +1,7 @@
 """A tiny book with all that reacts to a reader: predictions, tabs, timelines."""
 
-from helpers import (
-    H100,
-    code,
-    copy_code,
-    copy_kernel,
-    display,
-    dress,
-    keep,
-    make_book,
-    prose,
-    text,
-    write,
-)
+from helpers import code, copy_code, copy_kernel, prose, write
+from making import H100, display, dress, keep, make_book, text
 from nbformat.v4 import new_output
 
 from cudasim.clock.clock import Span

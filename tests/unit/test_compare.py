@@ -3,20 +3,8 @@
 import shutil
 
 import pytest
-from helpers import (
-    CARD,
-    H100,
-    ROOT,
-    assert_one_line,
-    copy_kernel,
-    display,
-    edit,
-    falsify,
-    keep,
-    outputs_path,
-    run_tool,
-    text,
-)
+from helpers import ROOT, assert_one_line, copy_kernel, edit, outputs_path, run_tool
+from making import CARD, H100, display, falsify, keep, text
 
 from tools.book.book import Book
 from tools.errors import BookError

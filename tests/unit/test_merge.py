@@ -2,19 +2,8 @@
 
 import nbformat
 import pytest
-from helpers import (
-    H100,
-    cell,
-    changed,
-    copy_kernel,
-    display,
-    edit,
-    keep,
-    outputs_path,
-    refused,
-    specification,
-    text,
-)
+from helpers import cell, copy_kernel, edit, outputs_path, refused
+from making import H100, changed, display, keep, specification, text
 from nbformat.v4 import new_output
 
 from tools.book.book import Book

@@ -4,22 +4,8 @@ import re
 import shutil
 
 import pytest
-from helpers import (
-    H100,
-    RECORDED,
-    ROOT,
-    changed,
-    code,
-    copy_code,
-    copy_kernel,
-    edit,
-    keep,
-    notebook,
-    outputs_path,
-    refused,
-    specification,
-    write,
-)
+from helpers import ROOT, code, copy_code, copy_kernel, edit, notebook, outputs_path, refused, write
+from making import H100, RECORDED, changed, keep, specification
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
