@@ -22,13 +22,6 @@ from tools.errors import BookError
 ROOT = Path(__file__).resolve().parents[1]
 STEMS = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
 CHAPTERS = sorted(name for name in STEMS if Chapter(name, None).page == name)  # those with a page
-KINDS = {  # what a chapter is when it is no lesson: symptoms, puzzles
-    name: json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))[
-        "metadata"
-    ].get("kind", "lesson")
-    for name in CHAPTERS
-}
-LESSONS = [name for name in CHAPTERS if KINDS[name] == "lesson"]
 
 
 def code(id, source, tags=(), **fields):
@@ -58,6 +51,13 @@ def read(path) -> NotebookNode:
 
 def cell(notebook, id):
     return next(cell for cell in notebook.cells if cell.id == id)
+
+
+LESSONS = [
+    name
+    for name in CHAPTERS
+    if Chapter(name, read(ROOT / "notebooks" / f"{name}.ipynb")).kind == "lesson"
+]
 
 
 def edit(root, name, id, source):

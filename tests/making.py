@@ -33,20 +33,12 @@ from tools.book.recordings import make_recording, outputs_digest
 RECORDED = sorted(  # (runner or card, chapter)
     (path.parent.name, path.stem) for path in (ROOT / "outputs").glob("*/*.ipynb")
 )
-
-
 CARD = "2xsimulated-gpu-t4"  # the folder of what the stand-in for real GPUs prints
-
-
 WHERE = """\
 import torch
 print('x is', x)
 torch.empty(0, device='cuda' if torch.cuda.is_available() else 'cpu').device"""
-
-
 TERMS = ("Runner", "Modelled time", "Measured time")  # of the glossary, that a legend links to
-
-
 PROVENANCE = {
     "date": "2026-01-31",
     "seconds": 1.25,
@@ -54,8 +46,6 @@ PROVENANCE = {
     "python": "3.11.0",
     "versions": {"torch": "2.0"},
 }
-
-
 H100 = {"runner": "gpu", "card": "NVIDIA H100", "cuda": "12.4", "driver": "550.1"}
 
 

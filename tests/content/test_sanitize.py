@@ -1,6 +1,7 @@
 """What the files of rules take out of the comparison, and what they must leave in."""
 
 import re
+from pathlib import Path
 
 import pytest
 from helpers import ROOT
@@ -33,15 +34,7 @@ def test_where_the_clock_is_modelled_fewer_rules_hold_and_times_are_compared():
         assert "TIME" in sanitized(words) and sanitized(words, SANITIZE_MODELLED) == words
 
 
-REAL_TABLE = """\
-Sat Nov 21 22:06:44 2026
-+-----------------------------------------------------------------------------------------+
-| NVIDIA-SMI 550.54.15              Driver Version: 550.54.15      CUDA Version: 12.4     |
-|   0  Tesla T4                       Off |   00000000:00:04.0 Off |                    0 |
-+-----------------------------------------+------------------------+----------------------+
-| Processes:                                                                              |
-+-----------------------------------------------------------------------------------------+
-"""
+REAL_TABLE = Path(__file__).with_name("nvidia-smi.txt").read_text(encoding="utf-8")
 FULL = "GPU 0 has a total capacity of 14.74 GiB of which {} Of the allocated memory 512 bytes"
 CPU = "[enforce fail at alloc_cpu.cpp:{}] err == 0. DefaultCPUAllocator: {}: you tried to allocate "
 SAID = "THE CPU: you tried to allocate 2048 bytes"

@@ -18,10 +18,8 @@ LONG = [f"notebooks/{name}.html" for name in BOOK.pages if name != "computing-de
 ALIKE = [f"notebooks/{name}.html" for name in LESSONS if name != "tensors-on-gpus"]
 
 
-LIMIT, LIMITS = (
-    250,
-    dict.fromkeys(["book/preface.html", "notebooks/gpus-in-twenty-minutes.html"], 200),
-)  # KiB of a page and all that it asks for, gzipped
+# KiB of a page and all that it asks for, gzipped.
+LIMIT, LIGHT = 250, ("book/preface.html", "notebooks/gpus-in-twenty-minutes.html")
 
 
 def weight_faults(site, asked, name):
@@ -29,30 +27,22 @@ def weight_faults(site, asked, name):
     paths = {unquote(urlsplit(url).path).lstrip("/") for url in asked}
     files = [site / path for path in paths if (site / path).is_file()]
     weight = sum(len(gzip.compress(file.read_bytes())) for file in files) / 1024
-    return [f"weighs {weight:.0f} KiB"] if weight >= LIMITS.get(name, LIMIT) else []
+    return [f"weighs {weight:.0f} KiB"] if weight >= (200 if name in LIGHT else LIMIT) else []
 
 
-FOLDS = "details:is(.choice, .hint, .solution, .wrong, .deeper)"
-LOW = f"""() => [...document.querySelectorAll("{FOLDS} > summary")]
-  .map(box => box.getBoundingClientRect().height).filter(height => height && height < 44)
-  .map(height => `too low for a finger: ${{height}}`)"""
-UNPRINTED = f"""() => [...document.querySelectorAll("{FOLDS} > :not(summary)")]
-  .filter(part => !part.checkVisibility())
-  .filter(part => part.closest(".framework")?.checkVisibility() ?? true)
-  .map(part => `not printed: ${{part.textContent}}`)"""
+FOLDS = script("folds")
 
 
 def fold_faults(page):
-    low = page.evaluate(LOW)
+    low, _ = page.evaluate(FOLDS)
     page.emulate_media(media="print")
-    unprinted = page.evaluate(UNPRINTED)
+    _, unprinted = page.evaluate(FOLDS)
     page.emulate_media(media="screen")
     return low + unprinted
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in PAGES],
+    "name", [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in PAGES]
 )
 def test_a_page_has_no_fault(browser, site, name):
     asked = []

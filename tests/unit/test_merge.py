@@ -46,11 +46,8 @@ def by_runner(page, id="show"):
 
 def test_where_runners_differ_each_has_its_outputs_in_the_order_of_the_tabs(root):
     page = chapter_page("first", root)
-    assert list(by_runner(page).items()) == [
-        ("2 GPUs, simulated", ON_GPUS),
-        ("No GPU", ON_CPU),
-        ("NVIDIA H100", ON_GPUS),
-    ]
+    tabs = [("2 GPUs, simulated", ON_GPUS), ("No GPU", ON_CPU), ("NVIDIA H100", ON_GPUS)]
+    assert list(by_runner(page).items()) == tabs
     about = [below.metadata.runner for below in page.cells if "runner" in below.metadata]
     assert about[0].facts == "a processor, PyTorch 2.0, 2026-01-31"
     assert about[2].facts == "NVIDIA H100, PyTorch 2.0, CUDA 12.4, driver 550.1, 2026-01-31"
@@ -77,11 +74,8 @@ def test_times_stand_by_runner_though_all_print_the_same_and_say_what_they_are(r
     page = chapter_page("first", root)
     assert list(by_runner(page).values()) == [[text("≈ 1 s\n")]] * 3
     times = [below.metadata.runner.times for below in page.cells if "runner" in below.metadata]
-    assert times == [
-        "Times modelled for a T4.",
-        "Times measured on a processor.",
-        "Times measured on NVIDIA H100.",
-    ]
+    what = ("modelled for a T4", "measured on a processor", "measured on NVIDIA H100")
+    assert times == [f"Times {each}." for each in what]
 
 
 def test_a_card_has_no_tab_under_the_cells_that_wait(root):

@@ -100,15 +100,11 @@ sys.exit(cli.main())
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book):
     (book / "stubborn.py").write_text(STUBBORN)
-    run = subprocess.Popen(
-        [sys.executable, "-c", RUN],
-        cwd=book,
-        env={name: value for name, value in os.environ.items() if name not in ("STAGE", "FULL")}
-        | {"PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler),
-    )
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    own = {name: os.environ[name] for name in os.environ.keys() - {"STAGE", "FULL"}}
+    options = {"cwd": book, "env": own | {"PYTHONPATH": str(ROOT)}, "preexec_fn": heed}
+    command = [sys.executable, "-c", RUN]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
     wait_until((book / "started").exists)
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=30)

@@ -23,13 +23,8 @@ JOBS = WORKFLOWS["tests.yml"]["jobs"]
 def bash(command, folder, **variables):
     if shutil.which("bash") is None:
         pytest.skip("no bash on this machine")
-    return subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", command],
-        cwd=folder,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-    )
+    words, given = ["bash", "-eo", "pipefail", "-c", command], os.environ | variables
+    return subprocess.run(words, cwd=folder, env=given, capture_output=True, text=True)
 
 
 def test_what_others_wrote_is_pinned_has_least_rights_and_sees_no_secret():
