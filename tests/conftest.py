@@ -37,9 +37,6 @@ repository:
   url: https://github.com/someone/tiny
   branch: main
   hub: none
-
-html:
-  favicon: none
 """
 
 

@@ -53,11 +53,7 @@ def cell(notebook, id):
     return next(cell for cell in notebook.cells if cell.id == id)
 
 
-LESSONS = [
-    name
-    for name in CHAPTERS
-    if Chapter(name, read(ROOT / "notebooks" / f"{name}.ipynb")).kind == "lesson"
-]
+LESSONS = [n for n in CHAPTERS if Chapter(n, read(ROOT / f"notebooks/{n}.ipynb")).kind == "lesson"]
 
 
 def edit(root, name, id, source):

@@ -49,11 +49,8 @@ def mends_in(name):
 def mends():
     """What the walk executes: each mend's definitions by its name, the script as found first."""
     source = cell(read(ROOT / "notebooks" / f"{WALK}.ipynb"), "clinic-way").source
-    said = {
-        node.targets[0].id: ast.literal_eval(node.value)
-        for node in ast.parse(source).body
-        if isinstance(node, ast.Assign)
-    }
+    given = [node for node in ast.parse(source).body if isinstance(node, ast.Assign)]
+    said = {node.targets[0].id: ast.literal_eval(node.value) for node in given}
     texts = {"as found": said["FOUND"]} | said["MENDS"]
     assert len(texts) == 13
     return {name: definitions(text) for name, text in texts.items()}

@@ -92,17 +92,10 @@ def wrong_seconds(costs, cards):
                 yield card, link, shown["limit"]
 
 
-@pytest.fixture
-def products_as_before():
-    """Gives PyTorch's products back the precision that a test takes from them."""
-    backends = torch.backends.cuda.matmul, torch.backends.cudnn.conv
-    before = [backend.fp32_precision for backend in backends]
-    yield backends
-    for backend, was in zip(backends, before, strict=True):
-        backend.fp32_precision = was
+PRODUCTS = torch.backends.cuda.matmul, torch.backends.cudnn.conv
 
 
-def test_the_calculator_computes_what_cudasim_does_and_books(browser, site, products_as_before):
+def test_the_calculator_computes_what_cudasim_does_and_books(browser, site, monkeypatch):
     with opened(browser, site, CALCULATOR) as (page, _):
         answers = page.evaluate(ASK, [WORKS, LINKS])
     assert [card for card, *_ in answers[0][1]] == sheet_names()
@@ -112,8 +105,9 @@ def test_the_calculator_computes_what_cudasim_does_and_books(browser, site, prod
     for (operation, sizes, precision), (found, _) in zip(WORKS, answers, strict=True):
         if LARGE in sizes.values():
             continue
-        for backend in products_as_before:
-            backend.fp32_precision = "tf32" if precision == "tf32" else "ieee"
+        for backend in PRODUCTS:
+            asked = "tf32" if precision == "tf32" else "ieee"
+            monkeypatch.setattr(backend, "fp32_precision", asked)
         dtype = torch.float32 if precision == "tf32" else getattr(torch, precision)
         new = functools.partial(torch.empty, dtype=dtype, device="meta")
         operator, *arguments = CALLS[operation](new, *sizes.values())
@@ -290,13 +284,10 @@ def test_the_scaling_page_says_and_draws_its_numbers(browser, site):
     joined = links("inside")["pcie4"], links("between")["eth10"]
     found = step_of(Training(0.0125, 4e6), Cluster(16, 4, *joined))
     with opened(browser, site, f"{SCALING}#{CASE}") as (page, faults):
+        rows = [page.locator(f"[data-row={row}] td").inner_text() for row in ("speed", "least")]
         efficiency, speed, least = (
             float(re.search(r"([\d.,]+)", text)[1].replace(",", ""))
-            for text in (
-                said(page).split("efficiency")[1],
-                page.locator("[data-row=speed] td").inner_text(),
-                page.locator("[data-row=least] td").inner_text(),
-            )
+            for text in (said(page).split("efficiency")[1], *rows)
         )
         assert efficiency == pytest.approx(100 * 0.0125 / found.step, rel=0.005)
         assert speed == pytest.approx(16 * 8 / found.step, rel=0.005)
@@ -310,11 +301,8 @@ def test_the_scaling_page_says_and_draws_its_numbers(browser, site):
 
 
 CONTROLS = {  # in the order of the keyboard
-    CALCULATOR: ("card", "link", "operation", "precision", "batch", "m"),
-    SCALING: (
-        *("parameters", "type", "batch", "step", "bucket"),
-        *("gpus", "server", "inside", "between", "cards"),
-    ),
+    CALCULATOR: "card link operation precision batch m".split(),
+    SCALING: "parameters type batch step bucket gpus server inside between cards".split(),
 }
 
 
@@ -395,13 +383,10 @@ def test_sizes_that_do_not_go_together_are_refused(browser, site):
         assert faults == []
 
 
-@pytest.mark.parametrize(
-    ("name", "case", "chosen"),
-    [
-        (CALCULATOR, AT_REST, ("card", "link", "operation", "precision")),
-        (SCALING, CASE, ("inside", "between")),
-    ],
-)
+LISTS = (CALCULATOR, AT_REST, ("card", "link", "operation", "precision"))
+
+
+@pytest.mark.parametrize("name, case, chosen", [LISTS, (SCALING, CASE, ("inside", "between"))])
 def test_an_address_opens_its_case_or_says_what_is_wrong(browser, site, name, case, chosen):
     with opened(browser, site, name) as (page, faults):
         for control in chosen:

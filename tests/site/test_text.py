@@ -36,18 +36,17 @@ def page_of(site, name):
 
 # What a page says of itself, and of its pictures.
 
-
 HEAD = ("title", "meta[name=description]", "meta[name=viewport]", "link[rel~=icon]")
 
 
 def head_faults(page):
     """What a page does not say of itself, or says twice."""
     found = {part: page.select(f"head > {part}") for part in HEAD}
-    said = {
-        part: [tag.get("content") or tag.get("href") or tag.get_text(strip=True) for tag in tags]
-        for part, tags in found.items()
-    }
-    return [part for part, words in said.items() if len(words) != 1 or not words[0]]
+
+    def said(tag):
+        return tag.get("content") or tag.get("href") or tag.get_text(strip=True)
+
+    return [part for part, tags in found.items() if len(tags) != 1 or not said(tags[0])]
 
 
 def image_faults(page):

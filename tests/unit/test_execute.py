@@ -35,15 +35,14 @@ def test_a_failing_cell_is_shown_stops_the_other_chapters_and_nothing_is_written
     assert contents(recorded_book / "outputs") == before
 
 
+DIES = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+
+
 @pytest.mark.parametrize(
     ("argv", "source", "parts"),
     [
         (["python", "-c", "raise SystemExit(3)"], "1", ["kernels/cpu/kernel.json: ", ".venv"]),
-        (
-            specification("cpu")["argv"],
-            "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-            ["notebooks/second.ipynb: ", "died", "memory"],
-        ),
+        (specification("cpu")["argv"], DIES, ["notebooks/second.ipynb: ", "died", "memory"]),
     ],
 )
 def test_kernel_that_does_not_start_or_dies_is_one_line(recorded_book, argv, source, parts):

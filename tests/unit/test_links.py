@@ -77,13 +77,9 @@ def test_command_names_the_repository_everywhere(linked_book):
     named = config.read_text().replace("someone/tiny", "other/book").replace("main", "trunk")
     config.write_text(named)
     run = run_tool(linked_book, "links")
-    assert sorted(run.stdout.splitlines()) == [
-        "README.md: written",
-        "notebooks/first.ipynb: written",
-        "notebooks/second.ipynb: written",
-        "outputs/cpu/first.ipynb: written",
-        "outputs/cpu/second.ipynb: written",
-    ]
+    folders, names = ("notebooks", "outputs/cpu"), ("first", "second")
+    paths = ["README.md", *(f"{folder}/{name}.ipynb" for folder in folders for name in names)]
+    assert sorted(run.stdout.splitlines()) == [f"{path}: written" for path in paths]
     repository = Repository("other", "book", "trunk")
     readme = (linked_book / "README.md").read_text()
     assert readme.endswith("<!-- end -->\n\nThe end.\n")

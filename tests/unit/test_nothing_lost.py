@@ -38,9 +38,8 @@ def test_an_edited_recording_is_recorded_again_by_the_advice_and_kept_beside(rec
     assert words == ["make", "record", "RUNNER=cpu", "CHAPTER=first"]
     run = run_tool(recorded_book, "record", **dict(word.split("=") for word in words[2:]))
     assert run.returncode == 0, run.stderr
-    assert_one_line(
-        run.stdout, "first.ipynb: recorded; what was edited there is first.ipynb.edited"
-    )
+    said = "first.ipynb: recorded; what was edited there is first.ipynb.edited"
+    assert_one_line(run.stdout, said)
     assert path.with_name("first.ipynb.edited").read_bytes() == edited
     assert other.read_text() == "{"  # CHAPTER= names the only one that is executed
     other.unlink()
@@ -58,9 +57,7 @@ def test_what_was_edited_twice_is_kept_twice(recorded_book):
     assert [copy.read_text() for copy in kept] == ["one", "two"]
 
 
-SVG = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 40"><rect width="9" height="9"/></svg>'
-)
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><path d="M1 1h6v6z"/></svg>'
 
 
 def test_a_figure_that_is_gone_is_named_by_rules_and_comes_back_by_the_advice(small_book):

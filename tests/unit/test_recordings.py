@@ -21,14 +21,11 @@ def reasons(root, folder="cpu"):
 FRESH = {"first": None, "second": None}
 
 
-@pytest.mark.parametrize(
-    ("cells", "id"),
-    [
-        ([code("sum", "2 + 3")], "sum"),
-        ([code("total", "2 + 2")], "total"),
-        ([code("one", "1"), code("sum", "2 + 2")], "one"),
-    ],
-)
+SUM = code("sum", "2 + 2")
+CHANGES = [[code("sum", "2 + 3")], [code("total", "2 + 2")], [code("one", "1"), SUM]]
+
+
+@pytest.mark.parametrize("cells, id", [(cells, cells[0].id) for cells in CHANGES])
 def test_changed_cells_make_their_chapter_stale_and_no_other(recorded_book, cells, id):
     write(recorded_book, "second", *cells)
     assert reasons(recorded_book) == FRESH | {"second": f"changed from the cell '{id}' on"}
