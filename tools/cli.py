@@ -292,8 +292,7 @@ def slides() -> None:
     """Draw a deck of slides for each chapter, of its page."""
     from tools.site.slides import write_decks
 
-    if not is_current(ROOT):
-        refresh()
+    refresh()
     print(f"slides: {write_decks(the_book(), ROOT / SITE, ROOT / '_build' / 'slides')}")
 
 

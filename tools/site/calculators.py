@@ -88,11 +88,10 @@ def setup(app: Sphinx) -> None:
 
 @cache  # a process builds one site
 def ask(root: Path) -> dict[str, Any]:
-    """What `cudasim` knows and models. Raises BookError if it does not say.
+    """What `cudasim` knows and models: the `cards`, `links` and the allocator's `sizes`.
 
-    The data sheets of the `cards`, each with its host and two modelled times; the `links`;
-    the `shares` of linear scaling, at most and at least, for each of SETTINGS and COUNTS; and the
-    `sizes` by which the allocator decides.
+    The data sheets of cards come with their hosts and two modelled times; besides, the `shares` of
+    linear scaling, at most and at least, for each of SETTINGS and COUNTS.
     """
     given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
     options = {"cwd": root, "env": os.environ | {"PYTHONPATH": str(root / SIMULATOR)}}
