@@ -199,7 +199,7 @@ def links() -> None:
 @command(MASTERS, OUT, ASSIGNMENT, argument("--chapter", "CHAPTER", help="one only; else all"))
 def release(masters: Folder, out: Folder, assignment: Folder, chapter: str | None) -> None:
     """Verify the masters, and write their editions for a class, or those of the book."""
-    from tools.exercises.choice import choice_of
+    from tools.exercises.assignment import choice_of
     from tools.exercises.release import release
     from tools.grade.command import engine_for
     from tools.grade.store import key_of
@@ -229,8 +229,8 @@ def masters(folder: Path) -> None:
 def handout(out: Folder, repository: str | None, branch: str | None, hub: str | None) -> None:
     """Print links to a repository that holds the student edition."""
     from tools.book.repository import make_repository
+    from tools.exercises.release import handout
     from tools.exercises.variants import draws_of
-    from tools.grade.exchange.handout import handout
 
     out = out or ROOT / "_build" / "release" / draws_of(key()).fingerprint
     print(handout(out, make_repository(repository or "", branch or "main", hub or "none")))
@@ -278,7 +278,7 @@ def fill(export: Path, grades: Path, column: str | None, scale: bool, chapter: s
 @command(argument("chapter", nargs="?", help="computing-devices"), MASTERS, ASSIGNMENT)
 def gradescope(chapter: str | None, masters: Folder, assignment: Folder) -> None:
     """Build the autograder of a chapter, or of an assignment, for Gradescope."""
-    from tools.exercises.choice import choice_of
+    from tools.exercises.assignment import choice_of
     from tools.grade.exchange.gradescope import make_autograder
 
     choice = choice_of(chapter, assignment)

@@ -12,11 +12,19 @@
   for (const picture of document.querySelectorAll(".bd-article :is(svg.figure, img)")) {
     if (picture.closest("a")) continue;
     const label = picture.getAttribute("alt") ?? picture.getAttribute("aria-label");
-    const name = `Enlarge: ${label}`;
-    // A drawing has letters of its own, which the name of a button would have to repeat.
-    const said = picture.localName === "img" ? { role: "button", "aria-label": name } : {};
-    for (const [key, value] of Object.entries(said)) picture.setAttribute(key, value);
-    picture.setAttribute("tabindex", 0);
+    // The name of a drawing as a button would have to repeat its letters: one lies over it.
+    const over = picture.localName !== "img";
+    const button = over ? document.createElement("button") : picture;
+    if (over) {
+      const frame = document.createElement("span");
+      frame.className = "enlarge";
+      picture.replaceWith(frame);
+      frame.append(picture, button);
+    } else {
+      button.setAttribute("role", "button");
+      button.setAttribute("tabindex", 0);
+    }
+    button.setAttribute("aria-label", `Enlarge: ${label}`);
     const show = (event) => {
       if (event.key && event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();
@@ -24,11 +32,12 @@
       copy.setAttribute("role", "img");
       copy.setAttribute("aria-label", label);
       copy.removeAttribute("tabindex");
+      copy.style.filter = getComputedStyle(picture).filter; // a plot is dark on a dark page
       dialog.setAttribute("aria-label", label);
       dialog.append(copy);
       dialog.showModal();
     };
-    picture.addEventListener("click", show);
-    picture.addEventListener("keydown", show);
+    button.addEventListener("click", show);
+    button.addEventListener("keydown", show);
   }
 })();

@@ -130,7 +130,7 @@ def test_an_untested_torch_is_named_once(monkeypatch, version, tested):
             pass
 
 
-@pytest.mark.parametrize("step", ["patch_tensor", "patch_accelerator", "patch_threads"])
+@pytest.mark.parametrize("step", ["patch_tensor", "patch_accelerator", "patch_readings"])
 def test_what_fails_half_way_leaves_nothing(monkeypatch, step):
     def fail(*_):
         raise OSError("no")

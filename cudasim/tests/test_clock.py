@@ -8,9 +8,11 @@ import pytest
 import torch
 from programs import run, write
 from torch import nn
+from torch.nn import functional as F
 
 import cudasim
 from cudasim.clock.clock import QUEUE, Engine
+from cudasim.clock.estimate import estimate
 from cudasim.session import session
 from cudasim.timing.formulas import copy_seconds
 from cudasim.timing.sheets import find_sheet
@@ -70,10 +72,6 @@ def test_a_call_returns_before_the_work_is_done(clock):
 
 WAIT = [
     lambda x, pinned: x.sum().item(),
-    lambda x, pinned: bool(x[0, 0]),
-    lambda x, pinned: x.nonzero(),
-    lambda x, pinned: x[x > 0],
-    lambda x, pinned: x.index_put_((x > 0,), torch.ones(16, device="cuda")),
     lambda x, pinned: x.unique(),
     lambda x, pinned: torch.equal(x, x),
     lambda x, pinned: x.tolist(),
@@ -96,8 +94,6 @@ GO_ON = [
     lambda x, pinned: pinned.copy_(x, non_blocking=True),
     lambda x, pinned: x.copy_(pinned, non_blocking=True),
     lambda x, pinned: x.to("cuda:1"),
-    lambda x, pinned: x[x[0].long()],
-    lambda x, pinned: x.__setitem__(x > 0, 2.0),  # one number fills what the mask says
     lambda x, pinned: torch.cuda.Event().record(),
     lambda x, pinned: torch.cuda.current_stream().query(),
 ]
@@ -179,6 +175,28 @@ def test_a_card_has_the_host_that_it_is_found_beside():
             return took(session.clock, lambda: x + x)
 
     assert step("T4") > step("V100") > step("A100") > step("H100")
+
+
+def test_inference_mode_takes_what_no_grad_takes(clock):
+    layers = [nn.Conv2d(1, 4, 3), nn.ConvTranspose2d(4, 4, 2), nn.GroupNorm(2, 4), nn.Dropout()]
+    layers += [nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 7 * 7, 8), nn.LayerNorm(8)]
+    x, y = torch.ones(2, 1, 8, 8), torch.ones(2, dtype=torch.int64)
+
+    def booked(device):
+        net, image, label = nn.Sequential(*layers).to(device), x.to(device), y.to(device)
+
+        def work():
+            scores = torch.einsum("ij,kj->ik", net(image), torch.ones(8, 8, device=device))
+            F.scaled_dot_product_attention(*[scores.view(1, 1, 2, 8)] * 3)
+            F.cross_entropy(scores, label).item()
+
+        return took(clock, work), kinds(clock, work), estimate(work, "T4")
+
+    with torch.no_grad():
+        expected = booked("cuda:0")
+    with torch.inference_mode():
+        assert booked("cuda:0") == expected
+        assert nn.Linear(2, 2).cuda().to("cuda:1").weight.is_cuda
 
 
 def test_views_cost_the_host_only(clock):

@@ -141,6 +141,8 @@ def test_a_mode_above_sees_each_operation_once_with_its_device_and_one_below_the
         *[("mm", ONE), ("_to_copy", ZERO), ("_to_copy", HOST), ("mul", HOST)]
     ]
     assert names.log == ["matmul", "cuda", "cpu", "ones", "mul"]
+    with torch.utils._python_dispatch._disable_current_modes():
+        assert (x + 1).device == ONE
     cudasim.disable()
     with Logging() as below:
         below.log = []
@@ -183,7 +185,7 @@ def test_derivatives_across_devices(x):
         assert gradient.device == ONE and torch.equal(gradient.cpu(), 2 * x.cpu())
     value, tangent = torch.func.jvp(across, (x,), (torch.ones_like(x),))
     assert places([value, tangent]) == [ZERO, ZERO] and tangent.item() == 72
-    assert torch.func.functionalize(lambda one: one**2)(x).device == ONE
+    assert torch.func.functionalize(torch.func.grad(across))(x).device == ONE
 
 
 # ---- threads

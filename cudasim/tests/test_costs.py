@@ -8,7 +8,7 @@ from torch import nn
 from cudasim.clock import costs
 from cudasim.clock.costs import without_rule, work_of
 from cudasim.clock.estimate import Estimate, estimate
-from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
+from cudasim.timing.sheets import find_sheet, host_sheet
 
 aten = torch.ops.aten
 
@@ -227,21 +227,8 @@ def test_every_operator_of_a_training_step_has_a_rule(
     assert without_rule() == []
 
 
-@pytest.mark.parametrize(
-    "card", [pytest.param(name, marks=[pytest.mark.full][name == "T4" :]) for name in sheet_names()]
-)
-def test_the_order_of_variants(card):
-    big, small, losses = meta(4096, 4096), meta(8, 8), torch.zeros(100)
-    half, sheet = big.half(), find_sheet(card)
-
-    def seconds(function, **options):
-        return estimate(function, card, **options)
-
-    assert seconds(lambda: half @ half) < seconds(lambda: big @ big)
-    assert seconds(lambda: meta(100, 8, 8).exp()) < 5 * seconds(lambda: small.exp())
-    on_the_host = seconds(lambda: [loss.item() for loss in losses])
-    assert seconds(lambda: torch.stack(list(losses)).tolist()) < on_the_host / 4
-    assert seconds(lambda: big.exp()) < seconds(lambda: big.exp().exp())
-    assert seconds(lambda: big.exp()) < seconds(lambda: big @ big)
-    launched = host_sheet(sheet).operation + sheet.launch  # small ones take what the host takes
-    assert seconds(lambda: small + small, repeat=1000) == pytest.approx(launched, rel=0.01)
+def test_small_kernels_take_what_the_host_takes():
+    small, sheet = meta(8, 8), find_sheet("T4")
+    launched = host_sheet(sheet).operation + sheet.launch
+    seconds = estimate(lambda: small + small, "T4", repeat=1000)
+    assert seconds == pytest.approx(launched, rel=0.01)

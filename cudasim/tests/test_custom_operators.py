@@ -75,6 +75,16 @@ def test_a_kernel_that_is_registered_later_runs():
     assert later(x).tolist() == [3, 3] and later(x).device == GPU1
 
 
+def test_a_kernel_of_the_programs_takes_the_place_of_pytorchs_own_on_gpus_alone():
+    x, given = torch.zeros(2, device=GPU1, requires_grad=True), Library("aten", "IMPL")
+    given.impl("sinc", lambda x: x + 2, "CUDA")
+    made = torch.sinc(x)
+    assert made.tolist() == [2, 2] and made.device == GPU1 and made.grad_fn is not None
+    assert torch.sinc(torch.zeros(2)).tolist() == [1, 1]
+    given._destroy()
+    assert torch.sinc(x).tolist() == [1, 1]
+
+
 def test_a_kernel_for_all_devices_has_a_gradient():
     x = torch.ones(2, device="cuda:1", requires_grad=True)
     anywhere(x).sum().backward()

@@ -21,8 +21,6 @@ CPU = torch.device("cpu")
         lambda x: x.to(device="cuda:1"),
         lambda x: x.to(device=1),
         lambda x: x.to("cuda:1", non_blocking=True),
-        lambda x: x.to("cuda:1", torch.float32),
-        lambda x: x.to("cuda:1", torch.float32, True),
         lambda x: x.to("cuda:1", torch.float32, True, True),
         lambda x: x.to("cuda:1", dtype=torch.float32, copy=True),
         lambda x: x.to(torch.ones(1, device=G1)),
@@ -91,18 +89,11 @@ def test_copy_keeps_the_targets_device_and_type():
     assert other.tolist() == [2, 5, 6]
 
 
-@pytest.mark.parametrize(
-    "move",
-    [
-        lambda x: x.to(1.5),
-        lambda x: x.to(float),
-        lambda x: x.to("cuda", float),
-        lambda x: x.to(device="cuda", dtype=float),
-    ],
-)
 @pytest.mark.parametrize("home", [CPU, G0])
-def test_what_python_calls_a_type_of_number_is_one(move, home):
-    assert move(torch.ones(2, device=home)).dtype == torch.float64
+def test_what_python_calls_a_type_of_number_is_one(home):
+    x = torch.ones(2, device=home)
+    moved = x.to(1.5), x.to(float), x.to("cuda", float), x.to(device="cuda", dtype=float)
+    assert {each.dtype for each in moved} == {torch.float64}
 
 
 NO_PLACE_TO_GO = [
@@ -113,8 +104,6 @@ NO_PLACE_TO_GO = [
     lambda x: x.to(-1),
     lambda x: x.to("gpu"),
     lambda x: x.cuda("cpu"),
-    lambda x: x.cuda("meta"),
-    lambda x: x.cuda(-1),
     lambda x: x.cuda(1.5),
     lambda x: x.cuda(True),
     lambda x: torch.ones(1, device=1.5),

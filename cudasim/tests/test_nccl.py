@@ -8,7 +8,9 @@ import torch.distributed as dist
 @pytest.fixture
 def x(two_gpus):
     """Four ones on the first GPU, in a process group of one."""
-    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+    store = dist.HashStore()
+    dist.init_process_group("nccl", store=store, rank=0, world_size=1, pg_options=options)
     yield torch.ones(4, device="cuda:0")
     dist.destroy_process_group()
 

@@ -10,9 +10,7 @@ import cudasim
 from cudasim.session import session
 
 TORCH = Path(torch.__file__).parent
-OTHER_BUILDS = {"_get_device_properties"}  # of `torch.cuda`
-# PyTorch had it until 2.7, and its tests of that time call it.
-OLDER = {"_cuda_endAllocateCurrentStreamToPool"}
+OTHER_BUILDS = {"_get_device_properties", "ProcessGroupNCCL"}  # have them
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +28,7 @@ def test_every_name_that_is_replaced_is_known_to_pytorch(kind, named):
     missing = [
         f"{owner.__name__}.{name}"
         for owner, name in replaced
-        if not hasattr(owner, name) and name not in OTHER_BUILDS | OLDER
+        if not hasattr(owner, name) and name not in OTHER_BUILDS
         if owner is not torch._C or name not in named
     ]
     assert missing == [], f"not in PyTorch {torch.__version__}"

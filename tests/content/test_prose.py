@@ -31,6 +31,7 @@ def test_factors_that_cards_grew_by_are_those_of_the_data_sheets():
     said = {*factors(grew)}
     assert all(said & forms for forms in spelled) and said <= set().union(*spelled)
     assert factors(best) == [f"{float(newest[3]) / float(pascal[2]):.0f}"]  # FP8 and FP16
+    assert factors(best) == factors(cell(chapter("gpus-in-twenty-minutes"), "lead").source)[-1:]
     wide = f"its peak is a {float(t4[1]) / float(t4[0]):.0f}nd"
     assert wide in cell(chapter("tensors-on-gpus"), "clinic-double-finding").source
     balance = float(t4[1]) * 1000 / float(t4[5])

@@ -1,88 +1,40 @@
-"""A small assignment, its student edition, answers to it, and a stand-in for a sandbox."""
+"""Two small masters, what is made of them, and a stand-in for a sandbox."""
 
 import copy
+import json
+import re
+import shutil
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
+import helpers
+from helpers import ROOT, copy_code, prose, write
+
+from tools.book.book import Book
+from tools.exercises import editions
+from tools.exercises.assignment import make_assignment
+from tools.exercises.masters import read_master
+from tools.exercises.variants import draws_of
+from tools.grade.judge import grade_one
 from tools.grade.sandbox import Ended, Raised
 from tools.grade.sandbox.inside.agent import question as ask_within
 from tools.grade.tables import read_table
 
-GIVEN = "import math\nimport torch"
-TESTS = '''
-@points(2)
-def test_numbers(student, rng):
-    """Doubles any number."""
-    n = rng.randrange(5, 400)
-    assert student.ask("double(n)", n=n) == 2 * n
+DATA = Path(__file__).with_name("data")
+KEY = "an invented key of this class"
+BOOK = Book(ROOT)
 
+# --- a class: its assignment, the edition that it was given, and answers
 
-def test_text(student, rng):
-    """Doubles a text."""
-    assert student.ask("double('ab')") == "abab"
-'''
-TESTS_2 = '''
-@points(2)
-def test_sums(student, rng):
-    """Adds any numbers."""
-    xs = [rng.randrange(99) for _ in range(5)]
-    assert student.ask("total(xs)", xs=xs) == sum(xs)
-
-
-def test_empty(student, rng):
-    """The total of nothing is zero."""
-    assert student.ask("total([])") == 0
-'''
-TESTS_3 = '''
-@points(3)
-def test_card(student, rng):
-    """Puts zeros on the second card."""
-    n = rng.randrange(2, 9)
-    found = student.ask("[str(zeros(n).device), zeros(n).tolist()]", n=n)
-    assert found == ["cuda:1", [0.0] * n]
-'''
-
-
-def question(number, name, title, tests, points=3, **more):
-    called = f"'Exercise {number}: '"
-    check = (
-        f"if {name} is not ...:\n    assert callable({name})\n"
-        f"{called} + ('no answer yet' if {name} is ... else 'it holds')"
-    )
-    made = {"number": number, "title": title, "points": points, "name": name, "tests": tests}
-    made |= {"starter": f"{name} = ...  # your function", "shows": None, "checks": [check]}
-    made |= {"seconds": 2, "memory": 512, "by_hand": None, "solution": "", "remarks": []}
-    return made | more
-
-
-BY_HAND = {"points": 2, "rubric": "Reads well."}
-SMALL = {
-    "name": "small",
-    "title": "A small chapter",
-    "class": "0123456789ab",
-    "seed": "00ff",
-    "runner": "simulated",
-    "given": GIVEN,
-    "questions": [
-        question(1, "double", "Twice", TESTS),
-        question(2, "total", "In all", TESTS_2, shows="print('total is', total)"),
-        question(3, "zeros", "Nothing there", TESTS_3, by_hand=BY_HAND),
-    ],
-}
-RIGHT = {
-    1: "def double(x):\n    return x + x",
-    2: "def total(xs):\n    s = 0\n    for x in xs:\n        s += x\n    return s",
-    3: "def zeros(n):\n    return torch.zeros(n, device='cuda:1')",
-}
+MASTER = read_master(DATA / "class" / "small.md", ROOT)
+SMALL = make_assignment(MASTER, None, draws_of(KEY))
+RIGHT = {exercise.number: exercise.code("Solution") for exercise in MASTER.exercises}
+WRONG = {exercise.number: exercise.code("Wrong answer") for exercise in MASTER.exercises}
 HERE = RIGHT | {  # the stand-in runs in the tests' own process, where there is no second card
-    3: """
-class zeros:
-    def __init__(self, n):
-        self.n, self.device = n, 'cuda:1'
-    def tolist(self):
-        return [0.0] * self.n
-"""
+    3: "import types\n"
+    "zeros = lambda n: types.SimpleNamespace(device='cuda:1', tolist=lambda: [0.0] * n)"
 }
-WRONG = {1: "def double(x):\n    return x * 2.5", 2: "total = max", 3: "zeros = torch.zeros"}
 
 
 def small(**changes):
@@ -90,39 +42,15 @@ def small(**changes):
     return copy.deepcopy(SMALL) | changes
 
 
-def cell(kind, id, source, marks):
-    return {"cell_type": kind, "id": id, "metadata": marks, "source": source}
-
-
-def text(id, source, **marks):
-    return cell("markdown", id, source, marks)
-
-
-def code(id, source, **marks):
-    return cell("code", id, source, marks) | {"outputs": [], "execution_count": None}
-
-
 def edition(answers=None, assignment=SMALL):
-    """The student edition, with these answers in it; shaped as `make release` writes it."""
-    answers = answers or {}
-    joined = "# @title Given: x\n" + assignment["given"]
-    cells = [
-        text("title", "# A small chapter: exercises"),
-        code("setup", "# @title Set-up: x\nimport sys", tags=["setup"]),
-        code("given", joined, assignment={"part": "given"}),
-    ]
-    for asked in assignment["questions"]:
-        n = asked["number"]
-        words = f"## {n}. {asked['title']}\n\n*Apply, 3 points.* Write it."
-        parts = [(text, "exercise", "exercise", words)]
-        parts += [(code, "answer", "answer", answers.get(n, asked["starter"]))]
-        parts += [(code, "shows", "shows", asked["shows"])] if asked["shows"] else []
-        parts += [(code, "holds", "check", check) for check in asked["checks"]]
-        parts += [(text, "by-hand", "by hand", "*Write here.*")] if asked["by_hand"] else []
-        for make, id, part, source in parts:
-            cells.append(make(f"{id}-{n}", source, assignment={"exercise": n, "part": part}))
-    told = {"name": assignment["name"], "class": assignment["class"], "edition": "student"}
-    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"assignment": told}, "cells": cells}
+    """The student edition, with these answers in it."""
+    asked = {question["number"] for question in assignment["questions"]}
+    exercises = [exercise for exercise in MASTER.exercises if exercise.number in asked]
+    master = replace(MASTER, exercises=exercises)
+    made = editions.edition("student", master, assignment, BOOK)
+    for number in asked & (answers or {}).keys():
+        helpers.cell(made, f"answer-{number}").source = answers[number]
+    return json.loads(json.dumps(made))
 
 
 LOST = edition(HERE)  # of which nothing says what it is
@@ -138,8 +66,61 @@ def totals(out):
     return {row["student"]: row["total"] for row in table(out)}
 
 
+# --- a book of one chapter, for releases
+
+CHAPTER = (DATA / "small.md").read_text(encoding="utf-8")
+HEAD, FIRST, SECOND = re.split(r"(?=\n## \d)", CHAPTER)
+
+
+def write_master(folder, text=CHAPTER, name="small"):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    return folder
+
+
+def book_of_one(root):
+    """A book of one chapter, whose exercises come from a master."""
+    copy_code(root, "kernels/cpu")
+    for folder in ("notebooks", "cudasim"):
+        (root / folder).mkdir()
+    for name in ("_config.yml", "requirements-no-deps.txt", "cudasim/pyproject.toml"):
+        shutil.copy(ROOT / name, root / name)
+    write(
+        root,
+        "small",
+        prose("title", "# Small numbers"),
+        helpers.code("switch", "SIMULATE_GPUS = False", tags=["setup"]),
+        helpers.code("base", "base = 10"),
+        *(prose(id, "old") for id in ("exercise-1", "answer-1", "between", "exercise-2")),
+    )
+    (root / "_toc.yml").write_text("format: jb-book\nroot: notebooks/small\n")
+    write_master(root / "masters")
+    return Book(root)
+
+
+def contents(folder: Path):
+    """The bytes of each file below a folder, by its path in it."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+# --- a sandbox without walls
+
+
+class Grader:
+    """Grades one task after another, and remembers which."""
+
+    def __init__(self):
+        self.graded = []
+
+    def __call__(self, tasks):
+        for task in tasks:
+            self.graded.append(task["submission"])
+            yield task, grade_one(task, StandIn())
+
+
 class StandIn:
-    """A tier without walls, for tests of the judge alone: `end('time')` ends its session."""
+    """A tier for tests of the judge alone: `end('time')` ends its session."""
 
     name = about = "stand-in"
 

@@ -1,16 +1,15 @@
 """A small class from its notebooks to its grades, stopped, resumed and graded again."""
 
 import sys
+from html.parser import HTMLParser
 
 import pytest
-from classroom import HERE, LOST, RIGHT, SMALL, WRONG, edition, question, small, table, totals
+from classroom import HERE, LOST, RIGHT, SMALL, WRONG, contents, edition, small, table, totals
 from helpers import refused
-from small_masters import contents
 
 from tools.grade import store
 from tools.grade.command import engine_for
 from tools.grade.sandbox import strongest
-from tools.grade.splice import splice
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 ENDS = {1: "def double(x):\n    return end('time')"}
@@ -51,8 +50,8 @@ def rows(out):
 
 
 def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys):
-    halves = question(1, "halve", "Half", "")
-    grade.assignments = [small(name="other", questions=[halves]), SMALL]
+    unlike = SMALL["questions"][0] | {"checks": ["1 + 1"]}
+    grade.assignments = [small(name="other", questions=[unlike]), SMALL]
     grade(CLASS | {name: made for name, (made, _) in REFUSED.items()} | {"lost": LOST})
     found = rows(out)
     points = {name: row["total"] for name, row in found.items() if name not in REFUSED}
@@ -63,9 +62,44 @@ def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys)
     assert (ann["small 1 (of 3)"], ann["small 3 by hand (of 2)"], ann["of"]) == ("3", "", "11")
     assert "'=cmd" in (out / "grades.csv").read_text(encoding="utf-8")
     assert "graded: 6 of 11 submissions, 0 with full points" in capsys.readouterr().out
-    made = contents(out)
-    assert {"by-hand.csv", "by-hand.html", "review.html", "grades.csv"} <= made.keys()
-    assert sum(name.startswith("feedback/") for name in made) == 11
+    assert {"by-hand.csv", "by-hand.html", "review.html", "grades.csv"} <= contents(out).keys()
+    assert len(contents(out / "feedback")) == 11
+
+
+EVIL = "<img src=x onerror=f>"  # a name, and code
+ALIKE = HERE[3] + "".join(f"\nx{n} = '{EVIL}', {n}" for n in range(9))
+WATCHED = {
+    "Ann": HERE | {2: WRONG[2], 3: ALIKE},
+    EVIL: HERE | {1: f"print('{EVIL}')", 2: f"raise ValueError('{EVIL}')", 3: ALIKE},
+    "Bob": ENDS,
+    f"Cy {EVIL}": "{",
+}
+TAGS = "html head meta title style body h1 h2 p table tr td code pre ul li small strong details"
+
+
+class Safe(HTMLParser):
+    """Fails on what a page of ours never holds."""
+
+    def handle_starttag(self, tag, attributes):
+        assert tag in [*TAGS.split(), "summary", "div", "span"], tag
+        assert not any(name.startswith("on") or name in ("href", "src") for name, _ in attributes)
+
+
+def test_pages_say_what_a_person_should_see_and_hold_nothing_of_a_student_but_text(grade, out):
+    changed = edition(HERE)
+    changed["cells"][-2]["source"] = "# another check"
+    grade(WATCHED | {"Dee": changed})
+    pages = {path.name: path.read_text(encoding="utf-8") for path in out.rglob("*.html")}
+    assert EVIL not in "".join(pages.values()) and "&lt;img" in pages.pop("by-hand.html")
+    for page in pages.values():
+        Safe().feed(page)
+    review, [ann] = pages["review.html"], [page for page in pages.values() if ">Ann<" in page]
+    words = ("not a notebook", "Bob: small, exercise 1", "11 of 11 lines", "x8 = ", "check cell")
+    places = [review.index(part) for part in words]
+    assert places == sorted(places)
+    for words in ("Doubles any number.", "passed", "your code raised an error", "xs = ["):
+        assert words in ann
+    assert "randrange" not in ann and "student.ask" not in ann
 
 
 def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run(grade, out):
@@ -73,28 +107,28 @@ def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run
     before = contents(out)
     grade(CLASS)
     assert not grade.asked and contents(out) == before
-    changed = small()
-    changed["questions"][1]["tests"] = changed["questions"][1]["tests"].replace("(99)", "(88)")
-    grade.assignments = [changed]
+    grade.assignments = [changed := small()]
+    tests = changed["questions"][2]["tests"].replace("(2, 9)", "(2, 8)")
+    for of_question, change, asked in [  # one after the other, each beside those before
+        ({"by_hand": {"points": 3, "rubric": "x"}}, {"due": "2026-12-01T12:00:00Z"}, []),
+        *(({}, {name: "cpu"}, ["ann"]) for name in ("seed", "runner")),
+        ({}, {"given": SMALL["given"] + "\n1"}, ["ann"]),
+        *((words, {}, ["ann"]) for words in ({"seconds": 3}, {"memory": 99}, {"tests": tests})),
+    ]:
+        changed |= change
+        changed["questions"][2] |= of_question
+        grade({"ann": HERE})
+        assert grade.asked == asked, (of_question, change)
     grade(CLASS)
-    assert len(grade.asked) == 5
     grade(CLASS, out="fresh")
-    assert contents(out) == contents(out.parent / "fresh")
+    after = contents(out)
+    assert {path for path in after if not path.startswith("earlier/")} == before.keys()
+    assert contents(out.parent / "fresh").items() <= after.items()
     grade(CLASS | {"dee": HERE})
     assert grade.asked == ["dee"] and totals(out)["dee"] == "9"
 
 
-def test_a_key_changes_with_what_a_result_follows_from_and_with_nothing_else(tmp_path):
-    def key(of_question, **changes):
-        assignment = small(**changes)
-        assignment["questions"][2] |= of_question
-        return store.key_of(assignment, splice(edition(RIGHT, assignment), assignment).cells)
-
-    same = [key({"by_hand": {"points": 3, "rubric": "x"}}), key({}, due="2026-12-01T12:00:00Z")]
-    others = [key({"tests": "x = 1"}), key({"seconds": 3}), key({"memory": 99})]
-    others += [key({}, seed="0100"), key({}, runner="cpu"), key({}, given="import torch")]
-    assert {*same} == {key({})} and len({key({}), *others}) == 7
-    # The grader, its pins and its kernels are in every key.
+def test_the_grader_its_pins_and_its_kernels_are_in_every_key(tmp_path):
     found = []
     for name in ("README.md", "tools/grade/judge.py", "requirements.txt", "kernels/k/kernel.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -103,35 +137,29 @@ def test_a_key_changes_with_what_a_result_follows_from_and_with_nothing_else(tmp
     assert len(set(found)) == 4
 
 
-@pytest.mark.parametrize("stop_after", [0, 3])
-def test_interrupted_and_resumed_it_ends_with_the_same_bytes(grade, out, stop_after):
+def test_interrupted_and_resumed_it_ends_with_the_same_bytes(grade, out):
     grade(CLASS, out="plain")
-    grade.stop_after = stop_after
-    with pytest.raises(KeyboardInterrupt):
-        grade(CLASS)
-    for path in [*(out).glob("results/*.json")][:1]:  # as a crash may leave it
-        path.write_text(path.read_text()[:-9])
-        path.with_suffix(".json.part").write_text("{")
+    for grade.stop_after in (0, 3):
+        with pytest.raises(KeyboardInterrupt):
+            grade(CLASS)
+    [half, *_] = out.glob("results/*.json")  # as a crash may leave it
+    half.write_text(half.read_text()[:-9])
+    half.with_suffix(".json.part").write_text("{")
     grade.stop_after = None
     grade(CLASS)
-    assert len(grade.asked) == 5 - stop_after + bool(stop_after)
+    assert len(grade.asked) == 3
     assert contents(out) == contents(out.parent / "plain")
 
 
-def test_fault_of_a_worker_is_tried_again(grade, out):
+def test_one_grading_at_a_time_and_what_failed_is_tried_again(grade, out):
+    with store.Store(out).one_at_a_time(), refused("out: another 'make grade' writes there"):
+        grade(CLASS)
     grade.ill = {"ann"}
     grade(CLASS)
     assert rows(out)["ann"]["not graded because"] == "it is ill"
     grade.ill = ()
     grade(CLASS)
     assert grade.asked == ["ann"] and totals(out)["ann"] == "9"
-
-
-def test_one_grading_at_a_time(grade, out):
-    with store.Store(out).one_at_a_time():
-        with refused("out: another 'make grade' writes there"):
-            grade(CLASS)
-    grade(CLASS)
 
 
 def test_no_submission_stops_a_class(grade, out, monkeypatch):
@@ -176,5 +204,4 @@ def test_in_a_sandbox_by_two_workers(grade, out):
     grade.engine = engine_for(2, None)
     grade(IN_SANDBOX)
     assert totals(out) == {"=cmd[]": "6", "ann": "9", "bob": "6", "cy": "0", "dee": "6"}
-    made = contents(out)
-    assert not any(b"SECRET" in made[name] for name in made if name.startswith("feedback/"))
+    assert not any(b"SECRET" in page for page in contents(out / "feedback").values())

@@ -54,26 +54,23 @@ def grade(tmp_path, monkeypatch):
 
 def test_worker_that_dies_is_replaced_and_a_task_that_kills_all_is_a_row_with_a_reason(grade):
     names = ["a", "dies once", "b", "dies too", "c"]
-    found = grade([*names, "dies always", "fault"])
-    found = {task["submission"]: result for task, result in found}
+    outcomes = grade([*names, "dies always", "fault"])
+    found = {task["submission"]: result for task, result in outcomes}
     deadly, ill = found.pop("dies always"), found.pop("fault")
     assert found == {name: {"submission": name} for name in names}
     assert "ended every worker" in str(deadly)
     assert isinstance(deadly, BookError) and isinstance(ill, BookError)
 
 
-def test_no_sandbox_stops_all(grade):
-    with pytest.raises(NoSandbox, match="there is none"):
-        list(grade(["none", *map(str, range(50))]))
-
-
-def test_few_tasks_are_taken_ahead(grade):
+def test_few_tasks_are_taken_ahead_and_no_sandbox_stops_all(grade):
     taken = itertools.count()
     found = grade(str(next(taken)) for _ in range(1000))
     for _ in range(5):
         next(found)
     found.close()
     assert next(taken) <= 5 + 2
+    with pytest.raises(NoSandbox, match="there is none"):
+        list(grade(["none", *map(str, range(50))]))
 
 
 def test_interrupt_leaves_no_worker(grade, tmp_path):

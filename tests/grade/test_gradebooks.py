@@ -3,44 +3,27 @@
 import csv
 import io
 import json
+import os
+import re
 import shutil
+import subprocess
 from io import BytesIO
 from zipfile import ZipFile
 
 import nbformat
 import pytest
-from helpers import refused
+from classroom import DATA
+from helpers import ROOT, refused
 
 from tools.errors import BookError
 from tools.grade.exchange.gradebooks import fill_export
 from tools.grade.exchange.returned import returned
 
-HEADER = (
-    "Student,ID,SIS User ID,SIS Login ID,Section,Notes,Puzzles (4710),Computing devices (4711),"
-    "Assignments Current Score,Final Score\r\n"
+CANVAS, MOODLE = (
+    "\ufeff" + (DATA / f"{name}.csv").read_text(encoding="utf-8-sig").replace("\n", end)
+    for name, end in (("canvas", "\r\n"), ("moodle", "\n"))
 )
-JANE = '"Doe, Jane",340934,S1001,jane@example.org,"Group A, Group B",,5,,41.67,41.67\r\n'
-CANVAS = (
-    "\ufeff"
-    + HEADER
-    + ",,,,,,Manual Posting,,,\r\n"
-    + "    Points Possible,,,,,,5,12,(read only),(read only)\r\n"
-    + JANE
-    + '"Roe, ""Rick"" Richard",340935,S1002,roe@example.org,A,"two\nlines",,EX,,\r\n'
-    + '"=""=cmd|\' /C calc\'!A0""",340936,S1003,eve@example.org,A,+1,,3,,\r\n'
-    + "Öztürk,340937,S340934,ayse@example.org,A,,,7,,\r\n"
-    + "Poe,340938,S1005,poe@example.org,A,,,N/A,,\r\n"
-    + '"Student, Test",340939,,,A,,,,,\r\n'
-)
-MOODLE = (
-    "\ufeffIdentifier,Full name,Email address,Status,Grade,Maximum grade,"
-    "Grade can be changed,Last modified (submission),Last modified (grade),"
-    "Feedback comments\n"
-    "Participant 123456,Jane Doe,jane@example.org,Submitted for grading - ,,12.00,Yes,"
-    '"Monday, 2 February 2026, 3:58 PM",-,"<p>old, kept</p>"\n'
-    "Participant 123457,Richard Roe,roe@example.org,No submission,,12.00,Yes,-,-,\n"
-    "Participant 1234,@eve,eve@example.org,Submitted for grading - ,5.00,12.00,Yes,-,-,\n"
-)
+JANE = next(line for line in CANVAS.splitlines(keepends=True) if "Jane" in line)
 
 
 def result(student, points, of=12, **changes):
@@ -96,6 +79,9 @@ def test_canvas_gets_the_grades_and_keeps_every_other_cell(filled, tmp_path):
     ]
     again, said = filled(text, CLASS)
     assert again == text and "replaced" not in said
+    (tmp_path / "export.csv").unlink()
+    with refused("cannot be read"):
+        fill_export(tmp_path / "export.csv", tmp_path)
 
 
 def test_moodle_gets_the_grades_and_keeps_every_other_cell(filled):
@@ -107,7 +93,7 @@ def test_moodle_gets_the_grades_and_keeps_every_other_cell(filled):
     assert "b (Moodle 23456): is not in" in said  # a number within another is no match
 
 
-def test_moodle_in_another_language(filled):
+def test_every_language_and_every_way_to_write_it(filled):
     text = MOODLE.replace("Identifier", "ID").replace("Participant ", "Teilnehmer/in")
     text = text.replace("12.00", '"12,00"').replace(",Grade,", ",Bewertung,")
     results = [result("Jane Doe (Moodle 123456)", 7.5)]
@@ -115,6 +101,15 @@ def test_moodle_in_another_language(filled):
         filled(text, results)
     made, _ = filled(text, results, column="Bewertung")
     assert made == text.replace('grading - ,,"12', 'grading - ,7.5,"12', 1)
+    for delimiter, line, encoding in ((";", "\n", "latin-1"), ("\t", "\r\n", "utf-8")):
+
+        def written(text, delimiter=delimiter, line=line, encoding=encoding):
+            made, text = io.StringIO(), text.replace("\ufeff", "").replace("\r\n", line)
+            rows = csv.reader(io.StringIO(text, newline=""))
+            csv.writer(made, delimiter=delimiter, lineterminator=line).writerows(rows)
+            return made.getvalue().encode(encoding)
+
+        assert filled(written(CANVAS), CLASS)[0] == written(filled(CANVAS, CLASS)[0])
 
 
 WAITS = {"by_hand": {"2": {"points": None, "of": 2}, "3": {"points": 1, "of": 2}}}
@@ -147,68 +142,41 @@ def test_what_is_not_plain_is_left_and_named(export, results, options, row, word
     assert row in made and words in said
 
 
-@pytest.mark.parametrize(
-    ("student", "where"),
-    [
-        ("Jane Doe (S1001)", "Group B"),  # as Gradescope knows them
-        ("Jane Doe (JANE@example.org)", "Group B"),
-        ("jane@example.org", "Group B"),  # the name of an account, as JupyterHub knows them
-        ("Ann (x@example.org); Jane Doe (S1001)", "Group B"),
-        ("x (S340934)", "ayse"),
-        *((name, None) for name in ("x (340934)", "340934", "x (Moodle 340934)", "Doe, Jane")),
-        *((name, None) for name in ("x (Canvas 34093)", "Canvas 340934", "", "()")),
-    ],
-)
-def test_students_of_other_sources_are_matched_by_what_is_theirs_alone(student, where, filled):
-    if where is None:
-        with pytest.raises(BookError, match="nobody can be filled in"):
-            filled(CANVAS, [result(student, 11)])
-    else:
+def test_students_of_other_sources_are_matched_by_what_is_theirs_alone(filled):
+    for student, where in {
+        "Jane Doe (S1001)": "Group B",  # as Gradescope knows them
+        "Jane Doe (JANE@example.org)": "Group B",
+        "jane@example.org": "Group B",  # the name of an account, as JupyterHub knows them
+        "Ann (x@example.org); Jane Doe (S1001)": "Group B",
+        "x (S340934)": "ayse",
+    }.items():
         made, _ = filled(CANVAS, [result(student, 11)])
         [changed] = set(made.splitlines()) - set(CANVAS.splitlines())
-        assert where in changed and ",11," in changed
+        assert where in changed and ",11," in changed, student
+    strangers = ["x (340934)", "340934", "x (Moodle 340934)", "Doe, Jane", "x (Canvas 34093)"]
+    for student in (*strangers, "Canvas 340934", "", "()"):
+        with pytest.raises(BookError, match="nobody can be filled in"):
+            filled(CANVAS, [result(student, 11)])
 
 
-@pytest.mark.parametrize(
-    ("delimiter", "line", "encoding"), [(";", "\n", "latin-1"), ("\t", "\r\n", "utf-8")]
-)
-def test_every_way_to_write_it(delimiter, line, encoding, filled):
-    def written(text):
-        made = io.StringIO()
-        rows = csv.reader(io.StringIO(text.replace("\ufeff", "").replace("\r\n", line), newline=""))
-        csv.writer(made, delimiter=delimiter, lineterminator=line).writerows(rows)
-        return made.getvalue().encode(encoding)
-
-    assert filled(written(CANVAS), CLASS)[0] == written(filled(CANVAS, CLASS)[0])
-
-
-BAD = {
-    "": "no column has points, as in a gradebook of Canvas or a grading worksheet of Moodle",
-    **dict.fromkeys(["a,b\nc,d\n", CANVAS.encode("utf-16")], "no column has points"),
-    CANVAS.replace("Points Possible", ""): "no column has points",
-    MOODLE.replace("12.00", ""): "no column has points",
-    CANVAS.replace("Puzzles", "Computing devices"): "2 columns for 'computing-devices'; name one",
-    CANVAS.replace(",5,12,", ",5,13,"): "counts 13 points, the exercises 12; change it there, or",
-}
+NO_POINTS = "no column has points, as in a gradebook of Canvas or a grading worksheet of Moodle"
+NAMES = "Puzzles (4710); Computing devices (4711)"
+REFUSED = [  # an export, the results, options, and what the one line says
+    *((text, CLASS, {}, NO_POINTS) for text in ("", "a,b\nc,d\n", CANVAS.encode("utf-16"))),
+    (CANVAS.replace("Points Possible", ""), CLASS, {}, NO_POINTS),
+    (MOODLE.replace("12.00", ""), CLASS, {}, NO_POINTS),
+    (CANVAS.replace("Puzzles", "Computing devices"), CLASS, {}, "2 columns for 'computing-devices"),
+    (CANVAS.replace(",5,12,", ",5,13,"), CLASS, {}, "counts 13 points, the exercises 12; change"),
+    *((CANVAS, CLASS, {"column": name}, NAMES) for name in ("Final Score", "4712", "Computing")),
+    (CANVAS, [CLASS[0], STRAY], {}, "name one with --chapter: computing-devices, puzzles"),
+    (CANVAS, [], {}, "no results; run 'make grade SUB"),
+]
 
 
-@pytest.mark.parametrize("text", BAD)
-def test_what_is_no_export_is_an_error_in_one_line(text, filled):
-    with refused(BAD[text]):
-        filled(text, CLASS)
-
-
-def test_what_is_missing_or_not_plain_is_an_error_in_one_line(filled, tmp_path):
-    with refused("no results; run 'make grade SUB"):
-        fill_export(tmp_path / "export.csv", tmp_path)
-    for column in ("Final Score", "4712", "Computing"):
-        with refused(f"0 columns for '{column}'", "Puzzles (4710); Computing devices (4711)"):
-            filled(CANVAS, CLASS, column=column)
-    with refused("name one with --chapter: computing-devices, puzzles"):
-        filled(CANVAS, [CLASS[0], STRAY])
-    (tmp_path / "export.csv").unlink()
-    with refused("cannot be read"):
-        fill_export(tmp_path / "export.csv", tmp_path, chapter="puzzles")
+@pytest.mark.parametrize(("export", "results", "options", "words"), REFUSED)
+def test_what_cannot_be_filled_in_is_an_error_in_one_line(export, results, options, words, filled):
+    with refused(words):
+        filled(export, results, **options)
 
 
 def test_feedback_goes_back_as_canvas_and_moodle_named_what_was_handed_in():
@@ -231,3 +199,20 @@ def test_feedback_goes_back_as_canvas_and_moodle_named_what_was_handed_in():
     assert moodle.namelist() == [f"{folder}/feedback.html" for folder in folders]
     assert moodle.read(moodle.namelist()[0]).decode() == page
     assert returned([({"student": "ann", "path": "ann.ipynb"}, page)]) == {}
+
+
+@pytest.mark.full
+def test_the_walk_ends_in_the_canvas_file_that_the_guide_shows():
+    """The walk in the guide for instructors, run as it is written."""
+    guide = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
+    told = re.search("<!-- the walk -->(.*)<!-- the end of the walk -->", guide, re.S)[1]
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", told, re.M | re.S)
+    *others, last = "".join(text for kind, text in blocks if kind == "sh").splitlines()
+    [shown] = [text for kind, text in blocks if kind == "text"]
+    script = "\n".join(["set -eu", "{", *others, "} >&2", last])
+    environment = {name: os.environ[name] for name in os.environ.keys() - {"MAKEFLAGS"}}
+    options = {"cwd": ROOT, "env": environment, "capture_output": True, "text": True}
+    run = subprocess.run(["bash", "-c", script], **options)
+    assert run.returncode == 0, run.stderr
+    assert "not graded: fontaineemil (Canvas 1005)" in run.stderr
+    assert run.stdout == shown

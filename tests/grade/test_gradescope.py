@@ -18,81 +18,54 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from classroom import BY_HAND, edition, question, small
-from classroom import TESTS as ON_NUMBERS
-from helpers import ROOT
+from classroom import DATA, KEY, RIGHT, SMALL, edition
+from helpers import ROOT, refused
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tools.errors import BookError
 from tools.exercises.archive import zipped
-from tools.exercises.choice import choice_of
+from tools.exercises.assignment import choice_of
 from tools.grade.exchange.gradescope import MODES, TESTS, autograder_files, make_autograder
 
-CANARY = "canary-4f1e"
-WHY = '''
-def test_text(student, rng):
-    """Is a text."""
-    assert isinstance(student.ask("why"), str)
-'''
-ASSIGNMENT = small(
-    runner="cpu",
-    questions=[
-        question(1, "double", "Double it", f"{ON_NUMBERS}# {CANARY}"),
-        question(2, "why", "Say why", WHY, 1, checks=[], by_hand=BY_HAND),
-    ],
-)
-GOOD = "def double(x):\n    return x * 2"
+CANARY = "rng.randrange(5, 400)"  # of a hidden test
 
 
-def submitted(first=GOOD, second="why = 'so'", **changes):
-    """A notebook with two answers, as a student hands it in."""
-    return json.dumps(edition({1: first, 2: second}, ASSIGNMENT) | changes).encode()
+def submitted(answers=RIGHT, **changes):
+    """A notebook as a student hands it in."""
+    return json.dumps(edition(answers) | changes).encode()
 
 
 @pytest.fixture(scope="module")
 def files():
-    return autograder_files(ASSIGNMENT)
+    return autograder_files(SMALL)
 
 
-def test_it_holds_what_grading_needs_and_the_tests_in_one_place(files):
-    again = autograder_files(json.loads(json.dumps(ASSIGNMENT)))
-    assert zipped(files, MODES) == zipped(dict(reversed(again.items())), MODES)
-    assert sum(map(len, files.values())) < 5_000_000
+def test_the_command_makes_a_zip_of_what_grading_needs_with_the_tests_in_one_place(files):
+    with refused("no such master; choose from: small"):
+        make_autograder(choice_of("x", None), None, DATA / "class")
+    path = make_autograder(choice_of("small", None), KEY, DATA / "class")
+    made = path.read_bytes()
+    path.unlink()
+    assert path.stem == f"small-{SMALL['class']}" and len(made) < 5_000_000
+    assert made == zipped(dict(reversed(files.items())), MODES)
     assert [name for name, data in files.items() if CANARY.encode() in data] == [TESTS]
+    assert not any(KEY.encode() in data for data in files.values())
 
 
 def test_the_packages_are_all_that_is_imported():
     program = "import sys, tools.grade.exchange.autograder.__main__; print(*sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    tops = {name.split(".")[0] for name in run.stdout.split()} - sys.stdlib_module_names
-    owners = packages_distributions()
-    imported = {canonicalize_name(owners[name][0]) for name in tops & owners.keys()}
+    modules = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True).split()
+    owners, needed = packages_distributions(), {"setuptools"}
+    imported = {name.split(".")[0] for name in modules} - sys.stdlib_module_names
+    imported = {canonicalize_name(owners[name][0]) for name in imported & owners.keys()}
     installed = {canonicalize_name(found.name) for found in distributions()}
     listed = ROOT / "tools/grade/exchange/autograder/packages.txt"
-    left, needed = set(re.findall(r"^\w[\w-]*$", listed.read_text(), re.M)), set()
+    left = re.findall(r"^\w[\w-]*$", listed.read_text(), re.M)
     while left:
         needed.add(name := left.pop())
         more = {canonicalize_name(Requirement(one).name) for one in requires(name) or ()}
-        left |= (more & installed) - needed
-    assert imported - {"setuptools"} <= needed
-
-
-def test_the_command_makes_the_zip_of_a_class(tmp_path):
-    """Of a master in a folder of the instructor's own."""
-    shutil.copy(ROOT / "masters" / "computing-devices.md", tmp_path)
-    with pytest.raises(BookError, match="no such master; choose from: computing-dev"):
-        make_autograder(choice_of("x", None), None, tmp_path)
-    path = make_autograder(choice_of("computing-devices", None), "a key of a class", tmp_path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            made = json.loads(archive.read(TESTS))
-    finally:
-        path.unlink()
-    assert made["name"] == "computing-devices" and path.stem.endswith(made["class"])
-    assert "a key of a class" not in json.dumps(made)
+        left += (more & installed) - needed
+    assert imported <= needed
 
 
 class Gradescope:
@@ -161,14 +134,17 @@ def test_tests_are_readable_by_root_alone(harness):
 
 def test_a_right_notebook(harness):
     results, said = harness.grade({"small.ipynb": submitted()})
-    assert results["score"] == 4, said
-    assert results["output"] == "4 of 4 points by tests. A person reads exercise 2 besides."
+    assert results["score"] == 9, said
+    assert results["output"] == "9 of 9 points by tests. A person reads exercise 3 besides."
     assert [list(entry.values()) for entry in results["tests"] if "score" in entry] == [
-        ["1.1", "Double it: Doubles any number.", 2, 2, "passed", ""],
-        ["1.2", "Double it: Doubles a text.", 1, 1, "passed", ""],
-        ["2.1", "Say why: Is a text.", 1, 1, "passed", ""],
+        ["1.1", "Twice: Doubles any number.", 2, 2, "passed", ""],
+        ["1.2", "Twice: Doubles a text.", 1, 1, "passed", ""],
+        ["2.1", "In all: Adds any numbers.", 2, 2, "passed", ""],
+        ["2.2", "In all: The total of nothing is zero.", 1, 1, "passed", ""],
+        ["3.1", "Nothing there: Puts zeros on the second card.", 3, 3, "passed", ""],
     ]
-    assert results["extra_data"]["class"] == "0123456789ab" and results["extra_data"]["sandbox"]
+    told = results["extra_data"]
+    assert told["class"] == SMALL["class"] and told["sandbox"]
     assert "Traceback" not in said and CANARY not in json.dumps(results) + said
 
 
@@ -204,9 +180,9 @@ def double(x):
 def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harness):
     before = (harness.source / TESTS).read_bytes()
     code = HOSTILE.replace("ROOT", repr(str(harness.root)))
-    handed_in = {"work.ipynb": submitted(code, "why = str(found)")}
+    handed_in = {"work.ipynb": submitted(RIGHT | {1: code})}
     results, said = harness.grade(handed_in, container=container)
-    assert results["score"] == 1  # that why is a text
+    assert results["score"] == 6  # as its other answers are right
     assert not container or "landlock" in results["extra_data"]["sandbox"]
     shown = json.dumps(results) + said
     assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown

@@ -2,13 +2,12 @@
 
 import json
 import math
-from itertools import product
 
 import pytest
-from classroom import HERE, RIGHT, SMALL, TESTS, WRONG, StandIn, edition, small
+from classroom import HERE, RIGHT, SMALL, WRONG, StandIn, edition, small
 
 from tools.errors import BookError
-from tools.grade.judge import close, grade_one, rng_of
+from tools.grade.judge import close, grade_one
 from tools.grade.splice import splice
 
 LEAK = """
@@ -18,30 +17,8 @@ def total(xs):
         raise ValueError('SECRET', xs)
     return 'SECRET'
 """
-MORE = """
-
-def test_more(student, rng):
-    'More.'
-    assert student.ask('double(1)') == 2
-"""
-FORM = """
-def test_form(student, rng):
-    'Form.'
-    assert student.ask('double(1)')['a'][2] == 1
-"""
-SWALLOWS = """
-def test_a(student, rng):
-    'A.'
-    try:
-        student.ask("double('ab')")
-    except StudentError:
-        pass
-"""
+NAMED = "class SECRET(Exception): pass\ndef total(xs):\n    raise SECRET\nraise SECRET"
 END = "def double(x):\n    return end('time') if x == 'ab' else 2 * x"
-
-
-def graded(answers, tier=None, assignment=SMALL):
-    return grade_one(task_of(answers, assignment), tier or StandIn())
 
 
 def task_of(answers, assignment=SMALL):
@@ -49,26 +26,65 @@ def task_of(answers, assignment=SMALL):
     return {"assignment": assignment, "submission": "jane", "cells": cells}
 
 
+def graded(answers, tier=None, assignment=SMALL):
+    return grade_one(task_of(answers, assignment), tier or StandIn())
+
+
+def with_tests(tests):
+    """The assignment whose first exercise has other hidden tests, a line each."""
+    assignment = small()
+    lines = (f"def test_{name}(student, rng):\n    'It.'\n    {line}\n" for name, line in tests)
+    assignment["questions"][0]["tests"] = "\n".join(lines)
+    return assignment
+
+
 def reasons(result, number):
     return [test["reason"] for test in result["questions"][str(number)]["tests"]]
 
 
-def test_right_answers_get_full_points():
+def test_what_is_said_of_right_and_wrong_answers():
     result = graded(HERE)
     assert result["points"] == result["of"] == 9 and result["sandbox"] == "stand-in"
     [test, _] = result["questions"]["1"]["tests"]
     assert (test["name"], test["about"]) == ("test_numbers", "Doubles any number.")
     assert (test["passed"], test["points"], test["of"], test["inputs"]) == (True, 2, 2, {})
+    wrong = graded({1: WRONG[1] + "\n1 / 0"})["questions"]["1"]
+    assert wrong["error"] == "ZeroDivisionError" and 5 <= wrong["tests"][0]["inputs"]["n"] < 400
+    for before in ("", "x = 1\n", "if 0: torch" + ".a" * 900 + "\n"):
+        known = graded({1: before + WRONG[1] + "  # mine"})["questions"]["1"]
+        assert known["remark"] == "It is 2, not 2.5."  # the master's, of that very answer
 
 
-@pytest.mark.parametrize("below", ["", "\nend('memory')"])
-def test_session_that_ends_costs_one_exercise(below):
-    asked = "def total(xs):\n    return end('memory') if xs else 0"
-    result = graded(HERE | {2: asked + below})
-    assert result["questions"]["2"]["points"] == 0 and result["points"] == 6
-    assert result["findings"] == [
-        {"kind": "memory", "exercise": 2, "text": "ended its session: memory"}
-    ]
+def test_session_that_ends_costs_one_exercise():
+    said = {"kind": "memory", "exercise": 2, "text": "ended its session: memory"}
+    for below in ("", "\nend('memory')"):
+        asked = f"def total(xs):\n    return end('memory') if xs else 0{below}"
+        result = graded(HERE | {2: asked})
+        assert result["questions"]["2"]["points"] == 0 and result["points"] == 6
+        assert result["findings"] == [said]
+
+
+def test_an_end_leaves_the_points_before_it_and_asks_no_more():
+    tests = SMALL["questions"][0]["tests"] + "\ndef test_more(student, rng):\n    'More.'\n"
+    assignment = small()
+    assignment["questions"][0] |= {"tests": tests, "points": 4}
+    result = graded(HERE | {1: END}, assignment=assignment)
+    late = "not asked, as a test before it ended the session"
+    assert reasons(result, 1) == [None, "took more than 2 s", late] and result["points"] == 8
+    again = graded(HERE | {1: END}, assignment=assignment)
+    assert json.dumps(again) == json.dumps(result)  # byte for byte
+
+
+def test_no_more_sessions_are_started_than_are_ended():
+    tier = StandIn()
+    assert graded(dict.fromkeys((1, 2, 3), "end('crash')"), tier)["points"] == 0
+    assert tier.sessions == 3
+    task = task_of(HERE)
+    task["cells"][""] = ["end('time')"]  # cells above the exercises are left out
+    result = grade_one(task, StandIn())
+    assert result["points"] == 9 and result["findings"][0]["kind"] == "preamble"
+    with pytest.raises(BookError, match=r"small: a given cell ended the session \(memory\)"):
+        graded(RIGHT, assignment=small(given="end('memory')"))  # which is nobody's fault
 
 
 @pytest.mark.parametrize(
@@ -87,73 +103,28 @@ def test_no_answer_costs_another_one_points(number, more):
     assert graded(answers | {number: f"{answers[number]}\n{more}"})["points"] == 9
 
 
-def test_a_student_is_told_what_was_put_in_and_what_their_cell_raised():
-    result = graded({1: "def double(x):\n    return 2.5 * x\n1 / 0"})["questions"]["1"]
-    assert result["error"] == "ZeroDivisionError" and 5 <= result["tests"][0]["inputs"]["n"] < 400
-
-
-@pytest.mark.parametrize("before", ["", "x = 1\n", "if 0: torch" + ".a" * 900 + "\n"])
-def test_a_known_wrong_answer_has_the_masters_remark(before):
-    assignment = small()
-    assignment["questions"][0]["remarks"] = [[WRONG[1], "It is 2, not 2.5."]]
-    result = graded({1: before + WRONG[1] + "  # mine"}, assignment=assignment)["questions"]["1"]
-    assert result["remark"] == "It is 2, not 2.5."
-
-
-def test_an_end_leaves_the_points_before_it_and_asks_no_more():
-    assignment = small()
-    assignment["questions"][0] |= {"tests": TESTS + MORE, "points": 4}
-    result = graded(HERE | {1: END}, assignment=assignment)
-    late = "not asked, as a test before it ended the session"
-    assert reasons(result, 1) == [None, "took more than 2 s", late] and result["points"] == 8
-    again = graded(HERE | {1: END}, assignment=assignment)
-    assert json.dumps(again) == json.dumps(result)  # byte for byte
-
-
-def test_every_exercise_may_end_its_session_and_no_more_are_started_than_that():
-    tier = StandIn()
-    assert graded(dict.fromkeys((1, 2, 3), "end('crash')"), tier)["points"] == 0
-    assert tier.sessions == 3
-
-
-def test_cells_above_the_exercises_that_end_a_session_are_left_out():
-    task = task_of(HERE)
-    task["cells"][""] = ["end('time')"]
-    result = grade_one(task, StandIn())
-    assert result["points"] == 9 and result["findings"][0]["kind"] == "preamble"
-
-
-def test_given_cell_that_ends_a_session_is_nobodys_fault():
-    assignment = small(given="end('memory')")
-    with pytest.raises(BookError, match=r"small: a given cell ended the session \(memory\)"):
-        graded(RIGHT, assignment=assignment)
-
-
 def test_nothing_that_a_student_says_reaches_a_result():
-    named = "class SECRET(Exception): pass\ndef total(xs):\n    raise SECRET\nraise SECRET"
-    for answer in (LEAK, named):
+    for answer in (LEAK, NAMED):
         assert "SECRET" not in json.dumps(graded(HERE | {2: answer, 1: END}))
 
 
-def test_rng_is_the_same_for_a_class_and_another_for_each_test():
-    draws = {
-        rng_of(small(seed=seed), number, name).random()
-        for seed, number, name in product("ab", (1, 2), ("test_a", "test_b"))
-    }
-    assert len(draws) == 8 and rng_of(small(seed="a"), 1, "test_a").random() in draws
+def test_each_test_of_each_class_draws_its_own_inputs():
+    drawn = set()
+    for seed in ("00", "01"):
+        assignment = with_tests([(name, "student.ask('no', n=rng.random())") for name in "ab"])
+        assignment["questions"][1]["tests"] = assignment["questions"][0]["tests"]
+        found = graded(HERE, assignment=assignment | {"seed": seed})["questions"]
+        drawn |= {test["inputs"]["n"] for number in "12" for test in found[number]["tests"]}
+    assert len(drawn) == 8
 
 
-@pytest.mark.parametrize(
-    ("tests", "answers", "reason"),
-    [
-        (FORM, {}, "the result is not of the form asked for"),
-        (SWALLOWS, {1: END}, "took more than 2 s"),  # though the test catches it
-    ],
-)
-def test_a_test_that_goes_astray_stops_nothing(tests, answers, reason):
-    assignment = small()
-    assignment["questions"][0]["tests"] = tests
-    assert reasons(graded(HERE | answers, assignment=assignment), 1) == [reason]
+def test_a_test_that_goes_astray_stops_nothing():
+    form = with_tests([("form", "assert student.ask('double(1)')['a'][2] == 1")])
+    said = ["the result is not of the form asked for"]
+    assert reasons(graded(HERE, assignment=form), 1) == said
+    swallows = "try: student.ask(\"double('ab')\")\n    except StudentError: pass"
+    ended = graded(HERE | {1: END}, assignment=with_tests([("catches", swallows)]))
+    assert reasons(ended, 1) == ["took more than 2 s"]  # though the test catches it
 
 
 def test_magics_behave():

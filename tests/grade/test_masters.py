@@ -1,26 +1,28 @@
 """Masters: read whole, or one line about what is wrong. (Those of the book: test_editions.py.)"""
 
 import pytest
+from classroom import CHAPTER, FIRST, HEAD, SECOND, write_master
 from helpers import refused
-from small_masters import FIRST, HEAD, SECOND, SMALL, read_small
+
+from tools.exercises.masters import read_master
 
 
-def test_a_master_is_read_whole(tmp_path):
-    """What no edition shows, and no release asks for."""
+def read_small(folder, text=CHAPTER, **options):
+    return read_master(write_master(folder, text) / "small.md", folder, **options)
+
+
+def test_a_master_is_read_whole_and_variants_are_drawn_wherever_they_stand(tmp_path):
     first, second = read_small(tmp_path).exercises
     assert (first.level, first.seconds, first.name, second.name) == ("Recall", 5, "times", "larger")
     assert [part.whole for part in first.parts["Hint"]] == ["A star multiplies.", "`x * 1` is `x`."]
     assert (second.by_hand, second.drawn, first.drawn) == (None, {}, {"factor": 2})
-
-
-def test_variants_are_drawn_wherever_they_stand(tmp_path):
     by_hand, variants = FIRST.index("### By hand"), FIRST.index("### Variants")
     turned = FIRST[:by_hand] + FIRST[variants:] + "\n" + FIRST[by_hand:variants]
-    for text in (SMALL, HEAD + turned + SECOND):
+    for text in (CHAPTER, HEAD + turned + SECOND):
         first = read_small(tmp_path, text, draw=lambda place, values: values[-1]).exercises[0]
         assert first.code("Checks").endswith("times(1) == 19")
         assert first.by_hand["rubric"] == "Two points for a sentence that says why."
-    case = SMALL.replace("factor: [2,", "factor: [{n: 1},").replace("factor }}", "factor.n }}")
+    case = CHAPTER.replace("factor: [2,", "factor: [{n: 1},").replace("factor }}", "factor.n }}")
     assert read_small(tmp_path, case).exercises[0].text.startswith("Write `times(x)`, which mul")
 
 
@@ -28,34 +30,34 @@ VALUES, PYTHON = "factor: [2, 3, 5, 7, 11, 13, 17, 19]", "```python\nx = 1\n```\
 INSTRUCTORS, SOLUTION = "### For instructors\n\nA fun", "### Solution\n\n```python\nlarger"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("---\ntitle", "title", "begins without a '---' block"),
-        ("runner: cpu\n", "", "begins without a '---' block"),
-        (FIRST + SECOND, "", "no exercise"),
-        ("2. Which", "3. Which", "'3. Which"),
-        ("### Shows", "### Draws", "has a part 'Draws'"),
-        ("### Hidden tests", "### Hint", "0 parts 'Hidden tests'"),
-        ("def test_both", "def tests_both", "wants hidden tests"),
-        ("def test_negative", "def test_any", "wants hidden tests"),
-        ('    """Finds it wherever it stands."""\n', "", "wants hidden tests"),
-        (INSTRUCTORS, f"### Solution\n\n{PYTHON}\n{INSTRUCTORS}", "2 parts 'Solution'"),
-        ("```python\nlarger = max\n```", "", "'Solution' of 0 ```python blocks"),
-        (INSTRUCTORS, PYTHON + INSTRUCTORS, "'Hidden tests' of 2 ```python"),
-        (SOLUTION, PYTHON * 2 + SOLUTION, "'Checks' of 3 ```python"),
-        ("    n = rng.randrange(9)", "    %time n = 9", "'Hidden tests' that is not Python"),
-        ("- points: 1\n", "", "says no '- points: 3' in figures"),
-        ("- level: Invent\n", "", "says no level"),
-        ("larger = ...", "larger = 1", "nothing to answer"),
-        ("- points: 2\n", "", "says no '- points: 3' in figures"),
-        ("factor: [2,", "factor: [[2,", "cannot be drawn"),
-        (VALUES, "2", "cannot be drawn"),
-        (VALUES, "factor: []", "cannot be drawn"),
-        ("by {{ factor }}", "by {{ facto }}", "'facto'"),
-    ],
-)
+BAD = [  # in a master, what takes its place, and what the one line says
+    ("---\ntitle", "title", "begins without a '---' block"),
+    ("runner: cpu\n", "", "begins without a '---' block"),
+    (FIRST + SECOND, "", "no exercise"),
+    ("2. Which", "3. Which", "'3. Which"),
+    ("### Shows", "### Draws", "has a part 'Draws'"),
+    ("### Hidden tests", "### Hint", "0 parts 'Hidden tests'"),
+    ("def test_both", "def tests_both", "wants hidden tests"),
+    ("def test_negative", "def test_any", "wants hidden tests"),
+    ('    """Finds it wherever it stands."""\n', "", "wants hidden tests"),
+    (INSTRUCTORS, f"### Solution\n\n{PYTHON}\n{INSTRUCTORS}", "2 parts 'Solution'"),
+    ("```python\nlarger = max\n```", "", "'Solution' of 0 ```python blocks"),
+    (INSTRUCTORS, PYTHON + INSTRUCTORS, "'Hidden tests' of 2 ```python"),
+    (SOLUTION, PYTHON * 2 + SOLUTION, "'Checks' of 3 ```python"),
+    ("    n = rng.randrange(9)", "    %time n = 9", "'Hidden tests' that is not Python"),
+    ("- points: 1\n", "", "says no '- points: 3' in figures"),
+    ("- level: Invent\n", "", "says no level"),
+    ("larger = ...", "larger = 1", "nothing to answer"),
+    ("- points: 2\n", "", "says no '- points: 3' in figures"),
+    ("factor: [2,", "factor: [[2,", "cannot be drawn"),
+    (VALUES, "2", "cannot be drawn"),
+    (VALUES, "factor: []", "cannot be drawn"),
+    ("by {{ factor }}", "by {{ facto }}", "'facto'"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), BAD)
 def test_a_bad_master_is_one_line(tmp_path, old, new, words):
-    assert old in SMALL
+    assert old in CHAPTER
     with refused("small.md", words):
-        read_small(tmp_path, new.join(SMALL.rsplit(old, 1)))
+        read_small(tmp_path, new.join(CHAPTER.rsplit(old, 1)))

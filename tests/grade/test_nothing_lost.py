@@ -1,22 +1,20 @@
 """What a person typed or was graded outlives a wrong key, another week, and a second hand-in."""
 
+import csv
 import json
 import sys
 
 import pytest
-from classroom import HERE, LOST, SMALL, edition, question, small, table, totals
+from browsing import INSTALL, chromium, chromium_program
+from classroom import HERE, LOST, SMALL, contents, edition, small, table, totals
 from helpers import ROOT, assert_one_line, refused, run_tool
-from small_masters import contents
 
 from tools.grade import command
 from tools.grade.report import AGAIN, BY_HAND
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 CLASS = {"ann": HERE, "bob": HERE, "cy": {}}
-OTHER = small(**{"class": "f" * 12})
-WEEK_2 = small(
-    name="week-2", questions=[question(1, "double", "Twice", SMALL["questions"][0]["tests"])]
-)
+WEEK_2 = small(name="week-2", questions=SMALL["questions"][:1])
 
 
 @pytest.fixture
@@ -33,10 +31,11 @@ def type_points(out, student, points, note=""):
     rows = table(out, BY_HAND)
     for row in rows:
         if row["student"] == student:
-            row |= {"points": points, "note": note, "mine": "ask her"}
-    header = rows[0] | {"mine": ""}
-    lines = [",".join(f'"{row.get(name, "")}"' for name in header) for row in rows]
-    (out / BY_HAND).write_text("\n".join([",".join(header), *lines]) + "\n", encoding="utf-8")
+            row |= {"points": points, "note": note, "mine": "=ask"}
+    with (out / BY_HAND).open("w", encoding="utf-8", newline="") as file:
+        written = csv.DictWriter(file, rows[0] | {"mine": ""})
+        written.writeheader()
+        written.writerows(rows)
 
 
 def by_hand(out):
@@ -45,25 +44,19 @@ def by_hand(out):
     }
 
 
-TOUCHES_NOTHING = {  # what is handed in, the key, words of the error
-    "no key": (CLASS, None, [f"CLASS: these notebooks were made for class {SMALL['class']}",
-        "no key is given", "make grade CLASS=..."]),
-    "another key": (CLASS, "f" * 12, ["CLASS: ", f"the key is that of class {'f' * 12}"]),
-    "nothing says which": ({"ann": LOST}, None, ["CLASS: ", "the book's own edition: CLASS=book"]),
-    "all refused": ({"ann": "{", "bob": "no notebook"}, SMALL["class"],
-        ["none of 2 submissions can be graded", "nothing is written", "ann: "]),
-    "another class": ({"ann": edition(HERE, OTHER)}, "f" * 12,
-        ["OUT: ", f"holds grades of 'small' for class {SMALL['class']}"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TOUCHES_NOTHING)
-def test_what_cannot_be_graded_here_touches_nothing(grade, out, name):
-    students, key, words = TOUCHES_NOTHING[name]
-    before = contents(out)
-    with refused(*words):
-        grade(students, key)
-    assert contents(out) == before
+def test_what_cannot_be_graded_here_touches_nothing(grade, out):
+    own, before = SMALL["class"], contents(out)
+    elsewhere = {"ann": edition(HERE, small(**{"class": "f" * 12}))}
+    for students, key, *words in [
+        (CLASS, None, f"CLASS: these notebooks were made for class {own}", "make grade CLASS=..."),
+        (CLASS, "f" * 12, "CLASS: ", f"the key is that of class {'f' * 12}"),
+        ({"ann": LOST}, None, "CLASS: ", "the book's own edition: CLASS=book"),
+        ({"ann": "{", "bob": "no notebook"}, own, "none of 2 submissions can be graded", "ann: "),
+        (elsewhere, "f" * 12, "OUT: ", f"holds grades of 'small' for class {own}"),
+    ]:
+        with refused(*words):
+            grade(students, key)
+        assert contents(out) == before
     grade(CLASS)
     assert totals(out) == {"ann": "11", "bob": "9", "cy": "0"}
 
@@ -90,8 +83,8 @@ def test_one_student_graded_again_leaves_all_others_and_keeps_her_points(grade, 
     grade(again)
     assert totals(out) == {"ann": "8", "bob": "10", "cy": "0"}
     assert by_hand(out) == {
-        "ann": ("2", f"well said; {AGAIN}", "ask her"),
-        "bob": ("1", "", "ask her"),
+        "ann": ("2", f"well said; {AGAIN}", "=ask"),
+        "bob": ("1", "", "=ask"),
         "cy": ("", "", ""),
     }
     assert AGAIN in (out / "review.html").read_text(encoding="utf-8")
@@ -104,7 +97,7 @@ def test_one_student_graded_again_leaves_all_others_and_keeps_her_points(grade, 
     assert {ann.removesuffix(".html"), "grades"} <= kept
     type_points(out, "ann", "1")  # read again, the note taken away
     grade(CLASS)
-    assert totals(out)["ann"] == "10" and by_hand(out)["ann"] == ("1", AGAIN, "ask her")
+    assert totals(out)["ann"] == "10" and by_hand(out)["ann"] == ("1", AGAIN, "=ask")
 
 
 def test_a_file_that_canvas_renames_is_the_same_students(grade, tmp_path):
@@ -127,9 +120,15 @@ def test_a_file_that_cannot_be_read_takes_nothing_from_the_one_before(grade, out
     assert [row["student"] for row in rows if row["not graded because"]] == ["ann"]
 
 
-def test_what_was_typed_for_nobody_stays_and_a_lost_table_comes_from_the_results(grade, out):
+@pytest.fixture
+def zoe(out):
+    """Points for somebody of whom there is no result."""
     with (out / BY_HAND).open("a", encoding="utf-8") as rows:
         rows.write('"zoe","zoe-1","small","3","Reads well.","2","1","on paper",""\n')
+
+
+@pytest.mark.usefixtures("zoe")
+def test_what_was_typed_for_nobody_stays_and_a_lost_table_comes_from_the_results(grade, out):
     grade(CLASS)
     assert by_hand(out)["zoe"][:2] == ("1", "on paper")
     (out / BY_HAND).unlink()
@@ -137,14 +136,54 @@ def test_what_was_typed_for_nobody_stays_and_a_lost_table_comes_from_the_results
     assert totals(out)["ann"] == "11"
 
 
-@pytest.mark.parametrize("said", ["many", "3", "-1", "nan", None])
-def test_points_by_hand_that_cannot_be(grade, out, said):
-    type_points(out, "ann", said)
-    words = [f"{BY_HAND}: line 2 gives '{said}' points; write a number from 0 to 2"]
-    if said is None:
-        (out / BY_HAND).write_text("a;b\n1;2\n")
-        words = [BY_HAND, "save it with commas"]
-    with refused(*words):
+@pytest.mark.usefixtures("zoe")
+def test_what_is_typed_on_the_page_is_kept_and_read_again(grade, out):
+    if chromium_program() is None:
+        pytest.skip(f"no Chromium: {INSTALL}")
+    grade(CLASS)
+    with chromium() as browser:
+        tab = browser.new_page()
+        tab.goto((out / "by-hand.html").as_uri())
+        tab.locator("input").first.fill("1,5")
+        tab.locator("textarea").first.fill('=good "so"')
+        tab.reload()
+        with tab.expect_download() as saved:
+            tab.get_by_role("button").click()
+        saved.value.save_as(out / BY_HAND)
+    grade(CLASS)
+    ann, others = ("1,5", '=good "so"', "=ask"), dict.fromkeys(["bob", "cy"], ("", "", ""))
+    assert by_hand(out) == {"ann": ann, **others, "zoe": ("1", "on paper", "")}
+    assert totals(out)["ann"] == "10.5"
+
+
+def test_points_for_an_exercise_that_the_edition_has_no_more_stay_and_stop_nobody(grade, out):
+    fewer = small(questions=SMALL["questions"][:2])
+    grade.assignments = [fewer, WEEK_2]
+    new = {"ann": HERE | {1: "double = 1"}, "bob": HERE}
+    grade(new, assignment=fewer)  # cy's result is of the edition before
+    assert totals(out) == {"ann": "3", "bob": "6", "cy": "0"}
+    assert by_hand(out) == {"ann": ("2", "", "=ask")}
+    (out / BY_HAND).unlink()  # nor does what the results alone know
+    grade.assignments = [SMALL, WEEK_2]
+    grade(CLASS)
+    type_points(out, "ann", "2")
+    grade(CLASS)
+    (out / BY_HAND).unlink()
+    grade.assignments = [fewer, WEEK_2]
+    grade({"bob": HERE}, assignment=fewer)
+    assert [row["points"] for row in table(out, BY_HAND)] == ["2"]
+    grade.assignments = [SMALL, WEEK_2]
+    grade(CLASS)
+    assert totals(out)["ann"] == "11"
+
+
+def test_points_by_hand_that_cannot_be(grade, out):
+    for said in ("many", "3", "-1", "nan"):
+        type_points(out, "ann", said)
+        with refused(f"{BY_HAND}: line 2 gives '{said}' points; write a number from 0 to 2"):
+            grade(CLASS)
+    (out / BY_HAND).write_text("a;b\n1;2\n")
+    with refused(BY_HAND, "save it with commas"):
         grade(CLASS)
 
 

@@ -8,23 +8,20 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
 import pytest
-from classroom import StandIn
+from classroom import CHAPTER, DATA, KEY, Grader, StandIn, book_of_one, contents, write_master
 from helpers import assert_one_line, edit, read, refused
-from small_masters import SMALL, Grader, book_of_one, contents, write_master
 
 from tools.book.book import Book
 from tools.book.repository import make_repository
 from tools.errors import BookError
-from tools.exercises.choice import choice_of
+from tools.exercises.assignment import choice_of
 from tools.exercises.masters import copy_masters
-from tools.exercises.release import make_drafts, release
+from tools.exercises.release import handout, make_drafts, release
 from tools.exercises.variants import draws_of
 from tools.exercises.verify import task
-from tools.grade.exchange.handout import handout
 from tools.grade.judge import grade_one
 from tools.grade.store import key_of
 
-KEY = "an invented key of this class"
 KINDS = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}
 SOLVED, BLANK = "small/the solution of [1, 2]", "small/the blank edition"
 WRONG = [f"small/wrong answer {n} of [{exercise}]" for n, exercise in ((1, 1), (2, 1), (1, 2))]
@@ -96,7 +93,7 @@ def test_a_release_has_every_edition_and_says_what_it_holds(root, out, run):
 
 
 def test_a_class_gets_links_to_what_was_released(root, out, run):
-    write_master(root / "masters", SMALL.replace("given: [base]", "given: []"), "other")
+    write_master(root / "masters", CHAPTER.replace("given: [base]", "given: []"), "other")
     group = make_repository("jdoe/gpus-2026", "main", "https://hub.example.org")
     with refused("no release; write one with 'make release' first"):
         handout(out, group)
@@ -113,7 +110,7 @@ def test_a_class_gets_links_to_what_was_released(root, out, run):
 
 
 def test_one_chapter_is_verified_and_written_alone(root, out, run):
-    write_master(root / "masters", SMALL.replace("given: [base]", "given: []"), "other")
+    write_master(root / "masters", CHAPTER.replace("given: [base]", "given: []"), "other")
     run()
     whole = contents(out)
     change(root, "Compare them.", "Compare both.")
@@ -158,26 +155,22 @@ def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(root, 
 # --- the gate
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("Two exercises", "`return 2 * (x + offset - 1)`", "the student's notebook holds a hidden"),
-        ("larger = max", "larger = lambda a, b: b", "2: the solution scores 0 of 1 (test_both: "),
-        (
-            "larger(1, 2) == 2",
-            "larger(1, 2) == 1",
-            "2: the solution is refused by the public check",
-        ),
-        ("lambda a, b: b", "lambda a, b: max(a, b)", "2: wrong answer 1 scores 1 of 1 (test_"),
-        ("* abs(x)", "* x", "1: wrong answer 2 scores 3 of 3"),
-        ("    n = rng.randrange(9)\n", "    return\n", "2: the blank edition scores 1 of 1 (test_"),
-        (GIVEN, SLOW, "1: 'times = slow', as given, scores 3 of 3 (test_any: passes; test_neg"),
-        (GIVEN, SLOW, "1: 'times = slow' at every other call, from call 1 on, scores 2 of 3"),
-        ("[base]", "[basis]", "'basis', which is no code cell of notebooks/small.ipynb"),
-        ("[base]", "[switch]", "'switch', which is no"),  # of the set-up, which is never given
-        ("runner: cpu", "runner: quantum", "no runner 'quantum'; choose from: cpu"),
-    ],
-)
+HELD = [  # in a master, what takes its place, and what the release is refused with
+    ("Two exercises", "`return 2 * (x + offset - 1)`", "the student's notebook holds a hidden"),
+    ("larger = max", "larger = lambda a, b: b", "2: the solution scores 0 of 1 (test_both: "),
+    ("larger(1, 2) == 2", "larger(1, 2) == 1", "2: the solution is refused by the public check"),
+    ("lambda a, b: b", "lambda a, b: max(a, b)", "2: wrong answer 1 scores 1 of 1 (test_"),
+    ("* abs(x)", "* x", "1: wrong answer 2 scores 3 of 3"),
+    ("    n = rng.randrange(9)\n", "    return\n", "2: the blank edition scores 1 of 1 (test_"),
+    (GIVEN, SLOW, "1: 'times = slow', as given, scores 3 of 3 (test_any: passes; test_neg"),
+    (GIVEN, SLOW, "1: 'times = slow' at every other call, from call 1 on, scores 2 of 3"),
+    ("[base]", "[basis]", "'basis', which is no code cell of notebooks/small.ipynb"),
+    ("[base]", "[switch]", "'switch', which is no"),  # of the set-up, which is never given
+    ("runner: cpu", "runner: quantum", "no runner 'quantum'; choose from: cpu"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), HELD)
 def test_what_does_not_hold_is_refused(root, out, run, old, new, words):
     change(root, old, new)
     for _ in range(2):  # what failed is tried again
@@ -185,39 +178,36 @@ def test_what_does_not_hold_is_refused(root, out, run, old, new, words):
     assert not out.exists()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "again"),
-    [
-        ("It never looks at the first.", "It looks at the second alone.", []),
-        # What is given is no leak, even if it is a line of the solution.
-        ("A star multiplies.", "`return {{ factor }} * (x + offset - 1)`", []),
-        ("larger = lambda a, b: b", "larger = min", WRONG[2:]),
-        ("randrange(9)", "randrange(8)", [SOLVED, BLANK, WRONG[2]]),
-        ("- seconds: 5", "- seconds: 6", [SOLVED, BLANK, *WRONG[:2]]),
-    ],
-)
-def test_a_change_grades_again_only_what_it_touches(root, run, old, new, again):
+AGAIN = [  # a change of a master, and what is graded again
+    ("It never looks at the first.", "It looks at the second alone.", []),
+    ("A star multiplies.", "`return {{ factor }} * (x + offset - 1)`", []),  # given, so no leak
+    ("larger = lambda a, b: b", "larger = min", WRONG[2:]),
+    ("randrange(9)", "randrange(8)", [SOLVED, BLANK, WRONG[2]]),
+    ("- seconds: 5", "- seconds: 6", [SOLVED, BLANK, *WRONG[:2]]),
+]
+
+
+def test_a_change_grades_again_only_what_it_touches(root, run):
     run()
-    change(root, old, new)
-    assert run() == again
+    for old, new, again in AGAIN:
+        change(root, old, new)
+        assert run() == again, new
     assert run(key_of=lambda *judged: f"another grader, {key_of(*judged)}") == TRIALS
 
 
-def test_what_was_interrupted_is_kept(out, run):
+def test_what_was_interrupted_is_kept_and_so_is_what_is_written_in_a_chapter(root, out, run):
     def interrupted(tasks):
         yield from list(Grader()(tasks))[:2]
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        run(grader=interrupted)
-    assert not out.exists() and run() == WRONG
-
-
-def test_what_is_written_in_a_chapter_while_it_is_verified_stays(root, run):
     def slow(tasks):
         edit(root, "small", "base", "base = 11")
         yield from Grader()(tasks)
 
+    with pytest.raises(KeyboardInterrupt):
+        run(grader=interrupted)
+    assert not out.exists() and run() == WRONG
+    change(root, "larger = max", "larger = max  # now")
     run(grader=slow, said=[DONE, WROTE])
     assert "base = 11" in [cell.source for cell in Book(root).chapters["small"].code_cells]
 
@@ -237,31 +227,25 @@ def test_a_folder_that_no_release_wrote_or_that_holds_no_master_is_one_line(run,
     assert grader.graded == [] and thesis.read_text() == "years of work"
 
 
-@pytest.mark.parametrize(("method", "name"), [("write_bytes", "manifest.json"), ("replace", "new")])
-def test_a_release_that_cannot_be_written_leaves_the_one_before(
-    root, out, run, monkeypatch, method, name
-):
+def test_a_release_that_cannot_be_written_leaves_the_one_before(root, out, run, monkeypatch):
     run()
-    before, plain = contents(out.parent), getattr(Path, method)
+    before, plain = contents(out.parent), Path.write_bytes
 
-    def full(path, *arguments):
-        if path.name == name:
+    def full(path, data):
+        if path.name == "manifest.json.part":
             raise OSError(errno.ENOSPC, "No space left on device")
-        return plain(path, *arguments)
+        return plain(path, data)
 
-    monkeypatch.setattr(Path, method, full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     change(root, "Two exercises", "Some exercises")
-    with refused("_build/release/book: cannot be written (No space left"):
+    with refused("_build/release/book/manifest.json: cannot be written (No space left"):
         run()
     assert contents(out.parent) == before
 
 
-SET = """
-chapter = "small"
-exercises = [2]
-points = {2 = 5}
-due = 2026-12-01T12:00:00+01:00
-"""
+# --- what an instructor sets
+
+SET = (DATA / "week.toml").read_text()
 
 
 def chosen(root, text):
@@ -283,9 +267,8 @@ def test_an_instructor_sets_exercises_points_and_a_due_date(root, out, run):
     assert grade_one(solved, StandIn())["points"] == 5
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
+def test_a_choice_that_cannot_be_is_one_line(root, run):
+    for old, new, said in [
         ("[2]", "[7]", "small has no exercise 7; choose from 1 to 2"),
         ("{2 =", "{x =", "'x'; write"),
         ("[2]", "'2'", "a number is not a whole one above 0; write"),
@@ -294,8 +277,6 @@ def test_an_instructor_sets_exercises_points_and_a_due_date(root, out, run):
         ("+01:00", "", "due has no time zone; write"),
         ("chapter", "[", "week.toml: "),
         ('"small"', '"other"', "week.toml: no such master; choose from: small"),
-    ],
-)
-def test_a_choice_that_cannot_be_is_one_line(root, run, old, new, said):
-    with refused("", said):
-        run(choice=chosen(root, SET.replace(old, new, 1)))
+    ]:
+        with refused(said):
+            run(choice=chosen(root, SET.replace(old, new, 1)))

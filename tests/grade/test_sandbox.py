@@ -21,9 +21,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from classroom import DATA
 from helpers import ROOT, wait_until
 
-from tools.grade.sandbox import Ended, NoData, Raised, Tier, room, try_out
+from tools.grade.sandbox import Ended, NoData, Raised, Tier, try_out
 
 resource = pytest.importorskip("resource", reason="only where Linux is")
 
@@ -39,8 +40,10 @@ class Attack:
         self.words = {*words.split()} - {*limits}
 
 
-TABLE = Path(__file__).with_name("hostile.txt").read_text(encoding="utf-8")
-_, KNOWN, *ATTACKS = map(Attack, re.split("^== ", TABLE, flags=re.M))
+TABLE = (DATA / "hostile.txt").read_text(encoding="utf-8")
+_, *ENTRIES = map(Attack, re.split("^== ", TABLE, flags=re.M))
+KNOWN, ALIASES, MEASURED, DRAWN = (entry.source for entry in ENTRIES if "apart" in entry.words)
+ATTACKS = [entry for entry in ENTRIES if "apart" not in entry.words]
 TAME = [attack for attack in ATTACKS if not attack.words]
 WILD = [pytest.param(attack, id=attack.name) for attack in ATTACKS if attack.words]
 SMALL = 512  # MiB
@@ -84,7 +87,7 @@ class World:
         facts = {"canary": str(self.canary), "outside": str(outside), "host": host, "name": name}
         facts |= {"port": self.listening[0].getsockname()[1], "judge": os.getpid()}
         lines = (f"{name} = {value!r}\n" for name, value in facts.items())
-        self.known = KNOWN.source + "".join(lines)  # the first cell: what the attackers know
+        self.known = KNOWN + "".join(lines)  # the first cell: what the attackers know
         self.seen = self.look()
 
     def look(self):
@@ -181,45 +184,24 @@ PLAIN = {  # what an honest answer may be, and the data that it comes to
     "torch.ones(1, 2, device='cuda:1')": [[1.0, 1.0]],
     "[collections.Counter('aab'), http.HTTPStatus.OK]": [{"a": 2, "b": 1}, 200],
 }
+STRANGE = ("object()", "{1, 2}", "1j", "torch", "{1: 2}")
 
 
-def test_values_are_data_or_nothing(tier):
+def test_cells_are_run_and_asked_for_data(tier):
     with tier.session() as session:
-        session.run("import collections, http, numpy, torch")
+        assert session.run("import torch\nprint('seen')\ntorch.ones(2, device='cuda:1')") is None
+        assert session.run("n = 4\ndef f(k): return k + n") is None
+        assert session.run("1 / 0") == "ZeroDivisionError"
+        assert session.run("await __import__('asyncio').sleep(0, 3)") is None
+        ask = "y = torch.ones(2, device='cuda:1') * n\n[str(y.device), [f(n) for _ in range(n)]]"
+        assert session.ask(ask, {"n": 2}) == ["cuda:1", [6, 6]]  # its own n is 4 still
+        assert session.run("n = 5") is None and session.ask("n") == 5
+        session.run("import collections, http, numpy")
         assert {asked: session.ask(asked) for asked in PLAIN} == PLAIN
-        for strange in ("object()", "{1, 2}", "1j", "torch", "{1: 2}"):
-            with pytest.raises(NoData):
-                session.ask(strange)
-
-
-ALIASES = """
-import builtins, cudasim, sys, torch, types
-def alias():
-    torch.cuda.max_memory_allocated = torch.cuda.memory.max_memory_allocated = lambda *_: 0
-    torch.cuda = types.SimpleNamespace(max_memory_allocated=lambda *_: 0)
-    for value in vars(sys.modules['cudasim.recorded']).values():
-        if isinstance(value, type):
-            value.spans, value.total = property(lambda self: []), 0.0
-            value._from_clock = lambda *_, **__: None
-    cudasim.timeline = sys.modules['cudasim'] = types.SimpleNamespace()
-    builtins.sum = lambda _: 0
-sum = len = lambda _: 0
-def f(x):
-    with cudasim.timeline():  # within the judge's own
-        y = x + 1
-    alias()
-    return y
-"""
-MEASURED = """
-def asked():
-    import cudasim, torch
-    x = torch.ones(1 << 20, device='cuda:0')
-    with cudasim.timeline() as lanes:
-        f(x)
-    kernels = sum(span.kind == 'kernel' for span in lanes.spans)
-    return [torch.cuda.max_memory_allocated(0) >= 8 << 20, kernels, lanes.total > 0]
-asked()
-"""
+        for kind, codes in {Raised: ("1 / 0", "y = 1"), NoData: STRANGE}.items():
+            for code in codes:
+                with pytest.raises(kind):
+                    session.ask(code)
 
 
 @pytest.mark.parametrize("when", ["before", "as it is asked"])
@@ -234,12 +216,12 @@ def leave_out(monkeypatch):
     """Leaves a part out of the sandboxes that are begun then, by a copy of their code."""
     with tempfile.TemporaryDirectory(prefix="part-") as folder:
         os.chmod(folder, 0o755)
-        shutil.copytree(room.HERE / "inside", Path(folder, "inside"))
+        shutil.copytree(ROOT / "tools/grade/sandbox/inside", Path(folder, "inside"))
 
         def leave(module, function):
             with open(Path(folder, "inside", module), "a") as file:
                 file.write(f"\n{function} = lambda *_: None\n")
-            monkeypatch.setattr(room, "HERE", Path(folder))
+            monkeypatch.setattr("tools.grade.sandbox.helper.HERE", Path(folder))
             monkeypatch.setattr("tools.grade.sandbox.tier.helpers", {})
 
         yield leave
@@ -267,65 +249,24 @@ def test_each_part_is_needed(name, part, ways, leave_out):
     assert all(way in said for way in ways)
 
 
-DAEMON = """
-import os, time
-if not os.fork():
-    os.setsid()
-    if not os.fork():
-        time.sleep(1000)
-    os._exit(0)
-"""
-
-
 def test_a_daemon_that_gets_through_is_killed(tier, world, leave_out):
     """Should the filter have a hole, what it let through ends with the session."""
     leave_out(*PARTS["seccomp"])
     with hostile_session(tier, world) as session:
-        assert session.run(DAEMON) is None
-        wait_until(lambda: len(processes_of(session.helper)) == 2)
+        [daemon] = [attack for attack in ATTACKS if attack.name == "leaves a daemon"]
+        session.run(daemon.source)
+        wait_until(lambda: len(processes_of(session.helper)) > 1)
 
 
-def test_cells_are_run_and_asked(tier):
-    with tier.session() as session:
-        assert session.run("import torch\nprint('seen')\ntorch.ones(2, device='cuda:1')") is None
-        assert session.run("n = 4\ndef f(k): return k + n") is None
-        assert session.run("1 / 0") == "ZeroDivisionError"
-        assert session.run("await __import__('asyncio').sleep(0, 3)") is None
-        ask = "y = torch.ones(2, device='cuda:1') * n\n[str(y.device), [f(n) for _ in range(n)]]"
-        assert session.ask(ask, {"n": 2}) == ["cuda:1", [6, 6]]  # its own n is 4 still
-        for code in ("1 / 0", "y = 1"):
-            with pytest.raises(Raised):
-                session.ask(code)
-        assert session.run("n = 5") is None and session.ask("n") == 5
-
-
-DRAWN = """
-import numpy, os, random, time, torch
-x = torch.rand(512, 512, device='cuda')
-start = time.perf_counter()
-y = x @ x
-torch.cuda.synchronize()
-took = time.perf_counter() - start
-[hash('a'), str({str(n) for n in range(20)}), os.getcwd(), sorted(os.environ), took,
- random.random(), numpy.random.rand(), torch.rand(1)]
-"""
-
-
-def test_everything_is_the_same_every_time(tier):
-    """Orders, random numbers and modelled times do not differ."""
+def test_all_is_the_same_every_time_and_limits_cost_the_question_alone(tier):
     drawn = []
     for _ in range(2):
         with tier.session() as session:
             drawn.append(session.ask(DRAWN))
+            for source in ("while True: pass", "1"):  # of processor time; it stays ended
+                with pytest.raises(Ended, match="time"):
+                    session.run(source, seconds=0.5)
     assert drawn[0] == drawn[1]
-
-
-def test_limits_cost_the_question_alone(tier):
-    """Time is processor time; a session that ended stays so, and the next one is well."""
-    with tier.session() as session:
-        for source in ("while True: pass", "1"):
-            with pytest.raises(Ended, match="time"):
-                session.run(source, seconds=0.5)
     with tier.session(memory=256) as session:
         assert session.run("x = bytearray(300 << 20)") == "MemoryError"
         assert session.run("x = bytearray(100 << 20)") is None

@@ -3,43 +3,67 @@
 `make test FULL=1` grades 30; THOUSAND=1000 does the thousand, with twenty kills.
 """
 
-import functools
 import json
 import os
-import pickle
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
-from crowd import crowd
+from classroom import DATA, KEY, RIGHT, SMALL, WRONG, contents, edition
 from distributed import Client
-from small_masters import contents
+from helpers import ROOT, bare_environment, start_tool
 
 from tools.grade.store import LOCK
-from tools.root import ROOT
 
 COUNT = int(os.environ.get("THOUSAND", "30"))
 KILLS = 20 if COUNT >= 1000 else 3
-WORKERS = "2"
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sandbox")]
+_, *HOSTILE = re.split("^== .*\n", (DATA / "answers.txt").read_text(), flags=re.M)
+BROKEN = {  # what a file holds, and a word of the reason that it gets
+    "": "empty",
+    '{"cells": [{"cell_type": "code", "sour': "not a notebook",
+    '{"nbformat": 3, "worksheets": []}': "formats 4.0 to 4.5",
+    '{"nbformat": 4, "cells": []}': "no exercise",
+    json.dumps(edition(RIGHT, SMALL | {"class": "f" * 12})): "another class",
+}
 
 
-def start(folder, out, engine=WORKERS):
-    """Start a grading in a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("crowd.py"), folder / "submissions", out, engine],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        # It heeds Ctrl-C also where these tests run in the background.
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-    )
+def crowd():
+    """A class of any size: what each hands in, and their exercises' points or a word of a refusal.
+
+    The same for every worker of the tests.
+    """
+    rng, names = random.Random(1), {asked["number"]: asked["name"] for asked in SMALL["questions"]}
+    for place in range(COUNT):
+        student, kind = f"student-{place:04}", rng.random()
+        if kind < 0.06:
+            yield student, *rng.choice(list(BROKEN.items()))
+            continue
+        answers, points = {}, dict.fromkeys(RIGHT, 0)
+        for number in names:
+            what = rng.choice(["right", "right", "wrong", "blank"])
+            if what != "blank":
+                source = (RIGHT if what == "right" else WRONG)[number]
+                answers[number] = f"{source}  # {rng.random()}"
+                points[number] = 3 if what == "right" else 0
+        if kind < 0.2:
+            number = rng.choice(list(names))
+            answers[number] = rng.choice(HOSTILE).replace("NAME", names[number])
+            points[number] = 0
+        yield student, json.dumps(edition(answers)), points
+
+
+def start(folder, out, **engine):
+    """Start `make grade` in a process group of its own."""
+    variables = {"SUBMISSIONS": str(folder / "submissions"), "MASTERS": str(DATA / "class")}
+    variables |= {"CLASS": KEY, "OUT": str(out)} | (engine or {"WORKERS": "2"})
+    quiet = {"stdout": subprocess.DEVNULL, "start_new_session": True}
+    return start_tool(ROOT, "grade", variables=variables, **quiet)
 
 
 def written(out):
@@ -53,34 +77,32 @@ def done(out):
 
 @pytest.fixture(scope="module")
 def graded(once):
-    """(folder, what must come out, the files of an undisturbed run), made once for all tests."""
+    """The folder of the class, and the files of an undisturbed run: made once for all tests."""
 
     def make(folder):
-        expected = crowd(folder / "submissions", COUNT)
-        (folder / "expected.pickle").write_bytes(pickle.dumps(expected))
+        (folder / "submissions").mkdir(parents=True)
+        for student, text, _ in crowd():
+            (folder / "submissions" / f"{student}.ipynb").write_text(text, encoding="utf-8")
         assert start(folder, folder / "plain").wait() == 0
 
     folder = once("crowd", make)
-    expected = pickle.loads((folder / "expected.pickle").read_bytes())
-    return folder, expected, written(folder / "plain")
+    return folder, written(folder / "plain")
 
 
 def test_every_submission_gets_what_is_known(graded):
-    _, expected, files = graded
-    results = [json.loads(data) for path, data in files.items() if path.startswith("results/")]
-    assert len(results) == len(expected) == COUNT
-    wrong = []
-    for result in results:
-        known = expected[result["student"]]
+    results = [json.loads(data) for path, data in graded[1].items() if path.startswith("results/")]
+    by_student, wrong = {result["student"]: result for result in results}, []
+    for student, _, known in crowd():
+        result = by_student.pop(student)
         got = {int(number): asked["points"] for number, asked in result["questions"].items()}
         if got != known if isinstance(known, dict) else known not in str(result["reason"]):
-            wrong.append((result["student"], known, got, result["reason"]))
-    assert not wrong
-    assert sum(path.startswith("feedback/") for path in files) == COUNT
+            wrong.append((student, known, got, result["reason"]))
+    assert not wrong and not by_student
+    assert sum(path.startswith("feedback/") for path in graded[1]) == COUNT
 
 
 def test_interrupted_or_killed_at_any_moment_it_ends_with_the_same_bytes(graded):
-    folder, _, files = graded
+    folder, files = graded
     rng, out, at = random.Random(20), folder / "killed", []
     for number in range(KILLS):
         process, before = start(folder, out), done(out)
@@ -103,18 +125,16 @@ def test_interrupted_or_killed_at_any_moment_it_ends_with_the_same_bytes(graded)
 
 
 def test_dask_workers_that_are_killed_are_survived(graded):
-    folder, _, files = graded
+    folder, files = graded
     out = folder / "dask"
     # A scheduler and workers that know nothing of this checkout.
-    environment = {name: os.environ[name] for name in os.environ.keys() - {"PYTHONPATH"}}
     command = [sys.executable, str(ROOT / "course" / "dask" / "local.py"), "2"]
-    with subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
-    ) as cluster:
+    options = {"cwd": folder, "env": bare_environment(), "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **options) as cluster:
         address = cluster.stdout.readline().split("DASK=")[1].split()[0]
         with Client(address, set_as_default=False) as client:
             assert not any(client.run(lambda: "tools" in sys.modules).values())
-            process = start(folder, out, address)
+            process = start(folder, out, DASK=address)
             for share in (0.2, 0.6):
                 while done(out) < share * COUNT and process.poll() is None:
                     time.sleep(0.05)

@@ -16,7 +16,7 @@ PLACED = {
     cell.id.removeprefix(MOVE): (f"notebooks/{name}.html", cell.source)
     for name, chapter in Book(ROOT).chapters.items()
     for cell in chapter.notebook.cells
-    if cell.id.startswith(MOVE)
+    if cell.id.startswith(MOVE) and cell.cell_type == "markdown"
 }
 MOVED = script("moved")
 
@@ -52,3 +52,14 @@ def test_a_figure_says_what_the_rows_of_its_table_and_the_simulator_do(browser, 
                 assert f"Modelled for {last}." in box.locator("output").inner_text()
             box.locator("[name=size]").press("ArrowLeft")
             assert page.url == place and faults == []  # the theme turns pages with arrow keys
+
+
+def test_a_table_can_be_moved_along_and_says_its_rows(browser, site):
+    tables = [n.stem for n in ROOT.glob("notebooks/*.ipynb") if '"moved"' in n.read_text("utf-8")]
+    assert len(tables) == 7
+    for name in tables:
+        with opened(browser, site, f"notebooks/{name}.html") as (page, faults):
+            box = page.locator(".tag_moved .moved:visible")
+            box.locator("input").press("End")
+            cells = page.locator(".tag_moved tr:last-child:visible td").all_inner_texts()
+            assert all(cell in box.inner_text() for cell in cells) and faults == []

@@ -18,16 +18,15 @@ LONG = [f"notebooks/{name}.html" for name in BOOK.pages if name != "computing-de
 ALIKE = [f"notebooks/{name}.html" for name in LESSONS if name != "tensors-on-gpus"]
 
 
-# KiB of a page and all that it asks for, gzipped.
-LIMIT, LIGHT = 250, ("book/preface.html", "notebooks/gpus-in-twenty-minutes.html")
+LIMIT = 200  # KiB of a page and all that it asks for, gzipped
 
 
-def weight_faults(site, asked, name):
+def weight_faults(site, asked):
     """Whether the files of `site` that a page asked for weigh too much, each compressed."""
     paths = {unquote(urlsplit(url).path).lstrip("/") for url in asked}
     files = [site / path for path in paths if (site / path).is_file()]
     weight = sum(len(gzip.compress(file.read_bytes())) for file in files) / 1024
-    return [f"weighs {weight:.0f} KiB"] if weight >= (200 if name in LIGHT else LIMIT) else []
+    return [f"weighs {weight:.0f} KiB"] if weight >= LIMIT else []
 
 
 FOLDS = script("folds")
@@ -50,7 +49,7 @@ def test_a_page_has_no_fault(browser, site, name):
         found = {
             "load": faults,
             "shift": shift_faults(page),
-            "weight": weight_faults(site, asked, name),
+            "weight": weight_faults(site, asked),
             "wide": layout_faults(page),
         }
         look(page, NARROW)

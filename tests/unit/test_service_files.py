@@ -2,6 +2,7 @@
 
 import re
 
+import yaml
 from helpers import CHAPTERS, ROOT
 
 from tools.book.chapters import read_chapter
@@ -39,3 +40,13 @@ def test_every_environment_has_the_same_python_and_names_files_that_are_there():
         folder = ROOT / "binder" if name.endswith(".txt") else ROOT
         for file in re.findall(r"--(?:requirement|constraint) ([\w./-]+)", text):
             assert (folder / file).is_file(), (name, file)
+
+
+def test_the_hub_is_given_the_image_that_is_built_for_it_with_all_that_is_pinned():
+    image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    named = re.findall(r"--requirement (\S+)", image)
+    assert named == ["binder/reader.txt", "requirements-no-deps.txt"] and "./cudasim" in image
+    folder = ROOT / "course" / "jupyterhub"
+    values = yaml.safe_load((folder / "values.yaml").read_text(encoding="utf-8"))
+    image, words = values["singleuser"]["image"], (folder / "README.md").read_text("utf-8")
+    assert words.count(f"{image['name']}:{image['tag']}") == 3

@@ -18,9 +18,9 @@ SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key cove
 TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
 PREDICTED = "predicted"  # tag of a cell that answers a prediction: the page covers its output
 ABOUT = "≈"  # stands before every time that a chapter prints, and in every drawing of times
-# The tags that something reads: keys, pages, nbval, MyST-NB. A misspelt one would do nothing.
+# The tags that something reads: keys, pages, scripts, nbval, MyST-NB. A misspelt one does nothing.
 HIDING = {"hide-input", "hide-output", "hide-cell", "remove-output"}
-TAGS = {SETUP, TIMES, PREDICTED, "nbval-ignore-output"} | HIDING
+TAGS = {SETUP, TIMES, PREDICTED, "moved", "nbval-ignore-output"} | HIDING
 
 # The frameworks that chapters are written in, and what the package of each is called.
 FRAMEWORKS = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow", "mxnet": "MXNet"}

@@ -8,10 +8,7 @@ UNIX, PLAIN, READ = 3, 0o100000, 0o644  # a plain file that its owner writes and
 
 
 def zipped(files: dict[str, bytes], modes: Mapping[str, int] | None = None) -> bytes:
-    """An archive of files by path: the same bytes on every machine, as nothing is compressed.
-
-    `modes` are the rights of those that others than their owner do not read, or may execute.
-    """
+    """An archive of files by path, the same bytes everywhere; `modes` are rights that differ."""
     made = io.BytesIO()
     with ZipFile(made, "w") as archive:
         for name, data in sorted(files.items()):

@@ -1,10 +1,13 @@
-"""An assignment: what grading needs of a master, drawn for a class, as plain data.
+"""An assignment: what an instructor sets of a master, and what grading needs of it.
 
-It crosses processes, machines and zip files, so it is a dictionary of what JSON holds, from the
-first to the last: `make_assignment` says what is in it.
+The second crosses processes, machines and zip files: it is a dictionary of what JSON holds.
 """
 
 import re
+import tomllib
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from tools.book.chapters import SETUP, Chapter
@@ -12,35 +15,79 @@ from tools.book.notebooks import tags
 from tools.errors import BookError
 from tools.exercises.masters import Exercise, Master
 from tools.exercises.variants import Draws
+from tools.files import read_text
 
 Assignment = dict[str, Any]
 
 HOLDS = re.compile(r"^\*(It holds when)\*(.*)$", re.M)
 PLACE = "*Write here what is asked for in words; a person reads it.*"
 GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
+LIKE = "exercises = [1, 3], points = {3 = 5}, due = 2026-12-01T12:00:00+01:00"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What an instructor sets of a master: a chapter, or a file with exercises, points, a due date.
+
+    chapter = "what-costs-time"
+    exercises = [1, 3]               # else all of them
+    points = {3 = 5}                 # else those of the master
+    due = 2026-12-01T12:00:00+01:00  # else never late but where the download says so
+    """
+
+    where: str  # the file, or the CHAPTER= that was typed
+    chapter: str
+    exercises: list[int] = field(default_factory=list)  # none named: all
+    points: dict[int, int] = field(default_factory=dict)  # by the number of an exercise
+    due: datetime | None = None
+
+    def of(self, master: Master) -> Master:
+        """The master with the exercises that are set, under their own numbers. Raises BookError."""
+        known = [exercise.number for exercise in master.exercises]
+        for number in sorted({*self.exercises, *self.points} - {*known}):
+            lacks = f"{master.name} has no exercise {number}; choose from 1 to {len(known)}"
+            raise BookError(f"{self.where}: {lacks}")
+        asked = [one for one in master.exercises if one.number in (self.exercises or known)]
+        worth = [replace(one, points=self.points.get(one.number, one.points)) for one in asked]
+        return replace(master, exercises=worth)
+
+
+def choice_of(chapter: str | None, file: Path | None) -> Choice | None:
+    """What is set, by a chapter's name or by a file; None is everything. Raises BookError."""
+    if file and chapter:
+        raise BookError(f"CHAPTER={chapter}: {file} names a chapter, too; leave out one of both")
+    if not file:
+        return Choice(f"CHAPTER={chapter}", chapter) if chapter else None
+    text = read_text(file, file.parent)
+    try:
+        choice = Choice(str(file), **tomllib.loads(text))
+        points = {int(number): worth for number, worth in choice.points.items()}
+        if not all(type(n) is int and n > 0 for n in [*choice.exercises, *points.values()]):
+            raise ValueError("a number is not a whole one above 0")
+        if choice.due and choice.due.tzinfo is None:
+            raise ValueError("due has no time zone")
+        return replace(choice, points=points)
+    except (TypeError, ValueError, AttributeError) as error:
+        is_told = isinstance(error, ValueError)
+        reason = error if is_told else "an entry is missing, unknown or of another kind"
+        raise BookError(f"{file}: {reason}; write the chapter, and if you like {LIKE}") from None
 
 
 def worth_of(assignment: Assignment) -> tuple[int, int]:
     """The points of its hidden tests, and those that a person gives."""
-    asked = assignment["questions"]
-    by_hand = [question["by_hand"]["points"] for question in asked if question["by_hand"]]
-    return sum(question["points"] for question in asked), sum(by_hand)
+    by_hand = (asked["by_hand"]["points"] for asked in assignment["questions"] if asked["by_hand"])
+    return sum(asked["points"] for asked in assignment["questions"]), sum(by_hand)
 
 
 def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> Assignment:
-    """The assignment of a master whose variants `draws` drew, on top of its chapter's code.
-
-    An instructor's choice adds `due`: when, as ISO 8601 has it. Raises BookError if the chapter
-    has no code cell of an id that the master names as given.
-    """
+    """A master's assignment, variants drawn, on top of its chapter's code. Raises BookError."""
     cells = chapter.code_cells if chapter else []
     code = {cell.id: cell.source for cell in cells if SETUP not in tags(cell)}
     for id in master.given:
         if id not in code:
-            raise BookError(
-                f"{master.where}: 'given' names '{id}', which is no code cell of "
-                f"notebooks/{master.name}.ipynb; name others, or write the code under '## Given'"
-            )
+            fault = f"'{id}', which is no code cell of notebooks/{master.name}.ipynb"
+            advice = "name others, or write the code under '## Given'"
+            raise BookError(f"{master.where}: 'given' names {fault}; {advice}")
     sources = [*(code[id] for id in master.given), *master.own_given]
     return {
         "name": master.name,
@@ -70,5 +117,5 @@ def _question(exercise: Exercise) -> dict[str, Any]:
         "by_hand": exercise.by_hand,  # "points" and "rubric" of what a person reads, or None
         "holds": holds and f"{holds[1]}{holds[2]}",  # when an answer is right, in words
         "solution": exercise.code("Solution"),
-        "remarks": [[wrong.blocks[0], wrong.text] for wrong in exercise.wrong_answers],
+        "remarks": [[wrong.blocks[0], wrong.text] for wrong in exercise.parts["Wrong answer"]],
     }

@@ -1,7 +1,6 @@
 """The editions that are made of a master: student, solution, instructor, and the book's own cells.
 
-Each is a pure function of the master and what was drawn: the same bytes every time. What a
-student gets is made from what a student may see, and from nothing else.
+The same master and draws give the same bytes; a student's holds what a student may see.
 """
 
 import posixpath
@@ -34,16 +33,9 @@ LINK = re.compile(r"(?s:```.*?```)|`[^`\n]*`|\]\((?P<target>(?![a-z]+:|#)[^)\s]+
 @cache
 def texts() -> Any:
     """The macros of the template, read when they are needed: what only grades lacks the file."""
-    files = FileSystemLoader(Path(__file__).parent)
-    made = Environment(
-        trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, loader=files
-    )
+    made = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined)
+    made.trim_blocks = made.lstrip_blocks = True
     return made.get_template("texts.jinja").module
-
-
-def student_readme(chapters: list[dict], repository: Repository) -> str:
-    """The text that lies beside the notebooks of students; `chapters` as a manifest has them."""
-    return absolute(texts().readme(chapters, PAGE), repository)
 
 
 def answered(starter: str, code: str) -> str:
@@ -53,10 +45,7 @@ def answered(starter: str, code: str) -> str:
 
 
 def book_chapter(master: Master, chapter: Chapter) -> Chapter:
-    """A chapter with the cells of its exercises written afresh, where they were.
-
-    An exercise that the chapter did not have follows the one before it, or ends the chapter.
-    """
+    """A chapter with its exercises' cells written afresh where they were; a new one comes last."""
     kind, cells = "puzzles" if chapter.holds_puzzles else "chapter", []
     made = {exercise.number: _exercise_cells(kind, exercise) for exercise in master.exercises}
     for cell in chapter.notebook.cells:
@@ -75,10 +64,8 @@ def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> No
     """An edition of a master: blank for students, solved, or solved with what instructors need."""
     group = assignment["class"]
     title = texts().title(kind, master, group, worth_of(assignment), PAGE)
-    cells = [
-        new_markdown_cell(title, id="title"),
-        new_code_cell("", id="setup", metadata={"tags": [SETUP]}),
-    ]
+    cells = [new_markdown_cell(title, id="title"), new_code_cell("", id="setup")]
+    cells[1].metadata.tags = [SETUP]
     if assignment["given"]:
         folded = {name: deepcopy(FOLDED[name]) for name in ("cellView", "jupyter")}
         folded |= {"tags": ["hide-input"], "assignment": {"part": "given"}}

@@ -1,8 +1,6 @@
-"""Masters: the one source of a chapter's exercises, `masters/<chapter>.md`.
+"""Masters: the one source of a chapter's exercises, `masters/<chapter>.md`, a section each.
 
-Text, starter, public checks, solution, wrong answers, hidden tests and what an instructor should
-know, an exercise a section. Every edition is made from it, the book's own cells too. Where an
-exercise lists variants, `{{ name }}` stands for the one that is drawn.
+Every edition is made from it, the book's own cells too. `{{ name }}` is the variant that is drawn.
 """
 
 import ast
@@ -64,7 +62,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise of a master, with its variants drawn."""
+    """One exercise of a master, with its variants drawn; its first wrong answer is the book's."""
 
     number: int
     title: str
@@ -86,11 +84,6 @@ class Exercise:
     def checks(self) -> list[str]:
         return self.parts["Checks"][0].blocks
 
-    @property
-    def wrong_answers(self) -> list[Part]:
-        """Wrong answers, each with what is wrong; the first stands in the book."""
-        return self.parts["Wrong answer"]
-
 
 @dataclass(frozen=True)
 class Master:
@@ -107,35 +100,31 @@ class Master:
 
 
 def is_free(folder: Path) -> bool:
-    """Is there nothing at that path, or an empty folder?"""
-    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    """Is there nothing at that path, or a folder without a file?"""
+    return not folder.exists() or (
+        folder.is_dir() and not any(map(Path.is_file, folder.rglob("*")))
+    )
 
 
 def copy_masters(source: Path, folder: Path) -> None:
-    """An instructor's own masters: a copy that says at its head that it is private.
-
-    Raises BookError if there is something in the folder already.
-    """
+    """An instructor's own masters: a copy that says that it is private. Raises BookError."""
     if not is_free(folder):
         raise BookError(f"{folder}: not an empty folder; name another for your masters")
-    texts = {path.name: read_text(path, source) for path in sorted(source.glob("*.md"))}
-    private = {name: text.replace("---\n", f"---\n{PRIVATE}", 1) for name, text in texts.items()}
-    write_files({folder / name: text for name, text in private.items()}, folder)
+    texts = {folder / path.name: read_text(path, source) for path in source.glob("*.md")}
+    head = "---\n"
+    private = {path: text.replace(head, head + PRIVATE, 1) for path, text in texts.items()}
+    write_files(private, folder)
 
 
 def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
-    """The master at `path`, its variants chosen by `draw`.
-
-    Raises BookError, with the file and the heading, if a part is missing, stands too often or
-    is not what it should be.
-    """
+    """The master at `path`, its variants chosen by `draw`. Raises BookError, which says where."""
     is_own = path.is_relative_to(root)
     where = path.relative_to(root).as_posix() if is_own else str(path)
     text = read_text(path, root if is_own else path.parent)
     try:
         front = FRONT.match(text)
-        settings = yaml.safe_load(front["yaml"])
-        title, given, runner = (settings[name] for name in ("title", "given", "runner"))
+        said = yaml.safe_load(front["yaml"])
+        about = str(said["title"]), str(said["runner"]), list(said["given"] or [])
     except (TypeError, KeyError, yaml.YAMLError):
         needed = "a '---' block of title, given and runner"
         raise BookError(f"{where}: begins without {needed}; write it") from None
@@ -145,8 +134,7 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
     if not asked:
         raise BookError(f"{where}: no exercise; write one: '## 1. Title'")
     exercises = [_exercise(n, *section, where, draw) for n, section in enumerate(asked, start=1)]
-    given, title, runner = list(given or []), str(title), str(runner)
-    return Master(path.stem, where, title, runner, given, head.strip(), own, exercises)
+    return Master(path.stem, where, *about, head.strip(), own, exercises)
 
 
 def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> Exercise:
@@ -192,14 +180,12 @@ def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> E
     level = options.get("level")
     require(level in LEVELS, f"says no level; write '- level: ' and one of {', '.join(LEVELS)}")
     try:
-        points, memory = int(options["points"]), int(options["memory"])
-        seconds = float(options["seconds"])
+        limits = int(options["points"]), float(options["seconds"]), int(options["memory"])
         for part in parts["By hand"]:
             by_hand = {"points": int(part.options["points"]), "rubric": part.whole}
     except (KeyError, ValueError):
         require(False, "says no '- points: 3' in figures; write it above its text and its rubric")
-    graded = points, seconds, memory, by_hand
-    return Exercise(number, title, level, *graded, asked.whole, answer, drawn, parts)
+    return Exercise(number, title, level, *limits, by_hand, asked.whole, answer, drawn, parts)
 
 
 def _draws(listed: str, place: str, draw: Draw) -> dict[str, Any]:
@@ -212,28 +198,19 @@ def _draws(listed: str, place: str, draw: Draw) -> dict[str, Any]:
 
 def described(tests: str) -> list[tuple[str, str]]:
     """(name, docstring) of each hidden test."""
-    return [
-        (node.name, ast.get_docstring(node) or "")
-        for node in ast.parse(tests).body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-    ]
+    functions = [node for node in ast.parse(tests).body if isinstance(node, ast.FunctionDef)]
+    found = [(node.name, ast.get_docstring(node) or "") for node in functions]
+    return [(name, about) for name, about in found if name.startswith("test_")]
 
 
 def _sections(text: str, tag: str) -> list[tuple[str, str]]:
-    """(heading, text below it) for each heading of that rank; the first has none: what is above.
-
-    A line of code that begins as a heading does is code.
-    """
-    lines, tokens = text.splitlines(keepends=True), MARKDOWN.parse(text)
-    marks = [
-        (inline.content, *token.map)
-        for token, inline in pairwise(tokens)
-        if token.type == "heading_open" and token.tag == tag and token.level == 0
-    ]
-    return [
-        (heading, "".join(lines[below:end]))
-        for (heading, _, below), (_, end, _) in pairwise([("", 0, 0), *marks, ("", len(lines), 0)])
-    ]
+    """(heading, text below it) for each heading of that rank; the first has none: what is above."""
+    lines, marks = text.splitlines(keepends=True), [("", 0, 0)]
+    for token, inline in pairwise(MARKDOWN.parse(text)):
+        if token.type == "heading_open" and token.tag == tag and token.level == 0:
+            marks.append((inline.content, *token.map))
+    ends = [*(start for _, start, _ in marks[1:]), len(lines)]
+    return [(mark[0], "".join(lines[mark[2] : end])) for mark, end in zip(marks, ends, strict=True)]
 
 
 def _part(text: str) -> Part:
@@ -243,8 +220,8 @@ def _part(text: str) -> Part:
         options[match["name"]] = match["value"]
         del lines[0]
     whole = "\n".join(lines).strip("\n")
-    lines, found = whole.splitlines(), MARKDOWN.parse(whole)
-    blocks = [token for token in found if token.type == "fence" and token.level == 0]
+    lines, tokens = whole.splitlines(), MARKDOWN.parse(whole)
+    blocks = [token for token in tokens if token.type == "fence" and token.level == 0]
     for block in reversed(blocks):
         del lines[slice(*block.map)]
     text = "\n".join(lines).strip("\n")

@@ -3,23 +3,25 @@
 import json
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from tools.book.book import Book
 from tools.book.notebooks import notebook_text
+from tools.book.repository import Repository
 from tools.errors import BookError
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import Assignment, make_assignment, worth_of
-from tools.exercises.choice import Choice
-from tools.exercises.editions import EDITIONS, book_chapter, edition, student_readme
+from tools.exercises.assignment import Assignment, Choice, make_assignment, worth_of
+from tools.exercises.editions import EDITIONS, PAGE, absolute, book_chapter, edition, texts
 from tools.exercises.masters import Master, is_free, read_master
 from tools.exercises.variants import BOOK, Draws, draws_of
 from tools.exercises.verify import Grade, KeyOf, leaks, trials, verify
-from tools.files import cannot_write, check_writable, write_files, written_by
+from tools.files import check_writable, write_files, written_by
 from tools.record.execute import one_at_a_time
 
 MASTERS = "masters"
 MANIFEST = "manifest.json"
+# What a handout links to: not Kaggle, where a notebook is not handed in as a file, nor Binder,
+# which would need a file of requirements beside it. The fourth is where no hub is known.
+SERVICES = ("Google Colab", "SageMaker Studio Lab", "JupyterHub", "Your JupyterHub", "Download")
 
 Draft = tuple[Master, Assignment]
 Files = dict[str, bytes]  # by path
@@ -34,28 +36,26 @@ def release(
     out: Path | None = None,
     choice: Choice | None = None,
 ) -> list[str]:
-    """Verify the masters of a folder and write their editions; returns a line for each thing done.
-
-    Of what a `choice` sets alone, if there is one: other chapters stay as they were released.
-    Without a key and another folder of masters, the exercises in the book's own chapters are
-    written as well. `grade` and `key_of` are what `verify` needs. Raises BookError, a line for each
-    thing that does not hold, before anything is written.
-    """
+    """Verify the masters of a folder, or what a `choice` sets of one, and write their editions, for
+    the book its chapters' exercises too; returns what was done. Raises BookError, a line for each
+    thing that does not hold, before anything is written."""
     draws, folder = draws_of(key), masters or book.root / MASTERS
     drafts = make_drafts(book, folder, draws, choice)
     out = out or book.root / "_build" / "release" / draws.fingerprint
-    check_out(out, book.root)
-    chapters, files = earlier(out, draws.fingerprint) if choice else ({}, {})
+    told, chapters, files = read_manifest(out), {}, {}
+    check_writable(out.parent, book.root)
+    if told and choice:
+        if told["class"] != draws.fingerprint:
+            fault = f"holds the release of class {told['class']}"
+            raise BookError(f"{out}: {fault}; name another folder in OUT")
+        chapters = {chapter["name"]: chapter for chapter in told["chapters"]}
+        there = (name for name in told["files"] if name.endswith(".ipynb"))
+        files = {name: (out / name).read_bytes() for name in there if (out / name).is_file()}
     faults, all_trials = [], []
     for master, assignment in drafts:
         points, by_hand = worth_of(assignment)
-        chapters[master.name] = {
-            "name": master.name,
-            "title": master.title,
-            "exercises": len(master.exercises),
-            "points": points,
-            "by_hand": by_hand,
-        }
+        about = {"name": master.name, "title": master.title, "exercises": len(master.exercises)}
+        chapters[master.name] = about | {"points": points, "by_hand": by_hand}
         for kind in EDITIONS:
             made = notebook_text(edition(kind, master, assignment, book))
             files[f"{kind}/{master.name}.ipynb"] = made.encode()
@@ -69,22 +69,21 @@ def release(
     done = [f"{where}: written: {', '.join(master.name for master, _ in drafts)}"]
     is_own = draws.fingerprint == BOOK and folder.resolve() == (book.root / MASTERS).resolve()
     with one_at_a_time(book.root):
-        swap(files, out, book.root)
-        if is_own and (choice is None or choice.is_whole):
+        write_files({out / name: data for name, data in files.items()}, book.root)
+        for name in told.get("files", {}).keys() - files.keys():  # of a master that went
+            (out / name).unlink(missing_ok=True)
+        if is_own and choice in (None, choice and Choice(choice.where, choice.chapter)):
             done += write_chapters(drafts, Book(book.root))  # as they are by now
     return done
 
 
-def make_drafts(
-    book: Book, folder: Path, draws: Draws, choice: Choice | None = None
-) -> list[Draft]:
+def make_drafts(book: Book, where: Path, draws: Draws, choice: Choice | None = None) -> list[Draft]:
     """Masters of a folder, or what is chosen of one, with their assignments. Raises BookError."""
-    paths = {path.stem: path for path in sorted(folder.glob("*.md"))}
+    paths = {path.stem: path for path in sorted(where.glob("*.md"))}
     if not paths:
-        raise BookError(f"{folder}: no master in it; name a folder that holds some: chapter.md")
+        raise BookError(f"{where}: no master in it; name a folder that holds some: chapter.md")
     if choice and choice.chapter not in paths:
-        known = ", ".join(paths)
-        raise BookError(f"{choice.where}: no such master; choose from: {known}")
+        raise BookError(f"{choice.where}: no such master; choose from: {', '.join(paths)}")
     drafts = []
     for path in [paths[choice.chapter]] if choice else paths.values():
         master = read_master(path, book.root, draws.choose)
@@ -101,54 +100,40 @@ def make_drafts(
 
 def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     """Notebooks with what lies beside them: a text and a zip for students, and the manifest."""
-    files = files | {"student/README.md": student_readme(chapters, book.repository).encode()}
-    files["student.zip"] = zipped(
-        {Path(name).name: data for name, data in files.items() if name.startswith("student/")}
-    )
+    readme = absolute(texts().readme(chapters, PAGE), book.repository)
+    files = files | {"student/README.md": readme.encode()}
+    student = [name for name in files if name.startswith("student/")]
+    files["student.zip"] = zipped({Path(name).name: files[name] for name in student})
     sums = {thing: sum(told[thing] for told in chapters) for thing in ("points", "by_hand")}
     hashes = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
     content = {"class": group, **sums, "chapters": chapters, "files": hashes}
-    return files | {MANIFEST: (json.dumps(content, indent=1) + "\n").encode()}
+    return {MANIFEST: (json.dumps(content, indent=1) + "\n").encode()} | files
 
 
-def earlier(out: Path, own: str) -> tuple[dict[str, dict], Files]:
-    """The chapters and notebooks that a folder holds. Raises BookError if of another class."""
+def read_manifest(out: Path) -> dict:
+    """What a release says of itself, {} where there is nothing. Raises BookError."""
     if is_free(out):
-        return {}, {}
-    with written_by("make release", str(out / MANIFEST)):
-        told = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
-        chapters = {chapter["name"]: chapter for chapter in told["chapters"]}
-        group = told["class"]
-    if group != own:
-        raise BookError(f"{out}: holds the release of class {group}; name another folder in OUT")
-    names = [f"{kind}/{name}.ipynb" for name in chapters for kind in EDITIONS]
-    return chapters, {name: (out / name).read_bytes() for name in names if (out / name).is_file()}
-
-
-def check_out(out: Path, root: Path) -> None:
-    """Raise BookError if `out` cannot be written, or holds what no release wrote."""
-    if not is_free(out) and not (out / MANIFEST).is_file():
+        return {}
+    if not (out / MANIFEST).is_file():
         raise BookError(f"{out}: holds files that no release wrote; name another folder in OUT")
-    check_writable(out.parent, root)
+    with written_by("make release", str(out / MANIFEST), "name another folder in OUT"):
+        told = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+        return {name: told[name] for name in ("class", "chapters", "files")}
 
 
-def swap(files: Files, out: Path, root: Path) -> None:
-    """Write a release aside, then put it in the place of the one before: never half of it."""
-    try:
-        with TemporaryDirectory(".part", f"{out.name}.", out.parent) as aside:
-            new, old = Path(aside, "new"), Path(aside, "old")
-            for name, data in files.items():
-                (new / name).parent.mkdir(parents=True, exist_ok=True)
-                (new / name).write_bytes(data)
-            if out.exists():
-                out.replace(old)
-            try:
-                new.replace(out)
-            finally:
-                if old.exists() and not out.exists():
-                    old.replace(out)
-    except OSError as error:
-        raise cannot_write(out, root, error) from None
+def handout(out: Path, repository: Repository) -> str:
+    """A line of Markdown for each notebook of a release, with links to a repository that holds its
+    folder `student/`; nbgitpuller merges later changes into what students wrote."""
+    from tools.book.links import notebook_links  # its file is not where one only grades
+
+    if not (told := read_manifest(out)):
+        raise BookError(f"{out}: no release; write one with 'make release' first")
+    lines = []
+    for chapter in told["chapters"]:
+        links = notebook_links(f"{chapter['name']}.ipynb", repository)
+        shown = (f"[{link.label}]({link.url})" for link in links if link.label in SERVICES)
+        lines.append(f"- {chapter['title']}: {', '.join(shown)}")
+    return "\n".join(lines)
 
 
 def write_chapters(drafts: list[Draft], book: Book) -> list[str]:

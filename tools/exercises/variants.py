@@ -1,7 +1,6 @@
 """What a class draws: its variants, and the seeds of its hidden tests, all from one key.
 
-The key itself is never kept, printed or written. It is stretched first, so that whoever has an
-edition, and its fingerprint with it, cannot try many short keys a second.
+The key is never kept or shown. It is stretched: who knows a fingerprint cannot try many a second.
 """
 
 import hmac
@@ -28,15 +27,11 @@ class Draws:
 
     def seed(self, name: str) -> str:
         """The seed of the hidden tests of a chapter, hexadecimal."""
-        return _drawn(self.secret, f"seed/{name}").hex()
+        return hmac.digest(self.secret, f"seed/{name}".encode(), "sha256").hex()
 
 
 def draws_of(key: str | None) -> Draws:
-    """The draws by a class's key; without one those of the book, which anybody can repeat.
-
-    The book takes the first value of each variant, and shows some solutions to it. A class draws
-    among the others. Raises BookError if the key is too short.
-    """
+    """The draws by a class's key, never first values; without one the book's, all first."""
     if key in (None, BOOK):
         return Draws(BOOK, b"book", first)
     if (count := len(key.strip())) < LEAST:
@@ -45,10 +40,8 @@ def draws_of(key: str | None) -> Draws:
 
     def choose(place: str, values: list) -> Any:
         others = values[1:] or values
-        return others[int.from_bytes(_drawn(secret, f"variant/{place}")) % len(others)]
+        drawn = hmac.digest(secret, f"variant/{place}".encode(), "sha256")
+        return others[int.from_bytes(drawn) % len(others)]
 
-    return Draws(_drawn(secret, "fingerprint").hex()[:12], secret, choose)
-
-
-def _drawn(secret: bytes, place: str) -> bytes:
-    return hmac.digest(secret, place.encode(), "sha256")
+    fingerprint = hmac.digest(secret, b"fingerprint", "sha256").hex()
+    return Draws(fingerprint[:12], secret, choose)

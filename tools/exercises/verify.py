@@ -1,7 +1,6 @@
 """The gate: a solution scores full, a blank or given program 0, each wrong answer less than full.
 
-Each is graded as a submission is, in a sandbox, by what `grade` is handed in. What was found to
-hold is remembered by what was judged, so a change of words grades nothing again.
+Each is graded as a submission is. What held is remembered: a change of words grades nothing again.
 """
 
 import ast
@@ -19,7 +18,6 @@ from tools.exercises.editions import answered
 from tools.exercises.masters import PARTS, Master
 from tools.files import read_text, write_json
 
-MEMORY = "_build/verified.json"  # keys of what held
 LEAST = 16  # characters of a line that is not in an edition by chance
 RIGHT = {  # is a score, of so many points, what it should be; and what to do if not
     "solution": (lambda points, of: points == of, "mend the solution or the test"),
@@ -41,14 +39,10 @@ def _two_faced(given):
 {name} = _two_faced({name})
 """
 
-# Grades tasks in any order, and yields each with its result or why there is none.
+# Yields tasks in any order, each with its result or why there is none.
 Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
-
-# A master's file, which of RIGHT a score should be, and the task of a notebook that scores so.
-Trial = tuple[str, str, dict]
-
-# Of an assignment and cells: a hash of all that their result follows from, the grader too.
-KeyOf = Callable[[dict, dict], str]
+Trial = tuple[str, str, dict]  # a master's file, which of RIGHT a score should be, the task
+KeyOf = Callable[[dict, dict], str]  # of an assignment and cells: what their result follows from
 
 
 def leaks(master: Master, assignment: Assignment, notebook: str) -> Iterator[str]:
@@ -76,11 +70,8 @@ def faults(trial: Trial, result: dict | BookError) -> Iterator[str]:
     for number, asked in result["questions"].items():
         here = f"{where}: exercise {number}: {task['student']}"
         if not is_right(asked["points"], asked["of"]):
-            why = "; ".join(
-                f"{test['name']}: {test['reason'] or 'passes'}"
-                for test in asked["tests"]
-                if test["passed"] != (kind == "solution")
-            )
+            odd = (test for test in asked["tests"] if test["passed"] != (kind == "solution"))
+            why = "; ".join(f"{test['name']}: {test['reason'] or 'passes'}" for test in odd)
             yield f"{here} scores {asked['points']} of {asked['of']} ({why}); {advice}"
         if kind == "solution" and asked["check"] != "holds":
             yield f"{here} is refused by the public check; mend one of them"
@@ -101,7 +92,7 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
     blank = task(assignment, "the blank edition", {})
     yield master.where, "nothing", blank | {"checks": True}
     for n, exercise in exercises.items():
-        for place, wrong in enumerate(exercise.wrong_answers, start=1):
+        for place, wrong in enumerate(exercise.parts["Wrong answer"], start=1):
             yield trial("wrong", f"wrong answer {place}", {n: wrong.blocks[0]})
         given = parsed(exercise.code("Starter")).body
         for program in [node.name for node in given if isinstance(node, ast.FunctionDef)]:
@@ -115,34 +106,29 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
 
 def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
     """What grades one notebook: the assignment with these answers to its exercises."""
-    return {
-        "assignment": assignment,
-        "submission": f"{assignment['name']}/{name}",
-        "student": name,
-        "cells": {
-            str(question["number"]): [answers.get(question["number"], question["starter"])]
-            for question in assignment["questions"]
-        },
-    }
+    starters = {asked["number"]: asked["starter"] for asked in assignment["questions"]}
+    cells = {str(n): [answers.get(n, starter)] for n, starter in starters.items()}
+    id = f"{assignment['name']}/{name}"
+    return {"assignment": assignment, "submission": id, "student": name, "cells": cells}
 
 
 def verify(all_trials: Iterable[Trial], grade: Grade, key_of: KeyOf, root: Path) -> list[str]:
     """Grade what is not known to hold; returns a line for each that does not."""
-    path = root / MEMORY
+    path = root / "_build" / "verified.json"  # keys of what held
     held = set(json.loads(read_text(path, root))) if path.is_file() else set()
     by_id = {trial[-1]["submission"]: trial for trial in all_trials}
     left = {id: trial for id, trial in by_id.items() if _key(trial[-1], key_of) not in held}
+    if not left:
+        return []
     lines, seconds = {}, 0.1 if sys.stderr.isatty() else 10  # a log needs fewer than a screen
-    shown = {"desc": "verified", "unit": "", "mininterval": seconds, "disable": not left}
     graded = grade([task for *_, task in left.values()])
     try:
-        for task, result in tqdm(graded, total=len(left), **shown):
+        for task, result in tqdm(graded, "verified", len(left), unit="", mininterval=seconds):
             lines[task["submission"]] = found = [*faults(left[task["submission"]], result)]
             if not found:
                 held.add(_key(task, key_of))
     finally:
-        if left:
-            write_json(path, sorted(held), root)
+        write_json(path, sorted(held), root)
     return [line for id in left for line in lines[id]]
 
 

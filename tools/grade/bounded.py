@@ -13,26 +13,23 @@ BY_HAND = "look at it by hand"
 
 
 def bounded(function: Callable[..., dict], *arguments: object) -> dict:
-    """What `function` returns, if JSON holds it, computed in a fork of this process.
-
-    If it comes to no good end within its limits, that is the `reason`, and all that is returned.
-    """
+    """What `function` returns, computed in a fork; or the `reason` why it does not."""
     fork = multiprocessing.get_context("fork")
     answers, into = fork.Pipe(duplex=False)
     child = fork.Process(target=_answer, args=(into, function, arguments), daemon=True)
     child.start()
     into.close()
     try:
-        said = json.loads(answers.recv_bytes()) if answers.poll(WAIT) else None
+        if answers.poll(WAIT):
+            return json.loads(answers.recv_bytes())
     except (EOFError, OSError):
-        said = None
-    child.kill()
-    child.join()
-    if said is None:
-        code = child.exitcode
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        said = {"reason": f"reading it took too long or too much memory ({how}); {BY_HAND}"}
-    return said
+        pass
+    finally:
+        child.kill()
+        child.join()
+    code = child.exitcode
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return {"reason": f"reading it took too long or too much memory ({how}); {BY_HAND}"}
 
 
 def _answer(into: Connection, function: Callable[..., dict], arguments: tuple) -> None:

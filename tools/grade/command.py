@@ -16,23 +16,14 @@ from tqdm import tqdm
 
 from tools.book.book import Book
 from tools.errors import BookError
-from tools.exercises.choice import Choice, read_choice
+from tools.exercises.assignment import Choice, choice_of
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import BOOK, draws_of
 from tools.files import write_bytes
-from tools.grade import report
+from tools.grade import intake, report
 from tools.grade.bounded import bounded
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.exchange.returned import returned
-from tools.grade.intake import (
-    Refused,
-    Submission,
-    find_submissions,
-    identity,
-    mapping,
-    read_submission,
-)
-from tools.grade.lint import lint
 from tools.grade.sandbox import TRIED, strongest
 from tools.grade.similar import PUBLISHED, Group, lines_of, similar
 from tools.grade.splice import plain, splice
@@ -40,10 +31,8 @@ from tools.grade.store import Store, id_of, key_of
 from tools.root import ROOT
 
 Assignments = Mapping[str, dict]  # by name
-Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
-GRADES = "grades"  # the folder of folders, where OUT names none
 WRITTEN = ("answers", "prose")  # by a student
-OF_READING = ("cells", "lint")  # kinds of findings; all others come from a run
+Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
 
 
 def grade_class(
@@ -60,7 +49,7 @@ def grade_class(
     if not sys.platform.startswith("linux"):  # said before a submission is read
         raise BookError("grading needs Linux: a Linux machine, WSL, or the container")
     engine = engine_for(workers, address)
-    by_name = assignments_of(key, masters, assignment and read_choice(assignment))
+    by_name = assignments_of(key, masters, choice_of(None, assignment))
     results = read_all(submissions, by_name, source)
     check_class(results, next(iter(by_name.values()))["class"], key)
     check_graded(results)
@@ -69,11 +58,8 @@ def grade_class(
     print(summary(results, folder))
 
 
-def assignments_of(
-    key: str | None, masters: Path | None = None, choice: Choice | None = None
-) -> dict[str, dict]:
-    """The assignments of all masters of a folder by name, or the one that a `choice` sets, as a
-    class got them. Raises BookError."""
+def assignments_of(key: str | None, masters: Path | None, choice: Choice | None) -> Assignments:
+    """A class's assignments by name, of a folder's masters or what a `choice` sets of one."""
     drafts = make_drafts(Book(ROOT), masters or ROOT / MASTERS, draws_of(key), choice=choice)
     return {assignment["name"]: assignment for _, assignment in drafts}
 
@@ -82,126 +68,99 @@ def assignments_of(
 
 
 def read_all(submissions: Path, assignments: Assignments, source: str | None = None) -> list[dict]:
-    """Every submission of a download, as `read` gives it, under an id that it keeps when it is
-    handed in again."""
-    found = find_submissions(submissions, source)
-    results = [read(submission, assignments) for submission in found]
-    handed_in = list(zip(found, results, strict=True))
-    count = Counter((submission.who, result["assignment"]) for submission, result in handed_in)
-    for submission, result in handed_in:
-        if count[submission.who, result["assignment"]] == 1:
-            result["submission"] = identity(submission.student, submission.who)
-    return results
+    """Every submission, as `read` gives it, under an id that it keeps when handed in again."""
+    found = intake.find_submissions(submissions, source)
+    handed_in = [(one, read(one, assignments)) for one in found]
+    count = Counter((one.who, result["assignment"]) for one, result in handed_in)
+    for one, result in handed_in:
+        if count[one.who, result["assignment"]] == 1:
+            result["submission"] = intake.identity(one.student, one.who)
+    return [result for _, result in handed_in]
 
 
 def check_class(results: list[dict], own: str, key: str | None) -> None:
     """Raise BookError if the key is missing, or another than that of these notebooks."""
     count = Counter(result["made_for"] for result in results if result["made_for"])
-    if not count and key is None:
-        raise BookError(
-            "CLASS: no notebook here says which class it was made for; name the key of the class: "
-            f"make grade CLASS=...; for the book's own edition: CLASS={BOOK}"
-        )
     most = max(sorted(count), key=count.get, default=own)
-    if count[own] < count[most]:
-        given = "no key is given" if key is None else f"the key is that of class {own}"
-        raise BookError(
-            f"CLASS: these notebooks were made for class {most}, and {given}; name the key of the "
-            "class: make grade CLASS=..."
-        )
+    given = "no key is given" if key is None else f"the key is that of class {own}"
+    if not count and key is None:
+        fault = "no notebook here says which class it was made for"
+    elif count[own] < count[most]:
+        fault = f"these notebooks were made for class {most}, and {given}"
+    else:
+        return
+    advice = f"make grade CLASS=...; for the book's own edition: CLASS={BOOK}"
+    raise BookError(f"CLASS: {fault}; name the key of the class: {advice}")
 
 
 def check_graded(results: list[dict]) -> None:
     """Raise BookError if nothing is."""
     if all(result["reason"] for result in results):
-        first = results[0]
-        raise BookError(
-            f"none of {len(results)} submissions can be graded, so nothing is written: "
-            f"{first['student']}: {first['reason']}"
-        )
+        why = f"{results[0]['student']}: {results[0]['reason']}"
+        none = f"none of {len(results)} submissions can be graded"
+        raise BookError(f"{none}, so nothing is written: {why}")
 
 
 def folder_of(results: list[dict]) -> Path:
     """Where the grades go that no OUT is named for: by the chapter of the most, and the class."""
-    used = (result for result in results if result["assignment"])
-    count = Counter(f"{result['assignment']}-{result['class']}" for result in used)
-    return Path(GRADES, max(sorted(count), key=count.get))
+    names = sorted(f"{one['assignment']}-{one['class']}" for one in results if one["assignment"])
+    return Path("grades", Counter(names).most_common(1)[0][0])
 
 
-def read(submission: Submission, assignments: Assignments) -> dict:
-    """The result of a submission as far as it is known before tests, and its `cells` to be run.
-
-    No file of a student's is opened, and no code of theirs parsed, but in a process of its own.
-    """
+def read(submission: intake.Submission, assignments: Assignments) -> dict:
+    """The result of a submission as far as it is known before tests, and its `cells` to be run. No
+    file of a student's is opened, and no code of theirs parsed, but in a process of its own."""
     said = bounded(reading, submission, assignments)
     assignment = assignments.get(said.get("assignment"), {})
     due = assignment.get("due")
-    return {
-        "submission": submission.id,
-        "student": submission.student,
-        "path": submission.path,
-        "late": submission.late or bool(due and submission.is_after(datetime.fromisoformat(due))),
-        "assignment": None,
-        "class": assignment.get("class"),
-        "made_for": None,  # the class that the notebook says it was made for
-        "reason": None,  # why it is not graded
-        **{name: {} for name in ("answers", "prose", "lines", "questions", "by_hand")},
-        "findings": [],
-        "sandbox": None,
-    } | said
+    late = submission.late or bool(due and submission.is_after(datetime.fromisoformat(due)))
+    about = {"submission": submission.id, "student": submission.student, "path": submission.path}
+    about |= {"late": late, "class": assignment.get("class"), "findings": []}
+    # `made_for` is the class that the notebook names, `reason` why it is not graded
+    about |= dict.fromkeys(["assignment", "made_for", "reason", "sandbox"])
+    about |= {name: {} for name in ("answers", "prose", "lines", "questions", "by_hand")}
+    return about | said
 
 
-def reading(submission: Submission, assignments: Assignments) -> dict:
+def reading(submission: intake.Submission, assignments: Assignments) -> dict:
     """What a submission holds, as plain data: what was spliced, and what it says that it is."""
     found = {}
     try:
-        notebook = read_submission(submission.read())
-        said = mapping(notebook["metadata"].get("assignment"))
+        notebook = intake.read_submission(submission.read())
+        said = intake.mapping(notebook["metadata"].get("assignment"))
         if isinstance(said.get("class"), str):
             found["made_for"] = said["class"][:60]
         assignment = assignment_of(said, notebook["cells"], assignments)
         found["assignment"] = assignment["name"]
-        spliced = splice(notebook, assignment)
-        spliced.findings += lint("\n\n".join(spliced.cells[""]), None)
-        for number, source in spliced.answers.items():
-            spliced.findings += lint(source, int(number))
-        lines = {number: lines_of(source) for number, source in spliced.answers.items()}
-        found |= asdict(spliced) | {"lines": lines}
-    except Refused as refusal:
+        found |= asdict(splice(notebook, assignment))
+        found["lines"] = {number: lines_of(code) for number, code in found["answers"].items()}
+    except intake.Refused as refusal:
         found["reason"] = " ".join(str(refusal).split())
     return found
 
 
 def assignment_of(said: Mapping, cells: list[dict], assignments: Assignments) -> dict:
-    """The assignment that a notebook was made for, by what its metadata said or else by its cells.
-
-    Raises Refused if it is of another class, or of none of these assignments.
-    """
+    """The assignment that a notebook was made for, by metadata or else cells, or Refused."""
     if not isinstance(name := said.get("name"), str):  # a service dropped it
         texts = {plain(cell["source"]) for cell in cells}
-
-        def shared(assignment: dict) -> int:
-            checks = [text for asked in assignment["questions"] for text in asked["checks"]]
-            return len(texts & {*map(plain, checks)})
-
-        best = max(assignments.values(), key=shared, default=None)
-        if best is None or not shared(best):
-            raise Refused("no exercise of this class is in it; hand in the student edition")
-        return best
+        shared = dict.fromkeys(assignments, 0)  # checks that it holds
+        for name, one in assignments.items():
+            for asked in one["questions"]:
+                shared[name] += sum(plain(text) in texts for text in asked["checks"])
+        best = max(shared, key=shared.get, default=None)
+        if not shared.get(best):
+            raise intake.Refused("no exercise of this class is in it; hand in the student edition")
+        return assignments[best]
     if name not in assignments:
-        raise Refused(f"'{name[:60]}' is not among the assignments of this class")
+        raise intake.Refused(f"'{name[:60]}' is not among the assignments of this class")
     found = assignments[name]
     if said.get("class") != found["class"]:
-        raise Refused(
-            "it was made for another class, whose exercises differ; hand in the notebook that "
-            "this class was given"
-        )
+        raise intake.Refused("it was made for another class; hand in the one that this class got")
     numbers = [asked["number"] for asked in found["questions"]]
     if said.get("exercises", numbers) != numbers:
-        raise Refused(
-            f"it holds the exercises {said['exercises']}, and {numbers} are graded; name the "
-            "file that it was released with: ASSIGNMENT=..."
-        )
+        advice = "name the file that it was released with: ASSIGNMENT=..."
+        told = f"it holds the exercises {said['exercises']}, and {numbers} are graded"
+        raise intake.Refused(f"{told}; {advice}")
     return found
 
 
@@ -212,30 +171,33 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
     """Grade what was read, and write all that people read."""
     store = Store(out)
     with store.one_at_a_time():
-        check_folder(store, assignments, out)
+        for result in store.results.values():
+            name, group = result["assignment"], result["class"]
+            if name and assignments.get(name, {}).get("class") != group:
+                fault = f"{out} holds grades of '{name}' for class {group}"
+                raise BookError(f"OUT: {fault}; name another folder")
         typed = report.read_by_hand(store.folder, store.results.values())
         note_anew(results, store, typed, assignments)
-        tasks = []
-        for result in (result for result in results if not result["reason"]):
-            assignment, cells = assignments[result["assignment"]], result.pop("cells")
-            key = key_of(assignment, cells)
-            before = store.results.get(id_of(result), {})
-            if before.get("key") == key:
-                finish(result, before, assignment, typed)
+        tasks, by_id = [], {id_of(result): result for result in results}
+        for id, result in by_id.items():
+            if result["reason"]:
+                continue
+            task = {name: result[name] for name in ("submission", "student")}
+            task |= {"assignment": assignments[result["assignment"]], "cells": result.pop("cells")}
+            task["key"] = key_of(task["assignment"], task["cells"])
+            before = store.results.get(id, {})
+            if before.get("key") == task["key"]:
+                finish(result, before, task["assignment"], typed)
             else:
-                about = {name: result[name] for name in ("submission", "student")}
-                tasks.append(about | {"assignment": assignment, "cells": cells, "key": key})
-        by_id = {id_of(result): result for result in results}
+                tasks.append(task)
         outcomes = engine(iter(tasks)) if tasks else (none for none in ())
-        shown = {"desc": "graded", "total": len(tasks), "unit": "", "disable": not tasks}
         with closing(outcomes):  # Ctrl-C ends the workers, wherever it falls
-            for task, outcome in tqdm(outcomes, **shown):
-                assignment = task["assignment"]
-                result = by_id[task["submission"], assignment["name"]]
+            for task, outcome in tqdm(outcomes, "graded", len(tasks), unit="", disable=not tasks):
+                result = by_id[task["submission"], task["assignment"]["name"]]
                 if isinstance(outcome, BookError):  # it has no key, so the next run tries again
                     result["reason"] = " ".join(str(outcome).split())
                 else:
-                    finish(result, outcome, assignment, typed)
+                    finish(result, outcome, task["assignment"], typed)
                     store.save(result)
         check_graded(results)
         for result in results:
@@ -246,63 +208,42 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
         write_reports(store, typed, assignments)
 
 
-def check_folder(store: Store, assignments: Assignments, out: Path) -> None:
-    """Raise BookError if a folder holds grades of another class."""
-    for result in store.results.values():
-        name, group = result["assignment"], result["class"]
-        if name and assignments.get(name, {}).get("class") != group:
-            raise BookError(
-                f"OUT: {out} holds grades of '{name}' for class {group}; name another folder"
-            )
-
-
-def note_anew(
-    results: list[dict],
-    store: Store,
-    typed: dict[report.Key, dict],
-    assignments: Assignments,
-) -> None:
+def note_anew(results: list[dict], store: Store, typed: dict, assignments: Assignments) -> None:
     """Note beside points by hand that the exercise was answered anew, before it is graded."""
-    anew = False
+    noted = {}
     for result in results:
         was = store.results.get(id_of(result))
         for number in was["by_hand"] if was and not result["reason"] else ():
-            row = typed.get((*id_of(result), number), report.TYPED)
-            same = all(was[kind].get(number) == result[kind].get(number) for kind in WRITTEN)
-            if row["points"] and not same and report.AGAIN not in row["note"]:
+            row = typed.get(key := (*id_of(result), number), report.TYPED)
+            before, now = ([one[kind].get(number) for kind in WRITTEN] for one in (was, result))
+            is_anew = number in result["answers"] and before != now  # else of an earlier edition
+            if row["points"] and is_anew and report.AGAIN not in row["note"]:
                 note = "; ".join(filter(None, [row["note"], report.AGAIN]))
-                typed[*id_of(result), number] = row | {"note": note}
-                anew = True
-    if anew:
+                noted[key] = row | {"note": note}
+    typed |= noted
+    if noted:
         table, _ = report.by_hand_forms(store.results.values(), assignments, typed)
         store.write_table(report.BY_HAND, table)
 
 
-def finish(result: dict, run: dict, assignment: dict, typed: Mapping[report.Key, dict]) -> None:
+def finish(result: dict, run: dict, assignment: dict, typed: report.Typed) -> None:
     """Add what tests gave, in this run or in one before, and what a person gave."""
     result |= {name: run[name] for name in ("key", "questions", "sandbox")}
-    result["findings"] += [found for found in run["findings"] if found["kind"] not in OF_READING]
-    result["by_hand"] = {
-        str(asked["number"]): {"of": asked["by_hand"]["points"]}
-        for asked in assignment["questions"]
-        if asked["by_hand"]
-    }
-    report.add_by_hand(result, typed)
+    result["findings"] += [found for found in run["findings"] if found["kind"] != "cells"]
+    report.add_by_hand(result, assignment, typed)
 
 
-def write_reports(store: Store, typed: Mapping[report.Key, dict], assignments: Assignments) -> None:
+def write_reports(store: Store, typed: report.Typed, assignments: Assignments) -> None:
     """Write all that people read, of this download and of those before."""
-    results = sorted(
-        store.results.values(), key=lambda result: (result["student"], *map(str, id_of(result)))
-    )
+    results = sorted(store.results.values(), key=lambda one: (one["student"], str(id_of(one))))
     pages = []
     for result in results:
+        assignment = assignments.get(result["assignment"])
         if not result["reason"]:
-            report.add_by_hand(result, typed)
+            report.add_by_hand(result, assignment, typed)
             store.save(result)
-        page = report.feedback_page(result, assignments.get(result["assignment"]))
-        store.write(store.files(result)[1], page)
-        pages.append((result, page))
+        pages.append((result, report.feedback_page(result, assignment)))
+        store.write(store.files(result)[1], pages[-1][1])
     groups = {
         name: similar_in(assignment, [one for one in results if one["assignment"] == name])
         for name, assignment in sorted(assignments.items())
@@ -319,13 +260,13 @@ def write_reports(store: Store, typed: Mapping[report.Key, dict], assignments: A
 def similar_in(assignment: dict, results: list[dict]) -> list[Group]:
     """Those whose answers are nearly the same, or nearly the published one, by exercise."""
     groups = []
-    for question in assignment["questions"]:
-        number = question["number"]
-        lines = {one["submission"]: one.get("lines", {}).get(str(number)) for one in results}
+    for asked in assignment["questions"]:
+        number = str(asked["number"])
+        lines = {one["submission"]: one.get("lines", {}).get(number) for one in results}
         answers = {submission: Counter(own) for submission, own in lines.items() if own}
-        answers[PUBLISHED] = lines_of(question["solution"])
-        given = [assignment["given"], question["starter"], *question["checks"]]
-        groups += similar(number, answers, given)
+        answers[PUBLISHED] = lines_of(asked["solution"])
+        given = [assignment["given"], asked["starter"], *asked["checks"]]
+        groups += similar(asked["number"], answers, given)
     return groups
 
 
@@ -333,16 +274,13 @@ def engine_for(workers: int | str | None, address: str | None) -> Engine:
     """The engine that was asked for; it raises NoSandbox where there is none. Raises BookError."""
     if address:
         return lambda tasks: on_dask(tasks, address)
-    try:
-        count = int(os.cpu_count() or 1 if workers is None else workers)
-    except ValueError:
-        count = 0
-    if count < 1:
+    count = str(workers or os.cpu_count() or 1)
+    if not count.isdecimal() or int(count) < 1:
         raise BookError(f"WORKERS={workers}: name a number of processes, 1 or more")
 
     def here(tasks: Iterable[dict]) -> Iterator[Outcome]:
         os.environ[TRIED] = strongest().name  # so that its workers need not try it again
-        return on_this_machine(tasks, count)
+        return on_this_machine(tasks, int(count))
 
     return here
 
@@ -351,11 +289,8 @@ def summary(results: list[dict], out: Path) -> str:
     """What a grading comes to, in a few lines."""
     graded = [result for result in results if not result["reason"]]
     full = sum(result["points"] == result["of"] for result in graded)
+    refused = [f"{one['student']}: {one['reason']}" for one in results if one["reason"]]
     lines = [f"graded: {len(graded)} of {len(results)} submissions, {full} with full points"]
     lines += [f"sandbox: {name}" for name in sorted({result["sandbox"] for result in graded})]
-    lines += [
-        f"not graded: {result['student']}: {result['reason']}"
-        for result in results
-        if result["reason"]
-    ][:20]
+    lines += [f"not graded: {words}" for words in refused[:20]]
     return "\n".join([*lines, f"written: {out}"])

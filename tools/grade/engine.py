@@ -1,8 +1,7 @@
 """Where submissions are graded: by processes of this machine, or by the workers of a Dask cluster.
 
-Both take tasks and yield each with its result as it comes, in any order, with few under way at a
-time. They outlive workers that die: a task whose worker died is done again, and one that kills
-every worker that takes it becomes a row with its reason.
+Both yield each task with its result as it comes, few under way at a time. A task whose worker died
+is done again; one that kills every worker that takes it becomes a row with its reason.
 """
 
 import multiprocessing
@@ -24,7 +23,6 @@ from tools.root import ROOT
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one
 AHEAD = 2  # tasks for each worker of a cluster: one that runs, and one that waits
 WAIT = 30  # seconds for the scheduler of a cluster to answer
-DEADLY = "ended every worker that took it; look at it by hand"
 SENT = ("tools", "kernels", "cudasim/src", "requirements.txt", "requirements-no-deps.txt")
 ONE_AT_A_TIME = threading.Lock()  # a process has one sandbox, whatever threads Dask gives it
 Outcome = tuple[dict, dict | BookError]  # a task, and its result or why this run has none
@@ -42,13 +40,10 @@ def answer_to(task: dict) -> dict | BookError:
 
 
 def outcome(task: dict, answer: dict | BookError | None) -> Outcome:
-    """A task with what a worker answered; None if the task killed its workers.
-
-    Raises NoSandbox, since then there is none for any other task.
-    """
+    """A task with a worker's answer; None if it killed its workers. Raises NoSandbox for all."""
     if isinstance(answer, NoSandbox):
         raise answer
-    return task, answer or BookError(DEADLY)
+    return task, answer or BookError("ended every worker that took it; look at it by hand")
 
 
 def serve(tasks: Connection) -> None:
@@ -62,16 +57,15 @@ def serve(tasks: Connection) -> None:
 def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
     """Grade by `workers` processes, each with sandboxes of its own. Raises NoSandbox."""
     spawn = multiprocessing.get_context("spawn")  # a fork would hold the other workers' pipes open
-    tasks, hired, under_way = iter(tasks), {}, {}  # workers and their tasks, by their pipes
+    hired, under_way = {}, {}  # workers, and the task and try that each is at, by their pipes
 
     def hand(task: dict, pipe: Connection | None = None, tries: int = 1) -> None:
         """Give a task to the worker at a pipe, or to a new one if it is gone."""
         if pipe not in hired:
             pipe, theirs = spawn.Pipe()
-            worker = spawn.Process(target=serve, args=(theirs,), daemon=True)
-            worker.start()
+            hired[pipe] = spawn.Process(target=serve, args=(theirs,), daemon=True)
+            hired[pipe].start()
             theirs.close()
-            hired[pipe] = worker
         under_way[pipe] = task, tries
         with suppress(OSError):  # it died while it waited: reading from it says so
             pipe.send(task)
@@ -83,11 +77,12 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
         pipe.close()
 
     try:
+        tasks = iter(tasks)
         for task in islice(tasks, workers):
             hand(task)
         while under_way:
             for pipe in wait(list(under_way)):
-                task, tries = under_way.pop(pipe)
+                (task, tries), answer = under_way.pop(pipe), None
                 try:
                     answer = pipe.recv()
                 except (EOFError, OSError):  # it died
@@ -95,7 +90,6 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
                     if tries < TRIES:
                         hand(task, tries=tries + 1)
                         continue
-                    answer = None
                 for following in islice(tasks, 1):  # first, so that the worker need not wait
                     hand(following, pipe)
                 yield outcome(task, answer)
@@ -105,11 +99,8 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
 
 
 def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
-    """Grade by the workers of the Dask cluster at `address`, which get the code from here.
-
-    They need the pins installed and a sandbox, and may be started in any checkout. Raises
-    BookError if there is no scheduler, NoSandbox.
-    """
+    """Grade by the workers of the Dask cluster at `address`, which get the code from here. They
+    need the pins and a sandbox, and may be started in any checkout. Raises BookError."""
     from distributed import Client, as_completed
     from distributed.diagnostics.plugin import UploadDirectory
     from distributed.scheduler import KilledWorker
@@ -123,35 +114,32 @@ def on_dask(tasks: Iterable[dict], address: str) -> Iterator[Outcome]:
     try:
         client = Client(address, timeout=WAIT, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise BookError(
-            f"DASK={address}: no scheduler answers there ({type(error).__name__}); start one, as "
-            "the page on clusters says, and name its address"
-        ) from None
-    with client:
-        # A name of its own: on a worker's machine no file of an earlier run is among these.
-        with tempfile.TemporaryDirectory(prefix="grading-") as folder:
-            for name in SENT:
-                Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
-                copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-                copy(ROOT / name, Path(folder, name))
-            code = UploadDirectory(folder, restart_workers=True, update_path=True)
+        fault = f"no scheduler answers there ({type(error).__name__})"
+        advice = "start one, as the page on clusters says, and name its address"
+        raise BookError(f"DASK={address}: {fault}; {advice}") from None
+    # A name of its own: on a worker's machine no file of an earlier run is among these.
+    with client, tempfile.TemporaryDirectory(prefix="grading-") as folder:
+        for name in SENT:
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, Path(folder, name))
+        code = UploadDirectory(folder, restart_workers=True, update_path=True)
         client.register_plugin(code)  # for those that come later, too
         tasks, pending, done = iter(tasks), {}, as_completed(loop=client.loop)
 
         def hand_out() -> None:
-            workers = sum(client.nthreads().values())
-            for task in islice(tasks, max(0, max(1, AHEAD * workers) - len(pending))):
+            most = max(1, AHEAD * sum(client.nthreads().values()))
+            for task in islice(tasks, max(0, most - len(pending))):
                 future = client.submit(grade, task, pure=False)
                 pending[future.key] = task
                 done.add(future)
 
         hand_out()
         for future in done:
-            task = pending.pop(future.key)
+            task, answer = pending.pop(future.key), None
             try:
                 answer = future.result()
             except KilledWorker:
-                answer = None
+                pass
             except Exception as error:  # whatever that machine lacks
                 reason = f"{type(error).__name__}: {error}".splitlines()[0]
                 answer = BookError(f"a worker of the cluster failed ({reason}); mend it there")

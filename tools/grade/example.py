@@ -1,7 +1,6 @@
 """`python -m tools example`: a class of five invented students, to try grading on.
 
-Their submissions are made of the class's own student edition, as Canvas would download them, and
-beside them lies the gradebook that Canvas would export.
+Canvas would download their submissions, and export the gradebook that lies beside them, like this.
 """
 
 import csv
@@ -11,15 +10,14 @@ from pathlib import Path
 from tools.book.book import Book
 from tools.book.notebooks import notebook_text
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import worth_of
-from tools.exercises.choice import choice_of
+from tools.exercises.assignment import choice_of, worth_of
 from tools.exercises.editions import answered, edition
-from tools.exercises.masters import Exercise
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import draws_of
-from tools.files import write_bytes, write_text
+from tools.files import write_files
 
 FOLDER = "_build/example"
+HEADER = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]  # as Canvas exports it
 STUDENTS = {  # what they answer to the first exercise, and to all others; the last file is cut
     "Adeyemi, Ada": ("right", "right"),
     "Brandt, Ben": ("wrong", "right"),
@@ -34,23 +32,14 @@ def write_example(chapter: str, key: str | None, masters: Path | None, book: Boo
     folder = masters or book.root / MASTERS
     [(master, assignment)] = make_drafts(book, folder, draws_of(key), choice_of(chapter, None))
     files, points = {}, sum(worth_of(assignment))
-    rows = [  # as Canvas exports it before anything is graded: its lib/gradebook_exporter.rb
-        [
-            "Student",
-            "ID",
-            "SIS User ID",
-            "SIS Login ID",
-            "Section",
-            f"{assignment['title']} (4711)",
-        ],
-        ["    Points Possible", "", "", "", "", points],
-    ]
+    rows = [[*HEADER, f"{assignment['title']} (4711)"], ["    Points Possible", *[""] * 4, points]]
     for number, (name, (first, others)) in enumerate(STUDENTS.items(), start=1):
         notebook = edition("student", master, assignment, book)
         cells = {cell.id: cell for cell in notebook.cells}
         for exercise in master.exercises:
-            code = answer(exercise, first if exercise.number == 1 else others)
-            if code is not None:
+            codes = {"right": exercise.code("Solution"), "endless": "while True:\n    pass"}
+            codes["wrong"] = exercise.parts["Wrong answer"][0].blocks[0]
+            if code := codes.get(first if exercise.number == 1 else others):
                 cells[f"answer-{exercise.number}"].source = answered(exercise.code("Starter"), code)
         plain = "".join(letter for letter in name.lower() if letter.isalnum())
         data = notebook_text(notebook).encode()
@@ -59,19 +48,6 @@ def write_example(chapter: str, key: str | None, masters: Path | None, book: Boo
         rows.append([name, 1000 + number, f"s{number}", f"s{number}@example.org", "One", ""])
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows(rows)
-    folder = book.root / FOLDER
-    write_bytes(folder / "submissions.zip", zipped(files), book.root)
-    write_text(folder / "canvas.csv", written.getvalue(), book.root)
-    return [f"{FOLDER}/submissions.zip", f"{FOLDER}/canvas.csv"]
-
-
-def answer(exercise: Exercise, kind: str) -> str | None:
-    """The code of an answer; None leaves the exercise as it was given."""
-    match kind:
-        case "right":
-            return exercise.code("Solution")
-        case "wrong":
-            return exercise.wrong_answers[0].blocks[0]
-        case "endless":
-            return "while True:\n    pass"
-    return None
+    made = {"submissions.zip": zipped(files), "canvas.csv": written.getvalue()}
+    write_files({book.root / FOLDER / name: data for name, data in made.items()}, book.root)
+    return [f"{FOLDER}/{name}" for name in made]

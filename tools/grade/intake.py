@@ -1,8 +1,8 @@
 """What an instructor downloads, as a list of submissions: nothing is written, nothing is run.
 
-A download is a folder or a zip, as Canvas, Moodle, Gradescope or nbgrader's exchange makes it, or
-plain files named by student. Nothing of a zip is unpacked to disk: its members are read in memory,
-one at a time and bounded. What cannot be graded is still a row, with its reason in one line.
+A download is a folder or a zip of Canvas, Moodle, Gradescope or nbgrader's exchange, or plain files
+named by student. A zip is read in memory, a bounded member at a time. What cannot be graded is
+still a row, with its reason in one line.
 """
 
 import hashlib
@@ -12,10 +12,12 @@ import os
 import posixpath
 import re
 import stat
+import tomllib
 import unicodedata
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -59,11 +61,6 @@ class Entry:
     fault: str | None
     owner: int | None = None  # the account that a file on disk belongs to
 
-    @property
-    def suffix(self) -> str:
-        """The ending of its name, in small letters: '.ipynb'."""
-        return self.path.suffix.lower()
-
     def read(self) -> bytes:
         """Its bytes, of LIMIT at most, whatever size it was said to have. Raises Refused."""
         if self.fault:
@@ -99,12 +96,13 @@ def on_disk(path: Path, parts: tuple[str, ...] = ()) -> Iterator[Entry]:
         fault, owner = fault_of(found.st_mode, found.st_size), found.st_uid
     except OSError as error:
         fault, owner = f"cannot be read ({error.strerror})", None
-    yield Entry(PurePosixPath(*parts or "?"), partial(open_plainly, path), fault, owner)
+    opened = partial(open, path, "rb", opener=plainly)
+    yield Entry(PurePosixPath(*parts or "?"), opened, fault, owner)
 
 
-def open_plainly(path: Path) -> IO[bytes]:
-    """A file, even if another has taken its place: no link is followed, no pipe waited for."""
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+def plainly(path: str, flags: int) -> int:
+    """Opens a file, even if another took its place: no link is followed, no pipe waited for."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def in_zip(file: Path | io.BytesIO) -> Iterator[Entry]:
@@ -127,21 +125,18 @@ def in_zip(file: Path | io.BytesIO) -> Iterator[Entry]:
 
 def kept(entries: Iterator[Entry]) -> list[Entry]:
     """The entries without what no one handed in, their names as Linux writes them."""
-    return [
-        replace(entry, path=PurePosixPath(unicodedata.normalize("NFC", str(entry.path))))
-        for entry in entries
-        if not any(IGNORED.fullmatch(part) for part in entry.path.parts)
-    ]
+    handed_in = (one for one in entries if not any(map(IGNORED.fullmatch, one.path.parts)))
+    named = ((one, unicodedata.normalize("NFC", str(one.path))) for one in handed_in)
+    return [replace(one, path=PurePosixPath(name)) for one, name in named]
 
 
 def read_entries(path: Path) -> list[Entry]:
     """The files of a folder or a zip, or a notebook alone. Raises BookError."""
-    if path.is_dir():
-        return kept(on_disk(path.resolve()))
-    if not path.is_file():
+    if not (path.is_file() or path.is_dir()):
         raise BookError(f"{path}: no such file; name the folder or zip of a download")
-    if path.suffix == ".ipynb":  # of one student, to be graded again
-        return kept(on_disk(path.resolve(), (path.name,)))
+    is_one = path.suffix == ".ipynb" and path.is_file()  # of one student, to be graded again
+    if is_one or path.is_dir():
+        return kept(on_disk(path.resolve(), (path.name,) if is_one else ()))
     try:
         return kept(in_zip(path))
     except Refused:
@@ -150,48 +145,15 @@ def read_entries(path: Path) -> list[Entry]:
 
 # --- who handed it in, by how each source names files
 
-# By which a path, without the folders that only hold all, is known, in the order in which they are
-# tried. `name` and `user` are the student's, and the source's number for them; of the files of one
-# `series` and `end` that with the `newest` number or time counts.
-SOURCES = {
-    # *Export Submissions* in https://guides.gradescope.com, "Exporting Grades, Evaluations, and
-    # Submissions": `assignment_123_export/submission_456/exercises.ipynb`.
-    "gradescope": r"(?:.*?/)??(?P<name>submission_\d+)(?:/.*)?",
-    # `load_submissionplugin_filelist` and `get_student_prefix` of https://github.com/moodle/moodle,
-    # mod/assign/classes/downloader.php: `Jane Doe_123456_assignsubmission_file/exercises.ipynb`, or
-    # flat, with `_exercises.ipynb`. The number is the participant's (or the group's), which the
-    # grading worksheet has as *Identifier*; in names `_` has become a space. Some versions end the
-    # folder in `_`.
-    "moodle": r"(?P<name>[^/]*?)(?:_(?P<user>\d+))?_assignsubmission_[a-z]+(?:_[^/]*)?(?:/.*)?",
-    # The inbound folder of https://github.com/jupyter/nbgrader, nbgrader/exchange/default/submit.py
-    # and collect.py: `jdoe+hw+2026-02-02 15:58:23.948203 UTC+kX9...` with notebooks in it.
-    "exchange": r"(?P<name>[^/]+?)\+(?P<assignment>[^+/]+)"
-    r"\+(?P<newest>\d{4}-\d\d-\d\d \d\d[^/]\d\d[^/]\d\d[^+/]*)(?:\+[\w=-]+)?/.*",
-    # `add_upload_submission` and `get_filename` of https://github.com/instructure/canvas-lms,
-    # lib/content_zipper.rb: `doejane_LATE_340934_208490284_exercises-1.ipynb`. Before the user's id
-    # stands the name of a student or group, without `_12_` in it, or `anon`; after it, the
-    # attachment's, or what a student typed in or linked to: `text.html`, `link.html`. A file handed
-    # in again is called `-1`, `-2`. Where three numbers follow one another, a name that ends in a
-    # number could pass for another student's id: such a file is left to the instructor.
-    "canvas": r"(?>(?:(?P<name>\w*?)_)??(?P<late>LATE_)?(?P<user>\d+|anon_\w+?)_"
-    r"(?:(?P<newest>\d+)_|(?=(?:text|link)\.html\Z)))(?(late)|(?!\d+_))"
-    r"(?P<series>[^/]+?)(?:-\d+)?(?P<end>\.[^./]*)?",
-    # As nbgrader collects: https://nbgrader.readthedocs.io, "The philosophy and the approach".
-    "nbgrader": r"(?P<name>[^/]+)/(?P<assignment>[^/]+)/[^/]+",
-    # `jdoe.ipynb`, or a folder for each student.
-    "plain": r"(?P<name>[^/]+?)(?:/.*|\.[^./]+)?",
-}
-FORMS = {source: re.compile(form, re.S) for source, form in SOURCES.items()}
+SOURCES = Path(__file__).with_name("sources.toml").read_text(encoding="utf-8")
+FORMS = {name: re.compile(form, re.S | re.X) for name, form in tomllib.loads(SOURCES).items()}
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What one student handed in: a file, and what its source says of it.
-
-    `id` is safe as the name of a file, unique and the same for the same download. `student` is
-    the name that the source gives, and in round brackets the id that it has for the student, if
-    it has one: 'doejane (Canvas 340934)'; `who` is that name or id, not cleaned.
-    """
+    """What one student handed in. `id` is a unique name of a file, the same for the same download;
+    `student` the name and, in round brackets, the id that the source gives: 'doejane (Canvas
+    340934)'; `who` is that name or id, not cleaned."""
 
     entry: Entry
     student: str
@@ -206,7 +168,6 @@ class Submission:
 
     @property
     def path(self) -> str:
-        """Where it is in the download."""
         return clean(str(self.entry.path))
 
     def is_after(self, due: datetime) -> bool:
@@ -218,7 +179,13 @@ class Submission:
             raise Refused(self.fault)
         try:
             data = self.entry.read()
-            return notebook_in_zip(data) if self.entry.suffix == ".zip" else data
+            if self.entry.path.suffix.lower() != ".zip":
+                return data
+            files = kept(in_zip(io.BytesIO(data)))
+            notebooks = [file for file in files if file.path.suffix.lower() == ".ipynb"]
+            if len(notebooks) == 1:
+                return notebooks[0].read()
+            raise Refused(f"holds {len(notebooks)} files that end in .ipynb; zip the one notebook")
         except Refused as reason:
             raise Refused(f"{quoted(self.entry.path.name)} {reason}") from None
 
@@ -230,43 +197,36 @@ def hand_in(entry: Entry, source: str, people: People) -> Submission:
     """A file, by how the source named it; one that it would not name so has a fault."""
     path = str(entry.path)
     match = FORMS[source].fullmatch(path)
-    if match is None:
+    if not match:
         fault = entry.fault or f"is not named as {source} names what is handed in"
         return Submission(replace(entry, fault=fault), whose(path), path, key=(path,))
     said = defaultdict(str, match.groupdict(""))
     name, user, newest = said["name"], said["user"], said["newest"]
-    student, who, time = people.get(name) or (
-        whose(name or "anonymous", user and f"{source.title()} {user}"),
-        f"\0{user}" if user else name,
-        utc(newest),
-    )
-    return Submission(
-        *(entry, student, who, bool(said["late"]), time),
-        key=(name, user, said["assignment"]),
-        series=(said["series"], said["end"]) if newest else None,
-        order=[int(digits) for digits in re.findall(r"\d+", newest)],
-    )
+    student = whose(name or "anonymous", user and f"{source.title()} {user}")
+    told = student, f"\0{user}" if user else name, utc(newest)
+    student, who, time = people.get(name, told)
+    series = (said["series"], said["end"]) if newest else None
+    order = [int(digits) for digits in re.findall(r"\d+", newest)]
+    key = name, user, said["assignment"]
+    return Submission(entry, student, who, bool(said["late"]), time, key, series, order)
 
 
 def utc(text: str) -> datetime | None:
     """A time, if nbgrader (`UTC`) or Gradescope (`Z`) says that it is of this zone."""
-    try:
+    with suppress(ValueError):
         time = datetime.strptime(re.sub(r"\D", "", text)[:14], "%Y%m%d%H%M%S")
-    except ValueError:
-        return None
-    return time.replace(tzinfo=UTC) if text.endswith((" UTC", " Z")) else None
+        return time.replace(tzinfo=UTC) if text.endswith((" UTC", " Z")) else None
+    return None
 
 
 def people_of(entries: list[Entry]) -> People:
-    """The students of Gradescope's submissions, by its metadata, which are documented nowhere.
-
-    Scripts that are published read them as `metadata[folder][":submitters"][0][":sid"]`, with
-    Ruby's colons. A student may hand in such a file: those do not count.
-    """
+    """The students of Gradescope's submissions, by its metadata: documented nowhere, in published
+    scripts `metadata[folder][":submitters"][0][":sid"]`. One that a student handed in is none."""
+    is_students = FORMS["gradescope"].fullmatch
     about = [entry for entry in entries if entry.path.name == METADATA]
-    about = [entry for entry in about if not FORMS["gradescope"].fullmatch(str(entry.path))]
+    about = [entry.read for entry in about if not is_students(str(entry.path))]
     try:
-        records = yaml.load(about[0].read(), TEXTS) if about else {}
+        records = yaml.load(about[0](), TEXTS) if about else {}
         return {folder: submitters(record) for folder, record in records.items()}
     except (Refused, yaml.YAMLError, AttributeError, LookupError, TypeError, RecursionError):
         print(f"{METADATA}: cannot be read, so students are called by their submission's number")
@@ -275,10 +235,8 @@ def people_of(entries: list[Entry]) -> People:
 
 def submitters(record: dict) -> tuple[str, str, datetime | None]:
     """Their names, in brackets what a gradebook may know them by; the same, not cleaned; when."""
-    known = [
-        (one.get(":name", ""), one.get(":sid") or one.get(":email", ""))
-        for one in record[":submitters"]
-    ]
+    people = record[":submitters"]
+    known = [(one.get(":name", ""), one.get(":sid") or one.get(":email", "")) for one in people]
     student = SEVERAL.join(whose(*names) for names in known)
     return student, json.dumps(known), utc(str(record.get(":created_at")))
 
@@ -287,22 +245,18 @@ def submitters(record: dict) -> tuple[str, str, datetime | None]:
 
 
 def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
-    """The submissions of a download, one for each student and assignment, by student.
-
-    Prints the source in one line; `source` names it where what is found is wrong. Raises BookError
-    if there is no such download, no such source, or nothing in it.
-    """
-    if source is not None and source not in SOURCES:
-        raise BookError(f"SOURCE={source}: no such source; choose from: {', '.join(SOURCES)}")
+    """The submissions of a download, one for each student and assignment, by student. Prints the
+    source; `source` names it where what is found is wrong. Raises BookError."""
+    if source not in (None, *FORMS):
+        raise BookError(f"SOURCE={source}: no such source; choose from: {', '.join(FORMS)}")
     entries = read_entries(path)
     handed_in = [entry for entry in entries if entry.path.name not in WRITTEN]
     if not handed_in:
         raise BookError(f"{path}: holds no submission; name the folder or zip of a download")
-    source, handed_in = recognised(handed_in, [source] if source else list(SOURCES))
+    source, handed_in = recognised(handed_in, [source] if source else list(FORMS))
     people = people_of(entries) if source == "gradescope" else {}
     rows = defaultdict(list)
-    for entry in handed_in:
-        file = hand_in(entry, source, people)
+    for file in (hand_in(entry, source, people) for entry in handed_in):
         rows[file.key].append(file)
     found = [one_submission(files) for files in rows.values()]
     faults = sum(submission.fault is not None for submission in found)
@@ -320,39 +274,34 @@ def single_submission(folder: Path) -> Submission:
 
 
 def recognised(entries: list[Entry], sources: list[str]) -> tuple[str, list[Entry]]:
-    """The source of these files, and the files without the folders that only hold them all.
-
-    It is the first in whose form the most of the names are; whether it is, is asked with those
-    folders first.
-    """
+    """The source of these files, the first in whose form the most of their names are, and the files
+    without the folders that only hold them all; with those it is asked first."""
     folders = PurePosixPath(posixpath.commonpath([entry.path.parent for entry in entries]))
     levels = [
         [replace(entry, path=PurePosixPath(*entry.path.parts[depth:])) for entry in entries]
         for depth in range(len(folders.parts) + 1)
     ]
     for source, level in product(sources, levels):
-        found = (FORMS[source].fullmatch(str(entry.path)) for entry in level)
-        groups = [match.groupdict() for match in found if match]
-        count = [len({said.get(group) for said in groups}) for group in ("name", "assignment")]
+        found = [match for entry in level if (match := FORMS[source].fullmatch(str(entry.path)))]
         # `week 1/jdoe/hw.ipynb` of a class is not what one student has in nbgrader's folders.
-        is_class = source == "nbgrader" and count[0] == 1 < count[1] and len(sources) > 1
-        if source != "plain" and not is_class and len(groups) * 2 > len(level):
+        if source == "nbgrader" and found and len(sources) > 1:
+            names, assignments = ({match[group] for match in found} for group in (1, 2))
+            if len(names) == 1 < len(assignments):
+                continue
+        if source != "plain" and len(found) * 2 > len(level):
             return source, level
     several = len({entry.path.parts[0] for entry in levels[-1]}) > 1
     return sources[-1], levels[-1] if several else entries  # one student's folder is their name
 
 
 def one_submission(files: list[Submission]) -> Submission:
-    """What a student handed in, of several files: the notebook, or the reason that there is none.
-
-    Nothing is chosen among several notebooks, unless the source says which is the newest. Whoever
-    can write into nbgrader's exchange can make a folder with another student's name there: the
-    account that owns it tells.
-    """
+    """What a student handed in, of several files: the one notebook, or the newest where the source
+    says it, or why there is none. Whoever can write into nbgrader's exchange can make a folder with
+    another's name there: the account that owns it tells."""
     owners = {file.entry.owner for file in files} - {None}
     newest = {file.series: file.order for file in sorted(files, key=lambda file: file.order)}
     files = [file for file in files if file.order == newest[file.series]]
-    notebooks = [file for file in files if file.entry.suffix in (".ipynb", ".zip")]
+    notebooks = [file for file in files if file.entry.path.suffix.lower() in (".ipynb", ".zip")]
     first, fault = (notebooks or files)[0], None
     names = " and ".join(quoted(file.entry.path.name) for file in (notebooks or files)[:3])
     if len(notebooks) > 1:
@@ -365,14 +314,6 @@ def one_submission(files: list[Submission]) -> Submission:
         fault = f"{names}: no notebook, which ends in .ipynb"
     id = identity(first.student, first.who, str(first.entry.path))
     return replace(first, id=id, fault=fault)
-
-
-def notebook_in_zip(data: bytes) -> bytes:
-    """The one notebook of a zip that a student handed in. Raises Refused."""
-    notebooks = [entry for entry in kept(in_zip(io.BytesIO(data))) if entry.suffix == ".ipynb"]
-    if len(notebooks) != 1:
-        raise Refused(f"holds {len(notebooks)} files that end in .ipynb; zip the one notebook")
-    return notebooks[0].read()
 
 
 def identity(student: str, who: str, path: str = "") -> str:
@@ -395,10 +336,7 @@ def clean(text: str, longest: int = 200) -> str:
 
 
 def whose(name: str, known_as: str = "") -> str:
-    """A student's name with the id that the source has for them.
-
-    What stands in round brackets at the end is the source's, whatever students call themselves.
-    """
+    """A student's name; only the id that the source has for them ends in round brackets."""
     name, known_as = (clean(text).replace(SEVERAL, ", ") for text in (name, known_as))
     return f"{name} ({known_as})" if known_as else name.replace("(", "[").replace(")", "]")
 
@@ -412,11 +350,8 @@ def quoted(text: str) -> str:
 
 
 def read_submission(data: bytes) -> NotebookNode:
-    """The cells of a notebook as they were handed in, ids that are there twice included.
-
-    Of each cell `cell_type`, `source`, `metadata` and, if it has one, `id` are kept; outputs are
-    not: what a file says that it printed is no evidence. Raises Refused.
-    """
+    """The cells of a notebook as they were handed in, without outputs: what a file says that it
+    printed is no evidence. Raises Refused."""
     try:
         return read_notebook(json.loads(data.decode("utf-8-sig")))
     except (ValueError, RecursionError) as error:
@@ -437,9 +372,8 @@ def read_notebook(content: dict) -> NotebookNode:
     if not re.match("i?python", language):
         raise Refused(f"the notebook is in {quoted(language)}; the answers are asked for in Python")
     cells = [read_cell(cell) for cell in content["cells"]]
-    return nbformat.from_dict(
-        {"nbformat": 4, "nbformat_minor": minor, "metadata": metadata, "cells": cells}
-    )
+    made = {"nbformat": 4, "nbformat_minor": minor, "metadata": metadata, "cells": cells}
+    return nbformat.from_dict(made)
 
 
 def read_cell(cell: dict) -> dict:

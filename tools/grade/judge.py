@@ -1,8 +1,8 @@
 """The judge: runs a notebook in a sandbox, and asks the hidden tests from outside.
 
-Each answer is asked in the state in which its own cells leave the notebook. Where it loses points
-there, it is asked once more in a session of its own, so that no other answer costs it any.
-Expected values stay here. A session that ends costs the exercise in which it ended, and no other.
+Each answer is asked as its own cells leave the notebook and, where it loses points there, once more
+in a session of its own. Expected values stay here. A session that ends costs the exercise in which
+it ended, and no other.
 """
 
 import ast
@@ -14,6 +14,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any
@@ -40,19 +41,18 @@ AS_GIVEN = "right, and no better than the program that was given"
 NOT_ASKED = "not asked, as a test before it ended the session"
 
 
+Run = tuple[list[str], str | None]  # the errors that cells raised, and how they ended the session
+
+
 class StudentError(Exception):
     """The student's code raised, or its session ended."""
 
 
 class Student:
-    """What hidden tests ask: data from the student's notebook, never a verdict.
-
-    What one test of an exercise has asked is not asked anew for the next one: it would say the
-    same, and programs that are timed take long.
-    """
+    """What hidden tests ask: data from the student's notebook, never a verdict. What one test has
+    asked is not asked anew for the next: it would say the same, and timed programs take long."""
 
     def __init__(self, session: Any, seconds: float) -> None:
-        """Each question may take `seconds`."""
         self._session, self._seconds = session, seconds
         self._answers: dict[tuple, Any] = {}  # by question, and which of its test it is
         self.begin()
@@ -64,10 +64,7 @@ class Student:
         self._times: Counter[str] = Counter()
 
     def ask(self, code: str, **inputs: object) -> Any:
-        """The value of the last expression of `code`, run in the notebook with `inputs` as names.
-
-        Plain data: None, bool, int, float, str, list, dict. Raises StudentError.
-        """
+        """The value of `code`'s last expression, with `inputs` as names. Raises StudentError."""
         if self.ended:
             raise StudentError(self.ended)
         self.inputs, question = inputs, json.dumps([code, inputs])
@@ -89,11 +86,8 @@ class Student:
 
 
 def points(worth: int, alone: bool = True) -> Callable:
-    """Says what a hidden test is worth: `@points(2)` above it.
-
-    `alone=False` where the program that was given passes it too: it then earns points only beside
-    another test, so that handing in what the task calls slow earns none.
-    """
+    """Says what a hidden test is worth. With `alone=False` it earns points beside another test
+    only: the program that was given passes it, too."""
 
     def mark(test: Callable) -> Callable:
         test.points, test.alone = worth, alone
@@ -113,21 +107,15 @@ def close(a: object, b: object, rel: float = 1e-6, abs: float = 1e-9) -> bool:
 
 @lru_cache(maxsize=256)
 def hidden_tests(source: str) -> tuple[Callable, ...]:
-    """The hidden tests of an exercise, in order. Raises BookError if there is none."""
+    """The hidden tests of an exercise, in order. Raises BookError."""
     names = {"points": points, "close": close, "StudentError": StudentError}
     names |= {"math": math, "itertools": itertools}
     try:
         exec(compile(source, "<hidden tests>", "exec"), names)
     except Exception as error:
         raise BookError(f"hidden tests cannot be read ({type(error).__name__}: {error})") from None
-    found = tuple(
-        test if hasattr(test, "points") else points(1)(test)
-        for name, test in names.items()
-        if name.startswith("test_") and callable(test)
-    )
-    if not found:
-        raise BookError("hidden tests: none; write 'def test_share(student, rng):'")
-    return found
+    tests = (test for name, test in names.items() if name.startswith("test_"))
+    return tuple(test if hasattr(test, "points") else points(1)(test) for test in tests)
 
 
 def rng_of(assignment: dict, number: int, test: str) -> random.Random:
@@ -137,15 +125,12 @@ def rng_of(assignment: dict, number: int, test: str) -> random.Random:
 
 def remark(own: Iterable[str], question: dict) -> str | None:
     """What the master says of this very answer, if it is one of its wrong ones."""
-    tree = tree_of("\n".join(own))
-    for code, text in question["remarks"] if tree else ():
-        wrong = tree_of(code)
-        last = ast.Module(tree.body[-len(wrong.body) :], [])
-        try:
-            if ast.dump(last) == ast.dump(wrong):
+    tree = tree_of("\n".join(own)) or ast.Module([], [])
+    with suppress(RecursionError):
+        for code, text in question["remarks"]:
+            wrong = tree_of(code)
+            if ast.dump(ast.Module(tree.body[-len(wrong.body) :], [])) == ast.dump(wrong):
                 return text
-        except RecursionError:
-            return None
     return None
 
 
@@ -153,16 +138,14 @@ class Judge:
     """One submission's notebook, run as often as its sessions end, and asked."""
 
     def __init__(self, task: dict, tier: Any) -> None:
-        """Nothing runs before `run`."""
         self.assignment, self.tier = task["assignment"], tier
         self.checks = task.get("checks", False)  # of a master, and blank ones
         self.questions = {asked["number"]: asked for asked in self.assignment["questions"]}
         self.own = {number: task["cells"][str(number)] for number in self.questions}
-        self.blank = {  # no more than what the student was given
-            n
-            for n, asked in self.questions.items()
-            if all(plain(source) in ("", plain(asked["starter"])) for source in self.own[n])
-        }
+        self.blank = set()  # no more than what the student was given
+        for n, asked in self.questions.items():
+            if {*map(plain, self.own[n])} <= {"", plain(asked["starter"])}:
+                self.blank.add(n)
         self.preamble = task["cells"].get("", [])
         self.results: dict[int, dict] = {}
         self.lost: set[int] = set()  # exercises whose cells ended a session: they run no more
@@ -177,23 +160,29 @@ class Judge:
             self._pass(self.questions, self.results)
         answered = [number for number in self.questions if number not in self.blank]
         for number in answered[1:]:  # before whose cells others of the student's ran
-            before, alone = self.results[number], {}
+            before = self.results[number]
             if before["points"] < before["of"] and not before["ended"]:
-                self._pass([number], alone)
-            better = max([before, *alone.values()], key=lambda result: result["points"])
-            self.results[number] = better
+                self._pass([number], alone := {})
+                both = [before, *alone.values()]
+                self.results[number] = max(both, key=lambda result: result["points"])
         for number in self.questions:
             if ended := self.results[number]["ended"]:
                 self.findings.append(finding(ended, number, f"ended its session: {ended}"))
 
     def _pass(self, numbers: Iterable[int], results: dict[int, dict]) -> None:
-        """Run the cells of these exercises in order, each asked after its own.
-
-        A session that ends ends the pass; the next one leaves out what ended it.
-        """
+        """Run these exercises' cells in order, each asked after its own, until a session ends."""
         memory = max([LEAST_MEMORY, *(asked["memory"] for asked in self.questions.values())])
         with self.tier.session(memory, self.assignment["runner"]) as session:
-            if not self._run_above(session):
+            _, ended = self._run(session, filter(None, [self.assignment["given"]]))
+            if ended:
+                fault = f"{self.assignment['name']}: a given cell ended the session ({ended})"
+                raise BookError(f"{fault}; allow more memory or seconds, or mend it")
+            _, ended = self._run(session, self.preamble)
+            if ended:
+                self.preamble = []
+                text = ENDS[ended].format(seconds=self.longest, memory=LEAST_MEMORY)
+                text = f"cells above the exercises: {text}"
+                self.findings.append(finding("preamble", None, text))
                 return
             for number in numbers:
                 if number in self.lost:
@@ -208,26 +197,8 @@ class Judge:
                 if ended:
                     return
 
-    def _run_above(self, session: Any) -> bool:
-        """Run what stands above the exercises; False if the student's part ended the session."""
-        _, ended = self._run(session, filter(None, [self.assignment["given"]]))
-        if ended:
-            raise BookError(
-                f"{self.assignment['name']}: a given cell ended the session ({ended}); "
-                "allow more memory or seconds, or mend it"
-            )
-        _, ended = self._run(session, self.preamble)
-        if ended:
-            self.preamble = []
-            text = ENDS[ended].format(seconds=self.longest, memory=LEAST_MEMORY)
-            self.findings.append(finding("preamble", None, f"cells above the exercises: {text}"))
-        return not ended
-
-    def _run(
-        self, session: Any, sources: Iterable[str], number: int | None = None
-    ) -> tuple[list[str], str | None]:
-        """Run cells, of an exercise or above all: the errors that they raised, and how they ended
-        the session."""
+    def _run(self, session: Any, sources: Iterable[str], number: int | None = None) -> Run:
+        """Run cells, of an exercise or above all."""
         errors: list[str] = []
         seconds = self.longest if number is None else self.questions[number]["seconds"]
         try:
@@ -242,15 +213,11 @@ class Judge:
         return errors, None
 
     def _result(self, number: int, session: Any, ended: str | None) -> dict:
-        """What an exercise gets by its hidden tests, and of a master how its public check went.
-
-        `ended` says how its cells ended the session, if they did.
-        """
+        """What an exercise gets by its hidden tests, even if its own cells `ended` the session."""
         question, own = self.questions[number], self.own[number]
         blank, lost = bool(own) and number in self.blank, ended
-        student, reasons, inputs = Student(session, question["seconds"]), [], []
-        hidden = hidden_tests(question["tests"])
-        for test in hidden:
+        student, found = Student(session, question["seconds"]), []
+        for test in hidden_tests(question["tests"]):
             student.begin()
             if blank and not self.checks:
                 reason = NO_ANSWER
@@ -260,24 +227,16 @@ class Judge:
                 reason = None if lost else self._reason(test, student, number)
                 ended = lost or student.ended
                 reason = ENDS[ended].format(**question) if ended else reason
-            reasons.append(reason)
-            inputs.append(student.inputs)
-        if not any(test.alone and not why for test, why in zip(hidden, reasons, strict=True)):
-            reasons = [reason or AS_GIVEN for reason in reasons]
-        if blank and not ended:
-            reasons = [reason and NO_ANSWER for reason in reasons]
-        tests = [
-            {
-                "name": test.__name__,
-                "about": " ".join((test.__doc__ or test.__name__).split()),
-                "passed": reason is None,
-                "points": 0 if reason else test.points,
-                "of": test.points,
-                "reason": reason,
-                "inputs": asked if reason else {},
-            }
-            for test, reason, asked in zip(hidden, reasons, inputs, strict=True)
-        ]
+            found.append((test, reason, student.inputs))
+        is_better = any(test.alone and not reason for test, reason, _ in found)
+        tests = []
+        for test, reason, inputs in found:
+            reason = reason if is_better else reason or AS_GIVEN
+            reason = reason and NO_ANSWER if blank and not ended else reason
+            about = " ".join((test.__doc__ or test.__name__).split())
+            made = {"name": test.__name__, "about": about, "passed": reason is None}
+            made |= {"points": 0 if reason else test.points, "of": test.points}
+            tests.append(made | {"reason": reason, "inputs": inputs if reason else {}})
         # An instructor may have set other points than the master's: to the half.
         share = sum(test["points"] for test in tests) / sum(test["of"] for test in tests)
         won = round(2 * question["points"] * share) / 2
@@ -286,15 +245,10 @@ class Judge:
             self._run(session, filter(None, [question["shows"]]), number)  # a check may build on it
             errors, ended = self._run(session, question["checks"], number)
             check = "fails" if errors or ended else "holds"
-        return {
-            "points": int(won) if won.is_integer() else won,
-            "of": question["points"],
-            "tests": tests,
-            "blank": blank,
-            "check": check,
-            "remark": None if won == question["points"] else remark(own, question),
-            "ended": ended,
-        }
+        points = int(won) if won.is_integer() else won
+        said = None if won == question["points"] else remark(own, question)
+        result = {"points": points, "of": question["points"], "tests": tests, "blank": blank}
+        return result | {"check": check, "remark": said, "ended": ended}
 
     def _reason(self, test: Callable, student: Student, number: int) -> str | None:
         """Why a test failed, or None; never with a word of what came from inside."""
@@ -313,23 +267,15 @@ class Judge:
 
 
 def grade_one(task: dict, tier: Any = None) -> dict:
-    """What one submission gets by tests: a task has `cells` as `splice` gives them.
-
-    No date and no duration is in it, so that grading again gives the same bytes. Raises NoSandbox,
-    and BookError where cells that were given to all students end the session.
-    """
+    """What one submission gets by tests, with no date and no duration in it: grading again gives
+    the same bytes. A task has `cells` as `splice` gives them. Raises BookError."""
     tier = tier or strongest()
     judge = Judge(task, tier)
     try:
         judge.run()
     except RuntimeError as error:
         raise BookError(f"{tier.name}: no session can be had ({error}); run it again") from None
-    found = judge.results.values()
-    return {
-        "key": task.get("key"),
-        "questions": {str(number): judge.results[number] for number in judge.questions},
-        "points": sum(result["points"] for result in found),
-        "of": sum(result["of"] for result in found),
-        "sandbox": tier.about,
-        "findings": judge.findings,
-    }
+    questions = {str(number): judge.results[number] for number in judge.questions}
+    sums = {key: sum(result[key] for result in questions.values()) for key in ("points", "of")}
+    made = {"key": task.get("key"), "questions": questions, "sandbox": tier.about, **sums}
+    return made | {"findings": judge.findings}

@@ -1,7 +1,6 @@
 """What a grading leaves for people: grades, a page of feedback a student, lists to look through.
 
-The same results give the same bytes. Whatever is a student's is escaped, in HTML and for
-spreadsheets.
+The same results give the same bytes. What is a student's is escaped, in HTML and for spreadsheets.
 """
 
 import base64
@@ -29,17 +28,12 @@ KINDS = {  # of findings, in the order of the list, and whether the answer is sh
     "refused": ("Not graded", False),
     "ended": ("Ended their session", True),
     "similar": ("Nearly the same answers", True),
-    "lint": ("Code that exercises have no use for", True),
     "cells": ("Cells that were changed", False),
     "by hand": ("To be read again", False),
 }
-PAGES = Environment(
-    loader=FileSystemLoader(Path(__file__).with_name("templates")),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+LOADER = FileSystemLoader(Path(__file__).with_name("templates"))
+PAGES = Environment(loader=LOADER, autoescape=True, undefined=StrictUndefined)
+PAGES.trim_blocks = PAGES.lstrip_blocks = True
 
 Key = tuple[str, str, str]  # submission, assignment and exercise of points by hand
 Typed = Mapping[Key, dict[str, str]]
@@ -72,19 +66,15 @@ def page(template: str, title: str, **context: Any) -> str:
 
 
 def read_by_hand(folder: Path, results: Iterable[dict] = ()) -> dict[Key, dict[str, str]]:
-    """The rows that a person may have typed in, columns of their own included. Raises BookError.
-
-    What was given in a row that is no more there comes from the results.
-    """
-    typed = {
-        (result["submission"], result["assignment"], number): {
-            "points": "" if part["points"] is None else str(part["points"]),
-            "note": part["note"],
-        }
-        for result in results
-        for number, part in result["by_hand"].items()
-        if part["points"] is not None or part["note"]
-    }
+    """What a person typed, by the table, else by the results. Raises BookError."""
+    typed = {}
+    for result in results:
+        for number, part in result["by_hand"].items():
+            if part["points"] is not None or part["note"]:
+                key = result["submission"], result["assignment"], number
+                row = dict(zip(ABOUT, (result["student"], *key, "", part["of"]), strict=True))
+                points = "" if part["points"] is None else str(part["points"])
+                typed[key] = row | {"points": points, "note": part["note"]}
     path = folder / BY_HAND
     try:
         rows = read_table(path.read_text(encoding="utf-8")) if path.exists() else []
@@ -92,17 +82,14 @@ def read_by_hand(folder: Path, results: Iterable[dict] = ()) -> dict[Key, dict[s
         raise BookError(f"{BY_HAND}: cannot be read; save it as CSV in UTF-8") from None
     for number, row in enumerate(rows, start=2):
         if not {"submission", "assignment", "exercise", "of", "points"} <= row.keys():
-            raise BookError(
-                f"{BY_HAND}: the columns are not {', '.join([*ABOUT, *TYPED])}; save it with commas"
-            )
+            columns = ", ".join([*ABOUT, *TYPED])
+            raise BookError(f"{BY_HAND}: the columns are not {columns}; save it with commas")
         try:
             if row["points"].strip() and not 0 <= given(row) <= float(row["of"]):
                 raise ValueError
         except ValueError:
-            raise BookError(
-                f"{BY_HAND}: line {number} gives '{row['points'][:20]}' points; write a number "
-                f"from 0 to {row['of']}"
-            ) from None
+            said = f"line {number} gives '{row['points'][:20]}' points"
+            raise BookError(f"{BY_HAND}: {said}; write a number from 0 to {row['of']}") from None
         typed[row["submission"], row["assignment"], row["exercise"]] = {"note": ""} | row
     return typed
 
@@ -114,49 +101,48 @@ def given(row: Mapping[str, str]) -> float | None:
     return int(points) if points is not None and points.is_integer() else points
 
 
-def add_by_hand(result: dict, typed: Typed) -> None:
-    """Add what a person gave to the points of a result, and what they may give to `of`."""
-    for number, part in result["by_hand"].items():
-        row = TYPED | typed.get((result["submission"], result["assignment"], number), {})
-        part |= {"points": given(row), "note": row["note"]}
-    asked = [*result["questions"].values(), *result["by_hand"].values()]
-    result["points"] = sum(part["points"] or 0 for part in asked)
-    result["of"] = sum(part["of"] for part in asked)
+def add_by_hand(result: dict, assignment: dict, typed: Typed) -> None:
+    """Add what a person gave, and may give, for the exercises that the assignment has by now."""
+    by_hand = {str(asked["number"]): asked["by_hand"] for asked in assignment["questions"]}
+    result["by_hand"] = {}
+    for number in result["questions"]:
+        if asked := by_hand.get(number):
+            row = TYPED | typed.get((result["submission"], assignment["name"], number), {})
+            part = {"of": asked["points"], "points": given(row), "note": row["note"]}
+            result["by_hand"][number] = part
+    parts = [*result["questions"].values(), *result["by_hand"].values()]
+    result["points"] = sum(part["points"] or 0 for part in parts)
+    result["of"] = sum(part["of"] for part in parts)
 
 
-def by_hand_forms(
-    results: Iterable[dict], assignments: Mapping[str, dict], typed: Typed
-) -> tuple[str, str]:
-    """What a person reads, with all that they typed already: `by-hand.csv`, and a page.
-
-    The page has an exercise after the other, with what the students wrote. Its button saves the
-    whole table with what was typed.
-    """
-    rows, exercises = {}, {}
+def by_hand_forms(results: Iterable[dict], assignments: dict, typed: Typed) -> tuple[str, str]:
+    """What a person reads, with all that they typed already: `by-hand.csv`, and a page."""
+    rows, exercises, rubrics = {}, {}, {}
+    for name, assignment in assignments.items():
+        for asked in assignment["questions"]:
+            rubrics[name, str(asked["number"])] = asked["by_hand"] and asked["by_hand"]["rubric"]
     for result in results:
         submission, name = result["submission"], result["assignment"]
         for number, part in result["by_hand"].items():
-            asked = next(q for q in assignments[name]["questions"] if str(q["number"]) == number)
-            about = (result["student"], submission, name, number, asked["by_hand"]["rubric"])
+            rubric = rubrics.get((name, number))
+            if rubric is None:  # of an earlier edition
+                continue
             key = submission, name, number
-            row = TYPED | typed.get(key, {}) | dict(zip(ABOUT, (*about, part["of"]), strict=True))
+            about = result["student"], *key, rubric, part["of"]
+            row = TYPED | typed.get(key, {}) | dict(zip(ABOUT, about, strict=True))
             texts = {kind: result[kind].get(number, "")[:CODE] for kind in ("prose", "answers")}
             exercises.setdefault((name, number), []).append(row | texts | {"place": len(rows)})
             rows[key] = row
     names = dict.fromkeys([*ABOUT, *TYPED, *(name for row in typed.values() for name in row)])
-    for key, row in typed.items():  # of whom there is no result by now
+    for key, row in typed.items():  # of whom, or of what, there is no result by now
         if key not in rows and any(row.get(name) for name in names if name not in ABOUT):
             rows[key] = row
     cells = [[row.get(name, "") for name in names] for row in rows.values()]
     script = PAGES.get_template("by-hand.js").render()
-    form = page(
-        "by-hand.html",
-        "To be read by a person",
-        exercises=sorted(exercises.items()),
-        table={"header": [*names], "rows": cells},
-        script=script,
-        digest=base64.b64encode(sha256(script.encode()).digest()).decode(),
-    )
+    digest = base64.b64encode(sha256(script.encode()).digest()).decode()
+    shown = {"exercises": sorted(exercises.items()), "script": script, "digest": digest}
+    shown["table"] = {"header": [*names], "rows": cells}
+    form = page("by-hand.html", "To be read by a person", **shown)
     return table_text([*names], cells), form
 
 
@@ -179,17 +165,12 @@ def grades_table(results: Iterable[dict], assignments: Mapping[str, dict]) -> st
     lines = []
     for submission, own in students.items():
         by_name = {one["assignment"]: one for one in own if not one["reason"]}
-        cells = [
-            by_name.get(name, {}).get(part, {}).get(number, {}).get("points")
-            for name, number, part in columns
-        ]
-        sums = [
-            sum(result[part] for result in by_name.values()) if by_name else None
-            for part in ("points", "of")
-        ]
-        late = "late" if any(result["late"] for result in own) else ""
-        reasons = "; ".join(result["reason"] for result in own if result["reason"])
-        lines.append([own[0]["student"], submission, *cells, *sums, late, reasons])
+        found = [by_name.get(name, {}).get(part, {}).get(n, {}) for name, n, part in columns]
+        cells = [own[0]["student"], submission, *(one.get("points") for one in found)]
+        for part in ("points", "of"):
+            cells.append(sum(one[part] for one in by_name.values()) if by_name else None)
+        late = "late" if any(one["late"] for one in own) else ""
+        lines.append([*cells, late, "; ".join(one["reason"] for one in own if one["reason"])])
     header = ["student", "submission", *columns.values()]
     return table_text([*header, "total", "of", "late", "not graded because"], lines)
 
@@ -203,18 +184,13 @@ def feedback_page(result: dict, assignment: dict | None) -> str:
     return page("feedback.html", title, result=result, assignment=assignment)
 
 
-def review_page(
-    results: Sequence[dict], assignments: Mapping[str, dict], groups: Mapping[str, Sequence[Group]]
-) -> str:
-    """All that a person should look at, with the code that it is about.
-
-    `groups` are those of `similar`, by the name of their assignment.
-    """
+def review_page(results: list[dict], assignments: dict, groups: dict[str, list[Group]]) -> str:
+    """All that a person should look at, with the code; `groups` of `similar` by assignment."""
     listed: dict[str, list[tuple[int, str, list[str]]]] = {kind: [] for kind in KINDS}
 
     def add(kind: str, own: Sequence[dict], exercise: int | None, text: str) -> None:
         """An item about one student, or about several that are alike: two tell enough of them."""
-        name = own[0]["assignment"] or ""
+        kind, name = kind if kind in KINDS else "ended", own[0]["assignment"] or ""
         where = f"{name}, exercise {exercise}" if exercise else name
         who = ", ".join(result["student"] for result in own)
         codes = [result["answers"].get(str(exercise), "")[:CODE] for result in own[:2]]
@@ -225,8 +201,7 @@ def review_page(
         if result["reason"]:
             add("refused", [result], None, result["reason"])
         for found in result["findings"]:
-            kind = found["kind"] if found["kind"] in KINDS else "ended"
-            add(kind, [result], found["exercise"], found["text"])
+            add(found["kind"], [result], found["exercise"], found["text"])
         for number, part in result["by_hand"].items():
             if part["points"] is not None and AGAIN in part["note"]:
                 text = f"{part['points']} of {part['of']} points were {AGAIN}"
@@ -234,14 +209,10 @@ def review_page(
     for name, found in groups.items():
         by_id = {one["submission"]: one for one in results if one["assignment"] == name}
         solutions = {str(one["number"]): one["solution"] for one in assignments[name]["questions"]}
-        published = {"student": PUBLISHED, "assignment": name, "answers": solutions}
+        by_id[PUBLISHED] = {"student": PUBLISHED, "assignment": name, "answers": solutions}
         for group in found:
-            own = [by_id[id] for id in group.submissions if id != PUBLISHED]
-            own += [published] * (PUBLISHED in group.submissions)
-            add("similar", own, group.exercise, group.text)
-    by_kind = [
-        (heading, sorted(listed[kind], key=lambda item: item[0]))
-        for kind, (heading, _) in KINDS.items()
-        if listed[kind]
-    ]
+            own = sorted(group.submissions, key=lambda id: id == PUBLISHED)  # it comes last
+            add("similar", [by_id[id] for id in own], group.exercise, group.text)
+    items = {heading: listed[kind] for kind, (heading, _) in KINDS.items() if listed[kind]}
+    by_kind = [(name, sorted(own, key=lambda item: item[0])) for name, own in items.items()]
     return page("review.html", "To look at", groups=by_kind)

@@ -1,9 +1,8 @@
 """Answers of different students that are nearly the same, in figures that instructors understand.
 
-An answer is its lines with names of its own, comments, docstrings, annotations and layout put
-aside, in no order. What was given is taken out, and what most of the class wrote. Two answers are
-shown where they are the same, or where nearly all lines of the shorter one stand in the other and
-several of these in hardly any third.
+An answer is its lines, in no order, without names of its own, comments, docstrings, annotations,
+layout, what was given and what most of the class wrote. Two are shown where they are the same, or
+nearly all lines of the shorter stand in the other and several of these in hardly any third.
 """
 
 import ast
@@ -36,11 +35,8 @@ class Group:
     @property
     def text(self) -> str:
         """The figures in words."""
-        least = "at least " if len(self.submissions) > 2 else ""
-        return (
-            f"{least}{self.same} of {self.lines} lines are the same once names and comments are "
-            "put aside"
-        )
+        count = "at least " * (len(self.submissions) > 2) + f"{self.same} of {self.lines}"
+        return f"{count} lines are the same once names and comments are put aside"
 
 
 def lines_of(source: str) -> Counter[str]:
@@ -48,9 +44,7 @@ def lines_of(source: str) -> Counter[str]:
     tree, own = tree_of(source), {"_"}
     for node in ast.walk(tree or ast.Module([], [])):
         match node:
-            case ast.Name(id=name, ctx=ast.Store()):
-                own.add(name)
-            case ast.arg(arg=name):
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 own.add(name)
                 node.annotation = None
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
@@ -68,13 +62,8 @@ def lines_of(source: str) -> Counter[str]:
     return Counter(line.strip() for line in text.splitlines() if line.strip() not in ("", "pass"))
 
 
-def similar(
-    exercise: int, answers: Mapping[str, Counter[str]], given: Iterable[str]
-) -> list[Group]:
-    """The groups among the answers to one exercise, as `lines_of` has them, by submission.
-
-    `given` is code that all got.
-    """
+def similar(number: int, answers: Mapping[str, Counter[str]], given: Iterable[str]) -> list[Group]:
+    """The groups among answers, as `lines_of` has them; `given` is code that all got."""
     known = Counter()
     for source in given:
         known |= lines_of(source)
@@ -87,16 +76,15 @@ def similar(
     rare = {line for line, count in holders.items() if count <= max(FEW, len(own) // 50)}
     telling = {id: frozenset(x for x in lines if holders[x] <= most) for id, lines in own.items()}
     groups: list[Group] = []
-    for pair in combinations(own, 2):
-        equal = own[pair[0]] == own[pair[1]]
-        first, second = ((own if equal else telling)[id] for id in pair)
+    for a, b in combinations(own, 2):
+        equal = own[a] == own[b]
+        first, second = ((own if equal else telling)[id] for id in (a, b))
         shared, shorter = first & second, min(len(first), len(second))
-        if shorter < LEAST or len(shared) < SAME * shorter:
-            continue
-        if equal or len(shared & rare) >= ALONE:
-            joined = [group for group in groups if {*pair} & {*group.submissions}]
-            who = {*pair}.union(*(group.submissions for group in joined))
-            made = [Group(exercise, pair, len(shared), shorter), *joined]
+        is_alike = shorter >= LEAST and len(shared) >= SAME * shorter
+        if is_alike and (equal or len(shared & rare) >= ALONE):
+            joined = [group for group in groups if {a, b} & {*group.submissions}]
+            who = {a, b}.union(*(group.submissions for group in joined))
+            made = [Group(number, (), len(shared), shorter), *joined]
             least = min(made, key=lambda group: group.same / group.lines)
             groups = [group for group in groups if group not in joined]
             groups.append(replace(least, submissions=tuple(sorted(who))))

@@ -26,12 +26,9 @@ def tree_of(source: str) -> ast.Module | None:
 
 
 def without_magics(source: str) -> str:
-    """A cell without what only IPython understands: what is timed runs, commands do not.
-
-    `%%time` and its like go, and the cell below stays; a cell in another language (`%%bash`, `%%R`)
-    becomes empty; `%time f()` becomes `f()`, and `!pip install`, `%matplotlib` and `f?` become
-    `None`. A cell that is Python already, or is not with its magics gone, is left as it is.
-    """
+    """A cell without what only IPython understands: `%%time` goes, and the cell below stays;
+    `%%bash` empties its cell; `%time f()` becomes `f()`, `!pip install`, `%matplotlib` and `f?`
+    become `None`. Python stays as it is."""
     first, _, rest = source.lstrip().partition("\n")
     if first.startswith("%%"):
         return without_magics(rest) if first[2:].split(" ")[0].strip() in WRAPS else ""
@@ -55,10 +52,7 @@ def _without(magic: re.Match) -> str:
 
 
 def bound(source: str) -> set[str]:
-    """The names that a cell binds at its top level to more than `...`.
-
-    Where the code cannot be read, by the look of its lines.
-    """
+    """The names that a cell binds at its top level to more than `...`; unreadable, by its lines."""
     plain = WAITS.sub("...", without_magics(source))
     try:
         symbols = symtable.symtable(plain, "<cell>", "exec").get_symbols()

@@ -1,9 +1,8 @@
 """Takes the answers out of a submitted notebook, to be run in the pristine one.
 
-A cell of a student's belongs to the exercise whose name it defines, else to the one of its mark
-(its metadata or its id), else to the one below whose text it stands. All else is pristine: given
-cells, checks and what is shown come from the assignment. Where a student deleted, split, merged,
-copied, moved or retyped cells, a finding says so.
+A student's cell belongs to the exercise whose name it defines, else to that of its mark (metadata
+or id), else to that below whose text it stands. All else comes from the assignment. What was done
+to cells is a finding.
 """
 
 import re
@@ -49,62 +48,44 @@ def finding(kind: str, exercise: int | None, text: str) -> dict:
 
 
 def splice(notebook: dict, assignment: dict) -> Spliced:
-    """What of this notebook is to be run in the pristine one of the assignment.
-
-    Raises Refused if the notebook holds no exercise of the assignment, or far more code than
-    exercises need.
-    """
+    """What of a notebook is run in the pristine one. Raises Refused: no exercise, or too much."""
     code = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
     if len(code) > CELLS or sum(map(len, code)) > CHARACTERS:
-        raise Refused(
-            f"holds {len(code)} code cells, {sum(map(len, code))} characters; hand in the "
-            "student edition with answers in it"
-        )
+        size = f"{len(code)} code cells, {sum(map(len, code))} characters"
+        raise Refused(f"holds {size}; hand in the student edition with answers in it")
     reader = Reader(assignment)
     cells = [reader.read(cell) for cell in notebook["cells"]]
     if not any(cell.number or cell.names for cell in cells):
         raise Refused("no exercise of this assignment is in it; hand in the student edition")
     own = reader.placed(cells)
-    run = {"": own.pop(None)}
-    for number, question in reader.questions.items():
-        starter = [question["starter"]] if number in reader.left else []
-        run[str(number)] = [*starter, *own[number]]
-    prose = {
-        str(cell.number): "" if cell.source == PLACE else cell.source
-        for cell in cells
-        if cell.part == "by hand"
-    }
-    return Spliced(
-        {number: [*map(without_magics, sources)] for number, sources in run.items()},
-        {str(number): "\n\n".join(sources) for number, sources in own.items()},
-        prose,
-        reader.findings,
-    )
+    found = Spliced({"": [*map(without_magics, own.pop(None))]}, {}, {}, reader.findings)
+    for number, sources in own.items():
+        starter = [reader.questions[number]["starter"]] if number in reader.left else []
+        found.cells[str(number)] = [*map(without_magics, [*starter, *sources])]
+        found.answers[str(number)] = "\n\n".join(sources)
+    for cell in cells:
+        if cell.part == "by hand":
+            found.prose[str(cell.number)] = "" if cell.source == PLACE else cell.source
+    return found
 
 
 def plain(source: str) -> str:
     """Line ends of one kind, nothing but code at either end."""
-    lines = [line.rstrip() for line in source.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-    return "\n".join(lines).strip("\n")
+    return "\n".join(line.rstrip() for line in re.split("\r\n?|\n", source)).strip("\n")
 
 
 class Reader:
     """Takes the cells of a notebook for what they are, by what the assignment gives."""
 
     def __init__(self, assignment: dict) -> None:
-        """What is given, in the form in which cells are compared with it."""
         self.questions = {asked["number"]: asked for asked in assignment["questions"]}
         self.named = {asked["name"]: number for number, asked in self.questions.items()}
-        self.given = plain(assignment["given"])
+        self.given = plain(assignment["given"])  # all in the form in which cells are compared
         self.starters = {n: plain(asked["starter"]) for n, asked in self.questions.items()}
-        self.after = {
-            plain(text): n
-            for n, asked in self.questions.items()
-            for text in [asked["shows"], *asked["checks"]]
-            if text
-        }
         self.known = {"": (None, None)} | {text: ("answer", n) for n, text in self.starters.items()}
-        self.known |= {text: ("check", n) for text, n in self.after.items()}
+        for n, asked in self.questions.items():
+            for text in filter(None, [asked["shows"], *asked["checks"]]):
+                self.known[plain(text)] = "check", n
         self.findings: list[dict] = []
         self.left: set[int] = set()  # whose starter is there as it was given: it runs first
 
@@ -113,8 +94,7 @@ class Reader:
 
     def is_pristine(self, source: str) -> bool:
         """Is this what was given: a cell of an exercise, some of the given code, or all of it?"""
-        lines = (line for line in source.split("\n") if not line.startswith("# @title "))
-        text = plain("\n".join(lines))
+        text = plain(re.sub(r"^# @title .*\n?", "", source, flags=re.M))
         return source in self.known or f"\n{text}\n" in f"\n{self.given}\n"
 
     def read(self, raw: dict) -> Cell:
@@ -125,9 +105,9 @@ class Reader:
             self._retype(cell)
         if cell.kind == "code":
             if cell.part != "given" and cell.source not in self.known:
-                for text in self.after:  # what was merged with it, in whole lines
-                    whole = re.compile(rf"^{re.escape(text)}$", re.M)
-                    cell.source = plain(whole.sub("", cell.source))
+                for text in (text for text, (part, _) in self.known.items() if part == "check"):
+                    whole = rf"^{re.escape(text)}$"  # lines, that were merged with it
+                    cell.source = plain(re.sub(whole, "", cell.source, flags=re.M))
             cell.names = self._names(cell.source)
         return cell
 
@@ -139,8 +119,8 @@ class Reader:
         said = mapping(raw["metadata"].get("assignment"))
         marks = [(said.get("part"), said.get("exercise"))]
         if match := ID.fullmatch(raw.get("id", "")):
-            number = match["number"] and int(match["number"])
-            marks.append((PARTS.get(match["part"], match["part"]), number))
+            part, number = match["part"], match["number"]
+            marks.append((PARTS.get(part, part), number and int(number)))
         for part, number in marks:
             if part == "given":
                 return part, None
@@ -164,14 +144,14 @@ class Reader:
         """Make code of an answer that stands in a cell of text."""
         fences = FENCE.findall(cell.source)
         code = plain("\n\n".join(fences) or cell.source)
-        readable = tree_of(code) is not None
-        names = self._names(code) if readable else set()
+        names = bound(code) if tree_of(code) else set()
         if cell.part is None:  # prose, but for a bare answer that lost its mark, too
-            if fences or not names:
+            numbers = self._names(code) if names and not fences else ()
+            if not numbers:
                 return
-            cell.part, cell.number = "answer", min(names)
+            cell.part, cell.number = "answer", min(numbers)
         text = f"the cell of the answer was made a {cell.kind.replace('m', 'M')} cell"
-        if readable and bound(code):
+        if names:
             self.note(cell.number, f"{text}; its text was run as code")
             cell.kind, cell.source = "code", code
         else:

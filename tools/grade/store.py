@@ -1,14 +1,13 @@
-"""Results on disk: one JSON file a submission, written in one step, with its key.
+"""Results on disk: one JSON file a submission, with the key of all that it follows from.
 
-The key covers all that a result follows from. So grading that was stopped goes on where it was,
-and a changed answer grades that submission alone. What a person typed or was graded is copied into
-`earlier/` before another takes its place.
+Grading that was stopped goes on where it was; a changed answer grades that submission alone. What a
+person typed or was graded is copied into `earlier/` before another takes its place.
 """
 
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from functools import cache
 from hashlib import sha256
@@ -24,14 +23,8 @@ from tools.grade.tables import read_table
 from tools.root import ROOT
 
 LOCK = ".grading.lock"
-EARLIER = "earlier"
 PINS = ("requirements.txt", "requirements-no-deps.txt")
-CODE = (
-    "tools/grade/judge.py",
-    "tools/grade/source.py",
-    "tools/grade/sandbox",
-    "kernels",
-)
+CODE = ("tools/grade/judge.py", "tools/grade/source.py", "tools/grade/sandbox", "kernels")
 RULES = 1  # raised when a result comes to mean another thing
 
 Id = tuple[str, str | None]  # of a submission, and the assignment that it was graded for
@@ -43,19 +36,18 @@ def code_digest(runner: str, root: Path = ROOT) -> str:
     parts = [str(RULES), runner]
     for name in [*PINS, *CODE, *([SIMULATOR] if runner != "cpu" else [])]:
         for file in [root / name, *sorted((root / name).rglob("*"))]:
-            if file.suffix in (".py", ".txt", ".json", ".toml") and "__pycache__" not in file.parts:
-                text = file.read_bytes().replace(b"\r\n", b"\n") if file.is_file() else b""
-                parts += [file.relative_to(root).as_posix(), text.decode()]
+            if file.is_file() and file.suffix != ".pyc":
+                text = file.read_bytes().replace(b"\r\n", b"\n")
+                parts += [file.relative_to(root).as_posix(), text]
     return digest(parts)
 
 
 def key_of(assignment: dict, cells: dict) -> str:
     """The key of a submission; words that decide nothing are not in it."""
     judged = [assignment[name] for name in ("name", "class", "seed", "given")]
-    words = ("title", "by_hand", "holds", "solution")
-    for question in assignment["questions"]:
-        judged.append({name: value for name, value in question.items() if name not in words})
-    task = json.dumps([judged, cells], sort_keys=True)
+    words = dict.fromkeys(("title", "by_hand", "holds", "solution"))
+    asked = [question | words for question in assignment["questions"]]
+    task = json.dumps([judged, asked, cells], sort_keys=True)
     return digest([code_digest(assignment["runner"]), task])
 
 
@@ -80,23 +72,16 @@ class Store:
             with FileLock(self.folder / LOCK, timeout=0):
                 for half in self.folder.rglob("*.part"):  # left by one that was killed
                     half.unlink()
-                self._load()
+                for path in sorted(self.folder.glob("results/*.json")):
+                    # Of half a result the submission is graded anew.
+                    with suppress(OSError, ValueError, KeyError, TypeError):
+                        result = json.loads(path.read_text(encoding="utf-8"))
+                        self.results[id_of(result)] = result
                 yield
         except Timeout:
-            raise BookError(
-                f"{self.folder.name}: another 'make grade' writes there; wait for it, or name "
-                "another folder with OUT="
-            ) from None
-
-    def _load(self) -> None:
-        """Read the results that are there whole."""
-        self.results = {}
-        for path in sorted(self.folder.glob("results/*.json")):
-            try:
-                result = json.loads(path.read_text(encoding="utf-8"))
-                self.results[id_of(result)] = result
-            except (OSError, ValueError, KeyError, TypeError):
-                continue  # half a result: the submission is graded anew
+            advice = "wait for it, or name another folder with OUT="
+            name = self.folder.name
+            raise BookError(f"{name}: another 'make grade' writes there; {advice}") from None
 
     def files(self, result: dict) -> tuple[Path, Path]:
         """Where a result and its feedback are: names that are readable, and safe everywhere."""
@@ -108,15 +93,12 @@ class Store:
 
     def save(self, result: dict) -> None:
         """Write a result; of one with other points, a copy is kept."""
-        before, (path, feedback) = self.results.get(id_of(result)), self.files(result)
-        was, now = (
-            {number: asked["points"] for number, asked in (one or result)["questions"].items()}
-            for one in (before, result)
-        )
-        if was and was != now:
+        before, paths = self.results.get(id_of(result), result), self.files(result)
+        both = (one["questions"].items() for one in (before, result))
+        was, now = ({number: asked["points"] for number, asked in own} for own in both)
+        for path in paths if was not in ({}, now) else ():
             self.keep(path)
-            self.keep(feedback)
-        self.write(path, json.dumps(result, indent=1, sort_keys=True) + "\n")
+        self.write(paths[0], json.dumps(result, indent=1, sort_keys=True) + "\n")
         self.results[id_of(result)] = result
 
     def remove(self, result: dict) -> None:
@@ -127,8 +109,8 @@ class Store:
     def keep(self, path: Path) -> None:
         """Copy a file, as it is by now, to `earlier/` under a name that says when."""
         if path.is_file():
-            day, folder = date.today().isoformat(), self.folder / EARLIER
-            copies = (folder / f"{path.stem}.{day}-{n}{path.suffix}" for n in count(1))
+            name = f"earlier/{path.stem}.{date.today().isoformat()}"
+            copies = (self.folder / f"{name}-{n}{path.suffix}" for n in count(1))
             copy = next(copy for copy in copies if not copy.exists())
             write_bytes(copy, path.read_bytes(), self.folder.parent)
 
@@ -140,8 +122,7 @@ class Store:
     def write_table(self, name: str, text: str) -> None:
         """Write a table; if it loses a row, or what one says, what was there is kept."""
         path, now = self.folder / name, read_table(text)
-        if path.is_file():
-            before = read_table(path.read_text(encoding="utf-8", errors="replace"))
-            if any(row not in now for row in before):
-                self.keep(path)
+        before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        if any(row not in now for row in read_table(before)):
+            self.keep(path)
         self.write(path, text)

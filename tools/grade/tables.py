@@ -2,8 +2,7 @@
 
 A spreadsheet takes a cell for a formula if it begins with one of `= + - @`, a tab or a carriage
 return (https://owasp.org/www-community/attacks/CSV_Injection), and a student chooses their own
-name. `guard` puts an apostrophe before such a text, and `unguard` takes exactly that one away,
-whatever the text was before.
+name. `guard` puts an apostrophe before such a text, and `unguard` takes exactly that one away.
 """
 
 import csv
@@ -38,10 +37,7 @@ def table_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def read_table(text: str) -> list[dict[str, str]]:
-    """The rows of a table that `table_text` made, by the names of its columns.
-
-    A person may have saved it since: a cell that is missing is empty.
-    """
+    """The rows of a table, as `table_text` or a person wrote it: what is missing is empty."""
     rows = csv.reader(io.StringIO(text.removeprefix(BOM), newline=""))
     header = [unguard(name) for name in next(rows, ())]
     table = (map(unguard, [*row, *[""] * (len(header) - len(row))]) for row in rows if any(row))

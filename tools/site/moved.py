@@ -1,7 +1,7 @@
 """Figures that a reader can move. A Markdown cell `move-<name>` of a chapter asks for one.
 
-`book/static/moved.js` draws them, by formulas that compute what `cudasim` does. Some cases stand
-as a table in the cell itself, for who reads it without JavaScript, and in a notebook.
+`book/static/moved.js` draws them, by formulas that compute what `cudasim` does; some cases stand
+as a table in the cell. Of a table that a cell tagged `moved` prints, `cases.js` makes one.
 """
 
 from functools import partial
@@ -24,6 +24,7 @@ def setup(app: Sphinx) -> None:
         add_part(app, MOVE + name, partial(figure, name))
     files = ("moved.css", "formulas.js", "scaling-model.js", "moved.js")
     load_where(app, '<div class="moved"', *files, defer=True)
+    load_where(app, "tag_moved", "moved.css", "cases.js", defer=True)
 
 
 def figure(name: str, env: BuildEnvironment) -> str:

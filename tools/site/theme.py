@@ -8,20 +8,21 @@ What templates can correct lies in `book/templates/`, what a style sheet can in
 import re
 from pathlib import Path
 
-from fontTools.ttLib import TTFont
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
 from tools.site.templates import render
 
-# How the theme's style sheet says which character an icon is: .fa-sun:before{content:"\f185"}
-ICON_RULE = re.compile(r'(?:\.fa-[\w-]+:before,?)+\{content:"\\?([^"]+)"\}')
-# Code is drawn with a span for each name and sign, which need no colour of their own.
-PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
+WORD = re.compile(r"[\w-]+")
+RULE = re.compile(r"([^{}]+)\{[^{}]*\}")  # of a style sheet: selectors and what holds of them
+CLASS = re.compile(r"\.(?!bs-)(-?[a-zA-Z_][\w-]*)")  # Bootstrap makes names that begin so
+BESIDE = re.compile(r"/\*.*?\*/|:not\([^)]*\)", re.S)  # no class in these must be there
+# Code has a span for each name, sign and word; what has no colour and does not break needs none.
+PLAIN = re.compile(r'<span></span>|<span class="(?:n|nn|o|p|w|pre(?=">[^|?/<-]*<))">([^<]*)</span>')
 # A number with the sign of a time and with its unit, or with a unit alone.
 TIME = re.compile(r"≈ \d[\d.,]*(?: (?=[a-zµGKMT%]))?|\b\d[\d.,]* (?=(?:[nµm]?s|[KMGT]i?B)\b)")
-TRUETYPE = re.compile(r',url\([^)]*\.ttf\) format\("truetype"\)')  # for browsers of 2014
+SCROLLS = re.compile(r"e\.tabIndex=e\.scrollWidth[^}]*")  # lays out a part that is not drawn yet
 
 
 def setup(app: Sphinx) -> None:
@@ -43,22 +44,24 @@ def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
 def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
     """Keep a time on one line, and code to few parts; drop a second word on the viewport."""
     context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
-    text = PLAIN.sub(r"\1", context.get("body", ""))
-    context["body"] = TIME.sub(lambda time: time[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    for part in ("body", "toc"):
+        text = TIME.sub(lambda t: t[0].replace(" ", "\N{NO-BREAK SPACE}"), context.get(part, ""))
+        context[part] = PLAIN.sub(r"\1", text)
 
 
 def lighten(app: Sphinx, exception: Exception | None) -> None:
-    """Take icons that the site's fonts lack, a third of it, out of the theme's style sheet."""
+    """Take from the theme the styles of what no page has, and a long step when a page opens."""
     if exception or app.builder.format != "html":
         return
-    static = Path(app.outdir) / "_static"
-    fonts = [TTFont(path) for path in static.glob("vendor/fontawesome/webfonts/*.woff2")]
-    held = {code for font in fonts for code in font.getBestCmap()}
-    sheet = static / "styles" / "pydata-sphinx-theme.css"
+    site = Path(app.outdir)
+    script = site / "_static" / "scripts" / "pydata-sphinx-theme.js"
+    script.write_text(SCROLLS.sub(r"setTimeout(()=>\g<0>)", script.read_text("utf-8")), "utf-8")
+    files = (file for file in site.rglob("*") if file.suffix in (".html", ".js"))
+    named = {word for file in files for word in WORD.findall(file.read_text(encoding="utf-8"))}
 
     def kept(rule: re.Match) -> str:
-        icon = rule[1]
-        return rule[0] if (int(icon, 16) if len(icon) > 1 else ord(icon)) in held else ""
+        selectors = BESIDE.sub("", rule[1]).split(",")
+        return rule[0] if any(named.issuperset(CLASS.findall(each)) for each in selectors) else ""
 
-    slim = ICON_RULE.sub(kept, sheet.read_text(encoding="utf-8"))
-    sheet.write_text(TRUETYPE.sub("", slim), encoding="utf-8")
+    for sheet in [*site.glob("_static/styles/*.css"), *site.glob("_static/mystnb.*")]:
+        sheet.write_text(RULE.sub(kept, sheet.read_text(encoding="utf-8")), encoding="utf-8")

@@ -31,6 +31,7 @@ class ThreadState(threading.local):
     making: GPU | None = None  # for which a factory makes a tensor
     met = False  # whether its last operation has been booked: a collective, one made of others
     lasting = False  # whether C++ now makes what an object of its own keeps
+    telling = False  # whether it prints a tensor, or lists its numbers
     to_host = False  # while it moves a tensor to the CPU in sight of other dispatch modes
 
     def __init__(self) -> None:

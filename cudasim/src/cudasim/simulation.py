@@ -21,6 +21,7 @@ from cudasim.dispatch.autocast import patch_autocast
 from cudasim.dispatch.booking import forget
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, checked
+from cudasim.patches import pinning, profiling, sharing, sparse, threads
 from cudasim.patches.attention import patch_attention
 from cudasim.patches.autograd import patch_autograd
 from cudasim.patches.classes import patch_classes
@@ -28,15 +29,11 @@ from cudasim.patches.compiler import patch_compile, patch_torchscript
 from cudasim.patches.factories import patch_factories
 from cudasim.patches.functional import patch_functional
 from cudasim.patches.guards import patch_guards
+from cudasim.patches.library import patch_library
 from cudasim.patches.optim import patch_optim
-from cudasim.patches.pinning import patch_pinning
-from cudasim.patches.profiling import patch_profiler
 from cudasim.patches.readings import patch_readings
-from cudasim.patches.sharing import patch_sharing
-from cudasim.patches.sparse import patch_sparse
 from cudasim.patches.storage import patch_storage
 from cudasim.patches.tensor import patch_tensor
-from cudasim.patches.threads import patch_threads
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -60,16 +57,17 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     patch_autocast,
     patch_attention,
     patch_optim,
-    patch_pinning,
+    patch_library,
+    pinning.METHODS.install,
     patch_guards,
     patch_compile,
-    patch_profiler,
+    profiling.METHODS.install,
     patch_storage,
-    patch_sparse,
-    patch_sharing,
+    sparse.CONSTRUCTORS.install,
+    sharing.DLPACK.install,
     patch_backend,
     patch_torchscript,  # after the functions that it lists
-    patch_threads,
+    threads.FUNCTIONS.install,
     patch_readings,
 )
 

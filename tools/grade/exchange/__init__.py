@@ -1,1 +1,1 @@
-"""To and from other systems: gradebooks, an autograder for Gradescope, links for a class."""
+"""To and from other systems: gradebooks, an autograder for Gradescope."""

@@ -1,18 +1,17 @@
 """Fills grades into the export of an instructor's own gradebook, of Canvas or of Moodle.
 
-Only the grade of a student who was graded changes, in the one column that is meant: every other
-cell stays as it was exported, and so do the order of rows, the delimiter and the encoding. What the
-system itself wrote comes back to it, be it a name that begins with `=`, which Canvas writes as
-`="=name"`; what we write are numbers, which no spreadsheet takes for a formula.
+Only the grade of a student who was graded changes: all other cells, the order of rows, delimiter
+and encoding stay as they were, a name that Canvas writes as `="=name"` too. What we write are
+numbers, which no spreadsheet takes for a formula.
 
 - Canvas, *Grades*, *Export*: `Student, ID, SIS User ID, SIS Login ID, Section`, a column
-  `Name (4711)` for each assignment, totals; above the students a row `Points Possible`.
-  See https://github.com/instructure/canvas-lms, lib/gradebook_exporter.rb; its importer takes a
-  point for the decimal sign in every language (lib/gradebook_importer.rb).
-- Moodle, *Download grading worksheet*: `Identifier` (`Participant 123456`), `Full name`, ...,
-  `Grade, Maximum grade, ...`, in the language of the site, so the first column and the one after
-  the grade are known by where they stand. See https://github.com/moodle/moodle,
-  mod/assign/gradingtable.php and mod/assign/feedback/offline/importgradeslib.php.
+  `Name (4711)` for each assignment, totals; above the students a row `Points Possible`. Its
+  importer takes a point for the decimal sign in every language. See lib/gradebook_exporter.rb and
+  lib/gradebook_importer.rb of https://github.com/instructure/canvas-lms.
+- Moodle, *Download grading worksheet*: `Identifier` (`Participant 123456`), ..., `Grade,
+  Maximum grade, ...`, in the language of the site: known by where they stand. See
+  mod/assign/gradingtable.php and mod/assign/feedback/offline/importgradeslib.php of
+  https://github.com/moodle/moodle.
 """
 
 import csv
@@ -31,10 +30,8 @@ from tools.grade.tables import BOM
 
 POINTS = "Points Possible"
 GRADE = "Grade"  # Moodle's column, where the site is in English
-KNOWN_AS = {  # the columns that hold what a student may be known by elsewhere
-    *("SIS User ID", "SIS Login ID", "Integration ID"),
-    *("Email address", "Username", "ID number"),
-}
+KNOWN_AS = {"SIS User ID", "SIS Login ID", "Integration ID"}  # what a student may be known by
+KNOWN_AS |= {"Email address", "Username", "ID number"}
 LEFT = {"EX": "excused", "N/A": "not assigned to them"}  # as Canvas says it in place of a grade
 STRAYS = 1 / 3  # of a class may have handed in another chapter; more make it unclear which
 ENCODING = ("utf-8", "surrogateescape")  # keeps the bytes of any other as they are
@@ -53,11 +50,11 @@ def fill_export(
         raise BookError(f"{folder}: no results; run 'make grade SUBMISSIONS=...' first")
     with written_by("make grade", str(folder / "results")):
         results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-        count = Counter(result["assignment"] for result in results if result["assignment"])
-    most = max(sorted(count), key=count.get, default=None)
-    if not chapter and (most is None or count[most] < (1 - STRAYS) * count.total()):
-        names = ", ".join(sorted(count)) or "none"
-        raise BookError(f"{folder}: whose grades are meant? name one with --chapter: {names}")
+        names = sorted(result["assignment"] for result in results if result["assignment"])
+    [(most, count)] = Counter(names).most_common(1) or [(None, 0)]
+    if not chapter and (not names or count < (1 - STRAYS) * len(names)):
+        known = ", ".join(dict.fromkeys(names)) or "none"
+        raise BookError(f"{folder}: whose grades are meant? name one with --chapter: {known}")
     book = Gradebook(export, column, chapter or most)
     notes = book.fill(results, chapter or most, scale)
     path = export.with_name(f"{export.stem}-filled{export.suffix}")
@@ -70,22 +67,15 @@ class Gradebook:
     """An export, and where in it the grades of one assignment go."""
 
     def __init__(self, export: Path, wanted: str | None, chapter: str) -> None:
-        """With the column of the grades: the one wanted, or that of the chapter.
-
-        Raises BookError.
-        """
+        """With the column of the grades: the wanted or the chapter's. Raises BookError."""
         self.where = str(export)
         try:
             text = export.read_bytes().decode(*ENCODING)
         except OSError as error:
-            raise BookError(
-                f"{export}: cannot be read ({error.strerror}); export it again"
-            ) from None
+            raise BookError(f"{export}: cannot be read ({error.strerror}); export it") from None
         first, self.bom = text.partition("\n")[0], BOM * text.startswith(BOM)
-        self.dialect = {
-            "delimiter": max(",;\t", key=first.count),  # Canvas: `;`, where the comma is decimal
-            "lineterminator": "\r\n" if "\r" in first else "\n",
-        }
+        delimiter = max(",;\t", key=first.count)  # Canvas: `;`, where the comma is decimal
+        self.dialect = {"delimiter": delimiter, "lineterminator": "\r\n" if "\r" in first else "\n"}
         lines = io.StringIO(text.removeprefix(BOM), newline="")
         self.rows = list(csv.reader(lines, **self.dialect))
         columns = list(zip_longest(*self.rows, fillvalue="")) or [("",)]
@@ -99,24 +89,21 @@ class Gradebook:
             known = [column[row] for column in columns if column[0] in KNOWN_AS and column[row]]
             for name in (f"({self.system} {id})", *known, *(f"({name})" for name in known)):
                 self.students[name.casefold()].add(row)
-        possible = [row for row, cell in enumerate(columns[0]) if cell.strip() == POINTS]
-        points = {}  # that each column counts; in Moodle the next one says it, for each student
+        # The points that a column counts: in Moodle the next one says it, for each student.
+        saying = [row for row, cell in enumerate(columns[0]) if cell.strip() == POINTS]
+        points = {}
         for place, column in enumerate(columns if own else columns[1:]):
-            said = {number(column[row]) for row in (possible if own else ids)}
+            said = {number(column[row]) for row in (saying if own else ids)}
             if len(said) == 1 and None not in said:
                 points[place] = said.pop()
         if not points:
-            raise BookError(
-                f"{export}: no column has points, as in a gradebook of Canvas or a grading "
-                "worksheet of Moodle; export it again as CSV, and leave it as it is"
-            )
+            like = "as in a gradebook of Canvas or a grading worksheet of Moodle"
+            raise BookError(f"{export}: no column has points, {like}; export it again as CSV")
         wanted = wanted or (chapter if own else GRADE)
         found = [place for place in points if _is_called(header[place], wanted)]
         if len(found) != 1:
-            names = "; ".join(header[place] for place in points)
-            raise BookError(
-                f"{export}: {len(found)} columns for '{wanted}'; name one with --column: {names}"
-            )
+            told = f"{len(found)} columns for '{wanted}'; name one with --column"
+            raise BookError(f"{export}: {told}: {'; '.join(header[place] for place in points)}")
         self.column, self.title, self.maximum = found[0], header[found[0]], points[found[0]]
 
     def encoded(self) -> bytes:
@@ -125,22 +112,16 @@ class Gradebook:
         return (self.bom + written.getvalue()).encode(*ENCODING)
 
     def fill(self, results: list[dict], chapter: str, scale: bool = False) -> list[str]:
-        """Fill the points of these results in; returns what a person should know.
-
-        A student who is not in it, or twice, or whose submission was refused or is of another
-        chapter, is named and gets nothing: never a zero that nobody gave, nor points of which some
-        are still to come. Raises BookError if nobody can be filled in, or if the export counts
-        other points than we do and `scale` is not asked for.
-        """
+        """Fill the points of these results in; returns what a person should know. Who is not in it
+        or twice, was refused, handed in another chapter or waits for points by hand is named and
+        gets nothing, never a zero that nobody gave. Raises BookError."""
         handed_in, left = defaultdict(list), {}  # by row the results, by name why it is left
         for result in sorted(results, key=lambda made: (made["student"], made["submission"])):
             is_other = result["assignment"] not in (chapter, None)
-            counts_other = not result["reason"] and result["of"] != self.maximum
-            if counts_other and not is_other and not scale:
-                raise BookError(
-                    f"{self.where}: '{self.title}' counts {shown(self.maximum)} points, the "
-                    f"exercises {shown(result['of'])}; change it there, or add --scale"
-                )
+            if not (is_other or scale or result["reason"] or result["of"] == self.maximum):
+                counts = f"{shown(self.maximum)} points, the exercises {shown(result['of'])}"
+                fault = f"{self.where}: '{self.title}' counts {counts}"
+                raise BookError(f"{fault}; change it there, or add --scale")
             for name in result["student"].split(SEVERAL):
                 known_as = f"({name.rpartition('(')[2]}" if name.endswith(")") else name
                 places = self.students.get(known_as.casefold(), ())
@@ -158,11 +139,10 @@ class Gradebook:
             was = row[self.column]
             left[name] = _why_not([result for _, result in given], was)
             if left[name] is None:
-                share = result["points"] / (result["of"] or 1)
-                row[self.column] = shown(share * self.maximum if scale else result["points"])
+                share = self.maximum / (result["of"] or 1) if scale else 1
+                row[self.column] = shown(result["points"] * share)
                 filled += 1
-                before = number(was)
-                if was.strip() and (before is None or shown(before) != row[self.column]):
+                if was.strip() and shown(number(was)) != row[self.column]:
                     notes.append(f"replaced: {name}: {clean(was)} by {row[self.column]}")
         notes += [f"not filled in: {name}: {reason}" for name, reason in left.items() if reason]
         if not filled:
@@ -198,6 +178,6 @@ def number(text: str) -> float | None:
     return float(said[1].replace(",", ".")) if said else None
 
 
-def shown(points: float) -> str:
+def shown(points: float | None) -> str:
     """A number of points: two decimals at most, as Canvas shows them."""
-    return f"{points:.2f}".rstrip("0").rstrip(".")
+    return "" if points is None else f"{points:.2f}".rstrip("0").rstrip(".")

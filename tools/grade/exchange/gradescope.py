@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tools.book.book import Book
 from tools.exercises.archive import zipped
-from tools.exercises.assignment import Assignment
-from tools.exercises.choice import Choice
+from tools.exercises.assignment import Assignment, Choice
 from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
 from tools.files import write_bytes
@@ -17,7 +16,7 @@ from tools.root import ROOT
 
 HERE, SCRIPTS = "tools/grade/exchange/autograder", ("setup.sh", "run_autograder")
 CODE = {  # what the program imports or reads, by folder, and how those files end
-    "tools": (".py", ".html", ".js"),
+    "tools": (".py", ".html", ".js", ".toml"),
     "kernels": (".py", ".json"),
     "cudasim/src": (".py", ".json", "nvidia-smi"),
     HERE: ("packages.txt",),
@@ -32,8 +31,7 @@ def autograder_files(assignment: Assignment, root: Path = ROOT) -> dict[str, byt
     """What is in the zip, by path."""
     paths = [root / name for name in PINS]
     for folder, endings in CODE.items():
-        found = (path for path in root.joinpath(folder).rglob("*") if path.is_file())
-        paths += [path for path in found if path.name.endswith(endings)]
+        paths += [path for path in root.joinpath(folder).rglob("*") if path.name.endswith(endings)]
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
     files |= {script: root.joinpath(HERE, script).read_bytes() for script in SCRIPTS}
     files[TESTS] = json.dumps(assignment, indent=1, sort_keys=True).encode()

@@ -1,11 +1,10 @@
 """Feedback as Canvas and Moodle take it back: a zip whose names say whose page is whose.
 
-- Canvas, *Re-upload submissions*: a file named as the submission was, found by the numbers in its
-  name, and given to the student under the name of the file that they had handed in. So it is a
-  notebook as theirs was. See https://github.com/instructure/canvas-lms, app/models/assignment.rb,
-  `infer_comment_context_from_filename`.
+- Canvas, *Re-upload submissions*: named as the submission was, and given to the student under the
+  name of their file, so a notebook as theirs was. See `infer_comment_context_from_filename` in
+  app/models/assignment.rb of https://github.com/instructure/canvas-lms.
 - Moodle, *Upload multiple feedback files in a zip*: any file in a folder named as that of the
-  submission. See https://github.com/moodle/moodle, mod/assign/feedback/file/importziplib.php.
+  submission. See mod/assign/feedback/file/importziplib.php of https://github.com/moodle/moodle.
 """
 
 import re

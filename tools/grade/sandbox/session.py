@@ -1,34 +1,38 @@
 """The judge's side of a session: asks, waits no longer than agreed, and believes no line.
 
-Whatever the agent sends is read with a limit on its bytes, and must be the one answer to the
-one question that is open. A line before it was asked for, a second one, one that is too long or
-no JSON of that form ends the session.
+What the agent sends is read with a limit, and must be the one answer to the one open question: a
+line too early, too many, too long or of another form ends the session.
 """
 
+import contextlib
 import json
+import os
 import secrets
-import select
-from collections.abc import Callable, Mapping
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
+import psutil
+
 from tools.grade.sandbox.helper import Helper
-from tools.grade.sandbox.watch import Watch
+from tools.grade.sandbox.inside import DISK, THREADS
 
 LINE = (1 << 20) + (1 << 16)  # bytes of an answer
 READY = 120  # s that a session may take to begin, on a machine that is busy
 SECONDS = 10  # of processor time for a request, and as much of mere waiting
-TICK = 20  # ms between looks at what a session uses
+TICK = 0.02  # s between looks at what a session uses
+FILES = 4096
+BACKSTOP = 30  # times its seconds: no request takes longer, whatever it does
+SLOW = 5  # looks between two at what takes longer to see
 
 
 class Ended(Exception):
-    """The session is over; `kind` says why.
-
-    One of `time`, `memory`, `disk`, `crash` (its process ended) and `protocol` (it sent what no
-    honest agent sends).
-    """
+    """The session is over; `kind` is one of `time`, `memory`, `disk`, `crash` (its process ended)
+    and `protocol` (it sent what no honest agent sends)."""
 
     def __init__(self, kind: str) -> None:
-        """`kind` is for the feedback."""
         super().__init__(kind)
         self.kind = kind
 
@@ -45,13 +49,10 @@ class Session:
     """One agent, and the questions to it."""
 
     def __init__(self, helper: Helper, memory: int) -> None:
-        """Start it; it may use `memory` MiB beyond what PyTorch takes by itself.
-
-        Raises RuntimeError with the reason if it cannot be.
-        """
+        """Start it, with `memory` MiB beyond what PyTorch takes. Raises RuntimeError."""
         self.helper = helper
         pid, self.socket = helper.start(memory)
-        self.socket.setblocking(False)
+        self.socket.settimeout(TICK)
         self.over: str | None = None
         self.watch = Watch(pid, memory, helper.files())
         self.watch.begin(READY)
@@ -64,24 +65,15 @@ class Session:
             raise RuntimeError(said["failed"])
 
     def run(self, source: str, seconds: float = SECONDS) -> str | None:
-        """Run a cell; the name of the error that it raised, if it did. Raises Ended.
-
-        Nothing that it shows is kept: it might be what a question before it said.
-        """
+        """Run a cell; the name of its error, and nothing that it shows. Raises Ended."""
         reply = self._exchange({"do": "run", "code": source}, seconds)
         if set(reply) != {"error"} or not isinstance(reply["error"], str | None):
             self._end("protocol")
         return reply["error"]
 
-    def ask(
-        self, code: str, inputs: Mapping[str, Any] | None = None, seconds: float = SECONDS
-    ) -> Any:
-        """The value of the last expression of `code`, as plain JSON data.
-
-        `inputs` are bound as names, for this code alone. Raises Raised or Ended.
-        """
-        request = {"do": "ask", "code": code, "inputs": dict(inputs or {})}
-        reply = self._exchange(request, seconds)
+    def ask(self, code: str, inputs: dict | None = None, seconds: float = SECONDS) -> Any:
+        """The value of `code`'s last expression, as JSON data. Raises Raised, Ended."""
+        reply = self._exchange({"do": "ask", "code": code, "inputs": inputs or {}}, seconds)
         if set(reply) != {"ok", "value"} or type(reply["ok"]) is not bool:
             self._end("protocol")
         if not reply["ok"]:
@@ -107,7 +99,7 @@ class Session:
         line = json.dumps({"nonce": nonce, **request}).encode() + b"\n"
         self.watch.begin(seconds)
         while line:
-            line = line[self._when(select.POLLOUT, self.socket.send, line) :]
+            line = line[self._patiently(self.socket.send, line) :]
         try:
             reply = json.loads(self._read())
             json.dumps(reply, ensure_ascii=False).encode()  # half a character cannot be written
@@ -120,26 +112,99 @@ class Session:
         """One line and nothing after it."""
         line = bytearray()
         while not line.endswith(b"\n"):
-            part = self._when(select.POLLIN, self.socket.recv, 1 << 16)
+            part = self._patiently(self.socket.recv, 1 << 16)
+            line += part
             if not part:
                 self._end("crash")
-            line += part
             if len(line) > LINE or b"\n" in part[:-1]:
                 self._end("protocol")
         return line
 
-    def _when(self, event: int, act: Callable[[Any], Any], argument: object) -> Any:
-        """Act when the socket is ready; what the session uses is looked at meanwhile."""
-        poll = select.poll()
-        poll.register(self.socket, event)
-        while True:
-            ready = poll.poll(TICK)
+    def _patiently(self, act: Callable[[Any], Any], argument: object) -> Any:
+        """What the socket does once it can; what the session uses is looked at meanwhile."""
+        done = None
+        while done is None:
+            try:
+                done = act(argument)
+            except TimeoutError:
+                pass
+            except OSError:  # its process ended
+                self._end("crash")
             if kind := self.watch.look():
                 self._end(kind)
-            if ready:
-                try:
-                    return act(argument)
-                except BlockingIOError:
-                    continue
-                except OSError:  # its process ended
-                    self._end("crash")
+        return done
+
+
+class Watch:
+    """What a session uses, seen from outside: processor time, memory, threads, files.
+
+    A request may take so many seconds of processor time, and may wait as long without working. Time
+    in which it wants a processor and gets none is not counted.
+    """
+
+    def __init__(self, pid: int, memory: int, folder: str) -> None:
+        """`memory` in MiB beyond what it has now; `folder` is where its files are."""
+        self.process, self.folder = psutil.Process(pid), folder
+        self.clock = ~pid << 3 | 2  # CPUCLOCK_SCHED of a process: include/linux/posix-timers.h
+        self.most = self._memory() + (memory << 20)
+        self.looks, self.processor = 0, 0.0
+
+    def begin(self, seconds: float) -> None:
+        """A request begins, which may take so many seconds."""
+        self.seconds, self.waited = seconds, 0.0
+        with contextlib.suppress(OSError):  # it is gone; its socket says so
+            self.processor = time.clock_gettime(self.clock)
+        self.began, self.wall = self.processor, time.monotonic()
+        self.end = self.wall + BACKSTOP * seconds + 60
+
+    def look(self) -> str | None:
+        """Why the session must end now: `time`, `memory`, `disk`, or None."""
+        with contextlib.suppress(OSError, IndexError, psutil.Error):  # gone; its socket says so
+            processor, wall = time.clock_gettime(self.clock), time.monotonic()
+            threads = list(Path(f"/proc/{self.process.pid}/task").iterdir())
+            stats = [(thread / "stat").read_text() for thread in threads[: 2 * THREADS]]
+            if {text.rpartition(")")[2].split()[0] for text in stats} <= {*"SIT"}:  # none wants one
+                self.waited += max(0.0, wall - self.wall - (processor - self.processor))
+            self.processor, self.wall = processor, wall
+            if max(processor - self.began, self.waited) > self.seconds or wall > self.end:
+                return "time"
+            if self._memory() > self.most or len(threads) > THREADS:
+                return "memory"
+            self.looks += 1
+            if self.looks % SLOW == 0 and too_many_files(self.folder, self.process.pid):
+                return "disk"
+        return None
+
+    def _memory(self) -> int:
+        """Bytes of its own; what is shared has a file."""
+        now = self.process.memory_info()
+        return now.rss - now.shared
+
+
+def too_many_files(folder: str, pid: int) -> bool:
+    """True if `folder` and removed files still open hold over DISK MiB, or too many files."""
+    sizes: dict[tuple[int, int], int] = {}
+
+    def count(about: os.stat_result) -> None:
+        sizes[about.st_dev, about.st_ino] = about.st_blocks * 512
+
+    left = [folder]
+    os.listdir(folder)  # an error here is no session's doing
+    try:
+        while left and len(sizes) <= FILES:
+            for path in map(Path, os.scandir(left.pop())):
+                count(about := path.lstat())
+                if stat.S_ISDIR(about.st_mode):
+                    left.append(path)
+    except FileNotFoundError:
+        pass  # removed meanwhile
+    except OSError:
+        return True  # so deep that it has no name, or closed to us
+    with contextlib.suppress(PermissionError):  # root without all its rights sees none of these
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            if entry.is_file():
+                count(entry.stat())
+        maps = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+        if any(folder in line and line.endswith("(deleted)") for line in maps):
+            return True
+    return len(sizes) > FILES or sum(sizes.values()) > DISK << 20

@@ -1,7 +1,6 @@
 """The sandbox, and the weaker one for machines that do not let bubblewrap in, each tried first.
 
-One is offered if a session of it begins here and does not get out: by files, the network,
-processes or signals. Nothing is concluded from versions.
+One is offered if its session begins here and does not get out. Nothing is concluded from versions.
 """
 
 import contextlib
@@ -26,17 +25,13 @@ TRIED = "GRADE_TIER"  # the variable that names a sandbox which this machine off
 # Each way out that is open is a word in the list that it gives; it is to be empty.
 PROBE = """
 import ctypes, os, signal, socket
-def ways(attempts):
-    out = []
-    for name, attempt in attempts.items():
-        try:
-            if attempt() is not False:
-                out.append(name)
-        except BaseException:
-            pass
-    return out
-ways({
-    "reads files": lambda: open(secret).read(),
+def is_open(attempt):
+    try:
+        return attempt() is not False
+    except BaseException:
+        return False
+ways = {
+    "reads files": lambda: open(folder + "/secret").read(),
     "lists folders": lambda: os.listdir(folder),
     "writes files": lambda: open(folder + "/written", "w"),
     "changes Python": lambda: open(os.__file__, "a"),
@@ -46,7 +41,8 @@ ways({
     "starts programs": lambda: os.posix_spawn("/bin/true", ["true"], {}),
     "sends signals": lambda: os.kill(judge, 0),
     "leaves namespaces": lambda: ctypes.CDLL(None).unshare(0x10000000) == 0,
-})
+}
+[name for name, attempt in ways.items() if is_open(attempt)]
 """
 
 
@@ -67,12 +63,7 @@ class Tier:
 
     @contextlib.contextmanager
     def session(self, memory: int = 1024, runner: str = "simulated") -> Iterator[Session]:
-        """A new session, one at a time; everything of it is gone afterwards.
-
-        It may use `memory` MiB beyond what PyTorch takes by itself.
-
-        Raises RuntimeError, in one line, if none can be had.
-        """
+        """A new session of `memory` MiB beyond PyTorch's, one at a time. Raises RuntimeError."""
         helper = helpers.pop((self.name, runner), None)
         if helper is None or not helper.alive():
             helper = Helper(self.name == "bubblewrap", runner)
@@ -92,24 +83,20 @@ helpers: dict[tuple[str, str], Helper] = {}  # by sandbox and runner, kept for t
 
 @functools.cache
 def try_out(name: str) -> str | None:
-    """Why the tier `name` is not offered here; None if it is. It is tried once a process.
-
-    A session of it is asked to try what it must not be able to do.
-    """
+    """Why the tier `name` is not offered here, as a session of it found that tries to get out."""
     if not sys.platform.startswith("linux"):
         return f"{name}: needs Linux; grade on a Linux machine, in WSL or in the container"
-    known = {"judge": os.getpid(), "name": f"sandbox-{os.getpid()}"}
     with (
         tempfile.TemporaryDirectory() as folder,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as named,
     ):
         os.chmod(folder, 0o777)  # so that it is not for its owner that a session fails
-        secret = Path(folder, "secret")
-        secret.write_text("secret")
+        Path(folder, "secret").write_text("secret")
+        known = {"judge": os.getpid(), "name": f"sandbox-{os.getpid()}", "folder": folder}
+        known["port"] = server.getsockname()[1]
         named.bind("\0" + known["name"])
         named.listen()
-        known |= {"folder": folder, "secret": str(secret), "port": server.getsockname()[1]}
         try:
             with Tier(name).session() as session:
                 ways = session.ask(PROBE, known)
@@ -122,16 +109,13 @@ def try_out(name: str) -> str | None:
 
 @functools.cache
 def strongest() -> Tier:
-    """The strongest sandbox of this machine. Raises NoSandbox where there is none.
-
-    GRADE_TIER names one that was tried already: workers need not try it again.
-    """
+    """The strongest sandbox, or the one that GRADE_TIER says was tried. Raises NoSandbox."""
     if name := os.environ.get(TRIED):
         return Tier(name)
-    reasons = []
+    reasons = {}
     for name in TIERS:
-        reason = try_out(name)
-        if reason is None:
+        reasons[name] = try_out(name)
+        if reasons[name] is None:
             return Tier(name)
-        reasons.append(reason)
-    raise NoSandbox(f"no sandbox on this machine, so nothing is graded ({'; '.join(reasons)})")
+    why = "; ".join(reasons.values())
+    raise NoSandbox(f"no sandbox on this machine, so nothing is graded ({why})")

@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import torch
 
 from cudasim.backends.memory import empty_cache, free_and_total, memory, stats
-from cudasim.backends.streams import current_id
 from cudasim.dispatch import traces
 from cudasim.dispatch.waiting import CAPTURING, complain, sleep_until
 from cudasim.patching import Patches
@@ -49,7 +48,7 @@ def wait(index: int | None = None) -> None:
 def is_capturing() -> bool:
     """True while the work of the current stream is captured by a graph."""
     index = session.current().index
-    return (index, current_id(index)) in session.capturing
+    return (index, session.current_stream(index)) in session.capturing
 
 
 def can_access_peer(index: int, peer: int) -> bool:

@@ -30,11 +30,6 @@ _Stream, _Event = torch.Stream, torch.Event  # PyTorch's own classes
 _handles = itertools.count(0x5C0DA0001000, 0x40)  # what stands for the addresses of events
 
 
-def current_id(index: int) -> int:
-    """The id of the stream that is current on GPU `index` in this thread."""
-    return session.thread.streams.get(index, 0)
-
-
 def set_current(stream_id: int, index: int) -> None:
     """Make a stream the current one of GPU `index`, and that GPU the current one."""
     session.set_current(index)
@@ -131,7 +126,7 @@ class Stream(_Stream):
     def __enter__(self) -> "Stream":
         """Make the stream the current one of its GPU, and that GPU current."""
         index = session.current().index
-        self._outer.append((index, self.device_index, current_id(self.device_index)))
+        self._outer.append((index, self.device_index, session.current_stream(self.device_index)))
         set_current(self.stream_id, self.device_index)
         return self
 
@@ -188,7 +183,7 @@ class Event(_Event):
                 f"{gpu.index}."
             )
         self._gpu = gpu
-        stream_id = current_id(gpu.index) if stream is None else stream.stream_id
+        stream_id = session.current_stream(gpu.index) if stream is None else stream.stream_id
         if not self._handle:
             self._handle = next(_handles)
             traces.fire(traces.EVENT_CREATION, self._handle)
@@ -209,7 +204,7 @@ class Event(_Event):
         if self._when is None:
             return
         index = session.current().index if stream is None else stream.device_index
-        stream_id = current_id(index) if stream is None else stream.stream_id
+        stream_id = session.current_stream(index) if stream is None else stream.stream_id
         traces.fire(traces.EVENT_WAIT, self._handle, address(stream_id, index))
         if session.capturing:
             wait((index, stream_id), self._mark)
@@ -321,7 +316,7 @@ def patch_streams(patches: Patches) -> None:
     """Replace `torch.Stream` and `torch.Event`."""
     for name, function in {  # which torch.accelerator calls
         "getStream": lambda index: Stream(
-            stream_id=current_id(session.gpu(index).index), device_index=index
+            stream_id=session.current_stream(session.gpu(index).index), device_index=index
         ),
         "setStream": lambda stream: set_current(stream.stream_id, stream.device_index),
     }.items():

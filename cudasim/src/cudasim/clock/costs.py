@@ -12,16 +12,65 @@ import torch
 from torch import Tensor
 
 from cudasim.clock import rules
-from cudasim.clock.rules import Rule, has_mask
+from cudasim.clock.rules import Rule, is_mask
 from cudasim.timing.formulas import Work
 
-# Operators that make the host wait for the device: it must know a value, or a size that
-# depends on values. `waits` adds those that do so for some arguments only.
-WAITS = frozenset(
-    "_local_scalar_dense item nonzero nonzero_numpy masked_select equal is_nonzero _unique "
-    "_unique2 unique_dim unique_consecutive unique_dim_consecutive bincount "
-    "repeat_interleave _linalg_check_errors allclose _to_sparse".split()
-)
+aten = torch.ops.aten
+OnHost = Callable[[Tensor], bool]
+
+
+def _by_mask(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU."""
+    indices = (each for each in args[1] if isinstance(each, Tensor))
+    return any(is_mask(index) is not on_host(index) for index in indices)
+
+
+def _by_mask_unless_filled(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    """As `_by_mask`; one number of the CPU under a mask needs no count (`masked_fill`)."""
+    indices = [each for each in args[1] if isinstance(each, Tensor)]
+    value = args[2] if len(args) > 2 else kwargs["values"]
+    if len(indices) == 1 and is_mask(indices[0]) and value.numel() == 1 and on_host(value):
+        return False
+    return _by_mask(args, kwargs, on_host)
+
+
+# Operators that make the host wait for the device, which must know a value, or a size that depends
+# on values; and for which arguments, given who tells what is with the host.
+WAITS: dict[Callable, Callable[[tuple, dict, OnHost], bool]] = {
+    **dict.fromkeys(
+        (
+            aten._local_scalar_dense.default,
+            aten.nonzero.default,
+            aten.masked_select.default,
+            aten.equal.default,
+            aten.allclose.default,
+            aten.bincount.default,
+            aten._unique.default,
+            aten._unique2.default,
+            aten.unique_dim.default,
+            aten.unique_consecutive.default,
+            aten.unique_dim_consecutive.default,
+            aten._linalg_check_errors.default,
+            # These look inside whether the method converged.
+            aten._linalg_svd.default,
+            aten._linalg_eigh.default,
+            aten.linalg_eig.default,
+            aten.linalg_pinv.atol_rtol_tensor,
+        ),
+        lambda *given: True,
+    ),
+    **dict.fromkeys((aten.index.Tensor, aten._unsafe_index.Tensor), _by_mask),
+    **dict.fromkeys(
+        (
+            aten.index_put.default,
+            aten.index_put_.default,
+            aten._index_put_impl_.default,
+            aten._unsafe_index_put.default,
+        ),
+        _by_mask_unless_filled,
+    ),
+    aten.repeat_interleave.Tensor: lambda args, kwargs, _: kwargs.get("output_size") is None,
+}
 
 # The namespace of collectives: the links' time is booked where ranks meet, so that here only
 # the bytes count; its gather and scatter are others than those of a tensor.
@@ -36,20 +85,6 @@ def work_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Work | None:
     return rule(args, kwargs, out)
 
 
-def waits(func: Callable, args: tuple) -> bool:
-    """True if the host must wait for the device to know what `func` gives."""
-    name = _names.get(func)
-    if name is None:
-        name = _names[func] = _name(func)
-    if name in WAITS:
-        return name != "repeat_interleave" or isinstance(args[0], Tensor)
-    if name == "index":
-        return has_mask(args[1])
-    if name in ("index_put", "_index_put_impl"):  # one value is filled in where the mask is true
-        return has_mask(args[1]) and args[2].numel() != 1
-    return False
-
-
 def operands(args: tuple) -> int:
     """How many tensors are in lists among the arguments: each costs the host some time."""
     lists = (each for each in args if isinstance(each, list | tuple))
@@ -62,7 +97,6 @@ def without_rule() -> list[str]:
 
 
 _rules: dict[Callable, Rule] = {}
-_names: dict[Callable, str] = {}
 _unknown: set[str] = set()
 
 
@@ -111,45 +145,38 @@ PRICES = {
 TABLE: dict[str, Rule] = {
     name: rule
     for rule, names in {
-        rules.nothing: "empty empty_like new_empty empty_strided new_empty_strided "
-        "empty_permuted detach lift lift_fresh alias set resize resize_as is_same_size "
-        "sym_size sym_stride sym_numel "
-        "stride size numel dim is_contiguous _has_compatible_shallow_copy_type _version "
-        "record_stream is_pinned device _nested_tensor_size storage_offset "
-        "sym_storage_offset _reshape_alias view _unsafe_view data requires_grad retain_grad "
-        "_fw_primal _make_dual unsafe_split unsafe_chunk unsafe_split_with_sizes result_type "
-        "_fused_sdp_choice _assert_async _assert_scalar sym_constrain_range is_complex "
+        rules.nothing: "empty empty_like new_empty empty_strided new_empty_strided empty_permuted "
+        "lift set resize resize_as is_same_size sym_size sym_stride stride size record_stream "
+        "is_pinned device _nested_tensor_size _unsafe_view unsafe_split unsafe_split_with_sizes "
+        "_fused_sdp_choice _assert_async _assert_scalar sym_constrain_range "
         "_record_function_enter_new _record_function_exit",
         rules.written: "fill zero zeros zeros_like new_zeros ones ones_like new_ones full "
-        "full_like new_full arange linspace logspace eye tril_indices "
-        "triu_indices rand rand_like randn "
-        "randn_like randint randint_like randperm normal uniform bernoulli exponential random "
-        "geometric cauchy log_normal scalar_tensor _efficientzerotensor normal_functional "
+        "full_like new_full arange linspace logspace eye tril_indices triu_indices rand rand_like "
+        "randn randn_like randint randint_like randperm normal uniform bernoulli exponential "
+        "random geometric cauchy log_normal scalar_tensor _efficientzerotensor normal_functional "
         "hann_window",
-        rules.copied: "copy clone _to_copy contiguous _copy_from _pin_memory repeat flip roll "
-        "constant_pad_nd tril triu lift_fresh_copy expand_copy diagonal_copy as_strided_scatter "
-        "slice_scatter select_scatter slice_backward select_backward diagonal_backward "
-        "unfold_backward im2col col2im pixel_shuffle pixel_unshuffle channel_shuffle rot90 "
-        "reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d",
-        rules.joined: "cat stack hstack vstack _chunk_cat split_with_sizes_copy split_copy "
+        rules.copied: "copy clone _to_copy _copy_from _pin_memory repeat flip roll constant_pad_nd "
+        "tril triu as_strided_scatter select_scatter slice_backward select_backward "
+        "diagonal_backward unfold_backward im2col col2im pixel_shuffle pixel_unshuffle "
+        "channel_shuffle rot90 reflection_pad1d reflection_pad2d replication_pad1d "
+        "replication_pad2d",
+        rules.joined: "cat stack _chunk_cat split_with_sizes_copy split_copy "
         "unbind_copy repeat_interleave unfold_copy",
-        rules.one_value: "_local_scalar_dense item is_nonzero _linalg_check_errors",
+        rules.one_value: "_local_scalar_dense _linalg_check_errors",
         rules.gathered: "index masked_select index_select gather take embedding _embedding_bag "
         "_unsafe_index grid_sampler_2d upsample_nearest2d",
         rules.scattered: "index_put index_add index_copy index_fill scatter scatter_add "
         "scatter_reduce masked_scatter put index_reduce _index_put_impl _unsafe_index_put",
         rules.embedding_backward: "embedding_dense_backward _embedding_bag_dense_backward",
-        rules.sort: "sort argsort _unique _unique2 unique_dim unique_consecutive msort",
+        rules.sort: "sort _unique _unique2 unique_dim unique_consecutive",
         rules.fused_optimizer: "_fused_adam _fused_adamw _fused_sgd _fused_adagrad",
-        rules.division: "div true_divide divide",
+        rules.division: "div",
         rules.matmul(0): "mm bmm mv _int_mm _scaled_mm",
         rules.matmul(1): "addmm baddbmm addmv addbmm _addmm_activation",
-        rules.inverse: "linalg_inv_ex inverse",
+        rules.inverse: "linalg_inv_ex",
         rules.dot: "dot vdot",
-        rules.outer: "addr outer ger",
-        rules.linear: "linear mkldnn_linear",
-        rules.convolution: "convolution _convolution convolution_overrideable cudnn_convolution "
-        "mkldnn_convolution _slow_conv2d_forward conv1d conv2d conv3d",
+        rules.convolution(8, 6): "convolution _convolution convolution_overrideable",
+        rules.convolution(5): "cudnn_convolution",
         rules.convolution_backward: "convolution_backward convolution_backward_overrideable",
         rules.attention(2, 0): "_scaled_dot_product_flash_attention "
         "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_efficient_attention "
@@ -159,7 +186,7 @@ TABLE: dict[str, Rule] = {
         "_scaled_dot_product_efficient_attention_backward "
         "_scaled_dot_product_cudnn_attention_backward "
         "_scaled_dot_product_fused_attention_overrideable_backward",
-        rules.pointwise(2): "native_dropout native_dropout_backward _fused_dropout where "
+        rules.pointwise(2): "addr native_dropout native_dropout_backward _fused_dropout where "
         "masked_fill addcmul mse_loss_backward smooth_l1_loss_backward huber_loss_backward "
         "_amp_update_scale _weight_norm_interface isin bucketize searchsorted "
         "_fake_quantize_learnable_per_tensor_affine",
@@ -177,14 +204,14 @@ TABLE: dict[str, Rule] = {
         rules.reduction(10): "logsumexp _softmax_backward_data _log_softmax_backward_data "
         "_masked_softmax",
         rules.reduction(2, 2, 2): "cumsum cumprod logcumsumexp cummax cummin topk",
-        rules.reduction(8): "native_layer_norm rms_norm _fused_rms_norm",
+        rules.reduction(8): "native_layer_norm _fused_rms_norm",
         rules.reduction(12, 2): "native_layer_norm_backward _fused_rms_norm_backward",
         rules.batch_norm: "native_batch_norm cudnn_batch_norm _native_batch_norm_legit "
         "_native_batch_norm_legit_no_training _batch_norm_no_update",
         rules.reduction(8, 2, 2): "_batch_norm_with_update native_group_norm",
         rules.reduction(12, 2, 2): "native_batch_norm_backward cudnn_batch_norm_backward "
         "batch_norm_backward native_group_norm_backward",
-        rules.reduction(4): "max_pool2d_with_indices max_pool3d_with_indices max_pool2d avg_pool2d "
+        rules.reduction(4): "max_pool2d_with_indices max_pool3d_with_indices avg_pool2d "
         "avg_pool3d _adaptive_avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool3d "
         "adaptive_max_pool2d avg_pool2d_backward max_pool2d_with_indices_backward "
         "_adaptive_avg_pool2d_backward adaptive_max_pool2d_backward upsample_bilinear2d "

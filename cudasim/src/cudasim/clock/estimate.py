@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from typing import Any
 from unittest import mock
 
-from cudasim.clock.costs import operands, waits, work_of
+from cudasim.clock.costs import WAITS, operands, work_of
 from cudasim.clock.watching import watched
-from cudasim.modes import LightMode
+from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.timing.formulas import Work, call_seconds, kernel_seconds
 from cudasim.timing.sheets import Host, Sheet, find_sheet, host_sheet
 
@@ -53,6 +53,8 @@ class Estimate(LightMode):
     ) -> Any:
         """Run `func`, and book its time."""
         kwargs = kwargs or {}
+        if is_composite(func):
+            return decompose(self, func, args, kwargs)
         out = func(*args, **kwargs)
         work = work_of(func, args, kwargs, out)
         self.now += call_seconds(work, operands(args), self.host)
@@ -61,7 +63,8 @@ class Estimate(LightMode):
             self.now += self.sheet.launch * work.kernels
             self.end = max(self.end, self.now) + kernel_seconds(work, self.sheet)
             self.works.append(work)
-        if waits(func, args):
+        # A number is the program's, anything else is on the card.
+        if func in WAITS and WAITS[func](args, kwargs, lambda tensor: not tensor.dim()):
             self.now = max(self.now, self.end) + self.sheet.wait
         return out
 

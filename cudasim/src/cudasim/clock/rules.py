@@ -204,18 +204,6 @@ def dot(args: tuple, kwargs: dict, out: Any) -> Work:
     return Work("reduction", 2.0 * args[0].numel(), size, _precision(args[0]), 2)
 
 
-def outer(args: tuple, kwargs: dict, out: Any) -> Work:
-    """The outer product: written once."""
-    size = float(_read(args, kwargs) + _written(out))
-    return Work("pointwise", 2.0 * out.numel(), size, _precision(out))
-
-
-def linear(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Rows times a weight of (out, in)."""
-    features, k = args[1].shape if args[1].dim() > 1 else (1, args[1].shape[0])
-    return _product(1, args[0].numel() // max(k, 1), features, k, args, out, args[0])
-
-
 def _grouped(x: Tensor, weight: Tensor, out: Tensor, transposed: bool, groups: int) -> tuple:
     """A convolution as (batch, m, n, k): groups, positions, channels out, channels in x window."""
     window = prod(weight.shape[2:])
@@ -249,14 +237,19 @@ def _convolution(shape: tuple, products: int, size: float, x: Tensor, weight: Te
     return Work("convolution", flops, size, precision, kernels, shape)
 
 
-def convolution(args: tuple, kwargs: dict, out: Any) -> Work:
-    """A convolution as an implicit product. Source: cuDNN, https://arxiv.org/abs/1410.0759."""
-    x, weight, *_ = args
-    transposed, groups = False, args[6] if len(args) > 6 else 1  # as inference_mode has it
-    if len(args) > 8:
-        transposed, groups = args[6], args[8]
-    shape = _grouped(x, weight, out, transposed, groups)
-    return _convolution(shape, 1, float(_read(args, kwargs) + _written(out)), x, weight)
+def convolution(groups: int, transposed: int | None = None) -> Rule:
+    """A convolution as an implicit product; of how many groups, and which way, two arguments say.
+
+    Source: cuDNN, https://arxiv.org/abs/1410.0759.
+    """
+
+    def rule(args: tuple, kwargs: dict, out: Any) -> Work:
+        x, weight = args[:2]
+        backwards = transposed is not None and args[transposed]
+        shape = _grouped(x, weight, out, backwards, args[groups])
+        return _convolution(shape, 1, float(_read(args, kwargs) + _written(out)), x, weight)
+
+    return rule
 
 
 def convolution_backward(args: tuple, kwargs: dict, out: Any) -> Work:
@@ -353,11 +346,6 @@ def picked(args: tuple, kwargs: dict, out: Any) -> Work:
     few = tuple(each for each in args if isinstance(each, Tensor) and each.dim() < 2)
     size = _read(few, kwargs)
     return Work("gather", 0.0, float(size + _written(out)))
-
-
-def has_mask(indices: Any) -> bool:
-    """True if a boolean tensor is among the indices."""
-    return any(is_mask(each) for each in _tensors((indices,)))
 
 
 def is_mask(index: Tensor) -> bool:

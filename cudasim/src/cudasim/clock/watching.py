@@ -34,7 +34,7 @@ def watched(payer: Payer) -> list[tuple[Any, str, Callable]]:
 
     @wraps(run)
     def _engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        payer.pay(payer.host.backward + payer.host.node * nodes(outputs))
+        payer.pay(payer.host.backward + payer.host.node * len(steps(outputs)))
         before = payer.by_engine(True)
         try:
             return run(outputs, *args, **kwargs)
@@ -54,8 +54,8 @@ def watched(payer: Payer) -> list[tuple[Any, str, Callable]]:
     ]
 
 
-def nodes(outputs: Iterable[Any]) -> int:
-    """How many steps the graphs behind `outputs` have."""
+def steps(outputs: Iterable[Any]) -> set:
+    """The steps of the graphs behind `outputs`."""
     waiting = [output.grad_fn for output in outputs if isinstance(output, Tensor)]
     seen = set()
     while waiting:
@@ -63,4 +63,4 @@ def nodes(outputs: Iterable[Any]) -> int:
         if node is not None and node not in seen:
             seen.add(node)
             waiting += [following for following, _ in node.next_functions]
-    return len(seen)
+    return seen

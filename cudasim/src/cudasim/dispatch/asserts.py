@@ -7,7 +7,6 @@ error, which names the index, is the cause. The kernels are those with a `CUDA_K
 aten/src/ATen/native/cuda of PyTorch 2.6.
 """
 
-import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -71,18 +70,13 @@ def lose(gpu: GPU) -> None:
 def guard() -> None:
     """Have what waits for a GPU look first whether its context is lost."""
     for owner in (torch.cuda, torch.accelerator, torch.cuda.Stream, torch.cuda.Event):
-        session.patches.replace(owner, "synchronize", make_synchronize(owner.synchronize))
+        session.patches.wrap(owner, "synchronize", synchronize)
 
 
-def make_synchronize(original: Callable) -> Callable:
+def synchronize(original: Callable, of: Any = None) -> None:
     """`synchronize`, of a GPU, or a stream or an event of one, that may be lost."""
-
-    @functools.wraps(original)
-    def synchronize(of: Any = None) -> None:
-        if not isinstance(of, torch.cuda.Stream | torch.cuda.Event):
-            session.gpu(_get_device_index(of, optional=True)).check()
-        elif of.device is not None:  # an event has one when it is recorded
-            session.gpu(of.device.index).check()
-        original(of)
-
-    return synchronize
+    if not isinstance(of, torch.cuda.Stream | torch.cuda.Event):
+        session.gpu(_get_device_index(of, optional=True)).check()
+    elif of.device is not None:  # an event has one when it is recorded
+        session.gpu(of.device.index).check()
+    original(of)

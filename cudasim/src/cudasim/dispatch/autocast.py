@@ -112,7 +112,7 @@ def policies() -> list[tuple[Callable, list[str]]]:
 
 def casts(name: str) -> bool:
     """Whether this PyTorch casts the arguments of the operation called `name`."""
-    found = _overload(name)
+    found = overload(name)
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return found is not None and has_kernel(found.name(), _key().name)
 
@@ -121,7 +121,7 @@ def _stand_in() -> torch.library.Library:
     """Kernels in place of those that look at C++'s device."""
     only = DispatchKeySet(_key())
     kernels = [
-        (_overload(name), _kernel(policy, _overload(name), only))
+        (overload(name), _kernel(policy, overload(name), only))
         for policy, names in policies()
         for name in names
     ]
@@ -134,7 +134,7 @@ def _sparing() -> torch.library.Library:
     kernels = []
     for name in torch._C._dispatch_get_registrations_for_dispatch_key(HOST):
         namespace, _, operator = name.partition("::")
-        func = _overload(operator) if namespace == "aten" else None
+        func = overload(operator) if namespace == "aten" else None
         if func is not None:
             kernels.append((func, _sparing_kernel(func, only)))
     return _library(HOST, kernels, with_keyset=True)
@@ -171,12 +171,12 @@ def _sparing_kernel(func: Any, only: DispatchKeySet) -> Callable:
     return kernel
 
 
-def _overload(name: str) -> Any:
+def overload(name: str) -> Any:
     """The operation called `name`, as in `softmax.int`; None if this PyTorch has none."""
-    packet, _, overload = name.partition(".")
+    packet, _, which = name.partition(".")
     if not hasattr(torch.ops.aten, packet):
         return None
-    return getattr(getattr(torch.ops.aten, packet), overload or "default", None)
+    return getattr(getattr(torch.ops.aten, packet), which or "default", None)
 
 
 def _kernel(policy: Callable, func: Any, only: DispatchKeySet) -> Callable:
@@ -225,7 +225,7 @@ def _float_by_overload(func: Any, args: tuple, kwargs: dict) -> Any:
         return func(*args, **kwargs)
     defaults = [argument.default_value for argument in func._schema.arguments]
     args = (*args, *defaults[len(args) :])
-    wide = _overload(FLOAT_BY_OVERLOAD[str(func).removeprefix("aten.")])
+    wide = overload(FLOAT_BY_OVERLOAD[str(func).removeprefix("aten.")])
     return wide(*args, **kwargs, dtype=torch.float32)
 
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from cudasim.clock.clock import IN, OUT, Clock, nanoseconds
-from cudasim.clock.costs import operands, work_of
+from cudasim.clock.costs import WAITS, operands, work_of
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import PINNED, TAG, storage_of
-from cudasim.dispatch.waiting import WAITS, waits
+from cudasim.dispatch.waiting import waits
 from cudasim.session import session
 from cudasim.timing.formulas import (
     Work,
@@ -99,7 +99,7 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
 
 def stream_on(gpu: GPU) -> int:
     """The id of the stream that is current on `gpu` in this thread."""
-    return session.thread.streams.get(gpu.index, 0)
+    return session.current_stream(gpu.index)
 
 
 def _home_of(value: Any) -> GPU | None:

@@ -25,7 +25,7 @@ from cudasim.dispatch.arguments import mapped, tensors_in
 from cudasim.dispatch.mode import is_wrapper
 from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
-from cudasim.modes import LightMode
+from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import session
 
 Place = tuple[int, int]  # a stream: the index of its GPU, and its id
@@ -270,6 +270,8 @@ class Recorder(LightMode):
     ) -> Any:
         """Run `func`, and note it if it is work of a stream that is captured."""
         kwargs = kwargs or {}
+        if is_composite(func):
+            return decompose(self, func, args, kwargs)
         tensors = tensors_in((*args, *kwargs.values()))
         if any(issubclass(kind, FakeTensor) for kind in types or ()):
             return func(*args, **kwargs)

@@ -16,8 +16,9 @@ from torch._ops import HigherOrderOperator, OpOverload
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.operators import KINDS
-from cudasim.dispatch.placement import make_on, run
+from cudasim.dispatch.placement import as_tensors, make_on, run
 from cudasim.dispatch.tags import gpu_of
+from cudasim.modes import decompose, is_composite
 from cudasim.session import session
 
 # Namespaces of PyTorch's own operators, but for `quantized`, which has few kernels for CUDA.
@@ -44,7 +45,7 @@ def rule_of(func: Callable) -> Callable | None:
         return run_with_functions
     if isinstance(func, OpOverload) and func.namespace not in NAMESPACES | PARTLY_BUILT:
         return run_custom
-    return None
+    return decomposed if is_composite(func) else None
 
 
 KINDS.append(rule_of)
@@ -67,7 +68,12 @@ def run_custom(func: Callable, args: tuple, kwargs: dict) -> Any:
 def on_gpu(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run the kernel of `func` that is registered for GPUs, or for all devices."""
     keys = DispatchKeySet(getattr(DispatchKey, session.type.key))
-    return _booked(_seen(func.redispatch)(keys, *args, **kwargs))
+    return _booked(_seen(func.redispatch)(keys, *as_tensors(func, args), **kwargs))
+
+
+def decomposed(func: OpOverload, args: tuple, kwargs: dict) -> Any:
+    """Run the operators that `func` is made of, as autograd does outside of inference mode."""
+    return _booked(decompose(type(session.mode)(), func, args, kwargs))
 
 
 def run_with_functions(func: HigherOrderOperator, args: tuple, kwargs: dict) -> Any:

@@ -173,28 +173,6 @@ def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
     return bound
 
 
-def _bounds_of_names() -> dict[str, Bound]:
-    found: dict[str, Bound] = dict.fromkeys("mm addmm bmm baddbmm _sparse_addmm".split(), _product)
-    sized = (
-        "empty zeros ones full rand randn randint empty_strided empty_permuted "
-        "new_empty new_empty_strided new_full new_ones new_zeros"
-    )
-    found |= dict.fromkeys(sized.split(), _of_sizes)
-    found |= {"convolution": _convolution, "embedding": _embedding, "index": _index}
-    found |= {"arange": _arange, "range": _arange}
-    found |= dict.fromkeys(("eye", "diag_embed", "block_diag"), _square)
-    grow = (
-        "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im take addr "
-        "_cdist_forward _euclidean_dist multinomial histc bincount "
-        "reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
-        "replication_pad3d upsample_nearest1d upsample_nearest2d upsample_nearest3d "
-        "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
-        "upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d "
-        "grid_sampler_2d grid_sampler_3d max_unpool2d max_unpool3d"
-    )
-    return found | dict.fromkeys(grow.split(), _spread)
-
-
 def bound_of(func: Callable) -> Bound:
     """The bound that holds for `func`, by its name and its schema."""
     schema = func._schema
@@ -213,6 +191,24 @@ def bound_of(func: Callable) -> Bound:
     return _broadcast if torch.Tag.pointwise in func.tags else _no_more
 
 
-_names = _bounds_of_names()
+_names: dict[str, Bound] = dict.fromkeys("mm addmm bmm baddbmm _sparse_addmm".split(), _product)
+_sized = (
+    "empty zeros ones full rand randn randint empty_strided empty_permuted "
+    "new_empty new_empty_strided new_full new_ones new_zeros"
+)
+_names |= dict.fromkeys(_sized.split(), _of_sizes)
+_names |= {"convolution": _convolution, "embedding": _embedding, "index": _index}
+_names |= {"arange": _arange, "range": _arange}
+_names |= dict.fromkeys(("eye", "diag_embed", "block_diag"), _square)
+_grow = (
+    "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im take addr "
+    "_cdist_forward _euclidean_dist multinomial histc bincount "
+    "reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
+    "replication_pad3d upsample_nearest1d upsample_nearest2d upsample_nearest3d "
+    "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
+    "upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d "
+    "grid_sampler_2d grid_sampler_3d max_unpool2d max_unpool3d"
+)
+_names |= dict.fromkeys(_grow.split(), _spread)
 # Bounds of no more than the counts of the operands multiplied, where all of them hold numbers.
 MULTIPLIED = (_no_more, _broadcast, _product)

@@ -52,9 +52,12 @@ class DeviceMode(LightMode):
         if operator.rule is not None:
             return operator.rule(func, args, kwargs)
         device = kwargs.get("device") if kwargs else None
-        if device is not None and device.type == session.type.name:
+        if device is None:
+            return run(func, args, kwargs, tensors_in(values))
+        if device.type == session.type.name:
             return make_on(resolve(device), func, args, kwargs)
-        return run(func, args, kwargs, tensors_in(values))
+        named = "pin_memory" in kwargs and session.thread.making is None  # by Python, never by C++
+        return run(func, args, kwargs, () if named else tensors_in(values))
 
 
 class CheckedMode(DeviceMode):

@@ -74,11 +74,9 @@ class Operator:
         schema = func._schema
         # What an operator of PyTorch calls in turn, without the call of Python before it.
         self.call = func._op if type(func) is OpOverload else func
-        # Whether a result may be a new tensor: not of a view, and of what is written to an
-        # argument. What is made of other operations (`reshape`) may copy where it speaks of a view.
+        # Whether a result may be a new tensor: not of a view, nor of what writes to an argument.
         aliases = schema.returns and all(result.alias_info is not None for result in schema.returns)
-        composite = "CompositeImplicitAutograd"
-        self.makes = not aliases or func.has_kernel_for_dispatch_key(composite)
+        self.makes = not aliases
         # The names of results that it is given, as `out=`, and may make larger.
         self.outs = [argument.name for argument in schema.arguments if argument.is_out]
         # (position, name) of the arguments that it changes.

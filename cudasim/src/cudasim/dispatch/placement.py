@@ -198,7 +198,7 @@ def _run_without_gpu(
             put(tensor, None)
         return (operator_of(func)).call(*args, **kwargs)
     if args and isinstance(args[0], NUMBERS):
-        args = _as_tensors(func, args)
+        args = as_tensors(func, args)
     out = func(*args, **kwargs)
     if scratch:
         return settle(out, None)
@@ -209,7 +209,7 @@ def _run_without_gpu(
     return out
 
 
-def _as_tensors(func: Callable, args: tuple) -> tuple:
+def as_tensors(func: Callable, args: tuple) -> tuple:
     """The arguments with tensors where `func` takes tensors.
 
     One that stands for a number of Python is shown to a mode as that number. TorchScript calls

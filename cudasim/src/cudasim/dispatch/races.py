@@ -27,7 +27,7 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.mode import PLAIN, TRACED, DeviceMode, is_wrapper
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
-from cudasim.modes import LightMode
+from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import session
 
 HOST = (-1, 0)  # the line of the host, among those of streams: (GPU, stream)
@@ -249,6 +249,8 @@ class RaceMode(LightMode):
     ) -> Any:
         """Run `func`, and look whether it was in order."""
         kwargs = kwargs or {}
+        if is_composite(func):
+            return decompose(self, func, args, kwargs)
         if types and types != PLAIN:
             if any(issubclass(kind, TRACED) for kind in types):
                 return func(*args, **kwargs)

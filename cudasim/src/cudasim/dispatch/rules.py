@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import Allocation
 from cudasim.dispatch import custom, dtypes
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import COUNT
-from cudasim.dispatch.operators import KINDS, OWN, Rule, around, name_of, operator_of, rule
+from cudasim.dispatch.operators import KINDS, Rule, around, name_of, operator_of, rule
 from cudasim.dispatch.placement import general, make_on, run, settle
 from cudasim.dispatch.tags import (
     device_of,
@@ -26,12 +27,10 @@ from cudasim.dispatch.tags import (
     recount,
     storage_of,
 )
-from cudasim.dispatch.waiting import WAITS, wait_for, waits, watch_copy
+from cudasim.dispatch.waiting import wait_for, waits, watch_copy
 from cudasim.session import session
 
 aten = torch.ops.aten
-
-RULES = OWN
 
 
 @rule(aten._efficientzerotensor.default)
@@ -212,11 +211,11 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     return out
 
 
+@rule(aten._foreach_copy_.default)  # crosses devices, as `copy_` does
 def _plain(func: Callable, args: tuple, kwargs: dict) -> Any:
     return func(*args, **kwargs)
 
 
-RULES[aten._foreach_copy_.default] = _plain  # crosses devices, as `copy_` does
 # Those of `record_function`, of which every optimizer's step is one.
 KINDS.append(lambda func: _plain if getattr(func, "namespace", "") == "profiler" else None)
 

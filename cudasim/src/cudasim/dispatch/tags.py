@@ -82,18 +82,18 @@ def device_of(tensor: Tensor) -> torch.device:
     return gpu.device
 
 
+INDICES = {
+    torch.sparse_coo: ("_indices",),
+    **dict.fromkeys((torch.sparse_csr, torch.sparse_bsr), ("crow_indices", "col_indices")),
+    **dict.fromkeys((torch.sparse_csc, torch.sparse_bsc), ("ccol_indices", "row_indices")),
+}
+
+
 def index_storages_of(tensor: Tensor) -> list[torch.UntypedStorage]:
     """The storages of the indices of a sparse `tensor`, which count as memory too."""
     with torch._C._DisableTorchDispatch():
-        if tensor.layout is torch.sparse_coo:
-            indices = [tensor._indices()]
-        elif tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
-            indices = [tensor.crow_indices(), tensor.col_indices()]
-        elif tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
-            indices = [tensor.ccol_indices(), tensor.row_indices()]
-        else:
-            indices = []
-        return [part.untyped_storage() for part in indices]
+        parts = [getattr(tensor, name)() for name in INDICES.get(tensor.layout, ())]
+        return [part.untyped_storage() for part in parts]
 
 
 def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -> Tensor:

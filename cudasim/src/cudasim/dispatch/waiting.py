@@ -10,9 +10,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
+from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import GPU
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
@@ -24,82 +22,13 @@ CAPTURING = 4  # added to the mode while a CUDA graph is captured
 WORDS = "called a synchronizing CUDA operation"
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
-aten = torch.ops.aten
-
-
-def _always(args: tuple, kwargs: dict) -> bool:
-    return gpu_of(args[0]) is not None
-
-
-def _by_mask(args: tuple, kwargs: dict) -> bool:
-    """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU."""
-    home = gpu_of(args[0])
-    if home is None:
-        return False
-    for index in args[1]:
-        if isinstance(index, Tensor):
-            masks = index.dtype in (torch.bool, torch.uint8)
-            if masks is (gpu_of(index) is not None):
-                return True
-    return False
-
-
-def _by_mask_unless_filled(args: tuple, kwargs: dict) -> bool:
-    """As `_by_mask`; one number of the CPU under a mask needs no count (`masked_fill`)."""
-    masks = [index for index in args[1] if isinstance(index, Tensor)]
-    value = args[2] if len(args) > 2 else kwargs["values"]
-    if len(masks) == 1 and masks[0].dtype in (torch.bool, torch.uint8):
-        if value.numel() == 1 and gpu_of(value) is None:
-            return False
-    return _by_mask(args, kwargs)
-
-
-def _by_unknown_size(args: tuple, kwargs: dict) -> bool:
-    return kwargs.get("output_size") is None and _always(args, kwargs)
-
-
-WAITS: dict[Callable, Callable[[tuple, dict], bool]] = {
-    **dict.fromkeys(
-        (
-            aten._local_scalar_dense.default,
-            aten.nonzero.default,
-            aten.masked_select.default,
-            aten.equal.default,
-            aten.allclose.default,
-            aten.bincount.default,
-            aten._unique.default,
-            aten._unique2.default,
-            aten.unique_dim.default,
-            aten.unique_consecutive.default,
-            aten.unique_dim_consecutive.default,
-            aten._linalg_check_errors.default,
-            # These look inside whether the method converged.
-            aten._linalg_svd.default,
-            aten._linalg_eigh.default,
-            aten.linalg_eig.default,
-            aten.linalg_pinv.atol_rtol_tensor,
-        ),
-        _always,
-    ),
-    aten.index.Tensor: _by_mask,
-    aten._unsafe_index.Tensor: _by_mask,
-    **dict.fromkeys(
-        (
-            aten.index_put.default,
-            aten.index_put_.default,
-            aten._index_put_impl_.default,
-            aten._unsafe_index_put.default,
-        ),
-        _by_mask_unless_filled,
-    ),
-    aten.repeat_interleave.Tensor: _by_unknown_size,
-}
 
 
 def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
     """Whether the host waits for the GPU within `func`, with these arguments."""
-    found = WAITS.get(func)
-    return found is not None and found(args, kwargs)
+    if func not in WAITS or gpu_of(args[0]) is None:
+        return False
+    return WAITS[func](args, kwargs, lambda tensor: gpu_of(tensor) is None)
 
 
 def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> None:

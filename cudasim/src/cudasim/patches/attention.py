@@ -8,13 +8,12 @@ has other kernels with others, so it computes with all of them allowed.
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._higher_order_ops.flex_attention import FlexAttentionHOP
-from torch.nn.attention import SDPBackend
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from cudasim.dispatch.devices import fakes
 from cudasim.dispatch.dtypes import NAMES
@@ -26,7 +25,7 @@ from cudasim.session import session
 FUSED = torch.float16, torch.bfloat16
 AMPERE = (8, 0)  # the least capability of flash attention, of cuDNN's, and of bfloat16 in them
 LONGEST = 256  # numbers of a head in flash attention
-SWITCHES = "flash mem_efficient math cudnn".split()
+ALL = SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION
 GOT = "Got Query.size(-1): {}, Key.size(-1): {}, Value.size(-1): {} instead."
 
 
@@ -193,7 +192,7 @@ def attend(
     if not simple or gpu_of(query) is None:
         return original(*given, **more)
     choose(Asked(*given, enable_gqa))
-    with _all_allowed():
+    with sdpa_kernel(list(ALL)):
         return original(*given, **more)
 
 
@@ -238,16 +237,3 @@ def choose(asked: Asked) -> SDPBackend:
         warnings.warn(f"{TITLES[name]} kernel not used because:", stacklevel=4)
         warnings.warn(reasons[0], stacklevel=4)
     raise RuntimeError("No available kernel. Aborting execution.")
-
-
-@contextmanager
-def _all_allowed() -> Iterator[None]:
-    """Let the CPU choose among all of its kernels."""
-    before = {name: getattr(torch._C, f"_get_{name}_sdp_enabled")() for name in SWITCHES}
-    try:
-        for name in SWITCHES:
-            getattr(torch._C, f"_set_sdp_use_{name}")(True)
-        yield
-    finally:
-        for name, value in before.items():
-            getattr(torch._C, f"_set_sdp_use_{name}")(value)

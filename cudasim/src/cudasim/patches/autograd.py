@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction, Function
 
+from cudasim.clock.watching import steps
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
@@ -199,14 +200,6 @@ def _prefix(outputs: Any) -> str | None:
     """What names of types begin with in a graph that is on GPUs throughout; else None."""
     if not all(isinstance(output, Tensor) and gpu_of(output) for output in outputs):
         return None
-    waiting = [output.grad_fn for output in outputs]
-    seen = set()
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        if node.name() in CROSSINGS:
-            return None
-        seen.add(node)
-        waiting += [following for following, _ in node.next_functions]
+    if any(node.name() in CROSSINGS for node in steps(outputs)):
+        return None
     return outputs[0].type().rpartition(".")[0] + "."

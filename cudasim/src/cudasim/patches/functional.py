@@ -53,11 +53,8 @@ SIGNALS += [f"{name}{dimensions}" for name in REAL for dimensions in ("", "2", "
 def patch_functional(patches: Patches) -> None:
     """Make composites refuse operands on several devices in their own words."""
     FUNCTIONS.install(patches)
-    patches.replace(nn.RNNBase, "flatten_parameters", flatten_parameters)
-
-
-def flatten_parameters(self: nn.RNNBase) -> None:
-    """`RNNBase.flatten_parameters`: packs weights for cuDNN, of which there is nothing to do."""
+    # It packs weights for cuDNN, of which there is nothing to do.
+    patches.replace(nn.RNNBase, "flatten_parameters", lambda self: None)
 
 
 @FUNCTIONS.refusing(torch, "meshgrid", "block_diag")

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch.autograd_function import custom_function_call
+from torch._subclasses.functional_tensor import FunctorchFunctionalizeAPI
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.booking import book_copy
@@ -93,6 +95,16 @@ def _duplicate_in_sight(source: Tensor, gpu: GPU | None, options: dict) -> Tenso
         return torch.ops.aten._to_copy.default(source.detach(), device=device, **options)
     finally:
         thread.to_host = before
+
+
+def functionalized(original: Callable, interpreter: Any, function: type, *operands: Any) -> Any:
+    """What PyTorch lacks: a `Function` within `torch.func.functionalize`, of a copy at least."""
+    if function is not ToCopyInTransform:
+        return original(interpreter, function, False, *operands)
+    level = FunctorchFunctionalizeAPI(interpreter)
+    with level.redispatch_to_next():
+        copy = custom_function_call(function, *level.unwrap_tensors(operands))
+    return level.wrap_tensors(copy)
 
 
 def copy_to(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:

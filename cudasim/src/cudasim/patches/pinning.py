@@ -12,15 +12,9 @@ from torch import Tensor
 
 from cudasim.dispatch.tags import PINNED, gpu_of, storage_of
 from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
 from cudasim.session import session
 
 METHODS = Replacements()
-
-
-def patch_pinning(patches: Patches) -> None:
-    """Make `pin_memory` and `is_pinned` work without a GPU."""
-    METHODS.install(patches)
 
 
 def pinned(tensor: Tensor) -> Tensor:

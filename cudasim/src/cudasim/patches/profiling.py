@@ -15,7 +15,6 @@ from typing import Any
 from torch.autograd import profiler
 
 from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
 from cudasim.session import session
 
 METHODS = Replacements()
@@ -25,11 +24,6 @@ CPU_ONLY = (
     "cudasim.timeline() shows those of modelled time"
 )
 OURS = "PythonDispatchMode"  # torch's name of the block in which a dispatch mode, ours, is at work
-
-
-def patch_profiler(patches: Patches) -> None:
-    """Let the profiler leave the simulated type out, and say so."""
-    METHODS.install(patches)
 
 
 @METHODS(profiler.profile, "__init__")

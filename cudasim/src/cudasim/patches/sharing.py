@@ -26,11 +26,6 @@ DLPACK, HANDLES, REFUSED = Replacements(), Replacements(), Replacements()
 _export = Tensor.__dlpack__  # torch's own
 
 
-def patch_sharing(patches: Patches) -> None:
-    """Make DLPack work between torch's own tensors, and refuse other libraries."""
-    DLPACK.install(patches)
-
-
 def patch_sharing_by_handle(patches: Patches) -> None:
     """Make it possible to send tensors on simulated GPUs to other processes."""
     HANDLES.install(patches)

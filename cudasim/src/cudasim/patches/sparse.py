@@ -10,7 +10,6 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
 
 # Of each constructor, its parts; the last are the values, whose device is that of the whole.
 PARTS = {
@@ -24,11 +23,6 @@ PARTS = {
 
 
 CONSTRUCTORS = Replacements()
-
-
-def patch_sparse(patches: Patches) -> None:
-    """Make the constructors of sparse and nested tensors accept simulated GPUs."""
-    CONSTRUCTORS.install(patches)
 
 
 @CONSTRUCTORS(torch, *PARTS)

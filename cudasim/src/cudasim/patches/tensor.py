@@ -1,17 +1,20 @@
 """Attributes and methods of `torch.Tensor` that depend on its device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import TransformType
+from torch._functorch.autograd_function import custom_function_call
 from torch.nn.parameter import UninitializedTensorMixin
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.booking import read_back
 from cudasim.dispatch.tags import gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import wait_for
-from cudasim.patches.moves import MOVES, move
+from cudasim.patches.moves import MOVES, functionalized, move
 from cudasim.patches.replacing import Replacements, around
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -43,6 +46,8 @@ def patch_tensor(patches: Patches) -> None:
         patches.replace(Tensor, name, attribute)
     METHODS.install(patches)
     MOVES.install(patches)
+    rules, kind = custom_function_call.functorch_table, TransformType.Functionalize
+    patches.replace_item(rules, kind, around(functionalized, rules[kind]))
     moved = [Tensor.to, Tensor.cpu]  # a lazy layer's parameters allow them by name
     if hasattr(Tensor, type):  # there is no Tensor.mps
         patches.replace(Tensor, type, around(move, getattr(Tensor, type), overridable=True))
@@ -117,7 +122,21 @@ def told(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if name == "_str":
             number, name = min(number, torch._tensor_str.PRINT_OPTS.threshold), "print"
         read_back(gpu, name, number * self.element_size())
-    return original(self, *args, **kwargs)
+    thread = session.thread
+    before, thread.telling = thread.telling, True
+    try:
+        return original(self, *args, **kwargs)
+    finally:
+        thread.telling = before
+
+
+@METHODS(torch.utils._python_dispatch, "_disable_current_modes")
+@contextmanager
+def without_modes(original: Callable) -> Iterator[list]:
+    """What PyTorch does in sight of no mode: on a card it is computed there, too."""
+    ours = session.mode is not None and not session.thread.telling  # compilers keep the function
+    with original() as modes, type(session.mode)() if ours else nullcontext():
+        yield modes
 
 
 @METHODS(Tensor, "numpy", "__array__")

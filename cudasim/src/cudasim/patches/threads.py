@@ -18,7 +18,6 @@ from typing import Any
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
 from cudasim.session import session
 
 BEGAN, ENDED = "_cudasim_began", "_cudasim_ended"  # host times, on a thread, an item, a future
@@ -29,11 +28,6 @@ FUNCTIONS = Replacements()
 
 def _is_timed() -> bool:
     return session.clock is not None
-
-
-def patch_threads(patches: Patches) -> None:
-    """Make threads, and pools of threads that are older than the simulation, see the GPUs."""
-    FUNCTIONS.install(patches)
 
 
 # `Thread.run` is not enough: many subclasses have their own.

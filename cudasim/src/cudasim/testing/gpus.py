@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from cudasim.modes import LightMode
+from cudasim.modes import LightMode, decompose, is_composite
 
 SEED = 0  # of every GPU's generator when a test begins
 ALL = {"mps": 1.7}  # PyTorch's own limit, where it is not the whole memory of a GPU
@@ -228,6 +228,8 @@ class _NoCopies(LightMode):
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         """Run `func`; raise AssertionError if it was a copy."""
+        if is_composite(func):
+            return decompose(self, func, args, kwargs or {})
         out = func(*args, **(kwargs or {}))
         operands = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
         if func is aten._local_scalar_dense.default:

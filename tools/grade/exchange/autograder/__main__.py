@@ -1,7 +1,7 @@
 """Grades the one submission that Gradescope has put beside us, and says so in its format.
 
-The format: https://gradescope-autograders.readthedocs.io, "Autograder Specifications". All texts
-are declared plain, so that Gradescope never takes the name of a student's file for HTML.
+See https://gradescope-autograders.readthedocs.io, "Autograder Specifications". All texts are
+declared plain: the name of a student's file is never taken for HTML.
 """
 
 import json
@@ -9,14 +9,13 @@ import sys
 import traceback
 from pathlib import Path
 
+from tools.files import write_json
 from tools.grade.command import read
 from tools.grade.intake import Refused, single_submission
 from tools.grade.judge import grade_one
 
-FORMAT = {
-    **{"output_format": "text", "test_output_format": "text", "test_name_format": "text"},
-    **{"stdout_visibility": "hidden", "visibility": "visible"},
-}
+FORMAT = dict.fromkeys(["output_format", "test_output_format", "test_name_format"], "text")
+FORMAT |= {"stdout_visibility": "hidden", "visibility": "visible"}
 FAILED = "The grader failed. That is no fault of your notebook: your instructor can run it again."
 
 
@@ -29,36 +28,25 @@ def main(root: Path) -> None:
     except BaseException:  # what is printed is for the instructor alone
         traceback.print_exc()
         results = {"score": 0, "output": FAILED}
-    path = root / "results" / "results.json"
-    half = path.with_suffix(".part")
-    half.write_text(json.dumps(results | FORMAT, indent=1), encoding="utf-8")
-    half.replace(path)
+    write_json(root / "results" / "results.json", results | FORMAT, root)
 
 
 def graded(root: Path) -> dict:
-    """Gradescope's results for the submission, an entry for each hidden test.
-
-    Raises Refused, BookError.
-    """
+    """Gradescope's results for the submission, an entry for each hidden test. Raises Refused."""
     tests = root / "source" / "private" / "assignment.json"
     assignment = json.loads(tests.read_text(encoding="utf-8"))
     found = read(single_submission(root / "submission"), {assignment["name"]: assignment})
     if found["reason"]:
         raise Refused(found["reason"])
     result = grade_one({"assignment": assignment, "cells": found["cells"]})
-    findings = found["findings"] + result["findings"]
-    entries = [
-        {
-            "number": f"{asked['number']}.{nth}",
-            "name": f"{asked['title']}: {test['about']}",
-            "score": test["points"],
-            "max_score": test["of"],
-            "status": "passed" if test["passed"] else "failed",
-            "output": test["reason"] or "",
-        }
-        for asked in assignment["questions"]
-        for nth, test in enumerate(result["questions"][str(asked["number"])]["tests"], start=1)
-    ]
+    findings, entries = found["findings"] + result["findings"], []
+    for asked in assignment["questions"]:
+        tests = result["questions"][str(asked["number"])]["tests"]
+        for nth, test in enumerate(tests, start=1):
+            name = f"{asked['title']}: {test['about']}"
+            entry = {"number": f"{asked['number']}.{nth}", "name": name, "score": test["points"]}
+            entry |= {"max_score": test["of"], "status": "passed" if test["passed"] else "failed"}
+            entries.append(entry | {"output": test["reason"] or ""})
     if lines := [f"{finding['kind']}: {finding['text']}" for finding in findings]:
         entries += [{"name": "To look at", "output": "\n".join(lines), "visibility": "hidden"}]
     said = f"{result['points']} of {result['of']} points by tests."

@@ -1,7 +1,6 @@
 """What runs inside: the agent, and how it is shut in. Knows nothing of the book or of tests.
 
-Imported by a Python of its own (`sandbox/helper.py`), never by the judge, with the standard
-library, PyTorch, IPython, cudasim and pyseccomp alone.
+Imported by a Python of its own, never by the judge, with PyTorch, IPython, cudasim and pyseccomp.
 """
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")

@@ -1,13 +1,12 @@
 """The agent: runs a student's cells, and answers questions about what they made.
 
-It reads requests, one line of JSON each, from a socket and answers each with one line, which
-carries the request's `nonce`:
+It reads requests from a socket, one line of JSON each, and answers each with one line:
 
     {"nonce", "do": "run", "code"}            -> {"nonce", "error"}
     {"nonce", "do": "ask", "code", "inputs"}  -> {"nonce", "ok", "value"}
 
-Whatever runs here is the student's as soon as the first cell has run, the agent too. So nothing
-that it says is trusted, and it holds nothing that a student may not see.
+From the first cell on, all that runs here is the student's. So nothing that it says is trusted, and
+it holds nothing that a student may not see.
 """
 
 import ast
@@ -24,7 +23,8 @@ DEPTH, SIZE = 32, 1 << 20  # how deep data may be nested, and how many bytes of 
 LISTED = (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "generic"))
 WATCHED = ("cudasim", "torch.cuda")  # modules in which questions read time, copies and memory
 BUILTINS = dict(vars(builtins))
-BLOCKS = ast.FunctionDef | ast.With  # a loop would take long
+NO_DATA = "no data"  # said in place of a value
+BLOCKS = ast.Module | ast.FunctionDef | ast.With  # a loop would take long
 
 
 class NotData(Exception):
@@ -32,17 +32,11 @@ class NotData(Exception):
 
 
 def data(value: object, depth: int = 0) -> Any:
-    """`value` as plain data, of the types of Python alone, so that no `__eq__` comes with it.
-
-    Arrays and tensors become lists, or numbers if they have no dimension.
-    """
+    """`value` as plain data of Python's own types, so that no `__eq__` comes with it."""
     kind = type(value)
-    if value is None or kind is bool or kind is float:
-        return value
-    if kind is int and value.bit_length() <= 1024:
-        return value
     if kind is str:
         value.encode()  # half a surrogate is no text
+    if kind in (type(None), bool, float, str) or (kind is int and value.bit_length() <= 1024):
         return value
     if kind in (list, tuple) and depth < DEPTH:
         return [data(each, depth + 1) for each in value]
@@ -61,21 +55,19 @@ class Frozen:
     """What questions read time, copies and memory by, as it was before the first cell."""
 
     def __init__(self) -> None:
-        """Remember modules, and what is in them and in their classes."""
         watched = {name: sys.modules[name] for name in sys.modules if name.startswith(WATCHED)}
         self.modules = watched | {"torch": sys.modules["torch"]}
         values = [value for module in watched.values() for value in vars(module).values()]
-        classes = [value for value in values if isinstance(value, type)]
-        ours = [kind for kind in classes if kind.__module__.startswith(WATCHED)]
-        owners = dict.fromkeys([*watched.values(), *ours])
-        self.before = [(owner, dict(vars(owner))) for owner in owners]
+        classes = (value for value in values if isinstance(value, type))
+        ours = (kind for kind in classes if kind.__module__.startswith(WATCHED))
+        self.before = {owner: dict(vars(owner)) for owner in [*watched.values(), *ours]}
 
     def put_back(self) -> None:
         """Undo what was put in the place of these, or added: an alias tells no other time."""
         vars(builtins).update(BUILTINS)
         sys.modules.update(self.modules)
         self.modules["torch"].cuda = self.modules["torch.cuda"]
-        for owner, before in self.before:
+        for owner, before in self.before.items():
             now = vars(owner)
             for name in now.keys() - before.keys():  # a module may load more of itself
                 if isinstance(owner, type) or is_code(now[name]):
@@ -83,11 +75,6 @@ class Frozen:
             for name, value in before.items():
                 if now.get(name) is not value and is_code(value):
                     setattr(owner, name, value)
-
-
-def show_nowhere() -> None:
-    """Let nobody read what a cell shows."""
-    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8", errors="replace")
 
 
 def is_code(value: object) -> bool:
@@ -112,7 +99,8 @@ class Agent:
             while line := self.requests.readline():
                 request = json.loads(line)
                 self.nonce = request["nonce"]
-                show_nowhere()
+                # Nobody reads what a cell shows.
+                sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8", errors="replace")
                 self.reply(self.ask(request) if request["do"] == "ask" else self.run(request))
         finally:
             os._exit(1)  # if not the end of requests, then what the student made of this
@@ -131,35 +119,20 @@ class Agent:
         return {"error": error and type(error).__name__}
 
     def ask(self, request: Mapping) -> dict:
-        """The value of the last expression of `code`, as data; nothing else of it gets out.
-
-        The statements are the body of a function whose parameters are the inputs; all other names
-        are the notebook's.
-        """
+        """The value of the last expression of `code`, as data; nothing else of it gets out."""
         try:
             code, inputs = request["code"], request["inputs"]
             value = data(question(code, inputs, self.shell.user_ns, self.frozen.put_back))
-            if len(json.dumps(value)) > SIZE:
-                raise NotData
-        except NotData:
-            return {"ok": False, "value": "no data"}
-        except BaseException:  # SystemExit and KeyboardInterrupt, too, are the student's
-            return {"ok": False, "value": None}
-        return {"ok": True, "value": value}
+            is_small = len(json.dumps(value)) <= SIZE
+            return {"ok": is_small, "value": value if is_small else NO_DATA}
+        except BaseException as error:  # SystemExit and KeyboardInterrupt, too, are the student's
+            return {"ok": False, "value": NO_DATA if isinstance(error, NotData) else None}
 
 
-def question(
-    code: str,
-    inputs: Mapping[str, Any],
-    names: dict[str, Any],
-    put_back: Callable[[], None] = lambda: None,
-) -> object:
-    """Run statements, the last of them an expression, and give its value.
-
-    They run in the notebook's namespace: what they bind is bound there. Only the inputs are local,
-    and Python's own names are what they were, so that `sum` adds whatever the notebook calls so.
-    `put_back()` is called before and after each statement that is in no loop.
-    """
+def question(code: str, inputs: dict, names: dict, put_back: Callable = lambda: None) -> object:
+    """Run statements in the notebook's namespace; the value of the last, an expression. Only the
+    inputs are local, and Python's own names what they were: `sum` adds, whatever else is called so.
+    `put_back()` is called around each statement that is in no loop."""
     tree = ast.parse(code)
     if not isinstance(tree.body[-1], ast.Expr):
         raise SyntaxError("the last statement is not an expression")
@@ -167,13 +140,12 @@ def question(
     bound = {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     own = {name: BUILTINS[name] for name in sorted((used & BUILTINS.keys()) - bound)}
-    own |= {"put_back": put_back} | dict(inputs)
+    own |= {"put_back": put_back} | inputs
     shared = sorted(bound - own.keys())
     tree.body[-1] = ast.Return(tree.body[-1].value)
     call = ast.parse("put_back()").body[0]
-    for node in [tree, *(node for node in ast.walk(tree) if isinstance(node, BLOCKS))]:
-        steps = [step for statement in node.body for step in (call, statement)]
-        node.body = [*steps, call]
+    for node in [node for node in ast.walk(tree) if isinstance(node, BLOCKS)]:
+        node.body = [*(step for statement in node.body for step in (call, statement)), call]
     module = ast.parse(f"def question({', '.join(own)}): pass")
     module.body[0].body = [*([ast.Global(shared)] if shared else []), *tree.body]
     made: dict[str, Any] = {}

@@ -20,9 +20,8 @@ OPEN_FILES = 256
 SET_PDEATHSIG, SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVS = 1, 36, 38  # prctl
 
 # Landlock: rights on files, by the ABI that brought them
-EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
-TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = (1 << bit for bit in range(6))
+MAKE_DIR, MAKE_REG, TRUNCATE, IOCTL_DEV = 1 << 7, 1 << 8, 1 << 14, 1 << 15
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # rights that a file can have
 READ = READ_FILE | READ_DIR
 WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | TRUNCATE
@@ -47,24 +46,14 @@ def call(name: str, *arguments: object) -> int:
 
 
 def enter(room: Mapping[str, Any], memory: int) -> None:
-    """Shut this process in.
-
-    `room` is what the helper was told: what may be `read`, whether its user is `alone`, whether it
-    is `wrapped` by bubblewrap. `memory` is the most bytes of its own that it may have: what is
-    shared has a file, or is refused. The working directory may be written.
-    """
-    limits = {
-        resource.RLIMIT_DATA: memory,
-        resource.RLIMIT_FSIZE: DISK << 20,
-        resource.RLIMIT_NOFILE: OPEN_FILES,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_MEMLOCK: 0,
-        resource.RLIMIT_MSGQUEUE: 0,
-    }
+    """Shut this process in. `room` says what it may `read`, if its user is `alone`, if it is
+    `wrapped`; `memory` the most bytes of its own: what is shared has a file, or is refused."""
+    limits = {"DATA": memory, "FSIZE": DISK << 20, "NOFILE": OPEN_FILES}
+    limits |= {"CORE": 0, "MEMLOCK": 0, "MSGQUEUE": 0}
     if room["alone"]:  # a person's threads count together, whoever runs them
-        limits[resource.RLIMIT_NPROC] = THREADS
-    for kind, value in limits.items():
-        resource.setrlimit(kind, (value, value))
+        limits["NPROC"] = THREADS
+    for name, value in limits.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
     call("prctl", SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     call("prctl", SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     try:
@@ -75,22 +64,17 @@ def enter(room: Mapping[str, Any], memory: int) -> None:
 
 
 def restrict(read: Iterable[str], write: Iterable[str]) -> None:
-    """By Landlock: allow this process to read below some paths, and to write below some.
-
-    Paths that are not there are left out. No TCP, no signals to and no abstract sockets of
-    other processes, where the kernel's ABI has these. Raises NotImplementedError without Landlock.
-    """
+    """By Landlock: read below these paths that are there, and write below those. No TCP, no signals
+    to and no abstract sockets of others, where the ABI has these. May raise NotImplementedError."""
     try:
         version = call("syscall", CREATE, None, 0, ASK_VERSION)
     except OSError as error:
         raise NotImplementedError(f"this kernel has no Landlock ({error.strerror})") from None
     handled = sum(rights for since, rights in HANDLED.items() if since <= version)
-    rules = struct.pack("Q", handled)  # struct landlock_ruleset_attr, as long as the ABI knows it
-    if version >= 4:
-        rules += struct.pack("Q", BIND_AND_CONNECT_TCP)
-    if version >= 6:
-        rules += struct.pack("Q", ABSTRACT_SOCKETS_AND_SIGNALS)
-    ruleset = call("syscall", CREATE, rules, len(rules), 0)
+    # struct landlock_ruleset_attr, as long as the ABI knows it: files, ports, scopes
+    rules = struct.pack("QQQ", handled, BIND_AND_CONNECT_TCP, ABSTRACT_SOCKETS_AND_SIGNALS)
+    known = 8 * (1 + (version >= 4) + (version >= 6))
+    ruleset = call("syscall", CREATE, rules, known, 0)
     for allowed, paths in ((READ & handled, read), (WRITE & handled, write)):
         for path in filter(os.path.exists, paths):
             parent = os.open(path, os.O_PATH | os.O_CLOEXEC)

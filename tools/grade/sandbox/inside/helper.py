@@ -1,12 +1,10 @@
 """The helper of a worker: imports PyTorch once, then forks a session whenever it is asked.
 
-It is started with a clean environment and one socket, on which the worker asks for sessions
-and ends them. It owns all that a session leaves: processes and a folder. When the worker is gone,
-however it went, the socket ends, and the helper takes all of these away and ends, too.
+It owns all that a session leaves: processes and a folder. When the worker is gone, however it went,
+its socket ends, and the helper takes these away and ends, too.
 
-With a socket comes the number of bytes that the new session may have: it says there when it is
-ready. Without one, the session ends. The answer is `ready`; what cannot be done ends the helper,
-whose last line on standard error says why.
+With a socket comes the number of bytes that a new session may have; without one, the session ends.
+The answer is `ready`. What cannot be done ends the helper: its last line of errors says why.
 """
 
 import contextlib
@@ -38,8 +36,7 @@ class Forker:
     """One session at a time: a process and a folder."""
 
     def __init__(self, about: dict) -> None:
-        """`about` is what the worker's side says; see `sandbox/helper.py`."""
-        self.about, self.session = about, 0
+        self.about, self.session = about, 0  # what the worker's side says, see `sandbox/helper.py`
         self.home = Path(about["folder"])
         self.folder = self.home / "session"
         self.home.mkdir(mode=0o700)
@@ -55,18 +52,14 @@ class Forker:
             if not message:
                 return
             if sockets:
-                self.start(int(message), *sockets)
+                self.folder.mkdir(mode=0o700)
+                self.session = os.fork()
+                if not self.session:
+                    self.live(int(message), *sockets)
                 os.close(*sockets)
             else:
                 self.end()
             control.send(b"ready")
-
-    def start(self, memory: int, socket: int) -> None:
-        """Start an agent, which may have so many bytes and answers at a socket."""
-        self.folder.mkdir(mode=0o700)
-        self.session = os.fork()
-        if not self.session:
-            self.live(memory, socket)
 
     def end(self) -> None:
         """End the session, if there is one, and take away what it left."""
@@ -78,12 +71,11 @@ class Forker:
         remove(self.folder)
 
     def live(self, memory: int, socket: int) -> NoReturn:
-        """Shut this process in, get ready, and answer; its folder is all that it may write."""
+        """Be an agent, shut in, which may have so many bytes and answers at a socket."""
         try:
             os.setsid()
-            nowhere = os.open("/dev/null", os.O_RDWR)
             for standard in (0, 1, 2):
-                os.dup2(nowhere, standard)
+                os.dup2(os.open("/dev/null", os.O_RDWR), standard)
             os.dup2(socket, agent.SOCKET)
             os.closerange(agent.SOCKET + 1, 4096)
             os.chdir(self.folder)
@@ -128,26 +120,19 @@ def prepare(about: dict) -> ModuleType:
 
 
 def kill_children() -> None:
-    """Kill whatever a session might have left, which comes to this process when it is orphaned.
-
-    None can have been made; this is for a hole in the filter.
-    """
+    """Kill what a session left. None can have been made: this is for a hole in the filter."""
     place = Path(f"/proc/self/task/{os.getpid()}/children")
     with contextlib.suppress(ChildProcessError, ProcessLookupError):  # there is none
         while True:
-            if os.getpid() == 1:  # within bubblewrap: everybody else
-                os.kill(-1, signal.SIGKILL)
-            elif place.exists():
-                for child in place.read_text().split():
-                    os.kill(int(child), signal.SIGKILL)
+            within_bubblewrap = os.getpid() == 1  # where everybody else is a child
+            children = place.read_text().split() if place.exists() else []
+            for child in ["-1"] if within_bubblewrap else children:
+                os.kill(int(child), signal.SIGKILL)
             os.waitpid(-1, 0)
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, if it is there, however deep and however closed what is in it.
-
-    What is in a folder within moves up beside it first, so that no path grows long.
-    """
+    """Remove a folder, however deep or closed: what is within moves up, so no path grows long."""
     if not folder.exists():
         return
     while inner := list(folder.iterdir()):

@@ -35,7 +35,7 @@ from cudasim.backends.memory import (
     snapshot,
     stats,
 )
-from cudasim.backends.streams import current_id, set_current, stream_data
+from cudasim.backends.streams import set_current, stream_data
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
@@ -116,7 +116,7 @@ def sleep(cycles: int) -> None:
     """
     cycles, gpu = max(int(cycles), 0), session.current()
     gpu.memory.touch()
-    stream = gpu.index, current_id(gpu.index)
+    stream = gpu.index, session.current_stream(gpu.index)
     if session.clock is not None:
         session.clock.kernel(*stream, "sleep", cycles, fills=False)
         return
@@ -230,9 +230,9 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     ),
     "_cuda_getCompiledVersion": lambda: 13000,
     "_cuda_getCurrentBlasHandle": lambda: 0,
-    "_cuda_getCurrentRawStream": lambda index: address(current_id(index), index),
+    "_cuda_getCurrentRawStream": lambda index: address(session.current_stream(index), index),
     "_cuda_getCurrentSolverHandle": lambda: 0,
-    "_cuda_getCurrentStream": lambda index: stream_data(index, current_id(index)),
+    "_cuda_getCurrentStream": lambda index: stream_data(index, session.current_stream(index)),
     "_cuda_getDevice": lambda: session.current().index,
     "_cuda_getDeviceCount": session.count,
     "_cuda_getMemoryFraction": lambda index: memory(index).fraction,

@@ -45,11 +45,6 @@ def _gpu(index: int) -> GPU:
     return session.gpu(index)
 
 
-def _shape(tensor: Tensor) -> str:
-    """A shape as C++ prints it: `[2, 3]`."""
-    return str(list(tensor.shape))
-
-
 def _broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
     """A copy of `tensor` on each of `devices`; itself where it lives."""
     return [_moved(tensor, _gpu(index)) for index in devices]
@@ -62,8 +57,8 @@ def _broadcast_out(tensor: Tensor, out: Sequence[Tensor]) -> list[Tensor]:
         if target.shape != tensor.shape:
             raise RuntimeError(
                 "Expected all output tensors to have same shape as the source tensor "
-                f"{_shape(tensor)}, but output tensor at index {position} has shape "
-                f"{_shape(target)}"
+                f"{list(tensor.shape)}, but output tensor at index {position} has shape "
+                f"{list(target.shape)}"
             )
     for target in out:
         target.copy_(tensor)
@@ -133,9 +128,9 @@ def _scatter_out(
         like = [*tensor.shape[:dim], *target.shape[dim : dim + 1], *tensor.shape[dim + 1 :]]
         if list(target.shape) != like:
             raise RuntimeError(
-                f"Output tensor at index {position} has incorrect shape: {_shape(target)}. "
+                f"Output tensor at index {position} has incorrect shape: {list(target.shape)}. "
                 f"Expected same shape except for scatter dim {dim} as the source tensor: "
-                f"{_shape(tensor)}"
+                f"{list(tensor.shape)}"
             )
     sizes = [target.size(dim) for target in out]
     if sum(sizes) != tensor.size(dim):
@@ -182,7 +177,7 @@ def _check_shapes(tensors: Sequence[Tensor], dim: int) -> None:
         like[dim] = tensor.size(dim)
         if list(tensor.shape) != like:
             raise RuntimeError(
-                f"Input tensor at index {position} has invalid shape {_shape(tensor)}, but "
+                f"Input tensor at index {position} has invalid shape {list(tensor.shape)}, but "
                 f"expected {like}"
             )
 

@@ -17,7 +17,6 @@ import torch
 
 from cudasim.backends.accelerator import is_capturing, refuse
 from cudasim.backends.cuda.streams import stand_in
-from cudasim.backends.streams import current_id
 from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.pools import PoolId
@@ -83,7 +82,7 @@ class CUDAGraph:
                 f"{capture_error_mode}"
             )
         gpu = session.current()
-        place = gpu.index, current_id(gpu.index)
+        place = gpu.index, session.current_stream(gpu.index)
         if place[1] == 0:
             raise RuntimeError(
                 "CUDA graphs must be captured on a non-default stream. (However, after capture, "
@@ -103,7 +102,7 @@ class CUDAGraph:
     def capture_end(self) -> None:
         """The graph is whole. Raises CUDA's error if the capture failed on the way."""
         capture, gpu = self._capture, session.current()
-        place = gpu.index, current_id(gpu.index)
+        place = gpu.index, session.current_stream(gpu.index)
         if capture is None or capture.origin != place or session.capturing.get(place) != capture:
             raise RuntimeError("Capture must end on the same stream it began on.")
         capture.end()
@@ -146,7 +145,7 @@ class CUDAGraph:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         self._instantiated = True
         gpu, clock = session.current(), session.clock
-        with clock.graph(gpu.index, current_id(gpu.index)) if clock else nullcontext():
+        with clock.graph(gpu.index, session.current_stream(gpu.index)) if clock else nullcontext():
             self._capture.replay()
 
     def reset(self) -> None:
@@ -195,7 +194,7 @@ class CUDAGraph:
 
 def _captures(gpu: GPU, capture: Capture) -> bool:
     """Whether the stream that is current on `gpu` is captured by `capture`."""
-    return session.capturing.get((gpu.index, current_id(gpu.index))) is capture
+    return session.capturing.get((gpu.index, session.current_stream(gpu.index))) is capture
 
 
 class MemPool:
@@ -270,12 +269,6 @@ def begin_pool_of_thread(index: int, pool: PoolId) -> None:
     begin_pool(index, pool, lambda: threading.get_ident() == thread)
 
 
-def begin_pool_of_stream(index: int, pool: PoolId) -> None:
-    """Let what the current stream takes go to private pools."""
-    stream = current_id(index)
-    begin_pool(index, pool, lambda: current_id(index) == stream)
-
-
 def end_pool(index: int, pool: PoolId) -> None:
     """Nothing more goes to private pools."""
     session.gpu(index).memory.end_pool(pool)
@@ -291,9 +284,7 @@ def patch_graphs(patches: Patches) -> None:
     functions = {
         "beginAllocateToPool": begin_pool,
         "beginAllocateCurrentThreadToPool": begin_pool_of_thread,
-        "beginAllocateCurrentStreamToPool": begin_pool_of_stream,
         "endAllocateToPool": end_pool,
-        "endAllocateCurrentStreamToPool": end_pool,
         "releasePool": lambda index, pool: session.gpu(index).memory.release_pool(pool),
         "getCheckpointState": checkpoint,
         "setCheckpointPoolState": set_checkpoint,

@@ -21,6 +21,7 @@ from cudasim.backends.cuda.distributed.collectives import (
 )
 from cudasim.backends.cuda.distributed.errors import NCCL_VERSION
 from cudasim.backends.cuda.distributed.groups import (
+    ProcessGroupNCCL,
     barrier,
     destroy_process_group,
     get_backend,
@@ -61,4 +62,5 @@ def patch_distributed(patches: Patches) -> None:
     patches.replace(dist, "Reducer", make_reducer(dist.Reducer))
     # Within distributed_c10d the answer stays no: yes there means a class that is not there.
     patches.replace(dist, "is_nccl_available", lambda: True)
+    patches.replace(dist, "ProcessGroupNCCL", ProcessGroupNCCL)
     patches.replace(torch.cuda.nccl, "version", lambda: NCCL_VERSION)

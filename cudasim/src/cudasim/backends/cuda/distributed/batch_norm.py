@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cudasim.dispatch.operators import rule
 from cudasim.dispatch.placement import settle
-from cudasim.dispatch.rules import RULES
 from cudasim.dispatch.tags import gpu_of
 
 aten = torch.ops.aten
@@ -145,4 +145,4 @@ for _func, _function in {
     aten.batch_norm_backward_reduce.default: backward_sums,
     aten.batch_norm_backward_elemt.default: backward,
 }.items():
-    RULES[_func] = computed_by(_function)
+    rule(_func)(computed_by(_function))

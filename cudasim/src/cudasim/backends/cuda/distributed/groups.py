@@ -4,6 +4,7 @@ import atexit
 from collections.abc import Callable
 from datetime import timedelta
 from time import sleep  # the machine's, whatever clock runs
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,6 +17,17 @@ from cudasim.session import session
 
 NCCL_TIMEOUT = timedelta(minutes=10)  # torch's default_pg_nccl_timeout; gloo's is 30
 LAST_PAUSE = 0.1  # seconds
+
+
+class ProcessGroupNCCL:
+    """What programs ask of the class that there is not: its options, which gloo has no use for."""
+
+    class Options:
+        """Those of a group, as `pg_options=`."""
+
+        def __init__(self, is_high_priority_stream: bool = False) -> None:
+            """As PyTorch's begin."""
+            self.is_high_priority_stream, self.config = is_high_priority_stream, SimpleNamespace()
 
 
 def has_nccl(backend: Any) -> bool:

@@ -1,0 +1,39 @@
+"""Kernels that a program registers for GPUs, of PyTorch's own operators: they go before CUDA's."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch import library
+
+from cudasim.dispatch.autocast import overload
+from cudasim.dispatch.custom import run_custom
+from cudasim.dispatch.operators import OPERATORS, OWN, Operator, Rule
+from cudasim.dispatch.placement import general
+from cudasim.patching import Patches
+from cudasim.session import session
+
+
+def patch_library(patches: Patches) -> None:
+    """Run what is registered from now on."""
+    patches.wrap(library.Library, "impl", impl)
+
+
+def impl(
+    original: Callable, self: library.Library, op_name: Any, fn: Callable, *args: Any, **kwargs: Any
+) -> None:
+    """`Library.impl`. What PyTorch itself registers is for real GPUs."""
+    before = set(self._op_impls)
+    original(self, op_name, fn, *args, **kwargs)
+    own = getattr(fn, "__module__", "torch").partition(".")[0] == "torch"
+    for key in () if own else self._op_impls - before:
+        namespace, name, place = key.split("/")
+        if namespace == "aten" and place == session.type.key and (func := overload(name)):
+            rule = partial(run, key, OWN.get(func, general))
+            session.patches.replace_item(OWN, func, rule)
+            session.patches.replace_item(OPERATORS, id(func), Operator(func))
+
+
+def run(key: str, usual: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Run the kernel called `key`; once its library is gone, what runs as a rule."""
+    return (run_custom if key in library._impls else usual)(func, args, kwargs)
