@@ -39,13 +39,8 @@ import torch
 print('x is', x)
 torch.empty(0, device='cuda' if torch.cuda.is_available() else 'cpu').device"""
 TERMS = ("Runner", "Modelled time", "Measured time")  # of the glossary, that a legend links to
-PROVENANCE = {
-    "date": "2026-01-31",
-    "seconds": 1.25,
-    "hardware": "a processor",
-    "python": "3.11.0",
-    "versions": {"torch": "2.0"},
-}
+PROVENANCE = {"date": "2026-01-31", "seconds": 1.25, "hardware": "a processor"}
+PROVENANCE |= {"python": "3.11.0", "versions": {"torch": "2.0"}}
 H100 = {"runner": "gpu", "card": "NVIDIA H100", "cuda": "12.4", "driver": "550.1"}
 
 

@@ -75,12 +75,11 @@ def write_files(files: Mapping[Path, str | bytes], root: Path) -> None:
                 half.unlink()
 
 
-def write_text(path: Path, text: str, root: Path) -> None:
-    write_files({path: text}, root)
+def write_text(path: Path, content: str | bytes, root: Path) -> None:
+    write_files({path: content}, root)
 
 
-def write_bytes(path: Path, data: bytes, root: Path) -> None:
-    write_files({path: data}, root)
+write_bytes = write_text
 
 
 def write_json(path: Path, content: object, root: Path) -> None:

@@ -10,11 +10,8 @@ from helpers import ROOT, cell, read
 from tools.book.chapters import Chapter
 from tools.book.notebooks import tags
 
-ORDER = (
-    *("computing-devices", "tensors-on-gpus", "copying-between-devices"),
-    *("neural-networks-on-gpus", "what-costs-time", "what-takes-memory"),
-    "two-gpus-at-once",
-)
+ORDER = ["computing-devices", "tensors-on-gpus", "copying-between-devices"]
+ORDER += ["neural-networks-on-gpus", "what-costs-time", "what-takes-memory", "two-gpus-at-once"]
 WALK = "what-takes-memory"  # executes the script as it was found, and all twelve mends
 MENDED = re.compile(r"board(?:\[| = \{)'(\d+) ([^']+)'")
 

@@ -10,10 +10,8 @@ from nbval.plugin import get_sanitize_patterns
 from tools.book.book import Book
 from tools.book.runners import GPU, SANITIZE, SANITIZE_MODELLED
 
-PATTERNS = {
-    name: get_sanitize_patterns((ROOT / name).read_text(encoding="ascii"))
-    for name in (SANITIZE, SANITIZE_MODELLED)
-}
+TEXTS = {name: (ROOT / name).read_text(encoding="ascii") for name in (SANITIZE, SANITIZE_MODELLED)}
+PATTERNS = {name: get_sanitize_patterns(text) for name, text in TEXTS.items()}
 DRAWING = '<svg width="7pt">\n <g>\n  <!-- {} -->\n  <path d="M 1 2 L 3 4"/>\n </g>\n</svg>\n'
 PEAKS = DRAWING.format("Peak figures from data sheets")
 
@@ -27,7 +25,7 @@ def sanitized(words, rules=SANITIZE):
 def test_where_the_clock_is_modelled_fewer_rules_hold_and_times_are_compared():
     for name, rules in PATTERNS.items():
         # nbval drops a rule in silence where `replace` does not follow `regex` at once
-        assert len(rules) == (ROOT / name).read_text().count("\n[")
+        assert len(rules) == TEXTS[name].count("\n[")
     modelled, real = PATTERNS[SANITIZE_MODELLED], PATTERNS[SANITIZE]
     assert modelled == [rule for rule in real if rule in modelled]
     for words in ("≈ 0.001450 s", DRAWING.format("Times ≈")):

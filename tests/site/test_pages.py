@@ -46,12 +46,8 @@ def fold_faults(page):
 def test_a_page_has_no_fault(browser, site, name):
     asked = []
     with opened(browser, site, name, asked) as (page, faults):
-        found = {
-            "load": faults,
-            "shift": shift_faults(page),
-            "weight": weight_faults(site, asked),
-            "wide": layout_faults(page),
-        }
+        found = {"load": faults, "shift": shift_faults(page), "weight": weight_faults(site, asked)}
+        found["wide"] = layout_faults(page)
         look(page, NARROW)
         found["narrow"] = layout_faults(page) + fold_faults(page)
         look(page, WIDE)

@@ -32,10 +32,8 @@ SHOWING = [
     code("show", "clock"),
     code("where", "X.device"),
 ]
-INTRO = [
-    prose("title", "# Third\n\nA chapter in two frameworks."),
-    prose("common", "A commonplace."),
-]
+THIRD = prose("title", "# Third\n\nA chapter in two frameworks.")
+INTRO = [THIRD, prose("common", "A commonplace.")]
 REST = [prose("end", "## End\n\nOf both."), code("last", "'the same'")]
 IN_TORCH = [
     *(*INTRO, code("where", "torch.ones(1).device"), prose("note-pytorch", "So says torch.")),
