@@ -56,9 +56,15 @@
         return `This page has no ${key} '${asked.get(key)}'. It has ${choices}.`;
       })
       .join(" ");
-    const led = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const framework = names.find((name) => led?.closest(`.framework.${name}`));
-    show(framework ?? names.find((name) => name === page.dataset.framework) ?? names[0]);
+    const led = () => document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const ledTo = () => names.find((name) => led()?.closest(`.framework.${name}`));
+    show(ledTo() ?? names.find((name) => name === page.dataset.framework) ?? names[0]);
+    addEventListener("hashchange", () => {
+      const framework = ledTo();
+      if (!framework) return;
+      show(framework);
+      led().scrollIntoView();
+    });
 
     document.querySelector(".frameworks").addEventListener("change", (event) => {
       show(event.target.value);

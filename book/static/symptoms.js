@@ -1,15 +1,18 @@
 // Symptom, cause, cure: the page shows the symptoms that hold what is in the search box, to the
 // letter; or else all of its words. A message is mostly pasted whole, with names and numbers of
-// the reader's own: if no symptom holds all words, those that hold most are shown.
+// the reader's own: if no symptom holds all words, those that hold most are shown. The operations
+// of another page are searched likewise, and by what happens.
 "use strict";
 
 (() => {
   const form = document.querySelector(".symptom-search");
   const box = form.querySelector("input");
+  const happens = form.querySelector("select"); // of operations alone
   const count = form.querySelector('[role="status"]');
+  const { things } = form.dataset;
   const NONE =
-    "No symptom has these words. Take those of the message alone, without names of your own; " +
-    "or search the whole book.";
+    `None of the ${things} has these words. Take those of the message alone, without names of ` +
+    "your own; or search the whole book.";
   const plain = (text) => text.toLowerCase().replace(/\s+/g, " ");
 
   const symptoms = [...document.querySelectorAll("section > h3")].map((heading) => {
@@ -17,8 +20,9 @@
     return { section, text: plain(section.textContent) };
   });
   const groups = [...new Set(symptoms.map(({ section }) => section.parentElement))];
-  const entries = [...document.querySelectorAll(".symptom-list li")];
+  const entries = [...document.querySelectorAll(".symptom-list :is(li, tbody tr)")];
   const target = (entry) => document.getElementById(entry.querySelector("a").hash.slice(1));
+  const verbs = new Map(entries.map((entry) => [target(entry), entry.dataset.verbs?.split(" ")]));
 
   // The words of a text; what begins with a digit is a number of the reader's.
   const wordsOf = (text) => [...new Set(plain(text).match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? [])];
@@ -35,16 +39,18 @@
   }
 
   function show() {
-    const { found, whole } = search(box.value);
+    const { found: worded, whole } = search(box.value);
+    const verb = happens?.value;
+    const found = worded.filter(({ section }) => !verb || verbs.get(section).includes(verb));
     const sections = new Set(found.map(({ section }) => section));
     for (const { section } of symptoms) mark(section, sections.has(section));
     for (const group of groups) mark(group, [...group.children].some((each) => sections.has(each)));
     for (const entry of entries) {
       mark(entry, !target(entry).classList.contains("without-words"));
     }
-    const number = `${found.length} of ${symptoms.length} symptoms`;
-    if (!box.value.trim()) count.textContent = `${symptoms.length} symptoms`;
-    else if (!found.length) count.textContent = NONE;
+    const number = `${found.length} of ${symptoms.length} ${things}`;
+    if (found.length === symptoms.length) count.textContent = `${symptoms.length} ${things}`;
+    else if (!worded.length) count.textContent = NONE;
     else count.textContent = whole ? number : `None has all these words. ${number} have most of them`;
   }
 
@@ -55,16 +61,19 @@
     const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (place?.closest(".without-words")) {
       box.value = "";
+      if (happens) happens.value = "";
       show();
       place.scrollIntoView();
     }
   }
 
-  box.addEventListener("input", show);
+  form.addEventListener("input", show);
   box.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault(); // the button searches the book; Enter goes to the first match
-    document.querySelector(".symptom-list li li:not(.without-words) a")?.focus();
+    document
+      .querySelector(".symptom-list :is(li li, tbody tr:not(.group)):not(.without-words) a")
+      ?.focus();
   });
   addEventListener("hashchange", reveal);
   show(); // a browser that goes back keeps what was typed

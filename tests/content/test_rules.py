@@ -221,3 +221,17 @@ def test_a_sound_symptom_breaks_no_rule(root):
     assert symptom(root) == []
     slow = {"one": prose("one", "### It is slow"), "printed": {"one-shown": "3 waits\n"}}
     assert symptom(root, **slow) == symptom(root, **QUOTED) == []
+
+
+@pytest.mark.parametrize(
+    ("says", "id", "printed"),
+    [
+        ("says 'oops' on", "add", "oops\n"),
+        ("no code cell 'add'", "sum", "raises\n"),
+        ("", "add", "moves\n"),
+    ],
+)
+def test_an_operation_has_a_program_that_tells_what_happens(root, says, id, printed):
+    cells = prose("add-title", "### Add"), code(id, "1")
+    found = faults(root, *cells, opening=TITLE, printed={id: [text(printed)]}, kind="outcomes")
+    assert says in found[0] if says else found == []

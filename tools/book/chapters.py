@@ -56,7 +56,7 @@ class Chapter:
 
     @property
     def kind(self) -> str:
-        """A `lesson`, to read from first to last; or `symptoms`, to look up; or `puzzles`."""
+        """A `lesson`, to read from first to last; else `symptoms`, `puzzles` or `outcomes`."""
         return self.notebook.metadata.get("kind", "lesson")
 
     @property

@@ -12,6 +12,7 @@ from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.rules.frameworks import open_sections, unlike
 from tools.rules.length import within_budget
+from tools.rules.outcomes import shown_outcomes
 from tools.rules.predictions import PREDICTION_RULES
 from tools.rules.questions import QUESTION_RULES
 from tools.rules.symptoms import shown_symptoms, whole_symptoms
@@ -30,6 +31,8 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
     found += [times_without_tag(chapter, recordings)]
     if chapter.kind == "symptoms":
         found += [shown_symptoms(chapter, recordings)]
+    if chapter.kind == "outcomes":
+        found += [shown_outcomes(chapter, recordings)]
     found += [broken_figures(chapter, book.root)]
     if others:
         found += [unlike(chapter, first), open_sections(chapter)]
@@ -78,4 +81,5 @@ RULES = {
     "lesson": (opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES),
     "symptoms": (whole_symptoms,),
     "puzzles": (opening,),
+    "outcomes": (),
 }

@@ -22,17 +22,15 @@ from tools.book.book import Book
 from tools.rules.length import length
 from tools.site.calculators import shares_table
 from tools.site.frameworks import whole_page
-from tools.site.operations import operations_table
 from tools.site.status import chapters_table
 
 # The extensions that come with this one.
 BROUGHT = (
     *("assets", "formulas", "tabs", "frameworks", "folds", "covers", "theme", "images"),
-    *("timeline", "calculators", "front", "overview", "moved"),
+    *("timeline", "calculators", "front", "overview", "outcomes", "moved"),
 )
 TABLES = {
     "status-chapters": chapters_table,
-    "status-operations": operations_table,
     "status-scaling": shares_table,
 }
 

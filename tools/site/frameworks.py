@@ -101,6 +101,10 @@ def gather(app: Sphinx, doctree: nodes.document) -> None:
             start = parent.index(comment)
             end = next(n for n in range(start, len(parent)) if is_end(parent[n]))
             block = nodes.container("", name, *parent[start + 1 : end], classes=classes)
+            id = f"{parent['ids'][0]}-{framework}"
+            if id not in doctree.ids:  # the section's first, to which the table of outcomes leads
+                doctree.ids[id] = block
+                block["ids"] = [id]
             parent[start : end + 1] = [block]
             first = first or block
     if first:

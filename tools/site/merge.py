@@ -18,6 +18,7 @@ from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.errors import BookError
 from tools.rules.length import MOVE
+from tools.rules.outcomes import TABLE
 from tools.rules.predictions import ANSWER
 from tools.site.overview import overview
 from tools.site.templates import render
@@ -48,6 +49,8 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
                 cell.source = f"::::::{{container}} answer\n{cell.source}\n::::::"
             elif cell.id.startswith(MOVE):
                 cell.source += f"\n\n```{{{cell.id}}}\n```"
+            elif cell.id == TABLE:
+                cell.source += f"\n\n```{{{TABLE}}}\n```"
     page.cells = cells
     if any("runner" in cell.metadata for cell in cells):
         first = next(i for i, cell in enumerate(cells) if cell.cell_type == "code")
