@@ -92,10 +92,17 @@ def wrong_seconds(costs, cards):
                 yield card, link, shown["limit"]
 
 
-PRODUCTS = torch.backends.cuda.matmul, torch.backends.cudnn.conv
+@pytest.fixture
+def products_as_before():
+    """Gives PyTorch's products back the precision that a test takes from them."""
+    backends = torch.backends.cuda.matmul, torch.backends.cudnn.conv
+    before = [backend.fp32_precision for backend in backends]
+    yield backends
+    for backend, was in zip(backends, before, strict=True):
+        backend.fp32_precision = was
 
 
-def test_the_calculator_computes_what_cudasim_does_and_books(browser, site, monkeypatch):
+def test_the_calculator_computes_what_cudasim_does_and_books(browser, site, products_as_before):
     with opened(browser, site, CALCULATOR) as (page, _):
         answers = page.evaluate(ASK, [WORKS, LINKS])
     assert [card for card, *_ in answers[0][1]] == sheet_names()
@@ -105,9 +112,8 @@ def test_the_calculator_computes_what_cudasim_does_and_books(browser, site, monk
     for (operation, sizes, precision), (found, _) in zip(WORKS, answers, strict=True):
         if LARGE in sizes.values():
             continue
-        for backend in PRODUCTS:
-            asked = "tf32" if precision == "tf32" else "ieee"
-            monkeypatch.setattr(backend, "fp32_precision", asked)
+        for backend in products_as_before:
+            backend.fp32_precision = "tf32" if precision == "tf32" else "ieee"
         dtype = torch.float32 if precision == "tf32" else getattr(torch, precision)
         new = functools.partial(torch.empty, dtype=dtype, device="meta")
         operator, *arguments = CALLS[operation](new, *sizes.values())
