@@ -15,9 +15,8 @@ def test_a_reader_asks_what_happens_and_is_led_to_the_program(browser, site):
     with opened(browser, site, PAGE) as (page, faults):
         assert page.evaluate(TRUE) == [True] * 160 and page.locator(ROWS).count() == 40
         page.select_option(".symptom-search select", "not")
-        count = page.locator(ROWS).count()
-        assert 0 < count < 20 and page.locator("section > h3:visible").count() == count
-        assert page.inner_text("#symptom-count") == f"{count} of 40 operations"
+        count = page.locator("section > h3:visible").count()
+        assert 0 < count < 20 and page.locator(ROWS).count() == count
         page.select_option(".symptom-search select", "raises")
         page.fill("#symptom-words", "incompatible devices for jitted computation")
         row = page.locator(ROWS, has_text="Add an array of one number")
@@ -32,6 +31,5 @@ def test_a_reader_asks_what_happens_and_is_led_to_the_program(browser, site):
 def test_readers_without_scripts_have_the_table_and_all_programs(browser, site):
     with opened(browser, site, PAGE, java_script_enabled=False) as (page, faults):
         assert page.locator(ROWS).count() == 40 and faults == []
-        assert not page.locator(".symptom-search").is_visible()
         page.click(".outcomes td:last-child a >> nth=6")
         assert page.locator(".framework.mxnet:target").is_visible()

@@ -14,17 +14,8 @@ from tools.rules.symptoms import groups_of
 from tools.site.assets import add_part, load_where
 from tools.site.templates import render
 
-# What the search box asks for.
-SYMPTOMS = {
-    "things": "symptoms",
-    "label": "Words of the message, or of what is slow",
-    "example": "same device",
-    "verbs": {},
-}
-
-
 def setup(app: Sphinx) -> None:
-    add_part(app, "symptom-search", lambda env: render("symptom-search.html", **SYMPTOMS))
+    add_part(app, "symptom-search", lambda env: render("symptom-search.html"))
     load_where(app, '<form class="symptom-search"', "symptoms.css", "symptoms.js", defer=True)
 
 
