@@ -1,8 +1,10 @@
 """Tiny notebooks for tiny books, and the real book's places."""
 
+import functools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -91,6 +93,13 @@ def bare_environment():
 def run_tool(root, *arguments, **variables):
     options = {"cwd": root, "env": bare_environment() | variables}
     return subprocess.run(command(*arguments), **options, capture_output=True, text=True)
+
+
+def start_tool(root, *arguments, variables=None, **streams):
+    """Start such a command; it heeds Ctrl-C also where these tests run in the background."""
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    options = {"cwd": root, "env": bare_environment() | (variables or {})}
+    return subprocess.Popen(command(*arguments), preexec_fn=heed, **options, **streams)
 
 
 def wait_until(happened):

@@ -1,10 +1,7 @@
 """Tiny books: made, dressed for a site, and what was recorded of them; commands run in them."""
 
-import functools
 import json
 import shutil
-import signal
-import subprocess
 from contextlib import contextmanager
 from copy import deepcopy
 
@@ -12,10 +9,8 @@ import nbformat
 import psutil
 from helpers import (
     ROOT,
-    bare_environment,
     cell,
     code,
-    command,
     copy_code,
     copy_kernel,
     outputs_path,
@@ -165,13 +160,6 @@ def make_book(root):
 def contents(folder):
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
-
-
-def start_tool(root, *arguments, variables=None, **streams):
-    """Start such a command; it heeds Ctrl-C also where these tests run in the background."""
-    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    options = {"cwd": root, "env": bare_environment() | (variables or {})}
-    return subprocess.Popen(command(*arguments), preexec_fn=heed, **options, **streams)
 
 
 def kernels_of(root):

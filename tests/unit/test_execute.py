@@ -5,9 +5,19 @@ import time
 
 import pytest
 from filelock import FileLock, Timeout
-from helpers import assert_one_line, code, copy_kernel, edit, refused, run_tool, wait_until, write
+from helpers import (
+    assert_one_line,
+    code,
+    copy_kernel,
+    edit,
+    refused,
+    run_tool,
+    start_tool,
+    wait_until,
+    write,
+)
 from jupyter_client.channels import HBChannel
-from making import contents, kernels_of, specification, start_tool
+from making import contents, kernels_of, specification
 
 from tools.book.book import Book
 from tools.errors import BookError

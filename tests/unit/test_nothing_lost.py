@@ -10,8 +10,18 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from helpers import ROOT, assert_one_line, code, edit, notebook, outputs_path, refused, run_tool
-from making import changed, contents, start_tool
+from helpers import (
+    ROOT,
+    assert_one_line,
+    code,
+    edit,
+    notebook,
+    outputs_path,
+    refused,
+    run_tool,
+    start_tool,
+)
+from making import changed, contents
 
 from tools import cli
 from tools.book.book import Book
