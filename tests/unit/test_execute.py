@@ -3,19 +3,10 @@
 import signal
 import time
 
+import helpers
 import pytest
 from filelock import FileLock, Timeout
-from helpers import (
-    assert_one_line,
-    code,
-    copy_kernel,
-    edit,
-    refused,
-    run_tool,
-    start_tool,
-    wait_until,
-    write,
-)
+from helpers import assert_one_line, code, copy_kernel, edit, refused, run_tool, wait_until, write
 from jupyter_client.channels import HBChannel
 from making import contents, kernels_of, specification
 
@@ -87,7 +78,9 @@ def test_of_two_commands_at_once_each_waits_for_the_other_and_both_succeed(recor
         tools = []
         for log in logs:
             with log.open("w") as stream:
-                tools.append(start_tool(recorded_book, "book", stdout=stream, stderr=stream))
+                tools.append(
+                    helpers.start_tool(recorded_book, "book", stdout=stream, stderr=stream)
+                )
         for log in logs:
             wait_until(lambda log=log: log.read_text().startswith("waiting: another command "))
     assert [tool.wait(timeout=60) for tool in tools] == [0, 0], [log.read_text() for log in logs]
@@ -105,7 +98,7 @@ def test_ctrl_c_leaves_nothing_half_done(recorded_book, moment):
     write(root, "first", code("quick", "1 + 1"), code("slow", slow))
     log = root / "stderr"  # not a pipe: a kernel left behind would hold it open
     with log.open("w") as stderr:
-        tool = start_tool(root, "record", "cpu", "--chapters", "first", stderr=stderr)
+        tool = helpers.start_tool(root, "record", "cpu", "--chapters", "first", stderr=stderr)
     try:
         wait_until(started.exists if moment == "in a cell" else lambda: kernels_of(root))
         assert is_held(root)

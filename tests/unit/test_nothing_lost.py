@@ -9,18 +9,9 @@ import urllib.request
 from copy import deepcopy
 from pathlib import Path
 
+import helpers
 import pytest
-from helpers import (
-    ROOT,
-    assert_one_line,
-    code,
-    edit,
-    notebook,
-    outputs_path,
-    refused,
-    run_tool,
-    start_tool,
-)
+from helpers import ROOT, assert_one_line, code, edit, notebook, outputs_path, refused, run_tool
 from making import changed, contents
 
 from tools import cli
@@ -207,7 +198,7 @@ def test_a_taken_port_is_one_line_and_a_free_one_shows_the_site(small_book):
             assert run.returncode == 1
             assert_one_line(run.stderr, f"port {port}: ", "choose another: 'make serve PORT=8001'")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    tool = start_tool(small_book, "serve", variables={"PORT": "0"}, **pipes)
+    tool = helpers.start_tool(small_book, "serve", variables={"PORT": "0"}, **pipes)
     address = tool.stdout.readline().split()[0]
     assert urllib.request.urlopen(address).read() == b"the site"
     tool.send_signal(signal.SIGINT)
