@@ -6,18 +6,8 @@ import signal
 
 import pytest
 from filelock import FileLock
-from helpers import (
-    ROOT,
-    WHERE,
-    code,
-    edit,
-    keep,
-    make_book,
-    prose,
-    run_tool,
-    stand_in,
-    write,
-)
+from helpers import ROOT, code, edit, prose, run_tool, write
+from making import WHERE, keep, make_book, stand_in
 
 from tools.book.book import Book
 from tools.book.links import write_links
@@ -47,9 +37,6 @@ repository:
   url: https://github.com/someone/tiny
   branch: main
   hub: none
-
-html:
-  favicon: none
 """
 
 

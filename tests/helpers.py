@@ -13,45 +13,17 @@ from copy import deepcopy
 from pathlib import Path
 
 import nbformat
-import psutil
 import pytest
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tools.book.book import Book
 from tools.book.chapters import LANGUAGE, Chapter
-from tools.book.links import launch_links
-from tools.book.notebooks import code_cells, write_notebook
-from tools.book.recordings import make_recording, outputs_digest, recording_path
+from tools.book.recordings import recording_path
 from tools.errors import BookError
 
 ROOT = Path(__file__).resolve().parents[1]
 STEMS = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
 CHAPTERS = sorted(name for name in STEMS if Chapter(name, None).page == name)  # those with a page
-KINDS = {  # what a chapter is when it is no lesson: symptoms, puzzles
-    name: json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))[
-        "metadata"
-    ].get("kind", "lesson")
-    for name in CHAPTERS
-}
-LESSONS = [name for name in CHAPTERS if KINDS[name] == "lesson"]
-RECORDED = sorted(  # (runner or card, chapter)
-    (path.parent.name, path.stem) for path in (ROOT / "outputs").glob("*/*.ipynb")
-)
-CARD = "2xsimulated-gpu-t4"  # the folder of what the stand-in for real GPUs prints
-WHERE = """\
-import torch
-print('x is', x)
-torch.empty(0, device='cuda' if torch.cuda.is_available() else 'cpu').device"""
-TERMS = ("Runner", "Modelled time", "Measured time")  # of the glossary, that a legend links to
-PROVENANCE = {
-    "date": "2026-01-31",
-    "seconds": 1.25,
-    "hardware": "a processor",
-    "python": "3.11.0",
-    "versions": {"torch": "2.0"},
-}
-H100 = {"runner": "gpu", "card": "NVIDIA H100", "cuda": "12.4", "driver": "550.1"}
 
 
 def code(id, source, tags=(), **fields):
@@ -83,147 +55,30 @@ def cell(notebook, id):
     return next(cell for cell in notebook.cells if cell.id == id)
 
 
-@contextmanager
-def changed(path):
-    """The notebook in `path`, to be changed: it is written as the block leaves it."""
-    notebook = read(path)
-    yield notebook
-    nbformat.write(notebook, path)
+LESSONS = [n for n in CHAPTERS if Chapter(n, read(ROOT / f"notebooks/{n}.ipynb")).kind == "lesson"]
 
 
 def edit(root, name, id, source):
-    with changed(root / "notebooks" / f"{name}.ipynb") as chapter:
-        cell(chapter, id).source = source
-
-
-def text(words, stream="stdout"):
-    return new_output("stream", name=stream, text=words)
-
-
-def display(**data):
-    """An output of several forms: `text_plain="1"` for `text/plain`."""
-    forms = {name.replace("_", "/"): content for name, content in data.items()}
-    return new_output("display_data", data=forms)
+    path = root / "notebooks" / f"{name}.ipynb"
+    chapter = read(path)
+    cell(chapter, id).source = source
+    nbformat.write(chapter, path)
 
 
 def outputs_path(name, folder, root=ROOT):
     return root / recording_path(folder, name)
 
 
-def keep(root, name, folder, printed, **facts):
-    """Write outputs that no kernel printed: `printed` has those of each cell, by its id."""
-    book = Book(root)
-    chapter, runner = book.chapters[name], book.runners[facts.get("runner", folder)]
-    executed = deepcopy(chapter.notebook)
-    for number, made in enumerate(code_cells(executed), start=1):
-        made.outputs, made.execution_count = printed.get(made.id, []), number
-    provenance = PROVENANCE | {"chapter": name, "runner": folder, "kernel": runner.digest(chapter)}
-    provenance |= facts
-    make_recording(chapter, runner, folder, executed, provenance).write(root)
-    return outputs_path(name, folder, root)
-
-
-def falsify(path, id, outputs):
-    """Change what a cell is recorded to have printed, so that the hash does not tell."""
-    with changed(path) as recorded:
-        cell(recorded, id).outputs = outputs
-        recorded.metadata.provenance.digest = outputs_digest(recorded)
-
-
-def specification(runner):
-    return json.loads((ROOT / "kernels" / runner / "kernel.json").read_text())
-
-
 def copy_kernel(root, runner, name=None, **changes):
     """Give the book in `root` a kernel of this repository, changed or by another name."""
     path = root / "kernels" / (name or runner) / "kernel.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(specification(runner) | changes))
+    own = json.loads((ROOT / "kernels" / runner / "kernel.json").read_text())
+    path.write_text(json.dumps(own | changes))
 
 
 def copy_code(root, folder):
     shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
-
-
-def stand_in(root):
-    """Let simulated GPUs stand in for the real ones of the book in `root`, by a real clock."""
-    copy_code(root, "cudasim/src")
-    words = specification("simulated")["argv"]
-    argv = [word for word in words if word not in ("--clock", "modelled")]
-    copy_kernel(root, "simulated", "gpu", argv=argv, metadata=specification("gpu")["metadata"])
-
-
-def dress(root):
-    """Give the book in `root` all that this book's pages are drawn with, and links to services."""
-    for folder in ("tools", "book/static", "book/templates", "img"):
-        shutil.rmtree(root / folder, ignore_errors=True)
-        shutil.copytree(ROOT / folder, root / folder)
-    shutil.copy(ROOT / "_config.yml", root)
-    terms = "".join(f"\n## {term}\n\nIt is.\n" for term in TERMS)
-    (root / "book" / "glossary.md").write_text(f"# Glossary\n{terms}")
-    (root / "book" / "simulation.md").write_text("# Simulation\n")
-    with (root / "_toc.yml").open("a") as toc:
-        toc.write("  - file: book/glossary\n  - file: book/simulation\n")
-    book = Book(root)
-    for name, chapter in book.chapters.items():
-        links = [f"[{link.label}]({link.url})" for link in launch_links(name, book.repository)]
-        row = f"Run this chapter: {', '.join(links)}"
-        chapter.notebook.cells.insert(1, prose("links", row))
-        write_notebook(chapter.notebook, root / chapter.where, root)
-
-
-# What draws a site, as far as files are concerned: `fault` comes at the end.
-BUILDER = """
-import sys
-from pathlib import Path
-built = Path(sys.argv[2], "_build", "html")
-built.mkdir(parents=True)
-(built / "index.html").write_text("new")
-(built / "index.js.map").write_text("for nobody")
-{fault}
-"""
-
-
-def draw_by(root, fault=""):
-    """Let this program draw the site of the book in `root`."""
-    (root / "tools" / "site" / "builder.py").write_text(BUILDER.format(fault=fault))
-
-
-TOC = """\
-format: jb-book
-root: book/preface
-chapters:
-  - file: notebooks/first
-  - file: notebooks/second
-"""
-
-
-def make_book(root):
-    """Write a book of two chapters to `root`, with a copy of the tools and the runner `cpu`."""
-    copy_code(root, "tools")
-    draw_by(root)
-    (root / "book").mkdir()
-    (root / "book" / "preface.md").write_text("# A tiny book\n")
-    copy_code(root, "kernels/cpu")
-    for name in ("kernels/start.py", "requirements.txt", "requirements-no-deps.txt"):
-        shutil.copy(ROOT / name, root / name)
-    (root / "_toc.yml").write_text(TOC)
-    (root / "notebooks").mkdir()
-    write(
-        root,
-        "first",
-        prose("title", "# First"),
-        code("setup", "import sys", tags=["setup"]),
-        code("make", "x = 1"),
-        code("show", "print('x is', x)\nx + 1"),
-    )
-    write(root, "second", prose("title", "# Second"), code("sum", "2 + 2"))
-    return root
-
-
-def contents(folder):
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
 def command(*arguments):
@@ -252,16 +107,6 @@ def wait_until(happened):
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def kernels_of(root):
-    """The processes whose command names a kernel of the book in `root`."""
-    return [
-        process
-        for process in psutil.process_iter(["cmdline", "status"])
-        if str(root / "kernels") in " ".join(process.info["cmdline"] or [])
-        and process.info["status"] != psutil.STATUS_ZOMBIE
-    ]
 
 
 def assert_one_line(text, *parts):

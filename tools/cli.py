@@ -5,15 +5,12 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tools.errors import BookError, NoGpu
 from tools.files import NO_ROOM, cannot_write
 from tools.root import ROOT
 from tools.site.site import SITE, build_site, is_current
-
-if TYPE_CHECKING:
-    from tools.book.book import Book
 
 # What a command needs is imported within it: `make book` with nothing stale needs next to nothing.
 
@@ -28,12 +25,13 @@ class Parser(argparse.ArgumentParser):
 PARSER = Parser(prog="python -m tools", description=__doc__)
 COMMANDS = PARSER.add_subparsers(required=True, metavar="COMMAND")
 Argument = tuple[str, dict[str, Any]]
+Folder = Path | None
 
 
 def command(*arguments: Argument) -> Callable:
     """Make a function a command, which its docstring explains, with these arguments."""
 
-    def register(function: Callable[..., None]) -> Callable[..., None]:
+    def register(function: Callable) -> Callable:
         parser = COMMANDS.add_parser(function.__name__, help=function.__doc__)
         parser.set_defaults(command=function)
         for name, options in arguments:
@@ -44,10 +42,7 @@ def command(*arguments: Argument) -> Callable:
 
 
 def argument(name: str, make: str = "", needed: bool = False, **options: Any) -> Argument:
-    """An argument as argparse takes it; a `needed` one that is not given is an error.
-
-    `make` names the variables of the Makefile, in the environment, that stand in for it.
-    """
+    """An argument, which an error replaces where it is `needed`; variables of `make` stand in."""
     given = " ".join(os.environ.get(variable, "") for variable in make.split())
     default = given.split() if options.get("nargs") == "*" else given or None
     if needed and not given:
@@ -61,7 +56,7 @@ def folder(text: str) -> Path:
     return Path(text).expanduser()
 
 
-def the_book() -> "Book":
+def the_book() -> Any:
     from tools.book.book import Book
 
     return Book(ROOT)
@@ -74,9 +69,8 @@ def key() -> str | None:
 
 CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices")
 MASTERS = argument("--masters", "MASTERS", type=folder, help="a folder; else the book's own")
-ASSIGNMENT = argument(
-    "--assignment", "ASSIGNMENT", type=folder, help="a file that sets exercises, points and due"
-)
+SETS = {"type": folder, "help": "a file that sets exercises, points and due"}
+ASSIGNMENT = argument("--assignment", "ASSIGNMENT", **SETS)
 OUT = argument("--out", "OUT", type=folder, help="the folder to write")
 
 
@@ -165,8 +159,8 @@ def clear() -> None:
     """Take outputs and execution counts out of the chapters."""
     from tools.book.chapters import clear_outputs
 
-    for name in clear_outputs(ROOT):
-        print(f"notebooks/{name}.ipynb: outputs cleared")
+    for path in clear_outputs(ROOT):
+        print(f"{path}: outputs cleared")
 
 
 @command()
@@ -188,8 +182,7 @@ def rules() -> None:
     chapters = book.chapters.values()
     for chapter in chapters:
         print(f"{chapter.where}: {length(chapter)}")
-    broken = [line for chapter in chapters for line in broken_rules(chapter, book)]
-    if broken:
+    if broken := [line for chapter in chapters for line in broken_rules(chapter, book)]:
         raise BookError("\n".join(["rules of CONTRIBUTING.md are broken", *broken]))
     print(f"rules: {len(chapters)} chapters keep them")
 
@@ -204,18 +197,15 @@ def links() -> None:
 
 
 @command(MASTERS, OUT, ASSIGNMENT, argument("--chapter", "CHAPTER", help="one only; else all"))
-def release(
-    masters: Path | None, out: Path | None, assignment: Path | None, chapter: str | None
-) -> None:
+def release(masters: Folder, out: Folder, assignment: Folder, chapter: str | None) -> None:
     """Verify the masters, and write their editions for a class, or those of the book."""
     from tools.exercises.assignment import choice_of
     from tools.exercises.release import release
     from tools.grade.command import engine_for
     from tools.grade.store import key_of
 
-    engine = engine_for(None, None)
-    choice = choice_of(chapter, assignment)
-    for line in release(the_book(), engine, key_of, key(), masters, out, choice):
+    given = key(), masters, out, choice_of(chapter, assignment)
+    for line in release(the_book(), engine_for(None, None), key_of, *given):
         print(line)
 
 
@@ -236,7 +226,7 @@ def masters(folder: Path) -> None:
     argument("--branch"),
     argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'"),
 )
-def handout(out: Path | None, repository: str | None, branch: str | None, hub: str | None) -> None:
+def handout(out: Folder, repository: str | None, branch: str | None, hub: str | None) -> None:
     """Print links to a repository that holds the student edition."""
     from tools.book.repository import make_repository
     from tools.exercises.release import handout
@@ -247,7 +237,7 @@ def handout(out: Path | None, repository: str | None, branch: str | None, hub: s
 
 
 @command(CHAPTER, MASTERS)
-def example(chapter: str, masters: Path | None) -> None:
+def example(chapter: str, masters: Folder) -> None:
     """Invent a class of five, to try grading on."""
     from tools.grade.example import write_example
 
@@ -270,9 +260,9 @@ def grade(submissions: Path, dask: str | None, **options: Any) -> None:
 
 
 @command(
-    argument("export", needed=True, type=folder, help="the gradebook that was exported, a CSV"),
+    argument("export", "", True, type=folder, help="the gradebook that was exported, a CSV"),
     argument(
-        "--grades", needed=True, type=folder, help="the folder that grade wrote: --grades FOLDER"
+        "--grades", "", True, type=folder, help="the folder that grade wrote: --grades FOLDER"
     ),
     argument("--column", help="the one to fill in"),
     argument("--scale", action="store_true", help="to the export's maximum"),
@@ -286,7 +276,7 @@ def fill(export: Path, grades: Path, column: str | None, scale: bool, chapter: s
 
 
 @command(argument("chapter", nargs="?", help="computing-devices"), MASTERS, ASSIGNMENT)
-def gradescope(chapter: str | None, masters: Path | None, assignment: Path | None) -> None:
+def gradescope(chapter: str | None, masters: Folder, assignment: Folder) -> None:
     """Build the autograder of a chapter, or of an assignment, for Gradescope."""
     from tools.exercises.assignment import choice_of
     from tools.grade.exchange.gradescope import make_autograder
@@ -302,8 +292,7 @@ def slides() -> None:
     """Draw a deck of slides for each chapter, of its page."""
     from tools.site.slides import write_decks
 
-    if not is_current(ROOT):
-        refresh()
+    refresh()
     print(f"slides: {write_decks(the_book(), ROOT / SITE, ROOT / '_build' / 'slides')}")
 
 

@@ -62,19 +62,14 @@ def framework_environment(name: str, root: Path) -> Environment:
 
 
 def find_python(environment: Environment) -> str:
-    """The Python to make an environment with: this one or, for a framework's, one that fits.
-
-    Raises NoPython.
-    """
+    """The Python to make it with: this one or, for a framework's, one that fits; else NoPython."""
     good, here = environment.pythons, sys.version_info[:2]
+    names = ", ".join(map(version, good))
     if here in good:
         return sys.executable
-    names = ", ".join(map(version, good))
     if environment.pins == PINS:
-        raise NoPython(
-            f"Makefile: PYTHON is Python {version(here)}, the book needs one of {names}; "
-            "name one: 'make PYTHON=python3.11 ...'"
-        )
+        wrong = f"PYTHON is Python {version(here)}, the book needs one of {names}"
+        raise NoPython(f"Makefile: {wrong}; name one: 'make PYTHON=python3.11 ...'")
     for python in [shutil.which(f"python{version(each)}") for each in good]:
         if python and not run(python, "-c", "import venv").returncode:  # a shim may lead nowhere
             return python
@@ -105,16 +100,12 @@ def is_complete(environment: Environment, wanted: str) -> bool:
 
 @contextmanager
 def only_one(environment: Environment) -> Iterator[None]:
-    """Wait until no other set-up is under way. The system drops the lock of a dead process.
-
-    Programs started with `close_fds=False` hold it too: a pip whose parent was killed. On
-    Windows nothing keeps two set-ups apart.
-    """
+    """Wait until no other set-up is under way, but on Windows. A dead process holds no lock."""
     path = environment.folder.with_name(f"{environment.folder.name}.lock")
     path.parent.mkdir(exist_ok=True)
     with path.open("a") as lock:
         if not WINDOWS:
-            os.set_inheritable(lock.fileno(), True)
+            os.set_inheritable(lock.fileno(), True)  # a pip whose parent was killed holds it too
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -137,33 +128,32 @@ def set_up(environment: Environment, wanted: str) -> None:
     python, folder, called = find_python(environment), environment.folder, environment.name
     free = shutil.disk_usage(environment.root).free / 1e9
     if free < SMALLEST_GB:
-        raise SetupError(
-            f"{called}: {free:.1f} GB free on this disk, the packages need at least "
-            f"{SMALLEST_GB} GB; make room, or clone to a larger disk"
+        needed = (
+            f"the packages need at least {SMALLEST_GB} GB; make room, or clone to a larger disk"
         )
+        raise SetupError(f"{called}: {free:.1f} GB free on this disk, {needed}")
     if folder.is_symlink():  # what it leads to is somebody else's
         folder.unlink()
     print(f"Making {called} with {python}", flush=True)
     if run(python, "-m", "venv", "--clear", folder, stdout=subprocess.PIPE).returncode:
-        raise SetupError(
-            f"{called}: {python} cannot make one; install its venv module "
-            "('apt install python3-venv') or name another: 'make PYTHON=python3.11 ...'"
-        )
-    pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "install", "-r"]
+        module = "install its venv module ('apt install python3-venv')"
+        other = "name another: 'make PYTHON=python3.11 ...'"
+        raise SetupError(f"{called}: {python} cannot make one; {module} or {other}")
+    pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "install"]
+    shown = None if sys.stdout.isatty() else subprocess.DEVNULL
     for name in environment.pins:
         print(f"Installing {name}", flush=True)
         options = ["--no-deps"] if "no-deps" in name else []
-        shown = None if sys.stdout.isatty() else subprocess.DEVNULL
-        installing = run(*pip, environment.root / name, *options, stdout=shown)
+        installing = run(*pip, *options, "-r", environment.root / name, stdout=shown)
         if installing.returncode:
             raise SetupError(f"{name}: {reason(installing.stderr)}")
     (folder / STAMP).write_text(wanted, "utf-8")
 
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess:
-    words, options = list(map(str, command)), options | {"stdin": subprocess.DEVNULL}
-    coding = {"encoding": "utf-8", "errors": "replace", "close_fds": False}
-    return subprocess.run(words, stderr=subprocess.PIPE, check=False, **coding, **options)
+    given = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, "close_fds": False}
+    coding = {"encoding": "utf-8", "errors": "replace"}
+    return subprocess.run([*map(str, command)], check=False, **given, **coding, **options)
 
 
 def reason(output: str) -> str:
@@ -185,17 +175,17 @@ def main() -> int:
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         make(Environment(ROOT))
+        return 0
     except SetupError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        fault = error
     except OSError as error:
         advice = "see that this folder can be written to and that no program runs from .venv"
-        print(f"error: .venv: {error}; {advice}, then run again", file=sys.stderr)
-        return 1
+        fault = f".venv: {error}; {advice}, then run again"
     except KeyboardInterrupt:
         print("\ninterrupted: run the command again, and .venv is made anew", file=sys.stderr)
         return 130
-    return 0
+    print(f"error: {fault}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

@@ -17,10 +17,7 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}  # a full disk, a share used
 
 
 def read_text(path: Path, root: Path) -> str:
-    """The text of a file, or BookError if it is missing, not UTF-8, or half of a merge.
-
-    No advice given here throws work away.
-    """
+    """The text of a file, or BookError; no advice given here throws work away."""
     where = path.relative_to(root).as_posix()
     try:
         text = path.read_bytes().decode("utf-8")
@@ -34,10 +31,8 @@ def read_text(path: Path, root: Path) -> str:
         raise BookError(f"{where}: begins with a byte order mark; save it as UTF-8 without one")
     if conflict := CONFLICT.search(text):
         line = text.count("\n", 0, conflict.start()) + 1
-        raise BookError(
-            f"{where}: conflict markers of git from line {line} on; choose what to keep there, "
-            "then 'git add' the file"
-        )
+        markers = f"conflict markers of git from line {line} on"
+        raise BookError(f"{where}: {markers}; choose what to keep there, then 'git add' the file")
     return text
 
 
@@ -63,10 +58,7 @@ def written_by(command: str, where: str, mend: str = "run it again") -> Iterator
 
 
 def write_files(files: Mapping[Path, str | bytes], root: Path) -> None:
-    """Write several files, all of them or none; readers see an old file or a new one, never half.
-
-    Raises BookError if the disk is full or nothing may be written there.
-    """
+    """Write all files or none; readers see an old file or a new one, never half."""
     halves = {path: path.with_name(path.name + ".part") for path in files}
     path = root
     try:
@@ -83,12 +75,11 @@ def write_files(files: Mapping[Path, str | bytes], root: Path) -> None:
                 half.unlink()
 
 
-def write_text(path: Path, text: str, root: Path) -> None:
-    write_files({path: text}, root)
+def write_text(path: Path, content: str | bytes, root: Path) -> None:
+    write_files({path: content}, root)
 
 
-def write_bytes(path: Path, data: bytes, root: Path) -> None:
-    write_files({path: data}, root)
+write_bytes = write_text
 
 
 def write_json(path: Path, content: object, root: Path) -> None:
@@ -118,10 +109,8 @@ def check_writable(folder: Path, root: Path) -> None:
 def cannot_write(path: Path, root: Path, error: OSError) -> BookError:
     """The error that says why `path` was not written."""
     where = path.relative_to(root).as_posix() if path.is_relative_to(root) else path
-    return BookError(
-        f"{where}: cannot be written ({error.strerror}); make room or allow writing there, "
-        "then run the command again"
-    )
+    advice = "make room or allow writing there, then run the command again"
+    return BookError(f"{where}: cannot be written ({error.strerror}); {advice}")
 
 
 def digest(parts: Iterable[str | bytes]) -> str:

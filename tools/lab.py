@@ -25,9 +25,8 @@ def open_lab(root: Path) -> None:
     Path(packages, "book.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
-    if subprocess.run(
-        [*pip, "install", "--quiet", JUPYTERLAB]
-    ).returncode:  # short once it is there
+    installing = [*pip, "install", "--quiet", JUPYTERLAB]  # short once it is there
+    if subprocess.run(installing).returncode:
         raise BookError(f"{JUPYTERLAB}: pip could not install it (see above); then run again")
     # The runners' kernels start a plain `python`: that of the book.
     paths = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]

@@ -24,7 +24,7 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 from tools.book.chapters import Chapter
 from tools.book.notebooks import code_cells, read_notebook
-from tools.book.runners import FIRST, read_runners
+from tools.book.runners import FIRST, Runner, read_runners
 from tools.errors import BookError, CannotRun
 from tools.record.frameworks import prepare
 from tools.rules.exercises import HELD, NO_ANSWER, ExerciseCells, exercises
@@ -37,9 +37,7 @@ class Fault(Exception):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collect_file(
-    file_path: Path, parent: pytest.Collector
-) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Generator:
     collectors = yield
     if any(isinstance(collector, IPyNbFile) for collector in collectors):
         return [RecordedChapter.from_parent(parent, path=file_path)]
@@ -47,7 +45,7 @@ def pytest_collect_file(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    runner = read_runners(config.rootpath)[config.option.nbval_kernel_name]
+    runner = runner_of(config)
     try:
         prepare(runner)
     except CannotRun as reason:
@@ -57,30 +55,33 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: -seconds_of(item.parent))
+    def seconds(item: pytest.Item) -> float:
+        known = isinstance(item.parent, RecordedChapter)
+        return item.parent.nb.metadata.get("provenance", {}).get("seconds", 0) if known else 0
+
+    items.sort(key=seconds, reverse=True)
+
+
+def runner_of(config: pytest.Config) -> Runner:
+    return read_runners(config.rootpath)[config.option.nbval_kernel_name]
 
 
 class RecordedChapter(IPyNbFile):
     def collect(self) -> Iterator[pytest.Item]:
         yield from super().collect()
-        root, name = self.config.rootpath, self.path.name
+        root, name, items = self.config.rootpath, self.path.name, []
         chapter = Chapter(self.path.stem, read_notebook(root / "notebooks" / name, root))
-        items = [
-            ExerciseItem.from_parent(self, name=f"exercise-{exercise.number}", exercise=exercise)
-            for exercise in exercises(chapter)
-        ]
-        if self._clock_is_modelled():
-            items.insert(0, OperatorsItem.from_parent(self, name="operators"))
+        if runner_of(self.config).times:
+            items.append(OperatorsItem.from_parent(self, name="operators"))
+        for exercise in exercises(chapter):
+            name_of_item = f"exercise-{exercise.number}"
+            items.append(ExerciseItem.from_parent(self, name=name_of_item, exercise=exercise))
         first = root / "outputs" / FIRST / name
         for item in items:
             item.add_marker("exercise")
             if first.is_file() and first != self.path:
                 item.add_marker("full")
             yield item
-
-    def _clock_is_modelled(self) -> bool:
-        runners = read_runners(self.config.rootpath)
-        return runners[self.config.option.nbval_kernel_name].times is not None
 
 
 class _CodeItem(IPyNbCell):
@@ -142,11 +143,6 @@ class OperatorsItem(_CodeItem):
         met = ast.literal_eval(value_of(self.run("import cudasim\ncudasim.without_rule()")))
         if unknown := set(met) - REFUSED:
             raise Fault(f"no rule of modelled time in cudasim/clock/costs.py for {unknown}")
-
-
-def seconds_of(chapter: pytest.Collector | None) -> float:
-    known = isinstance(chapter, RecordedChapter)
-    return chapter.nb.metadata.get("provenance", {}).get("seconds", 0) if known else 0
 
 
 def errors_of(outputs: list[NotebookNode]) -> list[str]:

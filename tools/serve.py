@@ -16,9 +16,8 @@ def serve(site: Path, port: str) -> None:
         server = ThreadingHTTPServer(address, partial(SimpleHTTPRequestHandler, directory=site))
     except (OSError, ValueError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or "it is not a number from 0 to 65535"
-        raise BookError(
-            f"port {port}: cannot be had ({reason}); choose another: 'make serve PORT=8001'"
-        ) from None
+        advice = "choose another: 'make serve PORT=8001'"
+        raise BookError(f"port {port}: cannot be had ({reason}); {advice}") from None
     with server:
         print(f"http://127.0.0.1:{server.server_port} shows {site}; Ctrl-C ends it", flush=True)
         try:

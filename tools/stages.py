@@ -54,42 +54,32 @@ def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
 
 
 def _tests(name: str, full: bool, folder: str = "") -> Stage:
-    folder = folder or f"tests/{name}"
-    # Side by side, each with a thread for every core, tests would wait for each other.
-    environment = {"OMP_NUM_THREADS": "1"}
-    slowest = ("--durations", "5")  # so that each run says where its time went
-    tier = () if full else ("-m", "not full")
     spread = ("-n", WORKERS, "--dist", "loadgroup" if name == ROOMS else "worksteal")
-    return Stage(name, ("pytest", *spread, *slowest, *tier), (folder,), environment)
+    slowest = ("--durations", "5")  # so that each run says where its time went
+    module = ("pytest", *spread, *slowest, *(() if full else ("-m", "not full")))
+    # Side by side, each with a thread for every core, tests would wait for each other.
+    return Stage(name, module, (folder or f"tests/{name}",), {"OMP_NUM_THREADS": "1"})
 
 
 def _comparisons(runner: Runner, full: bool) -> Iterator[Stage]:
     """A stage for each setting in which the outputs of `runner` are to come out the same."""
     options = ("--nbval", "--nbval-kernel-name", runner.name)
     options += ("--nbval-sanitize-with", runner.sanitize, "-p", "tools.nbval_exercises")
-    spread = ("-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
-    if runner.pins:  # one chapter, for which one process is enough
-        spread = ()
+    if not runner.pins:  # which has one chapter, for which one process is enough
+        options += ("-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
+    # Kernels run side by side: threads that wait leave the cores to others.
+    settings = {"JUPYTER_PATH": str(runner.root), "OMP_WAIT_POLICY": "PASSIVE"}
     for place, variables in enumerate(runner.conditions if full else runner.conditions[:1]):
         # No exercise depends on a setting in which its chapter comes out the same.
         tier = ("-m", "not exercise") if place else () if full else ("-m", "not full")
-        module = ("pytest", *spread, *options, *tier)
-        settings = (f"{key}={value}" for key, value in variables.items())
-        # Kernels run side by side: threads that wait leave the cores to others.
-        environment = {
-            "JUPYTER_PATH": str(runner.root),
-            "OMP_WAIT_POLICY": "PASSIVE",
-            **variables,
-        }
-        name = " ".join(["nbval", runner.name, *settings])
-        yield Stage(name, module, (f"outputs/{runner.name}",), environment)
+        words = (f"{key}={value}" for key, value in variables.items())
+        name = " ".join(["nbval", runner.name, *words])
+        paths = (f"outputs/{runner.name}",)
+        yield Stage(name, ("pytest", *options, *tier), paths, settings | variables)
 
 
 def chosen_stages(words: list[str], full: bool = False, root: Path = ROOT) -> list[Stage]:
-    """The stages whose names hold one of `words`; all of them where there are no words.
-
-    Raises BookError if a word is in no name.
-    """
+    """The stages whose names hold one of `words`, or all; a word in no name is an error."""
     stages = all_stages(full, root)
     named = [*stages, _tests(ROOMS, full=True)] if words else stages
     for word in words:
@@ -100,32 +90,24 @@ def chosen_stages(words: list[str], full: bool = False, root: Path = ROOT) -> li
 
 
 def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
-    """Run the stages, all of them or those that `words` name, and print a summary.
-
-    Raises BookError if one failed; KeyboardInterrupt, with the stages that were not run, on
-    Ctrl-C.
-    """
-    stages = chosen_stages(words, full, root)
-    seconds, failed = {}, []
+    """Run stages and print a summary; on Ctrl-C, KeyboardInterrupt says which were not run."""
+    stages, lines, failed, begin = chosen_stages(words, full, root), [], [], time.monotonic()
     for number, stage in enumerate(stages, start=1):
-        after = f"after {_clock(sum(seconds.values())).strip()}"
-        print(f"\n=== {stage.name} ({number} of {len(stages)}, {after})", flush=True)
         start = time.monotonic()
+        after = f"after {_clock(start - begin).strip()}"
+        print(f"\n=== {stage.name} ({number} of {len(stages)}, {after})", flush=True)
         try:
             code = run_stage(stage, root)
         except KeyboardInterrupt:
-            rest = ", ".join(stage.name for stage in stages[number:])
-            raise KeyboardInterrupt(
-                f"interrupted in the stage {stage.name}; not run: {rest or 'no other'}"
-            ) from None
-        seconds[stage.name] = time.monotonic() - start
-        if code:
-            failed.append(stage.name)
-        print(_line(stage.name, seconds, failed), flush=True)
-    print(f"\n=== summary: {len(stages)} stages run")
-    for name in seconds:
-        print(_line(name, seconds, failed))
-    print(f"{_clock(sum(seconds.values()))}  in all", flush=True)
+            rest = ", ".join(stage.name for stage in stages[number:]) or "no other"
+            said = f"interrupted in the stage {stage.name}; not run: {rest}"
+            raise KeyboardInterrupt(said) from None
+        failed += [stage.name] * bool(code)
+        took = _clock(time.monotonic() - start)
+        lines.append(f"{took}  {'FAILED' if code else 'passed'}  {stage.name}")
+        print(lines[-1], flush=True)
+    lines.append(f"{_clock(time.monotonic() - begin)}  in all")
+    print(f"\n=== summary: {len(stages)} stages run", *lines, sep="\n", flush=True)
     if failed:
         raise BookError(f"make test: failed: {', '.join(failed)}")
 
@@ -134,24 +116,14 @@ def _clock(seconds: float) -> str:
     return f"{seconds // 60:3.0f}:{seconds % 60:04.1f}"
 
 
-def _line(name: str, seconds: dict[str, float], failed: list[str]) -> str:
-    return f"{_clock(seconds[name])}  {'FAILED' if name in failed else 'passed'}  {name}"
-
-
 def run_stage(stage: Stage, root: Path = ROOT) -> int:
-    """Run one stage, what it prints unchanged; returns its exit code.
-
-    It gets a session of its own, so that Ctrl-C reaches this process only, which then ends
-    the stage and all that it started.
-    """
+    """Run one stage in a session of its own, which Ctrl-C, caught here, ends; returns its code."""
     for name in ("SIGTERM", "SIGHUP"):  # `kill` and a closed terminal end all, as Ctrl-C does
         if hasattr(signal, name):  # Windows has no SIGHUP
             signal.signal(getattr(signal, name), signal.default_int_handler)
     command = [sys.executable, "-m", *stage.module, *stage.paths]
-    environment = os.environ | stage.environment
-    process = subprocess.Popen(
-        command, cwd=root, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
-    )
+    options = {"cwd": root, "env": os.environ | stage.environment, "stdin": subprocess.DEVNULL}
+    process = subprocess.Popen(command, start_new_session=True, **options)
     try:
         return process.wait()
     except KeyboardInterrupt:

@@ -101,7 +101,7 @@ def once(folder: Path, make: Callable, *arguments: object) -> None:
 
 def clear() -> None:
     """Remove what earlier runs made, but for what pip has downloaded."""
-    for path in ROOMS.iterdir() if ROOMS.is_dir() else ():
+    for path in ROOMS.glob("*"):
         if path.name != "pip":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 

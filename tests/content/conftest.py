@@ -1,7 +1,8 @@
 """The recorded outputs, read once."""
 
 import pytest
-from helpers import RECORDED, outputs_path, read
+from helpers import outputs_path, read
+from making import RECORDED
 
 
 @pytest.fixture(scope="session")

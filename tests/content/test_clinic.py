@@ -10,11 +10,8 @@ from helpers import ROOT, cell, read
 from tools.book.chapters import Chapter
 from tools.book.notebooks import tags
 
-ORDER = (
-    *("computing-devices", "tensors-on-gpus", "copying-between-devices"),
-    *("neural-networks-on-gpus", "what-costs-time", "what-takes-memory"),
-    "two-gpus-at-once",
-)
+ORDER = ["computing-devices", "tensors-on-gpus", "copying-between-devices"]
+ORDER += ["neural-networks-on-gpus", "what-costs-time", "what-takes-memory", "two-gpus-at-once"]
 WALK = "what-takes-memory"  # executes the script as it was found, and all twelve mends
 MENDED = re.compile(r"board(?:\[| = \{)'(\d+) ([^']+)'")
 
@@ -49,11 +46,8 @@ def mends_in(name):
 def mends():
     """What the walk executes: each mend's definitions by its name, the script as found first."""
     source = cell(read(ROOT / "notebooks" / f"{WALK}.ipynb"), "clinic-way").source
-    said = {
-        node.targets[0].id: ast.literal_eval(node.value)
-        for node in ast.parse(source).body
-        if isinstance(node, ast.Assign)
-    }
+    given = [node for node in ast.parse(source).body if isinstance(node, ast.Assign)]
+    said = {node.targets[0].id: ast.literal_eval(node.value) for node in given}
     texts = {"as found": said["FOUND"]} | said["MENDS"]
     assert len(texts) == 13
     return {name: definitions(text) for name, text in texts.items()}

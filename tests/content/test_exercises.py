@@ -1,6 +1,7 @@
 """Exercises are tried in the kernel that ran their chapter, by the plugin of the nbval stages."""
 
 import shutil
+from itertools import chain
 
 import pytest
 from helpers import ROOT, code, notebook, prose
@@ -19,12 +20,10 @@ FOLDS = "\n\n".join(
     f'<details class="{kind}">\n<summary>It</summary>\n\n```python\n{{{kind}}}\n```\n\n</details>'
     for kind in ("solution", "wrong")
 )
+GIVEN = {"answer": SOLUTION, "shows": "3", "blank": "it holds"}
 FAULTS = [  # what is changed in a sound exercise, and what is said of it then
     ({}, None),
-    (
-        {"answer": SOLUTION, "shows": "3", "blank": "it holds"},
-        "blank, its check shows 'Exercise 2: it holds'",
-    ),
+    (GIVEN, "blank, its check shows 'Exercise 2: it holds'"),
     ({"check": CHECK.replace("'Ex", "_ = 'Ex"), "blank": None}, "blank, its check shows nothing"),
     ({"wrong": "double = lambda x: x + 3"}, "does not refuse the wrong answer"),
     ({"wrong": "double = lambda x: x / 0"}, None),
@@ -61,10 +60,8 @@ def tried(folder, recorded, runner="cpu"):
 
 
 def test_an_exercise_that_does_not_work_is_named_and_a_sound_one_passes(tmp_path):
-    cells = [
-        cell for n, (change, _) in enumerate(FAULTS, start=1) for cell in exercise(n, **change)
-    ]
-    returncode, failed, log = tried(tmp_path, notebook(*cells))
+    cells = (exercise(n, **change) for n, (change, _) in enumerate(FAULTS, start=1))
+    returncode, failed, log = tried(tmp_path, notebook(*chain(*cells)))
     said = {f"exercise-{n}": words for n, (_, words) in enumerate(FAULTS, start=1) if words}
     assert (returncode, failed) == (1, [*said]), log
     for name, words in said.items():

@@ -10,7 +10,8 @@ import subprocess
 
 import nbformat
 import pytest
-from helpers import RECORDED, ROOT, code, display, notebook, text
+from helpers import ROOT, code, notebook
+from making import RECORDED, display, text
 from nbformat.v4 import new_output
 from nbval_net import run_nbval
 
@@ -88,9 +89,8 @@ def test_git_tracks_every_recorded_notebook():
 
 
 def timeline(total):
-    return display(
-        **{"application_vnd.cudasim.timeline+json": f'{{"unit":"≈ ns","total":{total}}}'}
-    )
+    drawn = f'{{"unit":"≈ ns","total":{total}}}'
+    return display(**{"application_vnd.cudasim.timeline+json": drawn})
 
 
 BOTH = [text("1\n"), display(text_plain="2")]
@@ -121,10 +121,8 @@ def source_of(output):
 @pytest.mark.parametrize("rules", [SANITIZE, SANITIZE_MODELLED])
 def test_nbval_sees_what_is_false_missing_or_too_much(rules, tmp_path):
     sound = [(shown, shown) for shown, _ in ONLY_TIMES + SEEN]
-    cells = [
-        ("\n".join(map(source_of, shown)), [], recorded)
-        for shown, recorded in sound + ONLY_TIMES + SEEN
-    ]
+    every = sound + ONLY_TIMES + SEEN
+    cells = [("\n".join(map(source_of, shown)), [], recorded) for shown, recorded in every]
     nbformat.write(numbered(*cells), tmp_path / "kinds.ipynb")
     _, failed, log = run_nbval(tmp_path, "--tb=no", "--nbval-sanitize-with", str(ROOT / rules))
     first = len(sound) + (len(ONLY_TIMES) if rules == SANITIZE else 0)

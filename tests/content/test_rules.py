@@ -4,7 +4,8 @@ That the chapters of this book keep the rules is a stage of `make test`.
 """
 
 import pytest
-from helpers import code, display, keep, make_book, prose, run_tool, text, write
+from helpers import code, prose, run_tool, write
+from making import display, keep, make_book, text
 
 from tools.book.book import Book
 from tools.rules.length import BUDGETS

@@ -1,6 +1,7 @@
 """What the files of rules take out of the comparison, and what they must leave in."""
 
 import re
+from pathlib import Path
 
 import pytest
 from helpers import ROOT
@@ -9,10 +10,8 @@ from nbval.plugin import get_sanitize_patterns
 from tools.book.book import Book
 from tools.book.runners import GPU, SANITIZE, SANITIZE_MODELLED
 
-PATTERNS = {
-    name: get_sanitize_patterns((ROOT / name).read_text(encoding="ascii"))
-    for name in (SANITIZE, SANITIZE_MODELLED)
-}
+TEXTS = {name: (ROOT / name).read_text(encoding="ascii") for name in (SANITIZE, SANITIZE_MODELLED)}
+PATTERNS = {name: get_sanitize_patterns(text) for name, text in TEXTS.items()}
 DRAWING = '<svg width="7pt">\n <g>\n  <!-- {} -->\n  <path d="M 1 2 L 3 4"/>\n </g>\n</svg>\n'
 PEAKS = DRAWING.format("Peak figures from data sheets")
 
@@ -26,22 +25,14 @@ def sanitized(words, rules=SANITIZE):
 def test_where_the_clock_is_modelled_fewer_rules_hold_and_times_are_compared():
     for name, rules in PATTERNS.items():
         # nbval drops a rule in silence where `replace` does not follow `regex` at once
-        assert len(rules) == (ROOT / name).read_text().count("\n[")
+        assert len(rules) == TEXTS[name].count("\n[")
     modelled, real = PATTERNS[SANITIZE_MODELLED], PATTERNS[SANITIZE]
     assert modelled == [rule for rule in real if rule in modelled]
     for words in ("≈ 0.001450 s", DRAWING.format("Times ≈")):
         assert "TIME" in sanitized(words) and sanitized(words, SANITIZE_MODELLED) == words
 
 
-REAL_TABLE = """\
-Sat Nov 21 22:06:44 2026
-+-----------------------------------------------------------------------------------------+
-| NVIDIA-SMI 550.54.15              Driver Version: 550.54.15      CUDA Version: 12.4     |
-|   0  Tesla T4                       Off |   00000000:00:04.0 Off |                    0 |
-+-----------------------------------------+------------------------+----------------------+
-| Processes:                                                                              |
-+-----------------------------------------------------------------------------------------+
-"""
+REAL_TABLE = Path(__file__).with_name("nvidia-smi.txt").read_text(encoding="utf-8")
 FULL = "GPU 0 has a total capacity of 14.74 GiB of which {} Of the allocated memory 512 bytes"
 CPU = "[enforce fail at alloc_cpu.cpp:{}] err == 0. DefaultCPUAllocator: {}: you tried to allocate "
 SAID = "THE CPU: you tried to allocate 2048 bytes"

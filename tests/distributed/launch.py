@@ -76,15 +76,11 @@ class Job:
             MARK: f"{self.mark}-{server}",
         }
         self.outputs[server] = self.folder / f"{server}-{len(self.agents)}.log"
+        options = {"cwd": self.folder, "env": environ, "start_new_session": True}
+        words = [sys.executable, *map(str, command)]
         with self.outputs[server].open("w") as output:
-            self.agents[server] = subprocess.Popen(
-                [sys.executable, *map(str, command)],
-                cwd=self.folder,
-                env=environ,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            streams = {"stdout": output, "stderr": subprocess.STDOUT}
+            self.agents[server] = subprocess.Popen(words, **options, **streams)
         return self.agents[server]
 
     def torchrun(self, *options: object, server: str = "a", **variables: object) -> None:
@@ -111,22 +107,15 @@ class Job:
         return re.sub(r"\x1b\[[0-9;]*m", "", self.outputs[server].read_text(errors="replace"))
 
     def end(self, server: str = "a") -> tuple[int, str]:
-        """Wait until a server's agent has ended; its exit code, and what was printed.
-
-        Raises AssertionError, with the output, where it does not end.
-        """
+        """Wait until a server's agent has ended; its exit code, and what was printed."""
         wait(lambda: self.agents[server].poll() is not None, LONGEST, lambda: self.said(server))
         return self.agents[server].returncode, self.said(server)
 
-    def succeed(self, server: str = "a") -> str:
-        """What was printed by a run that ended well, when all of its processes have gone."""
-        return self._ended(server, well=True)
-
     def fail(self, server: str = "a") -> str:
-        """What was printed by a run that failed, when all of its processes have gone."""
-        return self._ended(server, well=False)
+        return self.succeed(server, well=False)
 
-    def _ended(self, server: str, well: bool) -> str:
+    def succeed(self, server: str = "a", well: bool = True) -> str:
+        """What was printed by a run that ended well, when all of its processes have gone."""
         code, said = self.end(server)
         assert (code == 0) == well, said
         self.assert_gone()

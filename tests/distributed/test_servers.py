@@ -19,12 +19,8 @@ WORKER = JOB["spec"]["pytorchReplicaSpecs"]["Worker"]
 (CONTAINER,) = WORKER["template"]["spec"]["containers"]
 SCHEMA = yaml.safe_load((HERE / "pytorchjob.schema.yaml").read_text(encoding="utf-8"))
 VALUES = {"": (False,), "=": (True,), "[=]": (False, True)}  # may an option have a value?
-OPTIONS = {
-    name: VALUES[sign]
-    for name, sign in re.findall(
-        r"^([a-z-]+)(.*)$", (HERE / "sbatch-options.txt").read_text(encoding="utf-8"), re.M
-    )
-}
+KNOWN = (HERE / "sbatch-options.txt").read_text(encoding="utf-8")
+OPTIONS = {name: VALUES[sign] for name, sign in re.findall(r"^([a-z-]+)(.*)$", KNOWN, re.M)}
 
 EXEC = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
 SRUN = """\
@@ -56,10 +52,8 @@ def test_the_batch_script_is_one_that_bash_and_slurm_can_read():
     assert (checked.returncode, checked.stderr) == (0, "")
     # Slurm reads the lines before the first command.
     head = re.match(r"(?:#.*\n|\n)*", SBATCH.read_text(encoding="utf-8"))[0]
-    asked = {
-        name: bool(value) for name, value in re.findall(r"^#SBATCH --([a-z-]+)(=.+)?", head, re.M)
-    }
-    assert [name for name, value in asked.items() if value not in OPTIONS.get(name, ())] == []
+    asked = re.findall(r"^#SBATCH --([a-z-]+)(=.+)?", head, re.M)
+    assert [name for name, value in asked if bool(value) not in OPTIONS.get(name, ())] == []
     assert {"--nodes=2", "--ntasks-per-node=1", "--requeue"} <= {*re.findall(r"--\S+", head)}
 
 

@@ -6,8 +6,9 @@ import re
 
 import pytest
 import torch
-from browsing import NARROW, layout_faults, look, opened, script, shift_faults, violations
+from browsing import NARROW, opened, script
 from bs4 import BeautifulSoup
+from faults import layout_faults, look, shift_faults, violations
 
 from cudasim.clock.costs import work_of
 from cudasim.timing import formulas, scaling
@@ -289,13 +290,10 @@ def test_the_scaling_page_says_and_draws_its_numbers(browser, site):
     joined = links("inside")["pcie4"], links("between")["eth10"]
     found = step_of(Training(0.0125, 4e6), Cluster(16, 4, *joined))
     with opened(browser, site, f"{SCALING}#{CASE}") as (page, faults):
+        rows = [page.locator(f"[data-row={row}] td").inner_text() for row in ("speed", "least")]
         efficiency, speed, least = (
             float(re.search(r"([\d.,]+)", text)[1].replace(",", ""))
-            for text in (
-                said(page).split("efficiency")[1],
-                page.locator("[data-row=speed] td").inner_text(),
-                page.locator("[data-row=least] td").inner_text(),
-            )
+            for text in (said(page).split("efficiency")[1], *rows)
         )
         assert efficiency == pytest.approx(100 * 0.0125 / found.step, rel=0.005)
         assert speed == pytest.approx(16 * 8 / found.step, rel=0.005)
@@ -309,11 +307,8 @@ def test_the_scaling_page_says_and_draws_its_numbers(browser, site):
 
 
 CONTROLS = {  # in the order of the keyboard
-    CALCULATOR: ("card", "link", "operation", "precision", "batch", "m"),
-    SCALING: (
-        *("parameters", "type", "batch", "step", "bucket"),
-        *("gpus", "server", "inside", "between", "cards"),
-    ),
+    CALCULATOR: "card link operation precision batch m".split(),
+    SCALING: "parameters type batch step bucket gpus server inside between cards".split(),
 }
 
 
@@ -394,13 +389,10 @@ def test_sizes_that_do_not_go_together_are_refused(browser, site):
         assert faults == []
 
 
-@pytest.mark.parametrize(
-    ("name", "case", "chosen"),
-    [
-        (CALCULATOR, AT_REST, ("card", "link", "operation", "precision")),
-        (SCALING, CASE, ("inside", "between")),
-    ],
-)
+LISTS = (CALCULATOR, AT_REST, ("card", "link", "operation", "precision"))
+
+
+@pytest.mark.parametrize("name, case, chosen", [LISTS, (SCALING, CASE, ("inside", "between"))])
 def test_an_address_opens_its_case_or_says_what_is_wrong(browser, site, name, case, chosen):
     with opened(browser, site, name) as (page, faults):
         for control in chosen:

@@ -44,17 +44,10 @@ def test_text_is_as_wide_on_a_machine_without_fonts_and_the_widest_line_of_code_
 ):
     with opened(browser, site, CHAPTER) as (page, _):
         widths = page.evaluate(MEASURE, STYLES)
-    program, environment = browsing.chromium_program(), finds_only(tmp_path, tmp_path)
-    alone = browser.browser_type.launch(
-        executable_path=program, args=browsing.QUIET, env=environment
-    )
+    given = {"args": browsing.QUIET, "env": finds_only(tmp_path, tmp_path)}
+    alone = browser.browser_type.launch(executable_path=browsing.chromium_program(), **given)
     with opened(alone, site, CHAPTER) as (page, faults):
         assert page.evaluate(MEASURE, STYLES) == widths and faults == []
-        fits = """n => {
-          const lines = [...document.querySelectorAll('div.cell_input pre')];
-          const line = lines.find(pre => pre.checkVisibility());
-          line.textContent = 'x'.repeat(n);
-          return line.scrollWidth <= line.clientWidth;
-        }"""
+        fits = script("fits")
         assert page.evaluate(fits, WIDTH) and not page.evaluate(fits, WIDTH + 4)
     alone.close()

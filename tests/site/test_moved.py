@@ -43,9 +43,8 @@ def test_a_figure_says_what_the_rows_of_its_table_and_the_simulator_do(browser, 
             for row in rows:
                 said = page.evaluate(MOVED, [box.element_handle(), row])
                 size = int(row[name == "roofline"].replace(",", ""))
-                assert [
-                    part for part in (*row, *said_by_cudasim(name, size)) if part not in said
-                ] == []
+                wanted = (*row, *said_by_cudasim(name, size))
+                assert [part for part in wanted if part not in said] == []
             assert len(rows) >= 3 and box.locator("svg *").count() > 3
             choice = box.locator("[name=card], [name=link]")
             for last in choice.locator("option").all_inner_texts()[-1:]:

@@ -1,6 +1,7 @@
 """What raises, what copies, what moves silently: the table, its filter, what its words lead to."""
 
-from browsing import NARROW, layout_faults, look, opened, violations
+from browsing import NARROW, opened
+from faults import layout_faults, look, violations
 
 PAGE = "notebooks/what-raises.html"
 ROWS = ".outcomes tbody tr:not(.group):visible"

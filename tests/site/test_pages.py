@@ -4,17 +4,8 @@ import gzip
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from browsing import (
-    NARROW,
-    WIDE,
-    layout_faults,
-    look,
-    opened,
-    script,
-    shift_faults,
-    unmarked,
-    violations,
-)
+from browsing import NARROW, WIDE, opened, script
+from faults import layout_faults, look, shift_faults, unmarked, violations
 from helpers import LESSONS, ROOT
 
 from tools.book.book import Book
@@ -38,37 +29,25 @@ def weight_faults(site, asked):
     return [f"weighs {weight:.0f} KiB"] if weight >= LIMIT else []
 
 
-FOLDS = "details:is(.choice, .hint, .solution, .wrong, .deeper)"
-LOW = f"""() => [...document.querySelectorAll("{FOLDS} > summary")]
-  .map(box => box.getBoundingClientRect().height).filter(height => height && height < 44)
-  .map(height => `too low for a finger: ${{height}}`)"""
-UNPRINTED = f"""() => [...document.querySelectorAll("{FOLDS} > :not(summary)")]
-  .filter(part => !part.checkVisibility())
-  .filter(part => part.closest(".framework")?.checkVisibility() ?? true)
-  .map(part => `not printed: ${{part.textContent}}`)"""
+FOLDS = script("folds")
 
 
 def fold_faults(page):
-    low = page.evaluate(LOW)
+    low, _ = page.evaluate(FOLDS)
     page.emulate_media(media="print")
-    unprinted = page.evaluate(UNPRINTED)
+    _, unprinted = page.evaluate(FOLDS)
     page.emulate_media(media="screen")
     return low + unprinted
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in PAGES],
+    "name", [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in PAGES]
 )
 def test_a_page_has_no_fault(browser, site, name):
     asked = []
     with opened(browser, site, name, asked) as (page, faults):
-        found = {
-            "load": faults,
-            "shift": shift_faults(page),
-            "weight": weight_faults(site, asked),
-            "wide": layout_faults(page),
-        }
+        found = {"load": faults, "shift": shift_faults(page), "weight": weight_faults(site, asked)}
+        found["wide"] = layout_faults(page)
         look(page, NARROW)
         found["narrow"] = layout_faults(page) + fold_faults(page)
         look(page, WIDE)

@@ -7,19 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from helpers import (
-    H100,
-    ROOT,
-    assert_one_line,
-    code,
-    copy_kernel,
-    draw_by,
-    edit,
-    keep,
-    prose,
-    text,
-    write,
-)
+from helpers import ROOT, assert_one_line, code, copy_kernel, edit, prose, write
+from making import H100, draw_by, keep, text
 
 from tools.book.book import Book
 from tools.errors import BookError

@@ -32,10 +32,8 @@ def test_decks_ask_all_that_chapters_ask_before_they_answer_and_tell_no_solution
     assert [link["href"] for link in index("a")] == [f"{name}.html" for name in BOOK.pages]
     for name, chapter in BOOK.pages.items():
         main = (decks / f"{name}.html").read_text(encoding="utf-8").split("<main>")[1]
-        asked, printed = (
-            [found.start() for found in re.finditer(sign, main)]
-            for sign in ('<div class="prediction">', '<details class="covered"')
-        )
+        signs = ('<div class="prediction">', '<details class="covered"')
+        asked, printed = ([it.start() for it in re.finditer(sign, main)] for sign in signs)
         assert len(asked) == length(chapter).predictions
         assert len(printed) == sum("predicted" in tags(cell) for cell in path(chapter))
         for question, answer in zip(asked, printed, strict=True):

@@ -2,7 +2,8 @@
 
 import json
 
-from browsing import NARROW, WIDE, layout_faults, look, opened, violations
+from browsing import NARROW, WIDE, opened
+from faults import layout_faults, look, violations
 
 PAGE = "notebooks/third.html"
 

@@ -1,6 +1,7 @@
 """Symptom, cause, cure in a browser: found by words, by a whole message, by keyboard, or not."""
 
-from browsing import NARROW, layout_faults, look, opened, violations
+from browsing import NARROW, opened, script
+from faults import layout_faults, look, violations
 from helpers import ROOT
 
 from tools.book.book import Book
@@ -27,9 +28,7 @@ def plain(title):
 
 
 # The titles in sight: those of the symptoms, and those of the list, which must be the same.
-SEEN = """() => ["section > h3", ".symptom-list li li a"].map(
-  place => [...document.querySelectorAll(place)]
-    .filter(title => title.checkVisibility()).map(title => title.textContent.replace(/#$/, "")))"""
+SEEN = script("seen")
 
 
 def shown(page):

@@ -12,7 +12,8 @@ from urllib.parse import unquote
 import pytest
 from bs4 import BeautifulSoup, Tag
 from fontTools.ttLib import TTFont
-from helpers import RECORDED, ROOT
+from helpers import ROOT
+from making import RECORDED
 from markdown_it import MarkdownIt
 
 from tools.book.book import Book
@@ -35,18 +36,17 @@ def page_of(site, name):
 
 # What a page says of itself, and of its pictures.
 
-
 HEAD = ("title", "meta[name=description]", "meta[name=viewport]", "link[rel~=icon]")
 
 
 def head_faults(page):
     """What a page does not say of itself, or says twice."""
     found = {part: page.select(f"head > {part}") for part in HEAD}
-    said = {
-        part: [tag.get("content") or tag.get("href") or tag.get_text(strip=True) for tag in tags]
-        for part, tags in found.items()
-    }
-    return [part for part, words in said.items() if len(words) != 1 or not words[0]]
+
+    def said(tag):
+        return tag.get("content") or tag.get("href") or tag.get_text(strip=True)
+
+    return [part for part, tags in found.items() if len(tags) != 1 or not said(tags[0])]
 
 
 def image_faults(page):
@@ -241,12 +241,8 @@ def test_these_are_all_pages(site):
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_as_text_has_no_fault(site, name):
     page, chapter = page_of(site, name), Path(name).stem
-    found = {
-        "head": head_faults(page),
-        "images": image_faults(page),
-        "other hosts": outside(page),
-        "links": dead_ends(page, site / name),
-    }
+    found = {"head": head_faults(page), "images": image_faults(page), "other hosts": outside(page)}
+    found["links"] = dead_ends(page, site / name)
     found["characters"] = undrawn(in_sight(page))
     for one in BOOK.editions(chapter):
         found[one.name] = tab_faults(page, one.name)

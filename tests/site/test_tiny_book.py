@@ -1,17 +1,8 @@
 """Predictions, tabs and timelines in the hands of a reader: mouse, keyboard, paper, no script."""
 
 import pytest
-from browsing import (
-    NARROW,
-    WIDE,
-    layout_faults,
-    look,
-    opened,
-    script,
-    shift_faults,
-    unmarked,
-    violations,
-)
+from browsing import NARROW, WIDE, opened, script
+from faults import layout_faults, look, shift_faults, unmarked, violations
 from tiny import STEPS
 
 from cudasim.clock.drawing import COLOURS
@@ -67,15 +58,9 @@ def test_a_choice_uncovers_its_output_and_who_does_not_choose_sees_one_or_all(br
         assert state(page)["said"][0] == "Right: on the first GPU" and faults == []
 
 
-STOPS = [
-    *("Show everything", "on the cpu", "on the first GPU", "nowhere yet"),
-    *["Show the answer"] * 2,
-]
-STOP = """() => {
-  const at = document.activeElement;
-  return at.closest('.prediction, .prediction-switch, details.covered')
-    ? [at.innerText.trim(), getComputedStyle(at).outlineStyle] : null;
-}"""
+STOPS = ["Show everything", "on the cpu", "on the first GPU", "nowhere yet"]
+STOPS += ["Show the answer"] * 2
+STOP = script("stop")
 
 
 def test_predictions_are_worked_by_keyboard_and_told_to_screen_readers(browser, tiny_site):
@@ -116,9 +101,7 @@ def test_predictions_on_paper_and_in_both_schemes(browser, tiny_site):
             assert violations(page) + layout_faults(page) + faults == []
 
 
-PLACES = """() => [...document.querySelectorAll(
-  ".prediction, .prediction li, .prediction li > *, details.covered")].map(
-  box => Object.values(box.getBoundingClientRect().toJSON()))"""
+PLACES = script("places")
 
 
 def test_without_the_script_predictions_are_disclosures_in_the_same_places(browser, tiny_site):
@@ -392,9 +375,8 @@ def test_a_timeline_zooms_pans_and_says_what_a_bar_is(browser, tiny_site):
 def test_a_timeline_is_seen_and_told_by_everyone(browser, tiny_site, scheme):
     with opened(browser, tiny_site, SECOND, color_scheme=scheme) as (page, faults):
         assert shift_faults(page) == []
-        assert (
-            page.locator(".timeline rect, .timeline td").count() < 9 * STEPS
-        )  # one is out of sight
+        drawn = page.locator(".timeline rect, .timeline td").count()
+        assert drawn < 9 * STEPS  # one is out of sight
         in_tab(page, "cpu").locator("pattern").wait_for(state="attached")
         # Colour is never alone: a wait is hatched, by a pattern of its own figure.
         marks = page.locator("pattern").evaluate_all("all => all.map(mark => mark.id)")

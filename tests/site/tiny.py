@@ -1,32 +1,19 @@
 """A tiny book with all that reacts to a reader: predictions, tabs, timelines."""
 
-from helpers import (
-    H100,
-    code,
-    copy_code,
-    copy_kernel,
-    display,
-    dress,
-    keep,
-    make_book,
-    prose,
-    text,
-    write,
-)
+from helpers import code, copy_code, copy_kernel, prose, write
+from making import H100, display, dress, keep, make_book, text
 from nbformat.v4 import new_output
 
 from cudasim.clock.clock import Span
 from cudasim.clock.timeline import Timeline
 from tools.site.site import build_site
 
+CHOICES = "- on the `cpu`\n- on the first GPU\n- nowhere yet"
 ASKING = [
     prose("title", "# First\n\nA chapter that asks."),
     code("imports", "import torch", ["hide-cell"]),
     code("make", "X = 1"),
-    prose(
-        "predict-place",
-        "**Predict.** Where is `X`?\n\n- on the `cpu`\n- on the first GPU\n- nowhere yet",
-    ),
+    prose("predict-place", f"**Predict.** Where is `X`?\n\n{CHOICES}"),
     code("place", "X.device", ["predicted"]),
     code("place-held", "assert X.device\nX", ["hide-cell"]),
     prose("answer-place", "**The second.** It was made there."),
@@ -45,10 +32,8 @@ SHOWING = [
     code("show", "clock"),
     code("where", "X.device"),
 ]
-INTRO = [
-    prose("title", "# Third\n\nA chapter in two frameworks."),
-    prose("common", "A commonplace."),
-]
+THIRD = prose("title", "# Third\n\nA chapter in two frameworks.")
+INTRO = [THIRD, prose("common", "A commonplace.")]
 REST = [prose("end", "## End\n\nOf both."), code("last", "'the same'")]
 IN_TORCH = [
     *(*INTRO, code("where", "torch.ones(1).device"), prose("note-pytorch", "So says torch.")),
@@ -92,26 +77,20 @@ def make_tiny_book(root):
     with (root / "_toc.yml").open("a") as toc:
         toc.write("  - file: notebooks/third\n")
     dress(root)
-    for name, runner, place in (
-        ("third", "cpu", "torch: cpu"),
-        ("third", "simulated", "torch: cuda"),
-        ("third-jax", "jax", "jax: cpu"),
-        ("third-jax", "jax-simulated", "jax: gpu"),
-    ):
+    in_torch = {"cpu": "torch: cpu", "simulated": "torch: cuda"}
+    in_jax = {"jax": "jax: cpu", "jax-simulated": "jax: gpu"}
+    for runner, place in (in_torch | in_jax).items():
+        name = "third-jax" if runner in in_jax else "third"
         printed = {"where": [display(text_plain=place)], "last": [display(text_plain="'same'")]}
         keep(root, name, runner, printed, versions={"torch": "2.0", "jax": "0.1"})
-    for runner, place, source in (
-        ("cpu", "here: cpu", "measured on a processor"),
-        ("simulated", "there: cuda", "modelled for a T4"),
-    ):
+    own = {"cpu": ("here: cpu", "measured on a processor")}
+    own["simulated"] = "there: cuda", "modelled for a T4"
+    for runner, (place, source) in own.items():
         printed = {"place": [display(text_plain=place)]}
         printed["sum"] = [text("so:\n"), display(text_plain="4")]
         keep(root, "first", runner, printed)
-        printed = {
-            "show": [timeline(source)],
-            "where": [display(**{"image/svg+xml": PLOT % place})],
-        }
-        keep(root, "second", runner, printed)
+        plot = display(**{"image/svg+xml": PLOT % place})
+        keep(root, "second", runner, {"show": [timeline(source)], "where": [plot]})
     printed = {"show": [text("none\n")], "where": [display(text_plain="on a real card")]}
     keep(root, "second", "h100", printed, **H100)
     build_site(root)

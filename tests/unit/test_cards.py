@@ -4,7 +4,8 @@ import json
 import sys
 
 import pytest
-from helpers import assert_one_line, code, copy_kernel, notebook, refused, run_tool, text
+from helpers import assert_one_line, code, copy_kernel, notebook, refused, run_tool
+from making import text
 
 from tools.book.chapters import Chapter
 from tools.errors import NoGpu

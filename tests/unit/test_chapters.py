@@ -32,6 +32,7 @@ def doctored(change):
 
 HELLO = {"output_type": "stream", "name": "stdout", "text": "hello"}
 CONFLICT = b"\n<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> branch\n"
+misspell = doctored(lambda made: made["cells"][2]["metadata"].update(tags=["hide_input"]))
 add_output = doctored(lambda made: made["cells"][2].update(outputs=[HELLO], execution_count=1))
 
 
@@ -42,11 +43,7 @@ add_output = doctored(lambda made: made["cells"][2].update(outputs=[HELLO], exec
         (FIRST, doctored(lambda made: made.update(nbformat_minor=4)), "save it with"),
         (FIRST, add_output, "'python -m tools clear'"),
         (FIRST, doctored(lambda made: made["cells"][3].update(id="make")), "have the id 'make'"),
-        (
-            FIRST,
-            doctored(lambda made: made["cells"][2]["metadata"].update(tags=["hide_input"])),
-            "cell 2 ('make') has the tag 'hide_input'",
-        ),
+        (FIRST, misspell, "cell 2 ('make') has the tag 'hide_input'"),
         (FIRST, replaced(b"{", b"\xef\xbb\xbf{"), "byte order mark; save it as UTF-8 without one"),
         (FIRST, replaced(b"\n", CONFLICT), "conflict markers of git from line 2 on"),
         ("requirements.txt", replaced(b"#", b"# pr\xe9face"), "save it as UTF-8"),
@@ -77,6 +74,6 @@ def test_clear_takes_out_outputs_and_nothing_else(small_book):
     sound, second = read(small_book / FIRST), small_book / "notebooks" / "second.ipynb"
     untouched = second.stat().st_mtime_ns
     add_output(small_book / FIRST)
-    assert clear_outputs(small_book) == ["first"]
+    assert clear_outputs(small_book) == ["notebooks/first.ipynb"]
     assert read(small_book / FIRST) == sound
     assert second.stat().st_mtime_ns == untouched

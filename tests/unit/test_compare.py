@@ -1,22 +1,11 @@
 """The GPUs at hand against what was recorded on such cards: simulated GPUs stand in for real."""
 
 import shutil
+import subprocess
 
 import pytest
-from helpers import (
-    CARD,
-    H100,
-    ROOT,
-    assert_one_line,
-    copy_kernel,
-    display,
-    edit,
-    falsify,
-    keep,
-    outputs_path,
-    run_tool,
-    text,
-)
+from helpers import ROOT, assert_one_line, copy_kernel, edit, outputs_path, run_tool
+from making import CARD, H100, display, falsify, keep, text
 
 from tools.book.book import Book
 from tools.errors import BookError
@@ -48,9 +37,14 @@ def test_what_was_recorded_on_such_a_card_is_compared_and_of_the_rest_every_cell
     monkeypatch.setattr(module, "find_cards", lambda runner: FACTS)
     keep(recorded_book, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
     compared = []
-    monkeypatch.setattr(module, "_run_nbval", lambda found, root: compared.extend(found))
+
+    def pretend(command, cwd):
+        compared.append(command[-1])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(module.subprocess, "run", pretend)
     module.compare(Book(recorded_book))
-    assert [recording.where for recording in compared] == ["outputs/h100/second.ipynb"]
+    assert compared == ["outputs/h100/second.ipynb"]
     said = capfd.readouterr().out
     assert_one_line(said, "nothing recorded on NVIDIA H100 of first as", "nothing is compared")
     assert not outputs_path("first", "h100", recorded_book).exists()  # nor is it recorded

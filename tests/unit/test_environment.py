@@ -164,24 +164,19 @@ NO_VENV = "environment.run = lambda *words, **options: SimpleNamespace(returncod
 
 
 @pytest.mark.parametrize(
-    ("pin", "change", "variables", "parts"),
+    ("name", "change", "variables", "parts"),
     [
-        ("absent==1.0", "", {}, [PINS[0], "no package index has absent==1.0 for Python 3."]),
-        (
-            "subject==1.0",
-            "",
-            NOWHERE,
-            [PINS[0], "be reached (NewConnectionError); connect and run"],
-        ),
-        ("subject==1.0", NO_ROOM, {}, ["1.2 GB free", "make room"]),
-        ("subject==1.0", NO_VENV, {}, [".venv: ", "python3-venv"]),
+        ("absent", "", {}, [PINS[0], "no package index has absent==1.0 for Python 3."]),
+        ("subject", "", NOWHERE, [PINS[0], "be reached (NewConnectionError); connect and run"]),
+        ("subject", NO_ROOM, {}, ["1.2 GB free", "make room"]),
+        ("subject", NO_VENV, {}, [".venv: ", "python3-venv"]),
     ],
     ids=["no such package", "no network", "no room", "no venv"],
 )
 def test_what_fails_is_one_line_and_the_next_call_tries_again(
-    bare, shelf, pin, change, variables, parts
+    bare, shelf, name, change, variables, parts
 ):
-    (bare / PINS[0]).write_text(f"{pin}\n")
+    (bare / PINS[0]).write_text(f"{name}==1.0\n")
     for _ in range(2):
         code, said = end(start(bare, shelf, change, **variables | {"PIP_RETRIES": "1"}))
         assert code == 1

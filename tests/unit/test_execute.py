@@ -3,23 +3,12 @@
 import signal
 import time
 
+import helpers
 import pytest
 from filelock import FileLock, Timeout
-from helpers import (
-    assert_one_line,
-    code,
-    contents,
-    copy_kernel,
-    edit,
-    kernels_of,
-    refused,
-    run_tool,
-    specification,
-    start_tool,
-    wait_until,
-    write,
-)
+from helpers import assert_one_line, code, copy_kernel, edit, refused, run_tool, wait_until, write
 from jupyter_client.channels import HBChannel
+from making import contents, kernels_of, specification
 
 from tools.book.book import Book
 from tools.errors import BookError
@@ -47,15 +36,14 @@ def test_a_failing_cell_is_shown_stops_the_other_chapters_and_nothing_is_written
     assert contents(recorded_book / "outputs") == before
 
 
+DIES = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+
+
 @pytest.mark.parametrize(
     ("argv", "source", "parts"),
     [
         (["python", "-c", "raise SystemExit(3)"], "1", ["kernels/cpu/kernel.json: ", ".venv"]),
-        (
-            specification("cpu")["argv"],
-            "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-            ["notebooks/second.ipynb: ", "died", "memory"],
-        ),
+        (specification("cpu")["argv"], DIES, ["notebooks/second.ipynb: ", "died", "memory"]),
     ],
 )
 def test_kernel_that_does_not_start_or_dies_is_one_line(recorded_book, argv, source, parts):
@@ -90,7 +78,9 @@ def test_of_two_commands_at_once_each_waits_for_the_other_and_both_succeed(recor
         tools = []
         for log in logs:
             with log.open("w") as stream:
-                tools.append(start_tool(recorded_book, "book", stdout=stream, stderr=stream))
+                tools.append(
+                    helpers.start_tool(recorded_book, "book", stdout=stream, stderr=stream)
+                )
         for log in logs:
             wait_until(lambda log=log: log.read_text().startswith("waiting: another command "))
     assert [tool.wait(timeout=60) for tool in tools] == [0, 0], [log.read_text() for log in logs]
@@ -108,7 +98,7 @@ def test_ctrl_c_leaves_nothing_half_done(recorded_book, moment):
     write(root, "first", code("quick", "1 + 1"), code("slow", slow))
     log = root / "stderr"  # not a pipe: a kernel left behind would hold it open
     with log.open("w") as stderr:
-        tool = start_tool(root, "record", "cpu", "--chapters", "first", stderr=stderr)
+        tool = helpers.start_tool(root, "record", "cpu", "--chapters", "first", stderr=stderr)
     try:
         wait_until(started.exists if moment == "in a cell" else lambda: kernels_of(root))
         assert is_held(root)

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from helpers import changed, copy_kernel, keep, refused
+from helpers import copy_kernel, refused
+from making import changed, keep
 from nbformat.v4 import new_code_cell, new_output
 
 from tools.book.book import Book

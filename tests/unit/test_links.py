@@ -1,6 +1,7 @@
 """Links to services: one place names the repository, and everything agrees with it."""
 
 import re
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -55,15 +56,7 @@ def test_this_book_agrees_with_the_one_place():
         assert strangers(path.read_text(encoding="utf-8"), book.repository) == [], path
 
 
-WITHOUT_HUB = """\
-https://colab.research.google.com/github/a/b/blob/next/one/notebooks/first.ipynb
-https://studiolab.sagemaker.aws/import/github/a/b/blob/next/one/notebooks/first.ipynb
-https://kaggle.com/kernels/welcome?src=https://github.com/a/b/blob/next/one/notebooks/first.ipynb
-https://mybinder.org/v2/gh/a/b/next%2Fone?urlpath=lab/tree/notebooks/first.ipynb
-https://nbgitpuller.readthedocs.io/en/latest/link.html?repo=https%3A%2F%2Fgithub.com%2Fa%2Fb\
-&branch=next%2Fone&urlpath=lab%2Ftree%2Fb%2Fnotebooks%2Ffirst.ipynb
-https://raw.githubusercontent.com/a/b/next/one/notebooks/first.ipynb
-"""
+WITHOUT_HUB = Path(__file__).with_name("addresses.txt").read_text(encoding="utf-8")
 
 
 def test_addresses_are_of_the_form_that_each_service_documents():
@@ -84,13 +77,9 @@ def test_command_names_the_repository_everywhere(linked_book):
     named = config.read_text().replace("someone/tiny", "other/book").replace("main", "trunk")
     config.write_text(named)
     run = run_tool(linked_book, "links")
-    assert sorted(run.stdout.splitlines()) == [
-        "README.md: written",
-        "notebooks/first.ipynb: written",
-        "notebooks/second.ipynb: written",
-        "outputs/cpu/first.ipynb: written",
-        "outputs/cpu/second.ipynb: written",
-    ]
+    folders, names = ("notebooks", "outputs/cpu"), ("first", "second")
+    paths = ["README.md", *(f"{folder}/{name}.ipynb" for folder in folders for name in names)]
+    assert sorted(run.stdout.splitlines()) == [f"{path}: written" for path in paths]
     repository = Repository("other", "book", "trunk")
     readme = (linked_book / "README.md").read_text()
     assert readme.endswith("<!-- end -->\n\nThe end.\n")

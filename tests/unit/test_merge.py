@@ -2,19 +2,8 @@
 
 import nbformat
 import pytest
-from helpers import (
-    H100,
-    cell,
-    changed,
-    copy_kernel,
-    display,
-    edit,
-    keep,
-    outputs_path,
-    refused,
-    specification,
-    text,
-)
+from helpers import cell, copy_kernel, edit, outputs_path, refused
+from making import H100, changed, display, keep, specification, text
 from nbformat.v4 import new_output
 
 from tools.book.book import Book
@@ -57,11 +46,8 @@ def by_runner(page, id="show"):
 
 def test_where_runners_differ_each_has_its_outputs_in_the_order_of_the_tabs(root):
     page = chapter_page("first", root)
-    assert list(by_runner(page).items()) == [
-        ("2 GPUs, simulated", ON_GPUS),
-        ("No GPU", ON_CPU),
-        ("NVIDIA H100", ON_GPUS),
-    ]
+    tabs = [("2 GPUs, simulated", ON_GPUS), ("No GPU", ON_CPU), ("NVIDIA H100", ON_GPUS)]
+    assert list(by_runner(page).items()) == tabs
     about = [below.metadata.runner for below in page.cells if "runner" in below.metadata]
     assert about[0].facts == "a processor, PyTorch 2.0, 2026-01-31"
     assert about[2].facts == "NVIDIA H100, PyTorch 2.0, CUDA 12.4, driver 550.1, 2026-01-31"
@@ -76,9 +62,8 @@ def test_where_runners_agree_outputs_stand_once_as_in_any_notebook(root):
     keep_all(root, "first", *[[text("alike\n")]] * 3)
     page = chapter_page("first", root)
     assert by_runner(page) == [text("alike\n")]
-    assert [below.id for below in page.cells] == [
-        above.id for above in Book(root).chapters["first"].notebook.cells
-    ]
+    written = Book(root).chapters["first"].notebook.cells
+    assert [below.id for below in page.cells] == [cell.id for cell in written]
 
 
 def test_times_stand_by_runner_though_all_print_the_same_and_say_what_they_are(root):
@@ -88,11 +73,8 @@ def test_times_stand_by_runner_though_all_print_the_same_and_say_what_they_are(r
     page = chapter_page("first", root)
     assert list(by_runner(page).values()) == [[text("≈ 1 s\n")]] * 3
     times = [below.metadata.runner.times for below in page.cells if "runner" in below.metadata]
-    assert times == [
-        "Times modelled for a T4.",
-        "Times measured on a processor.",
-        "Times measured on NVIDIA H100.",
-    ]
+    what = ("modelled for a T4", "measured on a processor", "measured on NVIDIA H100")
+    assert times == [f"Times {each}." for each in what]
 
 
 def test_a_card_has_no_tab_under_the_cells_that_wait(root):
@@ -134,10 +116,8 @@ def test_streams_in_other_pieces_and_counts_make_no_difference_but_kinds_and_ord
     assert page_safe(pieces) == page_safe(whole) == whole
     assert len(pieces) == 4 and pieces[0].text == "one\n"  # what was recorded stays
     assert page_safe([text("one\n")]) != page_safe([text("one\n", "stderr")])
-    counted = [
-        new_output("execute_result", {"text/plain": "1"}, execution_count=count) for count in (1, 2)
-    ]
-    assert page_safe(counted[:1]) == page_safe(counted[1:])
+    first, second = (new_output("execute_result", {}, execution_count=count) for count in (1, 2))
+    assert page_safe([first]) == page_safe([second])
 
 
 def test_what_a_page_cannot_draw_is_plain_text(root):
@@ -146,10 +126,8 @@ def test_what_a_page_cannot_draw_is_plain_text(root):
     fine = new_output("display_data", {"application/x-new": "?", "text/html": "<b>1</b>"})
     keep(root, "first", "cpu", {"show": [strange, bare], "make": [fine]})
     page = chapter_page("first", root)
-    assert [output.data["text/plain"] for output in by_runner(page)["No GPU"]] == [
-        "plain",
-        "[an output of the type application/x-new, text/x-other]",
-    ]
+    shown = [output.data["text/plain"] for output in by_runner(page)["No GPU"]]
+    assert shown == ["plain", "[an output of the type application/x-new, text/x-other]"]
     assert by_runner(page, "make")["No GPU"][0].data == {"text/html": "<b>1</b>"}
 
 

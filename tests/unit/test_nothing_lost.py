@@ -9,20 +9,10 @@ import urllib.request
 from copy import deepcopy
 from pathlib import Path
 
+import helpers
 import pytest
-from helpers import (
-    ROOT,
-    assert_one_line,
-    changed,
-    code,
-    contents,
-    edit,
-    notebook,
-    outputs_path,
-    refused,
-    run_tool,
-    start_tool,
-)
+from helpers import ROOT, assert_one_line, code, edit, notebook, outputs_path, refused, run_tool
+from making import changed, contents
 
 from tools import cli
 from tools.book.book import Book
@@ -49,9 +39,8 @@ def test_an_edited_recording_is_recorded_again_by_the_advice_and_kept_beside(rec
     assert words == ["make", "record", "RUNNER=cpu", "CHAPTER=first"]
     run = run_tool(recorded_book, "record", **dict(word.split("=") for word in words[2:]))
     assert run.returncode == 0, run.stderr
-    assert_one_line(
-        run.stdout, "first.ipynb: recorded; what was edited there is first.ipynb.edited"
-    )
+    said = "first.ipynb: recorded; what was edited there is first.ipynb.edited"
+    assert_one_line(run.stdout, said)
     assert path.with_name("first.ipynb.edited").read_bytes() == edited
     assert other.read_text() == "{"  # CHAPTER= names the only one that is executed
     other.unlink()
@@ -69,9 +58,7 @@ def test_what_was_edited_twice_is_kept_twice(recorded_book):
     assert [copy.read_text() for copy in kept] == ["one", "two"]
 
 
-SVG = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 40"><rect width="9" height="9"/></svg>'
-)
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><path d="M1 1h6v6z"/></svg>'
 
 
 def test_a_figure_that_is_gone_is_named_by_rules_and_comes_back_by_the_advice(small_book):
@@ -211,7 +198,7 @@ def test_a_taken_port_is_one_line_and_a_free_one_shows_the_site(small_book):
             assert run.returncode == 1
             assert_one_line(run.stderr, f"port {port}: ", "choose another: 'make serve PORT=8001'")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    tool = start_tool(small_book, "serve", variables={"PORT": "0"}, **pipes)
+    tool = helpers.start_tool(small_book, "serve", variables={"PORT": "0"}, **pipes)
     address = tool.stdout.readline().split()[0]
     assert urllib.request.urlopen(address).read() == b"the site"
     tool.send_signal(signal.SIGINT)

@@ -1,19 +1,8 @@
 """What `make book` and `make record` execute, what they leave alone, and what they write."""
 
 import pytest
-from helpers import (
-    CARD,
-    assert_one_line,
-    cell,
-    changed,
-    contents,
-    copy_kernel,
-    edit,
-    outputs_path,
-    read,
-    run_tool,
-    specification,
-)
+from helpers import assert_one_line, cell, copy_kernel, edit, outputs_path, read, run_tool
+from making import CARD, changed, contents, specification
 
 from tools.book.book import Book
 from tools.record.record import sync

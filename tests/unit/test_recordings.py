@@ -4,22 +4,8 @@ import re
 import shutil
 
 import pytest
-from helpers import (
-    H100,
-    RECORDED,
-    ROOT,
-    changed,
-    code,
-    copy_code,
-    copy_kernel,
-    edit,
-    keep,
-    notebook,
-    outputs_path,
-    refused,
-    specification,
-    write,
-)
+from helpers import ROOT, code, copy_code, copy_kernel, edit, notebook, outputs_path, refused, write
+from making import H100, RECORDED, changed, keep, specification
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
@@ -35,14 +21,11 @@ def reasons(root, folder="cpu"):
 FRESH = {"first": None, "second": None}
 
 
-@pytest.mark.parametrize(
-    ("cells", "id"),
-    [
-        ([code("sum", "2 + 3")], "sum"),
-        ([code("total", "2 + 2")], "total"),
-        ([code("one", "1"), code("sum", "2 + 2")], "one"),
-    ],
-)
+SUM = code("sum", "2 + 2")
+CHANGES = [[code("sum", "2 + 3")], [code("total", "2 + 2")], [code("one", "1"), SUM]]
+
+
+@pytest.mark.parametrize("cells, id", [(cells, cells[0].id) for cells in CHANGES])
 def test_changed_cells_make_their_chapter_stale_and_no_other(recorded_book, cells, id):
     write(recorded_book, "second", *cells)
     assert reasons(recorded_book) == FRESH | {"second": f"changed from the cell '{id}' on"}

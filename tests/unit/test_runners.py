@@ -9,15 +9,10 @@ from tools.book.book import Book
 from tools.book.runners import read_runners
 
 RUNNERS = read_runners(ROOT)
-REPEATS = {
-    "PYTHONHASHSEED": "0",  # sets are printed in one order
-    "SOURCE_DATE_EPOCH": "0",  # plots carry no date
-}
-HIDES = {
-    "CUDA_VISIBLE_DEVICES": "-1",  # GPUs of NVIDIA
-    "HIP_VISIBLE_DEVICES": "-1",  # of AMD
-    "ONEAPI_DEVICE_SELECTOR": "*:cpu",  # of Intel
-}
+# Sets are printed in one order, plots carry no date.
+REPEATS = dict.fromkeys(("PYTHONHASHSEED", "SOURCE_DATE_EPOCH"), "0")
+HIDES = dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), "-1")
+HIDES["ONEAPI_DEVICE_SELECTOR"] = "*:cpu"
 
 
 def test_every_runner_is_the_machine_that_it_tells_readers_and_simulated_gpus_come_first():

@@ -74,14 +74,10 @@ IMPORTING = "SIMULATE_GPUS = False\n" + setup_source(IMPORTS_CUDASIM, HERE, ROOT
 
 def run(*sources, before="", python=None, **variables):
     """What running cells prints, in this IPython or in another Python."""
-    done = subprocess.run(
-        [python or sys.executable, "-c", (BARE if python else SHELL).format(before=before)],
-        input=json.dumps(sources),
-        cwd="/",
-        env=bare_environment() | {name: str(value) for name, value in variables.items()},
-        capture_output=True,
-        text=True,
-    )
+    command = [python or sys.executable, "-c", (BARE if python else SHELL).format(before=before)]
+    own = bare_environment() | {name: str(value) for name, value in variables.items()}
+    options = {"cwd": "/", "env": own, "capture_output": True, "text": True}
+    done = subprocess.run(command, input=json.dumps(sources), **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

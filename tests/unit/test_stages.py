@@ -39,10 +39,8 @@ def test_folders_of_tests_are_stages_and_so_are_the_runners_that_every_machine_h
     kernel = json.loads((book / "kernels" / "cpu" / "kernel.json").read_text(encoding="utf-8"))
     settings = kernel["metadata"]["runner"]["compare"]
     assert len(full) == len(settings) > 1
-    assert all(
-        set(given.items()) <= stage.environment.items()
-        for given, stage in zip(settings, full, strict=True)
-    )
+    for given, stage in zip(settings, full, strict=True):
+        assert set(given.items()) <= stage.environment.items()
 
 
 def test_stages_are_chosen_by_a_part_of_their_names():
@@ -100,15 +98,11 @@ sys.exit(cli.main())
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book):
     (book / "stubborn.py").write_text(STUBBORN)
-    run = subprocess.Popen(
-        [sys.executable, "-c", RUN],
-        cwd=book,
-        env={name: value for name, value in os.environ.items() if name not in ("STAGE", "FULL")}
-        | {"PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler),
-    )
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    own = {name: os.environ[name] for name in os.environ.keys() - {"STAGE", "FULL"}}
+    options = {"cwd": book, "env": own | {"PYTHONPATH": str(ROOT)}, "preexec_fn": heed}
+    command = [sys.executable, "-c", RUN]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
     wait_until((book / "started").exists)
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=30)

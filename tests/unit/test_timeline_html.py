@@ -51,9 +51,8 @@ def test_a_bar_for_each_span_and_a_row_for_each_bar():
         ["cuda:0 copies in", "copy", "copy", "10.00", "0.0010"],
     ]
     assert [text.get_text() for text in page.select("rect + svg")] == ["mm", "mm <float>"]
-    assert [tick.get_text() for tick in page.select(".timeline-axis text")] == [
-        *("0", "100", "200", "300", "400")
-    ]
+    ticks = [tick.get_text() for tick in page.select(".timeline-axis text")]
+    assert ticks == ["0", "100", "200", "300", "400"]
     assert page.figcaption.get_text() == "Timeline, modelled for a T4: ≈ 400 µs"
     assert page.svg["aria-label"] == 'A "long" wait. The table below has its numbers.'
     caption = page.caption.get_text()

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import ChainMap
 
 import pytest
 import yaml
@@ -23,13 +24,8 @@ JOBS = WORKFLOWS["tests.yml"]["jobs"]
 def bash(command, folder, **variables):
     if shutil.which("bash") is None:
         pytest.skip("no bash on this machine")
-    return subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", command],
-        cwd=folder,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-    )
+    words, given = ["bash", "-eo", "pipefail", "-c", command], os.environ | variables
+    return subprocess.run(words, cwd=folder, env=given, capture_output=True, text=True)
 
 
 def test_what_others_wrote_is_pinned_has_least_rights_and_sees_no_secret():
@@ -39,9 +35,7 @@ def test_what_others_wrote_is_pinned_has_least_rights_and_sees_no_secret():
         assert workflow["permissions"] == {}
         for job in workflow["jobs"].values():
             actions = {step.get("uses", "").partition("@")[0] for step in job["steps"]}
-            needed = {
-                right: kind for name in actions for right, kind in RIGHTS.get(name, {}).items()
-            }
+            needed = dict(ChainMap(*(RIGHTS.get(name, {}) for name in actions)))
             assert job.get("permissions", {}) == needed
             assert job["timeout-minutes"] <= 120
     text = "".join(TEXTS.values())

@@ -15,10 +15,7 @@ from tools.root import ROOT
 
 @dataclass(frozen=True)
 class Book:
-    """The book in the folder `root`. What a command does not ask for is not read.
-
-    Every property raises BookError if its files are not what they should be.
-    """
+    """The book in the folder `root`. What a command does not ask for is not read."""
 
     root: Path = field(default=ROOT)
 
@@ -78,8 +75,8 @@ class Book:
         return self.recordings.get(folder, {}).get(chapter)
 
     def recordings_of(self, chapter: Chapter) -> list[Recording]:
-        found = [recordings.get(chapter.name) for recordings in self.recordings.values()]
-        return [recording for recording in found if recording is not None]
+        name, found = chapter.name, self.recordings.values()
+        return [recordings[name] for recordings in found if name in recordings]
 
     def strays(self) -> list[str]:
         """The notebooks that `_toc.yml` lists in no framework."""

@@ -7,9 +7,10 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
+import yaml
 from nbformat import NotebookNode
 
-from tools.book.notebooks import code_cells, read_notebook, tags, write_notebook
+from tools.book.notebooks import code_cells, read_notebook, tags, write_changed
 from tools.errors import BookError
 from tools.files import read_yaml
 
@@ -23,22 +24,11 @@ TAGS = {SETUP, TIMES, PREDICTED, "moved", "nbval-ignore-output"} | HIDING
 
 # The frameworks that chapters are written in, and what the package of each is called.
 FRAMEWORKS = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
-PACKAGES = {name: name for name in FRAMEWORKS} | {
-    "pytorch": "torch",
-    "tensorflow": "tensorflow-cpu",
-}
+PACKAGES = {"pytorch": "torch", "jax": "jax", "tensorflow": "tensorflow-cpu", "mxnet": "mxnet"}
 MAIN = "pytorch"  # that of a chapter whose name ends in none
 
-# What a chapter says of its language, whatever kernel it was last opened with.
-LANGUAGE = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {
-        "file_extension": ".py",
-        "mimetype": "text/x-python",
-        "name": "python",
-        "pygments_lexer": "ipython3",
-    },
-}
+METADATA = yaml.safe_load(Path(__file__).with_name("metadata.yml").read_text(encoding="utf-8"))
+LANGUAGE = METADATA["language"]
 
 
 @dataclass(frozen=True)
@@ -65,24 +55,14 @@ class Chapter:
         return self.notebook.cells[0].source.partition("\n")[0].lstrip("# ")
 
     @property
-    def lists_symptoms(self) -> bool:
-        """True if it is for looking up errors, and not for reading from first to last."""
-        return self.notebook.metadata.get("kind") == "symptoms"
+    def kind(self) -> str:
+        """A `lesson`, to read from first to last; else `symptoms`, `puzzles` or `outcomes`."""
+        return self.notebook.metadata.get("kind", "lesson")
 
     @property
     def holds_puzzles(self) -> bool:
         """True if it is made of exercises alone, and simulates the GPUs that they are about."""
-        return self.notebook.metadata.get("kind") == "puzzles"
-
-    @property
-    def compares_outcomes(self) -> bool:
-        """True if it is a table of what operations lead to, by framework."""
-        return self.notebook.metadata.get("kind") == "outcomes"
-
-    @property
-    def is_lesson(self) -> bool:
-        """True if it is for reading from first to last, in order."""
-        return "kind" not in self.notebook.metadata
+        return self.kind == "puzzles"
 
     @property
     def gpus(self) -> int:
@@ -135,10 +115,8 @@ def read_chapter(name: str, root: Path) -> Chapter:
             raise BookError(f"{place} holds outputs; chapters have none: 'python -m tools clear'")
     hardware = chapter.notebook.metadata.get("hardware")
     if not isinstance(hardware, dict) or not hardware.get("gpus"):
-        raise BookError(
-            f"{chapter.where}: its metadata do not say what hardware it is for: "
-            '"hardware": {"gpus": [0, 1, 2]}'
-        )
+        missing = 'its metadata do not say what hardware it is for: "hardware": {"gpus": [0, 1, 2]}'
+        raise BookError(f"{chapter.where}: {missing}")
     return chapter
 
 
@@ -173,19 +151,12 @@ def chapter_names(documents: list[str], root: Path) -> list[str]:
 
 
 def clear_outputs(root: Path) -> list[str]:
-    """Take out of the chapters what Jupyter leaves in them; returns those it changed.
-
-    That is outputs, execution counts, and the name of the kernel they were last opened with.
-    """
-    changed = []
+    """Take outputs, counts and the kernel's name out of the chapters; returns those it changed."""
+    pairs = []
     for name in chapter_names(read_documents(root), root):
-        path = root / "notebooks" / f"{name}.ipynb"
-        notebook = read_notebook(path, root)
-        before = deepcopy(notebook)
-        for cell in code_cells(notebook):
+        chapter = Chapter(name, read_notebook(root / "notebooks" / f"{name}.ipynb", root))
+        pairs.append((deepcopy(chapter), chapter))
+        for cell in chapter.code_cells:
             cell.outputs, cell.execution_count = [], None
-        notebook.metadata |= deepcopy(LANGUAGE)
-        if notebook != before:
-            write_notebook(notebook, path, root)
-            changed.append(name)
-    return changed
+        chapter.notebook.metadata |= deepcopy(LANGUAGE)
+    return write_changed(pairs, root)

@@ -23,10 +23,8 @@ def syntax_tree(chapter: Chapter, cell: NotebookNode) -> ast.Module:
     try:
         return parsed(cell.source)
     except SyntaxError as error:
-        raise BookError(
-            f"{chapter.where}: the cell '{cell.id}' is not valid Python ({error.msg}, line "
-            f"{error.lineno}); correct it there"
-        ) from None
+        fault = f"is not valid Python ({error.msg}, line {error.lineno}); correct it there"
+        raise BookError(f"{chapter.where}: the cell '{cell.id}' {fault}") from None
 
 
 def has_assert(tree: ast.Module) -> bool:

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterable
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
@@ -18,9 +19,8 @@ from PIL.PngImagePlugin import PngInfo
 
 from tools.book.cells import Broken
 from tools.book.chapters import Chapter
-from tools.book.notebooks import notebook_text
+from tools.book.notebooks import write_changed
 from tools.errors import BookError
-from tools.files import write_files
 
 # ![what the figure shows](../img/name.svg), or the same with the PNG that stands for it
 FIGURE = re.compile(
@@ -31,30 +31,23 @@ DRAW = "'python -m tools figures'"
 
 def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
     """Draw every figure of the chapters that is not drawn, or out of date; returns their paths."""
-    changed = {}
-    for chapter in chapters:
-        where, notebook = chapter.where, deepcopy(chapter.notebook)
 
-        def embedded(match: re.Match, where: str = where) -> str:
-            svg, current = _drawing(match, where, root)
-            if current:
-                return match[0]
-            encoded = base64.b64encode(draw(svg, root)).decode()
-            return f"![{match['alt']}](data:image/png;base64,{encoded})"
+    def embedded(match: re.Match, where: str) -> str:
+        svg, current = _drawing(match, where, root)
+        if current:
+            return match[0]
+        encoded = base64.b64encode(draw(svg, root)).decode()
+        return f"![{match['alt']}](data:image/png;base64,{encoded})"
 
-        for cell in notebook.cells:
-            cell.source = FIGURE.sub(embedded, cell.source)
-        if notebook != chapter.notebook:
-            changed[where] = notebook_text(notebook)
-    write_files({root / where: text for where, text in changed.items()}, root)
-    return list(changed)
+    pairs = [(chapter, deepcopy(chapter)) for chapter in chapters]
+    for _, chapter in pairs:
+        for cell in chapter.notebook.cells:
+            cell.source = FIGURE.sub(partial(embedded, where=chapter.where), cell.source)
+    return write_changed(pairs, root)
 
 
 def link_figures(text: str, where: str, root: Path) -> str:
-    """Text of a chapter with its pictures replaced by the figures in `img/`.
-
-    Raises BookError, naming `where`, if one names no figure, or is not carried as it is there.
-    """
+    """Text of a chapter with the figures in `img/` for its pictures, if they are current."""
 
     def linked(match: re.Match) -> str:
         svg, current = _drawing(match, where, root)
@@ -75,10 +68,7 @@ def broken_figures(chapter: Chapter, root: Path) -> Broken:
 
 
 def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
-    """The SVG that a figure of a chapter is drawn from, and whether the chapter carries it.
-
-    Raises BookError if it is missing.
-    """
+    """The SVG that a figure is drawn from, and whether the chapter carries it as it is."""
     png = about(match["png"]) if match["png"] else {}
     svg = match["svg"] or png.get("Source")
     nameless = f"{where}: the figure '{match['alt']}' names no drawing in img/"
@@ -86,8 +76,7 @@ def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
         raise BookError(f"{nameless}; write ![...](../img/name.svg) in its place, then {DRAW}")
     if not (root / "img" / svg).is_file():
         raise BookError(
-            f"{nameless}: restore img/{svg} with 'git restore img/{svg}', or take the figure out "
-            "of the chapter"
+            f"{nameless}: 'git restore img/{svg}', or take the figure out of the chapter"
         )
     return svg, png.get("Version") == svg_version(svg, root)
 
@@ -98,15 +87,11 @@ def draw(svg: str, root: Path) -> bytes:
     import resvg_py
 
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    faces = [str(fonts / name) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")]
+    family = dict.fromkeys(("font_family", "sans_serif_family"), "DejaVu Sans")
+    options = {"width": 1400, "skip_system_fonts": True, "font_files": faces, **family}
     try:
-        png = resvg_py.svg_to_bytes(
-            svg_path=str(root / "img" / svg),
-            width=1400,
-            skip_system_fonts=True,
-            font_files=[str(fonts / name) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")],
-            font_family="DejaVu Sans",
-            sans_serif_family="DejaVu Sans",
-        )
+        png = resvg_py.svg_to_bytes(svg_path=str(root / "img" / svg), **options)
     except ValueError as error:
         raise BookError(f"img/{svg}: cannot be drawn ({error}); correct it there") from None
     says, small = PngInfo(), io.BytesIO()

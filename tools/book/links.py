@@ -7,8 +7,8 @@ pip where a text says how to install the simulator.
 
 import re
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 import yaml
@@ -41,8 +41,7 @@ SENTENCE = (
 )
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """One way to run a chapter: what it is called, where it leads, what a reader does there."""
 
     label: str
@@ -56,17 +55,11 @@ def launch_links(chapter: str, repository: Repository) -> list[Link]:
 
 def notebook_links(path: str, repository: Repository) -> list[Link]:
     """The links of a notebook at a path of a repository, a link for each service that suits."""
-    query = {
-        "repo": repository.url,
-        "branch": repository.branch,
-        "urlpath": f"lab/tree/{repository.name}/{path}",
-    }
-    words = {
-        "slug": f"{repository.owner}/{repository.name}",
-        "branch": repository.branch,
-        "quoted_branch": quote(repository.branch, safe=""),
+    query = {"repo": repository.url, "branch": repository.branch}
+    query["urlpath"] = f"lab/tree/{repository.name}/{path}"
+    words = vars(repository) | {
         "path": path,
-        "hub": repository.hub,
+        "quoted_branch": quote(repository.branch, safe=""),
         "pull": urlencode(query, quote_via=quote, safe=""),
     }
     return [
@@ -77,15 +70,10 @@ def notebook_links(path: str, repository: Repository) -> list[Link]:
 
 
 def write_links(book: Book) -> list[str]:
-    """Write all that depends on where the book is published, all of it or nothing.
-
-    Returns the paths that changed.
-    """
+    """Write all that depends on where the book is published, or nothing; returns what changed."""
     root, repository = book.root, book.repository
-    chapters = {
-        name: linked_chapter(chapter, repository, root) for name, chapter in book.chapters.items()
-    }
-    pairs = [(book.chapters[name], chapter) for name, chapter in chapters.items()]
+    pairs = [(old, linked_chapter(old, repository, root)) for old in book.chapters.values()]
+    chapters = {chapter.name: chapter for _, chapter in pairs}
     for recordings in read_recordings(root, chapters, book.runners).values():
         pairs += [(made, made.synced()) for made in recordings.values()]
     files = {
@@ -104,8 +92,7 @@ def write_links(book: Book) -> list[str]:
 def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
     """The chapter with the row of links after its title, and its set-up, for `repository`.
 
-    In another framework than PyTorch set-up and advice are its own, written by hand. Raises
-    BookError if it cannot take them.
+    In another framework than PyTorch set-up and advice are its own, written by hand.
     """
     notebook = deepcopy(chapter.notebook)
     if any(cell.id == CELL and cell.cell_type != "markdown" for cell in notebook.cells):
@@ -130,10 +117,8 @@ def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> 
     for number, chapter in enumerate(chapters, start=1):
         links = launch_links(chapter.name, repository)
         services = ", ".join(f"[{link.label}][{link.label} {number}]" for link in links)
-        title = chapter.title
-        if chapter.framework != MAIN:
-            title += f", in {FRAMEWORKS[chapter.framework]}"
-        rows.append(f"| [{title}]({chapter.where}) | {services} |")
+        other = f", in {FRAMEWORKS[chapter.framework]}" * (chapter.framework != MAIN)
+        rows.append(f"| [{chapter.title}{other}]({chapter.where}) | {services} |")
         addresses += [f"[{link.label} {number}]: {link.url}" for link in links]
     services = launch_links("", repository)
     advice = " ".join(f"**{link.label}:** {link.advice}." for link in services)

@@ -1,13 +1,22 @@
 """Notebooks: read as they are, with one line about what is wrong; written in one step."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 import nbformat
 from nbformat import NotebookNode
 
 from tools.errors import BookError
-from tools.files import read_text, write_text
+from tools.files import read_text, write_files, write_text
+
+
+class Kept(Protocol):
+    """What has a notebook in a file: a chapter, a recording."""
+
+    where: str
+    notebook: NotebookNode
 
 
 def read_notebook(path: Path, root: Path) -> NotebookNode:
@@ -39,6 +48,13 @@ def notebook_text(notebook: NotebookNode) -> str:
 
 def write_notebook(notebook: NotebookNode, path: Path, root: Path) -> None:
     write_text(path, notebook_text(notebook), root)
+
+
+def write_changed(pairs: Iterable[tuple[Kept, Kept]], root: Path) -> list[str]:
+    """Write of each pair the second where it is not the first, all or none; returns the paths."""
+    changed = {new.where: new.notebook for old, new in pairs if new.notebook != old.notebook}
+    write_files({root / where: notebook_text(made) for where, made in changed.items()}, root)
+    return list(changed)
 
 
 def code_cells(notebook: NotebookNode) -> list[NotebookNode]:

@@ -75,11 +75,7 @@ class Recording:
         return [cell.id for cell in self.chapter.code_cells if cell.id not in self.cells]
 
     def stale_because(self, pins: dict[str, str]) -> str | None:
-        """Why it is no longer what the runner would print, or None if it still is.
-
-        Code, the runner (with its simulator) and the `pins` that the chapter runs on count.
-        For a card, whose machine is not at hand, only code does.
-        """
+        """Why it is no longer what the runner would print, or None. Of a card, only code counts."""
         if self.keys != self.chapter.keys:
             changed = self.waiting or [id for id in self.keys if id not in self.chapter.keys]
             return f"changed from the cell '{changed[0]}' on" if changed else "cells moved"
@@ -158,10 +154,7 @@ def read_as_recorded(path: Path, root: Path) -> NotebookNode | None:
 def read_recordings(
     root: Path, chapters: dict[str, Chapter], runners: dict[str, Runner]
 ) -> dict[str, dict[str, Recording]]:
-    """All recordings, by runner or card in the order in which pages show them, and by chapter.
-
-    Raises BookError for a file that is not, to the letter, what these tools wrote for its place.
-    """
+    """All recordings, to the letter as written: by runner or card, as tabs are, and by chapter."""
     paths = sorted((root / "outputs").glob("*/*.ipynb"))
     for path in paths:
         where = path.relative_to(root).as_posix()
@@ -180,9 +173,7 @@ def read_recordings(
     }
 
 
-def _read_recording(
-    path: Path, root: Path, chapter: Chapter, runners: dict[str, Runner]
-) -> Recording:
+def _read_recording(path: Path, root: Path, chapter: Chapter, runners: dict) -> Recording:
     where, folder = path.relative_to(root).as_posix(), path.parent.name
     command = record_command(folder if folder in runners else GPU, chapter.name)
     again = f"record it again: '{command}'"
@@ -195,8 +186,7 @@ def _read_recording(
     runner = runners.get(facts.runner)
     is_home = runner and (folder == runner.name if runner.is_local else folder not in runners)
     if not is_home or facts.chapter != chapter.name:
-        raise BookError(
-            f"{where}: recorded of the chapter '{facts.chapter}' on the runner '{facts.runner}'; "
-            "move it to their place in outputs/, restore that runner in kernels/, or remove it"
-        )
+        made = f"recorded of the chapter '{facts.chapter}' on the runner '{facts.runner}'"
+        mend = "move it to their place in outputs/, restore that runner in kernels/, or remove it"
+        raise BookError(f"{where}: {made}; {mend}")
     return Recording(chapter, runner, folder, outputs)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nbformat.v4 import new_code_cell
 
-from tools.book.chapters import SETUP, Chapter
+from tools.book.chapters import METADATA, SETUP, Chapter
 from tools.book.code import syntax_tree
 from tools.book.repository import Repository
 from tools.errors import BookError
@@ -32,16 +32,7 @@ KERNEL = {"IPython"}  # there, or no cell would run
 CUDASIM = "cudasim"  # on no index: it comes from the book's repository
 ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
 
-FOLDED = {
-    "cellView": "form",  # Colab
-    "jupyter": {"source_hidden": True},  # JupyterLab
-    "mystnb": {  # the site
-        "code_prompt_show": "Set-up: installs what is missing, simulates GPUs where there are none",
-        "code_prompt_hide": "Hide the set-up",
-    },
-    "tags": [SETUP, "hide-input"],
-}
-
+FOLDED = METADATA["folded"]
 SWITCH = "SIMULATE_GPUS = 'if none'  # 2 GPUs where there is none; or True, False"
 # An old Python must get as far as its message: syntax is that of 3.6, imports come late.
 TEMPLATE = Path(__file__).with_name("setup_cell.txt")  # its words in capitals are filled in
@@ -62,11 +53,7 @@ def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter
 
 
 def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
-    """The text of a chapter's set-up cell.
-
-    A chapter that imports the simulator needs what the simulator needs, without simulated GPUs
-    too. Raises BookError if the pin of d2l, or the lowest torch of the simulator, is not found.
-    """
+    """The text of a chapter's set-up cell; what imports the simulator needs what that needs."""
     major, minor = _find(r'"torch>=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
     [d2l] = _find(r"^d2l==(\d+\.\d+\.\d+)", "requirements-no-deps.txt", root)
     modules = imported_modules(chapter)
@@ -88,11 +75,9 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
 def chapter_needs(chapter: Chapter) -> dict[str, str]:
     """What a chapter imports and Python does not bring: by module, what pip calls it."""
     modules = imported_modules(chapter)
-    if "d2l" in modules:
-        modules |= set(D2L)
+    modules |= {*D2L} if "d2l" in modules else set()
     modules -= ALONE
-    if "torch" in modules:
-        modules |= {"numpy"}  # `Tensor.numpy` needs it; torch does not install it
+    modules |= {"numpy"} if "torch" in modules else set()  # which `Tensor.numpy` needs
     ordered = sorted(modules, key=lambda name: (name != "torch", name.lower()))
     return {name: PACKAGES.get(name, name) for name in ordered}
 

@@ -37,10 +37,9 @@ DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, p
 
 
 def find_cards(runner: Runner) -> dict:
-    """The facts of this machine's GPUs, as the kernel of `runner` sees them.
+    """The facts of this machine's GPUs, as the kernel of `runner` sees them; else NoGpu, and why.
 
-    With them the `folder` and the `label` of the cards. Raises NoGpu, with the reason, if there is
-    none that torch can use, BookError if a package is lacking.
+    With them the `folder` and the `label` of the cards.
     """
     versions(VERSIONS)
     asked = new_notebook(cells=[new_code_cell(QUESTION, id="question")])
@@ -58,11 +57,8 @@ def find_cards(runner: Runner) -> dict:
 
 
 def card_folder(names: list[str]) -> str:
-    """The folder of the outputs of these cards: `h100`, or `2xh100`.
-
-    Raises BookError if they are not all of one model.
-    """
-    models = {_model(name) for name in names}
+    """The folder of the outputs of these cards: `h100`, or `2xh100`. They are of one model."""
+    models = {_without(MAKERS, card_label([name])) for name in names}
     if len(models) > 1:
         found = ", ".join(sorted(models))
         raise BookError(f"kernels/gpu/: {found}; choose those of one by CUDA_VISIBLE_DEVICES")
@@ -72,33 +68,22 @@ def card_folder(names: list[str]) -> str:
 
 def card_label(names: list[str]) -> str:
     """What readers see of these cards: `NVIDIA H100`, or `2 x NVIDIA H100`."""
-    label = _plain(names[0])
+    label = _without(DETAILS, names[0].replace("-", " "))
     return f"{len(names)} x {label}" if len(names) > 1 else label
 
 
 def card_runs(chapters: list[Chapter], runner: Runner, card: dict) -> list[Run]:
-    """The runs of chapters on the cards found, less those that need more cards.
-
-    Raises BookError if a card has less free memory than a chapter says that it needs.
-    """
-    runs = []
+    """The runs of chapters on the cards found, which need no more cards and no more memory."""
+    free = [memory / 2**30 for memory in card["free"]]
     for chapter in chapters:
-        if chapter.gpus > len(card["free"]):
+        if chapter.gpus > len(free):
             print(f"{chapter.where}: left out, it needs {chapter.gpus} GPUs")
-            continue
-        for i, free in enumerate(card["free"]):
-            if free < chapter.gpu_memory * 2**30:
-                raise BookError(
-                    f"{chapter.where}: needs {chapter.gpu_memory} GiB on a GPU, and "
-                    f"{free / 2**30:.1f} GiB of cuda:{i} are free; end what uses it"
-                )
-        runs.append(Run(chapter, runner, card))
-    return runs
+        elif min(free) < chapter.gpu_memory:
+            there = f"{min(free):.1f} GiB of cuda:{free.index(min(free))} are free"
+            needed = f"{chapter.where}: needs {chapter.gpu_memory} GiB on a GPU"
+            raise BookError(f"{needed}, and {there}; end what uses it")
+    return [Run(chapter, runner, card) for chapter in chapters if chapter.gpus <= len(free)]
 
 
-def _plain(name: str) -> str:
-    return " ".join(re.sub(DETAILS, " ", name.replace("-", " ")).split())
-
-
-def _model(name: str) -> str:
-    return " ".join(re.sub(MAKERS, " ", _plain(name)).split())
+def _without(parts: str, name: str) -> str:
+    return " ".join(re.sub(parts, " ", name).split())

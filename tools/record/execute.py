@@ -45,8 +45,7 @@ class Run:
 def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
     """Execute the `runs` side by side, those on a card one by one; record them if `keep`.
 
-    A recording is written when its last cell is done, in one step. Raises BookError, with the
-    cell's code and traceback, as soon as a cell of any run fails; what was finished stays.
+    A recording is written in one step, after its last cell; it stays when a cell elsewhere fails.
     """
     if not runs:
         return
@@ -66,10 +65,8 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
                 executed = await _execute(run.chapter, run.runner, bar, at_once)
                 if not keep:
                     return
-                took = time.monotonic() - start
-                facts = provenance(
-                    run.chapter, run.runner, took, book.pins_of(run.runner), run.card
-                )
+                took, pins = time.monotonic() - start, book.pins_of(run.runner)
+                facts = provenance(run.chapter, run.runner, took, pins, run.card)
                 made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
                 if kept := made.write(book.root):
                     bar.write(f"{made.where}: recorded; what was edited there is {kept.name}")
@@ -86,8 +83,7 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
 
 
 def execute_one(chapter: Chapter, runner: Runner) -> NotebookNode:
-    with tqdm(disable=True) as silent:
-        return run_in_thread(_execute(chapter, runner, silent, 1))
+    return run_in_thread(_execute(chapter, runner, tqdm(disable=True), 1))
 
 
 @contextmanager
@@ -97,21 +93,16 @@ def one_at_a_time(root: Path) -> Iterator[None]:
     check_writable(path.parent, root)
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        held = lock.acquire(timeout=0)
     except Timeout:
         print("waiting: another command of this book works in this folder", flush=True)
-        lock.acquire()
-    try:
+        held = lock.acquire()
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 def run_in_thread(work: Coroutine) -> object:
-    """Run `work` in a thread: there nbclient leaves the signals alone, and Ctrl-C is ours.
-
-    The thread that calls may be running a loop of its own.
-    """
+    """Run `work` in a thread with a loop of its own: there nbclient leaves the signals alone."""
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     loop = runner.get_loop()
     task = loop.create_task(work)
@@ -139,9 +130,6 @@ async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) ->
             text = f"{runner.name}: {chapter.name}, {place}"
             bar.set_description(text, refresh=sys.stderr.isatty())
 
-    def count(cell: NotebookNode, cell_index: int, execute_reply: dict) -> None:
-        bar.update()
-
     with tempfile.TemporaryDirectory() as folder:
         manager, client = await _start_kernel(runner, folder, at_once)
         notebook = NotebookClient(
@@ -151,7 +139,7 @@ async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) ->
             iopub_timeout=60,  # outputs of a busy machine that come later are lost without a word
             record_timing=False,
             on_cell_start=show,
-            on_cell_executed=count,
+            on_cell_executed=lambda **_: bar.update(),
         )
         notebook.kc = client
         try:
@@ -159,9 +147,8 @@ async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) ->
         except CellExecutionError as error:
             raise BookError(f"{chapter.where}: a cell fails on {runner.name}:\n{error}") from None
         except DeadKernelError:
-            raise BookError(
-                f"{chapter.where}: the kernel of {runner.name} died; is there memory enough?"
-            ) from None
+            died = f"the kernel of {runner.name} died; is there memory enough?"
+            raise BookError(f"{chapter.where}: {died}") from None
         finally:
             client.stop_channels()
             await manager.shutdown_kernel(now=True)

@@ -4,6 +4,7 @@ import datetime
 import importlib.metadata
 import os
 import platform
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -68,9 +69,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # not Linux
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    with suppress(OSError):  # not Linux
+        if name := re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M):
+            return name[1].strip()
+    return platform.processor() or platform.machine()

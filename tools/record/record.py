@@ -2,11 +2,10 @@
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
-from tools.book.notebooks import notebook_text
+from tools.book.notebooks import write_changed
 from tools.book.recordings import record_command
-from tools.book.runners import GPU, Runner
+from tools.book.runners import GPU
 from tools.errors import BookError, CannotRun
-from tools.files import write_files
 from tools.record.cards import card_runs, find_cards
 from tools.record.execute import Run, execute
 from tools.record.frameworks import prepare
@@ -31,14 +30,17 @@ def stale_runs(book: Book) -> list[Run]:
 
 
 def record(names: list[str], chapters: list[str], book: Book) -> None:
-    """Execute chapters on the runners of those `names`, stale or not: all, or those named.
+    """Execute chapters, all or those named, on the runners of those `names`, stale or not.
 
-    For real GPUs, chapters that are recorded on such a card and have not changed are left alone
-    unless they are named. Raises BookError for a name that is not known, NoGpu without a GPU.
+    On real GPUs, unless they are named, those that such a card has recorded as they are stay.
     """
     runs = []
     for runner in [book.runner(name) for name in names]:
-        chosen = _chosen(runner, chapters, book)
+        known = {chapter.name: chapter for chapter in book.chapters_of(runner)}
+        for name in (name for name in chapters if name not in known):
+            fault = f"no chapter of {runner.name}; name one of {list(known)}"
+            raise BookError(f"notebooks/{name}.ipynb: {fault}")
+        chosen = [known[name] for name in chapters or known]
         if runner.is_local:
             prepare(runner)
             runs += [Run(chapter, runner) for chapter in chosen]
@@ -49,38 +51,17 @@ def record(names: list[str], chapters: list[str], book: Book) -> None:
     execute(runs, book)
 
 
-def _chosen(runner: Runner, names: list[str], book: Book) -> list[Chapter]:
-    known = {chapter.name: chapter for chapter in book.chapters_of(runner)}
-    for name in names:
-        if name not in known:
-            raise BookError(
-                f"notebooks/{name}.ipynb: no chapter of {runner.name}; name one of {list(known)}"
-            )
-    return [known[name] for name in names or known]
-
-
 def _is_recorded(chapter: Chapter, card: dict, book: Book) -> bool:
     """True, and a line that says so, if such a card has recorded the chapter as it is."""
     recording = book.recording(card["folder"], chapter.name)
     if recording is None or recording.stale_because(book.pins):
         return False
-    print(
-        f"{recording.where}: recorded on {recording.provenance.date}, left as it is; "
-        f"to record it again: '{record_command(GPU, chapter.name)}'"
-    )
+    again = f"to record it again: '{record_command(GPU, chapter.name)}'"
+    print(f"{recording.where}: recorded on {recording.provenance.date}, left as it is; {again}")
     return True
 
 
 def sync(book: Book) -> list[str]:
-    """Carry over to the recordings what no key covers: tags, the set-up, metadata.
-
-    Executes nothing and changes no output. Returns the paths that it wrote.
-    """
-    files = {}
-    for recordings in book.recordings.values():
-        for recording in recordings.values():
-            synced = recording.synced()
-            if synced.notebook != recording.notebook:
-                files[recording.where] = notebook_text(synced.notebook)
-    write_files({book.root / where: text for where, text in files.items()}, book.root)
-    return list(files)
+    """Carry over what no key covers: tags, set-up, metadata. Returns the paths that changed."""
+    made = (made for recordings in book.recordings.values() for made in recordings.values())
+    return write_changed([(recording, recording.synced()) for recording in made], book.root)

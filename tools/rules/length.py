@@ -8,8 +8,10 @@ choices are read.
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
+import yaml
 from nbformat import NotebookNode
 
 from tools.book.cells import Broken
@@ -46,21 +48,7 @@ class Length(NamedTuple):
         return f"{self.minutes} minutes: {words}, {', '.join(others)}"
 
 
-# At most: words, predictions, checks, minutes.
-REST = (2100, 5, 4, 30)
-BUDGETS = {
-    "gpus-in-twenty-minutes": (2300, 4, 2, 20),
-    "computing-devices": (1400, 6, 3, 24),
-    "tensors-on-gpus": (1600, 8, 4, 27),
-    "copying-between-devices": (2000, 8, 4, 33),
-    "neural-networks-on-gpus": (1350, 7, 4, 25),
-    "what-costs-time": (2550, 9, 5, 39),
-    "what-takes-memory": (2100, 8, 4, 32),
-    "two-gpus-at-once": REST,
-    "many-processes-many-servers": REST,
-    "when-a-process-dies": REST,
-    "one-model-on-many-gpus": REST,
-}
+BUDGETS = yaml.safe_load(Path(__file__).with_name("budgets.yml").read_text(encoding="utf-8"))
 
 
 def path(chapter: Chapter) -> Iterator[NotebookNode]:
@@ -73,11 +61,8 @@ def path(chapter: Chapter) -> Iterator[NotebookNode]:
                 return
             if not deep or len(heading[1]) <= deep:
                 deep = len(heading[1]) if heading[2].startswith(DEEPER) else 0
-        if (
-            not deep
-            and not cell.id.startswith(("links", MOVE))
-            and not {SETUP, MACHINERY} & {*tags(cell)}
-        ):
+        off = cell.id.startswith(("links", MOVE)) or {SETUP, MACHINERY} & {*tags(cell)}
+        if not deep and not off:
             yield cell
 
 
@@ -104,11 +89,12 @@ def within_budget(chapter: Chapter) -> Broken:
     title, found = chapter.notebook.cells[0], length(chapter)
     if chapter.framework != MAIN:
         return  # it says what that in the main framework says
-    if chapter.name not in BUDGETS and "**How long.**" not in title.source:
+    budget = BUDGETS.get(chapter.name)
+    if not budget and "**How long.**" not in title.source:
         return  # of puzzles and symptoms each reader takes a few
     if SAYS.findall(title.source) != [str(found.minutes)]:
         yield title, f"says another time; write '**How long.** {found.minutes} minutes, and ...'"
-    *most, minutes = BUDGETS.get(chapter.name, (math.inf,) * 4)
+    *most, minutes = budget or (math.inf,) * 4
     for name, least, number in zip(Length._fields, most, found, strict=False):
         if number > least:
             yield None, f"{number:,} {name} on its path, {least:,} at most; cut, or fold as Deeper"

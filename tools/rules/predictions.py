@@ -38,10 +38,7 @@ def asked_alone(chapter: Chapter) -> Broken:
         if cell.cell_type != "markdown":
             continue
         if cell.id.startswith(PREFIX) != is_prediction(cell):
-            yield (
-                cell,
-                f"a prediction begins with '{ASKS.strip()}', and its cell is called {PREFIX}...",
-            )
+            yield cell, f"a prediction begins with '{ASKS.strip()}', its cell is called {PREFIX}..."
         if cell.source.count("**Predict") > is_prediction(cell):
             yield cell, f"'**Predict' within a text; give it a cell {PREFIX}... of its own"
 
@@ -69,11 +66,7 @@ def answered_next(chapter: Chapter) -> Broken:
     cells = chapter.notebook.cells
     for before, cell, following in zip([None, *cells], cells, [*cells[1:], None], strict=False):
         if is_prediction(cell) and not (following and PREDICTED in tags(following)):
-            yield (
-                cell,
-                "the next cell does not answer it; put the code that does there, with the tag "
-                f"'{PREDICTED}'",
-            )
+            yield cell, f"the next cell does not answer it; tag the code that does '{PREDICTED}'"
         if PREDICTED not in tags(cell):
             continue
         if cell.cell_type != "code" or before is None or not is_prediction(before):
@@ -136,12 +129,9 @@ def not_given_away(chapter: Chapter) -> Broken:
 
 def _above(cells: list[NotebookNode], asked: NotebookNode) -> list[NotebookNode]:
     """The texts of a section before a prediction, the last few."""
-    found = []
-    for cell in reversed(cells[: cells.index(asked)][-ABOVE:]):
-        found += [cell] if cell.cell_type == "markdown" else []
-        if cell.source.startswith("#") and cell.cell_type == "markdown":
-            break
-    return found
+    near = [c for c in cells[: cells.index(asked)][-ABOVE:] if c.cell_type == "markdown"]
+    heads = [place for place, cell in enumerate(near) if cell.source.startswith("#")]
+    return near[heads[-1] :] if heads else near
 
 
 def _words(text: str) -> set[str]:

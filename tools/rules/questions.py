@@ -55,11 +55,8 @@ def answerable(chapter: Chapter) -> Broken:
         elif not cell.source.startswith(COMPUTE):  # a number is as long as it is
             wrong = max(len(answer) for answer in choices if answer not in right)
             if len(right[0]) > wrong:
-                yield (
-                    cell,
-                    f"the right choice is the longest ({len(right[0])} characters, the others up "
-                    f"to {wrong}); shorten it, or give a wrong one as much to say",
-                )
+                sizes = f"{len(right[0])} characters, the others up to {wrong}"
+                yield cell, f"the right choice is the longest ({sizes}); say more in a wrong one"
 
 
 def in_changing_places(chapter: Chapter) -> Broken:
@@ -72,23 +69,16 @@ def in_changing_places(chapter: Chapter) -> Broken:
             yield None, f"choice {place + 1} is right in {times} of {len(found)} questions; vary it"
 
 
-def reasoned(chapter: Chapter) -> Broken:
+def readable(chapter: Chapter) -> Broken:
+    """Each choice says why, in tags and attributes that all programs show; none is `open`."""
     for cell in questions(chapter):
-        for choice in drawn(cell)("details"):
+        page = drawn(cell)
+        for choice in page("details"):
             verdict, _, why = feedback(choice).partition(" ")
             strong = choice.strong and choice.strong.get_text()
             if strong != verdict or VERDICTS.get(verdict) not in choice["class"] or not why:
-                yield (
-                    cell,
-                    f"the choice '{choice.summary.get_text()}' does not say '**Right.**' or "
-                    "'**No.**', as its class does, and why; write both below its summary",
-                )
-
-
-def plain_html(chapter: Chapter) -> Broken:
-    """Only tags and attributes that every notebook program shows; `open` gives answers away."""
-    for cell in questions(chapter):
-        page = drawn(cell)
+                says = "does not say '**Right.**' or '**No.**', as its class does, and why"
+                yield cell, f"the choice '{choice.summary.get_text()}' {says}; write both"
         found = [tag.name for tag in page(True) if tag.name not in ALLOWED]
         found += [name for choice in page("details") for name in choice.attrs if name != "class"]
         if found:
@@ -99,4 +89,4 @@ def plain_html(chapter: Chapter) -> Broken:
             yield cell, f"Markdown where only HTML is read: {undrawn[0]}; write <code> or <em>"
 
 
-QUESTION_RULES = (named, answerable, in_changing_places, reasoned, plain_html)
+QUESTION_RULES = (named, answerable, in_changing_places, readable)

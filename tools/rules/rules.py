@@ -1,10 +1,7 @@
 """What every chapter keeps to. A broken rule is one line: the cell, what is wrong, what to do."""
 
 import re
-from collections.abc import Callable
 from itertools import chain
-
-from nbformat import NotebookNode
 
 from tools.book.book import Book
 from tools.book.cells import Broken
@@ -26,57 +23,40 @@ LINES, WIDTH = 12, 76
 
 
 def broken_rules(chapter: Chapter, book: Book) -> list[str]:
-    """A line for each place where a chapter breaks a rule, in the order of the rules.
-
-    Some rules are about what it printed.
-    """
-    number = {cell.id: i for i, cell in enumerate(chapter.notebook.cells)}
-    lines = []
-    rules, rules_of_outputs = RULES, (times_without_tag,)
-    if chapter.lists_symptoms:
-        rules = (*COMMON_RULES, whole_symptoms)
-        rules_of_outputs = (times_without_tag, shown_symptoms)
-    elif chapter.compares_outcomes:
-        rules, rules_of_outputs = COMMON_RULES, (times_without_tag, shown_outcomes)
-    elif chapter.holds_puzzles:
-        rules = (*COMMON_RULES, opening)
-    found = chain(
-        *(rule(chapter) for rule in rules),
-        *(rule(chapter, book.recordings_of(chapter)) for rule in rules_of_outputs),
-        broken_figures(chapter, book.root),
-    )
-    first, *others = book.editions(chapter.page)
+    """A line for each place where a chapter, or what it printed, breaks a rule, by rule."""
+    cells = enumerate(chapter.notebook.cells)
+    places = {cell.id: f": cell {number} ('{cell.id}')" for number, cell in cells}
+    recordings, (first, *others) = book.recordings_of(chapter), book.editions(chapter.page)
+    found = [rule(chapter) for rule in (faults_of_code, *RULES[chapter.kind])]
+    found += [times_without_tag(chapter, recordings)]
+    if chapter.kind == "symptoms":
+        found += [shown_symptoms(chapter, recordings)]
+    if chapter.kind == "outcomes":
+        found += [shown_outcomes(chapter, recordings)]
+    found += [broken_figures(chapter, book.root)]
     if others:
-        found = chain(found, unlike(chapter, first), open_sections(chapter))
-    for cell, fault in found:
-        place = f": cell {number[cell.id]} ('{cell.id}')" if cell is not None else ""
-        lines.append(f"{chapter.where}{place}: {fault}")
-    return lines
+        found += [unlike(chapter, first), open_sections(chapter)]
+    return [
+        f"{chapter.where}{places[cell.id] if cell else ''}: {fault}"
+        for cell, fault in chain(*found)
+    ]
 
 
-def shown_code(chapter: Chapter) -> list[NotebookNode]:
-    return [cell for cell in chapter.code_cells if "hide-input" not in tags(cell)]
-
-
-def long_cells(chapter: Chapter) -> Broken:
-    for cell in shown_code(chapter):
-        if (lines := len(cell.source.splitlines())) > LINES:
-            yield cell, f"{lines} lines, {LINES} at most; split it"
-
-
-def wide_lines(chapter: Chapter) -> Broken:
-    for cell in shown_code(chapter):
-        for line in cell.source.splitlines():
-            if len(line) > WIDTH:
-                yield cell, f"a line of {len(line)} characters, {WIDTH} at most: {line[:30]}..."
-
-
-def unchecked_cells(chapter: Chapter) -> Broken:
-    """A cell whose output nbval does not compare asserts what must hold."""
+def faults_of_code(chapter: Chapter) -> Broken:
     for cell in chapter.code_cells:
+        lines = [] if "hide-input" in tags(cell) else cell.source.splitlines()
+        if len(lines) > LINES:
+            yield cell, f"{len(lines)} lines, {LINES} at most; split it"
+        for line in (line for line in lines if len(line) > WIDTH):
+            yield cell, f"a line of {len(line)} characters, {WIDTH} at most: {line[:30]}..."
         ignored = "nbval-ignore-output" in tags(cell) or "NBVAL_IGNORE_OUTPUT" in cell.source
         if ignored and not has_assert(syntax_tree(chapter, cell)):
             yield cell, "its output is not compared; assert in it what must hold"
+        if match := OURS.search(cell.source):
+            yield cell, f"imports '{match[1]}', which no reader can install"
+        # Code does not know whether its clock is a real one.
+        if re.search(r"\bmeasured:? +[{\d]", cell.source):
+            yield cell, f"prints 'measured' before a time that may be modelled; print '{ABOUT}'"
 
 
 def opening(chapter: Chapter) -> Broken:
@@ -86,24 +66,8 @@ def opening(chapter: Chapter) -> Broken:
         yield first, f"opens without a title and {', '.join(OPENING)}, in this order"
 
 
-def imports_of_ours(chapter: Chapter) -> Broken:
-    for cell in chapter.code_cells:
-        if match := OURS.search(cell.source):
-            yield cell, f"imports '{match[1]}', which no reader can install"
-
-
-def measured_times(chapter: Chapter) -> Broken:
-    """No code says how a time came about: it does not know whether its clock is a real one."""
-    for cell in chapter.code_cells:
-        if re.search(r"\bmeasured:? +[{\d]", cell.source):
-            yield cell, f"prints 'measured' before a time that may be modelled; print '{ABOUT}'"
-
-
 def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
-    """The cells that show times have the tag that says so, and no others.
-
-    Seen in what they printed, under the code as it is now.
-    """
+    """The cells that have shown times, as they are now, have the tag that says so; no others do."""
     for cell in chapter.code_cells:
         recorded = [made.cells[cell.id].outputs for made in recordings if cell.id in made.cells]
         shows, tagged = any(ABOUT in str(outputs) for outputs in recorded), TIMES in tags(cell)
@@ -113,7 +77,9 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
             yield cell, f"has the tag '{TIMES}' and shows no '{ABOUT}'; print it before each time"
 
 
-COMMON_RULES: tuple[Callable[[Chapter], Broken], ...] = (
-    *(long_cells, wide_lines, unchecked_cells, imports_of_ours, measured_times),
-)
-RULES = (*COMMON_RULES, opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES)
+RULES = {
+    "lesson": (opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES),
+    "symptoms": (whole_symptoms,),
+    "puzzles": (opening,),
+    "outcomes": (),
+}

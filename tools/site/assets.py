@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from docutils import nodes
@@ -14,26 +15,22 @@ from tools.site.templates import render
 
 
 class part(nodes.General, nodes.Element):
-    """A part of a page: its `html`, its children, its `end`.
-
-    Unlike that of a raw node, its HTML is not searched.
-    """
+    """A part of a page: its `html`, its children, its `end`. It is not searched, unlike raw."""
 
 
 def setup(app: Sphinx) -> None:
-    app.add_node(part, html=(visit_part, depart_part))
+    app.add_node(part, html=(partial(write, "html"), partial(write, "end")))
 
 
-def visit_part(writer: HTML5Translator, node: part) -> None:
-    writer.body.append(node["html"])
-
-
-def depart_part(writer: HTML5Translator, node: part) -> None:
-    writer.body.append(node["end"])
+def write(name: str, writer: HTML5Translator, node: part) -> None:
+    writer.body.append(node[name])
 
 
 def framed(template: str, *children: nodes.Node, **context: Any) -> part:
-    """A template, filled in, with `children` where it says `{{ inside }}`."""
+    """A template, filled in, with `children`, taken from the page, where it says `{{ inside }}`."""
+    for child in children:
+        if child.parent is not None:
+            child.parent.remove(child)
     html, end = render(template, inside="\0", **context).split("\0")
     return part("", *children, html=html, end=f"{end}\n")
 
@@ -51,17 +48,15 @@ def add_part(app: Sphinx, name: str, draw: Callable[[BuildEnvironment], str]) ->
 def load_where(app: Sphinx, sign: str, *files: str, defer: bool = False) -> None:
     """Let each page in whose body `sign`, an expression, stands load `files` of `book/static`.
 
-    A script that changes what is seen first must not wait: what is drawn before it would jump.
-    The others may `defer`.
+    Scripts may `defer`, unless they change what is seen first, which would jump.
     """
     waits = {"loading_method": "defer"} if defer else {}
 
     def add(app: Sphinx, page: str, template: str, context: dict[str, Any], _: Any) -> None:
-        if re.search(sign, context.get("body", "")):
-            for name in files:
-                if name.endswith(".css"):
-                    app.add_css_file(name)
-                else:
-                    app.add_js_file(name, **waits)
+        for name in files if re.search(sign, context.get("body", "")) else ():
+            if name.endswith(".css"):
+                app.add_css_file(name)
+            else:
+                app.add_js_file(name, **waits)
 
     app.connect("html-page-context", add)

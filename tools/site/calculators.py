@@ -6,7 +6,6 @@ All figures are asked of `cudasim` when the site is built, so none is typed twic
 """
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from tools.book.book import Book
 from tools.book.runners import SIMULATOR
 from tools.errors import BookError
 from tools.site.assets import add_part, load_where
-from tools.site.table import table
+from tools.site.status import table
 from tools.site.templates import render
 
 PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
@@ -54,8 +53,6 @@ from cudasim.timing.scaling import Cluster, Training, efficiency, least_efficien
 from cudasim.timing.sheets import sheet_names
 settings, counts, server, step, gradients = json.load(sys.stdin)
 known = {where: links(where) for where in ("inside", "between")}
-def described_link(id, link):
-    return {"id": id, "name": link.name, "latency": link.latency, "bandwidth": link.bandwidth}
 def shares(inside, between, cards, name, look):
     joined = known["inside"][inside], known["between"][between]
     clusters = (Cluster(gpus, server, *joined, cards) for gpus in counts)
@@ -64,7 +61,10 @@ def shares(inside, between, cards, name, look):
 print(json.dumps({
     "cards": [described(name) for name in sheet_names()],
     "links": {
-        where: [described_link(*item) for item in listed.items()] for where, listed in known.items()
+        where: [
+            {"id": id, "name": link.name, "latency": link.latency, "bandwidth": link.bandwidth}
+            for id, link in listed.items()
+        ] for where, listed in known.items()
     },
     "shares": [shares(*setting) for setting in settings],
     "sizes": {name: size for name, size in vars(sizes).items() if name.isupper()},
@@ -73,42 +73,39 @@ print(json.dumps({
 
 
 def setup(app: Sphinx) -> None:
-    add_part(app, "calculator", lambda env: calculator(ask(Path(env.srcdir))))
+    drawn = {
+        "calculator": lambda known: calculator(known["cards"]),
+        "scaling-calculator": lambda known: render("scaling.html", links=known["links"]),
+        "scaling-plot": lambda known: plot(known["shares"]),
+    }
+    for name, draw in drawn.items():
+        add_part(app, name, lambda env, draw=draw: draw(ask(Path(env.srcdir))))
     files = ("calculator.css", "formulas.js", "calculator.js")
     load_where(app, '<div class="calculator"', *files, defer=True)
-    add_part(
-        app,
-        "scaling-calculator",
-        lambda env: render("scaling.html", links=ask(Path(env.srcdir))["links"]),
-    )
-    add_part(app, "scaling-plot", lambda env: plot(ask(Path(env.srcdir))["shares"]))
     files = ("calculator.css", "scaling.css", "scaling-model.js", "scaling.js")
     load_where(app, '<div class="calculator scaling"', *files, defer=True)
 
 
 @cache  # a process builds one site
 def ask(root: Path) -> dict[str, Any]:
-    """What `cudasim` knows and models. Raises BookError if it does not say.
+    """What `cudasim` knows and models: the `cards`, `links` and the allocator's `sizes`.
 
-    The data sheets of the `cards`, each with its host and two modelled times; the `links`;
-    the `shares` of linear scaling, at most and at least, for each of SETTINGS and COUNTS; and the
-    `sizes` by which the allocator decides.
+    The data sheets of cards come with their hosts and two modelled times; besides, the `shares` of
+    linear scaling, at most and at least, for each of SETTINGS and COUNTS.
     """
     given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
-    environment = os.environ | {"PYTHONPATH": str(root / SIMULATOR)}
+    options = {"cwd": root, "env": os.environ | {"PYTHONPATH": str(root / SIMULATOR)}}
     command = [sys.executable, "-c", ASK]
-    run = subprocess.run(
-        command, cwd=root, env=environment, input=given, capture_output=True, text=True
-    )
+    run = subprocess.run(command, input=given, capture_output=True, text=True, **options)
     if run.returncode:
         reason = (run.stderr.splitlines() or ["no reason given"])[-1]
         raise BookError(f"{SIMULATOR}: asking for its models fails: {reason}")
     return json.loads(run.stdout)
 
 
-def calculator(known: dict[str, Any]) -> str:
+def calculator(known: list[dict[str, Any]]) -> str:
     # The validation is said of a card.
-    cards = [bare(card) | {"validation": card["provenance"]["words"]} for card in known["cards"]]
+    cards = [bare(card) | {"validation": card["provenance"]["words"]} for card in known]
     return render("calculator.html", cards=cards, precisions=PRECISIONS, sheets={"cards": cards})
 
 
@@ -119,31 +116,22 @@ def bare(card: dict[str, Any]) -> dict[str, Any]:
 
 def plot(shares: list[list[list[float]]]) -> str:
     """The efficiencies as a figure of 720 x 340, whose axes cross at 60, 290."""
+    across = [60.0 + 70 * place for place in range(len(COUNTS))]
 
-    def x(gpus: int) -> float:
-        return round(60 + math.log2(gpus / COUNTS[0]) / math.log2(COUNTS[-1] / COUNTS[0]) * 630, 1)
-
-    def y(share: float) -> float:
+    def high(share: float) -> float:
         return round(14 + (1 - share) * 276, 1)
 
     lines, bands, said = {}, {}, []
     for setting, band in zip(SETTINGS, shares, strict=True):
-        most, least = (
-            [*zip(map(x, COUNTS), map(y, edge), strict=True)] for edge in zip(*band, strict=True)
-        )
-        lines[setting.look], bands[setting.look] = most, most + least[::-1]
+        edges = ([*zip(across, map(high, edge), strict=True)] for edge in zip(*band, strict=True))
+        lines[setting.look], least = edges
+        bands[setting.look] = lines[setting.look] + least[::-1]
         two, many = (f"{least:.0%} to {most:.0%}" for most, least in (band[0], band[-1]))
         said.append(f"{setting.name}: {two} at 2 GPUs, {many} at 1,024")
-    return render(
-        "scaling-plot.html",
-        server=SERVER,
-        settings=SETTINGS,
-        grid=[(percent, y(percent / 100)) for percent in range(0, 101, 20)],
-        counts=[(gpus, x(gpus)) for gpus in COUNTS],
-        lines=lines,
-        bands=bands,
-        said=". ".join(said),
-    )
+    given = {"server": SERVER, "settings": SETTINGS, "lines": lines, "bands": bands}
+    grid = [(percent, high(percent / 100)) for percent in range(0, 101, 20)]
+    counts = [*zip(COUNTS, across, strict=True)]
+    return render("scaling-plot.html", **given, grid=grid, counts=counts, said=". ".join(said))
 
 
 def shares_table(book: Book) -> list[str]:

@@ -14,6 +14,7 @@ from tools.site.assets import framed, load_where, part
 from tools.site.tabs import is_cell
 from tools.site.templates import render
 
+OUTPUT = "cell_code_output"  # as MyST-NB calls it
 ASKED = nodes.paragraph, nodes.bullet_list
 
 
@@ -23,10 +24,7 @@ def setup(app: Sphinx) -> None:
 
 
 def cover(app: Sphinx, doctree: nodes.document) -> None:
-    """Put what is asked into one box, and what was printed under a cover.
-
-    Above the first prediction of a page is the switch for all of them.
-    """
+    """Box what is asked, cover what was printed; above the first is the switch for all."""
     answers = [cell for cell in doctree.findall(is_cell) if PREDICTED in cell["cell_metadata"]]
     for cell in answers[:1]:
         while not isinstance(cell.parent, nodes.section):
@@ -35,17 +33,10 @@ def cover(app: Sphinx, doctree: nodes.document) -> None:
         switch = part("", html=render("prediction-switch.html"), end="")
         cell.parent.insert(cell.parent.index(asked[0]), switch)
     for cell in answers:
-        asked = [node for node in preceding(cell) if isinstance(node, ASKED)]
-        for node in asked:
-            node.parent.remove(node)
-        box = framed("prediction.html", *asked)
-        cell.parent.insert(cell.parent.index(cell), box)
-        printed = [node for node in cell if is_output(node)]
-        for node in printed:
-            cell.remove(node)
+        asked = framed("prediction.html", *(n for n in preceding(cell) if isinstance(n, ASKED)))
+        cell.parent.insert(cell.parent.index(cell), asked)
         told = told_below(cell)
-        for node in told:
-            cell.parent.remove(node)
+        printed = [n for n in cell if isinstance(n, part) or n.get("nb_element") == OUTPUT]
         name = f"printed-{cell['cell_metadata'][PREDICTED]}"
         right = right_choice(told[0].astext()) if told else None
         cell += framed("covered.html", *printed, *told, name=name, right=right)
@@ -62,7 +53,3 @@ def told_below(cell: nodes.container) -> list[nodes.Node]:
     below = cell.parent.children[cell.parent.index(cell) + 1 :][:2]
     answers = [node for node in below if "answer" in node.get("classes", [])]
     return [*answers, *below[: below.index(answers[0])]] if answers[:1] else []
-
-
-def is_output(node: nodes.Node) -> bool:
-    return isinstance(node, part) or node.get("nb_element") == "cell_code_output"

@@ -54,16 +54,15 @@ def read_pages(root: Path) -> tuple[Book, dict[str, NotebookNode]]:
 def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
     """Replace the text of a chapter by its page: the chapter with its outputs."""
     path = Path(app.env.doc2path(docname))
-    if path.suffix != ".ipynb":
-        return
-    _, pages = read_pages(Path(app.srcdir))
-    source[0] = nbformat.writes(pages[path.stem])
+    if path.suffix == ".ipynb":
+        _, pages = read_pages(Path(app.srcdir))
+        source[0] = nbformat.writes(pages[path.stem])
 
 
 def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
     """Number the lessons of the sidebar from 0, and say how long each takes."""
     book, _ = read_pages(Path(app.srcdir))
-    lessons = [chapter for chapter in book.pages.values() if chapter.is_lesson]
+    lessons = [chapter for chapter in book.pages.values() if chapter.kind == "lesson"]
     titles = {
         f"notebooks/{lesson.name}": f"{number} {lesson.title}, {length(lesson).minutes}\xa0min"
         for number, lesson in enumerate(lessons)
@@ -75,27 +74,19 @@ def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
 class FactsTable(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         book, _ = read_pages(Path(self.env.srcdir))
-        lines = TABLES[self.name](book)
         container = nodes.container(classes=["status"])
-        content = StringList(lines, source=self.get_source_info()[0])
+        content = StringList(TABLES[self.name](book), source=self.get_source_info()[0])
         self.state.nested_parse(content, self.content_offset, container)
         return [container]
 
 
 def describe_page(
-    app: Sphinx,
-    pagename: str,
-    templatename: str,
-    context: dict[str, Any],
-    doctree: nodes.document | None,
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
     """Give search engines the first paragraph of the page as its description."""
-    if doctree is None:  # the search page and its like
-        return
-    for paragraph in doctree.findall(nodes.paragraph):
-        if paragraph.astext().startswith("How long."):
-            continue
-        if isinstance(paragraph.parent, nodes.section):  # not one of a table or a note
-            text = escape(textwrap.shorten(paragraph.astext(), 160, placeholder=" ..."))
+    for paragraph in doctree.findall(nodes.paragraph) if doctree else ():  # the search has none
+        said, of_text = paragraph.astext(), isinstance(paragraph.parent, nodes.section)
+        if of_text and not said.startswith("How long."):
+            text = escape(textwrap.shorten(said, 160, placeholder=" ..."))
             context["metatags"] += f'\n<meta name="description" content="{text}">'
             return

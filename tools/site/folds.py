@@ -26,12 +26,11 @@ def setup(app: Sphinx) -> None:
 
 
 def fold(app: Sphinx, doctree: nodes.document) -> None:
-    for row in [*doctree.findall(is_links)]:
+    texts = [*doctree.findall(nodes.paragraph)]
+    for row in [text for text in texts if text.astext().startswith("Run this chapter: ")]:
         *_, download = row.findall(nodes.reference)
-        name = download["refuri"].rpartition("/")[
-            2
-        ]  # of the page, or the same in another framework
-        download["refuri"] = f"../_sources/notebooks/{name}"  # as it was when this was built
+        # Of the page, or the same in another framework: as it was when this was built.
+        download["refuri"] = f"../_sources/notebooks/{download['refuri'].rpartition('/')[2]}"
         head = row.parent.children[row.parent.index(row) :]
         head = [*takewhile(lambda node: is_machinery(node) or not opens(node), head)]
         while head[1:] and isinstance(head[-1], nodes.paragraph):  # the first of the chapter's text
@@ -52,7 +51,6 @@ def fold(app: Sphinx, doctree: nodes.document) -> None:
 def wrap(run: list[nodes.Node], words: str) -> None:
     parent, place = run[0].parent, run[0].parent.index(run[0])
     for node in run:
-        parent.remove(node)
         if MACHINERY in tags(node):
             node.attributes.pop("hide_mode", None)  # else it would be a fold of its own, too
         for code in node[0].findall(nodes.literal_block) if is_cell(node) else ():
@@ -74,10 +72,6 @@ def tags(node: nodes.Node) -> list[str]:
 
 def is_machinery(node: nodes.Node) -> bool:
     return not {MACHINERY, SETUP}.isdisjoint(tags(node))
-
-
-def is_links(node: nodes.Node) -> bool:
-    return isinstance(node, nodes.paragraph) and node.astext().startswith("Run this chapter: ")
 
 
 def opens(node: nodes.Node) -> bool:

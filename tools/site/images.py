@@ -29,10 +29,7 @@ def setup(app: Sphinx) -> None:
 
 
 def visit_image(writer: HTML5Translator, node: nodes.image) -> None:
-    """Write an image with its width and height, so that text does not move when it comes.
-
-    It is loaded when it comes near, and that of a tab that stays hidden not at all.
-    """
+    """Write an image with its size, so that text does not move when it comes near and is loaded."""
     uri = node["uri"]
     path = None if "://" in uri else Path(writer.builder.srcdir, uri)
     size = path and get_image_size(path)

@@ -34,50 +34,43 @@ VERSIONS = "application/vnd.where-tensors-live.versions+json"  # tools.site.fron
 
 
 def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
-    """A chapter with its figures as drawn, and with the outputs of every runner.
-
-    Raises BookError if a local runner has recorded it that does not list it, or if none does.
-    """
+    """A chapter with its figures as drawn, and with the outputs of every runner."""
     recordings = page_recordings(chapter, book)
-    page = deepcopy(chapter.notebook)
-    page.cells = []
-    for cell in chapter.notebook.cells:
-        page.cells.append(deepcopy(cell))
+    page, cells = deepcopy(chapter.notebook), []
+    for cell in page.cells:
+        cells.append(cell)
         if cell.cell_type == "code":
             if PREDICTED in tags(cell):
-                page.cells[-1].metadata[PREDICTED] = cell.id  # tools.site.covers covers it
-            page.cells += add_outputs(page.cells[-1], recordings)
+                cell.metadata[PREDICTED] = cell.id  # tools.site.covers covers it
+            cells += add_outputs(cell, recordings)
         else:
-            text = link_figures(cell.source, chapter.where, book.root)
+            cell.source = link_figures(cell.source, chapter.where, book.root)
             if cell.id.startswith(ANSWER):  # tools.site.covers covers it
-                text = f"::::::{{container}} answer\n{text}\n::::::"
+                cell.source = f"::::::{{container}} answer\n{cell.source}\n::::::"
             elif cell.id.startswith(MOVE):
-                text += f"\n\n```{{{cell.id}}}\n```"
+                cell.source += f"\n\n```{{{cell.id}}}\n```"
             elif cell.id == TABLE:
-                text += f"\n\n```{{{TABLE}}}\n```"
-            page.cells[-1].source = text
-    if any("runner" in cell.metadata for cell in page.cells):
-        first = next(i for i, cell in enumerate(page.cells) if cell.cell_type == "code")
-        page.cells.insert(first, legend(recordings))
-    if chapter.lists_symptoms:
+                cell.source += f"\n\n```{{{TABLE}}}\n```"
+    page.cells = cells
+    if any("runner" in cell.metadata for cell in cells):
+        first = next(i for i, cell in enumerate(cells) if cell.cell_type == "code")
+        cells.insert(first, legend(recordings))
+    if chapter.kind == "symptoms":
         page.cells.insert(1, overview(chapter))
     return page
 
 
 def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
-    found = {recording.folder: recording for recording in book.recordings_of(chapter)}
+    found = book.recordings_of(chapter)
     needed = [runner for runner in book.local_runners if runner.executes(chapter)]
     if not needed:
-        raise BookError(
-            f"{chapter.where}: no runner executes it; add it to the 'chapters' of one in kernels/"
-        )
-    for runner in book.local_runners:
-        if runner.name in found and runner not in needed:
-            raise BookError(
-                f"{found[runner.name].where}: {runner.where} does not list this chapter; list it "
-                "there, or remove the file"
-            )
-    return list(found.values())
+        advice = "add it to the 'chapters' of one in kernels/"
+        raise BookError(f"{chapter.where}: no runner executes it; {advice}")
+    for made in found:
+        if made.runner.is_local and made.runner not in needed:
+            fault = f"{made.runner.where} does not list this chapter"
+            raise BookError(f"{made.where}: {fault}; list it there, or remove the file")
+    return found
 
 
 def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[NotebookNode]:
@@ -87,31 +80,26 @@ def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[Noteboo
     """
     picture = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
     alt = picture.get("alt", "")
-    shown = {
-        recording.folder: (recording, page_safe(recording.cells[cell.id].outputs, alt))
+    shown = [
+        (recording, page_safe(recording.cells[cell.id].outputs, alt))
         for recording in recordings
         if cell.id in recording.cells
-    }
+    ]
     # Without a text of its own, a plot's would be the name of its file.
     picture.setdefault("alt", "Plot drawn by the code above")
-    (_, first), *others = shown.values()
+    (_, first), *others = shown
     if TIMES not in tags(cell) and all(other == first for _, other in others):
         cell.outputs = first
         return []
-    return [output_cell(cell, recording, printed) for recording, printed in shown.values()]
+    return [output_cell(cell, recording, printed) for recording, printed in shown]
 
 
 def output_cell(
     cell: NotebookNode, recording: Recording, printed: list[NotebookNode]
 ) -> NotebookNode:
     """A cell that holds what `cell` printed on one runner; its code is not shown."""
-    about = {
-        "cell": cell.id,
-        "name": recording.folder,
-        "machine": recording.machine,
-        "label": recording.label,
-        "facts": facts(recording),
-    }
+    machine = {"machine": recording.machine, "label": recording.label, "facts": facts(recording)}
+    about = {"cell": cell.id, "name": recording.folder, **machine}
     if TIMES in tags(cell):
         about["times"] = f"Times {recording.times}."
     metadata = {"tags": ["remove-input"], "runner": about, "mystnb": deepcopy(cell.metadata.mystnb)}
@@ -121,10 +109,7 @@ def output_cell(
 
 
 def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
-    """Outputs as a page shows them: streams whole, no counts, plain text for what it can't draw.
-
-    `alt` says what is seen on a timeline.
-    """
+    """Outputs as a page shows them: streams whole, no counts, and of a timeline what `alt` says."""
     safe: list[NotebookNode] = []
     for output in deepcopy(printed):
         if output.output_type == "stream" and safe and safe[-1].get("name") == output.name:

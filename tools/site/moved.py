@@ -31,10 +31,6 @@ def figure(name: str, env: BuildEnvironment) -> str:
     """The place of a figure, and what its script needs to know."""
     known = ask(Path(env.srcdir))
     cards = {card["name"]: bare(card) for card in known["cards"]}
-    given = {
-        "cards": [cards[card] for card in CARDS],
-        "links": known["links"]["inside"],
-        "sizes": known["sizes"],
-        "bytes": GRADIENTS,
-    }
+    given = {"cards": [cards[card] for card in CARDS], "links": known["links"]["inside"]}
+    given |= {"sizes": known["sizes"], "bytes": GRADIENTS}
     return render("moved.html", name=name, given=given)

@@ -14,6 +14,7 @@ from tools.rules.symptoms import groups_of
 from tools.site.assets import add_part, load_where
 from tools.site.templates import render
 
+
 def setup(app: Sphinx) -> None:
     add_part(app, "symptom-search", lambda env: render("symptom-search.html"))
     load_where(app, '<form class="symptom-search"', "symptoms.css", "symptoms.js", defer=True)

@@ -10,7 +10,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from tools.errors import BookError
@@ -23,14 +22,7 @@ INPUTS = (
     *("cudasim/src", "cudasim/facts", "requirements.txt", "requirements-no-deps.txt"),
 )
 # Files that no page asks for.
-UNPUBLISHED = (
-    "*.map",
-    "fontawesome.js*",
-    "*.ttf",
-    "*webpack-macros.html",
-    ".buildinfo",
-    "README.md",
-)
+UNPUBLISHED = "*.map fontawesome.js* *.ttf *webpack-macros.html .buildinfo README.md".split()
 
 
 def is_current(root: Path) -> bool:
@@ -45,8 +37,7 @@ def is_current(root: Path) -> bool:
 def build_site(root: Path) -> Path:
     """Build the site, in a process that ends with this one; returns its folder.
 
-    The site is written into `_build/work`, and put in the place of the last one when it is
-    whole. A build that fails, which raises BookError, leaves the last good site as it was.
+    It takes the place of the last one when it is whole; a build that fails leaves that as it was.
     """
     inputs = input_digests(root)
     shutil.rmtree(root / WORK, ignore_errors=True)
@@ -67,24 +58,18 @@ def build_site(root: Path) -> Path:
 
 def replace_site(built: Path, site: Path) -> None:
     """Put `built`, less the files that no page asks for, in the place of `site`."""
-    for pattern in UNPUBLISHED:
-        for file in built.rglob(pattern):
-            file.unlink()
+    for file in [file for pattern in UNPUBLISHED for file in built.rglob(pattern)]:
+        file.unlink(missing_ok=True)  # one may match two patterns
     shutil.rmtree(site, ignore_errors=True)
     built.rename(site)
 
 
 def input_digests(root: Path) -> dict[str, str]:
     """The digest of every file that the site is made from, by its path."""
+    paths = (root / name for name in INPUTS)
+    files = (file for path in paths for file in ([path] if path.is_file() else path.rglob("*")))
     return {
         path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(_input_files(root))
+        for path in sorted(files)
+        if path.is_file() and path.suffix not in (".pyc", ".part")
     }
-
-
-def _input_files(root: Path) -> Iterator[Path]:
-    for name in INPUTS:
-        path = root / name
-        for file in path.rglob("*") if path.is_dir() else [path]:
-            if file.is_file() and file.suffix not in (".pyc", ".part"):
-                yield file

@@ -19,10 +19,8 @@ from tools.files import read_text, write_text
 from tools.rules.exercises import PART
 from tools.site.templates import render
 
-STYLES = (  # of the site
-    *("pygments.css", "fonts/fonts.css", "book.css", "tabs.css", "questions.css"),
-    *("predictions.css", "timeline.css"),
-)
+NAMES = "pygments fonts/fonts book tabs questions predictions timeline"
+STYLES = [f"{name}.css" for name in NAMES.split()]  # of the site
 NOT_SHOWN = (
     ".machinery, section:has(> .deeper), .tag_hide-input, .solution, .wrong:not(.choice), "
     ".headerlink, .prediction-switch, .moved, form, .symptom-list, "
@@ -43,16 +41,11 @@ class Slide(NamedTuple):
 
 
 def write_decks(book: Book, site: Path, folder: Path) -> Path:
-    """Write the deck of each chapter of `site` and an index of them, which is returned.
-
-    Raises BookError if nothing can be written.
-    """
+    """Write the deck of each chapter of `site` and an index of them, which is returned."""
     parts = book.root / "book" / "slides"
-    given = {
-        "css": _styles(site) + read_text(parts / "deck.css", book.root),
-        "js": read_text(parts / "deck.js", book.root),
-        "tabs_js": (site / "_static" / "tabs.js").read_text(encoding="utf-8"),
-    }
+    css, js = (read_text(parts / name, book.root) for name in ("deck.css", "deck.js"))
+    tabs = (site / "_static" / "tabs.js").read_text(encoding="utf-8")
+    given = {"css": _styles(site) + css, "js": js, "tabs_js": tabs}
     for path in folder.glob("*.html"):  # some may be of chapters that are gone
         path.unlink()
     for name, chapter in book.pages.items():
@@ -71,17 +64,15 @@ def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
     for block in page.select("div.framework"):
         block.unwrap()
     for drawn, cell in zip(page.select("div.cell"), chapter.code_cells, strict=True):
-        part = PART.fullmatch(cell.id)
-        if part and part[1] == "holds":
+        if (part := PART.fullmatch(cell.id)) and part[1] == "holds":
             drawn.decompose()
     head = page.select_one("details.machinery")
     others = head.find_next_siblings(lambda tag: tag.name != "section")
     for tag in [*others, *page.select(NOT_SHOWN)]:
         tag.decompose()
-    for drawn in page.select("noscript"):
-        drawn.unwrap()  # no script of a deck draws it
-    for link in page.select("a:not([href^=http])"):
-        link.unwrap()  # there is no other page beside a deck
+    # No script of a deck draws what stands without one, and beside a deck there is no other page.
+    for tag in page.select("noscript, a:not([href^=http])"):
+        tag.unwrap()
     for image in page.select("img"):
         kind = "svg+xml" if image["src"].endswith(".svg") else Path(image["src"]).suffix[1:]
         image["src"] = f"data:image/{kind};base64,{_encoded(path.parent / image['src'])}"
@@ -115,15 +106,12 @@ def _ends(group: list[Tag], tag: Tag) -> bool:
     if "choice" in now:
         return False
     if _is_figure(group[0]):
-        return len(group) > 1 or not _is_caption(tag)
+        is_caption = tag.name == "p" and tag.em is tag.contents[0]
+        return len(group) > 1 or not is_caption
     if "cell" in now:
         return bool(before & ENDS)
     letters = sum(len(member.text) for member in [*group, tag])
     return bool(before & ENDS or now & {"prediction"} or _is_figure(tag)) or letters > LONG
-
-
-def _is_caption(tag: Tag) -> bool:
-    return tag.name == "p" and tag.em is tag.contents[0]
 
 
 def _is_figure(tag: Tag) -> bool:
@@ -135,11 +123,11 @@ def _shorten(paragraph: Tag) -> None:
     letters = 0
     for node in paragraph.contents if paragraph.name == "p" else []:
         ends = SENTENCE.finditer(node) if isinstance(node, NavigableString) else ()
-        for end in ends:
-            if letters + end.end() >= SHORT:
+        for end in (each.end() for each in ends):
+            if letters + end >= SHORT:
                 more = Tag(name="span", attrs={"class": "more"})
-                more.extend([node[end.end() :], *node.next_siblings])
-                node.replace_with(node[: end.end()], more)
+                more.extend([node[end:], *node.next_siblings])
+                node.replace_with(node[:end], more)
                 return
         letters += len(node.text)
 

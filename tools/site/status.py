@@ -1,10 +1,16 @@
-"""The status page's table: what was executed where, by the provenance in outputs/."""
+"""Tables of facts in Markdown: what was executed where, by the provenance in outputs/."""
 
 from tools.book.book import Book
 from tools.book.notebooks import code_cells, tags
-from tools.site.table import table
 
 NOT_COMPARED = "nbval-ignore-output"  # tag of a cell whose output differs by machine
+
+
+def table(head: list[str], rows: list[list[str]], numbers: tuple[int, ...] = ()) -> list[str]:
+    """The lines of a Markdown table; the columns in `numbers` are set flush right."""
+    rules = ["--:" if column in numbers else ":--" for column in range(len(head))]
+    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in [head, rules, *cells]]
 
 
 def chapters_table(book: Book) -> list[str]:

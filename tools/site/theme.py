@@ -8,10 +8,11 @@ What templates can correct lies in `book/templates/`, what a style sheet can in
 import re
 from pathlib import Path
 
-from markupsafe import escape
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
+
+from tools.site.templates import render
 
 WORD = re.compile(r"[\w-]+")
 RULE = re.compile(r"([^{}]+)\{[^{}]*\}")  # of a style sheet: selectors and what holds of them
@@ -32,12 +33,8 @@ def setup(app: Sphinx) -> None:
 
 def visit_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
     """Open a folded cell; its label is the text in sight, which MyST-NB labels otherwise."""
-    show, hide = escape(node["prompt_show"]), escape(node["prompt_hide"])
-    writer.body.append(
-        f'<details class="admonition hide {" ".join(node["classes"])}">\n<summary>'
-        f'<p class="collapsed admonition-title">{show}</p>'
-        f'<p class="expanded admonition-title">{hide}</p></summary>\n'
-    )
+    given = {"show": node["prompt_show"], "hide": node["prompt_hide"]}
+    writer.body.append(render("hidden.html", **given, classes=" ".join(node["classes"])) + "\n")
 
 
 def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
@@ -45,7 +42,8 @@ def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
 
 
 def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
-    """Keep a time on one line, and code to few parts."""
+    """Keep a time on one line, and code to few parts; drop a second word on the viewport."""
+    context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
     for part in ("body", "toc"):
         text = TIME.sub(lambda t: t[0].replace(" ", "\N{NO-BREAK SPACE}"), context.get(part, ""))
         context[part] = PLAIN.sub(r"\1", text)

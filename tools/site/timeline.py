@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 import re
-from html import escape
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -20,14 +19,11 @@ from tools.site.assets import load_where
 from tools.site.templates import render
 
 MIME = "application/vnd.cudasim.timeline+json"
-ROW, BAR, THIN, AXIS = 36, 22, 10, 22  # pixels: a lane, a bar of work, one of waiting, the axis
+ROW = 36  # pixels: a lane
 IDLE = ("wait", "sleep")
 RANK = re.compile(r"^rank \d+: ")  # what a lane of one of several processes begins with
-LETTER, COLUMN = 6.6, 560  # pixels: a letter in a bar, and the usual width of all bars
 UNITS = (("s", 10**9), ("ms", 10**6), ("µs", 10**3), ("ns", 1))  # the first that makes it 1 or more
-WIDE = 0.012  # the share of the picture from which a bar is set off from its neighbours
 TICKS = 4  # at least, on the axis
-PLURALS = {"copy": "copies"}
 
 
 def setup(app: Sphinx) -> None:
@@ -35,21 +31,14 @@ def setup(app: Sphinx) -> None:
 
 
 def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
-    """A timeline as a part of a page; `alt` says what is seen on it.
-
-    Its picture shows `span` nanoseconds, or as many as it takes if those are more.
-    Raises BookError if `payload` is not that of a timeline.
-    """
+    """A timeline that shows `span` nanoseconds, if it takes no more; `alt` says what is seen."""
     try:
         mark = hashlib.sha256(f"{payload}{alt}".encode()).hexdigest()[:8]
-        return render(
-            "timeline.html", hatch=f"wait-{mark}", **_shown(json.loads(payload), alt, span)
-        )
+        shown = _shown(json.loads(payload), span)
+        return render("timeline.html", alt=alt, hatch=f"wait-{mark}", row=ROW, **shown)
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise BookError(
-            f"an output of the type {MIME} cannot be drawn ({type(error).__name__}: {error}); "
-            "execute its chapter again"
-        ) from None
+        fault = f"cannot be drawn ({type(error).__name__}: {error}); execute its chapter again"
+        raise BookError(f"an output of the type {MIME} {fault}") from None
 
 
 def paint(lane: str, kind: str) -> str:
@@ -71,76 +60,40 @@ def _own(lane: str) -> str:
     return RANK.sub("", lane)
 
 
-def _shown(timeline: dict[str, Any], alt: str, span: int) -> dict[str, Any]:
+def _shown(timeline: dict[str, Any], span: int) -> dict[str, Any]:
     """What the template draws. Places across are shares of the picture's width."""
     total = max(timeline["total"], span) or 1
     unit, size = next((name, size) for name, size in UNITS if total >= size)
-    title = (
-        f"Timeline, {escape(timeline['source'])}: ≈ {_number(timeline['total'] / size, 3)} {unit}"
-    )
-    lanes, rank = [], None
-    for place, (name, _, busy) in enumerate(timeline["lanes"]):
-        before, rank = rank, name.removesuffix(_own(name))
-        first = before is not None and rank != before  # of another rank than the lane above
-        lanes.append(
-            {"name": name, "busy": f"{100 * busy:.0f}", "first": first, "top": ROW * place}
-        )
-    ticks = []
-    for text in _ticks(total / size):
-        share = float(text) * size / total
-        end = "last" if share > 0.95 else "" if share else "first"
-        ticks.append({"text": text, "x": _percent(share), "end": end})
-    bars = [_bar(timeline, total, size, bar) for bar in timeline["bars"]]
+    ranks = [name.removesuffix(_own(name)) for name, *_ in timeline["lanes"]]
+    bars = [_bar(timeline, bar) for bar in timeline["bars"]]
     return {
-        "total": repr(total / size),
+        **{name: timeline[name] for name in ("source", "lanes", "notes")},
+        "total": total,
         "unit": unit,
-        "title": title,
-        "alt": escape(alt) or f"{title}.",
+        "size": size,
+        "takes": _number(timeline["total"] / size, 3),
         "keys": {meaning(bar["lane"], bar["kind"]): bar["paint"] for bar in bars},
-        "lanes": lanes,
-        "high": ROW * len(lanes) + AXIS,
-        "ticks": ticks,
+        "firsts": [rank != above for rank, above in zip(ranks, ranks[:1] + ranks, strict=False)],
+        "ticks": [(text, float(text) * size / total) for text in _ticks(total / size)],
         "bars": bars,
-        "notes": timeline["notes"],
+        "number": _number,
         "summary": "; ".join(f"{name}: {_counts(kinds)}" for name, kinds, _ in timeline["lanes"]),
     }
 
 
-def _bar(timeline: dict[str, Any], total: int, size: int, bar: list[int]) -> dict[str, Any]:
+def _bar(timeline: dict[str, Any], bar: list[int]) -> dict[str, Any]:
     place, name, start, duration, number, count = bar
     lane, kind = timeline["lanes"][place][0], timeline["kinds"][number]
-    colour, idle = paint(lane, kind), kind in IDLE
-    high = THIN if idle else BAR
-    label = _label(timeline["names"][name], count)
-    return {
-        "lane": lane,
-        "kind": kind,
-        "label": label,
-        "paint": colour,
-        "style": f"{kind} {colour}{' wide' if duration > WIDE * total else ''}",
-        "idle": idle,
-        "lettered": not idle and len(label) * LETTER + 8 < duration / total * COLUMN,
-        "x": _percent(start / total),
-        "width": _percent(duration / total),
-        "y": ROW * place + (ROW - high) // 2,
-        "height": high,
-        "begins": _number(start / size),
-        "takes": _number(duration / size),
-    }
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.6g}%"
-
-
-def _label(name: str, count: int) -> str:
-    return f"{name} \N{MULTIPLICATION SIGN} {count:,}" if count > 1 else name
+    times = f" \N{MULTIPLICATION SIGN} {count:,}" if count > 1 else ""
+    where = {"place": place, "start": start, "duration": duration, "idle": kind in IDLE}
+    said = {"lane": lane, "kind": kind, "label": timeline["names"][name] + times}
+    return {**where, **said, "paint": paint(lane, kind)}
 
 
 def _counts(kinds: dict[str, int]) -> str:
     """`3 kernels, 1 copy`."""
-    words = {kind: kind if n == 1 else PLURALS.get(kind, f"{kind}s") for kind, n in kinds.items()}
-    return ", ".join(f"{n:,} {words[kind]}" for kind, n in kinds.items())
+    plurals = {kind: f"{kind}s" for kind in kinds} | {"copy": "copies"}
+    return ", ".join(f"{n:,} {kind if n == 1 else plurals[kind]}" for kind, n in kinds.items())
 
 
 def _number(value: float, digits: int = 4) -> str:

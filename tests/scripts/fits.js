@@ -1,0 +1,6 @@
+n => {
+  const lines = [...document.querySelectorAll("div.cell_input pre")];
+  const line = lines.find(pre => pre.checkVisibility());
+  line.textContent = "x".repeat(n);
+  return line.scrollWidth <= line.clientWidth;
+}
