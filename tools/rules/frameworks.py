@@ -39,11 +39,8 @@ def unlike(chapter: Chapter, first: Chapter) -> Broken:
 def common_cells(chapter: Chapter) -> list[NotebookNode]:
     """The cells whose ids name no framework; links and set-up get a framework ready."""
     end = f"-{chapter.framework}"
-    return [
-        cell
-        for cell in chapter.notebook.cells
-        if not cell.id.endswith(end) and cell.id != CELL and SETUP not in tags(cell)
-    ]
+    cells = chapter.notebook.cells
+    return [c for c in cells if not (c.id.endswith(end) or c.id == CELL or SETUP in tags(c))]
 
 
 def open_sections(chapter: Chapter) -> Broken:

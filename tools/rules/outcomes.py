@@ -5,7 +5,9 @@ happened, in words that begin with one of VERBS, and below them the error, or wh
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
+import yaml
 from nbformat import NotebookNode
 
 from tools.book.cells import Broken
@@ -14,20 +16,7 @@ from tools.book.recordings import Recording
 
 OPERATION, GROUP = "### ", "## "
 TABLE = "operations"  # the cell with whose text the table stands
-VERBS = {
-    "raises": "raises an error",
-    "moves": "moves silently",
-    "passes": "passes",
-    "copies": "copies",
-    "lands": "lands on a device",
-    "stays": "stays on its device",
-    "returns": "returns an array",
-    "shares": "shares memory",
-    "takes": "takes memory",
-    "equals": "equals",
-    "differs": "differs",
-    "not": "is not shown",
-}
+VERBS = yaml.safe_load(Path(__file__).with_name("verbs.yml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -69,7 +58,5 @@ def shown_outcomes(chapter: Chapter, recordings: list[Recording]) -> Broken:
         for recording in recordings:
             made = recording.cells.get(operation.id)
             if made and verb(words(made)) not in VERBS:
-                yield (
-                    cells[operation.id],
-                    f"says '{words(made)}' on {recording.folder}; begin with {', '.join(VERBS)}",
-                )
+                said = f"says '{words(made)}' on {recording.folder}"
+                yield cells[operation.id], f"{said}; begin with {', '.join(VERBS)}"
