@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from helpers import ROOT
-from rooms import run
+from rooms import Unavailable, run
 
 SYSTEMS = {
     "Linux": "x86_64-unknown-linux-gnu",
@@ -29,4 +29,9 @@ def lines():
 def test_a_line_finds_wheels_for_its_system(system, line, tmp_path):
     python = "3.11" if "mxnet" in line else "3.12"
     room = ("--target", tmp_path, "--python-platform", system, "--python-version", python)
-    assert "Would install" in run(*ASK, *room, *shlex.split(line))
+    try:
+        assert "Would install" in run(*ASK, *room, *shlex.split(line))
+    except Unavailable as reason:
+        if "Failed to fetch" in str(reason):
+            pytest.skip(f"an index is out of reach: {line}")
+        raise
