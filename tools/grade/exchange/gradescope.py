@@ -16,7 +16,7 @@ from tools.root import ROOT
 
 HERE, SCRIPTS = "tools/grade/exchange/autograder", ("setup.sh", "run_autograder")
 CODE = {  # what the program imports or reads, by folder, and how those files end
-    "tools": (".py", ".html", ".js", ".toml"),
+    "tools": (".py", ".html", ".js", ".toml", ".yml"),
     "kernels": (".py", ".json"),
     "cudasim/src": (".py", ".json", "nvidia-smi"),
     HERE: ("packages.txt",),
