@@ -93,7 +93,6 @@ def stamp(environment: Environment) -> str:
 
 
 def is_complete(environment: Environment, wanted: str) -> bool:
-    """Whether it was made to its end, here, and the Python that it was made with is there."""
     made = environment.folder / STAMP
     return made.is_file() and made.read_text("utf-8") == wanted and environment.python.exists()
 

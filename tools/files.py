@@ -1,6 +1,7 @@
 """Text files of the book: read with one line about what is wrong, written in one step."""
 
 import errno
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,11 +10,13 @@ from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from zipfile import ZipFile, ZipInfo
 
 from tools.errors import BookError
 
 CONFLICT = re.compile(r'^[ "]*(<{7}|>{7}) ', re.M)  # as git writes them, also within JSON strings
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}  # a full disk, a share used up, no writing
+UNIX, PLAIN, READ = 3, 0o100000, 0o644  # a plain file that its owner writes and all read
 
 
 def read_text(path: Path, root: Path) -> str:
@@ -119,3 +122,15 @@ def digest(parts: Iterable[str | bytes]) -> str:
     for part in parts:
         hash.update((part.encode() if isinstance(part, str) else part) + b"\0")
     return hash.hexdigest()[:16]
+
+
+def zipped(files: dict[str, bytes], modes: Mapping[str, int] | None = None) -> bytes:
+    """An archive of files by path, the same bytes everywhere; `modes` are rights that differ."""
+    made = io.BytesIO()
+    with ZipFile(made, "w") as archive:
+        for name, data in sorted(files.items()):
+            entry = ZipInfo(name)  # of the first day of 1980
+            entry.create_system = UNIX
+            entry.external_attr = (PLAIN | (modes or {}).get(name, READ)) << 16
+            archive.writestr(entry, data)
+    return made.getvalue()

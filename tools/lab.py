@@ -17,7 +17,6 @@ JUPYTERLAB = "jupyterlab==4.6.6"  # opens the chapters for whoever writes them
 
 
 def open_lab(root: Path) -> None:
-    """Open the chapters in JupyterLab, and wait until it ends. Raises BookError without it."""
     # Hidden, as whatever builds the site looks through every folder that is not.
     folder = root / "_build" / ".lab"
     venv.create(folder)

@@ -117,7 +117,6 @@ def _clock(seconds: float) -> str:
 
 
 def run_stage(stage: Stage, root: Path = ROOT) -> int:
-    """Run one stage in a session of its own, which Ctrl-C, caught here, ends; returns its code."""
     for name in ("SIGTERM", "SIGHUP"):  # `kill` and a closed terminal end all, as Ctrl-C does
         if hasattr(signal, name):  # Windows has no SIGHUP
             signal.signal(getattr(signal, name), signal.default_int_handler)

@@ -23,8 +23,8 @@ from helpers import ROOT, refused
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tools.exercises.archive import zipped
 from tools.exercises.assignment import choice_of
+from tools.files import zipped
 from tools.grade.exchange.gradescope import MODES, TESTS, autograder_files, make_autograder
 
 CANARY = "rng.randrange(5, 400)"  # of a hidden test

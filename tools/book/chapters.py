@@ -88,11 +88,9 @@ class Chapter:
 
     @cached_property
     def keys(self) -> dict[str, str]:
-        """The key of every code cell, by cell id.
-
-        A key is the hash of the cell's code and of all code cells before it, those for the
-        set-up excepted: outputs recorded under the same key were made by the same code.
-        """
+        """The key of every code cell, by cell id. A key is the hash of the cell's code and of all
+        code cells before it, those for the set-up excepted: outputs recorded under the same key
+        were made by the same code."""
         digest, keys = sha256(), {}
         for cell in self.code_cells:
             if SETUP not in tags(cell):

@@ -68,7 +68,6 @@ def broken_figures(chapter: Chapter, root: Path) -> Broken:
 
 
 def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
-    """The SVG that a figure is drawn from, and whether the chapter carries it as it is."""
     png = about(match["png"]) if match["png"] else {}
     svg = match["svg"] or png.get("Source")
     nameless = f"{where}: the figure '{match['alt']}' names no drawing in img/"

@@ -90,10 +90,8 @@ def write_links(book: Book) -> list[str]:
 
 
 def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
-    """The chapter with the row of links after its title, and its set-up, for `repository`.
-
-    In another framework than PyTorch set-up and advice are its own, written by hand.
-    """
+    """The chapter with the row of links after its title, and its set-up, for `repository`. In
+    another framework than PyTorch set-up and advice are its own, written by hand."""
     notebook = deepcopy(chapter.notebook)
     if any(cell.id == CELL and cell.cell_type != "markdown" for cell in notebook.cells):
         raise BookError(f"{chapter.where}: a code cell has the id '{CELL}'; rename it")
@@ -109,7 +107,6 @@ def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chap
 
 
 def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> str:
-    """`README.md` with a row for each chapter, and advice, between the two comments."""
     text = read_text(root / "README.md", root)
     if not TABLE.search(text):
         raise BookError("README.md: no '<!-- links -->' followed by '<!-- end -->'; add both lines")

@@ -87,10 +87,8 @@ class Runner:
 
     def digest(self, chapter: Chapter) -> str:
         """The hash of what makes it the machine that it is; its outputs are stale with another.
-
         That is its command and variables, the files in `kernels/` that start it, and, if it
-        simulates GPUs or the chapter names the simulator, the simulator.
-        """
+        simulates GPUs or the chapter names the simulator, the simulator."""
         if self.simulates or any("cudasim" in cell.source for cell in chapter.keyed_cells):
             return self._digest_with_simulator
         return self._digest([])
@@ -116,7 +114,6 @@ class Runner:
         return words[words.index(name) + 1] if name in words else None
 
     def use(self) -> str:
-        """Let Jupyter find its kernel; returns the kernel's name."""
         paths = os.environ.get("JUPYTER_PATH", "").split(os.pathsep)
         if str(self.root) not in paths:
             os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(self.root), *paths]))

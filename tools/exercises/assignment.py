@@ -22,6 +22,7 @@ Assignment = dict[str, Any]
 HOLDS = re.compile(r"^\*(It holds when)\*(.*)$", re.M)
 PLACE = "*Write here what is asked for in words; a person reads it.*"
 GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
+SAME = ("number", "title", "points", "name", "checks", "seconds", "memory", "by_hand")
 LIKE = "exercises = [1, 3], points = {3 = 5}, due = 2026-12-01T12:00:00+01:00"
 
 
@@ -29,10 +30,8 @@ LIKE = "exercises = [1, 3], points = {3 = 5}, due = 2026-12-01T12:00:00+01:00"
 class Choice:
     """What an instructor sets of a master: a chapter, or a file with exercises, points, a due date.
 
-    chapter = "what-costs-time"
-    exercises = [1, 3]               # else all of them
-    points = {3 = 5}                 # else those of the master
-    due = 2026-12-01T12:00:00+01:00  # else never late but where the download says so
+    chapter = "what-costs-time" exercises = [1, 3] # else all of them points = {3 = 5} # else those
+    of the master due = 2026-12-01T12:00:00+01:00 # else never late but where the download says so
     """
 
     where: str  # the file, or the CHAPTER= that was typed
@@ -89,33 +88,16 @@ def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> As
             advice = "name others, or write the code under '## Given'"
             raise BookError(f"{master.where}: 'given' names {fault}; {advice}")
     sources = [*(code[id] for id in master.given), *master.own_given]
-    return {
-        "name": master.name,
-        "title": master.title,
-        "class": draws.fingerprint,
-        "seed": draws.seed(master.name),  # hexadecimal: the hidden tests draw their inputs by it
-        "runner": master.runner,
-        "given": "\n\n".join([GIVEN, *sources]) if sources else "",  # code above all exercises
-        "questions": [_question(exercise) for exercise in master.exercises],
-    }
+    made = {name: getattr(master, name) for name in ("name", "title", "runner")}
+    made["class"], made["seed"] = draws.fingerprint, draws.seed(master.name)
+    made["given"] = "\n\n".join([GIVEN, *sources]) if sources else ""  # above all exercises
+    return made | {"questions": [_question(exercise) for exercise in master.exercises]}
 
 
 def _question(exercise: Exercise) -> dict[str, Any]:
-    """What is asked of an exercise, and how it is graded."""
-    holds = HOLDS.search(exercise.text)
-    return {
-        "number": exercise.number,
-        "title": exercise.title,
-        "points": exercise.points,  # of its hidden tests
-        "name": exercise.name,  # that an answer gives a value to
-        "starter": exercise.code("Starter"),
-        "shows": exercise.code("Shows"),  # or None
-        "checks": exercise.checks,
-        "tests": exercise.code("Hidden tests"),
-        "seconds": exercise.seconds,  # of processor time
-        "memory": exercise.memory,  # MiB
-        "by_hand": exercise.by_hand,  # "points" and "rubric" of what a person reads, or None
-        "holds": holds and f"{holds[1]}{holds[2]}",  # when an answer is right, in words
-        "solution": exercise.code("Solution"),
-        "remarks": [[wrong.blocks[0], wrong.text] for wrong in exercise.parts["Wrong answer"]],
-    }
+    holds, question = HOLDS.search(exercise.text), {name: getattr(exercise, name) for name in SAME}
+    question |= {name.lower(): exercise.code(name) for name in ("Starter", "Shows", "Solution")}
+    question["tests"] = exercise.code("Hidden tests")
+    question["holds"] = holds and f"{holds[1]}{holds[2]}"  # when an answer is right, in words
+    wrong = exercise.parts["Wrong answer"]
+    return question | {"remarks": [[answer.blocks[0], answer.text] for answer in wrong]}

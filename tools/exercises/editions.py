@@ -1,7 +1,4 @@
-"""The editions that are made of a master: student, solution, instructor, and the book's own cells.
-
-The same master and draws give the same bytes; a student's holds what a student may see.
-"""
+"""Editions made of a master: student, solution, instructor, and the book's own cells."""
 
 import posixpath
 import re

@@ -46,14 +46,11 @@ Draw = Callable[[str, list], Any]  # chooses among the values of `<chapter>/<tit
 
 
 def first(place: str, values: list) -> Any:
-    """What the book draws: the first value of each variant."""
     return values[0]
 
 
 @dataclass(frozen=True)
 class Part:
-    """What stands under a heading."""
-
     options: dict[str, str]
     whole: str  # all below the options
     blocks: list[str]  # the code of each block in it
@@ -62,8 +59,6 @@ class Part:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise of a master, with its variants drawn; its first wrong answer is the book's."""
-
     number: int
     title: str
     level: str
@@ -77,7 +72,6 @@ class Exercise:
     parts: dict[str, list[Part]] = field(repr=False)
 
     def code(self, name: str) -> str | None:
-        """The first block of the part of that name, if it has one."""
         return next((part.blocks[0] for part in self.parts[name]), None)
 
     @property
@@ -87,8 +81,6 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Master:
-    """The exercises of one chapter."""
-
     name: str
     where: str  # its path
     title: str
@@ -100,10 +92,8 @@ class Master:
 
 
 def is_free(folder: Path) -> bool:
-    """Is there nothing at that path, or a folder without a file?"""
-    return not folder.exists() or (
-        folder.is_dir() and not any(map(Path.is_file, folder.rglob("*")))
-    )
+    files = folder.rglob("*") if folder.is_dir() else [folder]
+    return not any(map(Path.is_file, files))
 
 
 def copy_masters(source: Path, folder: Path) -> None:
@@ -138,8 +128,6 @@ def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
 
 
 def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> Exercise:
-    """The exercise that a section holds. Raises BookError as `read_master` does."""
-
     def require(holds: object, otherwise: str) -> None:
         if not holds:
             raise BookError(f"{where}: '{heading}' {otherwise}")
@@ -189,7 +177,6 @@ def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> E
 
 
 def _draws(listed: str, place: str, draw: Draw) -> dict[str, Any]:
-    """What is drawn of the variants that a part lists, by name."""
     variants = yaml.safe_load(_part(listed).blocks[0])
     if not all(isinstance(values, list) and values for values in dict(variants).values()):
         raise ValueError("a name without a list of values")
@@ -197,7 +184,6 @@ def _draws(listed: str, place: str, draw: Draw) -> dict[str, Any]:
 
 
 def described(tests: str) -> list[tuple[str, str]]:
-    """(name, docstring) of each hidden test."""
     functions = [node for node in ast.parse(tests).body if isinstance(node, ast.FunctionDef)]
     found = [(node.name, ast.get_docstring(node) or "") for node in functions]
     return [(name, about) for name, about in found if name.startswith("test_")]

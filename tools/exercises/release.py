@@ -8,13 +8,12 @@ from tools.book.book import Book
 from tools.book.notebooks import notebook_text
 from tools.book.repository import Repository
 from tools.errors import BookError
-from tools.exercises.archive import zipped
 from tools.exercises.assignment import Assignment, Choice, make_assignment, worth_of
 from tools.exercises.editions import EDITIONS, PAGE, absolute, book_chapter, edition, texts
 from tools.exercises.masters import Master, is_free, read_master
 from tools.exercises.variants import BOOK, Draws, draws_of
 from tools.exercises.verify import Grade, KeyOf, leaks, trials, verify
-from tools.files import check_writable, write_files, written_by
+from tools.files import check_writable, write_files, written_by, zipped
 from tools.record.execute import one_at_a_time
 
 MASTERS = "masters"
@@ -111,7 +110,6 @@ def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
 
 
 def read_manifest(out: Path) -> dict:
-    """What a release says of itself, {} where there is nothing. Raises BookError."""
     if is_free(out):
         return {}
     if not (out / MANIFEST).is_file():

@@ -19,8 +19,6 @@ ROUNDS = 200_000  # of HMAC-SHA256: a tenth of a second
 
 @dataclass(frozen=True)
 class Draws:
-    """The draws of one class."""
-
     fingerprint: str  # 12 hexadecimal digits that name the class
     secret: bytes = field(repr=False)
     choose: Callable[[str, list], Any] = field(repr=False)  # see `tools.exercises.masters.Draw`

@@ -61,7 +61,6 @@ def leaks(master: Master, assignment: Assignment, notebook: str) -> Iterator[str
 
 
 def faults(trial: Trial, result: dict | BookError) -> Iterator[str]:
-    """A line for each exercise that does not score what it should."""
     where, kind, task = trial
     is_right, advice = RIGHT[kind]
     if isinstance(result, BookError):
@@ -78,7 +77,6 @@ def faults(trial: Trial, result: dict | BookError) -> Iterator[str]:
 
 
 def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
-    """What has to be graded before a master is released."""
     exercises = {exercise.number: exercise for exercise in master.exercises}
 
     def trial(kind: str, what: str, codes: dict[int, str]) -> Trial:

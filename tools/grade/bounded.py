@@ -33,7 +33,6 @@ def bounded(function: Callable[..., dict], *arguments: object) -> dict:
 
 
 def _answer(into: Connection, function: Callable[..., dict], arguments: tuple) -> None:
-    """In the fork: compute, and say it."""
     import resource  # which Windows has not got
 
     try:

@@ -45,7 +45,6 @@ def grade_class(
     source: str | None = None,
     assignment: Path | None = None,
 ) -> None:
-    """What `make grade` does. Raises BookError."""
     if not sys.platform.startswith("linux"):  # said before a submission is read
         raise BookError("grading needs Linux: a Linux machine, WSL, or the container")
     engine = engine_for(workers, address)
@@ -59,7 +58,6 @@ def grade_class(
 
 
 def assignments_of(key: str | None, masters: Path | None, choice: Choice | None) -> Assignments:
-    """A class's assignments by name, of a folder's masters or what a `choice` sets of one."""
     drafts = make_drafts(Book(ROOT), masters or ROOT / MASTERS, draws_of(key), choice=choice)
     return {assignment["name"]: assignment for _, assignment in drafts}
 
@@ -94,7 +92,6 @@ def check_class(results: list[dict], own: str, key: str | None) -> None:
 
 
 def check_graded(results: list[dict]) -> None:
-    """Raise BookError if nothing is."""
     if all(result["reason"] for result in results):
         why = f"{results[0]['student']}: {results[0]['reason']}"
         none = f"none of {len(results)} submissions can be graded"
@@ -168,7 +165,6 @@ def assignment_of(said: Mapping, cells: list[dict], assignments: Assignments) ->
 
 
 def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: Engine) -> None:
-    """Grade what was read, and write all that people read."""
     store = Store(out)
     with store.one_at_a_time():
         for result in store.results.values():
@@ -227,14 +223,12 @@ def note_anew(results: list[dict], store: Store, typed: dict, assignments: Assig
 
 
 def finish(result: dict, run: dict, assignment: dict, typed: report.Typed) -> None:
-    """Add what tests gave, in this run or in one before, and what a person gave."""
     result |= {name: run[name] for name in ("key", "questions", "sandbox")}
     result["findings"] += [found for found in run["findings"] if found["kind"] != "cells"]
     report.add_by_hand(result, assignment, typed)
 
 
 def write_reports(store: Store, typed: report.Typed, assignments: Assignments) -> None:
-    """Write all that people read, of this download and of those before."""
     results = sorted(store.results.values(), key=lambda one: (one["student"], str(id_of(one))))
     pages = []
     for result in results:
@@ -286,7 +280,6 @@ def engine_for(workers: int | str | None, address: str | None) -> Engine:
 
 
 def summary(results: list[dict], out: Path) -> str:
-    """What a grading comes to, in a few lines."""
     graded = [result for result in results if not result["reason"]]
     full = sum(result["points"] == result["of"] for result in graded)
     refused = [f"{one['student']}: {one['reason']}" for one in results if one["reason"]]

@@ -60,7 +60,6 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
     hired, under_way = {}, {}  # workers, and the task and try that each is at, by their pipes
 
     def hand(task: dict, pipe: Connection | None = None, tries: int = 1) -> None:
-        """Give a task to the worker at a pipe, or to a new one if it is gone."""
         if pipe not in hired:
             pipe, theirs = spawn.Pipe()
             hired[pipe] = spawn.Process(target=serve, args=(theirs,), daemon=True)
@@ -71,7 +70,6 @@ def on_this_machine(tasks: Iterable[dict], workers: int) -> Iterator[Outcome]:
             pipe.send(task)
 
     def end(pipe: Connection) -> None:
-        """Kill a worker; its sandbox ends with it."""
         hired[pipe].kill()
         hired.pop(pipe).join()
         pipe.close()

@@ -1,7 +1,4 @@
-"""`python -m tools example`: a class of five invented students, to try grading on.
-
-Canvas would download their submissions, and export the gradebook that lies beside them, like this.
-"""
+"""`python -m tools example`: a class of five invented students, as Canvas would export them."""
 
 import csv
 import io
@@ -9,12 +6,11 @@ from pathlib import Path
 
 from tools.book.book import Book
 from tools.book.notebooks import notebook_text
-from tools.exercises.archive import zipped
 from tools.exercises.assignment import choice_of, worth_of
 from tools.exercises.editions import answered, edition
 from tools.exercises.release import MASTERS, make_drafts
 from tools.exercises.variants import draws_of
-from tools.files import write_files
+from tools.files import write_files, zipped
 
 FOLDER = "_build/example"
 HEADER = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]  # as Canvas exports it

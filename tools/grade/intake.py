@@ -266,7 +266,6 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
 
 
 def single_submission(folder: Path) -> Submission:
-    """The submission of one student, whose files alone are in a folder. Raises Refused."""
     entries = kept(on_disk(folder.resolve()))
     if not entries:
         raise Refused("nothing was handed in")
@@ -342,7 +341,6 @@ def whose(name: str, known_as: str = "") -> str:
 
 
 def quoted(text: str) -> str:
-    """A name that a student chose, within a sentence."""
     return f"'{clean(text, 80)}'"
 
 
@@ -377,7 +375,6 @@ def read_notebook(content: dict) -> NotebookNode:
 
 
 def read_cell(cell: dict) -> dict:
-    """What is kept of a cell. Its source is a text or a list of lines."""
     source = "".join(cell["source"]).encode("utf-8", "replace")  # JSON may hold half a character
     if cell["cell_type"] not in ("code", "markdown", "raw"):
         raise TypeError
@@ -386,5 +383,4 @@ def read_cell(cell: dict) -> dict:
 
 
 def mapping(value: object) -> dict:
-    """The value, if it is a mapping; else an empty one."""
     return value if isinstance(value, dict) else {}

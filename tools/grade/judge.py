@@ -58,7 +58,6 @@ class Student:
         self.begin()
 
     def begin(self) -> None:
-        """The next test begins."""
         self.ended: str | None = None
         self.inputs: dict[str, object] = {}  # of the last question
         self._times: Counter[str] = Counter()
@@ -107,7 +106,6 @@ def close(a: object, b: object, rel: float = 1e-6, abs: float = 1e-9) -> bool:
 
 @lru_cache(maxsize=256)
 def hidden_tests(source: str) -> tuple[Callable, ...]:
-    """The hidden tests of an exercise, in order. Raises BookError."""
     names = {"points": points, "close": close, "StudentError": StudentError}
     names |= {"math": math, "itertools": itertools}
     try:
@@ -135,17 +133,13 @@ def remark(own: Iterable[str], question: dict) -> str | None:
 
 
 class Judge:
-    """One submission's notebook, run as often as its sessions end, and asked."""
-
     def __init__(self, task: dict, tier: Any) -> None:
         self.assignment, self.tier = task["assignment"], tier
         self.checks = task.get("checks", False)  # of a master, and blank ones
         self.questions = {asked["number"]: asked for asked in self.assignment["questions"]}
         self.own = {number: task["cells"][str(number)] for number in self.questions}
-        self.blank = set()  # no more than what the student was given
-        for n, asked in self.questions.items():
-            if {*map(plain, self.own[n])} <= {"", plain(asked["starter"])}:
-                self.blank.add(n)
+        given = {n: {"", plain(asked["starter"])} for n, asked in self.questions.items()}
+        self.blank = {n for n in given if {*map(plain, self.own[n])} <= given[n]}
         self.preamble = task["cells"].get("", [])
         self.results: dict[int, dict] = {}
         self.lost: set[int] = set()  # exercises whose cells ended a session: they run no more
@@ -155,7 +149,6 @@ class Judge:
         self.until = time.monotonic() + 4 * sum(every) + SLACK  # many cells, each below its limit
 
     def run(self) -> None:
-        """Find the result of each exercise, and what a person should look at."""
         while len(self.results) < len(self.questions):
             self._pass(self.questions, self.results)
         answered = [number for number in self.questions if number not in self.blank]
@@ -198,7 +191,6 @@ class Judge:
                     return
 
     def _run(self, session: Any, sources: Iterable[str], number: int | None = None) -> Run:
-        """Run cells, of an exercise or above all."""
         errors: list[str] = []
         seconds = self.longest if number is None else self.questions[number]["seconds"]
         try:

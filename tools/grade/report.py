@@ -40,18 +40,15 @@ Typed = Mapping[Key, dict[str, str]]
 
 
 def inputs(given: Mapping[str, object]) -> str:
-    """The inputs of a question, in few words."""
     words = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in given.items())
     return ", ".join(word if len(word) <= INPUT else word[:INPUT] + " ..." for word in words)
 
 
 def word(note: str) -> str:
-    """What a person wrote beside points for the student, less what is for themselves."""
     return "; ".join(part for part in note.split("; ") if part not in ("", AGAIN))
 
 
 def coded(text: str) -> Markup:
-    """A text of the master, whose code stands in backticks."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
@@ -95,14 +92,12 @@ def read_by_hand(folder: Path, results: Iterable[dict] = ()) -> dict[Key, dict[s
 
 
 def given(row: Mapping[str, str]) -> float | None:
-    """The points that a person gave."""
     said = row["points"].strip().replace(",", ".")
     points = float(said) if said else None
     return int(points) if points is not None and points.is_integer() else points
 
 
 def add_by_hand(result: dict, assignment: dict, typed: Typed) -> None:
-    """Add what a person gave, and may give, for the exercises that the assignment has by now."""
     by_hand = {str(asked["number"]): asked["by_hand"] for asked in assignment["questions"]}
     result["by_hand"] = {}
     for number in result["questions"]:
@@ -179,7 +174,6 @@ def grades_table(results: Iterable[dict], assignments: Mapping[str, dict]) -> st
 
 
 def feedback_page(result: dict, assignment: dict | None) -> str:
-    """What a student gets back: what was tested in words, on which inputs, and what held."""
     title = assignment["title"] if assignment else "Your submission"
     return page("feedback.html", title, result=result, assignment=assignment)
 
@@ -189,7 +183,6 @@ def review_page(results: list[dict], assignments: dict, groups: dict[str, list[G
     listed: dict[str, list[tuple[int, str, list[str]]]] = {kind: [] for kind in KINDS}
 
     def add(kind: str, own: Sequence[dict], exercise: int | None, text: str) -> None:
-        """An item about one student, or about several that are alike: two tell enough of them."""
         kind, name = kind if kind in KINDS else "ended", own[0]["assignment"] or ""
         where = f"{name}, exercise {exercise}" if exercise else name
         who = ", ".join(result["student"] for result in own)

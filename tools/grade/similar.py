@@ -25,8 +25,6 @@ PUBLISHED = "the published solution"  # stands among the submissions
 
 @dataclass(frozen=True)
 class Group:
-    """Submissions whose answers to one exercise are nearly the same, each as another of them."""
-
     exercise: int
     submissions: tuple[str, ...]
     same: int  # lines, of the two that are least alike among those that were joined
@@ -34,7 +32,6 @@ class Group:
 
     @property
     def text(self) -> str:
-        """The figures in words."""
         count = "at least " * (len(self.submissions) > 2) + f"{self.same} of {self.lines}"
         return f"{count} lines are the same once names and comments are put aside"
 

@@ -18,7 +18,6 @@ UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, RuntimeError
 
 
 def tree_of(source: str) -> ast.Module | None:
-    """The syntax tree of a cell as it would run, or None if Python cannot read it."""
     try:
         return ast.parse(without_magics(source))
     except UNREADABLE:

@@ -34,8 +34,6 @@ class Cell:
 
 @dataclass
 class Spliced:
-    """What is run of a student's, by exercise, and what a person should know."""
-
     cells: dict[str, list[str]]  # without magics; under "" those above all exercises
     answers: dict[str, str]  # as it was written, "" where there is none
     prose: dict[str, str]  # for a person to read
@@ -43,7 +41,6 @@ class Spliced:
 
 
 def finding(kind: str, exercise: int | None, text: str) -> dict:
-    """Something for a person to look at."""
     return {"kind": kind, "exercise": exercise, "text": text}
 
 
@@ -115,7 +112,6 @@ class Reader:
         return {self.named[name] for name in bound(source) & self.named.keys()}
 
     def _by_mark(self, raw: dict) -> tuple[str, int | None] | None:
-        """What its metadata or its id says that it is."""
         said = mapping(raw["metadata"].get("assignment"))
         marks = [(said.get("part"), said.get("exercise"))]
         if match := ID.fullmatch(raw.get("id", "")):
@@ -129,7 +125,6 @@ class Reader:
         return None
 
     def _by_text(self, cell: Cell, raw: dict) -> tuple[str | None, int | None]:
-        """What it is if it is as it was given, or begins so."""
         if cell.kind == "code" and cell.source in self.known:
             return self.known[cell.source]
         if cell.kind == "markdown" and (match := ASKED.match(cell.source)):

@@ -57,8 +57,6 @@ def id_of(result: dict) -> Id:
 
 
 class Store:
-    """The folder of one class's grades."""
-
     def __init__(self, folder: Path) -> None:
         """Raises BookError if nothing can be written there."""
         self.folder = folder.resolve()
@@ -84,7 +82,6 @@ class Store:
             raise BookError(f"{name}: another 'make grade' writes there; {advice}") from None
 
     def files(self, result: dict) -> tuple[Path, Path]:
-        """Where a result and its feedback are: names that are readable, and safe everywhere."""
         said = "-".join(filter(None, id_of(result)))
         name = re.sub(r"[^a-z0-9.-]+", "-", said.lower()).strip("-.")[:60] or "submission"
         if name != said:
@@ -115,7 +112,6 @@ class Store:
             write_bytes(copy, path.read_bytes(), self.folder.parent)
 
     def write(self, path: Path, text: str) -> None:
-        """Write a file of this folder in one step, if it is not there as it is."""
         if not path.is_file() or path.read_bytes() != text.encode():
             write_text(path, text, self.folder.parent)
 

@@ -38,9 +38,7 @@ DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, p
 
 def find_cards(runner: Runner) -> dict:
     """The facts of this machine's GPUs, as the kernel of `runner` sees them; else NoGpu, and why.
-
-    With them the `folder` and the `label` of the cards.
-    """
+    With them the `folder` and the `label` of the cards."""
     versions(VERSIONS)
     asked = new_notebook(cells=[new_code_cell(QUESTION, id="question")])
     executed = execute_one(Chapter("question", asked), runner)

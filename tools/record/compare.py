@@ -12,11 +12,9 @@ from tools.record.provenance import versions
 
 
 def compare(book: Book) -> None:
-    """Execute every chapter on this machine's GPUs; raises NoGpu if there is none.
-
-    Chapters that were recorded on such a card are compared by nbval, output by output; of the
-    others, and of those that changed since, every cell must run, as a line says.
-    """
+    """Execute every chapter on this machine's GPUs; raises NoGpu if there is none. Chapters that
+    were recorded on such a card are compared by nbval, output by output; of the others, and of
+    those that changed since, every cell must run, as a line says."""
     runner = book.runner(GPU)
     card = find_cards(runner)
     chapters = book.chapters_of(runner)

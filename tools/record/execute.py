@@ -43,10 +43,8 @@ class Run:
 
 
 def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
-    """Execute the `runs` side by side, those on a card one by one; record them if `keep`.
-
-    A recording is written in one step, after its last cell; it stays when a cell elsewhere fails.
-    """
+    """Execute the `runs` side by side, those on a card one by one; record them if `keep`. A
+    recording is written in one step, after its last cell; it stays when a cell elsewhere fails."""
     if not runs:
         return
     if keep:

@@ -9,9 +9,7 @@ from tools.errors import BookError, CannotRun
 
 def prepare(runner: Runner) -> None:
     """Make the environment that a runner starts its kernels in, unless that is the book's own.
-
-    Raises CannotRun where no Python is there for it, BookError if it cannot be made.
-    """
+    Raises CannotRun where no Python is there for it, BookError if it cannot be made."""
     if runner.pins is None:
         return
     try:
@@ -23,7 +21,6 @@ def prepare(runner: Runner) -> None:
 
 
 def python_of(runner: Runner) -> str:
-    """The version of the Python in an environment that was made."""
     made = environment.framework_environment(runner.framework, runner.root)
     facts = (made.folder / "pyvenv.cfg").read_text(encoding="utf-8")
     return re.search(r"^version = (\S+)", facts, re.M)[1]

@@ -25,10 +25,9 @@ def provenance(
     chapter: Chapter, runner: Runner, seconds: float, pins: dict[str, str], card: dict | None
 ) -> dict:
     """Where and when outputs were made. Date and hardware are facts, never staleness."""
-    hardware = f"{processor()}, {os.cpu_count()} cores"
     made = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "hardware": hardware,
+        "hardware": f"{processor()}, {os.cpu_count()} cores",
         "chapter": chapter.name,
         "runner": runner.name,
         "seconds": round(seconds, 1),
@@ -43,8 +42,8 @@ def provenance(
         package = PACKAGES[runner.framework]
         made |= {"python": python_of(runner), "versions": {package: pins[package]}}
     if card:
-        made |= {"card": card["label"], "hardware": ", ".join(card["names"])}
-        made |= {"host": hardware, "cuda": card["cuda"], "driver": card["driver"]}
+        made |= {"host": made["hardware"], "hardware": ", ".join(card["names"])}
+        made |= {"card": card["label"], "cuda": card["cuda"], "driver": card["driver"]}
         made["versions"]["torch"] = card["torch"]
     return made
 

@@ -30,10 +30,8 @@ def stale_runs(book: Book) -> list[Run]:
 
 
 def record(names: list[str], chapters: list[str], book: Book) -> None:
-    """Execute chapters, all or those named, on the runners of those `names`, stale or not.
-
-    On real GPUs, unless they are named, those that such a card has recorded as they are stay.
-    """
+    """Execute chapters, all or those named, on the runners of those `names`, stale or not. On real
+    GPUs, unless they are named, those that such a card has recorded as they are stay."""
     runs = []
     for runner in [book.runner(name) for name in names]:
         known = {chapter.name: chapter for chapter in book.chapters_of(runner)}
@@ -52,7 +50,6 @@ def record(names: list[str], chapters: list[str], book: Book) -> None:
 
 
 def _is_recorded(chapter: Chapter, card: dict, book: Book) -> bool:
-    """True, and a line that says so, if such a card has recorded the chapter as it is."""
     recording = book.recording(card["folder"], chapter.name)
     if recording is None or recording.stale_because(book.pins):
         return False

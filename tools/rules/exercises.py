@@ -35,7 +35,6 @@ class ExerciseCells:
 
     @property
     def called(self) -> str:
-        """How the value of `holds-N` begins."""
         return f"{self.kind} {self.number}: "
 
     def cell(self, part: str) -> NotebookNode | None:
@@ -47,7 +46,6 @@ class ExerciseCells:
 
     @property
     def tried(self) -> list[NotebookNode]:
-        """The code cells that a reader runs once there is an answer, in order."""
         shown = self.cell("shows")
         return [shown, *self.checks] if shown else self.checks
 

@@ -13,10 +13,8 @@ from tools.rules.exercises import PART
 
 
 def unlike(chapter: Chapter, first: Chapter) -> Broken:
-    """Where a chapter does not agree with the same in its `first` framework.
-
-    Exercises, which masters hold, may differ in their text.
-    """
+    """Where a chapter does not agree with the same in its `first` framework. Exercises, which
+    masters hold, may differ in their text."""
     here, there = ({cell.id: cell for cell in common_cells(one)} for one in (chapter, first))
     mend = f"or let its id end in '-{chapter.framework}'"
     for id in there.keys() - here.keys():

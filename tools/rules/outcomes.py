@@ -21,8 +21,6 @@ VERBS = yaml.safe_load(Path(__file__).with_name("verbs.yml").read_text(encoding=
 
 @dataclass(frozen=True)
 class Operation:
-    """A row of the table: its heading, that of its group, and the id of its programs."""
-
     title: str
     group: str
     id: str

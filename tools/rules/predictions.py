@@ -128,14 +128,12 @@ def not_given_away(chapter: Chapter) -> Broken:
 
 
 def _above(cells: list[NotebookNode], asked: NotebookNode) -> list[NotebookNode]:
-    """The texts of a section before a prediction, the last few."""
     near = [c for c in cells[: cells.index(asked)][-ABOVE:] if c.cell_type == "markdown"]
     heads = [place for place, cell in enumerate(near) if cell.source.startswith("#")]
     return near[heads[-1] :] if heads else near
 
 
 def _words(text: str) -> set[str]:
-    """Words of three letters or more, and figures."""
     return {word.lower() for word in re.findall(r"[a-zA-Z]{3,}", text)} - SMALL | _figures(text)
 
 

@@ -47,9 +47,7 @@ def add_part(app: Sphinx, name: str, draw: Callable[[BuildEnvironment], str]) ->
 
 def load_where(app: Sphinx, sign: str, *files: str, defer: bool = False) -> None:
     """Let each page in whose body `sign`, an expression, stands load `files` of `book/static`.
-
-    Scripts may `defer`, unless they change what is seen first, which would jump.
-    """
+    Scripts may `defer`, unless they change what is seen first, which would jump."""
     waits = {"loading_method": "defer"} if defer else {}
 
     def add(app: Sphinx, page: str, template: str, context: dict[str, Any], _: Any) -> None:

@@ -58,14 +58,11 @@ def shares(inside, between, cards, name, look):
     clusters = (Cluster(gpus, server, *joined, cards) for gpus in counts)
     training = Training(step, gradients)
     return [(efficiency(training, each), least_efficiency(training, each)) for each in clusters]
+def about(id, link):
+    return {"id": id, "name": link.name, "latency": link.latency, "bandwidth": link.bandwidth}
 print(json.dumps({
     "cards": [described(name) for name in sheet_names()],
-    "links": {
-        where: [
-            {"id": id, "name": link.name, "latency": link.latency, "bandwidth": link.bandwidth}
-            for id, link in listed.items()
-        ] for where, listed in known.items()
-    },
+    "links": {where: [about(*item) for item in named.items()] for where, named in known.items()},
     "shares": [shares(*setting) for setting in settings],
     "sizes": {name: size for name, size in vars(sizes).items() if name.isupper()},
 }))
@@ -88,11 +85,9 @@ def setup(app: Sphinx) -> None:
 
 @cache  # a process builds one site
 def ask(root: Path) -> dict[str, Any]:
-    """What `cudasim` knows and models: the `cards`, `links` and the allocator's `sizes`.
-
-    The data sheets of cards come with their hosts and two modelled times; besides, the `shares` of
-    linear scaling, at most and at least, for each of SETTINGS and COUNTS.
-    """
+    """What `cudasim` knows and models: the `cards`, `links` and the allocator's `sizes`. The data
+    sheets of cards come with their hosts and two modelled times; besides, the `shares` of linear
+    scaling, at most and at least, for each of SETTINGS and COUNTS."""
     given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
     options = {"cwd": root, "env": os.environ | {"PYTHONPATH": str(root / SIMULATOR)}}
     command = [sys.executable, "-c", ASK]
@@ -115,7 +110,6 @@ def bare(card: dict[str, Any]) -> dict[str, Any]:
 
 
 def plot(shares: list[list[list[float]]]) -> str:
-    """The efficiencies as a figure of 720 x 340, whose axes cross at 60, 290."""
     across = [60.0 + 70 * place for place in range(len(COUNTS))]
 
     def high(share: float) -> float:

@@ -74,10 +74,8 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
 
 
 def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[NotebookNode]:
-    """Give `cell` its outputs if all runners agree; else return one cell for each runner.
-
-    Times are never all runners': what they are, modelled or measured, differs though they agree.
-    """
+    """Give `cell` its outputs if all runners agree; else return one cell for each runner. Times are
+    never all runners': what they are, modelled or measured, differs though they agree."""
     picture = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
     alt = picture.get("alt", "")
     shown = [

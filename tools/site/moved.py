@@ -28,7 +28,6 @@ def setup(app: Sphinx) -> None:
 
 
 def figure(name: str, env: BuildEnvironment) -> str:
-    """The place of a figure, and what its script needs to know."""
     known = ask(Path(env.srcdir))
     cards = {card["name"]: bare(card) for card in known["cards"]}
     given = {"cards": [cards[card] for card in CARDS], "links": known["links"]["inside"]}

@@ -22,7 +22,6 @@ def setup(app: Sphinx) -> None:
 
 
 def table(env: BuildEnvironment) -> str:
-    """The table, with a box to search it; each word leads to the program that printed it."""
     book, _ = read_pages(Path(env.srcdir))
     editions = book.editions(Path(env.docname).name)
     made = {chapter.framework: book.recordings_of(chapter)[0] for chapter in editions}

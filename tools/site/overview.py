@@ -21,7 +21,6 @@ def setup(app: Sphinx) -> None:
 
 
 def overview(chapter: Chapter) -> NotebookNode:
-    """The cell for the top of the page: the search box, and links to the symptoms by group."""
     lines = ["```{symptom-search}", "```", "", ":::{container} symptom-list", ""]
     for group, symptoms in groups_of(chapter).items():
         lines.append(f"- {_link(group)}")

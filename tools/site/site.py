@@ -35,10 +35,8 @@ def is_current(root: Path) -> bool:
 
 
 def build_site(root: Path) -> Path:
-    """Build the site, in a process that ends with this one; returns its folder.
-
-    It takes the place of the last one when it is whole; a build that fails leaves that as it was.
-    """
+    """Build the site, in a process that ends with this one; returns its folder. It takes the place
+    of the last one when it is whole; a build that fails leaves that as it was."""
     inputs = input_digests(root)
     shutil.rmtree(root / WORK, ignore_errors=True)
     command = [sys.executable, "-m", "tools.site.builder", str(root), str(root / WORK)]
@@ -65,7 +63,6 @@ def replace_site(built: Path, site: Path) -> None:
 
 
 def input_digests(root: Path) -> dict[str, str]:
-    """The digest of every file that the site is made from, by its path."""
     paths = (root / name for name in INPUTS)
     files = (file for path in paths for file in ([path] if path.is_file() else path.rglob("*")))
     return {

@@ -133,7 +133,6 @@ def _shorten(paragraph: Tag) -> None:
 
 
 def _styles(site: Path) -> str:
-    """Style sheets of the site as one, the fonts within it."""
     css = "\n".join((site / "_static" / name).read_text(encoding="utf-8") for name in STYLES)
 
     def embedded(found: re.Match) -> str:

@@ -66,17 +66,13 @@ def _shown(timeline: dict[str, Any], span: int) -> dict[str, Any]:
     unit, size = next((name, size) for name, size in UNITS if total >= size)
     ranks = [name.removesuffix(_own(name)) for name, *_ in timeline["lanes"]]
     bars = [_bar(timeline, bar) for bar in timeline["bars"]]
-    return {
-        **{name: timeline[name] for name in ("source", "lanes", "notes")},
-        "total": total,
-        "unit": unit,
-        "size": size,
+    shown = {name: timeline[name] for name in ("source", "lanes", "notes")}
+    shown |= {"total": total, "unit": unit, "size": size, "bars": bars, "number": _number}
+    return shown | {
         "takes": _number(timeline["total"] / size, 3),
         "keys": {meaning(bar["lane"], bar["kind"]): bar["paint"] for bar in bars},
         "firsts": [rank != above for rank, above in zip(ranks, ranks[:1] + ranks, strict=False)],
         "ticks": [(text, float(text) * size / total) for text in _ticks(total / size)],
-        "bars": bars,
-        "number": _number,
         "summary": "; ".join(f"{name}: {_counts(kinds)}" for name, kinds, _ in timeline["lanes"]),
     }
 
@@ -91,7 +87,6 @@ def _bar(timeline: dict[str, Any], bar: list[int]) -> dict[str, Any]:
 
 
 def _counts(kinds: dict[str, int]) -> str:
-    """`3 kernels, 1 copy`."""
     plurals = {kind: f"{kind}s" for kind in kinds} | {"copy": "copies"}
     return ", ".join(f"{n:,} {kind if n == 1 else plurals[kind]}" for kind, n in kinds.items())
 

@@ -1,8 +1,7 @@
 """Fills grades into the export of an instructor's own gradebook, of Canvas or of Moodle.
 
 Only the grade of a student who was graded changes: all other cells, the order of rows, delimiter
-and encoding stay as they were, a name that Canvas writes as `="=name"` too. What we write are
-numbers, which no spreadsheet takes for a formula.
+and encoding stay as they were, a name that Canvas writes as `="=name"` too.
 
 - Canvas, *Grades*, *Export*: `Student, ID, SIS User ID, SIS Login ID, Section`, a column
   `Name (4711)` for each assignment, totals; above the students a row `Points Possible`. Its
@@ -67,7 +66,6 @@ class Gradebook:
     """An export, and where in it the grades of one assignment go."""
 
     def __init__(self, export: Path, wanted: str | None, chapter: str) -> None:
-        """With the column of the grades: the wanted or the chapter's. Raises BookError."""
         self.where = str(export)
         try:
             text = export.read_bytes().decode(*ENCODING)
@@ -156,14 +154,12 @@ class Gradebook:
 
 
 def _is_called(name: str, wanted: str) -> bool:
-    """Whether a column is meant by its whole name, by its id, or by its words without that."""
     plain, id = re.fullmatch(r"(.*?)(?: \((\d+)\))?", name, re.S).groups()
     words = [re.findall(r"\w+", text.casefold()) for text in (plain, wanted)]
     return wanted in (name, id) or words[0] == words[1]
 
 
 def _why_not(given: list[dict], was: str) -> str | None:
-    """Why a student's cell is left as it is, if so: what was handed in, or what it says."""
     if len(given) > 1:
         return "two results, " + " and ".join(f"'{result['submission']}'" for result in given)
     [result] = given
@@ -179,5 +175,4 @@ def number(text: str) -> float | None:
 
 
 def shown(points: float | None) -> str:
-    """A number of points: two decimals at most, as Canvas shows them."""
     return "" if points is None else f"{points:.2f}".rstrip("0").rstrip(".")

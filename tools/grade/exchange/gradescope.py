@@ -7,11 +7,10 @@ import json
 from pathlib import Path
 
 from tools.book.book import Book
-from tools.exercises.archive import zipped
 from tools.exercises.assignment import Assignment, Choice
 from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
-from tools.files import write_bytes
+from tools.files import write_bytes, zipped
 from tools.root import ROOT
 
 HERE, SCRIPTS = "tools/grade/exchange/autograder", ("setup.sh", "run_autograder")
@@ -28,7 +27,6 @@ MODES = dict.fromkeys(SCRIPTS, 0o755) | {TESTS: 0o600}
 
 
 def autograder_files(assignment: Assignment, root: Path = ROOT) -> dict[str, bytes]:
-    """What is in the zip, by path."""
     paths = [root / name for name in PINS]
     for folder, endings in CODE.items():
         paths += [path for path in root.joinpath(folder).rglob("*") if path.name.endswith(endings)]

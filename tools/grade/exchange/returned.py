@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from nbformat.v4 import new_markdown_cell, new_notebook
 
 from tools.book.notebooks import notebook_text
-from tools.exercises.archive import zipped
+from tools.files import zipped
 
 CANVAS = re.compile(r".*\(Canvas \w+\)", re.S)
 MOODLE = re.compile(r"(?:.*/)?(?P<folder>[^/]+_\d+_assignsubmission_[a-z]+)(?:[_/].*)?", re.S)

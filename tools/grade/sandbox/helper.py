@@ -1,7 +1,4 @@
-"""The worker's side of a helper: starts it, and asks it for sessions, one at a time.
-
-What a session may read, who it runs as and what it is wrapped in is found where the judge runs.
-"""
+"""The worker's side of a helper: starts it, and asks it for sessions, one at a time."""
 
 import itertools
 import json
@@ -43,8 +40,6 @@ ENVIRONMENT |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Helper:
-    """A process that forks sessions; see `inside/helper.py`."""
-
     def __init__(self, wrapped: bool, runner: str) -> None:
         """Start one, within bubblewrap or not. Raises RuntimeError if it cannot be."""
         about, environment = runner_of(runner)
@@ -52,28 +47,19 @@ class Helper:
         student = user(read)
         self.wrapped, self.log = wrapped, tempfile.TemporaryFile()
         self.folder = f"{tempfile.gettempdir()}/sandbox-{secrets.token_hex(4)}"
-        about |= {
-            "read": read,
-            "alone": student is not None,
-            "wrapped": wrapped,
-            "folder": self.folder,
-        }
+        about |= {"read": read, "wrapped": wrapped, "folder": self.folder}
+        about["alone"] = student is not None
         path = ":".join(map(str, [HERE, KERNELS, *packages()]))
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(READY)
-        command = [*wrapping(read, student, wrapped), sys.executable, "-s", "-P"]
+        command = [*wrapping(read, student, wrapped), sys.executable, "-s", "-P", "-m"]
+        options = {"stdin": subprocess.DEVNULL, "stdout": self.log, "stderr": self.log}
+        options["env"] = ENVIRONMENT | environment | {"HOME": self.folder, "PYTHONPATH": path}
+        options |= {"cwd": "/", "start_new_session": True}
+        options["umask"] = 0o022  # what a session writes has the same modes everywhere
         with theirs:
-            self.process = subprocess.Popen(
-                [*command, "-m", "inside.helper", str(theirs.fileno()), json.dumps(about)],
-                env=ENVIRONMENT | environment | {"HOME": self.folder, "PYTHONPATH": path},
-                cwd="/",
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self.log,
-                stderr=self.log,
-                start_new_session=True,
-                umask=0o022,  # what a session writes has the same modes everywhere
-            )
+            command += ["inside.helper", str(theirs.fileno()), json.dumps(about)]
+            self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], **options)
         try:
             self._hear()
             process = psutil.Process(self.process.pid)
@@ -92,19 +78,16 @@ class Helper:
         return only_child(process), ours
 
     def files(self) -> str:
-        """The folder of the session, as it is seen from here."""
         root = f"/proc/{self.pid}/root" if self.wrapped else ""
         return f"{root}{self.folder}/session"
 
     def end(self) -> None:
-        """End the session."""
         try:
             self._ask("end")
         except (RuntimeError, OSError):
             self.close()  # its sessions end with it
 
     def close(self) -> None:
-        """End the helper, which takes away all that is left."""
         self.control.close()
         try:
             self.process.wait(10)
@@ -133,7 +116,6 @@ class Helper:
 
 
 def packages() -> list[str]:
-    """The folders from which a session imports, beside Python's own."""
     installed = [path for path in sys.path if path.endswith("-packages")]
     return [str(ROOT / "cudasim" / "src"), *installed]
 
@@ -192,7 +174,6 @@ def only_child(process: psutil.Process) -> int:
 
 
 def runner_of(name: str) -> tuple[dict, dict[str, str]]:
-    """What a session of the runner `name` is set up with, and its environment."""
     kernel = json.loads((KERNELS / name / "kernel.json").read_text(encoding="utf-8"))
     said = dict(itertools.pairwise([*kernel["argv"], None]))
     simulate = {"device_type": said.get("--device-type", "cuda")}

@@ -46,8 +46,6 @@ class NoData(Raised):
 
 
 class Session:
-    """One agent, and the questions to it."""
-
     def __init__(self, helper: Helper, memory: int) -> None:
         """Start it, with `memory` MiB beyond what PyTorch takes. Raises RuntimeError."""
         self.helper = helper
@@ -81,7 +79,6 @@ class Session:
         return reply["value"]
 
     def close(self, kind: str = "closed") -> None:
-        """End the session; all that it was is gone afterwards."""
         if self.over is None:
             self.over = kind
             self.socket.close()
@@ -109,7 +106,6 @@ class Session:
         return reply if type(reply) is dict and reply.pop("nonce", None) == nonce else {}
 
     def _read(self) -> bytearray:
-        """One line and nothing after it."""
         line = bytearray()
         while not line.endswith(b"\n"):
             part = self._patiently(self.socket.recv, 1 << 16)
@@ -136,11 +132,9 @@ class Session:
 
 
 class Watch:
-    """What a session uses, seen from outside: processor time, memory, threads, files.
-
-    A request may take so many seconds of processor time, and may wait as long without working. Time
-    in which it wants a processor and gets none is not counted.
-    """
+    """What a session uses, seen from outside: processor time, memory, threads, files. A request may
+    take so many seconds of processor time, and may wait as long without working. Time in which it
+    wants a processor and gets none is not counted."""
 
     def __init__(self, pid: int, memory: int, folder: str) -> None:
         """`memory` in MiB beyond what it has now; `folder` is where its files are."""
@@ -150,7 +144,6 @@ class Watch:
         self.looks, self.processor = 0, 0.0
 
     def begin(self, seconds: float) -> None:
-        """A request begins, which may take so many seconds."""
         self.seconds, self.waited = seconds, 0.0
         with contextlib.suppress(OSError):  # it is gone; its socket says so
             self.processor = time.clock_gettime(self.clock)

@@ -52,8 +52,6 @@ class NoSandbox(BookError):
 
 @dataclass(frozen=True)
 class Tier:
-    """A sandbox by its name."""
-
     name: str
 
     @property

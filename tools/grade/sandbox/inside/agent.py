@@ -82,10 +82,7 @@ def is_code(value: object) -> bool:
 
 
 class Agent:
-    """One namespace, and the requests about it."""
-
     def __init__(self, config: Any) -> None:
-        """`config` is IPython's, which writes no file."""
         from IPython.core.interactiveshell import InteractiveShell  # the judge has no need of it
 
         self.requests, self.nonce = os.fdopen(SOCKET, "rb"), ""
@@ -94,7 +91,6 @@ class Agent:
         self.frozen = Frozen()
 
     def serve(self) -> NoReturn:
-        """Answer until the judge hangs up."""
         try:
             while line := self.requests.readline():
                 request = json.loads(line)
@@ -106,13 +102,11 @@ class Agent:
             os._exit(1)  # if not the end of requests, then what the student made of this
 
     def reply(self, content: Mapping) -> None:
-        """Write one line."""
         line = json.dumps({"nonce": self.nonce, **content}).encode() + b"\n"
         while line:
             line = line[os.write(SOCKET, line) :]
 
     def run(self, request: Mapping) -> dict:
-        """Run a cell as a notebook does; the name of the error that it raised, if it did."""
         self.shell.execution_count += 1
         result = self.shell.run_cell(request["code"], store_history=False)
         error = result.error_before_exec or result.error_in_exec

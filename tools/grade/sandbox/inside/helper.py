@@ -33,8 +33,6 @@ LATER = """
 
 
 class Forker:
-    """One session at a time: a process and a folder."""
-
     def __init__(self, about: dict) -> None:
         self.about, self.session = about, 0  # what the worker's side says, see `sandbox/helper.py`
         self.home = Path(about["folder"])
@@ -46,7 +44,6 @@ class Forker:
         gc.freeze()  # what is not looked at in a child is not copied for it
 
     def serve(self, control: socket.socket) -> None:
-        """Until the worker hangs up or is gone."""
         while True:
             message, sockets, _, _ = socket.recv_fds(control, 1 << 16, 1)
             if not message:
@@ -62,7 +59,6 @@ class Forker:
             control.send(b"ready")
 
     def end(self) -> None:
-        """End the session, if there is one, and take away what it left."""
         if self.session:
             os.kill(self.session, signal.SIGKILL)
             os.waitpid(self.session, 0)
@@ -150,7 +146,6 @@ def remove(folder: Path) -> None:
 
 
 def main() -> None:
-    """Be the helper: `python -m inside.helper SOCKET ABOUT`."""
     with socket.socket(fileno=int(sys.argv[1])) as control:
         forker = Forker(json.loads(sys.argv[2]))
         try:
