@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cudasim.backends.accelerator import refuse, wait
+from cudasim.backends.accelerator import nothing, refuse, wait
 from cudasim.backends.memory import empty_cache
 from cudasim.backends.streams import Event
 from cudasim.device.gpu import GPU
@@ -20,6 +20,8 @@ PAGE = 16 * 2**10  # bytes, on Apple silicon
 MACOS = (15, 0)  # the version that the simulated machine has
 LIMIT = 1.7  # of what Metal recommends: MPSAllocator.h's default_high_watermark_ratio
 
+_numbers = itertools.count(1)  # by which `torch.mps.Event` knows an event
+
 
 def recommended(gpu: GPU) -> int:
     """How many bytes Metal recommends that a program uses: two thirds of a 16 GB Mac's memory.
@@ -30,14 +32,13 @@ def recommended(gpu: GPU) -> int:
 
 
 def bindings() -> dict[str, Callable]:
-    """What stands for the functions of `torch._C`, by name."""
-    shaders = refuse("cudasim: a simulated GPU runs no Metal source")
-    traces = refuse("cudasim: there are no signposts to trace on a simulated GPU")
+    no_source = refuse("cudasim: a simulated GPU runs no Metal source")
+    no_traces = refuse("cudasim: there are no signposts to trace on a simulated GPU")
     gpu = session.current()
-    numbers, events = itertools.count(1), {}  # `torch.mps.Event` knows an event by a number
+    events: dict[int, Event] = {}
 
     def acquire(enable_timing: bool) -> int:
-        number = next(numbers)
+        number = next(_numbers)
         events[number] = Event(enable_timing=enable_timing)
         return number
 
@@ -56,15 +57,15 @@ def bindings() -> dict[str, Callable]:
         "_mps_acquireEvent": acquire,
         "_mps_releaseEvent": lambda number: events.pop(number, None),  # or of an earlier simulation
         "_mps_recordEvent": lambda number: events[number].record(),
-        "_mps_waitForEvent": lambda number: None,
+        "_mps_waitForEvent": nothing,
         "_mps_queryEvent": lambda number: True,
-        "_mps_synchronizeEvent": lambda number: None,
+        "_mps_synchronizeEvent": nothing,
         "_mps_elapsedTimeOfEvents": lambda start, end: events[start].elapsed_time(events[end]),
-        "_mps_compileShader": shaders,
-        "_mps_loadMetalllib": shaders,
-        "_mps_loadMetallibFromPath": shaders,
-        "_mps_profilerStartTrace": traces,
-        "_mps_profilerStopTrace": traces,
+        "_mps_compileShader": no_source,
+        "_mps_loadMetalllib": no_source,
+        "_mps_loadMetallibFromPath": no_source,
+        "_mps_profilerStartTrace": no_traces,
+        "_mps_profilerStopTrace": no_traces,
     }
 
 
@@ -92,7 +93,5 @@ def linear(original: Callable, input: Tensor, weight: Tensor, bias: Tensor | Non
     if any(tensor.is_mps for tensor in tensors.values()):
         for name, tensor in tensors.items():
             if tensor.device.type == "cpu":
-                raise RuntimeError(
-                    f"Tensor for argument {name} is on {tensor.device} but expected on mps"
-                )
+                raise RuntimeError(f"Tensor for argument {name} is on cpu but expected on mps")
     return original(input, weight, bias)

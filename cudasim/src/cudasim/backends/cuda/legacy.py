@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+from cudasim.backends.accelerator import nothing
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.patching import Patches
-from cudasim.session import session
 
 
 class LegacyType(type):
@@ -29,21 +29,17 @@ class LegacyType(type):
                 f"{torch.device(device).type} was passed"
             )
         if args and all(isinstance(size, int) for size in args):  # made there, not copied
-            where = session.type.name if device is None else device
-            return torch.empty(args, dtype=cls.dtype, device=where)
+            return torch.empty(args, dtype=cls.dtype, device="cuda" if device is None else device)
         return getattr(torch, cls.__name__)(*args).cuda(device)
 
     @property
     def dtype(cls) -> torch.dtype:
-        """The type of its numbers."""
         return getattr(torch, cls.__name__).dtype
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        """True for a tensor of that type on a GPU."""
         return isinstance(instance, torch.Tensor) and instance.type() == str(cls)
 
     def __repr__(cls) -> str:
-        """As PyTorch prints it."""
         return f"<class '{cls}'>"
 
     def __str__(cls) -> str:
@@ -51,10 +47,14 @@ class LegacyType(type):
         return f"torch.cuda.{cls.__name__}"
 
 
-def patch_default_type(patches: Patches) -> None:
-    """Let `torch.set_default_tensor_type` take the types of `torch.cuda`."""
+def patch_types(patches: Patches) -> None:
+    """Let there be the types of `torch.cuda`, which `torch.set_default_tensor_type` takes too."""
+    for name in torch.cuda.__all__:
+        if name.endswith("Tensor"):
+            kind = LegacyType(name, (), {"__module__": "torch.cuda"})
+            patches.replace(torch.cuda, name, kind)
     chosen = False  # whether one of them is the default
-    original = torch._C._set_default_tensor_type
+    set_type, get_device = torch._C._set_default_tensor_type, torch._C._get_default_device
 
     def leave() -> None:
         nonlocal chosen
@@ -66,21 +66,19 @@ def patch_default_type(patches: Patches) -> None:
         nonlocal chosen
         if not isinstance(kind, LegacyType):
             leave()
-            original(kind)
+            set_type(kind)
             return
         if not kind.dtype.is_floating_point:
             raise TypeError("only floating-point types are supported as the default type")
         torch.set_default_dtype(kind.dtype)
-        torch.set_default_device(session.type.name)
+        torch.set_default_device("cuda")
         chosen = True
 
+    def _get_default_device() -> str:  # which printing asks
+        return "cuda" if chosen else get_device()
+
     patches.replace(torch._C, "_set_default_tensor_type", _set_default_tensor_type)
-    plain = torch._C._get_default_device
-
-    def _get_default_device() -> str:
-        return session.type.name if chosen else plain()
-
-    patches.replace(torch._C, "_get_default_device", _get_default_device)  # printing asks it
+    patches.replace(torch._C, "_get_default_device", _get_default_device)
     patches.finally_do(leave)
 
 
@@ -88,7 +86,6 @@ class Markers:
     """What `torch.cuda.nvtx` calls: marks for a profiler that is not there."""
 
     def __init__(self) -> None:
-        """No range is open."""
         self._depth = 0
         self._ids = itertools.count(1)
 
@@ -107,7 +104,4 @@ class Markers:
         """Open a range that any thread may close; returns its number."""
         return next(self._ids)
 
-    def nothing(self, *args: Any) -> None:
-        """Mark a moment, or begin or end a range on a stream or in any thread."""
-
-    rangeEnd = markA = deviceRangeStart = deviceRangeEnd = nothing
+    rangeEnd = markA = deviceRangeStart = deviceRangeEnd = staticmethod(nothing)

@@ -12,7 +12,6 @@ class CudaProperties:
     """
 
     def __init__(self, gpu: GPU) -> None:
-        """The properties of `gpu`."""
         card = gpu.card
         self.name = gpu.name
         self.major, self.minor = card.capability
@@ -34,7 +33,6 @@ class CudaProperties:
         self.gcnArchName = ""
 
     def __repr__(self) -> str:
-        """As CUDA's properties print."""
         return (
             f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
             f"total_memory={self.total_memory // 2**20}MB, "

@@ -6,69 +6,9 @@ from typing import Any
 
 import torch
 
-from cudasim.backends.streams import Event, Stream, stream_data
+from cudasim.backends.streams import PRIORITIES, Event, Stream, stream_data
 from cudasim.patching import Patches
 from cudasim.session import session
-
-
-class CudaStream(Stream):
-    """`torch.cuda.Stream` on a simulated GPU."""
-
-    def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "CudaStream":
-        """A stream from the pool of `device`, or that which `ids` name."""
-        if "stream_ptr" in ids:
-            ids = {"stream_id": ids["stream_ptr"], "device_index": session.current().index}
-        if not ids and device is not None:  # refuses the CPU, in torch's words
-            device = torch.cuda._utils._get_device_index(device, optional=True)
-        return super().__new__(cls, device, priority=priority, **ids)
-
-    @property
-    def priority(self) -> int:
-        """The stream's priority: 0, or less for a more urgent one."""
-        return 1 - (self.stream_id >> 1 & 15) if self.stream_id & 1 else 0
-
-    @classmethod
-    def priority_range(cls) -> tuple[int, int]:
-        """The least and the greatest priority."""
-        return cls.PRIORITIES
-
-    @property
-    def cuda_stream(self) -> int:
-        """What stands for the address of the stream: 0 for the default one."""
-        return self.native_handle
-
-    def record_event(self, event: Event | None = None) -> Event:
-        """Record `event`, or a new `torch.cuda.Event`, here; returns it."""
-        return super().record_event(CudaEvent() if event is None else event)
-
-    def __repr__(self) -> str:
-        """As CUDA's streams print."""
-        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
-
-    def __eq__(self, other: object) -> bool:
-        """True for the same stream of the same GPU."""
-        return isinstance(other, CudaStream) and super().__eq__(other)
-
-    def __hash__(self) -> int:
-        """Equal for equal streams."""
-        return hash((self.native_handle, self.device))
-
-    @property
-    def _as_parameter_(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self.native_handle)
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        """(version of the protocol, address)."""
-        return 0, self.cuda_stream
-
-
-class ExternalStream(CudaStream):
-    """`torch.cuda.ExternalStream`: a stream that another library made, by its address."""
-
-    def __new__(cls, stream_ptr: int, device: Any = None, **ids: int) -> "ExternalStream":
-        """The stream at `stream_ptr` on `device`."""
-        index = torch.cuda._utils._get_device_index(device, optional=True)
-        return super().__new__(cls, stream_id=stream_ptr, device_index=session.gpu(index).index)
 
 
 class CudaEvent(Event):
@@ -87,11 +27,10 @@ class CudaEvent(Event):
     @property
     def device(self) -> torch.device | None:
         """The GPU of the stream on which it was recorded; None before."""
-        return super().device if self.cuda_event else None
+        return super().device if self.event_id else None
 
     @property
     def cuda_event(self) -> int:
-        """What stands for the address of the event: 0 until it is recorded."""
         return self.event_id
 
     @property
@@ -99,10 +38,58 @@ class CudaEvent(Event):
         return ctypes.c_void_p(self.event_id)
 
     def __repr__(self) -> str:
-        """As CUDA's events print."""
-        if self.cuda_event:
-            return f"<torch.cuda.Event {self.cuda_event:#x}>"
-        return "<torch.cuda.Event uninitialized>"
+        return f"<torch.cuda.Event {hex(self.event_id) if self.event_id else 'uninitialized'}>"
+
+
+class CudaStream(Stream):
+    """`torch.cuda.Stream` on a simulated GPU."""
+
+    event_type = CudaEvent
+
+    def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "CudaStream":
+        """A stream from the pool of `device`, or that which `ids` name."""
+        if "stream_ptr" in ids:
+            ids = {"stream_id": ids["stream_ptr"], "device_index": session.current().index}
+        if not ids and device is not None:  # refuses the CPU, in torch's words
+            device = torch.cuda._utils._get_device_index(device, optional=True)
+        return super().__new__(cls, device, priority=priority, **ids)
+
+    @property
+    def priority(self) -> int:
+        return 1 - (self.stream_id >> 1 & 15) if self.stream_id & 1 else 0
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        return PRIORITIES
+
+    @property
+    def cuda_stream(self) -> int:
+        return self.native_handle
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CudaStream) and super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return hash((self.native_handle, self.device))
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.native_handle)
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """(version of the protocol, address)."""
+        return 0, self.cuda_stream
+
+
+class ExternalStream(CudaStream):
+    """`torch.cuda.ExternalStream`: a stream that another library made, by its address."""
+
+    def __new__(cls, stream_ptr: int, device: Any = None, **ids: int) -> "ExternalStream":
+        index = torch.cuda._utils._get_device_index(device, optional=True)
+        return super().__new__(cls, stream_id=stream_ptr, device_index=session.gpu(index).index)
 
 
 def patch_cuda_streams(patches: Patches) -> None:
