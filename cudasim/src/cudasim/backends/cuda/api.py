@@ -32,9 +32,7 @@ from cudasim.session import session
 CUDA_VERSION = "13.0"  # of the CUDA builds that PyTorch publishes of 2.11 and later
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
 PLANS = 4096  # that cuFFT keeps (aten/src/ATen/native/cuda/CuFFTPlanCache.h)
-WORKSPACE = (
-    4096 * 2 + 16 * 8
-) * 2**10  # bytes of cuBLAS (aten/src/ATen/cuda/CublasHandlePool.cpp)
+WORKSPACE = (4096 * 2 + 16 * 8) * 2**10  # bytes of cuBLAS (aten/src/ATen/cuda/CublasHandlePool.cpp)
 
 _streams = itertools.count(0x5C0DB0001000, 0x40)  # what stands for addresses of new streams
 

@@ -1,7 +1,8 @@
 """Copies between several GPUs at once: what `torch.cuda.comm` and DataParallel are made of.
 
 A build of PyTorch without CUDA lacks these functions of `torch._C`; one with it has kernels
-that need real GPUs. The errors are those of `torch/csrc/cuda/comm.cpp`.
+that need real GPUs. The errors are those of `torch/csrc/cuda/comm.cpp` and `nccl.cpp`. The streams
+on which CUDA would copy make no difference to results.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
+
+Tensors = Sequence[Tensor]
 
 HOST = -1  # the index by which these functions name the CPU
 REDUCE = torch.add, torch.mul, torch.maximum, torch.minimum  # by ncclRedOp_t
@@ -39,10 +42,19 @@ def _moved(tensor: Tensor, gpu: GPU | None) -> Tensor:
 
 
 def _gpu(index: int) -> GPU:
-    """GPU number `index`."""
     if index < 0:
         raise RuntimeError(f"Expected non-negative device index, but got {index}")
     return session.gpu(index)
+
+
+def _check_on_gpus(tensors: Tensors, role: str, each: str) -> None:
+    """Raise CUDA's error, which names them so, unless every tensor is on a GPU."""
+    for position, tensor in enumerate(tensors):
+        if gpu_of(tensor) is None:
+            raise RuntimeError(
+                f"Expected all {role} tensors to be CUDA tensors, but {each} at index {position} "
+                f"has device '{tensor.device}'"
+            )
 
 
 def _broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
@@ -50,9 +62,9 @@ def _broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
     return [_moved(tensor, _gpu(index)) for index in devices]
 
 
-def _broadcast_out(tensor: Tensor, out: Sequence[Tensor]) -> list[Tensor]:
+def _broadcast_out(tensor: Tensor, out: Tensors) -> list[Tensor]:
     """Copy `tensor` into each of `out`, all on GPUs and of its shape."""
-    _check_on_gpus(out, "output")
+    _check_on_gpus(out, "output", "output tensor")
     for position, target in enumerate(out):
         if target.shape != tensor.shape:
             raise RuntimeError(
@@ -60,69 +72,43 @@ def _broadcast_out(tensor: Tensor, out: Sequence[Tensor]) -> list[Tensor]:
                 f"{list(tensor.shape)}, but output tensor at index {position} has shape "
                 f"{list(target.shape)}"
             )
-    for target in out:
-        target.copy_(tensor)
-    return list(out)
-
-
-def _check_on_gpus(tensors: Sequence[Tensor], role: str) -> None:
-    """Raise CUDA's error unless every tensor is on a GPU; `role` is `input` or `output`."""
-    named = "output tensor" if role == "output" else "tensor"
-    for position, tensor in enumerate(tensors):
-        if gpu_of(tensor) is None:
-            raise RuntimeError(
-                f"Expected all {role} tensors to be CUDA tensors, but {named} at index {position} "
-                f"has device '{tensor.device}'"
-            )
+    return [target.copy_(tensor) for target in out]
 
 
 def _broadcast_coalesced(
-    tensors: Sequence[Tensor], devices: Sequence[int], buffer_size: int
+    tensors: Tensors, devices: Sequence[int], buffer_size: int
 ) -> list[list[Tensor]]:
     """Copies of all `tensors` on each of `devices`; on the first, the tensors themselves.
 
     `buffer_size`, in bytes, is how much CUDA packs into one copy: the results are the same.
     """
-    first = _gpu(devices[0])
-    if not all(gpu_of(tensor) is first for tensor in tensors):
-        raise RuntimeError(f"All tensors must be on devices[0]: {devices[0]}")
-    others = [[_moved(tensor.detach(), _gpu(index)) for tensor in tensors] for index in devices[1:]]
-    return [list(tensors), *others]
+    first, *others = map(_gpu, devices)
+    if any(gpu_of(tensor) is not first for tensor in tensors):
+        raise RuntimeError(f"All tensors must be on devices[0]: {first.index}")
+    copies = [[_moved(tensor.detach(), gpu) for tensor in tensors] for gpu in others]
+    return [list(tensors), *copies]
 
 
 def _scatter(
-    tensor: Tensor,
-    devices: Sequence[int],
-    chunk_sizes: Sequence[int] | None = None,
-    dim: int = 0,
-    streams: Any = None,
+    tensor: Tensor, devices: Sequence[int], sizes: Sequence[int] | None, dim: int, streams: Any
 ) -> list[Tensor]:
-    """Chunks of `tensor` along `dim`, one on each of `devices`.
-
-    `chunk_sizes` are their lengths, equal if None; `streams`, on which CUDA would copy,
-    make no difference to the result.
-    """
+    """Chunks of `tensor` along `dim`, of these `sizes`, or equal ones, one on each of `devices`."""
     if not devices:
         raise RuntimeError("Expected at least one device to scatter to")
-    if chunk_sizes is None:
-        chunks = tensor.chunk(len(devices), dim)
-    elif len(chunk_sizes) == len(devices):
-        chunks = tensor.split_with_sizes(list(chunk_sizes), dim)
-    else:
+    if sizes is not None and len(sizes) != len(devices):
         raise RuntimeError(
             "Expected devices and chunk_sizes to be of same length, but got "
-            f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(chunk_sizes)}"
+            f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(sizes)}"
         )
+    chunks = tensor.chunk(len(devices), dim) if sizes is None else tensor.split(list(sizes), dim)
     return [_moved(chunk, _gpu(index)) for chunk, index in zip(chunks, devices, strict=False)]
 
 
-def _scatter_out(
-    tensor: Tensor, out: Sequence[Tensor], dim: int = 0, streams: Any = None
-) -> list[Tensor]:
+def _scatter_out(tensor: Tensor, out: Tensors, dim: int, streams: Any) -> list[Tensor]:
     """Copy chunks of `tensor` along `dim` into the tensors `out`, each on a GPU."""
     if not out:
         raise RuntimeError("Expected at least one output tensor to scatter to")
-    _check_on_gpus(out, "output")
+    _check_on_gpus(out, "output", "output tensor")
     dim %= tensor.dim()
     for position, target in enumerate(out):
         like = [*tensor.shape[:dim], *target.shape[dim : dim + 1], *tensor.shape[dim + 1 :]]
@@ -139,34 +125,24 @@ def _scatter_out(
             f"tensor size at dim {dim}. Expected {tensor.size(dim)}, but got total size "
             f"{sum(sizes)}"
         )
-    for chunk, target in zip(tensor.split_with_sizes(sizes, dim), out, strict=True):
-        target.copy_(chunk)
-    return list(out)
+    chunks = tensor.split_with_sizes(sizes, dim)
+    return [target.copy_(chunk) for chunk, target in zip(chunks, out, strict=True)]
 
 
-def _gather(tensors: Sequence[Tensor], dim: int = 0, destination: int | None = None) -> Tensor:
-    """The `tensors`, all on GPUs, put together along `dim` on GPU number `destination`.
-
-    None is the current GPU, -1 the CPU.
-    """
+def _gather(tensors: Tensors, dim: int, destination: int | None) -> Tensor:
+    """The `tensors`, all on GPUs, put together along `dim` on a GPU; None is the current one."""
     return _joined(tensors, None if destination == HOST else session.gpu(destination), dim)
 
 
-def _gather_out(tensors: Sequence[Tensor], out: Tensor, dim: int = 0) -> Tensor:
-    """Put the `tensors`, all on GPUs, together along `dim` in `out`."""
+def _gather_out(tensors: Tensors, out: Tensor, dim: int) -> Tensor:
     return out.copy_(_joined(tensors, gpu_of(out), dim))
 
 
-def _joined(tensors: Sequence[Tensor], gpu: GPU | None, dim: int) -> Tensor:
+def _joined(tensors: Tensors, gpu: GPU | None, dim: int) -> Tensor:
+    """The `tensors` as one. Raises RuntimeError for those that differ in more than `dim`."""
     if not tensors:
         raise RuntimeError("Expected at least one tensor to gather from")
-    _check_on_gpus(tensors, "input")
-    _check_shapes(tensors, dim)
-    return torch.cat([_moved(tensor, gpu) for tensor in tensors], dim)
-
-
-def _check_shapes(tensors: Sequence[Tensor], dim: int) -> None:
-    """Raise RuntimeError for tensors that differ in more than `dim` (torch/csrc/cuda/comm.cpp)."""
+    _check_on_gpus(tensors, "input", "tensor")
     like = list(tensors[0].shape)
     for position, tensor in enumerate(tensors):
         if tensor.dim() != len(like):
@@ -180,6 +156,7 @@ def _check_shapes(tensors: Sequence[Tensor], dim: int) -> None:
                 f"Input tensor at index {position} has invalid shape {list(tensor.shape)}, but "
                 f"expected {like}"
             )
+    return torch.cat([_moved(tensor, gpu) for tensor in tensors], dim)
 
 
 def _broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:
@@ -194,16 +171,16 @@ def _broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:
     return (None, *ReduceAddCoalesced.apply(ctx.input_device, ctx.num_inputs, *there))
 
 
-def _check_ranks(tensors: Sequence[Tensor]) -> None:
-    """Raise RuntimeError, as torch/csrc/cuda/nccl.cpp does, for what is not one tensor a GPU."""
+def _check_ranks(tensors: Tensors) -> None:
+    """Raise RuntimeError for what is not one tensor a GPU."""
     if not tensors:
         raise RuntimeError("input sequence can't be empty")
-    _check_on_gpus(tensors, "input")
+    _check_on_gpus(tensors, "input", "tensor")
     if len({gpu_of(tensor) for tensor in tensors}) < len(tensors):
         raise RuntimeError("inputs must be on unique devices")
 
 
-def _reduced(inputs: Sequence[Tensor], op: int, gpu: GPU | None) -> Tensor:
+def _reduced(inputs: Tensors, op: int, gpu: GPU | None) -> Tensor:
     """All `inputs` as one on a GPU, by the number of NCCL's operation."""
     _check_ranks(inputs)
     total = _moved(inputs[0], gpu)
@@ -212,36 +189,28 @@ def _reduced(inputs: Sequence[Tensor], op: int, gpu: GPU | None) -> Tensor:
     return total / len(inputs) if op == MEAN else total
 
 
-def _nccl_all_reduce(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], op: int, streams: Any, comms: Any
-) -> None:
+def _nccl_all_reduce(inputs: Tensors, outputs: Tensors, op: int, *beside: Any) -> None:
     for output, total in [(each, _reduced(inputs, op, gpu_of(each))) for each in outputs]:
         output.copy_(total)
 
 
-def _nccl_reduce(
-    inputs: Sequence[Tensor], output: Tensor, root: int, op: int, streams: Any, comms: Any
-) -> None:
+def _nccl_reduce(inputs: Tensors, output: Tensor, root: int, op: int, *beside: Any) -> None:
     output.copy_(_reduced(inputs, op, gpu_of(inputs[root])))
 
 
-def _nccl_reduce_scatter(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], op: int, streams: Any, comms: Any
-) -> None:
+def _nccl_reduce_scatter(inputs: Tensors, outputs: Tensors, op: int, *beside: Any) -> None:
     for place, output in enumerate(outputs):
         total = _reduced(inputs, op, gpu_of(output)).flatten()
         output.copy_(total.chunk(len(outputs))[place].view_as(output))
 
 
-def _nccl_broadcast(inputs: Sequence[Tensor], root: int, streams: Any, comms: Any) -> None:
+def _nccl_broadcast(inputs: Tensors, root: int, *beside: Any) -> None:
     _check_ranks(inputs)
     for tensor in inputs:
         tensor.copy_(inputs[root])
 
 
-def _nccl_all_gather(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], streams: Any, comms: Any
-) -> None:
+def _nccl_all_gather(inputs: Tensors, outputs: Tensors, *beside: Any) -> None:
     _check_ranks(inputs)
     for output in outputs:
         whole = [_moved(tensor, gpu_of(output)).flatten() for tensor in inputs]
