@@ -205,7 +205,6 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     "_cuda_hostMemoryStats": host_stats,
     "_cuda_init": session.use,
     "_cuda_ipc_collect": nothing,
-    "_cuda_isCurrentStreamCapturing": accelerator.is_capturing,
     "_cuda_jiterator_compile_and_launch_kernel": NO_SOURCE,
     "_cuda_maybeExchangeDevice": exchange_device,
     "_cuda_memorySnapshot": memory.snapshot,
