@@ -4,7 +4,6 @@ import ctypes
 import functools
 import itertools
 import logging
-import operator
 import uuid
 import warnings
 from collections import defaultdict
@@ -156,14 +155,19 @@ SETTINGS = {
 
 def settings() -> dict[str, Callable]:
     """The functions of `torch._C` that read and change SETTINGS."""
+    values: dict[str, Any] = dict(SETTINGS)
     made: dict[str, Callable] = {}
-    for get, value in SETTINGS.items():
-        held = [value]
-        change = functools.partial(operator.setitem, held, 0)
-        made[get] = functools.partial(operator.getitem, held, 0)
-        made[get.replace("get", "set", 1).replace("is_enabled", "enable")] = change
-        if value == WORKSPACE:
-            made[get.replace("get", "reset")] = functools.partial(change, WORKSPACE)
+
+    def keep(name: str, value: Any, *more: Any) -> None:
+        values[name] = value
+
+    for get, first in SETTINGS.items():
+        made[get] = functools.partial(values.get, get)
+        made[get.replace("get", "set", 1).replace("is_enabled", "enable")] = functools.partial(
+            keep, get
+        )
+        if first == WORKSPACE:
+            made[get.replace("get", "reset")] = functools.partial(keep, get, first)
     return made
 
 

@@ -5,11 +5,13 @@ a program may set the variable and fork (torch/cuda/__init__.py, `_lazy_init`).
 """
 
 import os
+from functools import partial
 
 import torch
 from torch import cuda
 
 from cudasim import config
+from cudasim.device.types.cuda import NOT_INITIALIZED, runtime_error
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -35,7 +37,7 @@ def _after_fork() -> None:
         session.used, session.forked = False, True
         cuda._initialized = False
         for gpu in session.gpus:
-            gpu.lose(session.type.lost_by_fork)
+            gpu.lose(partial(runtime_error, NOT_INITIALIZED))
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

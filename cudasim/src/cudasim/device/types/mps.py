@@ -5,9 +5,9 @@ The texts are those of `aten/src/ATen/mps/EmptyTensor.cpp`, `MPSAllocator.mm` th
 """
 
 import sys
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from cudasim.device.types.base import DeviceType, Memory, in_units
+from cudasim.device.types.base import DeviceType, in_units
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +25,7 @@ NAMED = {
 class MPS(DeviceType):
     """Apple's GPUs, of which a machine has one."""
 
-    name, key, number, card = "mps", "MPS", 13, "M1"
+    name, key, number, noun, card = "mps", "MPS", 13, "mps device", "M1"
     most = usual = 1
     missing: ClassVar[dict[str, str]] = {
         "torch.float64": "Cannot convert a MPS Tensor to float64 dtype as the MPS framework "
@@ -34,14 +34,19 @@ class MPS(DeviceType):
         "have support for that dtype.",
     }
     survives_fork = True  # PyTorch does not look
+    has_cudnn = pins_copies = lists_kernels = False
     has_slow_convolution = decomposes_recurrent_layers = False
     casts_sums = True
 
     def memory_limit(self, fraction: float, size: int) -> int:
-        """How many of `size` bytes PyTorch may take; a `fraction` of 0 is no limit."""
+        """A `fraction` of 0 is no limit."""
         return super().memory_limit(fraction, size) if fraction else sys.maxsize
 
-    def out_of_memory(self, memory: Memory, size: int) -> RuntimeError:
+    def tensor_type(self, name: str) -> str:
+        """`torch.mps.FloatTensor` prints as `MPSFloatType`."""
+        return f"MPS{name.rpartition('.')[2].removesuffix('Tensor')}Type"
+
+    def out_of_memory(self, memory: Any, size: int) -> RuntimeError:
         """As in MPSAllocator.mm."""
         return RuntimeError(
             f"MPS backend out of memory (MPS allocated: {in_units(memory.reserved)}, other "
@@ -53,10 +58,7 @@ class MPS(DeviceType):
     def disagreement(
         self, name: str, devices: list[tuple[str, "torch.device"]]
     ) -> RuntimeError | None:
-        """The error of the operation `name` for arguments on several `devices`, each with its name.
-
-        Not for element-wise operations, whose error is the same on every type of GPU.
-        """
+        """That of a kernel which compares devices itself, or of all others."""
         if name in ("cat", "stack"):
             first = devices[0][1]
             other = next(device for _, device in devices if device != first)
