@@ -27,7 +27,6 @@ class Generator(torch._C.Generator):
     is_capturing: Callable[[], bool] = staticmethod(lambda: False)
 
     def __new__(cls, device: torch.device) -> "Generator":
-        """A generator for `device`, with PyTorch's default seed."""
         self = super().__new__(cls, "cpu")
         self._home = device
         self._state = [super().initial_seed(self), 0]  # shared by graphsafe_get_state
@@ -38,7 +37,6 @@ class Generator(torch._C.Generator):
 
     @property
     def device(self) -> torch.device:
-        """The device for which it draws."""
         return self._home
 
     def draw(self) -> torch._C.Generator:
@@ -53,14 +51,13 @@ class Generator(torch._C.Generator):
         Raises RuntimeError, in CUDA's words (CUDAGeneratorImpl.cpp), for another seed in a capture.
         """
         seed = torch._C.Generator().manual_seed(seed).initial_seed()
-        if self.is_capturing():
-            if seed != self._state[0]:
-                raise RuntimeError(
-                    "CUDAGeneratorImpl::set_current_seed can be called during stream capture only "
-                    "if new seed is the same as the original seed."
-                )
-            return self
-        self._state[:] = [seed, 0]
+        if not self.is_capturing():
+            self._state[:] = [seed, 0]
+        elif seed != self._state[0]:
+            raise RuntimeError(
+                "CUDAGeneratorImpl::set_current_seed can be called during stream capture only "
+                "if new seed is the same as the original seed."
+            )
         return self
 
     def seed(self) -> int:
@@ -69,11 +66,9 @@ class Generator(torch._C.Generator):
         return self._state[0]
 
     def initial_seed(self) -> int:
-        """The seed with which the generator began."""
         return self._state[0]
 
     def get_offset(self) -> int:
-        """How far the stream has been drawn from."""
         return self._state[1]
 
     def set_offset(self, offset: int) -> None:
@@ -114,7 +109,6 @@ class Generator(torch._C.Generator):
         return shared
 
     def graphsafe_set_state(self, other: "Generator") -> "Generator":
-        """Share the state of another generator."""
         self._state = other._state
         return self
 
@@ -128,11 +122,9 @@ class Generator(torch._C.Generator):
             self._state = mine
 
     def __reduce__(self) -> tuple:
-        """Pickle the device, the seed and the offset."""
         return torch.Generator, (str(self._home),), tuple(self._state)
 
     def __setstate__(self, state: tuple[int, int]) -> None:
-        """Take what `__reduce__` gave."""
         self._state[:] = state
 
 
