@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import torch
 
 from cudasim.backends import memory
-from cudasim.backends.streams import place_of, wait_until
+from cudasim.backends.streams import Stream, place_of, set_stream, wait_until
 from cudasim.dispatch import traces
 from cudasim.dispatch.waiting import CAPTURING, complain
 from cudasim.patching import Patches
@@ -72,36 +72,38 @@ def refuse(words: str) -> Callable[..., NoReturn]:
     return refused
 
 
+# What stands for the functions of torch._C, by what follows `_accelerator_` in their names.
 BINDINGS: dict[str, Callable] = {
-    "_get_accelerator": lambda check=None: torch.device(session.type.name),
-    "_accelerator_getAccelerator": lambda: torch.device(session.type.name),
-    "_accelerator_hooks_device_count": session.count,
-    "_accelerator_hooks_get_current_device": lambda: session.current().index,
-    "_accelerator_getDeviceIndex": lambda: session.current().index,
-    "_accelerator_hooks_set_current_device": session.set_current,
-    "_accelerator_hooks_exchange_device": exchange_device,
-    "_accelerator_hooks_maybe_exchange_device": exchange_device,
-    "_accelerator_setDeviceIndex": exchange_device,
-    "_accelerator_exchangeDevice": exchange_device,
-    "_accelerator_maybeExchangeDevice": exchange_device,
-    "_accelerator_synchronizeDevice": wait,
-    "_accelerator_getDeviceCapability": lambda index: {"supported_dtypes": dtypes()},
-    "_accelerator_isAllocatorInitialized": lambda: True,
-    "_accelerator_emptyCache": memory.empty_cache,
-    "_accelerator_emptyHostCache": nothing,
-    "_accelerator_getDeviceStats": lambda index: memory.stats(memory.of(index)),
-    "_accelerator_resetPeakStats": lambda index: memory.of(index).reset_peaks(),
-    "_accelerator_resetAccumulatedStats": lambda index: memory.of(index).reset_totals(),
-    "_accelerator_getMemoryInfo": memory.free_and_total,
-    "_accelerator_setAllocatorSettings": lambda text: session.settings.change(text),
-    "_accelerator_getAllocatorSettings": lambda: session.settings.text,
+    "getAccelerator": lambda check=None: torch.device(session.type.name),
+    "hooks_device_count": session.count,
+    "hooks_get_current_device": lambda: session.current().index,
+    "getDeviceIndex": lambda: session.current().index,
+    "hooks_set_current_device": session.set_current,
+    **dict.fromkeys(("hooks_exchange_device", "exchangeDevice", "setDeviceIndex"), exchange_device),
+    **dict.fromkeys(("hooks_maybe_exchange_device", "maybeExchangeDevice"), exchange_device),
+    "synchronizeDevice": wait,
+    "getDeviceCapability": lambda index: {"supported_dtypes": dtypes()},
+    "getStream": lambda index: Stream(
+        stream_id=session.current_stream(session.gpu(index).index), device_index=index
+    ),
+    "setStream": lambda stream: set_stream(stream.stream_id, stream.device_index),
+    "isAllocatorInitialized": lambda: True,
+    "emptyCache": memory.empty_cache,
+    "emptyHostCache": nothing,
+    "getDeviceStats": lambda index: memory.stats(memory.of(index)),
+    "resetPeakStats": lambda index: memory.of(index).reset_peaks(),
+    "resetAccumulatedStats": lambda index: memory.of(index).reset_totals(),
+    "getMemoryInfo": memory.free_and_total,
+    "setAllocatorSettings": lambda text: session.settings.change(text),
+    "getAllocatorSettings": lambda: session.settings.text,
 }
 
 
 def patch_accelerator(patches: Patches) -> None:
     """Make `torch.accelerator` report the simulated GPUs."""
     for name, function in BINDINGS.items():
-        patches.replace(torch._C, name, function)
+        patches.replace(torch._C, f"_accelerator_{name}", function)
+    patches.replace(torch._C, "_get_accelerator", BINDINGS["getAccelerator"])
     patches.forget(torch.accelerator)
     torch.get_device_module.cache_clear()
     patches.finally_do(torch.get_device_module.cache_clear)

@@ -296,19 +296,8 @@ def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
     return stream_id, index, session.type.number
 
 
-def current_stream(index: int) -> Stream:
-    stream_id = session.current_stream(session.gpu(index).index)
-    return Stream(stream_id=stream_id, device_index=index)
-
-
-def set_current(stream: Stream) -> None:
-    set_stream(stream.stream_id, stream.device_index)
-
-
 def patch_streams(patches: Patches) -> None:
     """Replace `torch.Stream` and `torch.Event`."""
-    patches.replace(torch._C, "_accelerator_getStream", current_stream)
-    patches.replace(torch._C, "_accelerator_setStream", set_current)
     patches.replace(torch, "Stream", Stream)
     patches.replace(torch, "Event", Event)
     patches.wrap(Tensor, "record_stream", record_stream)

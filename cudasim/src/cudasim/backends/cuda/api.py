@@ -4,7 +4,6 @@ import ctypes
 import functools
 import itertools
 import logging
-import uuid
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
@@ -15,11 +14,8 @@ from torch import cuda
 
 from cudasim.backends import accelerator, memory
 from cudasim.backends.accelerator import exchange_device, nothing, refuse
-from cudasim.backends.cuda.first_use import patch_first_use
-from cudasim.backends.cuda.graphs import patch_graphs
-from cudasim.backends.cuda.legacy import Markers, patch_types
+from cudasim.backends.cuda import first_use, graphs, legacy, streams
 from cudasim.backends.cuda.properties import CudaProperties
-from cudasim.backends.cuda.streams import patch_cuda_streams
 from cudasim.backends.streams import end_of, now, place_of, set_stream, stream_data
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import cuda as runtime
@@ -34,6 +30,7 @@ PLANS = 4096  # that cuFFT keeps (aten/src/ATen/native/cuda/CuFFTPlanCache.h)
 WORKSPACE = (4096 * 2 + 16 * 8) * 2**10  # bytes of cuBLAS (aten/src/ATen/cuda/CublasHandlePool.cpp)
 
 _streams = itertools.count(0x5C0DB0001000, 0x40)  # what stands for addresses of new streams
+_pieces = itertools.count(0x7E0000000000, 2**32)  # and of raw memory, each below the next
 
 
 class Status(int):
@@ -75,13 +72,11 @@ class Runtime:
 
 def host_stats() -> dict[str, Any]:
     """Figures of pinned memory on the host, none of which is counted."""
-    names = ("allocations", "allocated_bytes", "active_requests", "active_bytes", "segments")
-    times = ("host_alloc_time", "host_free_time")
-    return {
-        **{name: dict.fromkeys(("current", "peak", "allocated", "freed"), 0) for name in names},
-        **{name: dict.fromkeys(("total", "max", "min", "count", "avg"), 0) for name in times},
-        **dict.fromkeys(("num_host_alloc", "num_host_free"), 0),
-    }
+    amounts = ("allocations", "allocated_bytes", "active_requests", "active_bytes", "segments")
+    figures = dict.fromkeys(("num_host_alloc", "num_host_free"), 0)
+    figures |= dict.fromkeys(amounts, dict.fromkeys(("current", "peak", "allocated", "freed"), 0))
+    times = dict.fromkeys(("total", "max", "min", "count", "avg"), 0)
+    return figures | dict.fromkeys(("host_alloc_time", "host_free_time"), times)
 
 
 def sleep(cycles: int) -> None:
@@ -101,7 +96,7 @@ def sleep(cycles: int) -> None:
 
 def raw_allocate(size: int, stream: int) -> int:
     """Count `size` bytes on the current GPU as taken; returns what stands for an address."""
-    address = 0x7E0000000000 + (uuid.uuid4().int & 0xFFFFFFFF) * 512
+    address = next(_pieces)
     session.raw[address] = Allocation(session.current(), size)
     return address
 
@@ -177,17 +172,21 @@ def set_device(index: int) -> None:
     session.current().memory.touch()
 
 
+WITHOUT_EFFECT = (
+    "_cuda_clearCublasWorkspaces _cuda_ipc_collect _cuda_resetAccumulatedHostMemoryStats "
+    "_cuda_resetPeakHostMemoryStats _cuda_tunableop_set_numerical_check_tolerances "
+    "_cudnn_set_conv_benchmark_empty_cache"
+).split()
 NO_SOURCE = refuse("cudasim: a simulated GPU runs no CUDA source")
 CUSTOM = refuse("cudasim: a simulated GPU has no allocators but its own")
 BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
+    **dict.fromkeys(("_cuda_changeCurrentAllocator", "_cuda_customAllocator"), CUSTOM),
+    **dict.fromkeys(WITHOUT_EFFECT, nothing),
     "_activate_gpu_trace": traces.activate,
     "_cuda_attach_out_of_memory_observer": memory.observe_refusals,
     "_cuda_canDeviceAccessPeer": accelerator.can_access_peer,
-    "_cuda_changeCurrentAllocator": CUSTOM,
-    "_cuda_clearCublasWorkspaces": nothing,
     "_cuda_cudaCachingAllocator_raw_alloc": raw_allocate,
     "_cuda_cudaCachingAllocator_raw_delete": raw_delete,
-    "_cuda_customAllocator": CUSTOM,
     "_cuda_emptyCache": memory.empty_cache,
     "_cuda_exchangeDevice": exchange_device,
     "_cuda_getAllocatorBackend": lambda: "native",
@@ -195,9 +194,8 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
         sorted({"sm_{}{}".format(*gpu.card.capability) for gpu in session.gpus})
     ),
     "_cuda_getCompiledVersion": lambda: 13000,
-    "_cuda_getCurrentBlasHandle": lambda: 0,
     "_cuda_getCurrentRawStream": lambda index: address(session.current_stream(index), index),
-    "_cuda_getCurrentSolverHandle": lambda: 0,
+    **dict.fromkeys(("_cuda_getCurrentBlasHandle", "_cuda_getCurrentSolverHandle"), lambda: 0),
     "_cuda_getCurrentStream": lambda index: stream_data(index, session.current_stream(index)),
     "_cuda_getDevice": lambda: session.current().index,
     "_cuda_getDeviceCount": session.count,
@@ -208,16 +206,13 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     "_cuda_hasPrimaryContext": lambda index: memory.of(index).context != 0,
     "_cuda_hostMemoryStats": host_stats,
     "_cuda_init": session.use,
-    "_cuda_ipc_collect": nothing,
     "_cuda_jiterator_compile_and_launch_kernel": NO_SOURCE,
     "_cuda_maybeExchangeDevice": exchange_device,
     "_cuda_memorySnapshot": memory.snapshot,
     "_cuda_memoryStats": lambda index: memory.stats(memory.of(index)),
     "_cuda_record_memory_history": memory.record_history,
     "_cuda_record_memory_history_legacy": memory.record_history_legacy,
-    "_cuda_resetAccumulatedHostMemoryStats": nothing,
     "_cuda_resetAccumulatedMemoryStats": lambda index: memory.of(index).reset_totals(),
-    "_cuda_resetPeakHostMemoryStats": nothing,
     "_cuda_resetPeakMemoryStats": lambda index: memory.of(index).reset_peaks(),
     "_cuda_setDevice": set_device,
     "_cuda_setMemoryFraction": lambda part, index: memory.of(index).set_fraction(part),
@@ -225,11 +220,8 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     "_cuda_set_sync_debug_mode": set_sync_debug_mode,
     "_cuda_sleep": sleep,
     "_cuda_synchronize": accelerator.wait,
-    "_cuda_tunableop_get_results": tuple,
-    "_cuda_tunableop_get_validators": tuple,
+    **dict.fromkeys(("_cuda_tunableop_get_results", "_cuda_tunableop_get_validators"), tuple),
     "_cuda_tunableop_read_file": lambda filename: False,
-    "_cudnn_set_conv_benchmark_empty_cache": nothing,
-    "_cuda_tunableop_set_numerical_check_tolerances": nothing,
 }
 
 
@@ -262,8 +254,8 @@ def patch_api(patches: Patches) -> None:
     cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it
     for name, function in (BINDINGS | settings()).items():
         patches.replace(torch._C, name, function)
-    patch_cuda_streams(patches)
-    patch_graphs(patches)
+    streams.patch_cuda_streams(patches)
+    graphs.patch_graphs(patches)
     for owner, name, value in (
         (cuda, "_cached_device_count", None),
         (cuda, "_device_count_nvml", lambda: -1),  # then `getDeviceCount` is asked
@@ -271,7 +263,7 @@ def patch_api(patches: Patches) -> None:
         (cuda, "_maybe_exchange_device", exchange_device),
         (cuda, "_get_device_properties", lambda index: once(session.gpu(index))),
         (cuda, "_cudart", Runtime),
-        (cuda.nvtx, "_nvtx", Markers()),
+        (cuda.nvtx, "_nvtx", legacy.Markers()),
         (cuda.GreenContext, "create", staticmethod(parts)),
         (cudnn, "is_available", lambda: True),
         (cudnn, "version", lambda: CUDNN_VERSION),
@@ -281,8 +273,8 @@ def patch_api(patches: Patches) -> None:
         (torch.version, "cuda", CUDA_VERSION),
     ):
         patches.replace(owner, name, value)
-    patch_first_use(patches)
+    first_use.patch_first_use(patches)
     patches.forget(cuda)
-    patch_types(patches)
+    legacy.patch_types(patches)
     _patch_plan_caches(patches)
     _miss_no_triton(patches)

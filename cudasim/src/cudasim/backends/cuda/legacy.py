@@ -53,32 +53,28 @@ def patch_types(patches: Patches) -> None:
         if name.endswith("Tensor"):
             kind = LegacyType(name, (), {"__module__": "torch.cuda"})
             patches.replace(torch.cuda, name, kind)
-    chosen = False  # whether one of them is the default
-    set_type, get_device = torch._C._set_default_tensor_type, torch._C._get_default_device
+    original, default = torch._C._set_default_tensor_type, torch._C._get_default_device
+    chosen: list[LegacyType] = []  # the one that is the default, if any is
 
     def leave() -> None:
-        nonlocal chosen
         if chosen:
+            chosen.clear()
             torch.set_default_device(None)
-        chosen = False
 
-    def _set_default_tensor_type(kind: Any) -> None:
-        nonlocal chosen
+    def choose(kind: Any) -> None:
         if not isinstance(kind, LegacyType):
             leave()
-            set_type(kind)
-            return
-        if not kind.dtype.is_floating_point:
+            original(kind)
+        elif not kind.dtype.is_floating_point:
             raise TypeError("only floating-point types are supported as the default type")
-        torch.set_default_dtype(kind.dtype)
-        torch.set_default_device("cuda")
-        chosen = True
+        else:
+            torch.set_default_dtype(kind.dtype)
+            torch.set_default_device("cuda")
+            chosen[:] = [kind]
 
-    def _get_default_device() -> str:  # which printing asks
-        return "cuda" if chosen else get_device()
-
-    patches.replace(torch._C, "_set_default_tensor_type", _set_default_tensor_type)
-    patches.replace(torch._C, "_get_default_device", _get_default_device)
+    patches.replace(torch._C, "_set_default_tensor_type", choose)
+    # Printing asks for this one.
+    patches.replace(torch._C, "_get_default_device", lambda: "cuda" if chosen else default())
     patches.finally_do(leave)
 
 
@@ -86,8 +82,7 @@ class Markers:
     """What `torch.cuda.nvtx` calls: marks for a profiler that is not there."""
 
     def __init__(self) -> None:
-        self._depth = 0
-        self._ids = itertools.count(1)
+        self._depth, self._ids = 0, itertools.count(1)
 
     def rangePushA(self, message: str) -> int:
         """Open a range; returns how many were open."""
@@ -101,7 +96,6 @@ class Markers:
         return left
 
     def rangeStartA(self, message: str) -> int:
-        """Open a range that any thread may close; returns its number."""
         return next(self._ids)
 
     rangeEnd = markA = deviceRangeStart = deviceRangeEnd = staticmethod(nothing)

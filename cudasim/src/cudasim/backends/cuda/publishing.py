@@ -19,7 +19,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,13 @@ class Board:
         with self._path.open("r+b") as file:
             self._used = mmap.mmap(file.fileno(), 0)
 
+    def watch(self) -> None:
+        """Publish what the GPUs' memories tell from now on."""
+        for gpu in session.gpus:
+            gpu.memory.watch = functools.partial(self.write, gpu)
+            gpu.memory.others = functools.partial(self.others, gpu)
+            gpu.memory.driver = self
+
     def write(self, gpu: GPU) -> None:
         """Publish what is used of `gpu`. A forked child, whose map this is too, does not."""
         if os.getpid() == self._pid:
@@ -99,6 +106,7 @@ class Board:
     def remove(self) -> None:
         """Take the files away, in the process that published them."""
         if os.getpid() == self._pid:
+            self._pid = 0  # memory that outlives the simulation is written of no more
             self._used.close()
             self._lock.close()
             self._path.unlink(missing_ok=True)
@@ -115,9 +123,8 @@ def publish(patches: Patches) -> None:
         folder = tempfile.mkdtemp(prefix=f"cudasim-{os.getpid()}-")
     board = Board(Path(folder), session.machine, is_new)
     patches.finally_do(weakref.finalize(board, board.remove))  # or when Python ends
-    patches.finally_do(_forget)
-    session.when_placed.append(functools.partial(_watch, board))
-    _watch(board)
+    session.when_placed.append(board.watch)
+    board.watch()
     path = f"{PROGRAMS}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     for name, value in ((FOLDER, folder), (PYTHON, sys.executable), ("PATH", path)):
         patches.replace_item(os.environ, name, value)
@@ -133,19 +140,6 @@ def sweep() -> None:
             numbers = [folder.name.split("-")[1], *names]
             if not any(each.isdecimal() and is_alive(int(each)) for each in numbers):
                 shutil.rmtree(folder)
-
-
-def _watch(board: Board) -> None:
-    for gpu in session.gpus:
-        gpu.memory.watch = functools.partial(board.write, gpu)
-        gpu.memory.others = functools.partial(board.others, gpu)
-        gpu.memory.driver = board
-
-
-def _forget() -> None:
-    for gpu in session.gpus:
-        gpu.memory.watch, gpu.memory.others = None, list
-        gpu.memory.driver = nullcontext()
 
 
 def start(original: Callable, process: Any, args: Any, *rest: Any, **named: Any) -> None:
