@@ -43,7 +43,6 @@ def wait(index: int | None = None) -> None:
 
 
 def is_capturing() -> bool:
-    """True while the work of the current stream is captured by a graph."""
     return place_of() in session.capturing
 
 
@@ -100,7 +99,6 @@ BINDINGS: dict[str, Callable] = {
 
 
 def patch_accelerator(patches: Patches) -> None:
-    """Make `torch.accelerator` report the simulated GPUs."""
     for name, function in BINDINGS.items():
         patches.replace(torch._C, f"_accelerator_{name}", function)
     patches.replace(torch._C, "_get_accelerator", BINDINGS["getAccelerator"])

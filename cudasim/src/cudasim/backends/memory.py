@@ -65,10 +65,9 @@ def stats(memory: Memory) -> dict[str, Any]:
 
 
 def snapshot(which: tuple | None = None) -> dict[str, list]:
-    """The segments of every GPU and their history, as `torch.cuda.memory_snapshot` has them.
+    """The segments of every GPU, or of the pools whose id begins `which`, and their history.
 
-    `which` begins with the id of private pools, for their segments alone. The names are those
-    of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot).
+    The names are those of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot).
     """
     pool = PUBLIC if which is None else tuple(which[:2])
     return {
@@ -126,8 +125,7 @@ def record_history(
     """Keep a history of every GPU's memory from now on; None ends it.
 
     The arguments are those of `torch.cuda.memory._record_memory_history`; `more` ends in
-    `skip_actions`. `stacks` has no effect, as there are no frames but Python's. Raises
-    RuntimeError, with PyTorch's words, for what is none of them.
+    `skip_actions`. `stacks` has no effect, as there are no frames but Python's.
     """
     if enabled not in (None, "state", "all"):
         raise RuntimeError("expected state to be 'state', 'all', or None")
@@ -154,9 +152,6 @@ def record_history_legacy(
 
 
 def observe_refusals(observer: Callable[[int, int, int, int], None]) -> None:
-    """Call `observer` with (GPU, bytes asked for, bytes of the card, bytes free) when one is full.
-
-    As `torch._C._cuda_attach_out_of_memory_observer`.
-    """
+    """Call `observer` with (GPU, bytes asked for, of the card, free) when one is full."""
     for gpu in session.gpus:
         gpu.memory.observers.append(observer)

@@ -24,10 +24,7 @@ _numbers = itertools.count(1)  # by which `torch.mps.Event` knows an event
 
 
 def recommended(gpu: GPU) -> int:
-    """How many bytes Metal recommends that a program uses: two thirds of a 16 GB Mac's memory.
-
-    That is `MTLDevice.recommendedMaxWorkingSetSize`; llama.cpp prints it as 11453.25 MB.
-    """
+    """Bytes that Metal recommends: two thirds of a 16 GB Mac's; llama.cpp prints 11453.25 MB."""
     return -(-gpu.card.memory * 2 // 3 // PAGE) * PAGE
 
 
@@ -70,7 +67,6 @@ def bindings() -> dict[str, Callable]:
 
 
 def patch_mps(patches: Patches) -> None:
-    """Make `torch.mps` and `torch.backends.mps` report the simulated device."""
     memory = session.current().memory
     memory.size = recommended(session.current())
     memory.set_fraction(LIMIT)
@@ -84,10 +80,7 @@ def patch_mps(patches: Patches) -> None:
 
 
 def linear(original: Callable, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
-    """`F.linear`, which MPS computes by a kernel of its own that compares devices itself.
-
-    The texts are those of `aten/src/ATen/native/mps/operations/Linear.mm`.
-    """
+    """`F.linear`, whose kernel compares devices itself (native/mps/operations/Linear.mm)."""
     named = {"input": input, "weight": weight, "bias": bias}
     tensors = {name: value for name, value in named.items() if isinstance(value, Tensor)}
     if any(tensor.is_mps for tensor in tensors.values()):

@@ -110,10 +110,7 @@ class Event(_Event):
         return self._handle
 
     def record(self, stream: _Stream | None = None) -> None:
-        """Note the time, in `stream` or the current one.
-
-        Raises RuntimeError, with CUDA's text, if the event was recorded on another GPU.
-        """
+        """Note the time, in `stream` or the current one; never on another GPU than before."""
         self._check()
         place = place_of(stream)
         gpu = session.gpu(place[0])
@@ -176,12 +173,7 @@ class Event(_Event):
             )
 
     def elapsed_time(self, end_event: "Event") -> float:
-        """Milliseconds of the host's clock, or of the virtual one, from this event to `end_event`.
-
-        Raises ValueError, with CUDA's text, unless both were made to be timed and recorded, and
-        CUDA's error if they were recorded on two GPUs. Raises RuntimeError unless both have
-        happened, and if one is of another simulation; TypeError for what is no event of a GPU.
-        """
+        """Milliseconds, of the virtual clock if there is one, from this event to `end_event`."""
         self._check()
         if not isinstance(end_event, Event):
             raise TypeError(f"elapsed_time() needs an event of a GPU, not {end_event!r}")
@@ -201,7 +193,6 @@ class Event(_Event):
             traces.fire(traces.EVENT_DELETION, self._handle)
 
     def ipc_handle(self, *args: Any) -> NoReturn:
-        """Refused: no other process has this GPU."""
         raise NotImplementedError("cudasim: events cannot be shared between processes")
 
     from_ipc_handle = ipc_handle
@@ -219,10 +210,7 @@ class Stream(_Stream):
     event_type = Event  # of the events that `record_event` makes
 
     def __new__(cls, device: Any = None, *, priority: int = 0, **ids: int) -> _Stream:
-        """A stream from the pool of `device`, or that which `ids` name.
-
-        `ids` are stream_id, device_index and device_type. PyTorch's own if not of a GPU.
-        """
+        """A stream from the pool of `device`, or that of `ids`; PyTorch's own if not of a GPU."""
         if not ids:
             gpu = gpu_for(device)
             if gpu is None:
@@ -297,7 +285,6 @@ def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
 
 
 def patch_streams(patches: Patches) -> None:
-    """Replace `torch.Stream` and `torch.Event`."""
     patches.replace(torch, "Stream", Stream)
     patches.replace(torch, "Event", Event)
     patches.wrap(Tensor, "record_stream", record_stream)

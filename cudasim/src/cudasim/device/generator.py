@@ -18,10 +18,7 @@ _STATE = struct.Struct("<QQ")  # (seed, offset), as CUDA lays them out
 
 
 class Generator(torch._C.Generator):
-    """A generator whose `device` is a simulated GPU.
-
-    C++ hands generators on without their Python class; `find` brings it back.
-    """
+    """A generator whose `device` is a GPU. C++ hands it on without its class: see `find`."""
 
     # Whether the current stream is captured: `backends.cuda.graphs` knows.
     is_capturing: Callable[[], bool] = staticmethod(lambda: False)
@@ -46,10 +43,7 @@ class Generator(torch._C.Generator):
         return self._draws.manual_seed(mix(seed, offset))
 
     def manual_seed(self, seed: int) -> "Generator":
-        """Restart with `seed`, any integer of 64 bits.
-
-        Raises RuntimeError, in CUDA's words (CUDAGeneratorImpl.cpp), for another seed in a capture.
-        """
+        """Restart with `seed`, which is the same in a capture (CUDAGeneratorImpl.cpp)."""
         seed = torch._C.Generator().manual_seed(seed).initial_seed()
         if not self.is_capturing():
             self._state[:] = [seed, 0]
@@ -61,7 +55,6 @@ class Generator(torch._C.Generator):
         return self
 
     def seed(self) -> int:
-        """Restart with a seed from the machine's entropy; returns it."""
         self._state[:] = [torch._C.Generator().seed(), 0]
         return self._state[0]
 
@@ -72,20 +65,15 @@ class Generator(torch._C.Generator):
         return self._state[1]
 
     def set_offset(self, offset: int) -> None:
-        """Go to a place of the stream. Raises RuntimeError unless a multiple of 4."""
         if offset % STEP:
             raise RuntimeError("offset must be a multiple of 4")
         self._state[1] = offset
 
     def get_state(self) -> torch.Tensor:
-        """Seed and offset: 16 bytes, on the CPU."""
         return torch.frombuffer(bytearray(_STATE.pack(*self._state)), dtype=torch.uint8)
 
     def set_state(self, state: torch.Tensor) -> "Generator":
-        """Go on from what `get_state` returned, or from a seed of 8 bytes.
-
-        Raises TypeError for another kind of tensor, RuntimeError for another size.
-        """
+        """Go on from what `get_state` returned, or from a seed of 8 bytes."""
         if not isinstance(state, torch.Tensor):
             raise TypeError(f"expected a torch.ByteTensor, but got {type(state).__name__}")
         if state.dtype != torch.uint8 or state.device.type != "cpu":
@@ -97,7 +85,6 @@ class Generator(torch._C.Generator):
         return self
 
     def clone_state(self) -> "Generator":
-        """Another generator that begins where this one is."""
         clone = Generator(self._home)
         clone._state[:] = self._state
         return clone

@@ -80,11 +80,7 @@ def host_stats() -> dict[str, Any]:
 
 
 def sleep(cycles: int) -> None:
-    """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on.
-
-    As CUDA's kernel does, it ends at once where they are less than none. Without a virtual clock
-    it is the machine's time that passes.
-    """
+    """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on."""
     cycles, place = max(int(cycles), 0), place_of()
     session.current().memory.touch()
     if session.clock is not None:
@@ -115,10 +111,7 @@ _warned = False  # whether it has been said in this process
 
 
 def set_sync_debug_mode(mode: int) -> None:
-    """Warn of operations that wait for a GPU (1), refuse them (2), or say nothing (0).
-
-    Raises RuntimeError for another number.
-    """
+    """Warn of operations that wait for a GPU (1), refuse them (2), or say nothing (0)."""
     global _warned
     if not _warned:
         _warned = True
@@ -149,7 +142,6 @@ SETTINGS = {
 
 
 def settings() -> dict[str, Callable]:
-    """The functions of `torch._C` that read and change SETTINGS."""
     values: dict[str, Any] = dict(SETTINGS)
     made: dict[str, Callable] = {}
 
@@ -248,7 +240,6 @@ def _patch_plan_caches(patches: Patches) -> None:
 
 
 def patch_api(patches: Patches) -> None:
-    """Make `torch.cuda` report the simulated GPUs."""
     once = functools.cache(CudaProperties)  # the same object for each call
     parts = refuse("cudasim: a simulated GPU's processors cannot be shared out")
     cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it

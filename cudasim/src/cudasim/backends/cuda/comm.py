@@ -25,7 +25,6 @@ MEAN = 4
 
 
 def patch_comm(patches: Patches) -> None:
-    """Provide what `torch.nn.parallel.comm` calls."""
     copying = _broadcast, _broadcast_out, _broadcast_coalesced
     reducing = _nccl_all_reduce, _nccl_reduce, _nccl_reduce_scatter
     collectives = *reducing, _nccl_broadcast, _nccl_all_gather
@@ -58,12 +57,10 @@ def _check_on_gpus(tensors: Tensors, role: str, each: str) -> None:
 
 
 def _broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
-    """A copy of `tensor` on each of `devices`; itself where it lives."""
     return [_moved(tensor, _gpu(index)) for index in devices]
 
 
 def _broadcast_out(tensor: Tensor, out: Tensors) -> list[Tensor]:
-    """Copy `tensor` into each of `out`, all on GPUs and of its shape."""
     _check_on_gpus(out, "output", "output tensor")
     for position, target in enumerate(out):
         if target.shape != tensor.shape:
@@ -78,10 +75,7 @@ def _broadcast_out(tensor: Tensor, out: Tensors) -> list[Tensor]:
 def _broadcast_coalesced(
     tensors: Tensors, devices: Sequence[int], buffer_size: int
 ) -> list[list[Tensor]]:
-    """Copies of all `tensors` on each of `devices`; on the first, the tensors themselves.
-
-    `buffer_size`, in bytes, is how much CUDA packs into one copy: the results are the same.
-    """
+    """Copies of all `tensors` on each of `devices`; on the first, the tensors themselves."""
     first, *others = map(_gpu, devices)
     if any(gpu_of(tensor) is not first for tensor in tensors):
         raise RuntimeError(f"All tensors must be on devices[0]: {first.index}")
@@ -105,7 +99,6 @@ def _scatter(
 
 
 def _scatter_out(tensor: Tensor, out: Tensors, dim: int, streams: Any) -> list[Tensor]:
-    """Copy chunks of `tensor` along `dim` into the tensors `out`, each on a GPU."""
     if not out:
         raise RuntimeError("Expected at least one output tensor to scatter to")
     _check_on_gpus(out, "output", "output tensor")
@@ -130,7 +123,6 @@ def _scatter_out(tensor: Tensor, out: Tensors, dim: int, streams: Any) -> list[T
 
 
 def _gather(tensors: Tensors, dim: int, destination: int | None) -> Tensor:
-    """The `tensors`, all on GPUs, put together along `dim` on a GPU; None is the current one."""
     return _joined(tensors, None if destination == HOST else session.gpu(destination), dim)
 
 
@@ -160,10 +152,7 @@ def _joined(tensors: Tensors, gpu: GPU | None, dim: int) -> Tensor:
 
 
 def _broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:
-    """`Broadcast.backward`: the sum of each input's gradients, on the input's device.
-
-    For an output that nobody used, autograd makes zeros, and does not know on which GPU.
-    """
+    """The sum of each input's gradients there; zeros of an unused output may be elsewhere."""
     there = [
         _moved(gradient, _gpu(ctx.target_gpus[position // ctx.num_inputs]))
         for position, gradient in enumerate(gradients)

@@ -67,11 +67,7 @@ class CUDAGraph:
         capture_error_mode: str = "global",
         check_input_liveness: bool = False,
     ) -> None:
-        """Capture the work of the current stream from now on.
-
-        Its memory comes from `pool`, or from one of its own. Raises RuntimeError, with PyTorch's
-        words, on the default stream and if the graph holds work.
-        """
+        """Capture the work of the current stream, whose memory comes from `pool` or its own."""
         if check_input_liveness:
             raise NotImplementedError("cudasim: check_input_liveness is not known here")
         if self._captured:
@@ -131,10 +127,7 @@ class CUDAGraph:
             )
 
     def instantiate(self) -> None:
-        """Make the graph ready to be replayed, as the end of a capture does unless it is kept.
-
-        Raises RuntimeError, with PyTorch's words, without a capture, and for another graph.
-        """
+        """Make the graph ready to be replayed: only for one that keeps what it captured."""
         if not self._captured:
             raise RuntimeError("capture_end() must have been called before calling instantiate")
         if not self._keep:
@@ -143,7 +136,6 @@ class CUDAGraph:
             )
 
     def replay(self) -> None:
-        """Do the captured work."""
         if not self._captured:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         clock = session.clock
@@ -151,7 +143,6 @@ class CUDAGraph:
             self._capture.replay()
 
     def reset(self) -> None:
-        """Forget the work, and let the pool go."""
         if self._captured:
             self._capture.release()
             self._gpu.memory.release_pool(self._pool)
@@ -163,13 +154,11 @@ class CUDAGraph:
             self.reset()
 
     def pool(self) -> PoolId:
-        """The id of the pool of memory that it uses."""
         if not self._captured:
             raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self._pool
 
     def enable_debug_mode(self) -> None:
-        """Let `debug_dump` write the graph."""
         self._dumps = True
 
     def debug_dump(self, debug_path: str) -> None:
@@ -198,7 +187,6 @@ class MemPool:
     def __init__(
         self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False
     ) -> None:
-        """A pool without memory. Raises NotImplementedError for settings that are not known."""
         if allocator is not None or use_on_oom or no_split:
             raise NotImplementedError(
                 "cudasim: a pool has no allocator, use_on_oom or no_split of its own; make it "
@@ -214,7 +202,6 @@ class MemPool:
         return self._gpu.memory.private[self.id].users
 
     def snapshot(self, include_traces: bool = True) -> list:
-        """The segments of the pool."""
         return cuda.memory_snapshot(self.id)
 
     def __del__(self) -> None:
@@ -267,7 +254,6 @@ FUNCTIONS = {
 
 
 def patch_graphs(patches: Patches) -> None:
-    """Make graphs and pools of `torch.cuda` those of the simulated GPUs."""
     session.states = WeakValueDictionary()  # id of a generator's state -> Holder
     capturing = staticmethod(lambda: session.capturing and is_capturing())
     patches.replace(Generator, "is_capturing", capturing)

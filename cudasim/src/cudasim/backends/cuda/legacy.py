@@ -19,10 +19,7 @@ class LegacyType(type):
     """The class of `torch.cuda.FloatTensor` and similar types: a dtype on a GPU."""
 
     def __call__(cls, *args: Any, device: Any = None) -> torch.Tensor:
-        """A tensor on `device`, or the current GPU, from sizes or from data.
-
-        Raises RuntimeError, with PyTorch's text, for a device of another type.
-        """
+        """A tensor on `device`, or the current GPU, from sizes or from data."""
         if device is not None and not isinstance(resolve(device), GPU):
             raise RuntimeError(
                 "legacy constructor expects device type: cuda but device type: "

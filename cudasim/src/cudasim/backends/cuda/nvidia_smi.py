@@ -65,10 +65,7 @@ class Refusal(Exception):
 
 
 def published(folder: str | None) -> tuple[list[dict], list[dict]]:
-    """(the GPUs, the processes on each) of the simulation that publishes in `folder`.
-
-    Raises Refusal if there is none.
-    """
+    """The GPUs, and the processes on them, of the simulation that publishes in `folder`."""
     cards: dict[int, dict] = {}
     processes = []
     for path in sorted(Path(folder).glob("*.figures")) if folder else ():
@@ -90,10 +87,7 @@ def published(folder: str | None) -> tuple[list[dict], list[dict]]:
 
 
 def is_alive(pid: int) -> bool:
-    """True if process `pid` runs. On Windows, where asking is not safe, always.
-
-    One that has ended and that nobody has waited for holds nothing any more; Linux tells.
-    """
+    """True if process `pid` runs and is no zombie. On Windows, where asking is not safe, always."""
     if os.name == "nt":
         return True
     try:
@@ -141,10 +135,7 @@ def table(cards: list[dict], processes: list[dict]) -> list[str]:
 
 
 def values(names: list[str], known: Fields, rows: list[dict], how: set) -> list[str]:
-    """Lines of comma-separated values, with a header unless `how` says otherwise.
-
-    Raises Refusal, with NVIDIA's words, for a field that there is not.
-    """
+    """Lines of comma-separated values, with a header unless `how` says otherwise."""
     for name in names:
         if name not in known:
             raise Refusal(f'Field "{name}" is not a valid field to query.\n', BAD_ARGUMENT)
@@ -162,7 +153,6 @@ def values(names: list[str], known: Fields, rows: list[dict], how: set) -> list[
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options that are understood."""
     made = argparse.ArgumentParser("nvidia-smi", description=__doc__, allow_abbrev=False)
     made.add_argument("-L", "--list-gpus", action="store_true", help="name each card")
     made.add_argument("-i", "--id", help="only these cards: index or identity, by commas")
@@ -192,7 +182,6 @@ def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what `arguments` request; returns the exit code."""
     options = parser().parse_args(arguments)
     try:
         lines = answer(options, os.environ.get(FOLDER))

@@ -4,10 +4,7 @@ from cudasim.device.gpu import GPU
 
 
 class CudaProperties:
-    """What `torch.cuda.get_device_properties` returns, with CUDA's names and print.
-
-    `total_memory` and the other sizes are in bytes. What depends on the generation of the card
-    only is that of CUDA's programming guide
+    """Sizes are in bytes. What depends on the generation of the card only is that of CUDA's guide
     (https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities).
     """
 

@@ -143,10 +143,7 @@ def sweep() -> None:
 
 
 def start(original: Callable, process: Any, args: Any, *rest: Any, **named: Any) -> None:
-    """`Popen.__init__`, with our `nvidia-smi` in place of its bare name.
-
-    Windows looks only for `nvidia-smi.exe` when a program is started without a shell.
-    """
+    """`Popen.__init__`, with our program for its bare name: Windows looks only for an .exe."""
     if isinstance(args, list | tuple) and args and args[0] == "nvidia-smi":
         args = [sys.executable, "-I", "-S", str(_PACKAGE / "nvidia_smi.py"), *args[1:]]
     original(process, args, *rest, **named)

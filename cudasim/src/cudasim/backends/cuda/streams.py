@@ -93,7 +93,6 @@ class ExternalStream(CudaStream):
 
 
 def patch_cuda_streams(patches: Patches) -> None:
-    """Replace the streams and events of `torch.cuda`."""
     patches.replace(torch._C, "_cuda_getDefaultStream", lambda index: stream_data(index, 0))
     for kind in (CudaStream, ExternalStream, CudaEvent):
         stand_in(patches, kind, kind.__name__.removeprefix("Cuda"), torch.cuda.streams)
@@ -101,10 +100,7 @@ def patch_cuda_streams(patches: Patches) -> None:
 
 
 def stand_in(patches: Patches, kind: type, name: str, module: ModuleType) -> None:
-    """Let `kind` stand in for the class `name` of `module` and of `torch.cuda`.
-
-    Programs may have imported PyTorch's class already: what it makes are objects of `kind` too.
-    """
+    """Let `kind` stand in for a class, which makes objects of it where it was imported already."""
     theirs = getattr(module, name)
     kind.__module__, kind.__name__, kind.__qualname__ = theirs.__module__, name, name
     made = staticmethod(lambda cls, *args, **kwargs: kind(*args, **kwargs))

@@ -55,11 +55,9 @@ _COMPILE = "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\
 class CUDA(DeviceType):
     """NVIDIA's GPUs.
 
-    A process that uses one makes a CUDA context there, with the code of kernels and memory for
-    the driver, which stays until the process ends. How large it is depends on the card, the
-    driver and the build of PyTorch, which loads kernels when they are first called. `context` is
-    a model with one figure: on a T4 a program had 4.11 GiB in use, 3.72 GiB and 264.21 MiB of it
-    PyTorch's (https://github.com/Zheng-Chong/CatVTON/issues/133), which leaves 135 MiB.
+    A process that uses one has a CUDA context there, whose size depends on the card, the driver and
+    what kernels are loaded. `context` is a model: on a T4 a program had 4.11 GiB in use, 3.72 GiB
+    and 264.21 MiB of it PyTorch's (https://github.com/Zheng-Chong/CatVTON/issues/133).
     """
 
     name, key, number, noun, card = "cuda", "CUDA", 1, "GPU", "T4"

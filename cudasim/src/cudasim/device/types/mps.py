@@ -47,7 +47,6 @@ class MPS(DeviceType):
         return f"MPS{name.rpartition('.')[2].removesuffix('Tensor')}Type"
 
     def out_of_memory(self, memory: Any, size: int) -> RuntimeError:
-        """As in MPSAllocator.mm."""
         return RuntimeError(
             f"MPS backend out of memory (MPS allocated: {in_units(memory.reserved)}, other "
             f"allocations: 0 bytes, max allowed: {in_units(memory.limit)}). Tried to allocate "
@@ -58,7 +57,6 @@ class MPS(DeviceType):
     def disagreement(
         self, name: str, devices: list[tuple[str, "torch.device"]]
     ) -> RuntimeError | None:
-        """That of a kernel which compares devices itself, or of all others."""
         if name in ("cat", "stack"):
             first = devices[0][1]
             other = next(device for _, device in devices if device != first)
