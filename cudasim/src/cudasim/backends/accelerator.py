@@ -46,16 +46,11 @@ def is_capturing() -> bool:
     return place_of() in session.capturing
 
 
-def can_access_peer(index: int, peer: int) -> bool:
-    """True between two GPUs: one reads the other's memory; a GPU is no peer of itself."""
-    return session.gpu(index) is not session.gpu(peer)
-
-
 def dtypes() -> set[torch.dtype]:
     """The types of numbers that tensors on a GPU can have."""
     kinds = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
-    kinds = {kind for kind in kinds if not str(kind).startswith(("torch.q", "torch.bits"))}
-    return {kind for kind in kinds if str(kind) not in session.type.missing}
+    missing = ("torch.q", "torch.bits", *session.type.missing)
+    return {kind for kind in kinds if not str(kind).startswith(missing)}
 
 
 def nothing(*args: Any) -> None:

@@ -23,15 +23,9 @@ LIMIT = 1.7  # of what Metal recommends: MPSAllocator.h's default_high_watermark
 _numbers = itertools.count(1)  # by which `torch.mps.Event` knows an event
 
 
-def recommended(gpu: GPU) -> int:
-    """Bytes that Metal recommends: two thirds of a 16 GB Mac's; llama.cpp prints 11453.25 MB."""
-    return -(-gpu.card.memory * 2 // 3 // PAGE) * PAGE
-
-
-def bindings() -> dict[str, Callable]:
+def bindings(gpu: GPU) -> dict[str, Callable]:
     no_source = refuse("cudasim: a simulated GPU runs no Metal source")
     no_traces = refuse("cudasim: there are no signposts to trace on a simulated GPU")
-    gpu = session.current()
     events: dict[int, Event] = {}
 
     def acquire(enable_timing: bool) -> int:
@@ -67,13 +61,14 @@ def bindings() -> dict[str, Callable]:
 
 
 def patch_mps(patches: Patches) -> None:
-    memory = session.current().memory
-    memory.size = recommended(session.current())
-    memory.set_fraction(LIMIT)
-    for name, function in bindings().items():
+    gpu = session.current()
+    # What Metal recommends: two thirds of a 16 GB Mac's; llama.cpp prints 11453.25 MB.
+    gpu.memory.size = -(-gpu.card.memory * 2 // 3 // PAGE) * PAGE
+    gpu.memory.set_fraction(LIMIT)
+    for name, function in bindings(gpu).items():
         patches.replace(torch._C, name, function)
     patches.replace(torch._C, "_has_mps", True)
-    patches.replace(torch.mps, "_default_mps_generator", session.current().generator)
+    patches.replace(torch.mps, "_default_mps_generator", gpu.generator)
     patches.wrap(F, "linear", linear)
     refuse_sharing(patches)
     patches.forget(torch.backends.mps)

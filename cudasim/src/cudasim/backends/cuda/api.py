@@ -36,8 +36,7 @@ _pieces = itertools.count(0x7E0000000000, 2**32)  # and of raw memory, each belo
 class Status(int):
     """A result of CUDA's runtime, by its number."""
 
-
-Status.success = Status(runtime.SUCCESS)
+    success = runtime.SUCCESS
 
 
 class Runtime:
@@ -48,26 +47,26 @@ class Runtime:
     cudaGetErrorString = staticmethod(runtime.words)
 
     @staticmethod
-    def _succeed(*args: Any) -> Status:
-        return Status.success
+    def cudaProfilerStart(*args: Any) -> Status:
+        return Status(runtime.SUCCESS)
 
-    cudaProfilerStart = cudaProfilerStop = cudaStreamDestroy = _succeed
+    cudaProfilerStop = cudaStreamDestroy = cudaProfilerStart
 
     @staticmethod
     def cudaHostRegister(pointer: int, size: int, flags: int) -> Status:
         session.registered[pointer] = size
-        return Status.success
+        return Status(runtime.SUCCESS)
 
     @staticmethod
     def cudaHostUnregister(pointer: int) -> Status:
         known = session.registered.pop(pointer, None)
-        return Status.success if known else Status(runtime.NOT_REGISTERED)
+        return Status(runtime.SUCCESS if known else runtime.NOT_REGISTERED)
 
     @staticmethod
     def cudaStreamCreate(pointer: int) -> Status:
         """Write what stands for the address of a new stream to the eight bytes at `pointer`."""
         ctypes.c_uint64.from_address(pointer).value = next(_streams)
-        return Status.success
+        return Status(runtime.SUCCESS)
 
 
 def host_stats() -> dict[str, Any]:
@@ -170,13 +169,13 @@ WITHOUT_EFFECT = (
     "_cudnn_set_conv_benchmark_empty_cache"
 ).split()
 NO_SOURCE = refuse("cudasim: a simulated GPU runs no CUDA source")
-CUSTOM = refuse("cudasim: a simulated GPU has no allocators but its own")
+NO_ALLOCATOR = refuse("cudasim: a simulated GPU has no allocators but its own")
 BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
-    **dict.fromkeys(("_cuda_changeCurrentAllocator", "_cuda_customAllocator"), CUSTOM),
+    **dict.fromkeys(("_cuda_changeCurrentAllocator", "_cuda_customAllocator"), NO_ALLOCATOR),
     **dict.fromkeys(WITHOUT_EFFECT, nothing),
     "_activate_gpu_trace": traces.activate,
     "_cuda_attach_out_of_memory_observer": memory.observe_refusals,
-    "_cuda_canDeviceAccessPeer": accelerator.can_access_peer,
+    "_cuda_canDeviceAccessPeer": lambda index, peer: session.gpu(index) is not session.gpu(peer),
     "_cuda_cudaCachingAllocator_raw_alloc": raw_allocate,
     "_cuda_cudaCachingAllocator_raw_delete": raw_delete,
     "_cuda_emptyCache": memory.empty_cache,

@@ -62,12 +62,12 @@ def _broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
 
 def _broadcast_out(tensor: Tensor, out: Tensors) -> list[Tensor]:
     _check_on_gpus(out, "output", "output tensor")
+    shape = list(tensor.shape)
     for position, target in enumerate(out):
-        if target.shape != tensor.shape:
+        if list(target.shape) != shape:
             raise RuntimeError(
-                "Expected all output tensors to have same shape as the source tensor "
-                f"{list(tensor.shape)}, but output tensor at index {position} has shape "
-                f"{list(target.shape)}"
+                f"Expected all output tensors to have same shape as the source tensor {shape}, but "
+                f"output tensor at index {position} has shape {list(target.shape)}"
             )
     return [target.copy_(tensor) for target in out]
 
@@ -102,21 +102,18 @@ def _scatter_out(tensor: Tensor, out: Tensors, dim: int, streams: Any) -> list[T
     if not out:
         raise RuntimeError("Expected at least one output tensor to scatter to")
     _check_on_gpus(out, "output", "output tensor")
-    dim %= tensor.dim()
+    dim, shape = dim % tensor.dim(), list(tensor.shape)
     for position, target in enumerate(out):
-        like = [*tensor.shape[:dim], *target.shape[dim : dim + 1], *tensor.shape[dim + 1 :]]
-        if list(target.shape) != like:
+        if list(target.shape) != [*shape[:dim], *target.shape[dim : dim + 1], *shape[dim + 1 :]]:
             raise RuntimeError(
                 f"Output tensor at index {position} has incorrect shape: {list(target.shape)}. "
-                f"Expected same shape except for scatter dim {dim} as the source tensor: "
-                f"{list(tensor.shape)}"
+                f"Expected same shape except for scatter dim {dim} as the source tensor: {shape}"
             )
     sizes = [target.size(dim) for target in out]
-    if sum(sizes) != tensor.size(dim):
+    if sum(sizes) != shape[dim]:
         raise RuntimeError(
             f"Total size for output tensors along scatter dim {dim} does not match the source "
-            f"tensor size at dim {dim}. Expected {tensor.size(dim)}, but got total size "
-            f"{sum(sizes)}"
+            f"tensor size at dim {dim}. Expected {shape[dim]}, but got total size {sum(sizes)}"
         )
     chunks = tensor.split_with_sizes(sizes, dim)
     return [target.copy_(chunk) for chunk, target in zip(chunks, out, strict=True)]

@@ -118,18 +118,25 @@ def table(cards: list[dict], processes: list[dict]) -> list[str]:
     if processes:
         context = max(card["context"] for card in cards) // MIB
         about.append(f"The CUDA context of a process on a card is modelled: {context}MiB")
-    shown = [f"{'GPU':>3}  {'Name':<41} {'Memory-Usage':>22}"]
+    of_card, of_process = "{:>3}  {:<41} {:>22}".format, "{:>3}  {:>9}  {:>10}  {}".format
+    shown = []
     for card in cards:
         usage = f"{card['used'] // MIB}MiB / {card['total'] // MIB}MiB"
-        shown.append(f"{card['index']:>3}  {card['name']:<41} {usage:>22}")
+        shown.append(of_card(card["index"], card["name"], usage))
     running = []
-    for process in processes:
-        size, name = f"{process['used'] // MIB}MiB", Path(process["program"]).name
-        running.append(f"{process['index']:>3}  {process['pid']:>9}  {size:>10}  {name}")
-    titles = ["Processes (SIMULATED):", "GPU        PID  GPU memory  Name"]
+    for each in processes:
+        name = Path(each["program"]).name
+        running.append(of_process(each["index"], each["pid"], f"{each['used'] // MIB}MiB", name))
+    titles = ["Processes (SIMULATED):", of_process("GPU", "PID", "GPU memory", "Name")]
     rule = f"+{'-' * (WIDTH + 2)}+"
     lines = [rule]
-    for part in (about, shown[:1], shown[1:], titles, running or ["No running processes found"]):
+    for part in (
+        about,
+        [of_card("GPU", "Name", "Memory-Usage")],
+        shown,
+        titles,
+        running or ["No running processes found"],
+    ):
         lines += [*(f"| {text:<{WIDTH}} |" for text in part), rule]
     return lines
 
@@ -152,16 +159,6 @@ def values(names: list[str], known: Fields, rows: list[dict], how: set) -> list[
     return [", ".join(line) for line in lines]
 
 
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("nvidia-smi", description=__doc__, allow_abbrev=False)
-    made.add_argument("-L", "--list-gpus", action="store_true", help="name each card")
-    made.add_argument("-i", "--id", help="only these cards: index or identity, by commas")
-    made.add_argument("--query-gpu", metavar="FIELDS", help="fields of each card, by commas")
-    made.add_argument("--query-compute-apps", metavar="FIELDS", help="fields of each process")
-    made.add_argument("--format", default="", help="csv, csv,noheader or csv,noheader,nounits")
-    return made
-
-
 def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
     """The lines to print. Raises Refusal."""
     cards, processes = published(folder)
@@ -181,15 +178,19 @@ def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
     return values([name.strip() for name in query.split(",")], known, rows, how)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
+def main() -> int:
+    made = argparse.ArgumentParser("nvidia-smi", description=__doc__, allow_abbrev=False)
+    made.add_argument("-L", "--list-gpus", action="store_true", help="name each card")
+    made.add_argument("-i", "--id", help="only these cards: index or identity, by commas")
+    made.add_argument("--query-gpu", metavar="FIELDS", help="fields of each card, by commas")
+    made.add_argument("--query-compute-apps", metavar="FIELDS", help="fields of each process")
+    made.add_argument("--format", default="", help="csv, csv,noheader or csv,noheader,nounits")
     try:
-        lines = answer(options, os.environ.get(FOLDER))
+        print("\n".join(answer(made.parse_args(), os.environ.get(FOLDER))))
     except Refusal as refusal:
         words, code = refusal.args
         print(words)
         return code
-    print("\n".join(lines))
     return OK
 
 

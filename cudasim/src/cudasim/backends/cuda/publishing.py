@@ -46,22 +46,17 @@ class Board:
         self._pid, self._folder, self._owned = os.getpid(), folder, owned
         self._lock = (folder / "lock").open("ab")
         card = machine.card
-        about = {
-            "pid": self._pid,
-            "program": sys.executable or "python",
-            "gpus": [
-                {
-                    "index": number,
-                    "name": machine.name,
-                    "uuid": uuid,
-                    "capability": "{}.{}".format(*card.capability),
-                    "total": card.board or card.memory,
-                    "memory": card.memory,
-                    "context": card.type.context,
-                }
-                for number, uuid in enumerate(machine.uuids())
-            ],
+        facts = {
+            "name": machine.name,
+            "capability": "{}.{}".format(*card.capability),
+            "total": card.board or card.memory,
+            "memory": card.memory,
+            "context": card.type.context,
         }
+        gpus = [
+            {"index": index, "uuid": uuid, **facts} for index, uuid in enumerate(machine.uuids())
+        ]
+        about = {"pid": self._pid, "program": sys.executable or "python", "gpus": gpus}
         first = json.dumps(about).encode() + b"\n"
         self._path, self._begin = folder / f"{self._pid}.figures", len(first)
         draft = self._path.with_suffix(".draft")
