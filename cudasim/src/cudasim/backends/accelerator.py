@@ -1,8 +1,7 @@
 """`torch.accelerator`, answered by the simulated GPUs, and what all types of GPU have in common.
 
-`torch.accelerator`, `torch.cuda` and `torch.mps` are Python over functions of `torch._C`. Those
-are replaced, or added on a build of PyTorch that lacks them, so that what programs call is
-torch's own code. Where C++ would raise, its own errors are raised.
+These modules are Python over functions of `torch._C`. Those are replaced, or added to a build that
+lacks them: what programs call is torch's own code, and what is raised are its own errors.
 """
 
 from collections.abc import Callable

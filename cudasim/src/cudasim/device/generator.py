@@ -1,8 +1,7 @@
 """Random number generators of simulated GPUs.
 
-As CUDA's, such a generator is a seed and an offset, 16 bytes in all: each operation draws from
-a stream of its own that they determine, and moves the offset on. What any other generator
-draws makes no difference. The numbers are not those of a real GPU.
+As CUDA's, one is a seed and an offset: each operation draws from a stream of its own that they
+determine, and moves the offset on. The numbers are not those of a real GPU.
 """
 
 import struct
@@ -23,10 +22,9 @@ class Generator(torch._C.Generator):
     # Whether the current stream is captured: `backends.cuda.graphs` knows.
     is_capturing: Callable[[], bool] = staticmethod(lambda: False)
 
-    def __new__(cls, device: torch.device) -> "Generator":
+    def __new__(cls, device: torch.device, state: list[int] | None = None) -> "Generator":
         self = super().__new__(cls, "cpu")
-        self._home = device
-        self._state = [super().initial_seed(self), 0]  # shared by graphsafe_get_state
+        self._home, self._state = device, state or [super().initial_seed(self), 0]
         self._draws = torch._C.Generator()  # what operations are given
         _known[self._cdata] = self
         _drawing[self._draws._cdata] = self
@@ -85,15 +83,11 @@ class Generator(torch._C.Generator):
         return self
 
     def clone_state(self) -> "Generator":
-        clone = Generator(self._home)
-        clone._state[:] = self._state
-        return clone
+        return Generator(self._home, list(self._state))
 
     def graphsafe_get_state(self) -> "Generator":
         """A generator that shares this one's state."""
-        shared = Generator(self._home)
-        shared._state = self._state
-        return shared
+        return Generator(self._home, self._state)
 
     def graphsafe_set_state(self, other: "Generator") -> "Generator":
         self._state = other._state

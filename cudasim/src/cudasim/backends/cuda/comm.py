@@ -1,8 +1,7 @@
 """Copies between several GPUs at once: what `torch.cuda.comm` and DataParallel are made of.
 
-A build of PyTorch without CUDA lacks these functions of `torch._C`; one with it has kernels
-that need real GPUs. The errors are those of `torch/csrc/cuda/comm.cpp` and `nccl.cpp`. The streams
-on which CUDA would copy make no difference to results.
+The errors are those of `torch/csrc/cuda/comm.cpp` and `nccl.cpp`. The streams on which CUDA would
+copy make no difference to results.
 """
 
 from collections.abc import Sequence

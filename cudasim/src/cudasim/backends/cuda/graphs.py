@@ -1,7 +1,6 @@
 """CUDA graphs and private pools of memory: `torch.cuda.CUDAGraph` and `torch.cuda.MemPool`.
 
-What `torch.cuda.graph` and `make_graphed_callables` do with them is PyTorch's own code. The
-errors are those of aten/src/ATen/cuda/CUDAGraph.cpp.
+The errors are those of aten/src/ATen/cuda/CUDAGraph.cpp.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Two old parts of `torch.cuda`: types such as `torch.cuda.FloatTensor`, and marks of NVTX.
 
-Such a type may be the default one. Factories then make tensors on the current GPU. What is given
-no device by C++, `torch.Tensor(2)`, stays on the CPU: use a factory.
+Such a type may be the default one: factories then make tensors on the current GPU, and C++, as in
+`torch.Tensor(2)`, on the CPU.
 """
 
 import itertools
@@ -21,23 +21,14 @@ class LegacyType(type):
     def __call__(cls, *args: Any, device: Any = None) -> torch.Tensor:
         """A tensor on `device`, or the current GPU, from sizes or from data."""
         if device is not None and not isinstance(resolve(device), GPU):
-            raise RuntimeError(
-                "legacy constructor expects device type: cuda but device type: "
-                f"{torch.device(device).type} was passed"
-            )
+            words = f"cuda but device type: {torch.device(device).type} was passed"
+            raise RuntimeError(f"legacy constructor expects device type: {words}")
         if args and all(isinstance(size, int) for size in args):  # made there, not copied
             return torch.empty(args, dtype=cls.dtype, device="cuda" if device is None else device)
         return getattr(torch, cls.__name__)(*args).cuda(device)
 
-    @property
-    def dtype(cls) -> torch.dtype:
-        return getattr(torch, cls.__name__).dtype
-
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch.Tensor) and instance.type() == str(cls)
-
-    def __repr__(cls) -> str:
-        return f"<class '{cls}'>"
 
     def __str__(cls) -> str:
         """The name by which `Tensor.type` knows it."""
@@ -48,8 +39,8 @@ def patch_types(patches: Patches) -> None:
     """Let there be the types of `torch.cuda`, which `torch.set_default_tensor_type` takes too."""
     for name in torch.cuda.__all__:
         if name.endswith("Tensor"):
-            kind = LegacyType(name, (), {"__module__": "torch.cuda"})
-            patches.replace(torch.cuda, name, kind)
+            own = {"__module__": "torch.cuda", "dtype": getattr(torch, name).dtype}
+            patches.replace(torch.cuda, name, LegacyType(name, (), own))
     original, default = torch._C._set_default_tensor_type, torch._C._get_default_device
     chosen: list[LegacyType] = []  # the one that is the default, if any is
 

@@ -1,12 +1,9 @@
 """What a simulation publishes for other programs: the figures that `nvidia-smi` prints.
 
-Each simulating process keeps a small file in a temporary folder, which the programs that it
-starts know by an environment variable. Its first line names the process and its cards; then come
-8 bytes for each card, which this process maps, so that keeping them up to date costs nothing:
-they change when the allocator takes or returns segments, and when the process first uses the card.
-
-The processes share the cards: what one takes, the others cannot. A program that was not started
-by a simulating one has a machine of its own, unless CUDASIM_FIGURES names the same folder.
+Each simulating process keeps a small file in a temporary folder, which CUDASIM_FIGURES names to the
+programs that it starts. Its first line tells of the process and its cards; then come 8 bytes a
+card, which the process maps, so that keeping them up to date costs nothing. Processes with one
+folder share the cards: what one takes, the others cannot.
 """
 
 import functools

@@ -1,7 +1,6 @@
 """What a type of device is to PyTorch: its names, its numbers, and the words of its errors.
 
-All in which the types differ is an attribute or a method here, so that no other module compares
-names of types. What only one of them has, such as `torch.mps`, is in `backends`.
+No other module compares names of types. What only one has, as `torch.mps`, is in `backends`.
 """
 
 from typing import TYPE_CHECKING, Any, ClassVar
