@@ -76,10 +76,11 @@ def published(folder: str | None) -> tuple[list[dict], list[dict]]:
         about = json.loads(first)
         if not is_alive(about["pid"]):
             continue
-        for gpu, (used,) in zip(about.pop("gpus"), USED.iter_unpack(sizes), strict=True):
-            cards.setdefault(gpu["index"], {**gpu, "used": 0})["used"] += used
+        for index, (used,) in enumerate(USED.iter_unpack(sizes)):
+            gpu = {**about, "index": index, "uuid": about["uuids"][index], "used": used}
+            cards.setdefault(index, {**gpu, "used": 0})["used"] += used
             if used:
-                processes.append({**about, **gpu, "used": used})
+                processes.append(gpu)
     if not cards:
         start = "Start this command from a program that simulates GPUs."
         raise Refusal(f"cudasim: no simulation is running here. {start}", NO_DRIVER)
@@ -119,7 +120,7 @@ def table(cards: list[dict], processes: list[dict]) -> list[str]:
         context = max(card["context"] for card in cards) // MIB
         about.append(f"The CUDA context of a process on a card is modelled: {context}MiB")
     of_card, of_process = "{:>3}  {:<41} {:>22}".format, "{:>3}  {:>9}  {:>10}  {}".format
-    shown = []
+    heads, shown = [of_card("GPU", "Name", "Memory-Usage")], []
     for card in cards:
         usage = f"{card['used'] // MIB}MiB / {card['total'] // MIB}MiB"
         shown.append(of_card(card["index"], card["name"], usage))
@@ -130,13 +131,7 @@ def table(cards: list[dict], processes: list[dict]) -> list[str]:
     titles = ["Processes (SIMULATED):", of_process("GPU", "PID", "GPU memory", "Name")]
     rule = f"+{'-' * (WIDTH + 2)}+"
     lines = [rule]
-    for part in (
-        about,
-        [of_card("GPU", "Name", "Memory-Usage")],
-        shown,
-        titles,
-        running or ["No running processes found"],
-    ):
+    for part in (about, heads, shown, titles, running or ["No running processes found"]):
         lines += [*(f"| {text:<{WIDTH}} |" for text in part), rule]
     return lines
 

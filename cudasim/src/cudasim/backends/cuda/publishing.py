@@ -43,17 +43,16 @@ class Board:
         self._pid, self._folder, self._owned = os.getpid(), folder, owned
         self._lock = (folder / "lock").open("ab")
         card = machine.card
-        facts = {
+        about = {
+            "pid": self._pid,
+            "program": sys.executable or "python",
+            "uuids": machine.uuids(),
             "name": machine.name,
             "capability": "{}.{}".format(*card.capability),
             "total": card.board or card.memory,
             "memory": card.memory,
             "context": card.type.context,
         }
-        gpus = [
-            {"index": index, "uuid": uuid, **facts} for index, uuid in enumerate(machine.uuids())
-        ]
-        about = {"pid": self._pid, "program": sys.executable or "python", "gpus": gpus}
         first = json.dumps(about).encode() + b"\n"
         self._path, self._begin = folder / f"{self._pid}.figures", len(first)
         draft = self._path.with_suffix(".draft")

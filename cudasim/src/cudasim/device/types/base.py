@@ -38,11 +38,9 @@ class DeviceType:
         """`gpus`, if a machine can have so many. Raises ValueError; `source` is who named it."""
         if isinstance(gpus, int) and not isinstance(gpus, bool) and 1 <= gpus <= self.most:
             return gpus
-        if self.most == 1:
-            raise ValueError(f"{source}={gpus!r}: a machine has exactly one {self.name} device")
-        raise ValueError(
-            f"{source}={gpus!r}: the number of simulated GPUs is from 1 to {self.most}"
-        )
+        words = f"the number of simulated GPUs is from 1 to {self.most}"
+        words = f"a machine has exactly one {self.name} device" if self.most == 1 else words
+        raise ValueError(f"{source}={gpus!r}: {words}")
 
     def check_dtype(self, tensor: "torch.Tensor") -> None:
         """Raise TypeError if the device has no numbers of the type of `tensor`."""

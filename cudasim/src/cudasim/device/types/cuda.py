@@ -34,23 +34,6 @@ RESULTS = {
     999: ("Unknown", "unknown error"),
 }
 
-# What c10/cuda/CUDAMiscFunctions.cpp adds since https://github.com/pytorch/pytorch/pull/181011, in
-# 2.13: help for the result; advice, another one for what kernels did, as that is told late; and a
-# line for all.
-_OUT_OF_RANGE = "GPU device may be out of range, do you have enough GPUs?"
-_SEARCH = (
-    "Search for `cudaError{}' in https://docs.nvidia.com/cuda/"
-    "cuda-runtime-api/group__CUDART__TYPES.html for more information."
-)
-_LATE = {700, ASSERT, 715, 716, 719}
-_LATER = (
-    "CUDA kernel errors might be asynchronously reported at some other API call, so the "
-    "stacktrace below might be incorrect.\n"
-    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1"
-)
-_LOG = "For more detailed error information, run with CUDA_LOG_FILE=stderr"
-_COMPILE = "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
-
 
 class CUDA(DeviceType):
     """NVIDIA's GPUs.
@@ -114,12 +97,28 @@ def words(result: int) -> str:
 
 
 def runtime_error(result: int) -> RuntimeError:
-    """What PyTorch raises for that result of a call of its own (c10/cuda/CUDAException.cpp)."""
+    """What PyTorch raises for that result of a call of its own (c10/cuda/CUDAException.cpp).
+
+    Since 2.13 (https://github.com/pytorch/pytorch/pull/181011) CUDAMiscFunctions.cpp adds help for
+    the result; advice, another one for what kernels did, as that is told late; and a line for all.
+    """
     import torch
 
     name, said = RESULTS[result]
-    help = _OUT_OF_RANGE if result == INVALID_DEVICE else _SEARCH.format(name)
-    advice = _LATER if result in _LATE else _LOG
-    raised = torch.AcceleratorError("\n".join((f"CUDA error: {said}", help, advice, _COMPILE)))
+    help = (
+        f"Search for `cudaError{name}' in https://docs.nvidia.com/cuda/"
+        "cuda-runtime-api/group__CUDART__TYPES.html for more information."
+    )
+    if result == INVALID_DEVICE:
+        help = "GPU device may be out of range, do you have enough GPUs?"
+    advice = "For more detailed error information, run with CUDA_LOG_FILE=stderr"
+    if result == ASSERT:
+        advice = (
+            "CUDA kernel errors might be asynchronously reported at some other API call, so the "
+            "stacktrace below might be incorrect.\n"
+            "For debugging consider passing CUDA_LAUNCH_BLOCKING=1"
+        )
+    end = "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+    raised = torch.AcceleratorError(f"CUDA error: {said}\n{help}\n{advice}\n{end}")
     raised.error_code = result
     return raised

@@ -14,11 +14,8 @@ if TYPE_CHECKING:
 
 # Kernels that compare devices themselves, by what they call themselves and their arguments.
 NAMED = {
-    "mm": ("mm", {"self": "#1 'mat1'", "mat2": "#2 'mat2'"}),
-    "addmm": (
-        "addmm_out_mps_impl",
-        {"self": "#1 'self'", "mat1": "#2 'mat1'", "mat2": "#3 'mat2'"},
-    ),
+    "mm": ("mm", {"self": "mat1", "mat2": "mat2"}),
+    "addmm": ("addmm_out_mps_impl", {"self": "self", "mat1": "mat1", "mat2": "mat2"}),
 }
 
 
@@ -60,15 +57,14 @@ class MPS(DeviceType):
         if name in ("cat", "stack"):
             first = devices[0][1]
             other = next(device for _, device in devices if device != first)
-            return RuntimeError(
-                "torch.cat(): all input tensors must be on the same device. Received "
-                f"{other} and {first}"
-            )
+            words = "torch.cat(): all input tensors must be on the same device. Received"
+            return RuntimeError(f"{words} {other} and {first}")
         if name in NAMED:
             kernel, arguments = NAMED[name]
             absent = next(argument for argument, device in devices if device.type == "cpu")
+            which = f"#{[*arguments].index(absent) + 1} '{arguments[absent]}'"
             return RuntimeError(
-                f"Tensor for argument {arguments[absent]} is on CPU, but expected it to be on GPU "
+                f"Tensor for argument {which} is on CPU, but expected it to be on GPU "
                 f"(while checking arguments for {kernel})"
             )
         return RuntimeError("Placeholder storage has not been allocated on MPS device!")
