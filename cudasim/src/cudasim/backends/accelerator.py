@@ -56,13 +56,9 @@ def nothing(*args: Any) -> None:
     """In the place of what has nothing to do on a simulated GPU."""
 
 
-def refuse(words: str) -> Callable[..., NoReturn]:
-    """A function that raises NotImplementedError, saying why."""
-
-    def refused(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(words)
-
-    return refused
+def refuse(words: str, *args: Any, **kwargs: Any) -> NoReturn:
+    """Say why something is not to be had; `partial(refuse, words)` stands in its place."""
+    raise NotImplementedError(words)
 
 
 # What stands for the functions of torch._C, by what follows `_accelerator_` in their names.

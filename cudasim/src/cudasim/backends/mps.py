@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,8 +25,8 @@ _numbers = itertools.count(1)  # by which `torch.mps.Event` knows an event
 
 
 def bindings(gpu: GPU) -> dict[str, Callable]:
-    no_source = refuse("cudasim: a simulated GPU runs no Metal source")
-    no_traces = refuse("cudasim: there are no signposts to trace on a simulated GPU")
+    no_source = partial(refuse, "cudasim: a simulated GPU runs no Metal source")
+    no_traces = partial(refuse, "cudasim: there are no signposts to trace on a simulated GPU")
     events: dict[int, Event] = {}
 
     def acquire(enable_timing: bool) -> int:

@@ -1,12 +1,12 @@
 """`torch.cuda`: what it has and other types of GPU have not."""
 
 import ctypes
-import functools
 import itertools
 import logging
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -148,12 +148,10 @@ def settings() -> dict[str, Callable]:
         values[name] = value
 
     for get, first in SETTINGS.items():
-        made[get] = functools.partial(values.get, get)
-        made[get.replace("get", "set", 1).replace("is_enabled", "enable")] = functools.partial(
-            keep, get
-        )
+        made[get] = partial(values.get, get)
+        made[get.replace("get", "set", 1).replace("is_enabled", "enable")] = partial(keep, get)
         if first == WORKSPACE:
-            made[get.replace("get", "reset")] = functools.partial(keep, get, first)
+            made[get.replace("get", "reset")] = partial(keep, get, first)
     return made
 
 
@@ -168,8 +166,8 @@ WITHOUT_EFFECT = (
     "_cuda_resetPeakHostMemoryStats _cuda_tunableop_set_numerical_check_tolerances "
     "_cudnn_set_conv_benchmark_empty_cache"
 ).split()
-NO_SOURCE = refuse("cudasim: a simulated GPU runs no CUDA source")
-NO_ALLOCATOR = refuse("cudasim: a simulated GPU has no allocators but its own")
+NO_SOURCE = partial(refuse, "cudasim: a simulated GPU runs no CUDA source")
+NO_ALLOCATOR = partial(refuse, "cudasim: a simulated GPU has no allocators but its own")
 BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     **dict.fromkeys(("_cuda_changeCurrentAllocator", "_cuda_customAllocator"), NO_ALLOCATOR),
     **dict.fromkeys(WITHOUT_EFFECT, nothing),
@@ -239,8 +237,8 @@ def _patch_plan_caches(patches: Patches) -> None:
 
 
 def patch_api(patches: Patches) -> None:
-    once = functools.cache(CudaProperties)  # the same object for each call
-    parts = refuse("cudasim: a simulated GPU's processors cannot be shared out")
+    once = cache(CudaProperties)  # the same object for each call
+    parts = partial(refuse, "cudasim: a simulated GPU's processors cannot be shared out")
     cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it
     for name, function in (BINDINGS | settings()).items():
         patches.replace(torch._C, name, function)

@@ -8,6 +8,7 @@ import threading
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -175,9 +176,8 @@ class CUDAGraph:
         text = "\n".join(["digraph {", *nodes, *edges, "}", ""])
         Path(debug_path).write_text(text, encoding="utf-8")
 
-    raw_cuda_graph = raw_cuda_graph_exec = refuse(
-        "cudasim: a simulated GPU's graphs are no objects of CUDA"
-    )
+    raw_cuda_graph = partial(refuse, "cudasim: a simulated GPU's graphs are no objects of CUDA")
+    raw_cuda_graph_exec = raw_cuda_graph
 
 
 class MemPool:
@@ -265,4 +265,4 @@ def patch_graphs(patches: Patches) -> None:
     stand_in(patches, MemPool, "MemPool", cuda.memory)
     if hasattr(torch.accelerator, "Graph"):  # from 2.12
         words = "cudasim: torch.accelerator.Graph is not known here; use torch.cuda.CUDAGraph"
-        patches.replace(torch.accelerator.Graph, "__new__", staticmethod(refuse(words)))
+        patches.replace(torch.accelerator.Graph, "__new__", staticmethod(partial(refuse, words)))
