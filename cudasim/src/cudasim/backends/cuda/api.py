@@ -4,7 +4,6 @@ import ctypes
 import itertools
 import logging
 import warnings
-from collections import defaultdict
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -214,28 +213,6 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
 }
 
 
-def _miss_no_triton(patches: Patches) -> None:
-    """Keep PyTorch from warning that Triton, which comes with builds for CUDA, is not there."""
-    counting = logging.getLogger("torch.utils.flop_counter")
-
-    def has(record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith("triton not found")
-
-    counting.addFilter(has)
-    patches.finally_do(lambda: counting.removeFilter(has))
-
-
-def _patch_plan_caches(patches: Patches) -> None:
-    """Make `torch.backends.cuda.cufft_plan_cache` that of GPUs that need no plans."""
-    ours, limits = torch.backends.cuda, defaultdict(lambda: PLANS)
-    size, max_size = (vars(ours.cuFFTPlanCache)[name] for name in ("size", "max_size"))
-    patches.replace(size, "getter", lambda index: 0)
-    patches.replace(max_size, "getter", limits.__getitem__)
-    patches.replace(max_size, "setter", limits.__setitem__)
-    patches.replace(torch, "_cufft_clear_plan_cache", nothing)
-    patches.replace(ours, "cufft_plan_cache", ours.cuFFTPlanCacheManager())
-
-
 def patch_api(patches: Patches) -> None:
     once = cache(CudaProperties)  # the same object for each call
     parts = partial(refuse, "cudasim: a simulated GPU's processors cannot be shared out")
@@ -244,25 +221,28 @@ def patch_api(patches: Patches) -> None:
         patches.replace(torch._C, name, function)
     streams.patch_cuda_streams(patches)
     graphs.patch_graphs(patches)
-    for owner, name, value in (
-        (cuda, "_cached_device_count", None),
-        (cuda, "_device_count_nvml", lambda: -1),  # then `getDeviceCount` is asked
-        (cuda, "_exchange_device", exchange_device),
-        (cuda, "_maybe_exchange_device", exchange_device),
-        (cuda, "_get_device_properties", lambda index: once(session.gpu(index))),
-        (cuda, "_cudart", Runtime),
-        (cuda.nvtx, "_nvtx", legacy.Markers()),
-        (cuda.GreenContext, "create", staticmethod(parts)),
-        (cudnn, "is_available", lambda: True),
-        (cudnn, "version", lambda: CUDNN_VERSION),
-        (cudnn, "is_acceptable", lambda tensor: False),  # the CPU's kernels compute
-        (torch._C, "_CudaDeviceProperties", CudaProperties),
-        (torch._C, "_has_cuda", True),
-        (torch.version, "cuda", CUDA_VERSION),
-    ):
-        patches.replace(owner, name, value)
+    patches.replace(cuda, "_cached_device_count", None)
+    patches.replace(cuda, "_device_count_nvml", lambda: -1)  # then `getDeviceCount` is asked
+    patches.replace(cuda, "_exchange_device", exchange_device)
+    patches.replace(cuda, "_maybe_exchange_device", exchange_device)
+    patches.replace(cuda, "_get_device_properties", lambda index: once(session.gpu(index)))
+    patches.replace(cuda, "_cudart", Runtime)
+    patches.replace(cuda.nvtx, "_nvtx", legacy.Markers())
+    patches.replace(cuda.GreenContext, "create", staticmethod(parts))
+    patches.replace(cudnn, "is_available", lambda: True)
+    patches.replace(cudnn, "version", lambda: CUDNN_VERSION)
+    patches.replace(cudnn, "is_acceptable", lambda tensor: False)  # the CPU's kernels compute
+    patches.replace(torch._C, "_CudaDeviceProperties", CudaProperties)
+    patches.replace(torch._C, "_has_cuda", True)
+    patches.replace(torch.version, "cuda", CUDA_VERSION)
     first_use.patch_first_use(patches)
     patches.forget(cuda)
     legacy.patch_types(patches)
-    _patch_plan_caches(patches)
-    _miss_no_triton(patches)
+    # It warns that Triton, which comes with builds for CUDA, is not there, and says nothing else.
+    patches.replace(logging.getLogger("torch.utils.flop_counter"), "disabled", True)
+    plans = torch.backends.cuda.cuFFTPlanCache  # which the simulated GPUs do without
+    patches.replace(vars(plans)["size"], "getter", lambda index: 0)
+    patches.replace(plans, "max_size", PLANS)
+    patches.replace(torch, "_cufft_clear_plan_cache", nothing)
+    caches = torch.backends.cuda.cuFFTPlanCacheManager()
+    patches.replace(torch.backends.cuda, "cufft_plan_cache", caches)
