@@ -78,6 +78,9 @@ def gpu_for(device: Any) -> GPU | None:
 class Event(_Event):
     """`torch.Event` on a simulated GPU."""
 
+    event_id = 0  # what stands for its address; 0 until it is recorded
+    device: torch.device | None = None  # of the stream on which it was recorded, or will be
+
     def __new__(
         cls,
         device: Any = None,
@@ -91,22 +94,12 @@ class Event(_Event):
         if gpu is None:
             return _Event(device, enable_timing=enable_timing)
         self = super().__new__(cls, "cpu")
-        self._gpu = gpu
-        self._timed, self._handle = enable_timing, 0  # what stands for its address
+        self._gpu, self.device, self._timed = gpu, gpu.device, enable_timing
         self._when: int | None = None  # what comes before it is done; None until it is recorded
         self._mark: capture.Mark | None = None  # what it stands for, if it was captured
         self._known: dict = {}  # what comes before it, for who looks for races
         self._clock = session.clock
         return self
-
-    @property
-    def device(self) -> torch.device:
-        """The GPU of the stream on which the event was recorded, or will be."""
-        return self._gpu.device
-
-    @property
-    def event_id(self) -> int:
-        return self._handle
 
     def record(self, stream: _Stream | None = None) -> None:
         """Note the time, in `stream` or the current one; never on another GPU than before."""
@@ -116,11 +109,11 @@ class Event(_Event):
         if self._when is not None and gpu is not self._gpu:
             here = f"Event device {self._gpu.index} does not match"
             raise RuntimeError(f"{here} recording stream's device {gpu.index}.")
-        self._gpu = gpu
-        if not self._handle:
-            self._handle = next(_handles)
-            traces.fire(traces.EVENT_CREATION, self._handle)
-        traces.fire(traces.EVENT_RECORD, self._handle, address(place[1], place[0]))
+        self._gpu, self.device = gpu, gpu.device
+        if not self.event_id:
+            self.event_id = next(_handles)
+            traces.fire(traces.EVENT_CREATION, self.event_id)
+        traces.fire(traces.EVENT_RECORD, self.event_id, address(place[1], place[0]))
         self._mark = capture.mark(place) if session.capturing else None
         if session.races is not None:
             self._known = dict(session.races.known[place])
@@ -132,7 +125,7 @@ class Event(_Event):
         if self._when is None:
             return
         place = place_of(stream)
-        traces.fire(traces.EVENT_WAIT, self._handle, address(place[1], place[0]))
+        traces.fire(traces.EVENT_WAIT, self.event_id, address(place[1], place[0]))
         if session.capturing:
             capture.wait(place, self._mark)
         self._tell(place)
@@ -154,7 +147,7 @@ class Event(_Event):
     def synchronize(self) -> None:
         self._check()
         if self._when is not None:
-            traces.fire(traces.EVENT_SYNCHRONIZATION, self._handle)
+            traces.fire(traces.EVENT_SYNCHRONIZATION, self.event_id)
             self._tell(HOST)
             wait_until(self._when)
 
@@ -188,8 +181,8 @@ class Event(_Event):
         return (end_event._when - self._when) / 1e6
 
     def __del__(self) -> None:
-        if self._handle:
-            traces.fire(traces.EVENT_DELETION, self._handle)
+        if self.event_id:
+            traces.fire(traces.EVENT_DELETION, self.event_id)
 
     def ipc_handle(self, *args: Any) -> NoReturn:
         raise NotImplementedError("cudasim: events cannot be shared between processes")
@@ -199,7 +192,7 @@ class Event(_Event):
     def __repr__(self) -> str:
         return (
             f"torch.Event device_type={self.device.type}, device_index={self._gpu.index}, "
-            f"event_flag={int(self._timed)}, event_id={self._handle}"
+            f"event_flag={int(self._timed)}, event_id={self.event_id}"
         )
 
 
@@ -207,6 +200,7 @@ class Stream(_Stream):
     """`torch.Stream` on a simulated GPU."""
 
     event_type = Event  # of the events that `record_event` makes
+    native_handle = 0  # what stands for its address: 0 of the default one
 
     def __new__(cls, device: Any = None, *, priority: int = 0, **ids: int) -> _Stream:
         """A stream from the pool of `device`, or that of `ids`; PyTorch's own if not of a GPU."""
@@ -220,6 +214,7 @@ class Stream(_Stream):
             ids = {"stream_id": stream_id, "device_index": gpu.index}
         self = super().__new__(cls, **{"device_type": session.type.number, **ids})
         self._outer = []
+        self.native_handle = address(self.stream_id, self.device_index)
         traces.fire(traces.STREAM_CREATION, self.native_handle)
         return self
 
@@ -246,11 +241,6 @@ class Stream(_Stream):
         event = self.event_type() if event is None else event
         event.record(self)
         return event
-
-    @property
-    def native_handle(self) -> int:
-        """What stands for the address of the stream: 0 for the default one."""
-        return address(self.stream_id, self.device_index)
 
     def __enter__(self) -> "Stream":
         before = session.current().index

@@ -19,20 +19,17 @@ _STATE = struct.Struct("<QQ")  # (seed, offset), as CUDA lays them out
 class Generator(torch._C.Generator):
     """A generator whose `device` is a GPU. C++ hands it on without its class: see `find`."""
 
+    device: torch.device | None = None  # for which it draws
     # Whether the current stream is captured: `backends.cuda.graphs` knows.
     is_capturing: Callable[[], bool] = staticmethod(lambda: False)
 
     def __new__(cls, device: torch.device, state: list[int] | None = None) -> "Generator":
         self = super().__new__(cls, "cpu")
-        self._home, self._state = device, state or [super().initial_seed(self), 0]
+        self.device, self._state = device, state or [super().initial_seed(self), 0]
         self._draws = torch._C.Generator()  # what operations are given
         _known[self._cdata] = self
         _drawing[self._draws._cdata] = self
         return self
-
-    @property
-    def device(self) -> torch.device:
-        return self._home
 
     def draw(self) -> torch._C.Generator:
         """The generator from which one operation on the CPU draws; the offset moves on."""
@@ -83,11 +80,11 @@ class Generator(torch._C.Generator):
         return self
 
     def clone_state(self) -> "Generator":
-        return Generator(self._home, list(self._state))
+        return Generator(self.device, list(self._state))
 
     def graphsafe_get_state(self) -> "Generator":
         """A generator that shares this one's state."""
-        return Generator(self._home, self._state)
+        return Generator(self.device, self._state)
 
     def graphsafe_set_state(self, other: "Generator") -> "Generator":
         self._state = other._state
@@ -103,7 +100,7 @@ class Generator(torch._C.Generator):
             self._state = mine
 
     def __reduce__(self) -> tuple:
-        return torch.Generator, (str(self._home),), tuple(self._state)
+        return torch.Generator, (str(self.device),), tuple(self._state)
 
     def __setstate__(self, state: tuple[int, int]) -> None:
         self._state[:] = state

@@ -22,20 +22,12 @@ class CudaEvent(Event):
         external: bool = False,
     ) -> "CudaEvent":
         """An event that is yet to be recorded; the other flags make no difference here."""
-        return super().__new__(cls, enable_timing=enable_timing)
+        self = super().__new__(cls, enable_timing=enable_timing)
+        self.device = None  # until it is recorded
+        return self
 
-    @property
-    def device(self) -> torch.device | None:
-        """The GPU of the stream on which it was recorded; None before."""
-        return super().device if self.event_id else None
-
-    @property
-    def cuda_event(self) -> int:
-        return self.event_id
-
-    @property
-    def _as_parameter_(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self.event_id)
+    cuda_event = property(lambda self: self.event_id)
+    _as_parameter_ = property(lambda self: ctypes.c_void_p(self.event_id))
 
     def __repr__(self) -> str:
         return f"<torch.cuda.Event {hex(self.event_id) if self.event_id else 'uninitialized'}>"
@@ -54,17 +46,13 @@ class CudaStream(Stream):
             device = torch.cuda._utils._get_device_index(device, optional=True)
         return super().__new__(cls, device, priority=priority, **ids)
 
+    cuda_stream = property(lambda self: self.native_handle)
+    _as_parameter_ = property(lambda self: ctypes.c_void_p(self.native_handle))
+    priority_range = staticmethod(lambda: PRIORITIES)
+
     @property
     def priority(self) -> int:
         return 1 - (self.stream_id >> 1 & 15) if self.stream_id & 1 else 0
-
-    @staticmethod
-    def priority_range() -> tuple[int, int]:
-        return PRIORITIES
-
-    @property
-    def cuda_stream(self) -> int:
-        return self.native_handle
 
     def __repr__(self) -> str:
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
@@ -74,10 +62,6 @@ class CudaStream(Stream):
 
     def __hash__(self) -> int:
         return hash((self.native_handle, self.device))
-
-    @property
-    def _as_parameter_(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self.native_handle)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """(version of the protocol, address)."""
