@@ -46,7 +46,6 @@ def is_capturing() -> bool:
 
 
 def dtypes() -> set[torch.dtype]:
-    """The types of numbers that tensors on a GPU can have."""
     kinds = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
     missing = ("torch.q", "torch.bits", *session.type.missing)
     return {kind for kind in kinds if not str(kind).startswith(missing)}

@@ -19,7 +19,6 @@ def of(index: int) -> Memory:
 
 
 def empty_cache() -> None:
-    """Give the driver back what is reserved and holds no tensor, on every GPU."""
     for gpu in session.gpus:
         gpu.memory.empty_cache()
 

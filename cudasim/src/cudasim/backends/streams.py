@@ -38,7 +38,6 @@ def place_of(stream: _Stream | None = None) -> Place:
 
 
 def set_stream(stream_id: int, device_index: int, device_type: int | None = None) -> None:
-    """Make a stream the current one of its GPU, and that GPU the current one."""
     session.set_current(device_index)
     session.set_stream(device_index, stream_id)
 
@@ -56,7 +55,6 @@ def end_of(index: int, stream_id: int) -> int:
 
 
 def wait_until(when: int) -> None:
-    """Let the host wait for what is done then."""
     if session.clock is None:
         sleep_until(when)
     else:
@@ -76,8 +74,7 @@ def gpu_for(device: Any) -> GPU | None:
 
 
 class Event(_Event):
-    """`torch.Event` on a simulated GPU."""
-
+    __doc__ = _Event.__doc__
     event_id = 0  # what stands for its address; 0 until it is recorded
     device: torch.device | None = None  # of the stream on which it was recorded, or will be
 
@@ -197,8 +194,7 @@ class Event(_Event):
 
 
 class Stream(_Stream):
-    """`torch.Stream` on a simulated GPU."""
-
+    __doc__ = _Stream.__doc__
     event_type = Event  # of the events that `record_event` makes
     native_handle = 0  # what stands for its address: 0 of the default one
 

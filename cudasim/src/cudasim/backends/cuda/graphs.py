@@ -43,8 +43,6 @@ class Holder:
 
 
 class CUDAGraph:
-    """`torch.cuda.CUDAGraph` on a simulated GPU."""
-
     def __init__(self, keep_graph: bool = False) -> None:
         self._number, self._keep = next(_graphs), keep_graph
         self._capture: Capture | None = None
@@ -81,7 +79,8 @@ class CUDAGraph:
                 f"{capture_error_mode}"
             )
         gpu, place = session.current(), place_of()
-        if place[1] == 0:
+        index, stream_id = place
+        if stream_id == 0:
             raise RuntimeError(
                 "CUDA graphs must be captured on a non-default stream. (However, after capture, "
                 "it's ok to replay them on the default stream.)"
@@ -91,12 +90,10 @@ class CUDAGraph:
         self._capture = capture = Capture(place)
         for holder in self._holders.values():
             capture.keep_state(holder.state)
-
-        def captures() -> bool:
-            here = gpu.index, session.current_stream(gpu.index)
-            return session.capturing.get(here) is capture
-
-        gpu.memory.begin_pool(self._pool, captures)
+        gpu.memory.begin_pool(
+            self._pool,
+            lambda: session.capturing.get((index, session.current_stream(index))) is capture,
+        )
         session.capturing[place] = capture
         session.sync_debug |= CAPTURING
         session.watch()
@@ -163,12 +160,11 @@ class CUDAGraph:
 
     def debug_dump(self, debug_path: str) -> None:
         """Write the operations of the graph to a file, in Graphviz' language."""
+        words = "CUDA Graphs debug dump not generated"
         if not self._dumps:
             words = "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()"
+        if not (self._dumps and self._captured):
             warnings.warn(words, stacklevel=2)
-            return
-        if not self._captured:
-            warnings.warn("CUDA Graphs debug dump not generated", stacklevel=2)
             return
         names = [str(step.func) for step in self._capture.steps]
         nodes = [f'  {number} [label="{name}"];' for number, name in enumerate(names)]
@@ -181,8 +177,6 @@ class CUDAGraph:
 
 
 class MemPool:
-    """`torch.cuda.MemPool`: a pool of memory of the program's own."""
-
     def __init__(
         self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False
     ) -> None:
@@ -211,7 +205,6 @@ class MemPool:
 
 
 def new_pool() -> PoolId:
-    """The id of private pools that nobody has yet."""
     return 0, next(_pools)
 
 
@@ -234,7 +227,6 @@ def set_checkpoint(index: int, state: tuple, stale: list[int], owners: list[int]
 
 
 def begin_pool_of_thread(index: int, pool: PoolId) -> None:
-    """Let what this thread takes go to private pools."""
     thread = threading.get_ident()
     _memory(index).begin_pool(pool, lambda: threading.get_ident() == thread)
 

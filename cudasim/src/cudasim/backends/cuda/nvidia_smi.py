@@ -103,18 +103,15 @@ def is_alive(pid: int) -> bool:
 
 def chosen(cards: list[dict], wanted: str) -> list[dict]:
     """Those of `cards` that `--id` names: indices, identities or bus numbers, by commas."""
-    result = []
-    for name in map(str.strip, wanted.split(",")):
-        fields = [CARDS[field][0] for field in ("index", "uuid", "pci.bus_id")]
-        matching = [card for card in cards if name in [str(value(card)) for value in fields]]
-        if not matching:
-            raise Refusal("No devices were found", NOT_FOUND)
-        result += matching
-    return result
+    values = [CARDS[field][0] for field in ("index", "uuid", "pci.bus_id")]
+    named = {str(value(card)): card for card in cards for value in values}
+    try:
+        return [named[name.strip()] for name in wanted.split(",")]
+    except KeyError:
+        raise Refusal("No devices were found", NOT_FOUND) from None
 
 
 def table(cards: list[dict], processes: list[dict]) -> list[str]:
-    """What the command prints without arguments."""
     about = ["SIMULATED GPUs, by cudasim: no NVIDIA driver is involved"]
     if processes:
         context = max(card["context"] for card in cards) // MIB

@@ -12,8 +12,6 @@ from cudasim.session import session
 
 
 class CudaEvent(Event):
-    """`torch.cuda.Event` on a simulated GPU."""
-
     def __new__(
         cls,
         enable_timing: bool = False,
@@ -34,8 +32,6 @@ class CudaEvent(Event):
 
 
 class CudaStream(Stream):
-    """`torch.cuda.Stream` on a simulated GPU."""
-
     event_type = CudaEvent
 
     def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "CudaStream":
@@ -86,7 +82,8 @@ def patch_cuda_streams(patches: Patches) -> None:
 def stand_in(patches: Patches, kind: type, name: str, module: ModuleType) -> None:
     """Let `kind` stand in for a class, which makes objects of it where it was imported already."""
     theirs = getattr(module, name)
-    kind.__module__, kind.__name__, kind.__qualname__ = theirs.__module__, name, name
+    for own in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(kind, own, getattr(theirs, own))
     made = staticmethod(lambda cls, *args, **kwargs: kind(*args, **kwargs))
     patches.replace(theirs, "__new__", made)
     for owner in (module, torch.cuda):

@@ -31,7 +31,6 @@ class DeviceType:
     casts_sums = False  # autocast casts what others compute with `dtype=torch.float32`
 
     def word(self, number: int) -> str:
-        """What `number` of them are called."""
         return self.noun if number == 1 else f"{self.noun}s"
 
     def check_number(self, gpus: object, source: str = "gpus") -> int:

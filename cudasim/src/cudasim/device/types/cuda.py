@@ -1,6 +1,7 @@
 """NVIDIA's GPUs, and the results of their runtime: the errors that PyTorch makes of them."""
 
 import os
+from functools import partial
 from typing import Any
 
 from cudasim.device.types.base import DeviceType, in_units
@@ -35,62 +36,6 @@ RESULTS = {
 }
 
 
-class CUDA(DeviceType):
-    """NVIDIA's GPUs.
-
-    A process that uses one has a CUDA context there, whose size depends on the card, the driver and
-    what kernels are loaded. `context` is a model: on a T4 a program had 4.11 GiB in use, 3.72 GiB
-    and 264.21 MiB of it PyTorch's (https://github.com/Zheng-Chong/CatVTON/issues/133).
-    """
-
-    name, key, number, noun, card = "cuda", "CUDA", 1, "GPU", "T4"
-    kernel_suffix = "cuda"
-    context = 135 * 2**20
-
-    def out_of_memory(self, memory: Any, size: int) -> RuntimeError:
-        """As in c10/cuda/CUDACachingAllocator.cpp, with what each process takes of the card."""
-        import torch
-
-        if size >= 2**60:
-            words = "CUDA out of memory. Tried to allocate more than 1EB memory."
-            return torch.OutOfMemoryError(words)
-        used, reserved = memory.counts.used, memory.reserved
-        mine = os.getpid(), memory.context + reserved
-        in_use = "".join(
-            f"Including non-PyTorch memory, this process has {in_units(taken)} memory in use. "
-            if process == mine[0]
-            else f"Process {process} has {in_units(taken)} memory in use. "
-            for process, taken in sorted([mine, *memory.others()])
-        )
-        limit = f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""
-        return torch.OutOfMemoryError(
-            f"CUDA out of memory. Tried to allocate {in_units(size)}. GPU {memory.index} has a "
-            f"total capacity of {in_units(memory.size)} of which {in_units(memory.free)} is free. "
-            f"{in_use}{limit}Of the allocated memory {in_units(used)} is allocated by PyTorch, and "
-            f"{in_units(reserved - used)} is reserved by PyTorch but unallocated. If reserved but "
-            "unallocated memory is large try setting "
-            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
-            "documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/"
-            "cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
-        )
-
-    def no_such_device(self, index: int, count: int) -> RuntimeError:
-        return runtime_error(INVALID_DEVICE)
-
-    def assertion(self) -> RuntimeError | None:
-        return runtime_error(ASSERT)
-
-    def elapsed_between_devices(self) -> RuntimeError | None:
-        return runtime_error(INVALID_HANDLE)
-
-    def cannot_fork(self) -> RuntimeError:
-        """As in torch/cuda/__init__.py (`_lazy_init`)."""
-        return RuntimeError(
-            "Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
-            "multiprocessing, you must use the 'spawn' start method"
-        )
-
-
 def words(result: int) -> str:
     """What CUDA says of the result with that number."""
     return RESULTS.get(result, ("", "a result of CUDA that cudasim has no words for"))[1]
@@ -122,3 +67,53 @@ def runtime_error(result: int) -> RuntimeError:
     raised = torch.AcceleratorError(f"CUDA error: {said}\n{help}\n{advice}\n{end}")
     raised.error_code = result
     return raised
+
+
+class CUDA(DeviceType):
+    """NVIDIA's GPUs.
+
+    A process that uses one has a CUDA context there, whose size depends on the card, the driver and
+    what kernels are loaded. `context` is a model: on a T4 a program had 4.11 GiB in use, 3.72 GiB
+    and 264.21 MiB of it PyTorch's (https://github.com/Zheng-Chong/CatVTON/issues/133).
+    """
+
+    name, key, number, noun, card = "cuda", "CUDA", 1, "GPU", "T4"
+    kernel_suffix = "cuda"
+    context = 135 * 2**20
+
+    no_such_device = staticmethod(lambda index, count: runtime_error(INVALID_DEVICE))
+    assertion = staticmethod(partial(runtime_error, ASSERT))
+    elapsed_between_devices = staticmethod(partial(runtime_error, INVALID_HANDLE))
+
+    def out_of_memory(self, memory: Any, size: int) -> RuntimeError:
+        """As in c10/cuda/CUDACachingAllocator.cpp, with what each process takes of the card."""
+        import torch
+
+        if size >= 2**60:
+            words = "CUDA out of memory. Tried to allocate more than 1EB memory."
+            return torch.OutOfMemoryError(words)
+        used, reserved = memory.counts.used, memory.reserved
+        mine = os.getpid(), memory.context + reserved
+        in_use = ""
+        for process, taken in sorted([mine, *memory.others()]):
+            who = "Including non-PyTorch memory, this process"
+            who = who if process == mine[0] else f"Process {process}"
+            in_use += f"{who} has {in_units(taken)} memory in use. "
+        limit = f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""
+        return torch.OutOfMemoryError(
+            f"CUDA out of memory. Tried to allocate {in_units(size)}. GPU {memory.index} has a "
+            f"total capacity of {in_units(memory.size)} of which {in_units(memory.free)} is free. "
+            f"{in_use}{limit}Of the allocated memory {in_units(used)} is allocated by PyTorch, and "
+            f"{in_units(reserved - used)} is reserved by PyTorch but unallocated. If reserved but "
+            "unallocated memory is large try setting "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
+            "documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/"
+            "cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
+        )
+
+    def cannot_fork(self) -> RuntimeError:
+        """As in torch/cuda/__init__.py (`_lazy_init`)."""
+        return RuntimeError(
+            "Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
+            "multiprocessing, you must use the 'spawn' start method"
+        )

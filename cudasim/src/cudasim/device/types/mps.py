@@ -20,8 +20,6 @@ NAMED = {
 
 
 class MPS(DeviceType):
-    """Apple's GPUs, of which a machine has one."""
-
     name, key, number, noun, card = "mps", "MPS", 13, "mps device", "M1"
     most = usual = 1
     missing: ClassVar[dict[str, str]] = {
