@@ -240,9 +240,10 @@ def patch_api(patches: Patches) -> None:
     legacy.patch_types(patches)
     # It warns that Triton, which comes with builds for CUDA, is not there, and says nothing else.
     patches.replace(logging.getLogger("torch.utils.flop_counter"), "disabled", True)
-    plans = torch.backends.cuda.cuFFTPlanCache  # which the simulated GPUs do without
-    patches.replace(vars(plans)["size"], "getter", lambda index: 0)
-    patches.replace(plans, "max_size", PLANS)
+    plans, limits = vars(torch.backends.cuda.cuFFTPlanCache), {}  # none is ever made
+    patches.replace(plans["size"], "getter", lambda index: 0)
+    patches.replace(plans["max_size"], "getter", lambda index: limits.get(index, PLANS))
+    patches.replace(plans["max_size"], "setter", limits.__setitem__)
     patches.replace(torch, "_cufft_clear_plan_cache", nothing)
     caches = torch.backends.cuda.cuFFTPlanCacheManager()
     patches.replace(torch.backends.cuda, "cufft_plan_cache", caches)
