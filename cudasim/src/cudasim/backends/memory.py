@@ -1,4 +1,4 @@
-"""What the modules of torch report of the allocators of the simulated GPUs."""
+"""What torch reports of the simulated GPUs' allocators, named as in torch/csrc/cuda/Module.cpp."""
 
 from collections.abc import Callable
 from typing import Any
@@ -64,10 +64,7 @@ def stats(memory: Memory) -> dict[str, Any]:
 
 
 def snapshot(which: tuple | None = None) -> dict[str, list]:
-    """The segments of every GPU, or of the pools whose id begins `which`, and their history.
-
-    The names are those of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot).
-    """
+    """The segments of every GPU, or of the pools whose id begins `which`, and their history."""
     pool = PUBLIC if which is None else tuple(which[:2])
     return {
         "segments": [
@@ -123,8 +120,7 @@ def record_history(
 ) -> None:
     """Keep a history of every GPU's memory from now on; None ends it.
 
-    The arguments are those of `torch.cuda.memory._record_memory_history`; `more` ends in
-    `skip_actions`. `stacks` has no effect, as there are no frames but Python's.
+    `more` ends in `skip_actions`. `stacks` has no effect: there are no frames but Python's.
     """
     if enabled not in (None, "state", "all"):
         raise RuntimeError("expected state to be 'state', 'all', or None")

@@ -49,15 +49,12 @@ def bindings(gpu: GPU) -> dict[str, Callable]:
         "_mps_acquireEvent": acquire,
         "_mps_releaseEvent": lambda number: events.pop(number, None),  # or of an earlier simulation
         "_mps_recordEvent": lambda number: events[number].record(),
-        "_mps_waitForEvent": nothing,
         "_mps_queryEvent": lambda number: True,
-        "_mps_synchronizeEvent": nothing,
+        **dict.fromkeys(("_mps_waitForEvent", "_mps_synchronizeEvent"), nothing),
         "_mps_elapsedTimeOfEvents": lambda start, end: events[start].elapsed_time(events[end]),
         "_mps_compileShader": no_source,
-        "_mps_loadMetalllib": no_source,
-        "_mps_loadMetallibFromPath": no_source,
-        "_mps_profilerStartTrace": no_traces,
-        "_mps_profilerStopTrace": no_traces,
+        **dict.fromkeys(("_mps_loadMetalllib", "_mps_loadMetallibFromPath"), no_source),
+        **dict.fromkeys(("_mps_profilerStartTrace", "_mps_profilerStopTrace"), no_traces),
     }
 
 

@@ -91,7 +91,7 @@ class Event(_Event):
         if gpu is None:
             return _Event(device, enable_timing=enable_timing)
         self = super().__new__(cls, "cpu")
-        self._gpu, self.device, self._timed = gpu, gpu.device, enable_timing
+        self.device, self._timed = gpu.device, enable_timing
         self._when: int | None = None  # what comes before it is done; None until it is recorded
         self._mark: capture.Mark | None = None  # what it stands for, if it was captured
         self._known: dict = {}  # what comes before it, for who looks for races
@@ -103,10 +103,10 @@ class Event(_Event):
         self._check()
         place = place_of(stream)
         gpu = session.gpu(place[0])
-        if self._when is not None and gpu is not self._gpu:
-            here = f"Event device {self._gpu.index} does not match"
+        if self._when is not None and gpu.device != self.device:
+            here = f"Event device {self.device.index} does not match"
             raise RuntimeError(f"{here} recording stream's device {gpu.index}.")
-        self._gpu, self.device = gpu, gpu.device
+        self.device = gpu.device
         if not self.event_id:
             self.event_id = next(_handles)
             traces.fire(traces.EVENT_CREATION, self.event_id)
@@ -156,10 +156,8 @@ class Event(_Event):
     def _check(self) -> None:
         """Raise RuntimeError if the event is of another simulation, whose times are over."""
         if self._clock is not session.clock:
-            raise RuntimeError(
-                "this event was made in a simulation that has ended, or before modelled time "
-                "began; make and record it again"
-            )
+            words = "this event was made in a simulation that has ended, or before modelled time"
+            raise RuntimeError(f"{words} began; make and record it again")
 
     def elapsed_time(self, end_event: "Event") -> float:
         """Milliseconds, of the virtual clock if there is one, from this event to `end_event`."""
@@ -171,7 +169,7 @@ class Event(_Event):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._when is None or end_event._when is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
-        if end_event._gpu is not self._gpu and (error := session.type.elapsed_between_devices()):
+        if end_event.device != self.device and (error := session.type.elapsed_between_devices()):
             raise error
         if max(self._when, end_event._when) > now():
             raise RuntimeError("Both events must be completed before calculating elapsed time.")
@@ -188,7 +186,7 @@ class Event(_Event):
 
     def __repr__(self) -> str:
         return (
-            f"torch.Event device_type={self.device.type}, device_index={self._gpu.index}, "
+            f"torch.Event device_type={self.device.type}, device_index={self.device.index}, "
             f"event_flag={int(self._timed)}, event_id={self.event_id}"
         )
 

@@ -43,10 +43,8 @@ class Generator(torch._C.Generator):
         if not self.is_capturing():
             self._state[:] = [seed, 0]
         elif seed != self._state[0]:
-            raise RuntimeError(
-                "CUDAGeneratorImpl::set_current_seed can be called during stream capture only "
-                "if new seed is the same as the original seed."
-            )
+            words = "CUDAGeneratorImpl::set_current_seed can be called during stream capture only"
+            raise RuntimeError(f"{words} if new seed is the same as the original seed.")
         return self
 
     def seed(self) -> int:

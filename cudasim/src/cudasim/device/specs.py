@@ -9,24 +9,16 @@ GIB, MIB = 2**30, 2**20
 
 @dataclass(frozen=True)
 class Card:
-    """What a simulated GPU says of itself.
-
-    `memory` is what programs have of it, in bytes, as `torch.cuda.get_device_properties` of such a
-    card was seen to print it; `board` is what `nvidia-smi` shows. The driver and the check of
-    errors (ECC) keep the rest. An Apple chip shares it with the CPU. `processors` counts NVIDIA's
-    streaming multiprocessors or Apple's GPU cores. `source` is where the figures are printed.
-    NVIDIA's only: `capability` is CUDA's (major, minor), `cache` is that of the second level in
-    bytes, from the architecture whitepapers (Turing, Volta, Ampere, Hopper, Ada).
-    """
+    """What a simulated GPU says of itself. Sizes are in bytes."""
 
     name: str
-    memory: int
-    capability: tuple[int, int] | None
-    processors: int
-    cache: int | None
-    source: str
+    memory: int  # that programs have, as torch.cuda.get_device_properties was seen to print it
+    capability: tuple[int, int] | None  # CUDA's (major, minor)
+    processors: int  # NVIDIA's streaming multiprocessors, or Apple's GPU cores
+    cache: int | None  # of the second level, from NVIDIA's whitepapers of the architectures
+    source: str  # where the figures are printed
     type: DeviceType = DEFAULT
-    board: int = 0
+    board: int = 0  # what nvidia-smi shows: the driver and the check of errors (ECC) keep some
 
 
 CARDS = {card.name: card for card in (

@@ -101,11 +101,7 @@ def raw_delete(address: int) -> None:
         raise RuntimeError(f"invalid device pointer: {address:#x}")
 
 
-PROTOTYPE = (  # torch/csrc/cuda/Module.cpp says so once
-    "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing "
-    "operations"
-)
-_warned = False  # whether it has been said in this process
+_warned = False  # whether this process was told that it is a prototype (torch/csrc/cuda/Module.cpp)
 
 
 def set_sync_debug_mode(mode: int) -> None:
@@ -113,7 +109,8 @@ def set_sync_debug_mode(mode: int) -> None:
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn(PROTOTYPE, stacklevel=3)
+        words = "Synchronization debug mode is a prototype feature and does not yet detect all"
+        warnings.warn(f"{words} synchronizing operations", stacklevel=3)
     if mode not in (0, WARN, ERROR):
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
     session.sync_debug = mode | session.sync_debug & CAPTURING
@@ -176,7 +173,6 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     "_cuda_cudaCachingAllocator_raw_alloc": raw_allocate,
     "_cuda_cudaCachingAllocator_raw_delete": raw_delete,
     "_cuda_emptyCache": memory.empty_cache,
-    "_cuda_exchangeDevice": exchange_device,
     "_cuda_getAllocatorBackend": lambda: "native",
     "_cuda_getArchFlags": lambda: " ".join(
         sorted({"sm_{}{}".format(*gpu.card.capability) for gpu in session.gpus})
@@ -195,7 +191,7 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     "_cuda_hostMemoryStats": host_stats,
     "_cuda_init": session.use,
     "_cuda_jiterator_compile_and_launch_kernel": NO_SOURCE,
-    "_cuda_maybeExchangeDevice": exchange_device,
+    **dict.fromkeys(("_cuda_exchangeDevice", "_cuda_maybeExchangeDevice"), exchange_device),
     "_cuda_memorySnapshot": memory.snapshot,
     "_cuda_memoryStats": lambda index: memory.stats(memory.of(index)),
     "_cuda_record_memory_history": memory.record_history,

@@ -49,10 +49,8 @@ def _check_on_gpus(tensors: Tensors, role: str, each: str) -> None:
     """Raise CUDA's error, which names them so, unless every tensor is on a GPU."""
     for position, tensor in enumerate(tensors):
         if gpu_of(tensor) is None:
-            raise RuntimeError(
-                f"Expected all {role} tensors to be CUDA tensors, but {each} at index {position} "
-                f"has device '{tensor.device}'"
-            )
+            found = f"{each} at index {position} has device '{tensor.device}'"
+            raise RuntimeError(f"Expected all {role} tensors to be CUDA tensors, but {found}")
 
 
 def _broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
@@ -64,10 +62,9 @@ def _broadcast_out(tensor: Tensor, out: Tensors) -> list[Tensor]:
     shape = list(tensor.shape)
     for position, target in enumerate(out):
         if list(target.shape) != shape:
-            raise RuntimeError(
-                f"Expected all output tensors to have same shape as the source tensor {shape}, but "
-                f"output tensor at index {position} has shape {list(target.shape)}"
-            )
+            wanted = f"Expected all output tensors to have same shape as the source tensor {shape}"
+            found = f"output tensor at index {position} has shape {list(target.shape)}"
+            raise RuntimeError(f"{wanted}, but {found}")
     return [target.copy_(tensor) for target in out]
 
 
@@ -89,9 +86,9 @@ def _scatter(
     if not devices:
         raise RuntimeError("Expected at least one device to scatter to")
     if sizes is not None and len(sizes) != len(devices):
+        found = f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(sizes)}"
         raise RuntimeError(
-            "Expected devices and chunk_sizes to be of same length, but got "
-            f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(sizes)}"
+            f"Expected devices and chunk_sizes to be of same length, but got {found}"
         )
     chunks = tensor.chunk(len(devices), dim) if sizes is None else tensor.split(list(sizes), dim)
     return [_moved(chunk, _gpu(index)) for chunk, index in zip(chunks, devices, strict=False)]
@@ -104,16 +101,14 @@ def _scatter_out(tensor: Tensor, out: Tensors, dim: int, streams: Any) -> list[T
     dim, shape = dim % tensor.dim(), list(tensor.shape)
     for position, target in enumerate(out):
         if list(target.shape) != [*shape[:dim], *target.shape[dim : dim + 1], *shape[dim + 1 :]]:
-            raise RuntimeError(
-                f"Output tensor at index {position} has incorrect shape: {list(target.shape)}. "
-                f"Expected same shape except for scatter dim {dim} as the source tensor: {shape}"
-            )
+            wanted = f"same shape except for scatter dim {dim} as the source tensor: {shape}"
+            found = f"Output tensor at index {position} has incorrect shape: {list(target.shape)}"
+            raise RuntimeError(f"{found}. Expected {wanted}")
     sizes = [target.size(dim) for target in out]
     if sum(sizes) != shape[dim]:
-        raise RuntimeError(
-            f"Total size for output tensors along scatter dim {dim} does not match the source "
-            f"tensor size at dim {dim}. Expected {shape[dim]}, but got total size {sum(sizes)}"
-        )
+        words = f"Total size for output tensors along scatter dim {dim} does not match the source"
+        found = f"Expected {shape[dim]}, but got total size {sum(sizes)}"
+        raise RuntimeError(f"{words} tensor size at dim {dim}. {found}")
     chunks = tensor.split_with_sizes(sizes, dim)
     return [target.copy_(chunk) for chunk, target in zip(chunks, out, strict=True)]
 
@@ -134,16 +129,15 @@ def _joined(tensors: Tensors, gpu: GPU | None, dim: int) -> Tensor:
     like = list(tensors[0].shape)
     for position, tensor in enumerate(tensors):
         if tensor.dim() != len(like):
-            raise RuntimeError(
-                "Expected all input tensors to have the same number of dimensions, but tensor at "
-                f"index {position}has {tensor.dim()} dimensions, (expected {len(like)})"
+            words = (
+                "Expected all input tensors to have the same number of dimensions, but tensor at"
             )
+            found = f"index {position}has {tensor.dim()} dimensions, (expected {len(like)})"
+            raise RuntimeError(f"{words} {found}")
         like[dim] = tensor.size(dim)
         if list(tensor.shape) != like:
-            raise RuntimeError(
-                f"Input tensor at index {position} has invalid shape {list(tensor.shape)}, but "
-                f"expected {like}"
-            )
+            found = f"Input tensor at index {position} has invalid shape {list(tensor.shape)}"
+            raise RuntimeError(f"{found}, but expected {like}")
     return torch.cat([_moved(tensor, gpu) for tensor in tensors], dim)
 
 

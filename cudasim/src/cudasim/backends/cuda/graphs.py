@@ -69,22 +69,18 @@ class CUDAGraph:
         if check_input_liveness:
             raise NotImplementedError("cudasim: check_input_liveness is not known here")
         if self._captured:
-            raise RuntimeError(
-                "This CUDAGraph instance already owns a captured graph. To capture a new graph, "
-                "create a new instance."
-            )
+            words = "This CUDAGraph instance already owns a captured graph. To capture a new graph,"
+            raise RuntimeError(f"{words} create a new instance.")
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
-            raise RuntimeError(
-                "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got "
-                f"{capture_error_mode}"
+            words = (
+                "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got"
             )
+            raise RuntimeError(f"{words} {capture_error_mode}")
         gpu, place = session.current(), place_of()
         index, stream_id = place
         if stream_id == 0:
-            raise RuntimeError(
-                "CUDA graphs must be captured on a non-default stream. (However, after capture, "
-                "it's ok to replay them on the default stream.)"
-            )
+            words = "CUDA graphs must be captured on a non-default stream. (However, after capture,"
+            raise RuntimeError(f"{words} it's ok to replay them on the default stream.)")
         self.register_generator_state(gpu.generator)
         self._gpu, self._pool = gpu, pool or (self._number, 0)
         self._capture = capture = Capture(place)
@@ -117,20 +113,16 @@ class CUDAGraph:
             self.reset()
             raise runtime.runtime_error(failed)
         if not capture.steps:
-            warnings.warn(
-                "The CUDA Graph is empty. This usually means that the graph was attempted to be "
-                "captured on wrong device or stream.",
-                stacklevel=2,
-            )
+            words = "The CUDA Graph is empty. This usually means that the graph was attempted to be"
+            warnings.warn(f"{words} captured on wrong device or stream.", stacklevel=2)
 
     def instantiate(self) -> None:
         """Make the graph ready to be replayed: only for one that keeps what it captured."""
         if not self._captured:
             raise RuntimeError("capture_end() must have been called before calling instantiate")
         if not self._keep:
-            raise RuntimeError(
-                "instantiate() is intended to be called by the user only when keep_graph=true"
-            )
+            words = "instantiate() is intended to be called by the user only when keep_graph=true"
+            raise RuntimeError(words)
 
     def replay(self) -> None:
         if not self._captured:
@@ -181,10 +173,8 @@ class MemPool:
         self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False
     ) -> None:
         if allocator is not None or use_on_oom or no_split:
-            raise NotImplementedError(
-                "cudasim: a pool has no allocator, use_on_oom or no_split of its own; make it "
-                "without arguments"
-            )
+            words = "a pool has no allocator, use_on_oom or no_split of its own"
+            raise NotImplementedError(f"cudasim: {words}; make it without arguments")
         self.allocator, self.id = None, new_pool()
         self._gpu = session.current()
         self._gpu.memory.begin_pool(self.id, lambda: False)

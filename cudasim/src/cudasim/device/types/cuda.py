@@ -42,11 +42,7 @@ def words(result: int) -> str:
 
 
 def runtime_error(result: int) -> RuntimeError:
-    """What PyTorch raises for that result of a call of its own (c10/cuda/CUDAException.cpp).
-
-    Since 2.13 (https://github.com/pytorch/pytorch/pull/181011) CUDAMiscFunctions.cpp adds help for
-    the result; advice, another one for what kernels did, as that is told late; and a line for all.
-    """
+    """What PyTorch raises for a result (CUDAException.cpp and CUDAMiscFunctions.cpp of 2.13)."""
     import torch
 
     name, said = RESULTS[result]
@@ -113,7 +109,5 @@ class CUDA(DeviceType):
 
     def cannot_fork(self) -> RuntimeError:
         """As in torch/cuda/__init__.py (`_lazy_init`)."""
-        return RuntimeError(
-            "Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
-            "multiprocessing, you must use the 'spawn' start method"
-        )
+        words = "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing,"
+        return RuntimeError(f"{words} you must use the 'spawn' start method")

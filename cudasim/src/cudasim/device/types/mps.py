@@ -61,8 +61,6 @@ class MPS(DeviceType):
             kernel, arguments = NAMED[name]
             absent = next(argument for argument, device in devices if device.type == "cpu")
             which = f"#{[*arguments].index(absent) + 1} '{arguments[absent]}'"
-            return RuntimeError(
-                f"Tensor for argument {which} is on CPU, but expected it to be on GPU "
-                f"(while checking arguments for {kernel})"
-            )
+            words = f"Tensor for argument {which} is on CPU, but expected it to be on GPU"
+            return RuntimeError(f"{words} (while checking arguments for {kernel})")
         return RuntimeError("Placeholder storage has not been allocated on MPS device!")
