@@ -86,10 +86,8 @@ def _scatter(
     if not devices:
         raise RuntimeError("Expected at least one device to scatter to")
     if sizes is not None and len(sizes) != len(devices):
-        found = f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(sizes)}"
-        raise RuntimeError(
-            f"Expected devices and chunk_sizes to be of same length, but got {found}"
-        )
+        got = f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(sizes)}"
+        raise RuntimeError(f"Expected devices and chunk_sizes to be of same length, but got {got}")
     chunks = tensor.chunk(len(devices), dim) if sizes is None else tensor.split(list(sizes), dim)
     return [_moved(chunk, _gpu(index)) for chunk, index in zip(chunks, devices, strict=False)]
 
@@ -129,11 +127,9 @@ def _joined(tensors: Tensors, gpu: GPU | None, dim: int) -> Tensor:
     like = list(tensors[0].shape)
     for position, tensor in enumerate(tensors):
         if tensor.dim() != len(like):
-            words = (
-                "Expected all input tensors to have the same number of dimensions, but tensor at"
-            )
+            wanted = "Expected all input tensors to have the same number of dimensions"
             found = f"index {position}has {tensor.dim()} dimensions, (expected {len(like)})"
-            raise RuntimeError(f"{words} {found}")
+            raise RuntimeError(f"{wanted}, but tensor at {found}")
         like[dim] = tensor.size(dim)
         if list(tensor.shape) != like:
             found = f"Input tensor at index {position} has invalid shape {list(tensor.shape)}"

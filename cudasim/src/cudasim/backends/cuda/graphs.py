@@ -72,10 +72,8 @@ class CUDAGraph:
             words = "This CUDAGraph instance already owns a captured graph. To capture a new graph,"
             raise RuntimeError(f"{words} create a new instance.")
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
-            words = (
-                "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got"
-            )
-            raise RuntimeError(f"{words} {capture_error_mode}")
+            found = f"Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
+            raise RuntimeError(f"Unknown capture error mode. {found}")
         gpu, place = session.current(), place_of()
         index, stream_id = place
         if stream_id == 0:

@@ -64,19 +64,16 @@ class DeviceType:
     def disagreement(
         self, name: str, devices: list[tuple[str, "torch.device"]]
     ) -> RuntimeError | None:
-        """The error of the operation `name` for arguments on several `devices`, each with its name.
+        """The error of an operation, not an element-wise one, on several `devices`, each named.
 
-        None if it is CUDA's. Not for element-wise operations, whose error is the same everywhere.
+        None if it is CUDA's.
         """
-        return None
 
     def assertion(self) -> RuntimeError | None:
         """The error of a kernel that an assertion has stopped; None if it is the CPU's own."""
-        return None
 
     def elapsed_between_devices(self) -> RuntimeError | None:
         """The error for the time between events on two devices; None if it may be taken."""
-        return None
 
 
 def in_units(size: int) -> str:
