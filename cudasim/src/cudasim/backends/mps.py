@@ -74,10 +74,9 @@ def patch_mps(patches: Patches) -> None:
 
 def linear(original: Callable, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """`F.linear`, whose kernel compares devices itself (native/mps/operations/Linear.mm)."""
-    named = {"input": input, "weight": weight, "bias": bias}
-    tensors = {name: value for name, value in named.items() if isinstance(value, Tensor)}
-    if any(tensor.is_mps for tensor in tensors.values()):
-        for name, tensor in tensors.items():
-            if tensor.device.type == "cpu":
-                raise RuntimeError(f"Tensor for argument {name} is on cpu but expected on mps")
+    named = ("input", input), ("weight", weight), ("bias", bias)
+    tensors = [(name, value) for name, value in named if isinstance(value, Tensor)]
+    absent = next((name for name, tensor in tensors if tensor.is_cpu), None)
+    if absent is not None and any(tensor.is_mps for _, tensor in tensors):
+        raise RuntimeError(f"Tensor for argument {absent} is on cpu but expected on mps")
     return original(input, weight, bias)

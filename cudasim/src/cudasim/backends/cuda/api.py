@@ -96,7 +96,6 @@ def raw_allocate(size: int, stream: int) -> int:
 
 
 def raw_delete(address: int) -> None:
-    """Give back what `raw_allocate` took. Raises RuntimeError for another address."""
     if session.raw.pop(address, None) is None:
         raise RuntimeError(f"invalid device pointer: {address:#x}")
 

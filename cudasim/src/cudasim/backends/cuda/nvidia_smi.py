@@ -152,7 +152,6 @@ def values(names: list[str], known: Fields, rows: list[dict], how: set) -> list[
 
 
 def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
-    """The lines to print. Raises Refusal."""
     cards, processes = published(folder)
     if options.id is not None:
         cards = chosen(cards, options.id)

@@ -36,8 +36,6 @@ PROGRAMS = _PACKAGE / "bin"  # holds the command `nvidia-smi`
 
 
 class Board:
-    """The file in which this process publishes its figures."""
-
     def __init__(self, folder: Path, machine: Machine, owned: bool) -> None:
         """A file in `folder`, which may be `owned`: nothing is used of the `machine` yet."""
         self._pid, self._folder, self._owned = os.getpid(), folder, owned
@@ -62,7 +60,6 @@ class Board:
             self._used = mmap.mmap(file.fileno(), 0)
 
     def watch(self) -> None:
-        """Publish what the GPUs' memories tell from now on."""
         for gpu in session.gpus:
             gpu.memory.watch = functools.partial(self.write, gpu)
             gpu.memory.others = functools.partial(self.others, gpu)
