@@ -1,8 +1,7 @@
 """`torch.accelerator`, answered by the simulated GPUs, and what all types of GPU have in common.
 
-`torch.accelerator`, `torch.cuda` and `torch.mps` are Python over functions of
-`torch._C`. Those are replaced, or added on a build of PyTorch that lacks them, so that what
-programs call is torch's own code. Where C++ would raise, its own errors are raised.
+These modules are Python over functions of `torch._C`. Those are replaced, or added to a build that
+lacks them: what programs call is torch's own code, and what is raised are its own errors.
 """
 
 from collections.abc import Callable
@@ -10,16 +9,12 @@ from typing import Any, NoReturn
 
 import torch
 
-from cudasim.backends.memory import empty_cache, free_and_total, memory, stats
+from cudasim.backends import memory
+from cudasim.backends.streams import Stream, place_of, set_stream, wait_until
 from cudasim.dispatch import traces
-from cudasim.dispatch.waiting import CAPTURING, complain, sleep_until
+from cudasim.dispatch.waiting import CAPTURING, complain
 from cudasim.patching import Patches
 from cudasim.session import session
-
-
-def set_device(index: int) -> None:
-    """Make GPU `index` the current one."""
-    session.set_current(index)
 
 
 def exchange_device(index: int) -> int:
@@ -39,69 +34,63 @@ def wait(index: int | None = None) -> None:
     traces.fire(traces.DEVICE_SYNCHRONIZATION)
     if session.races is not None:
         session.races.wait_for_all(gpu.index)
-    ends = [end for (index, _), end in session.asleep.items() if index == gpu.index]
-    sleep_until(max(ends, default=0))
     if session.clock is not None:
-        session.clock.wait_until(session.clock.cards[gpu.index].end, "synchronize")
+        wait_until(session.clock.cards[gpu.index].end)
+    else:
+        ends = (end for (index, _), end in session.asleep.items() if index == gpu.index)
+        wait_until(max(ends, default=0))
 
 
 def is_capturing() -> bool:
-    """True while the work of the current stream is captured by a graph."""
-    index = session.current().index
-    return (index, session.current_stream(index)) in session.capturing
-
-
-def can_access_peer(index: int, peer: int) -> bool:
-    """True between two GPUs: one reads the other's memory; a GPU is no peer of itself."""
-    return session.gpu(index) is not session.gpu(peer)
+    return place_of() in session.capturing
 
 
 def dtypes() -> set[torch.dtype]:
-    """The types of numbers that tensors on a GPU can have."""
     kinds = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
-    kinds = {kind for kind in kinds if not str(kind).startswith(("torch.q", "torch.bits"))}
-    return {kind for kind in kinds if str(kind) not in session.type.missing}
+    missing = ("torch.q", "torch.bits", *session.type.missing)
+    return {kind for kind in kinds if not str(kind).startswith(missing)}
 
 
-BINDINGS = {
-    "_accelerator_getAccelerator": lambda: torch.device(session.type.name),
-    "_get_accelerator": lambda check=None: torch.device(session.type.name),
-    "_accelerator_hooks_device_count": session.count,
-    "_accelerator_hooks_get_current_device": lambda: session.current().index,
-    "_accelerator_hooks_set_current_device": set_device,
-    "_accelerator_hooks_exchange_device": exchange_device,
-    "_accelerator_hooks_maybe_exchange_device": exchange_device,
-    "_accelerator_getDeviceIndex": lambda: session.current().index,
-    "_accelerator_setDeviceIndex": lambda index: None if index < 0 else set_device(index),
-    "_accelerator_exchangeDevice": exchange_device,
-    "_accelerator_maybeExchangeDevice": exchange_device,
-    "_accelerator_synchronizeDevice": wait,
-    "_accelerator_getDeviceCapability": lambda index: {"supported_dtypes": dtypes()},
-    "_accelerator_isAllocatorInitialized": lambda: True,
-    "_accelerator_emptyCache": empty_cache,
-    "_accelerator_emptyHostCache": lambda: None,
-    "_accelerator_getDeviceStats": lambda index: stats(memory(index)),
-    "_accelerator_resetPeakStats": lambda index: memory(index).reset_peaks(),
-    "_accelerator_resetAccumulatedStats": lambda index: memory(index).reset_totals(),
-    "_accelerator_getMemoryInfo": free_and_total,
-    "_accelerator_setAllocatorSettings": lambda text: session.settings.change(text),
-    "_accelerator_getAllocatorSettings": lambda: session.settings.text,
+def nothing(*args: Any) -> None:
+    """In the place of what has nothing to do on a simulated GPU."""
+
+
+def refuse(words: str, *args: Any, **kwargs: Any) -> NoReturn:
+    """Say why something is not to be had; `partial(refuse, words)` stands in its place."""
+    raise NotImplementedError(words)
+
+
+# What stands for the functions of torch._C, by what follows `_accelerator_` in their names.
+BINDINGS: dict[str, Callable] = {
+    "getAccelerator": lambda check=None: torch.device(session.type.name),
+    "hooks_device_count": session.count,
+    "hooks_get_current_device": lambda: session.current().index,
+    "getDeviceIndex": lambda: session.current().index,
+    "hooks_set_current_device": session.set_current,
+    **dict.fromkeys(("hooks_exchange_device", "exchangeDevice", "setDeviceIndex"), exchange_device),
+    **dict.fromkeys(("hooks_maybe_exchange_device", "maybeExchangeDevice"), exchange_device),
+    "synchronizeDevice": wait,
+    "getDeviceCapability": lambda index: {"supported_dtypes": dtypes()},
+    "getStream": lambda index: Stream(
+        stream_id=session.current_stream(session.gpu(index).index), device_index=index
+    ),
+    "setStream": lambda stream: set_stream(stream.stream_id, stream.device_index),
+    "isAllocatorInitialized": lambda: True,
+    "emptyCache": memory.empty_cache,
+    "emptyHostCache": nothing,
+    "getDeviceStats": lambda index: memory.stats(memory.of(index)),
+    "resetPeakStats": lambda index: memory.of(index).reset_peaks(),
+    "resetAccumulatedStats": lambda index: memory.of(index).reset_totals(),
+    "getMemoryInfo": memory.free_and_total,
+    "setAllocatorSettings": lambda text: session.settings.change(text),
+    "getAllocatorSettings": lambda: session.settings.text,
 }
 
 
 def patch_accelerator(patches: Patches) -> None:
-    """Make `torch.accelerator` report the simulated GPUs."""
     for name, function in BINDINGS.items():
-        patches.replace(torch._C, name, function)
+        patches.replace(torch._C, f"_accelerator_{name}", function)
+    patches.replace(torch._C, "_get_accelerator", BINDINGS["getAccelerator"])
     patches.forget(torch.accelerator)
     torch.get_device_module.cache_clear()
     patches.finally_do(torch.get_device_module.cache_clear)
-
-
-def refuse(words: str) -> Callable[..., NoReturn]:
-    """A function that raises NotImplementedError, saying why."""
-
-    def refused(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(words)
-
-    return refused

@@ -1,7 +1,6 @@
-"""What the modules of torch report of the allocators of the simulated GPUs."""
+"""What torch reports of the simulated GPUs' allocators, named as in torch/csrc/cuda/Module.cpp."""
 
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from cudasim.device.allocator import Memory
@@ -12,7 +11,7 @@ from cudasim.dispatch.waiting import address
 from cudasim.session import session
 
 
-def memory(index: int) -> Any:
+def of(index: int) -> Memory:
     """The memory of GPU `index`. Raises RuntimeError, with CUDA's text, if there is none."""
     if not 0 <= index < len(session.gpus):
         raise RuntimeError(f"Invalid device argument {index}: did you call init?")
@@ -20,16 +19,12 @@ def memory(index: int) -> Any:
 
 
 def empty_cache() -> None:
-    """Give the driver back what is reserved and holds no tensor, on every GPU."""
     for gpu in session.gpus:
         gpu.memory.empty_cache()
 
 
 def free_and_total(index: int) -> tuple[int, int]:
-    """Bytes of GPU `index` that are free, and that there are, as the driver counts them.
-
-    As on a card, whoever asks has a context on it.
-    """
+    """Bytes of GPU `index` as the driver counts them. As on a card, who asks has a context."""
     memory = session.gpu(index).memory
     memory.touch()
     return memory.free, memory.size
@@ -51,8 +46,7 @@ FIGURES = {
 
 def stats(memory: Memory) -> dict[str, Any]:
     """The figures, named and nested as `torch.cuda.memory_stats_as_nested_dict` has them."""
-    kinds = {"all": memory.counts, "small_pool": memory.small.counts}
-    kinds["large_pool"] = memory.large.counts
+    pools = ("all", memory), ("small_pool", memory.small), ("large_pool", memory.large)
     result: dict[str, Any] = {
         "num_alloc_retries": memory.retries,
         "num_ooms": memory.refusals,
@@ -63,18 +57,14 @@ def stats(memory: Memory) -> dict[str, Any]:
         "num_oom_rejections": 0,
     }
     for public, name in FIGURES.items():
-        result[public] = {kind: counts.stat(name) for kind, counts in kinds.items()}
-    nothing = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
-    result["oversize_allocations"], result["oversize_segments"] = nothing, dict(nothing)
+        result[public] = {kind: pool.counts.stat(name) for kind, pool in pools}
+    for public in ("oversize_allocations", "oversize_segments"):
+        result[public] = dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
     return result
 
 
 def snapshot(which: tuple | None = None) -> dict[str, list]:
-    """The segments of every GPU, in the form of `torch.cuda.memory_snapshot`, and the history.
-
-    `which` begins with the id of private pools, for their segments alone. The names are those
-    of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot).
-    """
+    """The segments of every GPU, or of the pools whose id begins `which`, and their history."""
     pool = PUBLIC if which is None else tuple(which[:2])
     return {
         "segments": [
@@ -93,16 +83,15 @@ def snapshot(which: tuple | None = None) -> dict[str, list]:
 
 
 def _segment(index: int, blocks: list[Block]) -> dict[str, Any]:
-    """The segment of GPU `index` that these `blocks` are."""
     first = blocks[0]
-    used = [block for block in blocks if block.used]
+    used = sum(block.size for block in blocks if block.used)
     return {
         "device": index,
         "address": first.address,
         "total_size": sum(block.size for block in blocks),
-        "allocated_size": sum(block.size for block in used),
-        "active_size": sum(block.size for block in used),
-        "requested_size": sum(block.requested for block in used),
+        "allocated_size": used,
+        "active_size": used,
+        "requested_size": sum(block.requested for block in blocks if block.used),
         "stream": address(first.stream, index),
         "segment_type": "small" if first.pool.small else "large",
         "segment_pool_id": first.pool.id,
@@ -122,28 +111,16 @@ def _segment(index: int, blocks: list[Block]) -> dict[str, Any]:
 
 
 def _events(gpu: GPU) -> list[dict[str, Any]]:
-    """The history of a GPU's memory, where one is kept."""
-    history = gpu.memory.history
-    if history is None:
-        return []
-    return [{**each, "stream": address(each["stream"], gpu.index)} for each in history.events]
+    events = gpu.memory.history.events if gpu.memory.history is not None else ()
+    return [{**event, "stream": address(event["stream"], gpu.index)} for event in events]
 
 
 def record_history(
-    enabled: str | None,
-    context: str | None = "all",
-    stacks: str = "all",
-    max_entries: int = sys.maxsize,
-    clear_history: bool = False,
-    compile_context: bool = False,
-    global_record_annotations: bool = False,
-    skip_actions: Iterable[str] = (),
+    enabled: str | None, context: str | None, stacks: str, entries: int, clear: bool, *more: Any
 ) -> None:
     """Keep a history of every GPU's memory from now on; None ends it.
 
-    The arguments are those of `torch.cuda.memory._record_memory_history`; `stacks` has no
-    effect, as there are no frames but Python's. Raises RuntimeError, with PyTorch's words, for
-    what is none of them.
+    `more` ends in `skip_actions`. `stacks` has no effect: there are no frames but Python's.
     """
     if enabled not in (None, "state", "all"):
         raise RuntimeError("expected state to be 'state', 'all', or None")
@@ -151,32 +128,25 @@ def record_history(
         raise RuntimeError("expected context to be 'state', 'alloc', 'all', or None")
     if stacks not in ("python", "all"):
         raise RuntimeError("expected stacks to be 'python', or 'all'")
-    entries = max_entries if enabled == "all" else 1
     for gpu in session.gpus:
-        memory, history = gpu.memory, None
+        before, history = gpu.memory.history, None
         if enabled is not None:
-            history = History(LEVELS[context], entries, frozenset(skip_actions))
-            if memory.history is not None and not clear_history:
-                history.events.extend(memory.history.events)
-        memory.record(history)
+            skipped = frozenset(more[-1])
+            history = History(LEVELS[context], entries if enabled == "all" else 1, skipped)
+            if before is not None and not clear:
+                history.events.extend(before.events)
+        gpu.memory.record(history)
 
 
 def record_history_legacy(
-    enabled: bool,
-    record_context: bool = True,
-    max_entries: int = 1,
-    record_alloc_context: bool = False,
-    *more: Any,
+    enabled: bool, context: bool, entries: int, context_of_allocations: bool, *more: Any
 ) -> None:
     """The same, with the arguments of older versions of PyTorch."""
-    context = "all" if record_alloc_context else "state" if record_context else None
-    record_history("all" if enabled else None, context, max_entries=max_entries)
+    level = "all" if context_of_allocations else "state" if context else None
+    record_history("all" if enabled else None, level, "all", entries, False, ())
 
 
 def observe_refusals(observer: Callable[[int, int, int, int], None]) -> None:
-    """Call `observer` with (GPU, bytes asked for, bytes of the card, bytes free) when one is full.
-
-    As `torch._C._cuda_attach_out_of_memory_observer`.
-    """
+    """Call `observer` with (GPU, bytes asked for, of the card, free) when one is full."""
     for gpu in session.gpus:
         gpu.memory.observers.append(observer)

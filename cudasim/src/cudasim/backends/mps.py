@@ -2,13 +2,14 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cudasim.backends.accelerator import refuse, wait
+from cudasim.backends.accelerator import nothing, refuse, wait
 from cudasim.backends.memory import empty_cache
 from cudasim.backends.streams import Event
 from cudasim.device.gpu import GPU
@@ -20,24 +21,16 @@ PAGE = 16 * 2**10  # bytes, on Apple silicon
 MACOS = (15, 0)  # the version that the simulated machine has
 LIMIT = 1.7  # of what Metal recommends: MPSAllocator.h's default_high_watermark_ratio
 
-
-def recommended(gpu: GPU) -> int:
-    """How many bytes Metal recommends that a program uses: two thirds of a 16 GB Mac's memory.
-
-    That is `MTLDevice.recommendedMaxWorkingSetSize`; llama.cpp prints it as 11453.25 MB.
-    """
-    return -(-gpu.card.memory * 2 // 3 // PAGE) * PAGE
+_numbers = itertools.count(1)  # by which `torch.mps.Event` knows an event
 
 
-def bindings() -> dict[str, Callable]:
-    """What stands for the functions of `torch._C`, by name."""
-    shaders = refuse("cudasim: a simulated GPU runs no Metal source")
-    traces = refuse("cudasim: there are no signposts to trace on a simulated GPU")
-    gpu = session.current()
-    numbers, events = itertools.count(1), {}  # `torch.mps.Event` knows an event by a number
+def bindings(gpu: GPU) -> dict[str, Callable]:
+    no_source = partial(refuse, "cudasim: a simulated GPU runs no Metal source")
+    no_traces = partial(refuse, "cudasim: there are no signposts to trace on a simulated GPU")
+    events: dict[int, Event] = {}
 
     def acquire(enable_timing: bool) -> int:
-        number = next(numbers)
+        number = next(_numbers)
         events[number] = Event(enable_timing=enable_timing)
         return number
 
@@ -56,43 +49,34 @@ def bindings() -> dict[str, Callable]:
         "_mps_acquireEvent": acquire,
         "_mps_releaseEvent": lambda number: events.pop(number, None),  # or of an earlier simulation
         "_mps_recordEvent": lambda number: events[number].record(),
-        "_mps_waitForEvent": lambda number: None,
         "_mps_queryEvent": lambda number: True,
-        "_mps_synchronizeEvent": lambda number: None,
+        **dict.fromkeys(("_mps_waitForEvent", "_mps_synchronizeEvent"), nothing),
         "_mps_elapsedTimeOfEvents": lambda start, end: events[start].elapsed_time(events[end]),
-        "_mps_compileShader": shaders,
-        "_mps_loadMetalllib": shaders,
-        "_mps_loadMetallibFromPath": shaders,
-        "_mps_profilerStartTrace": traces,
-        "_mps_profilerStopTrace": traces,
+        "_mps_compileShader": no_source,
+        **dict.fromkeys(("_mps_loadMetalllib", "_mps_loadMetallibFromPath"), no_source),
+        **dict.fromkeys(("_mps_profilerStartTrace", "_mps_profilerStopTrace"), no_traces),
     }
 
 
 def patch_mps(patches: Patches) -> None:
-    """Make `torch.mps` and `torch.backends.mps` report the simulated device."""
-    memory = session.current().memory
-    memory.size = recommended(session.current())
-    memory.set_fraction(LIMIT)
-    for name, function in bindings().items():
+    gpu = session.current()
+    # What Metal recommends: two thirds of a 16 GB Mac's; llama.cpp prints 11453.25 MB.
+    gpu.memory.size = -(-gpu.card.memory * 2 // 3 // PAGE) * PAGE
+    gpu.memory.set_fraction(LIMIT)
+    for name, function in bindings(gpu).items():
         patches.replace(torch._C, name, function)
     patches.replace(torch._C, "_has_mps", True)
-    patches.replace(torch.mps, "_default_mps_generator", session.current().generator)
+    patches.replace(torch.mps, "_default_mps_generator", gpu.generator)
     patches.wrap(F, "linear", linear)
     refuse_sharing(patches)
     patches.forget(torch.backends.mps)
 
 
 def linear(original: Callable, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
-    """`F.linear`, which MPS computes by a kernel of its own that compares devices itself.
-
-    The texts are those of `aten/src/ATen/native/mps/operations/Linear.mm`.
-    """
-    named = {"input": input, "weight": weight, "bias": bias}
-    tensors = {name: value for name, value in named.items() if isinstance(value, Tensor)}
-    if any(tensor.is_mps for tensor in tensors.values()):
-        for name, tensor in tensors.items():
-            if tensor.device.type == "cpu":
-                raise RuntimeError(
-                    f"Tensor for argument {name} is on {tensor.device} but expected on mps"
-                )
+    """`F.linear`, whose kernel compares devices itself (native/mps/operations/Linear.mm)."""
+    named = ("input", input), ("weight", weight), ("bias", bias)
+    tensors = [(name, value) for name, value in named if isinstance(value, Tensor)]
+    absent = next((name for name, tensor in tensors if tensor.is_cpu), None)
+    if absent is not None and any(tensor.is_mps for _, tensor in tensors):
+        raise RuntimeError(f"Tensor for argument {absent} is on cpu but expected on mps")
     return original(input, weight, bias)

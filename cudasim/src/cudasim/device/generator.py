@@ -1,8 +1,7 @@
 """Random number generators of simulated GPUs.
 
-As CUDA's, such a generator is a seed and an offset, 16 bytes in all: each operation draws from
-a stream of its own that they determine, and moves the offset on. What any other generator
-draws makes no difference. The numbers are not those of a real GPU.
+As CUDA's, one is a seed and an offset: each operation draws from a stream of its own that they
+determine, and moves the offset on. The numbers are not those of a real GPU.
 """
 
 import struct
@@ -18,28 +17,19 @@ _STATE = struct.Struct("<QQ")  # (seed, offset), as CUDA lays them out
 
 
 class Generator(torch._C.Generator):
-    """A generator whose `device` is a simulated GPU.
+    """A generator whose `device` is a GPU. C++ hands it on without its class: see `find`."""
 
-    C++ hands generators on without their Python class; `find` brings it back.
-    """
-
+    device: torch.device | None = None  # for which it draws
     # Whether the current stream is captured: `backends.cuda.graphs` knows.
     is_capturing: Callable[[], bool] = staticmethod(lambda: False)
 
-    def __new__(cls, device: torch.device) -> "Generator":
-        """A generator for `device`, with PyTorch's default seed."""
+    def __new__(cls, device: torch.device, state: list[int] | None = None) -> "Generator":
         self = super().__new__(cls, "cpu")
-        self._home = device
-        self._state = [super().initial_seed(self), 0]  # shared by graphsafe_get_state
+        self.device, self._state = device, state or [super().initial_seed(self), 0]
         self._draws = torch._C.Generator()  # what operations are given
         _known[self._cdata] = self
         _drawing[self._draws._cdata] = self
         return self
-
-    @property
-    def device(self) -> torch.device:
-        """The device for which it draws."""
-        return self._home
 
     def draw(self) -> torch._C.Generator:
         """The generator from which one operation on the CPU draws; the offset moves on."""
@@ -48,49 +38,35 @@ class Generator(torch._C.Generator):
         return self._draws.manual_seed(mix(seed, offset))
 
     def manual_seed(self, seed: int) -> "Generator":
-        """Restart with `seed`, any integer of 64 bits.
-
-        Raises RuntimeError, in CUDA's words (CUDAGeneratorImpl.cpp), for another seed in a capture.
-        """
+        """Restart with `seed`, which is the same in a capture (CUDAGeneratorImpl.cpp)."""
         seed = torch._C.Generator().manual_seed(seed).initial_seed()
-        if self.is_capturing():
-            if seed != self._state[0]:
-                raise RuntimeError(
-                    "CUDAGeneratorImpl::set_current_seed can be called during stream capture only "
-                    "if new seed is the same as the original seed."
-                )
-            return self
-        self._state[:] = [seed, 0]
+        if not self.is_capturing():
+            self._state[:] = [seed, 0]
+        elif seed != self._state[0]:
+            words = "CUDAGeneratorImpl::set_current_seed can be called during stream capture only"
+            raise RuntimeError(f"{words} if new seed is the same as the original seed.")
         return self
 
     def seed(self) -> int:
-        """Restart with a seed from the machine's entropy; returns it."""
         self._state[:] = [torch._C.Generator().seed(), 0]
         return self._state[0]
 
     def initial_seed(self) -> int:
-        """The seed with which the generator began."""
         return self._state[0]
 
     def get_offset(self) -> int:
-        """How far the stream has been drawn from."""
         return self._state[1]
 
     def set_offset(self, offset: int) -> None:
-        """Go to a place of the stream. Raises RuntimeError unless a multiple of 4."""
         if offset % STEP:
             raise RuntimeError("offset must be a multiple of 4")
         self._state[1] = offset
 
     def get_state(self) -> torch.Tensor:
-        """Seed and offset: 16 bytes, on the CPU."""
         return torch.frombuffer(bytearray(_STATE.pack(*self._state)), dtype=torch.uint8)
 
     def set_state(self, state: torch.Tensor) -> "Generator":
-        """Go on from what `get_state` returned, or from a seed of 8 bytes.
-
-        Raises TypeError for another kind of tensor, RuntimeError for another size.
-        """
+        """Go on from what `get_state` returned, or from a seed of 8 bytes."""
         if not isinstance(state, torch.Tensor):
             raise TypeError(f"expected a torch.ByteTensor, but got {type(state).__name__}")
         if state.dtype != torch.uint8 or state.device.type != "cpu":
@@ -102,19 +78,13 @@ class Generator(torch._C.Generator):
         return self
 
     def clone_state(self) -> "Generator":
-        """Another generator that begins where this one is."""
-        clone = Generator(self._home)
-        clone._state[:] = self._state
-        return clone
+        return Generator(self.device, list(self._state))
 
     def graphsafe_get_state(self) -> "Generator":
         """A generator that shares this one's state."""
-        shared = Generator(self._home)
-        shared._state = self._state
-        return shared
+        return Generator(self.device, self._state)
 
     def graphsafe_set_state(self, other: "Generator") -> "Generator":
-        """Share the state of another generator."""
         self._state = other._state
         return self
 
@@ -128,11 +98,9 @@ class Generator(torch._C.Generator):
             self._state = mine
 
     def __reduce__(self) -> tuple:
-        """Pickle the device, the seed and the offset."""
-        return torch.Generator, (str(self._home),), tuple(self._state)
+        return torch.Generator, (str(self.device),), tuple(self._state)
 
     def __setstate__(self, state: tuple[int, int]) -> None:
-        """Take what `__reduce__` gave."""
         self._state[:] = state
 
 

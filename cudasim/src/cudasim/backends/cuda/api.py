@@ -1,208 +1,152 @@
 """`torch.cuda`: what it has and other types of GPU have not."""
 
 import ctypes
-import functools
 import itertools
 import logging
-import operator
-import time
-import uuid
 import warnings
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import torch
+from torch import cuda
 
-from cudasim.backends.accelerator import (
-    can_access_peer,
-    exchange_device,
-    is_capturing,
-    refuse,
-    wait,
-)
-from cudasim.backends.cuda.graphs import patch_graphs
-from cudasim.backends.cuda.legacy import LegacyType, Markers, patch_default_type
+from cudasim.backends import accelerator, memory
+from cudasim.backends.accelerator import exchange_device, nothing, refuse
+from cudasim.backends.cuda import first_use, graphs, legacy, streams
 from cudasim.backends.cuda.properties import CudaProperties
-from cudasim.backends.cuda.streams import patch_cuda_streams
-from cudasim.backends.first_use import begin, patch_first_use
-from cudasim.backends.memory import (
-    empty_cache,
-    free_and_total,
-    memory,
-    observe_refusals,
-    record_history,
-    record_history_legacy,
-    snapshot,
-    stats,
-)
-from cudasim.backends.streams import set_current, stream_data
+from cudasim.backends.streams import end_of, now, place_of, set_stream, stream_data
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
-from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, address, end_of_sleep
+from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, address
 from cudasim.patching import Patches
 from cudasim.session import session
 
 CUDA_VERSION = "13.0"  # of the CUDA builds that PyTorch publishes of 2.11 and later
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
-
+PLANS = 4096  # that cuFFT keeps (aten/src/ATen/native/cuda/CuFFTPlanCache.h)
+WORKSPACE = (4096 * 2 + 16 * 8) * 2**10  # bytes of cuBLAS (aten/src/ATen/cuda/CublasHandlePool.cpp)
 
 _streams = itertools.count(0x5C0DB0001000, 0x40)  # what stands for addresses of new streams
+_pieces = itertools.count(0x7E0000000000, 2**32)  # and of raw memory, each below the next
 
 
 class Status(int):
     """A result of CUDA's runtime, by its number."""
 
-
-Status.success = Status(runtime.SUCCESS)
+    success = runtime.SUCCESS
 
 
 class Runtime:
     """What `torch.cuda.cudart()` returns: the few calls of the runtime that torch has bound."""
 
     cudaError = Status
+    cudaMemGetInfo = staticmethod(memory.free_and_total)
+    cudaGetErrorString = staticmethod(runtime.words)
 
     @staticmethod
-    def cudaMemGetInfo(index: int) -> tuple[int, int]:
-        """(free, total) bytes of GPU `index`, as the driver counts them."""
-        return free_and_total(index)
+    def cudaProfilerStart(*args: Any) -> Status:
+        return Status(runtime.SUCCESS)
 
-    @staticmethod
-    def cudaGetErrorString(status: int) -> str:
-        """The words for a result."""
-        return runtime.words(status)
-
-    @staticmethod
-    def _succeed(*args: Any) -> Status:
-        return Status.success
+    cudaProfilerStop = cudaStreamDestroy = cudaProfilerStart
 
     @staticmethod
     def cudaHostRegister(pointer: int, size: int, flags: int) -> Status:
-        """Pin `size` bytes of the host's memory, from `pointer` on."""
         session.registered[pointer] = size
-        return Status.success
+        return Status(runtime.SUCCESS)
 
     @staticmethod
     def cudaHostUnregister(pointer: int) -> Status:
-        """They are pinned no more."""
         known = session.registered.pop(pointer, None)
-        return Status.success if known else Status(runtime.NOT_REGISTERED)
+        return Status(runtime.SUCCESS if known else runtime.NOT_REGISTERED)
 
     @staticmethod
     def cudaStreamCreate(pointer: int) -> Status:
         """Write what stands for the address of a new stream to the eight bytes at `pointer`."""
         ctypes.c_uint64.from_address(pointer).value = next(_streams)
-        return Status.success
-
-    cudaProfilerStart = cudaProfilerStop = cudaStreamDestroy = _succeed
+        return Status(runtime.SUCCESS)
 
 
 def host_stats() -> dict[str, Any]:
     """Figures of pinned memory on the host, none of which is counted."""
-    names = ("allocations", "allocated_bytes", "active_requests", "active_bytes", "segments")
-    times = ("host_alloc_time", "host_free_time")
-    return {
-        **{name: dict.fromkeys(("current", "peak", "allocated", "freed"), 0) for name in names},
-        **{name: dict.fromkeys(("total", "max", "min", "count", "avg"), 0) for name in times},
-        **dict.fromkeys(("num_host_alloc", "num_host_free"), 0),
-    }
+    amounts = ("allocations", "allocated_bytes", "active_requests", "active_bytes", "segments")
+    figures = dict.fromkeys(("num_host_alloc", "num_host_free"), 0)
+    figures |= dict.fromkeys(amounts, dict.fromkeys(("current", "peak", "allocated", "freed"), 0))
+    times = dict.fromkeys(("total", "max", "min", "count", "avg"), 0)
+    return figures | dict.fromkeys(("host_alloc_time", "host_free_time"), times)
 
 
 def sleep(cycles: int) -> None:
-    """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on.
-
-    As CUDA's kernel does, it ends at once where they are less than none. Without a virtual clock
-    it is the machine's time that passes.
-    """
-    cycles, gpu = max(int(cycles), 0), session.current()
-    gpu.memory.touch()
-    stream = gpu.index, session.current_stream(gpu.index)
+    """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on."""
+    cycles, place = max(int(cycles), 0), place_of()
+    session.current().memory.touch()
     if session.clock is not None:
-        session.clock.kernel(*stream, "sleep", cycles, fills=False)
-        return
-    session.asleep[stream] = max(time.perf_counter_ns(), end_of_sleep(*stream)) + cycles
-    session.watch()
+        session.clock.kernel(*place, "sleep", cycles, fills=False)
+    else:
+        session.asleep[place] = max(now(), end_of(*place)) + cycles
+        session.watch()
 
 
 def raw_allocate(size: int, stream: int) -> int:
     """Count `size` bytes on the current GPU as taken; returns what stands for an address."""
-    address = 0x7E0000000000 + (uuid.uuid4().int & 0xFFFFFFFF) * 512
+    address = next(_pieces)
     session.raw[address] = Allocation(session.current(), size)
     return address
 
 
 def raw_delete(address: int) -> None:
-    """Give back what `raw_allocate` took. Raises RuntimeError for another address."""
     if session.raw.pop(address, None) is None:
         raise RuntimeError(f"invalid device pointer: {address:#x}")
 
 
-PROTOTYPE = (  # torch/csrc/cuda/Module.cpp says so once
-    "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing "
-    "operations"
-)
-_warned = False  # whether it has been said in this process
+_warned = False  # whether this process was told that it is a prototype (torch/csrc/cuda/Module.cpp)
 
 
 def set_sync_debug_mode(mode: int) -> None:
-    """Warn of operations that wait for a GPU (1), refuse them (2), or say nothing (0).
-
-    Raises RuntimeError for another number.
-    """
+    """Warn of operations that wait for a GPU (1), refuse them (2), or say nothing (0)."""
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn(PROTOTYPE, stacklevel=3)
+        words = "Synchronization debug mode is a prototype feature and does not yet detect all"
+        warnings.warn(f"{words} synchronizing operations", stacklevel=3)
     if mode not in (0, WARN, ERROR):
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
     session.sync_debug = mode | session.sync_debug & CAPTURING
     session.watch()
 
 
-PLANS = 4096  # that cuFFT keeps (aten/src/ATen/native/cuda/CuFFTPlanCache.h)
-
-# Bytes of cuBLAS's (aten/src/ATen/cuda/CublasHandlePool.cpp).
-WORKSPACE = (4096 * 2 + 16 * 8) * 2**10
-
-
-# Settings that PyTorch reads back and that change nothing here: (functions of torch._C, value at
-# first). The values are those of aten/src/ATen/cuda (CublasHandlePool.cpp, tunable/Tunable.h).
-SETTINGS = [
-    ("_cuda_get_cudnn_benchmark_limit", "_cuda_set_cudnn_benchmark_limit", 10),
-    ("_cuda_cudaCachingAllocator_is_enabled", "_cuda_cudaCachingAllocator_enable", True),
-    ("_cuda_get_conv_benchmark_empty_cache", "_cudnn_set_conv_benchmark_empty_cache", True),
-    ("_cuda_tunableop_is_enabled", "_cuda_tunableop_enable", False),
-    ("_cuda_tunableop_tuning_is_enabled", "_cuda_tunableop_tuning_enable", True),
-    ("_cuda_record_untuned_is_enabled", "_cuda_record_untuned_enable", False),
-    *(
-        (f"_cuda_tunableop_get_{name}", f"_cuda_tunableop_set_{name}", value)
-        for name, value in (
-            ("max_tuning_duration", 30),
-            ("max_tuning_iterations", 100),
-            ("rotating_buffer_size", -1),
-            ("filename", ""),
-        )
-    ),
-    (
-        "_get_linalg_preferred_backend",
-        "_set_linalg_preferred_backend",
-        torch._C._LinalgBackend.Default,
-    ),
-    ("_get_blas_preferred_backend", "_set_blas_preferred_backend", torch._C._BlasBackend.Cublas),
-    ("_cuda_getCublasWorkspaceSize", "_cuda_setCublasWorkspaceSize", WORKSPACE),
-    ("_cuda_getCublasLtWorkspaceSize", "_cuda_setCublasLtWorkspaceSize", WORKSPACE),
-]
+# What PyTorch reads back and what changes nothing here: functions of torch._C, with their values at
+# first, which are those of aten/src/ATen/cuda (CublasHandlePool.cpp, tunable/Tunable.h).
+SETTINGS = {
+    "_cuda_get_cudnn_benchmark_limit": 10,
+    "_cuda_cudaCachingAllocator_is_enabled": True,
+    "_cuda_tunableop_is_enabled": False,
+    "_cuda_tunableop_tuning_is_enabled": True,
+    "_cuda_tunableop_get_max_tuning_duration": 30,
+    "_cuda_tunableop_get_max_tuning_iterations": 100,
+    "_cuda_tunableop_get_rotating_buffer_size": -1,
+    "_cuda_tunableop_get_filename": "",
+    "_cuda_record_untuned_is_enabled": False,
+    "_get_linalg_preferred_backend": torch._C._LinalgBackend.Default,
+    "_get_blas_preferred_backend": torch._C._BlasBackend.Cublas,
+    "_cuda_getCublasWorkspaceSize": WORKSPACE,
+    "_cuda_getCublasLtWorkspaceSize": WORKSPACE,
+}
 
 
 def settings() -> dict[str, Callable]:
-    """The functions of `torch._C` that read and change SETTINGS."""
+    values: dict[str, Any] = dict(SETTINGS)
     made: dict[str, Callable] = {}
-    for get, change, value in SETTINGS:
-        held = [value]
-        made[get] = functools.partial(operator.getitem, held, 0)
-        made[change] = functools.partial(operator.setitem, held, 0)
-    for name in ("CublasWorkspaceSize", "CublasLtWorkspaceSize"):
-        made[f"_cuda_reset{name}"] = functools.partial(made[f"_cuda_set{name}"], WORKSPACE)
+
+    def keep(name: str, value: Any, *more: Any) -> None:
+        values[name] = value
+
+    for get, first in SETTINGS.items():
+        made[get] = partial(values.get, get)
+        made[get.replace("get", "set", 1).replace("is_enabled", "enable")] = partial(keep, get)
+        if first == WORKSPACE:
+            made[get.replace("get", "reset")] = partial(keep, get, first)
     return made
 
 
@@ -212,119 +156,89 @@ def set_device(index: int) -> None:
     session.current().memory.touch()
 
 
-CUSTOM = refuse("cudasim: a simulated GPU has no allocators but its own")
+WITHOUT_EFFECT = (
+    "_cuda_clearCublasWorkspaces _cuda_ipc_collect _cuda_resetAccumulatedHostMemoryStats "
+    "_cuda_resetPeakHostMemoryStats _cuda_tunableop_set_numerical_check_tolerances "
+    "_cudnn_set_conv_benchmark_empty_cache"
+).split()
+NO_SOURCE = partial(refuse, "cudasim: a simulated GPU runs no CUDA source")
+NO_ALLOCATOR = partial(refuse, "cudasim: a simulated GPU has no allocators but its own")
 BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
+    **dict.fromkeys(("_cuda_changeCurrentAllocator", "_cuda_customAllocator"), NO_ALLOCATOR),
+    **dict.fromkeys(WITHOUT_EFFECT, nothing),
     "_activate_gpu_trace": traces.activate,
-    "_cuda_attach_out_of_memory_observer": observe_refusals,
-    "_cuda_canDeviceAccessPeer": can_access_peer,
-    "_cuda_changeCurrentAllocator": CUSTOM,
-    "_cuda_clearCublasWorkspaces": lambda: None,
+    "_cuda_attach_out_of_memory_observer": memory.observe_refusals,
+    "_cuda_canDeviceAccessPeer": lambda index, peer: session.gpu(index) is not session.gpu(peer),
     "_cuda_cudaCachingAllocator_raw_alloc": raw_allocate,
     "_cuda_cudaCachingAllocator_raw_delete": raw_delete,
-    "_cuda_customAllocator": CUSTOM,
-    "_cuda_emptyCache": empty_cache,
-    "_cuda_exchangeDevice": exchange_device,
+    "_cuda_emptyCache": memory.empty_cache,
     "_cuda_getAllocatorBackend": lambda: "native",
     "_cuda_getArchFlags": lambda: " ".join(
         sorted({"sm_{}{}".format(*gpu.card.capability) for gpu in session.gpus})
     ),
     "_cuda_getCompiledVersion": lambda: 13000,
-    "_cuda_getCurrentBlasHandle": lambda: 0,
     "_cuda_getCurrentRawStream": lambda index: address(session.current_stream(index), index),
-    "_cuda_getCurrentSolverHandle": lambda: 0,
+    **dict.fromkeys(("_cuda_getCurrentBlasHandle", "_cuda_getCurrentSolverHandle"), lambda: 0),
     "_cuda_getCurrentStream": lambda index: stream_data(index, session.current_stream(index)),
     "_cuda_getDevice": lambda: session.current().index,
     "_cuda_getDeviceCount": session.count,
-    "_cuda_getMemoryFraction": lambda index: memory(index).fraction,
+    "_cuda_getMemoryFraction": lambda index: memory.of(index).fraction,
     "_cuda_getStreamFromExternal": lambda pointer, index: stream_data(index, pointer),
+    "_cuda_get_conv_benchmark_empty_cache": lambda: True,
     "_cuda_get_sync_debug_mode": lambda: session.sync_debug & ~CAPTURING,
-    "_cuda_hasPrimaryContext": lambda index: memory(index).context != 0,
+    "_cuda_hasPrimaryContext": lambda index: memory.of(index).context != 0,
     "_cuda_hostMemoryStats": host_stats,
-    "_cuda_init": begin,
-    "_cuda_ipc_collect": lambda: None,
-    "_cuda_isCurrentStreamCapturing": is_capturing,
-    "_cuda_jiterator_compile_and_launch_kernel": refuse(
-        "cudasim: a simulated GPU runs no CUDA source"
-    ),
-    "_cuda_maybeExchangeDevice": exchange_device,
-    "_cuda_memorySnapshot": snapshot,
-    "_cuda_memoryStats": lambda index: stats(memory(index)),
-    "_cuda_record_memory_history": record_history,
-    "_cuda_record_memory_history_legacy": record_history_legacy,
-    "_cuda_resetAccumulatedHostMemoryStats": lambda: None,
-    "_cuda_resetAccumulatedMemoryStats": lambda index: memory(index).reset_totals(),
-    "_cuda_resetPeakHostMemoryStats": lambda: None,
-    "_cuda_resetPeakMemoryStats": lambda index: memory(index).reset_peaks(),
+    "_cuda_init": session.use,
+    "_cuda_jiterator_compile_and_launch_kernel": NO_SOURCE,
+    **dict.fromkeys(("_cuda_exchangeDevice", "_cuda_maybeExchangeDevice"), exchange_device),
+    "_cuda_memorySnapshot": memory.snapshot,
+    "_cuda_memoryStats": lambda index: memory.stats(memory.of(index)),
+    "_cuda_record_memory_history": memory.record_history,
+    "_cuda_record_memory_history_legacy": memory.record_history_legacy,
+    "_cuda_resetAccumulatedMemoryStats": lambda index: memory.of(index).reset_totals(),
+    "_cuda_resetPeakMemoryStats": lambda index: memory.of(index).reset_peaks(),
     "_cuda_setDevice": set_device,
-    "_cuda_setMemoryFraction": lambda part, index: memory(index).set_fraction(part),
-    "_cuda_setStream": lambda stream_id, device_index, device_type: set_current(
-        stream_id, device_index
-    ),
+    "_cuda_setMemoryFraction": lambda part, index: memory.of(index).set_fraction(part),
+    "_cuda_setStream": set_stream,
     "_cuda_set_sync_debug_mode": set_sync_debug_mode,
     "_cuda_sleep": sleep,
-    "_cuda_synchronize": wait,
-    "_cuda_tunableop_get_results": tuple,
-    "_cuda_tunableop_get_validators": tuple,
+    "_cuda_synchronize": accelerator.wait,
+    **dict.fromkeys(("_cuda_tunableop_get_results", "_cuda_tunableop_get_validators"), tuple),
     "_cuda_tunableop_read_file": lambda filename: False,
-    "_cuda_tunableop_set_numerical_check_tolerances": lambda *given: None,
 }
 
 
-def _miss_no_triton(patches: Patches) -> None:
-    """Keep PyTorch from warning that Triton, which comes with builds for CUDA, is not there."""
-    counting = logging.getLogger("torch.utils.flop_counter")
-
-    def has(record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith("triton not found")
-
-    counting.addFilter(has)
-    patches.finally_do(lambda: counting.removeFilter(has))
-
-
-def _patch_plan_caches(patches: Patches) -> None:
-    """Make `torch.backends.cuda.cufft_plan_cache` that of GPUs that need no plans."""
-    cuda, most = torch.backends.cuda, {}
-    size, max_size = (vars(cuda.cuFFTPlanCache)[name] for name in ("size", "max_size"))
-    patches.replace(size, "getter", lambda index: 0)
-    patches.replace(max_size, "getter", lambda index: most.get(index, PLANS))
-    patches.replace(max_size, "setter", most.__setitem__)
-    patches.replace(torch, "_cufft_clear_plan_cache", lambda index: None)
-    patches.replace(cuda, "cufft_plan_cache", cuda.cuFFTPlanCacheManager())
-
-
 def patch_api(patches: Patches) -> None:
-    """Make `torch.cuda` report the simulated GPUs."""
+    once = cache(CudaProperties)  # the same object for each call
+    parts = partial(refuse, "cudasim: a simulated GPU's processors cannot be shared out")
+    cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it
     for name, function in (BINDINGS | settings()).items():
         patches.replace(torch._C, name, function)
-    patch_cuda_streams(patches)
-    patch_graphs(patches)
-    cuda = torch.cuda
-    once = functools.cache(CudaProperties)  # the same object for each call
-    for name, value in {
-        "_cached_device_count": None,
-        "_device_count_nvml": lambda: -1,  # then `getDeviceCount` is asked
-        "_exchange_device": exchange_device,
-        "_maybe_exchange_device": exchange_device,
-        "_get_device_properties": lambda index: once(session.gpu(index)),
-        "_cudart": Runtime,
-    }.items():
-        patches.replace(cuda, name, value)
-    patch_first_use(patches)
-    patches.forget(cuda)
-    patches.replace(torch._C, "_has_cuda", True)
-    patches.replace(torch.version, "cuda", CUDA_VERSION)
-    _miss_no_triton(patches)
-    patches.replace(torch._C, "_CudaDeviceProperties", CudaProperties)
-    patches.replace(cuda.nvtx, "_nvtx", Markers())
-    parts = refuse("cudasim: a simulated GPU's processors cannot be shared out")
+    streams.patch_cuda_streams(patches)
+    graphs.patch_graphs(patches)
+    patches.replace(cuda, "_cached_device_count", None)
+    patches.replace(cuda, "_device_count_nvml", lambda: -1)  # then `getDeviceCount` is asked
+    patches.replace(cuda, "_exchange_device", exchange_device)
+    patches.replace(cuda, "_maybe_exchange_device", exchange_device)
+    patches.replace(cuda, "_get_device_properties", lambda index: once(session.gpu(index)))
+    patches.replace(cuda, "_cudart", Runtime)
+    patches.replace(cuda.nvtx, "_nvtx", legacy.Markers())
     patches.replace(cuda.GreenContext, "create", staticmethod(parts))
-    for name in cuda.__all__:
-        if name.endswith("Tensor"):
-            own = {"__module__": "torch.cuda"}
-            patches.replace(cuda, name, LegacyType(name, (), own))
-    patch_default_type(patches)
-    _patch_plan_caches(patches)
-    cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it
     patches.replace(cudnn, "is_available", lambda: True)
     patches.replace(cudnn, "version", lambda: CUDNN_VERSION)
     patches.replace(cudnn, "is_acceptable", lambda tensor: False)  # the CPU's kernels compute
+    patches.replace(torch._C, "_CudaDeviceProperties", CudaProperties)
+    patches.replace(torch._C, "_has_cuda", True)
+    patches.replace(torch.version, "cuda", CUDA_VERSION)
+    first_use.patch_first_use(patches)
+    patches.forget(cuda)
+    legacy.patch_types(patches)
+    # It warns that Triton, which comes with builds for CUDA, is not there, and says nothing else.
+    patches.replace(logging.getLogger("torch.utils.flop_counter"), "disabled", True)
+    plans, limits = vars(torch.backends.cuda.cuFFTPlanCache), {}  # none is ever made
+    patches.replace(plans["size"], "getter", lambda index: 0)
+    patches.replace(plans["max_size"], "getter", lambda index: limits.get(index, PLANS))
+    patches.replace(plans["max_size"], "setter", limits.__setitem__)
+    patches.replace(torch, "_cufft_clear_plan_cache", nothing)
+    caches = torch.backends.cuda.cuFFTPlanCacheManager()
+    patches.replace(torch.backends.cuda, "cufft_plan_cache", caches)

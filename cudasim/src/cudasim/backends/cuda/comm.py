@@ -1,7 +1,7 @@
 """Copies between several GPUs at once: what `torch.cuda.comm` and DataParallel are made of.
 
-A build of PyTorch without CUDA lacks these functions of `torch._C`; one with it has kernels
-that need real GPUs. The errors are those of `torch/csrc/cuda/comm.cpp`.
+The errors are those of `torch/csrc/cuda/comm.cpp` and `nccl.cpp`. The streams on which CUDA would
+copy make no difference to results.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,14 @@ from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
 
+Tensors = Sequence[Tensor]
+
 HOST = -1  # the index by which these functions name the CPU
 REDUCE = torch.add, torch.mul, torch.maximum, torch.minimum  # by ncclRedOp_t
 MEAN = 4
 
 
 def patch_comm(patches: Patches) -> None:
-    """Provide what `torch.nn.parallel.comm` calls."""
     copying = _broadcast, _broadcast_out, _broadcast_coalesced
     reducing = _nccl_all_reduce, _nccl_reduce, _nccl_reduce_scatter
     collectives = *reducing, _nccl_broadcast, _nccl_all_gather
@@ -39,154 +40,105 @@ def _moved(tensor: Tensor, gpu: GPU | None) -> Tensor:
 
 
 def _gpu(index: int) -> GPU:
-    """GPU number `index`."""
     if index < 0:
         raise RuntimeError(f"Expected non-negative device index, but got {index}")
     return session.gpu(index)
 
 
+def _check_on_gpus(tensors: Tensors, role: str, each: str) -> None:
+    """Raise CUDA's error, which names them so, unless every tensor is on a GPU."""
+    for position, tensor in enumerate(tensors):
+        if gpu_of(tensor) is None:
+            found = f"{each} at index {position} has device '{tensor.device}'"
+            raise RuntimeError(f"Expected all {role} tensors to be CUDA tensors, but {found}")
+
+
 def _broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
-    """A copy of `tensor` on each of `devices`; itself where it lives."""
     return [_moved(tensor, _gpu(index)) for index in devices]
 
 
-def _broadcast_out(tensor: Tensor, out: Sequence[Tensor]) -> list[Tensor]:
-    """Copy `tensor` into each of `out`, all on GPUs and of its shape."""
-    _check_on_gpus(out, "output")
+def _broadcast_out(tensor: Tensor, out: Tensors) -> list[Tensor]:
+    _check_on_gpus(out, "output", "output tensor")
+    shape = list(tensor.shape)
     for position, target in enumerate(out):
-        if target.shape != tensor.shape:
-            raise RuntimeError(
-                "Expected all output tensors to have same shape as the source tensor "
-                f"{list(tensor.shape)}, but output tensor at index {position} has shape "
-                f"{list(target.shape)}"
-            )
-    for target in out:
-        target.copy_(tensor)
-    return list(out)
-
-
-def _check_on_gpus(tensors: Sequence[Tensor], role: str) -> None:
-    """Raise CUDA's error unless every tensor is on a GPU; `role` is `input` or `output`."""
-    named = "output tensor" if role == "output" else "tensor"
-    for position, tensor in enumerate(tensors):
-        if gpu_of(tensor) is None:
-            raise RuntimeError(
-                f"Expected all {role} tensors to be CUDA tensors, but {named} at index {position} "
-                f"has device '{tensor.device}'"
-            )
+        if list(target.shape) != shape:
+            wanted = f"Expected all output tensors to have same shape as the source tensor {shape}"
+            found = f"output tensor at index {position} has shape {list(target.shape)}"
+            raise RuntimeError(f"{wanted}, but {found}")
+    return [target.copy_(tensor) for target in out]
 
 
 def _broadcast_coalesced(
-    tensors: Sequence[Tensor], devices: Sequence[int], buffer_size: int
+    tensors: Tensors, devices: Sequence[int], buffer_size: int
 ) -> list[list[Tensor]]:
-    """Copies of all `tensors` on each of `devices`; on the first, the tensors themselves.
-
-    `buffer_size`, in bytes, is how much CUDA packs into one copy: the results are the same.
-    """
-    first = _gpu(devices[0])
-    if not all(gpu_of(tensor) is first for tensor in tensors):
-        raise RuntimeError(f"All tensors must be on devices[0]: {devices[0]}")
-    others = [[_moved(tensor.detach(), _gpu(index)) for tensor in tensors] for index in devices[1:]]
-    return [list(tensors), *others]
+    """Copies of all `tensors` on each of `devices`; on the first, the tensors themselves."""
+    first, *others = map(_gpu, devices)
+    if any(gpu_of(tensor) is not first for tensor in tensors):
+        raise RuntimeError(f"All tensors must be on devices[0]: {first.index}")
+    copies = [[_moved(tensor.detach(), gpu) for tensor in tensors] for gpu in others]
+    return [list(tensors), *copies]
 
 
 def _scatter(
-    tensor: Tensor,
-    devices: Sequence[int],
-    chunk_sizes: Sequence[int] | None = None,
-    dim: int = 0,
-    streams: Any = None,
+    tensor: Tensor, devices: Sequence[int], sizes: Sequence[int] | None, dim: int, streams: Any
 ) -> list[Tensor]:
-    """Chunks of `tensor` along `dim`, one on each of `devices`.
-
-    `chunk_sizes` are their lengths, equal if None; `streams`, on which CUDA would copy,
-    make no difference to the result.
-    """
+    """Chunks of `tensor` along `dim`, of these `sizes`, or equal ones, one on each of `devices`."""
     if not devices:
         raise RuntimeError("Expected at least one device to scatter to")
-    if chunk_sizes is None:
-        chunks = tensor.chunk(len(devices), dim)
-    elif len(chunk_sizes) == len(devices):
-        chunks = tensor.split_with_sizes(list(chunk_sizes), dim)
-    else:
-        raise RuntimeError(
-            "Expected devices and chunk_sizes to be of same length, but got "
-            f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(chunk_sizes)}"
-        )
+    if sizes is not None and len(sizes) != len(devices):
+        got = f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(sizes)}"
+        raise RuntimeError(f"Expected devices and chunk_sizes to be of same length, but got {got}")
+    chunks = tensor.chunk(len(devices), dim) if sizes is None else tensor.split(list(sizes), dim)
     return [_moved(chunk, _gpu(index)) for chunk, index in zip(chunks, devices, strict=False)]
 
 
-def _scatter_out(
-    tensor: Tensor, out: Sequence[Tensor], dim: int = 0, streams: Any = None
-) -> list[Tensor]:
-    """Copy chunks of `tensor` along `dim` into the tensors `out`, each on a GPU."""
+def _scatter_out(tensor: Tensor, out: Tensors, dim: int, streams: Any) -> list[Tensor]:
     if not out:
         raise RuntimeError("Expected at least one output tensor to scatter to")
-    _check_on_gpus(out, "output")
-    dim %= tensor.dim()
+    _check_on_gpus(out, "output", "output tensor")
+    dim, shape = dim % tensor.dim(), list(tensor.shape)
     for position, target in enumerate(out):
-        like = [*tensor.shape[:dim], *target.shape[dim : dim + 1], *tensor.shape[dim + 1 :]]
-        if list(target.shape) != like:
-            raise RuntimeError(
-                f"Output tensor at index {position} has incorrect shape: {list(target.shape)}. "
-                f"Expected same shape except for scatter dim {dim} as the source tensor: "
-                f"{list(tensor.shape)}"
-            )
+        if list(target.shape) != [*shape[:dim], *target.shape[dim : dim + 1], *shape[dim + 1 :]]:
+            wanted = f"same shape except for scatter dim {dim} as the source tensor: {shape}"
+            found = f"Output tensor at index {position} has incorrect shape: {list(target.shape)}"
+            raise RuntimeError(f"{found}. Expected {wanted}")
     sizes = [target.size(dim) for target in out]
-    if sum(sizes) != tensor.size(dim):
-        raise RuntimeError(
-            f"Total size for output tensors along scatter dim {dim} does not match the source "
-            f"tensor size at dim {dim}. Expected {tensor.size(dim)}, but got total size "
-            f"{sum(sizes)}"
-        )
-    for chunk, target in zip(tensor.split_with_sizes(sizes, dim), out, strict=True):
-        target.copy_(chunk)
-    return list(out)
+    if sum(sizes) != shape[dim]:
+        words = f"Total size for output tensors along scatter dim {dim} does not match the source"
+        found = f"Expected {shape[dim]}, but got total size {sum(sizes)}"
+        raise RuntimeError(f"{words} tensor size at dim {dim}. {found}")
+    chunks = tensor.split_with_sizes(sizes, dim)
+    return [target.copy_(chunk) for chunk, target in zip(chunks, out, strict=True)]
 
 
-def _gather(tensors: Sequence[Tensor], dim: int = 0, destination: int | None = None) -> Tensor:
-    """The `tensors`, all on GPUs, put together along `dim` on GPU number `destination`.
-
-    None is the current GPU, -1 the CPU.
-    """
+def _gather(tensors: Tensors, dim: int, destination: int | None) -> Tensor:
     return _joined(tensors, None if destination == HOST else session.gpu(destination), dim)
 
 
-def _gather_out(tensors: Sequence[Tensor], out: Tensor, dim: int = 0) -> Tensor:
-    """Put the `tensors`, all on GPUs, together along `dim` in `out`."""
+def _gather_out(tensors: Tensors, out: Tensor, dim: int) -> Tensor:
     return out.copy_(_joined(tensors, gpu_of(out), dim))
 
 
-def _joined(tensors: Sequence[Tensor], gpu: GPU | None, dim: int) -> Tensor:
+def _joined(tensors: Tensors, gpu: GPU | None, dim: int) -> Tensor:
+    """The `tensors` as one. Raises RuntimeError for those that differ in more than `dim`."""
     if not tensors:
         raise RuntimeError("Expected at least one tensor to gather from")
-    _check_on_gpus(tensors, "input")
-    _check_shapes(tensors, dim)
-    return torch.cat([_moved(tensor, gpu) for tensor in tensors], dim)
-
-
-def _check_shapes(tensors: Sequence[Tensor], dim: int) -> None:
-    """Raise RuntimeError for tensors that differ in more than `dim` (torch/csrc/cuda/comm.cpp)."""
+    _check_on_gpus(tensors, "input", "tensor")
     like = list(tensors[0].shape)
     for position, tensor in enumerate(tensors):
         if tensor.dim() != len(like):
-            raise RuntimeError(
-                "Expected all input tensors to have the same number of dimensions, but tensor at "
-                f"index {position}has {tensor.dim()} dimensions, (expected {len(like)})"
-            )
+            wanted = "Expected all input tensors to have the same number of dimensions"
+            found = f"index {position}has {tensor.dim()} dimensions, (expected {len(like)})"
+            raise RuntimeError(f"{wanted}, but tensor at {found}")
         like[dim] = tensor.size(dim)
         if list(tensor.shape) != like:
-            raise RuntimeError(
-                f"Input tensor at index {position} has invalid shape {list(tensor.shape)}, but "
-                f"expected {like}"
-            )
+            found = f"Input tensor at index {position} has invalid shape {list(tensor.shape)}"
+            raise RuntimeError(f"{found}, but expected {like}")
+    return torch.cat([_moved(tensor, gpu) for tensor in tensors], dim)
 
 
 def _broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:
-    """`Broadcast.backward`: the sum of each input's gradients, on the input's device.
-
-    For an output that nobody used, autograd makes zeros, and does not know on which GPU.
-    """
+    """The sum of each input's gradients there; zeros of an unused output may be elsewhere."""
     there = [
         _moved(gradient, _gpu(ctx.target_gpus[position // ctx.num_inputs]))
         for position, gradient in enumerate(gradients)
@@ -194,16 +146,16 @@ def _broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:
     return (None, *ReduceAddCoalesced.apply(ctx.input_device, ctx.num_inputs, *there))
 
 
-def _check_ranks(tensors: Sequence[Tensor]) -> None:
-    """Raise RuntimeError, as torch/csrc/cuda/nccl.cpp does, for what is not one tensor a GPU."""
+def _check_ranks(tensors: Tensors) -> None:
+    """Raise RuntimeError for what is not one tensor a GPU."""
     if not tensors:
         raise RuntimeError("input sequence can't be empty")
-    _check_on_gpus(tensors, "input")
+    _check_on_gpus(tensors, "input", "tensor")
     if len({gpu_of(tensor) for tensor in tensors}) < len(tensors):
         raise RuntimeError("inputs must be on unique devices")
 
 
-def _reduced(inputs: Sequence[Tensor], op: int, gpu: GPU | None) -> Tensor:
+def _reduced(inputs: Tensors, op: int, gpu: GPU | None) -> Tensor:
     """All `inputs` as one on a GPU, by the number of NCCL's operation."""
     _check_ranks(inputs)
     total = _moved(inputs[0], gpu)
@@ -212,36 +164,28 @@ def _reduced(inputs: Sequence[Tensor], op: int, gpu: GPU | None) -> Tensor:
     return total / len(inputs) if op == MEAN else total
 
 
-def _nccl_all_reduce(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], op: int, streams: Any, comms: Any
-) -> None:
+def _nccl_all_reduce(inputs: Tensors, outputs: Tensors, op: int, *beside: Any) -> None:
     for output, total in [(each, _reduced(inputs, op, gpu_of(each))) for each in outputs]:
         output.copy_(total)
 
 
-def _nccl_reduce(
-    inputs: Sequence[Tensor], output: Tensor, root: int, op: int, streams: Any, comms: Any
-) -> None:
+def _nccl_reduce(inputs: Tensors, output: Tensor, root: int, op: int, *beside: Any) -> None:
     output.copy_(_reduced(inputs, op, gpu_of(inputs[root])))
 
 
-def _nccl_reduce_scatter(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], op: int, streams: Any, comms: Any
-) -> None:
+def _nccl_reduce_scatter(inputs: Tensors, outputs: Tensors, op: int, *beside: Any) -> None:
     for place, output in enumerate(outputs):
         total = _reduced(inputs, op, gpu_of(output)).flatten()
         output.copy_(total.chunk(len(outputs))[place].view_as(output))
 
 
-def _nccl_broadcast(inputs: Sequence[Tensor], root: int, streams: Any, comms: Any) -> None:
+def _nccl_broadcast(inputs: Tensors, root: int, *beside: Any) -> None:
     _check_ranks(inputs)
     for tensor in inputs:
         tensor.copy_(inputs[root])
 
 
-def _nccl_all_gather(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], streams: Any, comms: Any
-) -> None:
+def _nccl_all_gather(inputs: Tensors, outputs: Tensors, *beside: Any) -> None:
     _check_ranks(inputs)
     for output in outputs:
         whole = [_moved(tensor, gpu_of(output)).flatten() for tensor in inputs]

@@ -1,22 +1,25 @@
 """CUDA graphs and private pools of memory: `torch.cuda.CUDAGraph` and `torch.cuda.MemPool`.
 
-What `torch.cuda.graph` and `make_graphed_callables` do with them is PyTorch's own code. The
-errors are those of aten/src/ATen/cuda/CUDAGraph.cpp.
+The errors are those of aten/src/ATen/cuda/CUDAGraph.cpp.
 """
 
 import itertools
 import threading
 import warnings
-from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
+from torch import cuda
 
-from cudasim.backends.accelerator import is_capturing, refuse
+from cudasim.backends.accelerator import is_capturing, nothing, refuse
 from cudasim.backends.cuda.streams import stand_in
+from cudasim.backends.streams import place_of
+from cudasim.device.allocator import Memory
 from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.pools import PoolId
@@ -31,31 +34,29 @@ HOLDER = 8  # bytes of the seed, and of the offset, that a generator keeps on th
 _graphs, _pools = itertools.count(1), itertools.count(1)  # what ids are made of
 
 
+@dataclass(eq=False)
 class Holder:
     """What a generator keeps on its GPU, its seed and its offset, while graphs draw from it."""
 
-    def __init__(self, state: list, gpu: GPU) -> None:
-        """For the generator with that `state`."""
-        self.state = state
-        self.memory = Allocation(gpu, HOLDER), Allocation(gpu, HOLDER)
+    state: list
+    memory: tuple[Allocation, Allocation]
 
 
 class CUDAGraph:
-    """`torch.cuda.CUDAGraph` on a simulated GPU."""
-
     def __init__(self, keep_graph: bool = False) -> None:
-        """A graph without work."""
         self._number, self._keep = next(_graphs), keep_graph
         self._capture: Capture | None = None
         self._pool: PoolId = (0, 0)
         self._gpu: GPU | None = None
-        self._captured = self._instantiated = self._dumps = False
+        self._captured = self._dumps = False
         self._holders: dict[int, Holder] = {}  # of the generators that it draws from
 
     def register_generator_state(self, generator: Generator) -> None:
         """Let the graph draw from `generator`, which then goes on with each replay."""
         state, gpu = generator._state, session.gpu(generator.device.index)
-        holder = session.states.get(id(state)) or Holder(state, gpu)
+        holder = session.states.get(id(state))
+        if holder is None:
+            holder = Holder(state, (Allocation(gpu, HOLDER), Allocation(gpu, HOLDER)))
         session.states[id(state)] = self._holders[id(state)] = holder
 
     def capture_begin(
@@ -64,36 +65,29 @@ class CUDAGraph:
         capture_error_mode: str = "global",
         check_input_liveness: bool = False,
     ) -> None:
-        """Capture the work of the current stream from now on.
-
-        Its memory comes from `pool`, or from one of its own. Raises RuntimeError, with PyTorch's
-        words, on the default stream and if the graph holds work.
-        """
+        """Capture the work of the current stream, whose memory comes from `pool` or its own."""
         if check_input_liveness:
             raise NotImplementedError("cudasim: check_input_liveness is not known here")
         if self._captured:
-            raise RuntimeError(
-                "This CUDAGraph instance already owns a captured graph. To capture a new graph, "
-                "create a new instance."
-            )
+            words = "This CUDAGraph instance already owns a captured graph. To capture a new graph,"
+            raise RuntimeError(f"{words} create a new instance.")
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
-            raise RuntimeError(
-                "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got "
-                f"{capture_error_mode}"
-            )
-        gpu = session.current()
-        place = gpu.index, session.current_stream(gpu.index)
-        if place[1] == 0:
-            raise RuntimeError(
-                "CUDA graphs must be captured on a non-default stream. (However, after capture, "
-                "it's ok to replay them on the default stream.)"
-            )
+            found = f"Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
+            raise RuntimeError(f"Unknown capture error mode. {found}")
+        gpu, place = session.current(), place_of()
+        index, stream_id = place
+        if stream_id == 0:
+            words = "CUDA graphs must be captured on a non-default stream. (However, after capture,"
+            raise RuntimeError(f"{words} it's ok to replay them on the default stream.)")
         self.register_generator_state(gpu.generator)
         self._gpu, self._pool = gpu, pool or (self._number, 0)
         self._capture = capture = Capture(place)
         for holder in self._holders.values():
             capture.keep_state(holder.state)
-        gpu.memory.begin_pool(self._pool, lambda: _captures(gpu, capture))
+        gpu.memory.begin_pool(
+            self._pool,
+            lambda: session.capturing.get((index, session.current_stream(index))) is capture,
+        )
         session.capturing[place] = capture
         session.sync_debug |= CAPTURING
         session.watch()
@@ -101,8 +95,7 @@ class CUDAGraph:
 
     def capture_end(self) -> None:
         """The graph is whole. Raises CUDA's error if the capture failed on the way."""
-        capture, gpu = self._capture, session.current()
-        place = gpu.index, session.current_stream(gpu.index)
+        capture, place = self._capture, place_of()
         if capture is None or capture.origin != place or session.capturing.get(place) != capture:
             raise RuntimeError("Capture must end on the same stream it began on.")
         capture.end()
@@ -118,68 +111,50 @@ class CUDAGraph:
             self.reset()
             raise runtime.runtime_error(failed)
         if not capture.steps:
-            warnings.warn(
-                "The CUDA Graph is empty. This usually means that the graph was attempted to be "
-                "captured on wrong device or stream.",
-                stacklevel=2,
-            )
-        if not self._keep:
-            self.instantiate()
+            words = "The CUDA Graph is empty. This usually means that the graph was attempted to be"
+            warnings.warn(f"{words} captured on wrong device or stream.", stacklevel=2)
 
     def instantiate(self) -> None:
-        """Make the graph ready to be replayed; again only for one that keeps what it captured.
-
-        Raises RuntimeError, with PyTorch's words, without a capture, and for another graph.
-        """
+        """Make the graph ready to be replayed: only for one that keeps what it captured."""
         if not self._captured:
             raise RuntimeError("capture_end() must have been called before calling instantiate")
-        if self._instantiated and not self._keep:
-            raise RuntimeError(
-                "instantiate() is intended to be called by the user only when keep_graph=true"
-            )
-        self._instantiated = True
+        if not self._keep:
+            words = "instantiate() is intended to be called by the user only when keep_graph=true"
+            raise RuntimeError(words)
 
     def replay(self) -> None:
-        """Do the captured work."""
         if not self._captured:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        self._instantiated = True
-        gpu, clock = session.current(), session.clock
-        with clock.graph(gpu.index, session.current_stream(gpu.index)) if clock else nullcontext():
+        clock = session.clock
+        with clock.graph(*place_of()) if clock else nullcontext():
             self._capture.replay()
 
     def reset(self) -> None:
-        """Forget the work, and let the pool go."""
         if self._captured:
             self._capture.release()
             self._gpu.memory.release_pool(self._pool)
             self._holders.clear()
-        self._capture, self._captured, self._instantiated = None, False, False
+        self._capture, self._captured = None, False
 
     def __del__(self) -> None:
-        """Let go of what it holds."""
         if self._captured and self._gpu.alive:
             self.reset()
 
     def pool(self) -> PoolId:
-        """The id of the pool of memory that it uses."""
         if not self._captured:
             raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self._pool
 
     def enable_debug_mode(self) -> None:
-        """Let `debug_dump` write the graph."""
         self._dumps = True
 
     def debug_dump(self, debug_path: str) -> None:
         """Write the operations of the graph to a file, in Graphviz' language."""
+        words = "CUDA Graphs debug dump not generated"
         if not self._dumps:
-            warnings.warn(
-                "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()", stacklevel=2
-            )
-            return
-        if not self._captured:
-            warnings.warn("CUDA Graphs debug dump not generated", stacklevel=2)
+            words = "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()"
+        if not (self._dumps and self._captured):
+            warnings.warn(words, stacklevel=2)
             return
         names = [str(step.func) for step in self._capture.steps]
         nodes = [f'  {number} [label="{name}"];' for number, name in enumerate(names)]
@@ -187,121 +162,87 @@ class CUDAGraph:
         text = "\n".join(["digraph {", *nodes, *edges, "}", ""])
         Path(debug_path).write_text(text, encoding="utf-8")
 
-    raw_cuda_graph = raw_cuda_graph_exec = refuse(
-        "cudasim: a simulated GPU's graphs are no objects of CUDA"
-    )
-
-
-def _captures(gpu: GPU, capture: Capture) -> bool:
-    """Whether the stream that is current on `gpu` is captured by `capture`."""
-    return session.capturing.get((gpu.index, session.current_stream(gpu.index))) is capture
+    raw_cuda_graph = partial(refuse, "cudasim: a simulated GPU's graphs are no objects of CUDA")
+    raw_cuda_graph_exec = raw_cuda_graph
 
 
 class MemPool:
-    """`torch.cuda.MemPool`: a pool of memory of the program's own."""
-
     def __init__(
         self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False
     ) -> None:
-        """A pool without memory. Raises NotImplementedError for settings that are not known."""
         if allocator is not None or use_on_oom or no_split:
-            raise NotImplementedError(
-                "cudasim: a pool has no allocator, use_on_oom or no_split of its own; make it "
-                "without arguments"
-            )
-        self._id = new_pool()
-        self.allocator = None
+            words = "a pool has no allocator, use_on_oom or no_split of its own"
+            raise NotImplementedError(f"cudasim: {words}; make it without arguments")
+        self.allocator, self.id = None, new_pool()
         self._gpu = session.current()
-        self._gpu.memory.begin_pool(self._id, lambda: False)
-        self._gpu.memory.end_pool(self._id)
-
-    @property
-    def id(self) -> PoolId:
-        """What names the pool in snapshots."""
-        return self._id
+        self._gpu.memory.begin_pool(self.id, lambda: False)
+        self._gpu.memory.end_pool(self.id)
 
     def use_count(self) -> int:
         """How many hold the pool: this object, and who allocates there."""
-        return self._gpu.memory.private[self._id].users
+        return self._gpu.memory.private[self.id].users
 
     def snapshot(self, include_traces: bool = True) -> list:
-        """The segments of the pool."""
-        return torch.cuda.memory_snapshot(self._id)
+        return cuda.memory_snapshot(self.id)
 
     def __del__(self) -> None:
-        """Let the pool go, with what is free in it."""
         gpu = getattr(self, "_gpu", None)
         if gpu is not None and gpu.alive:
-            gpu.memory.release_pool(self._id)
+            gpu.memory.release_pool(self.id)
             gpu.memory.empty_cache()
+
+
+def new_pool() -> PoolId:
+    return 0, next(_pools)
+
+
+def _memory(index: int) -> Memory:
+    return session.gpu(index).memory
 
 
 def checkpoint(index: int, pool: PoolId) -> tuple[PoolId, frozenset]:
     """The blocks of private pools, as `torch._C._cuda_getCheckpointState` keeps them."""
-    blocks = (block for each in session.gpu(index).memory.segments() for block in each)
+    blocks = (block for each in _memory(index).segments() for block in each)
     return pool, frozenset(
         (block.address, block.size, block.used) for block in blocks if block.pool.id == pool
     )
 
 
 def set_checkpoint(index: int, state: tuple, stale: list[int], owners: list[int]) -> None:
-    """Set private pools back to a checkpoint.
-
-    Raises NotImplementedError where something was taken or freed since.
-    """
+    """Set private pools back to a checkpoint, where nothing was taken or freed since."""
     if checkpoint(index, state[0]) != state:
         raise NotImplementedError("cudasim: a pool of memory is not set back to what it was")
 
 
-def new_pool() -> PoolId:
-    """The id of private pools that nobody has yet."""
-    return 0, next(_pools)
-
-
-def begin_pool(index: int, pool: PoolId, mine: Callable[[], bool] = lambda: True) -> None:
-    """Let what is taken while `mine()` go to private pools."""
-    session.gpu(index).memory.begin_pool(pool, mine)
-
-
 def begin_pool_of_thread(index: int, pool: PoolId) -> None:
-    """Let what this thread takes go to private pools."""
     thread = threading.get_ident()
-    begin_pool(index, pool, lambda: threading.get_ident() == thread)
+    _memory(index).begin_pool(pool, lambda: threading.get_ident() == thread)
 
 
-def end_pool(index: int, pool: PoolId) -> None:
-    """Nothing more goes to private pools."""
-    session.gpu(index).memory.end_pool(pool)
+FUNCTIONS = {
+    "_cuda_beginAllocateToPool": lambda index, pool: _memory(index).begin_pool(pool, lambda: True),
+    "_cuda_beginAllocateCurrentThreadToPool": begin_pool_of_thread,
+    "_cuda_endAllocateToPool": lambda index, pool: _memory(index).end_pool(pool),
+    "_cuda_releasePool": lambda index, pool: _memory(index).release_pool(pool),
+    "_cuda_getCheckpointState": checkpoint,
+    "_cuda_setCheckpointPoolState": set_checkpoint,
+    "_cuda_isCurrentStreamCapturing": is_capturing,
+    "_graph_pool_handle": new_pool,
+    "_host_emptyCache": nothing,
+}
 
 
 def patch_graphs(patches: Patches) -> None:
-    """Make graphs and pools of `torch.cuda` those of the simulated GPUs."""
-    cuda = torch.cuda
     session.states = WeakValueDictionary()  # id of a generator's state -> Holder
-    patches.replace(
-        Generator, "is_capturing", staticmethod(lambda: session.capturing and is_capturing())
-    )
-    functions = {
-        "beginAllocateToPool": begin_pool,
-        "beginAllocateCurrentThreadToPool": begin_pool_of_thread,
-        "endAllocateToPool": end_pool,
-        "releasePool": lambda index, pool: session.gpu(index).memory.release_pool(pool),
-        "getCheckpointState": checkpoint,
-        "setCheckpointPoolState": set_checkpoint,
-    }
-    for name, function in functions.items():
-        patches.replace(torch._C, f"_cuda_{name}", function)
-        if hasattr(cuda.memory, f"_cuda_{name}"):
-            patches.replace(cuda.memory, f"_cuda_{name}", function)
-    for owner in (torch._C, cuda.graphs):
-        patches.replace(owner, "_graph_pool_handle", new_pool)
-    capturing = torch._C._cuda_isCurrentStreamCapturing
-    patches.replace(cuda.graphs, "_cuda_isCurrentStreamCapturing", capturing)
-    patches.replace(torch._C, "_host_emptyCache", lambda: None)
+    capturing = staticmethod(lambda: session.capturing and is_capturing())
+    patches.replace(Generator, "is_capturing", capturing)
+    for name, function in FUNCTIONS.items():
+        for owner in (torch._C, cuda.memory, cuda.graphs):
+            if owner is torch._C or hasattr(owner, name):
+                patches.replace(owner, name, function)
     patches.replace(cuda.graphs.graph, "default_capture_stream", None)  # of another simulation
     stand_in(patches, CUDAGraph, "CUDAGraph", cuda.graphs)
     stand_in(patches, MemPool, "MemPool", cuda.memory)
-    other = getattr(torch.accelerator, "Graph", None)  # from 2.12
-    if other is not None:
+    if hasattr(torch.accelerator, "Graph"):  # from 2.12
         words = "cudasim: torch.accelerator.Graph is not known here; use torch.cuda.CUDAGraph"
-        patches.replace(other, "__new__", staticmethod(refuse(words)))
+        patches.replace(torch.accelerator.Graph, "__new__", staticmethod(partial(refuse, words)))

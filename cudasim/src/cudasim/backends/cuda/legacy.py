@@ -1,7 +1,7 @@
 """Two old parts of `torch.cuda`: types such as `torch.cuda.FloatTensor`, and marks of NVTX.
 
-Such a type may be the default one. Factories then make tensors on the current GPU. What is given
-no device by C++, `torch.Tensor(2)`, stays on the CPU: use a factory.
+Such a type may be the default one: factories then make tensors on the current GPU, and C++, as in
+`torch.Tensor(2)`, on the CPU.
 """
 
 import itertools
@@ -9,78 +9,60 @@ from typing import Any
 
 import torch
 
+from cudasim.backends.accelerator import nothing
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.patching import Patches
-from cudasim.session import session
 
 
 class LegacyType(type):
     """The class of `torch.cuda.FloatTensor` and similar types: a dtype on a GPU."""
 
     def __call__(cls, *args: Any, device: Any = None) -> torch.Tensor:
-        """A tensor on `device`, or the current GPU, from sizes or from data.
-
-        Raises RuntimeError, with PyTorch's text, for a device of another type.
-        """
+        """A tensor on `device`, or the current GPU, from sizes or from data."""
         if device is not None and not isinstance(resolve(device), GPU):
-            raise RuntimeError(
-                "legacy constructor expects device type: cuda but device type: "
-                f"{torch.device(device).type} was passed"
-            )
+            words = f"cuda but device type: {torch.device(device).type} was passed"
+            raise RuntimeError(f"legacy constructor expects device type: {words}")
         if args and all(isinstance(size, int) for size in args):  # made there, not copied
-            where = session.type.name if device is None else device
-            return torch.empty(args, dtype=cls.dtype, device=where)
+            return torch.empty(args, dtype=cls.dtype, device="cuda" if device is None else device)
         return getattr(torch, cls.__name__)(*args).cuda(device)
 
-    @property
-    def dtype(cls) -> torch.dtype:
-        """The type of its numbers."""
-        return getattr(torch, cls.__name__).dtype
-
     def __instancecheck__(cls, instance: Any) -> bool:
-        """True for a tensor of that type on a GPU."""
         return isinstance(instance, torch.Tensor) and instance.type() == str(cls)
-
-    def __repr__(cls) -> str:
-        """As PyTorch prints it."""
-        return f"<class '{cls}'>"
 
     def __str__(cls) -> str:
         """The name by which `Tensor.type` knows it."""
         return f"torch.cuda.{cls.__name__}"
 
 
-def patch_default_type(patches: Patches) -> None:
-    """Let `torch.set_default_tensor_type` take the types of `torch.cuda`."""
-    chosen = False  # whether one of them is the default
-    original = torch._C._set_default_tensor_type
+def patch_types(patches: Patches) -> None:
+    """Let there be the types of `torch.cuda`, which `torch.set_default_tensor_type` takes too."""
+    for name in torch.cuda.__all__:
+        if name.endswith("Tensor"):
+            own = {"__module__": "torch.cuda", "dtype": getattr(torch, name).dtype}
+            patches.replace(torch.cuda, name, LegacyType(name, (), own))
+    original, default = torch._C._set_default_tensor_type, torch._C._get_default_device
+    chosen: list[LegacyType] = []  # the one that is the default, if any is
 
     def leave() -> None:
-        nonlocal chosen
         if chosen:
+            chosen.clear()
             torch.set_default_device(None)
-        chosen = False
 
-    def _set_default_tensor_type(kind: Any) -> None:
-        nonlocal chosen
+    def choose(kind: Any) -> None:
         if not isinstance(kind, LegacyType):
             leave()
             original(kind)
-            return
-        if not kind.dtype.is_floating_point:
+        elif not kind.dtype.is_floating_point:
             raise TypeError("only floating-point types are supported as the default type")
-        torch.set_default_dtype(kind.dtype)
-        torch.set_default_device(session.type.name)
-        chosen = True
+        else:
+            torch.set_default_dtype(kind.dtype)
+            torch.set_default_device("cuda")
+            chosen[:] = [kind]
 
-    patches.replace(torch._C, "_set_default_tensor_type", _set_default_tensor_type)
-    plain = torch._C._get_default_device
-
-    def _get_default_device() -> str:
-        return session.type.name if chosen else plain()
-
-    patches.replace(torch._C, "_get_default_device", _get_default_device)  # printing asks it
+    patches.replace(torch._C, "_set_default_tensor_type", choose)
+    # Printing asks for this one.
+    patches.replace(torch._C, "_get_default_device", lambda: "cuda" if chosen else default())
     patches.finally_do(leave)
 
 
@@ -88,9 +70,7 @@ class Markers:
     """What `torch.cuda.nvtx` calls: marks for a profiler that is not there."""
 
     def __init__(self) -> None:
-        """No range is open."""
-        self._depth = 0
-        self._ids = itertools.count(1)
+        self._depth, self._ids = 0, itertools.count(1)
 
     def rangePushA(self, message: str) -> int:
         """Open a range; returns how many were open."""
@@ -104,10 +84,6 @@ class Markers:
         return left
 
     def rangeStartA(self, message: str) -> int:
-        """Open a range that any thread may close; returns its number."""
         return next(self._ids)
 
-    def nothing(self, *args: Any) -> None:
-        """Mark a moment, or begin or end a range on a stream or in any thread."""
-
-    rangeEnd = markA = deviceRangeStart = deviceRangeEnd = nothing
+    rangeEnd = markA = deviceRangeStart = deviceRangeEnd = staticmethod(nothing)

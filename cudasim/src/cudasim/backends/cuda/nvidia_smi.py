@@ -14,70 +14,59 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-FOLDER = "CUDASIM_FIGURES"  # as in cudasim.backends.cuda.publishing, which needs PyTorch
-USED = struct.Struct("<Q")  # as there
+FOLDER = "CUDASIM_FIGURES"  # environment variable: where the processes' files are
+USED = struct.Struct("<Q")  # bytes that a process takes of one card
 MIB = 2**20
 DRIVER = "0.0.0"  # no driver is here
 UNKNOWN = "[N/A]"
 WIDTH = 69  # characters between the edges of the table
 OK, BAD_ARGUMENT, NOT_FOUND, NO_DRIVER = 0, 2, 6, 9  # NVIDIA's exit codes
 
-Fields = dict[str, tuple[str, Callable[[dict], object]]]  # name -> (unit, the value in a row)
+Value = Callable[[dict], object]
+Fields = dict[str, tuple[Value, str]]  # name -> (the value in a row, the unit)
 
 
-def _unknown(unit: str, *names: str) -> Fields:
-    """Fields that a simulation cannot know."""
-    return dict.fromkeys(names, (unit, lambda card: None))
+def _fields(names: str, value: Value = lambda row: None, unit: str = "") -> Fields:
+    """Fields of these `names`; without a `value` such as a simulation cannot know."""
+    return dict.fromkeys(names.split(), (value, unit))
 
 
 CARDS: Fields = {
-    **dict.fromkeys(("name", "gpu_name"), ("", lambda card: card["name"])),
-    **dict.fromkeys(("uuid", "gpu_uuid"), ("", lambda card: card["uuid"])),
-    **dict.fromkeys(("count", "gpu_count"), ("", lambda card: card["count"])),
-    **dict.fromkeys(
-        ("pci.bus_id", "gpu_bus_id"), ("", lambda card: f"00000000:{card['index'] + 1:02X}:00.0")
-    ),
-    "index": ("", lambda card: card["index"]),
-    "driver_version": ("", lambda card: DRIVER),
-    "compute_cap": ("", lambda card: card["capability"]),
-    "compute_mode": ("", lambda card: "Default"),
-    "timestamp": ("", lambda card: time.strftime("%Y/%m/%d %H:%M:%S.000")),
-    "memory.total": ("MiB", lambda card: card["total"] // MIB),
-    "memory.used": ("MiB", lambda card: card["used"] // MIB),
-    "memory.free": ("MiB", lambda card: (card["memory"] - card["used"]) // MIB),
-    "memory.reserved": ("MiB", lambda card: (card["total"] - card["memory"]) // MIB),
-    **_unknown("%", "utilization.gpu", "utilization.memory", "fan.speed"),
-    **_unknown("W", "power.draw", "power.limit"),
-    **_unknown("MHz", "clocks.sm", "clocks.mem", "clocks.gr"),
-    **_unknown("", "temperature.gpu", "pstate", "persistence_mode", "display_active"),
-    **_unknown("", "ecc.mode.current", "mig.mode.current"),
+    **_fields("index", lambda card: card["index"]),
+    **_fields("name gpu_name", lambda card: card["name"]),
+    **_fields("uuid gpu_uuid", lambda card: card["uuid"]),
+    **_fields("count gpu_count", lambda card: card["count"]),
+    **_fields("pci.bus_id gpu_bus_id", lambda card: f"00000000:{card['index'] + 1:02X}:00.0"),
+    **_fields("driver_version", lambda card: DRIVER),
+    **_fields("compute_cap", lambda card: card["capability"]),
+    **_fields("compute_mode", lambda card: "Default"),
+    **_fields("timestamp", lambda card: time.strftime("%Y/%m/%d %H:%M:%S.000")),
+    **_fields("memory.total", lambda card: card["total"] // MIB, "MiB"),
+    **_fields("memory.used", lambda card: card["used"] // MIB, "MiB"),
+    **_fields("memory.free", lambda card: (card["memory"] - card["used"]) // MIB, "MiB"),
+    **_fields("memory.reserved", lambda card: (card["total"] - card["memory"]) // MIB, "MiB"),
+    **_fields("utilization.gpu utilization.memory fan.speed", unit="%"),
+    **_fields("power.draw power.limit", unit="W"),
+    **_fields("clocks.sm clocks.mem clocks.gr", unit="MHz"),
+    **_fields("temperature.gpu pstate persistence_mode display_active"),
+    **_fields("ecc.mode.current mig.mode.current"),
 }
 PROCESSES: Fields = {
-    "pid": ("", lambda process: process["pid"]),
-    **dict.fromkeys(("process_name", "name"), ("", lambda process: process["program"])),
-    "gpu_uuid": ("", lambda process: process["uuid"]),
-    "gpu_name": ("", lambda process: process["gpu"]),
-    **dict.fromkeys(
-        ("used_gpu_memory", "used_memory"), ("MiB", lambda process: process["used"] // MIB)
-    ),
+    **_fields("pid", lambda process: process["pid"]),
+    **_fields("process_name name", lambda process: process["program"]),
+    **_fields("gpu_uuid", lambda process: process["uuid"]),
+    **_fields("gpu_name", lambda process: process["name"]),
+    **_fields("used_gpu_memory used_memory", lambda process: process["used"] // MIB, "MiB"),
 }
 
 
 class Refusal(Exception):
     """The command cannot be done: what to print, and the exit code."""
 
-    def __init__(self, words: str, code: int) -> None:
-        """The `words` to print and the exit `code`."""
-        super().__init__(words)
-        self.code = code
-
 
 def published(folder: str | None) -> tuple[list[dict], list[dict]]:
-    """(the GPUs, the processes on each) of the simulation that publishes in `folder`.
-
-    Raises Refusal if there is none.
-    """
-    found: dict[int, dict] = {}
+    """The GPUs, and the processes on them, of the simulation that publishes in `folder`."""
+    cards: dict[int, dict] = {}
     processes = []
     for path in sorted(Path(folder).glob("*.figures")) if folder else ():
         try:
@@ -87,30 +76,19 @@ def published(folder: str | None) -> tuple[list[dict], list[dict]]:
         about = json.loads(first)
         if not is_alive(about["pid"]):
             continue
-        for gpu, (used,) in zip(about["gpus"], USED.iter_unpack(sizes), strict=True):
-            known = found.setdefault(gpu["index"], {**gpu, "used": 0})
-            known["used"] += used
+        for index, (used,) in enumerate(USED.iter_unpack(sizes)):
+            gpu = {**about, "index": index, "uuid": about["uuids"][index], "used": used}
+            cards.setdefault(index, {**gpu, "used": 0})["used"] += used
             if used:
-                on = {"gpu": gpu["name"], "uuid": gpu["uuid"], "index": gpu["index"]}
-                size = {"used": used, "program": about["program"]}
-                processes.append({"pid": about["pid"], **on, **size})
-    if not found:
-        raise Refusal(
-            "cudasim: no simulation is running here. Start this command from a program that "
-            "simulates GPUs.",
-            NO_DRIVER,
-        )
-    cards = [found[index] for index in sorted(found)]
-    for gpu in cards:
-        gpu["count"] = len(cards)
-    return cards, processes
+                processes.append(gpu)
+    if not cards:
+        start = "Start this command from a program that simulates GPUs."
+        raise Refusal(f"cudasim: no simulation is running here. {start}", NO_DRIVER)
+    return [{**cards[index], "count": len(cards)} for index in sorted(cards)], processes
 
 
 def is_alive(pid: int) -> bool:
-    """True if process `pid` runs. On Windows, where asking is not safe, always.
-
-    One that has ended and that nobody has waited for holds nothing any more; Linux tells.
-    """
+    """True if process `pid` runs and is no zombie. On Windows, where asking is not safe, always."""
     if os.name == "nt":
         return True
     try:
@@ -125,82 +103,55 @@ def is_alive(pid: int) -> bool:
 
 def chosen(cards: list[dict], wanted: str) -> list[dict]:
     """Those of `cards` that `--id` names: indices, identities or bus numbers, by commas."""
-    result = []
-    for name in map(str.strip, wanted.split(",")):
-        fields = [CARDS[field][1] for field in ("index", "uuid", "pci.bus_id")]
-        matching = [card for card in cards if name in [str(value(card)) for value in fields]]
-        if not matching:
-            raise Refusal("No devices were found", NOT_FOUND)
-        result += matching
-    return result
+    values = [CARDS[field][0] for field in ("index", "uuid", "pci.bus_id")]
+    named = {str(value(card)): card for card in cards for value in values}
+    try:
+        return [named[name.strip()] for name in wanted.split(",")]
+    except KeyError:
+        raise Refusal("No devices were found", NOT_FOUND) from None
 
 
 def table(cards: list[dict], processes: list[dict]) -> list[str]:
-    """What the command prints without arguments."""
     about = ["SIMULATED GPUs, by cudasim: no NVIDIA driver is involved"]
     if processes:
         context = max(card["context"] for card in cards) // MIB
         about.append(f"The CUDA context of a process on a card is modelled: {context}MiB")
-    shown = []
+    of_card, of_process = "{:>3}  {:<41} {:>22}".format, "{:>3}  {:>9}  {:>10}  {}".format
+    heads, shown = [of_card("GPU", "Name", "Memory-Usage")], []
     for card in cards:
         usage = f"{card['used'] // MIB}MiB / {card['total'] // MIB}MiB"
-        shown.append(f"{card['index']:>3}  {card['name']:<41} {usage:>22}")
+        shown.append(of_card(card["index"], card["name"], usage))
     running = []
-    for process in processes:
-        size = f"{process['used'] // MIB}MiB"
-        name = Path(process["program"]).name
-        running.append(f"{process['index']:>3}  {process['pid']:>9}  {size:>10}  {name}")
-    parts = [
-        about,
-        [f"{'GPU':>3}  {'Name':<41} {'Memory-Usage':>22}"],
-        shown,
-        ["Processes (SIMULATED):", "GPU        PID  GPU memory  Name"],
-        running or ["No running processes found"],
-    ]
+    for each in processes:
+        name = Path(each["program"]).name
+        running.append(of_process(each["index"], each["pid"], f"{each['used'] // MIB}MiB", name))
+    titles = ["Processes (SIMULATED):", of_process("GPU", "PID", "GPU memory", "Name")]
     rule = f"+{'-' * (WIDTH + 2)}+"
     lines = [rule]
-    for part in parts:
+    for part in (about, heads, shown, titles, running or ["No running processes found"]):
         lines += [*(f"| {text:<{WIDTH}} |" for text in part), rule]
     return lines
 
 
 def values(names: list[str], known: Fields, rows: list[dict], how: set) -> list[str]:
-    """Lines of comma-separated values, with a header unless `how` says otherwise.
-
-    Raises Refusal, with NVIDIA's words, for a field that there is not.
-    """
+    """Lines of comma-separated values, with a header unless `how` says otherwise."""
     for name in names:
         if name not in known:
             raise Refusal(f'Field "{name}" is not a valid field to query.\n', BAD_ARGUMENT)
 
-    def text(row: dict, unit: str, value: Callable[[dict], object]) -> str:
+    def text(row: dict, value: Value, unit: str) -> str:
         found = value(row)
         if found is None:
             return UNKNOWN
         return f"{found} {unit}" if unit and "nounits" not in how else str(found)
 
-    units = [known[name][0] for name in names]
-    titles = zip(names, units, strict=True)
-    lines = [[f"{name} [{unit}]" if unit else name for name, unit in titles]]
-    lines += [[text(row, *known[name]) for name in names] for row in rows]
-    if "noheader" in how:
-        del lines[0]
+    lines = [[text(row, *known[name]) for name in names] for row in rows]
+    if "noheader" not in how:
+        lines.insert(0, [f"{name} [{known[name][1]}]".removesuffix(" []") for name in names])
     return [", ".join(line) for line in lines]
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options that are understood."""
-    made = argparse.ArgumentParser("nvidia-smi", description=__doc__, allow_abbrev=False)
-    made.add_argument("-L", "--list-gpus", action="store_true", help="name each card")
-    made.add_argument("-i", "--id", help="only these cards: index or identity, by commas")
-    made.add_argument("--query-gpu", metavar="FIELDS", help="fields of each card, by commas")
-    made.add_argument("--query-compute-apps", metavar="FIELDS", help="fields of each process")
-    made.add_argument("--format", default="", help="csv, csv,noheader or csv,noheader,nounits")
-    return made
-
-
 def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
-    """The lines to print. Raises Refusal."""
     cards, processes = published(folder)
     if options.id is not None:
         cards = chosen(cards, options.id)
@@ -218,15 +169,19 @@ def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
     return values([name.strip() for name in query.split(",")], known, rows, how)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print what `arguments` request; returns the exit code."""
-    options = parser().parse_args(arguments)
+def main() -> int:
+    made = argparse.ArgumentParser("nvidia-smi", description=__doc__, allow_abbrev=False)
+    made.add_argument("-L", "--list-gpus", action="store_true", help="name each card")
+    made.add_argument("-i", "--id", help="only these cards: index or identity, by commas")
+    made.add_argument("--query-gpu", metavar="FIELDS", help="fields of each card, by commas")
+    made.add_argument("--query-compute-apps", metavar="FIELDS", help="fields of each process")
+    made.add_argument("--format", default="", help="csv, csv,noheader or csv,noheader,nounits")
     try:
-        lines = answer(options, os.environ.get(FOLDER))
+        print("\n".join(answer(made.parse_args(), os.environ.get(FOLDER))))
     except Refusal as refusal:
-        print(refusal)
-        return refusal.code
-    print("\n".join(lines))
+        words, code = refusal.args
+        print(words)
+        return code
     return OK
 
 

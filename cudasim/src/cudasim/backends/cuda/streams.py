@@ -6,13 +6,33 @@ from typing import Any
 
 import torch
 
-from cudasim.backends.streams import Event, Stream, stream_data
+from cudasim.backends.streams import PRIORITIES, Event, Stream, stream_data
 from cudasim.patching import Patches
 from cudasim.session import session
 
 
+class CudaEvent(Event):
+    def __new__(
+        cls,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        external: bool = False,
+    ) -> "CudaEvent":
+        """An event that is yet to be recorded; the other flags make no difference here."""
+        self = super().__new__(cls, enable_timing=enable_timing)
+        self.device = None  # until it is recorded
+        return self
+
+    cuda_event = property(lambda self: self.event_id)
+    _as_parameter_ = property(lambda self: ctypes.c_void_p(self.event_id))
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Event {hex(self.event_id) if self.event_id else 'uninitialized'}>"
+
+
 class CudaStream(Stream):
-    """`torch.cuda.Stream` on a simulated GPU."""
+    event_type = CudaEvent
 
     def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "CudaStream":
         """A stream from the pool of `device`, or that which `ids` name."""
@@ -22,40 +42,22 @@ class CudaStream(Stream):
             device = torch.cuda._utils._get_device_index(device, optional=True)
         return super().__new__(cls, device, priority=priority, **ids)
 
+    cuda_stream = property(lambda self: self.native_handle)
+    _as_parameter_ = property(lambda self: ctypes.c_void_p(self.native_handle))
+    priority_range = staticmethod(lambda: PRIORITIES)
+
     @property
     def priority(self) -> int:
-        """The stream's priority: 0, or less for a more urgent one."""
         return 1 - (self.stream_id >> 1 & 15) if self.stream_id & 1 else 0
 
-    @classmethod
-    def priority_range(cls) -> tuple[int, int]:
-        """The least and the greatest priority."""
-        return cls.PRIORITIES
-
-    @property
-    def cuda_stream(self) -> int:
-        """What stands for the address of the stream: 0 for the default one."""
-        return self.native_handle
-
-    def record_event(self, event: Event | None = None) -> Event:
-        """Record `event`, or a new `torch.cuda.Event`, here; returns it."""
-        return super().record_event(CudaEvent() if event is None else event)
-
     def __repr__(self) -> str:
-        """As CUDA's streams print."""
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
     def __eq__(self, other: object) -> bool:
-        """True for the same stream of the same GPU."""
         return isinstance(other, CudaStream) and super().__eq__(other)
 
     def __hash__(self) -> int:
-        """Equal for equal streams."""
         return hash((self.native_handle, self.device))
-
-    @property
-    def _as_parameter_(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self.native_handle)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """(version of the protocol, address)."""
@@ -66,47 +68,11 @@ class ExternalStream(CudaStream):
     """`torch.cuda.ExternalStream`: a stream that another library made, by its address."""
 
     def __new__(cls, stream_ptr: int, device: Any = None, **ids: int) -> "ExternalStream":
-        """The stream at `stream_ptr` on `device`."""
         index = torch.cuda._utils._get_device_index(device, optional=True)
         return super().__new__(cls, stream_id=stream_ptr, device_index=session.gpu(index).index)
 
 
-class CudaEvent(Event):
-    """`torch.cuda.Event` on a simulated GPU."""
-
-    def __new__(
-        cls,
-        enable_timing: bool = False,
-        blocking: bool = False,
-        interprocess: bool = False,
-        external: bool = False,
-    ) -> "CudaEvent":
-        """An event that is yet to be recorded; the other flags make no difference here."""
-        return super().__new__(cls, enable_timing=enable_timing)
-
-    @property
-    def device(self) -> torch.device | None:
-        """The GPU of the stream on which it was recorded; None before."""
-        return super().device if self.cuda_event else None
-
-    @property
-    def cuda_event(self) -> int:
-        """What stands for the address of the event: 0 until it is recorded."""
-        return self.event_id
-
-    @property
-    def _as_parameter_(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self.event_id)
-
-    def __repr__(self) -> str:
-        """As CUDA's events print."""
-        if self.cuda_event:
-            return f"<torch.cuda.Event {self.cuda_event:#x}>"
-        return "<torch.cuda.Event uninitialized>"
-
-
 def patch_cuda_streams(patches: Patches) -> None:
-    """Replace the streams and events of `torch.cuda`."""
     patches.replace(torch._C, "_cuda_getDefaultStream", lambda index: stream_data(index, 0))
     for kind in (CudaStream, ExternalStream, CudaEvent):
         stand_in(patches, kind, kind.__name__.removeprefix("Cuda"), torch.cuda.streams)
@@ -114,12 +80,10 @@ def patch_cuda_streams(patches: Patches) -> None:
 
 
 def stand_in(patches: Patches, kind: type, name: str, module: ModuleType) -> None:
-    """Let `kind` stand in for the class `name` of `module` and of `torch.cuda`.
-
-    Programs may have imported PyTorch's class already: what it makes are objects of `kind` too.
-    """
+    """Let `kind` stand in for a class, which makes objects of it where it was imported already."""
     theirs = getattr(module, name)
-    kind.__module__, kind.__name__, kind.__qualname__ = theirs.__module__, name, name
+    for own in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(kind, own, getattr(theirs, own))
     made = staticmethod(lambda cls, *args, **kwargs: kind(*args, **kwargs))
     patches.replace(theirs, "__new__", made)
     for owner in (module, torch.cuda):

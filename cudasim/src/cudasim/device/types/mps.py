@@ -5,27 +5,22 @@ The texts are those of `aten/src/ATen/mps/EmptyTensor.cpp`, `MPSAllocator.mm` th
 """
 
 import sys
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from cudasim.device.types.base import DeviceType, Memory, in_units
+from cudasim.device.types.base import DeviceType, in_units
 
 if TYPE_CHECKING:
     import torch
 
 # Kernels that compare devices themselves, by what they call themselves and their arguments.
 NAMED = {
-    "mm": ("mm", {"self": "#1 'mat1'", "mat2": "#2 'mat2'"}),
-    "addmm": (
-        "addmm_out_mps_impl",
-        {"self": "#1 'self'", "mat1": "#2 'mat1'", "mat2": "#3 'mat2'"},
-    ),
+    "mm": ("mm", {"self": "mat1", "mat2": "mat2"}),
+    "addmm": ("addmm_out_mps_impl", {"self": "self", "mat1": "mat1", "mat2": "mat2"}),
 }
 
 
 class MPS(DeviceType):
-    """Apple's GPUs, of which a machine has one."""
-
-    name, key, number, card = "mps", "MPS", 13, "M1"
+    name, key, number, noun, card = "mps", "MPS", 13, "mps device", "M1"
     most = usual = 1
     missing: ClassVar[dict[str, str]] = {
         "torch.float64": "Cannot convert a MPS Tensor to float64 dtype as the MPS framework "
@@ -34,15 +29,19 @@ class MPS(DeviceType):
         "have support for that dtype.",
     }
     survives_fork = True  # PyTorch does not look
+    has_cudnn = pins_copies = lists_kernels = False
     has_slow_convolution = decomposes_recurrent_layers = False
     casts_sums = True
 
     def memory_limit(self, fraction: float, size: int) -> int:
-        """How many of `size` bytes PyTorch may take; a `fraction` of 0 is no limit."""
+        """A `fraction` of 0 is no limit."""
         return super().memory_limit(fraction, size) if fraction else sys.maxsize
 
-    def out_of_memory(self, memory: Memory, size: int) -> RuntimeError:
-        """As in MPSAllocator.mm."""
+    def tensor_type(self, name: str) -> str:
+        """`torch.mps.FloatTensor` prints as `MPSFloatType`."""
+        return f"MPS{name.rpartition('.')[2].removesuffix('Tensor')}Type"
+
+    def out_of_memory(self, memory: Any, size: int) -> RuntimeError:
         return RuntimeError(
             f"MPS backend out of memory (MPS allocated: {in_units(memory.reserved)}, other "
             f"allocations: 0 bytes, max allowed: {in_units(memory.limit)}). Tried to allocate "
@@ -53,22 +52,15 @@ class MPS(DeviceType):
     def disagreement(
         self, name: str, devices: list[tuple[str, "torch.device"]]
     ) -> RuntimeError | None:
-        """The error of the operation `name` for arguments on several `devices`, each with its name.
-
-        Not for element-wise operations, whose error is the same on every type of GPU.
-        """
         if name in ("cat", "stack"):
             first = devices[0][1]
             other = next(device for _, device in devices if device != first)
-            return RuntimeError(
-                "torch.cat(): all input tensors must be on the same device. Received "
-                f"{other} and {first}"
-            )
+            words = "torch.cat(): all input tensors must be on the same device. Received"
+            return RuntimeError(f"{words} {other} and {first}")
         if name in NAMED:
             kernel, arguments = NAMED[name]
             absent = next(argument for argument, device in devices if device.type == "cpu")
-            return RuntimeError(
-                f"Tensor for argument {arguments[absent]} is on CPU, but expected it to be on GPU "
-                f"(while checking arguments for {kernel})"
-            )
+            which = f"#{[*arguments].index(absent) + 1} '{arguments[absent]}'"
+            words = f"Tensor for argument {which} is on CPU, but expected it to be on GPU"
+            return RuntimeError(f"{words} (while checking arguments for {kernel})")
         return RuntimeError("Placeholder storage has not been allocated on MPS device!")
