@@ -106,13 +106,10 @@ def test_after_leaving_torch_compiles_again(said):
 
 
 def test_the_compiler_is_not_imported_unless_it_is_used(tmp_path):
-    program = (
-        "import sys, torch, cudasim; cudasim.enable(); net = torch.nn.Linear(2, 2).cuda(1); "
-        "net(torch.ones(1, 2, device=1)).sum().backward(); "
-        "print('torch._dynamo' in sys.modules)"
-    )
+    program = "import sys, torch, cudasim; cudasim.enable(); net = torch.nn.Linear(2, 2).cuda(1); "
+    program += "net(torch.ones(1, 2, device=1)).sum().backward(); print(sys.modules.keys())"
     done = run("-c", program, cwd=tmp_path)
-    assert done.stdout.splitlines()[-1] == "False", done.stderr
+    assert "'torch'" in done.stdout and "'torch._dynamo'" not in done.stdout, done.stderr
 
 
 # --- torch.export ---
@@ -132,16 +129,15 @@ class Block(nn.Module):
 
 
 def test_an_exported_module_computes_on_its_gpu(tmp_path):
-    torch.manual_seed(0)
     module, x = Block().cuda(1), torch.rand(2, 1, 8, 8, device="cuda:1")
     program = torch.export.export(module, (x,))
     assert module.layers[0].weight.requires_grad
     (made,) = [node for node in program.graph.nodes if node.target is torch.ops.aten.arange.default]
     assert made.kwargs["device"] == GPU1
-    out = program.module()(x)
-    assert out.device == GPU1 and torch.equal(out, module(x))
     torch.export.save(program, tmp_path / "net.pt2")
-    assert torch.equal(torch.export.load(tmp_path / "net.pt2").module()(x), module(x))
+    for exported in program, torch.export.load(tmp_path / "net.pt2"):
+        out = exported.module()(x)
+        assert out.device == GPU1 and torch.equal(out, module(x))
 
 
 def test_what_cannot_be_exported_is_refused(monkeypatch):
@@ -171,21 +167,25 @@ def test_fake_tensors_of_a_gpu_may_require_gradients():
 # --- torch.func and torch.jit ---
 
 
-@pytest.mark.parametrize("name", ["jacrev", "jacfwd", "hessian", "vmap of grad", "vjp"])
-def test_transforms_compute_on_the_gpu(name):
-    func = torch.func
+def cube(x):
+    return (x**3).sin() * 2
 
-    def cube(x):
-        return (x**3).sin() * 2
 
-    def total(x):
-        return cube(x).sum()
+def total(x):
+    return cube(x).sum()
 
-    transformed = {
-        "hessian": func.hessian(total),
-        "vmap of grad": func.vmap(func.grad(total)),
-        "vjp": lambda x: func.vjp(cube, x)[1](torch.ones_like(x))[0],
-    }.get(name) or getattr(func, name)(cube)
+
+@pytest.mark.parametrize(
+    "transformed",
+    [
+        torch.func.jacrev(cube),
+        torch.func.jacfwd(cube),
+        torch.func.hessian(total),
+        torch.func.vmap(torch.func.grad(total)),
+        lambda x: torch.func.vjp(cube, x)[1](torch.ones_like(x))[0],
+    ],
+)
+def test_transforms_compute_on_the_gpu(transformed):
     x = torch.rand(3, 4)
     away = transformed(x.cuda(1))
     assert away.device == GPU1

@@ -37,11 +37,6 @@ COMPOSITES = {
         lambda x: x.tensor_split(torch.tensor([1], device="cuda:0")),
         "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on cuda:0",
     ),
-    "take_along_dim": (
-        lambda x: x.take_along_dim(torch.zeros(2, 2, dtype=torch.int64), 0),
-        "Expected tensor to have cuda:0 Device, but got tensor with cpu Device (while checking "
-        "arguments for torch.take_along_dim():)",
-    ),
     "stft": (
         lambda x: torch.stft(x.view(-1), 2, window=HOST[0], return_complex=True),
         "stft input and window must be on the same device but got self on cuda:0 and window on cpu",
@@ -92,12 +87,6 @@ def test_several_devices_are_refused_in_the_words_of_the_composite(x, call, said
     assert raised(lambda: call(x)) == said
 
 
-def test_an_alias_across_devices_is_refused(x):
-    said = raised(lambda: torch.asarray(x, device="cuda:1", copy=False), ValueError)
-    assert said == "can't alias tensor from device 'cuda:0' to 'cuda:1'."
-    assert torch.asarray(x, device="cuda:0", copy=False) is x
-
-
 def test_a_rank_is_written_where_it_is_asked_for(x):
     out = torch.full((), 7, device="cuda:0")
     assert torch.linalg.matrix_rank(torch.ones_like(x), out=out) is out
@@ -105,25 +94,24 @@ def test_a_rank_is_written_where_it_is_asked_for(x):
 
 
 def test_one_device_is_enough(x):
-    one, two = torch.meshgrid(x[0], x[1], indexing="ij")
-    window = torch.ones(2, device="cuda:0")
+    def out(*shape):
+        return torch.empty(*shape, device="cuda:0")
+
     results = [
-        one,
-        two,
+        *torch.meshgrid(x[0], x[1], indexing="ij"),
         torch.block_diag(x, x),
         torch.linalg.multi_dot([x, x, x]),
-        torch.tensordot(x, x, 1, out=torch.empty(0, device="cuda:0")),
-        torch.inner(x, x, out=torch.empty(0, device="cuda:0")),
+        torch.tensordot(x, x, 1, out=out(0)),
+        torch.inner(x, x, out=out(0)),
         torch.inner(input=x, other=x),
-        torch.inner(x, other=x, out=torch.empty(0, device="cuda:0")),
+        torch.inner(x, other=x, out=out(0)),
         *x.tensor_split(torch.tensor([1])),
         *torch.tensor_split(x, 2),
-        torch.stft(x.view(-1), 2, 1, window=window, return_complex=True),
-        torch.quantile(x, 0.5, out=torch.empty((), device="cuda:0")),
-        torch.linalg.norm(x, out=torch.empty((), device="cuda:0")),
-        torch.linalg.pinv(x, out=torch.empty(0, device="cuda:0")),
+        torch.stft(x.view(-1), 2, 1, window=x[0], return_complex=True),
+        torch.quantile(x, 0.5, out=out(())),
+        torch.linalg.norm(x, out=out(())),
+        torch.linalg.pinv(x, out=out(0)),
         torch.linalg.lstsq(x, x, driver="gels").solution,
-        torch.linalg.lstsq(x, x).solution,
         torch.linalg.lstsq(input=x, b=x).solution,
         x.take_along_dim(torch.zeros(2, 2, dtype=torch.int64, device="cuda:0"), 0),
     ]

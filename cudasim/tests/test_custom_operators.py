@@ -11,7 +11,7 @@ import cudasim
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
-GPU0, GPU1 = torch.device("cuda", 0), torch.device("cuda", 1)
+GPU1 = torch.device("cuda", 1)
 
 
 @custom_op("cudasim_test::on_gpu", mutates_args=(), device_types="cuda")
@@ -35,6 +35,7 @@ def anywhere(x: torch.Tensor) -> torch.Tensor:
 
 
 anywhere.register_autograd(lambda ctx, gradient: gradient * 3)
+anywhere.register_fake(torch.empty_like)
 
 
 @custom_op("cudasim_test::mixing", mutates_args=())
@@ -44,32 +45,32 @@ def mixing(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.fixture
+def x():
+    return torch.ones(2, device="cuda:1")
+
+
+@pytest.fixture
 def library():
     library = Library("cudasim_test", "FRAGMENT")
     yield library
     library._destroy()
 
 
-def test_a_kernel_for_cuda_is_reached():
-    x = torch.ones(2, device="cuda:1")
-    assert on_gpu(x).device == GPU1 and on_gpu(x).tolist() == [2, 2]
-    words = raised(lambda: on_gpu(torch.ones(2)), NotImplementedError)
-    assert words.startswith("Could not run 'cudasim_test::on_gpu' with arguments from the 'CPU'")
-
-
-def test_a_kernel_for_the_cpu_alone_is_refused():
-    words = raised(lambda: on_cpu(torch.ones(2, device="cuda")), NotImplementedError)
-    assert words.startswith("Could not run 'cudasim_test::on_cpu' with arguments from the 'CUDA'")
+def test_a_kernel_for_one_type_of_device_is_reached_there_and_refused_elsewhere(x):
+    assert on_gpu(x).device == GPU1 and on_gpu(x).tolist() == on_cpu(x.cpu()).tolist() == [2, 2]
+    refused = "Could not run 'cudasim_test::{}' with arguments from the '{}'".format
+    words = raised(lambda: on_gpu(x.cpu()), NotImplementedError)
+    assert words.startswith(refused("on_gpu", "CPU"))
+    words = raised(lambda: on_cpu(x), NotImplementedError)
+    assert words.startswith(refused("on_cpu", "CUDA"))
     assert "is only available for these backends: [CPU, " in words
-    assert on_cpu(torch.ones(2)).tolist() == [2, 2]
 
 
-def test_a_kernel_that_is_registered_later_runs():
+def test_a_kernel_that_is_registered_later_runs(x):
     @custom_op("cudasim_test::later", mutates_args=(), device_types="cpu")
     def later(x: torch.Tensor) -> torch.Tensor:
         return x + 1
 
-    x = torch.ones(2, device="cuda:1")
     raised(lambda: later(x), NotImplementedError)
     register_kernel("cudasim_test::later", "cuda", lambda x: x + 2)
     assert later(x).tolist() == [3, 3] and later(x).device == GPU1
@@ -85,15 +86,17 @@ def test_a_kernel_of_the_programs_takes_the_place_of_pytorchs_own_on_gpus_alone(
     assert torch.sinc(x).tolist() == [1, 1]
 
 
-def test_a_kernel_for_all_devices_has_a_gradient():
-    x = torch.ones(2, device="cuda:1", requires_grad=True)
-    anywhere(x).sum().backward()
+def test_an_operator_of_ones_own_is_differentiated_checked_and_traced(x):
+    anywhere(x.requires_grad_()).sum().backward()
     assert x.grad.device == GPU1 and x.grad.tolist() == [3, 3]
+    assert set(torch.library.opcheck(anywhere, (x.detach(),)).values()) == {"SUCCESS"}
+    traced = aot_function(lambda x: x.sin() * 2, fw_compiler=nop)(x)
+    traced.sum().backward()
+    assert traced.device == x.grad.device == x.device
 
 
-def test_operations_within_a_kernel_obey_devices():
-    words = raised(lambda: mixing(torch.ones(2, device="cuda:1")))
-    assert "found at least two devices, cuda:1 and cpu!" in words
+def test_operations_within_a_kernel_obey_devices(x):
+    assert "found at least two devices, cuda:1 and cpu!" in raised(lambda: mixing(x))
 
 
 def test_what_a_kernel_does_is_booked_once(library):
@@ -111,18 +114,12 @@ def test_what_a_kernel_does_is_booked_once(library):
 # --- operators that take functions ---
 
 
-def test_cond_chooses_on_the_gpu():
-    def choose(x):
-        return torch.cond(x.sum() > 2, lambda x: x + 1, lambda x: x - 1, (x,))
-
-    for value, expected in ((2.0, 3), (0.0, -1)):
-        out = choose(torch.full((2,), value, device="cuda:1"))
-        assert out.device == GPU1 and out.tolist() == [expected] * 2
-
-
-def test_branches_of_cond_obey_devices():
-    x, other = torch.ones(2, device="cuda:1"), torch.ones(2, device="cuda:0")
-    words = raised(lambda: torch.cond(x.sum() > 1, lambda x: x + other, lambda x: x, (x,)))
+@pytest.mark.parametrize(("value", "expected"), [(2.0, 3), (0.0, -1)])
+def test_cond_chooses_on_the_gpu(value, expected):
+    x, other = torch.full((2,), value, device="cuda:1"), torch.ones(2, device="cuda:0")
+    out = torch.cond(x.sum() > 2, lambda x: x + 1, lambda x: x - 1, (x,))
+    assert out.device == GPU1 and out.tolist() == [expected] * 2
+    words = raised(lambda: torch.cond(x.sum() < 9, lambda x: x + other, lambda x: x, (x,)))
     assert "found at least two devices, cuda:1 and cuda:0!" in words
 
 
@@ -144,16 +141,3 @@ def test_flex_attention_and_its_gradient_are_those_of_the_formula():
     (theirs,) = torch.autograd.grad(expected.sum(), query)
     assert ours.device == GPU1
     torch.testing.assert_close(ours, theirs)
-
-
-def test_an_operator_is_checked_and_traced_on_a_gpu():
-    @torch.library.custom_op("checked::twice", mutates_args=())
-    def twice(x: torch.Tensor) -> torch.Tensor:
-        return x * 2
-
-    twice.register_fake(torch.empty_like)
-    x = torch.ones(3, device="cuda:1")
-    assert set(torch.library.opcheck(twice, (x,)).values()) == {"SUCCESS"}
-    traced = aot_function(lambda x: x.sin() * 2, fw_compiler=nop)(x.requires_grad_())
-    traced.sum().backward()
-    assert traced.device == x.grad.device == x.device

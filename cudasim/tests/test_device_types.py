@@ -238,27 +238,6 @@ def test_other_processes_cannot_have_the_memory(mps):
     assert torch.ones(2).share_memory_().is_shared() and not ones(2).is_shared()
 
 
-@pytest.mark.parametrize(
-    ("wanted", "said"),
-    [
-        ({"gpus": 2, "device_type": "mps"}, "gpus=2: a machine has exactly one mps device"),
-        ({"device_type": "tpu"}, "device_type='tpu': unknown; choose one of cuda, mps"),
-        (
-            {"card": "T4", "device_type": "mps"},
-            "card='T4': is of type cuda, not mps; choose one of M1",
-        ),
-        (
-            {"card": "M1"},
-            "card='M1': is of type mps, not cuda; choose one of "
-            "T4, V100, TITAN RTX, A100, H100, H200, RTX 4090",
-        ),
-    ],
-)
-def test_what_does_not_go_together_is_refused(wanted, said):
-    assert raised(lambda: cudasim.enable(**wanted), ValueError) == said
-    assert not cudasim.is_enabled()
-
-
 def test_children_are_told_the_type():
     before = dict(os.environ)
     with cudasim.simulate(device_type="mps", force=True):
