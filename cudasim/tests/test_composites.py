@@ -3,6 +3,7 @@
 import pytest
 import torch
 from calls import raised
+from torch import nn
 from torch.cuda import comm
 
 HOST = torch.ones(2, 2)
@@ -46,7 +47,16 @@ COMPOSITES = {
         "istft input and window must be on the same device but got self on cpu and window on "
         "cuda:0",
     ),
-    "quantile": (
+    "an lstm's state": (
+        lambda x: nn.LSTM(2, 2, device="cuda")(x, (x[:1], HOST[:1])),
+        "Input and hidden tensors are not at the same device, found input tensor at cuda:0 and "
+        "hidden tensor at cpu",
+    ),
+    "nanquantile": (
+        lambda x: torch.nanquantile(x, HOST[0]),
+        "quantile() q tensor must be on the same device as the input tensor",
+    ),
+    "quantile's result": (
         lambda x: torch.quantile(x, 0.5, out=torch.empty(())),
         "quantile() out tensor must be on the same device as the input tensor",
     ),
@@ -87,6 +97,13 @@ def test_several_devices_are_refused_in_the_words_of_the_composite(x, call, said
     assert raised(lambda: call(x)) == said
 
 
+@pytest.mark.parametrize("name", ["bitwise_and", "gcd"])
+def test_a_kernel_that_lacks_a_type_is_named_as_cudas_on_gpus_alone(x, name):
+    for each, kind in ((x, "cuda"), (HOST, "cpu")):
+        said = raised(lambda each=each: getattr(torch, name)(each, each), NotImplementedError)
+        assert said == f"\"{name}_{kind}\" not implemented for 'Float'"
+
+
 def test_a_rank_is_written_where_it_is_asked_for(x):
     out = torch.full((), 7, device="cuda:0")
     assert torch.linalg.matrix_rank(torch.ones_like(x), out=out) is out
@@ -109,6 +126,8 @@ def test_one_device_is_enough(x):
         *torch.tensor_split(x, 2),
         torch.stft(x.view(-1), 2, 1, window=x[0], return_complex=True),
         torch.quantile(x, 0.5, out=out(())),
+        torch.nanquantile(x, x[0]),
+        *nn.LSTM(2, 2, device="cuda")(x, (x[:1], x[:1]))[1],
         torch.linalg.norm(x, out=out(())),
         torch.linalg.pinv(x, out=out(0)),
         torch.linalg.lstsq(x, x, driver="gels").solution,
