@@ -1,7 +1,4 @@
-"""Where blocks lie: what c10/cuda/CUDACachingAllocator.cpp does with the same requests.
-
-The expected layouts follow from its functions, which some comments name.
-"""
+"""Blocks of memory in the long run; where single ones lie asks `fidelity/programs/memory.py`."""
 
 import gc
 import itertools
@@ -9,7 +6,6 @@ import random
 
 import pytest
 import torch
-from calls import raised
 
 import cudasim
 from cudasim.backends.memory import stats
@@ -58,109 +54,9 @@ def check_counts():
     assert stats["inactive_split_bytes.all.current"] == -sum(split) * MIB
 
 
-def story(*steps, mib=4096, retries=0):
-    """Steps with so many MiB allowed. Each says what is set, or taken in MiB, or given back
-    (-1: what was taken first), and the layout that this leads to."""
-    return steps, mib, retries
-
-
-STORIES = {
-    "small and large requests share segments of their pool": story(
-        ((0.5, 0.5, 4, 8, 6, 10), [(2, 0.5, 0.5, -1), (20, 4, 8, 6, -2), (10, 10)]),
-    ),
-    "a large rest is split off and a small one is not": story(
-        ((12.5, 11), [(14, 12.5, -1.5), (12, 12)]),  # should_split: it must be above 1 MiB
-    ),
-    "the smallest free block that fits is taken": story(
-        ((9, 5, 3, 1.5, -1, -3), [(20, -9, 5, -3, 1.5, -1.5)]),
-        ((2,), [(20, -9, 5, 3, 1.5, -1.5)]),  # get_free_block; a rest of 1 MiB goes with it
-    ),
-    "neighbours that are free become one": story(
-        ((4, 4, 4, 8, -1, -3), [(20, -4, 4, -4, 8)]),
-        ((-2,), [(20, -12, 8)]),
-        ((11,), [(20, 12, 8)]),
-        ((-4, -5), [(20, -20)]),
-    ),
-    "an expandable segment grows and is cut closely": story(
-        ((GROWING, 4, 12.25, 30), [(60, 4, 12.25, 30, -13.75)]),  # map_block: 20 MiB at a time
-        ((-2, 12), [(60, 4, 12, -0.25, 30, -13.75)]),  # should_split: any rest
-        ((20,), [(80, 4, 12, -0.25, 30, 20, -13.75)]),
-        ((-1, -3, -4, -5), [(80, -80)]),
-    ),
-    "an expandable segment gives back whole pages, which then stand behind the others": story(
-        ((GROWING, 20, 20, 20, 20, 20), [(100, 20, 20, 20, 20, 20)]),
-        ((-2, -4, 40), [(20, 20), (20, 20), (60, 20, 40)]),  # unmap_block
-        mib=100,
-        retries=1,
-    ),
-    "small and large blocks have expandable segments of their own": story(
-        ((GROWING, 0.5, 2), [(2, 0.5, -1.5), (20, 2, -18)]),
-        ((FIXED, 2), [(2, 0.5, -1.5), (20, 2, -18), (20, 2, -18)]),  # get_free_block
-    ),
-    "blocks above the limit of splitting are kept whole": story(
-        (("max_split_size_mb:50", 100, -1, 10), [(100, -100), (10, 10)]),
-        ((90,), [(100, 100), (10, 10)]),  # within 20 MiB of it
-        # release_available_cached_blocks: the 100 MiB would be 40 too many
-        ((-3, 60), [(60, 60), (10, 10)]),
-        mib=120,
-    ),
-    "what is too large to split is given back unless it can grow": story(
-        ((f"{FIXED},max_split_size_mb:40", 40), [(40, 40)]),
-        ((f"{GROWING},max_split_size_mb:40", 40), [(40, 40), (40, 40)]),
-        ((f"{FIXED},max_split_size_mb:40", 40), [(40, 40), (40, 40), (40, 40)]),
-        ((-1, -2, -3, 120), [(120, 120)]),
-        mib=120,
-        retries=1,
-    ),
-}
-
-
-@pytest.mark.parametrize(("steps", "mib", "retries"), STORIES.values(), ids=STORIES)
-def test_blocks_lie_where_pytorch_puts_them(steps, mib, retries):
-    allow(mib)
-    held = [None]  # so that the first is number 1
-    for changes, expected in steps:
-        for change in changes:
-            if isinstance(change, str):
-                settings(change)
-            elif change > 0:
-                held.append(block(change))
-            else:
-                held[-change] = None
-        assert sorted(layout()) == sorted(expected)
-        check_counts()
-    assert torch.cuda.memory_stats()["num_alloc_retries"] == retries
-    held.clear()
-    torch.cuda.empty_cache()
-    assert layout() == [] and torch.cuda.memory_reserved() == 0
-
-
-def test_a_request_is_refused_though_as_much_is_free_in_pieces():
-    allow(40)
-    held = [block(5) for _ in range(8)]
-    del held[::2]
-    said = raised(lambda: block(15), torch.OutOfMemoryError)
-    assert "Tried to allocate 16.00 MiB" in said
-    assert "20.00 MiB is allocated by PyTorch" in said
-    assert "20.00 MiB is reserved by PyTorch but unallocated" in said
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "said"),
-    [
-        ("expandable_segments:yes", ValueError, None),
-        ("max_split_size_mb:20", ValueError, None),
-        ("garbage_collection_threshold:2", ValueError, None),
-        (
-            f"{GROWING},roundup_power2_divisions:4",
-            NotImplementedError,
-            "roundup_power2_divisions:4",
-        ),
-    ],
-)
-def test_settings_that_are_refused(text, kind, said):
-    with pytest.raises(kind, match=said):
-        settings(text)
+def test_what_is_not_simulated_is_refused_by_name():
+    with pytest.raises(NotImplementedError, match="roundup_power2_divisions:4"):
+        settings(f"{GROWING},roundup_power2_divisions:4")
 
 
 def test_the_environment_is_followed(monkeypatch):

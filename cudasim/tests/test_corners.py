@@ -16,6 +16,10 @@ from torch.testing._internal.logging_tensor import LoggingTensor, capture_logs
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import cudasim
+from cudasim.patches.guards import registry
+from cudasim.session import session
+
+KNOWN = registry()[session.type.number]  # what C++ knows of CUDA without a simulation
 
 # torch.func.jvp scripts its rules, of which torch itself warns.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
@@ -130,7 +134,11 @@ def test_fake_tensors(x):
         assert torch.cuda.memory_allocated(1) == held  # fake tensors have no numbers
         like = mode.from_tensor(x)
         assert like.device == (like @ like).device == ONE and (like @ like).shape == (3, 3)
+        needed = torch.ones(2, device=ONE, requires_grad=True)  # C++ would end the process
+        assert (needed * 2).sum().grad_fn is not None and needed.device == ONE
     assert (x + 1).device == ONE
+    cudasim.disable()
+    assert registry()[session.type.number] == KNOWN
 
 
 # ---- torch.func

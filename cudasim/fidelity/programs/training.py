@@ -82,6 +82,48 @@ def a_value_that_backward_needs_is_not_changed_in_place():
     return raised(y.sum().backward)
 
 
+def functions_return_gradients_where_their_inputs_are():
+    class Home(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, number, x):
+            return x * number
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return None, gradient.cpu()
+
+    w, one = (torch.ones(shape, device="cuda", requires_grad=True) for shape in ((2,), ()))
+    said = [raised(Home.apply(2, x).sum().backward) for x in (w, w * 1)]
+    Home.apply(2, one).backward()  # a single number is moved
+    return said, repr(one.grad)
+
+
+def hooks_leave_gradients_on_their_type_of_device():
+    w, net = torch.ones(2, device="cuda", requires_grad=True), nn.Linear(3, 2).cuda()
+    w.register_hook(lambda gradient: gradient.cpu())
+    net.register_full_backward_hook(lambda *_: (torch.ones(1, 3),))
+    y = net(torch.ones(1, 3, device="cuda", requires_grad=True))
+    return raised((w * 2).sum().backward), raised(y.sum().backward)
+
+
+def hooks_change_gradients():
+    w = torch.ones(2, device="cuda", requires_grad=True)
+    w.register_hook(lambda gradient: gradient * 2)
+    w.sum().backward()
+    return repr(w.grad)
+
+
+def changed_values_are_named_by_their_type():
+    def changed(x, place):
+        y = x.exp()
+        z = y.to(place) * 1
+        y.add_(1)
+        return raised(z.sum().backward)
+
+    w, v = torch.ones(2, requires_grad=True), torch.ones(2, device="cuda", requires_grad=True)
+    return [changed(w, "cpu"), changed(w, "cuda"), changed(v, "cuda")]
+
+
 def hooks_get_gradients_of_the_gpu():
     w, seen = torch.ones(2, device="cuda", requires_grad=True), []
     w.register_hook(lambda gradient: seen.append(str(gradient.device)))
@@ -200,8 +242,39 @@ def a_step_is_as_on_the_cpu():
 @gpus(2)
 def gradients_travel_between_gpus():
     w = torch.ones(2, device="cuda:0", requires_grad=True)
-    (w.cuda(1) * 3).sum().backward()
-    return repr(w.grad)
+    y = w.to("cuda:1", torch.float64)
+    (y * 3).sum().backward()
+    return repr(y), repr(w.grad)
+
+
+@gpus(2)
+def gradients_of_gradients_travel_too():
+    w = torch.ones(2, device="cuda:0", requires_grad=True)
+    (first,) = torch.autograd.grad((w.cuda(1) ** 3).sum(), w, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), w)
+    return repr(first), repr(second)
+
+
+@gpus(2)
+def gradients_of_the_other_gpu_are_refused():
+    class Away(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient.to("cuda:1")
+
+    w, other = torch.ones(2, device="cuda:0", requires_grad=True), torch.ones(2, device="cuda:1")
+    return [
+        raised(Away.apply(w).sum().backward),
+        raised(lambda: (w * 2).backward(other)),
+        raised(lambda: torch.autograd.grad(w * 2, w, other)),
+        raised(lambda: setattr(w, "grad", other)),
+        raised(lambda: w.sum().backward(torch.tensor(3.0))),  # a single number is moved
+        repr(w.grad),
+    ]
 
 
 @gpus(2)
