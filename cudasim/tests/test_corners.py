@@ -278,7 +278,7 @@ SAME = [  # what is done to a tensor, and another beside it, as to their twins
 ]
 
 
-def run_program(seed, steps=20):
+def run_program(seed):
     """A random program on two GPUs and the CPU, beside its twin on the CPU alone.
 
     The model of where a tensor is has one line: a move goes where it is said, all else stays.
@@ -296,15 +296,16 @@ def run_program(seed, steps=20):
     for device in (ZERO, ONE, HOST):
         twin = torch.randn(4, 4)
         keep(twin.to(device), twin, device)
-    for _ in range(steps):
-        tensor, twin, device = chance.choice(values)
+    for _ in range(20):
+        (tensor, twin, device), (other, other_twin, there) = chance.choices(values, k=2)
         target = chance.choice([ZERO, ONE, HOST])
-        match chance.choice("same same same move index copy across gradient make".split()):
-            case "same":
-                beside = [value for value in values if value[2] == device]
-                other, other_twin, _ = chance.choice(beside)
+        match chance.choice("both both both both move index copy gradient make".split()):
+            case "both" if device == there:
                 function = chance.choice(SAME)
                 keep(function(tensor, other), function(twin, other_twin), device)
+            case "both":
+                with pytest.raises(RuntimeError, match="all tensors to be on the same device"):
+                    tensor + other
             case "move":
                 moved = tensor.to(target)
                 assert (moved is tensor) == (target == device)
@@ -315,14 +316,8 @@ def run_program(seed, steps=20):
                 keep(tensor[index], twin[chosen], device)
                 tensor[index], twin[chosen] = 2.0, 2.0
             case "copy":
-                other, other_twin, _ = chance.choice(values)
-                if other is not tensor:
-                    other.copy_(tensor)
-                    other_twin.copy_(twin)
-            case "across":
-                if target != device:
-                    with pytest.raises(RuntimeError, match="all tensors to be on the same device"):
-                        tensor + torch.ones(4, 4, device=target)
+                other.copy_(tensor)
+                other_twin.copy_(twin)
             case "gradient":
                 leaf, leaf_twin = tensor.clone().requires_grad_(), twin.clone().requires_grad_()
                 ((leaf * 2).to(target).tanh() ** 2).sum().backward()
