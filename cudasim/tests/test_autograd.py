@@ -1,4 +1,4 @@
-"""Autograd within a GPU and across devices; refusals: `fidelity/programs/training.py`."""
+"""What C++ makes within backward, and where it goes; the rest: `fidelity/programs/training.py`."""
 
 import io
 import warnings
@@ -13,8 +13,8 @@ G0, G1 = torch.device("cuda:0"), torch.device("cuda:1")
 CPU = torch.device("cpu")
 
 
-def leaf(device, *shape):
-    return torch.ones(*(shape or (3,)), device=device, requires_grad=True)
+def leaf(device):
+    return torch.ones(3, device=device, requires_grad=True)
 
 
 @pytest.mark.parametrize("source", [CPU, G0])
@@ -57,30 +57,21 @@ def test_tensors_that_c_plus_plus_makes_within_backward(function):
             x.grad + torch.ones(3, device=G0 if device != G0 else CPU)
 
 
-def write_copy(target, x):
-    target.copy_(x)
-
-
-def write_slice(target, x):
-    target[:] = x
-
-
-def write_place(target, x):
-    target[0] = x[0]
-
-
-def write_chosen(target, x):
-    target[torch.tensor([0])] = x[0]
-
-
-@pytest.mark.parametrize("write", [write_copy, write_slice, write_place, write_chosen])
-def test_the_gradient_of_what_is_written_goes_home(write):
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        (lambda target, x: target.copy_(x), [2, 2, 2]),
+        (lambda target, x: target.__setitem__(slice(None), x), [2, 2, 2]),
+        (lambda target, x: target.__setitem__(0, x[0]), [2, 1, 1]),
+        (lambda target, x: target.__setitem__(torch.tensor([0]), x[0]), [2, 1, 1]),
+    ],
+)
+def test_the_gradient_of_what_is_written_goes_home(write, expected):
     """A leaf used twice: its gradients from both devices are added where it is."""
     x, target = leaf(CPU), torch.zeros(3, device=G1)
     write(target, x)
     (target.sum().cpu() + x.sum()).backward()
-    assert target.device == G1 and x.grad.device == CPU
-    assert x.grad.tolist() == ([2, 1, 1] if write in (write_place, write_chosen) else [2, 2, 2])
+    assert target.device == G1 and x.grad.device == CPU and x.grad.tolist() == expected
 
 
 def test_the_gradient_of_a_number_that_rides_along_goes_home():
@@ -91,34 +82,3 @@ def test_the_gradient_of_a_number_that_rides_along_goes_home():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.save(scale, io.BytesIO())
-
-
-@pytest.mark.parametrize("reduction", ["sum", "mean", "max", "min", "prod"])
-def test_gradients_in_a_batch_are_on_the_tensors_gpu(reduction):
-    numbers, lengths = torch.tensor([1.0, 4.0, 2.0, 3.0]), torch.tensor([1, 3])
-    batch = torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]])
-
-    def gradients(device):
-        x = numbers.to(device).requires_grad_()
-        y = torch.segment_reduce(x, reduction, lengths=lengths.to(device))
-        (found,) = torch.autograd.grad(y, x, batch.to(device), is_grads_batched=True)
-        return found
-
-    found = gradients(G1)
-    assert found.device == G1 and torch.equal(found.cpu(), gradients(CPU))
-
-
-def test_the_zeros_of_a_result_that_is_not_used_are_on_its_gpu():
-    class Two(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2, x.to(G1)
-
-        @staticmethod
-        def backward(ctx, first, second):
-            seen.append((first.device, second.device))
-            return first + second.to(first.device)
-
-    seen, x = [], leaf(G0)
-    Two.apply(x)[0].sum().backward()
-    assert seen == [(G0, G1)] and x.grad.tolist() == [1, 1, 1]

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.amp import GradScaler, autocast
 
-from fidelity.asking import raised, warned
+from fidelity.asking import gpus, raised, warned
 
 
 def products_are_of_half_precision():
@@ -45,6 +45,7 @@ def other_sums_and_powers_are_of_single_precision():
             x.sum(1),
             torch.linalg.matrix_norm(x),
             x.norm(dim=1),
+            torch._C._VariableFunctions.norm(x, 2),  # as C++ calls it
         ]
     return [str(result.dtype) for result in results]
 
@@ -289,3 +290,16 @@ def a_scaler_is_used_in_order():
     optimizer = torch.optim.SGD([torch.ones(1, device="cuda", requires_grad=True)], lr=1.0)
     scaler = GradScaler("cuda")
     return raised(lambda: scaler.update()), raised(lambda: scaler.step(optimizer))
+
+
+@gpus(2)
+def a_scaler_serves_two_gpus():
+    first, second = nn.Linear(2, 2).to(0), nn.Linear(2, 2).to(1)
+    optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+    scaler = GradScaler(init_scale=8.0)
+    scaler.scale(second(first(torch.ones(1, 2, device=0)).to(1)).sum()).backward()
+    scaler.unscale_(optimizer)
+    told = second.bias.grad.tolist(), first.bias.grad.device.index
+    scaler.step(optimizer)
+    scaler.update()
+    return told

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.cuda import comm
 
-from fidelity.asking import raised
+from fidelity.asking import places, raised
 
 GPU = {"device": "cuda"}
 
@@ -82,3 +82,36 @@ def types_that_kernels_lack():
     pairs = [torch.ones(2, 2, **GPU)] * 2, [torch.ones(2, 2)] * 2
     functions = torch.bitwise_and, torch.gcd
     return [raised(lambda f=f, pair=pair: f(*pair)) for f in functions for pair in pairs]
+
+
+def a_rank_is_written_where_it_is_asked_for():
+    x, out = torch.ones(2, 2, **GPU), torch.full((), 7, **GPU)
+    same = torch.linalg.matrix_rank(x, out=out) is out
+    return same, out.item(), torch.linalg.matrix_rank(x.cpu()).item()
+
+
+def one_device_is_enough():
+    x, out = torch.eye(2, **GPU), [torch.empty(0, **GPU) for _ in range(6)]
+    net, index = nn.LSTM(2, 2, **GPU), torch.zeros(2, 2, dtype=torch.long, **GPU)
+    here = torch.linalg.lstsq(torch.ones(2, 2), torch.ones(2, 2), driver="gelsd").solution
+    return places(
+        *torch.meshgrid(x[0], x[1], indexing="ij"),
+        torch.block_diag(x, x),
+        torch.linalg.multi_dot([x, x, x]),
+        torch.tensordot(x, x, 1, out=out[0]),
+        torch.inner(x, x, out=out[1]),
+        torch.inner(input=x, other=x),
+        torch.inner(x, other=x, out=out[2]),
+        *x.tensor_split(torch.tensor([1])),
+        *torch.tensor_split(x, 2),
+        torch.stft(x.view(-1), 2, 1, window=x[0], return_complex=True),
+        torch.quantile(x, 0.5, out=out[3]),
+        torch.nanquantile(x, x[0]),
+        *net(x, (x[:1], x[:1]))[1],
+        torch.linalg.norm(x, out=out[4]),
+        torch.linalg.pinv(x, out=out[5]),
+        torch.linalg.lstsq(x, x, driver="gels").solution,
+        torch.linalg.lstsq(input=x, b=x).solution,
+        x.take_along_dim(index, 0),
+        here,
+    )

@@ -256,6 +256,37 @@ def gradients_of_gradients_travel_too():
 
 
 @gpus(2)
+def gradients_in_a_batch_are_on_their_gpu():
+    numbers, batch = (
+        torch.tensor([1.0, 4.0, 2.0, 3.0]).cuda(1),
+        torch.arange(6.0).view(3, 2).cuda(1),
+    )
+    told = []
+    for reduction in ("sum", "mean", "max", "min", "prod"):
+        lengths, x = torch.tensor([1, 3], device="cuda:1"), numbers.clone().requires_grad_()
+        y = torch.segment_reduce(x, reduction, lengths=lengths)
+        told.append(repr(torch.autograd.grad(y, x, batch, is_grads_batched=True)))
+    return told
+
+
+@gpus(2)
+def zeros_of_a_result_that_is_not_used_are_on_its_gpu():
+    class Two(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, x.to("cuda:1")
+
+        @staticmethod
+        def backward(ctx, first, second):
+            seen.extend(places(first, second))
+            return first + second.to(first.device)
+
+    seen, w = [], torch.ones(2, device="cuda:0", requires_grad=True)
+    Two.apply(w)[0].sum().backward()
+    return seen, repr(w.grad)
+
+
+@gpus(2)
 def gradients_of_the_other_gpu_are_refused():
     class Away(torch.autograd.Function):
         @staticmethod
