@@ -147,49 +147,7 @@ def test_what_cannot_be_exported_is_refused(monkeypatch):
         torch.export.export(*given)
 
 
-# --- torch.func and torch.jit ---
-
-
-def cube(x):
-    return (x**3).sin() * 2
-
-
-def total(x):
-    return cube(x).sum()
-
-
-@pytest.mark.parametrize(
-    "transformed",
-    [
-        torch.func.jacrev(cube),
-        torch.func.jacfwd(cube),
-        torch.func.hessian(total),
-        torch.func.vmap(torch.func.grad(total)),
-        lambda x: torch.func.vjp(cube, x)[1](torch.ones_like(x))[0],
-    ],
-)
-def test_transforms_compute_on_the_gpu(transformed):
-    x = torch.rand(3, 4)
-    away = transformed(x.cuda(1))
-    assert away.device == GPU1
-    torch.testing.assert_close(away.cpu(), transformed(x))
-
-
-TRACED = [
-    lambda x: torch.arange(x.shape[0], device=x.device) * x,
-    lambda x: torch.rand(3, device="cuda:1") * 0 + x,
-    lambda x: torch.tensor([1.0, 2.0, 3.0], device=x.device) + x,
-    lambda x: x.new_ones(3, device=x.device) - x,
-    lambda x: torch.zeros_like(x, device=x.device) + x,
-]
-
-
-@pytest.mark.filterwarnings("ignore:.torch.jit", "ignore:torch.tensor results are registered")
-@pytest.mark.parametrize("function", TRACED)
-def test_a_trace_keeps_the_device_of_what_it_makes(function):
-    x = torch.arange(3.0, device=GPU1)
-    result = torch.jit.trace(function, x)(x)
-    assert result.device == GPU1 and torch.equal(result, function(x))
+# --- torch.jit ---
 
 
 def zeros(number: int):
