@@ -54,6 +54,45 @@ def memory_held() -> tuple[int, int]:
     return torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
 
 
+def layouts(*steps: tuple, allowed: int = 4096) -> list[list[list[float]]]:
+    """Where blocks of memory lie after each step, and what is counted of them in the end.
+
+    A step is what is set (a text), or taken in MiB, or given back (-1: what was taken first). For
+    each segment its size and its blocks are told in MiB, free ones below 0.
+    """
+    mib, signs = 2**20, {"active_allocated": 1, "inactive": -1}
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((allowed * mib + 1) / total)
+    held, told = [None], []  # so that the first is number 1
+    for step in steps:
+        for change in step:
+            if isinstance(change, str):
+                torch._C._accelerator_setAllocatorSettings(change)
+            elif change < 0:
+                held[-change] = None
+            else:
+                held.append(torch.empty(int(change * mib), dtype=torch.uint8, device="cuda"))
+        segments = torch.cuda.memory_snapshot()
+        told.append([[each["total_size"] / mib, each["blocks"]] for each in segments])
+        for segment in told[-1]:
+            segment[1:] = [signs[each["state"]] * each["size"] / mib for each in segment[1]]
+        told[-1].sort()  # the driver says where a segment is
+    stats, split = torch.cuda.memory_stats(), "inactive_split.all.current"
+    return [*told, stats["num_alloc_retries"], stats[split], stats["segment.all.current"]]
+
+
+def deterministic(call: Callable[[], Any]) -> list[str]:
+    """What `call` says where it must be deterministic: its error, and its warnings instead."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        said = [raised(call)]
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        said += dict.fromkeys(warned(call))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    return [text.partition(". You can")[0].partition(". (")[0] for text in said]
+
+
 def in_a_group(*calls: Callable[[], Any], **options: Any) -> list[str]:
     """The errors that calls raise in a process group of NCCL that has one rank."""
     store = dist.HashStore()

@@ -115,34 +115,36 @@ def write(path, text):
 
 LEAVING = '''
     """Prints what is not as it was after two simulations, one of which ends in an exception."""
-    import copyreg, multiprocessing.reduction, os, pickle, subprocess, sys, tempfile, threading
+    import contextlib, multiprocessing.reduction, os, subprocess, sys, tempfile, threading
     import torch, torch.distributed.fsdp, torch.utils.checkpoint, torch.utils.data
     import cudasim, cudasim.simulation
 
     CLASSES = "torch", "threading", "multiprocessing", "subprocess", "pickle", "concurrent"
+    MODULES = *CLASSES, "copyreg", "random", "os", "builtins", "numpy"
+    UNSTABLE = "__annotations_cache__", "__abstractmethods__", "__builtins__"
+    KIND = "{kind}"
+    checkpoint = os.path.join(tempfile.mkdtemp(), "net.pt")
 
     def owners():
         yield "torch.backends.cudnn.m", torch.backends.cudnn.m  # hidden by what forwards to it
         for name, module in list(sys.modules.items()):
-            if name.split(".")[0] in (*CLASSES, "copyreg", "random", "os", "builtins", "numpy"):
+            if name.split(".")[0] in MODULES:
                 yield name, module
-                for key, value in list(vars(module).items()):
+                for value in list(vars(module).values()):
                     if isinstance(value, type) and value.__module__.split(".")[0] in CLASSES:
                         yield f"{value.__module__}.{value.__qualname__}", value
 
     def snapshot():
-        seen = {}
+        """Each attribute, and the identities of what is in it."""
+        seen = {("sys", "excepthook"): (sys.excepthook, None)}
+        seen["sys", "meta_path"] = sys.meta_path, [*map(id, sys.meta_path)]
         for name, owner in owners():
-            for key, value in list(vars(owner).items()):
-                if key in ("__annotations_cache__", "__abstractmethods__"):
-                    continue
-                inside = None
-                if type(value) in (dict, list, set) and len(value) < 2000 and key != "__builtins__":
-                    inside = ([*map(id, value)], value.copy() and [
-                        id(item) for item in (value.values() if type(value) is dict else value)])
+            for key in vars(owner).keys() - {*UNSTABLE}:
+                value, inside = vars(owner)[key], None
+                if type(value) in (dict, list, set) and len(value) < 2000:
+                    values = value.values() if type(value) is dict else ()
+                    inside = [*map(id, value)], [*map(id, values)]
                 seen[name, key] = value, inside
-        seen["sys", "meta_path"] = list(sys.meta_path), None
-        seen["sys", "excepthook"] = sys.excepthook, None
         return seen
 
     def attempt(function):
@@ -176,7 +178,7 @@ LEAVING = '''
         torch.optim.Adam(net.parameters()).step()
         torch.manual_seed(1)
         thread = threading.Thread(target=lambda: torch.ones(2, device=KIND) + 1)
-        thread.start(); thread.join()
+        thread.start(), thread.join()
         torch.save(net.state_dict(), checkpoint)
         str(net.weight), getattr(torch, KIND).synchronize(), torch.accelerator.current_stream()
         with torch.autocast(KIND):
@@ -184,26 +186,19 @@ LEAVING = '''
         if KIND != "mps":
             getattr(torch, KIND).memory_allocated(), getattr(torch, KIND).Stream().synchronize()
 
-    KIND = "{kind}"
-    checkpoint = os.path.join(tempfile.mkdtemp(), "net.pt")
     with cudasim.simulate(device_type=KIND):  # imports lazily, and writes the checkpoint
         work()
     environ, before, texts = dict(os.environ), snapshot(), errors()
     cudasim.enable(gpus=1, device_type=KIND)
     work()
     cudasim.disable()
-    try:
-        with cudasim.simulate(device_type=KIND):
-            work()
-            raise KeyError
-    except KeyError:
-        pass
+    with contextlib.suppress(KeyError), cudasim.simulate(device_type=KIND):
+        work()
+        raise KeyError
     after = snapshot()
     for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
-        same = old is not None and new is not None and (
-            old[0] is new[0] or key[0] == "sys" and old[0] == new[0])
-        if not same or old[1] != new[1]:
+        (old, held), (new, holds) = before.get(key, (0, 0)), after.get(key, (1, 1))
+        if old is not new or held != holds:
             print("changed:", *key)
     for old, new in zip(texts, errors()):
         if old != new:

@@ -1,4 +1,4 @@
-"""`torch.autocast("cuda")` and gradient scaling: CUDA's own rules of types."""
+"""`torch.autocast`: its lists and regions; `fidelity/programs/autocast.py` asks for types."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from calls import in_thread, raised
+from calls import in_thread
 from torch import nn
 
 import cudasim
@@ -24,132 +24,25 @@ def x():
     return torch.rand(4, 4, device="cuda:1") + 0.1
 
 
-# --- the rules, class by class ---
-
-# The names in the lists are compared with PyTorch's below: here are the forms of calls.
-LOW = {
-    "mm": lambda x: x @ x,
-    "einsum": lambda x: torch.einsum("ij,kj->ik", x, x),
-    "multi_dot": lambda x: torch.linalg.multi_dot([x, x, x]),
-    "linear": lambda x: F.linear(x, x),
-    "conv1d": lambda x: F.conv1d(x[None], x[:, :, None]),
-    "conv2d, padding by name": lambda x: F.conv2d(
-        x[None, None], x[None, None, :3, :3], padding="same"
-    ),
-    "conv_transpose2d": lambda x: F.conv_transpose2d(x[None, None], x[None, None]),
-    "attention": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None]),
-    "lstm": lambda x: nn.LSTM(4, 3).to(1)(x)[0],
-    "lstm's cell": lambda x: nn.LSTMCell(4, 3).to(1)(x)[1],
-    "multi-head attention": lambda x: nn.MultiheadAttention(4, 2).to(1)(x, x, x)[0],
-}
-
-
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
-@pytest.mark.parametrize("compute", LOW.values(), ids=LOW)
-def test_products_are_computed_in_half_precision(compute, dtype, x):
-    with torch.autocast("cuda", dtype=dtype):
-        answers = compute(x)
-    for answer in answers if isinstance(answers, tuple) else [answers]:
-        assert (answer.dtype, str(answer.device)) == (dtype, "cuda:1")
-
-
 def label(x):
     return torch.zeros(len(x), dtype=torch.long, device=x.device)
 
 
-FULL = {
-    "exp": torch.exp,
-    "pow": lambda x: x**2,
-    "rpow": lambda x: 2**x,
-    "layer_norm": lambda x: F.layer_norm(x, (4,)),
-    "cross_entropy": lambda x: F.cross_entropy(x, label(x)),
-    "mse_loss": lambda x: F.mse_loss(x, x),
-    "interpolate": lambda x: F.interpolate(x[None, None], scale_factor=2.0, mode="bilinear"),
-    "prod": torch.prod,
-    "softmax": lambda x: F.softmax(x, 1),
-    "cumsum": lambda x: torch.cumsum(x, 0),
-    "sum": torch.sum,
-    "sum over a dimension": lambda x: x.sum(1),
-    "matrix_norm": torch.linalg.matrix_norm,
-    "norm": lambda x: x.norm(),
-    "norm of a dimension": lambda x: x.norm(dim=1),
-    "norm by C++": lambda x: torch._C._VariableFunctions.norm(x, 2),
-}
-
-
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
-@pytest.mark.parametrize("compute", FULL.values(), ids=FULL)
-def test_what_loses_too_much_is_computed_in_float32(compute, dtype, x):
-    with torch.autocast("cuda", dtype=dtype):
-        answer = compute(x.to(dtype))
-    assert (answer.dtype, str(answer.device)) == (torch.float32, "cuda:1")
-    assert x.to(dtype).relu().dtype is dtype  # the rule, not the promotion, made it float32
-
-
-def test_a_type_that_is_asked_for_is_given(x):
+def test_regions_of_the_cpu_and_the_gpu_spare_each_others_tensors():
+    """On the CPU's key C++ would cast those on a GPU, as it believes them to be there."""
+    here, there = torch.ones(2, 2), torch.ones(2, 2, device="cuda")
     with torch.autocast("cuda"):
-        assert F.softmax(x.half(), 1, dtype=torch.float16).dtype is torch.float16
-        assert x.half().sum(dtype=torch.float16).dtype is torch.float16
-        assert x.half().sum(1, dtype=torch.float64).dtype is torch.float64
-
-
-WIDEST = {
-    "addcmul": lambda x, y: torch.addcmul(x, x, y),
-    "addcdiv": lambda x, y: torch.addcdiv(x, x, y),
-    "atan2": torch.atan2,
-    "cross": lambda x, y: torch.cross(x[:3, :3], y[:3, :3], dim=1),
-    "dot": lambda x, y: torch.dot(x[0], y[0]),
-    "bilinear": lambda x, y: F.bilinear(x, y, x[None]),
-    "tensordot": lambda x, y: torch.tensordot(x, y, 1),
-    "index_put": lambda x, y: x.index_put((label(x),), y),
-    "scatter_add": lambda x, y: x.scatter_add(0, label(x)[None], y),
-}
-
-
-@pytest.mark.parametrize("compute", WIDEST.values(), ids=WIDEST)
-def test_several_types_meet_in_the_widest(compute, x):
-    with torch.autocast("cuda"):
-        assert compute(x, x.half()).dtype is torch.float32
-        assert compute(x.half(), x.half()).dtype is torch.float16
-
-
-def test_a_type_that_the_region_does_not_know_is_refused(x):
-    with torch.autocast("cuda"):
-        said = raised(lambda: torch.atan2(x.bfloat16(), x))
-    assert said == "Unexpected floating ScalarType in at::autocast::prioritize"
-
-
-def test_binary_cross_entropy_is_refused_in_cudas_words(x):
-    with torch.autocast("cuda"):
-        said = raised(lambda: nn.BCELoss()(x.clamp(0, 1), x.clamp(0, 1)))
-    assert said == (
-        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
-        "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
-        "In this case, combine the two layers using "
-        "torch.nn.functional.binary_cross_entropy_with_logits\n"
-        "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
-        "safe to autocast."
-    )
-
-
-def test_the_rest_keeps_its_type(x):
-    with torch.autocast("cuda"):
-        assert (x + x).dtype is torch.float32 and (x.half() + x.half()).dtype is torch.float16
-        assert F.relu(x).dtype is x.mean().dtype is torch.float32
-        assert F.batch_norm(x.half(), None, None, training=True).dtype is torch.float16
-        assert (x.double() @ x.double()).dtype is torch.float64  # double is never cast
-        with pytest.raises(NotImplementedError, match="\"addmm_cuda\" not implemented for 'Long'"):
-            x.long() @ x.long()
-        y = x.clone()
-        assert y.exp_().dtype is torch.float32  # nor is what happens in place
-
-
-def test_tensors_on_the_cpu_are_not_touched():
-    x = torch.rand(2, 2)
-    with torch.autocast("cuda"):
-        assert (x @ x).dtype is torch.float32
-        assert x.half().sum().dtype is x.half().norm().dtype is torch.float16
-        assert F.binary_cross_entropy(x, x).dtype is torch.float32
+        assert here.half().sum().dtype is here.half().norm().dtype is torch.float16
+        assert F.binary_cross_entropy(here, here).dtype is torch.float32
+    with torch.autocast("cpu"):
+        assert (there @ there).dtype == F.linear(there, there).dtype == torch.float32
+        assert F.mse_loss(there.half(), there.half()).dtype == torch.float16
+        assert (here @ here).dtype == F.linear(here, here).dtype == torch.bfloat16
+        with torch.autocast("cuda"):
+            assert (there @ there).dtype == torch.float16
+    cudasim.disable()
+    with torch.autocast("cpu"):  # PyTorch's own kernels again
+        assert (here @ here).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize(
@@ -162,7 +55,7 @@ def test_tensors_on_the_cpu_are_not_touched():
     ],
 )
 def test_the_lists_are_those_of_torchs_header(macro, mine):
-    header = Path(torch.__file__).with_name("include") / "ATen" / "autocast_mode.h"
+    header = Path(torch.__file__).with_name("include") / "ATen/autocast_mode.h"
     text = header.read_text(encoding="utf-8").replace("\\\n", " ")
     (line,) = re.findall(rf"#define AT_FORALL_{macro}\(_\)(.*)", text)
     theirs = re.findall(r"_\((\w+)(?:, (\w+))?\)", line)
@@ -188,45 +81,23 @@ def test_whatever_this_torch_casts_is_cast(kind):
         assert known and rest == set()
 
 
-# --- regions ---
-
-
-def test_a_region_inside_another_may_be_off_and_on_again(x):
-    with torch.autocast("cuda"):
-        with torch.autocast("cuda", enabled=False):
-            assert (x @ x).dtype is torch.float32
-            with torch.autocast("cuda", dtype=torch.bfloat16):
-                assert (x @ x).dtype is torch.bfloat16
-            assert (x @ x).dtype is torch.float32
-        assert (x @ x).dtype is torch.float16
-    assert (x @ x).dtype is torch.float32
-
-
 def test_a_region_holds_in_its_thread_only(x):
     with torch.autocast("cuda"):
         assert in_thread(lambda: (x @ x).dtype) is torch.float32
 
 
-def test_outside_a_region_nothing_stands_in(x):
+def test_outside_a_region_and_a_simulation_nothing_stands_in(x):
     x @ x
     assert session.autocast is None
-    with torch.autocast("cuda"):
-        x @ x
-    assert session.autocast is not None
-    key = torch._C.DispatchKey.AutocastCUDA
-    assert not torch._C._dispatch_tls_local_include_set().has(key)
-
-
-def test_leaving_lets_torchs_kernels_return():
     cudasim.disable()
     before = torch._C._dispatch_dump("aten::mm")
-    with cudasim.simulate(), torch.autocast("cuda"):
-        torch.ones(2, 2, device="cuda") @ torch.ones(2, 2, device="cuda")
-        assert torch._C._dispatch_dump("aten::mm") != before
+    with cudasim.simulate():
+        with torch.autocast("cuda"):
+            torch.ones(2, 2, device="cuda") @ torch.ones(2, 2, device="cuda")
+            assert session.autocast is not None and torch._C._dispatch_dump("aten::mm") != before
+        key = torch._C.DispatchKey.AutocastCUDA
+        assert not torch._C._dispatch_tls_local_include_set().has(key)
     assert torch._C._dispatch_dump("aten::mm") == before
-
-
-# --- gradients ---
 
 
 def net():
@@ -246,71 +117,6 @@ def test_gradients_come_back_in_the_type_of_the_parameters(dtype, x):
         assert (one.grad.dtype, one.grad.device) == (torch.float32, one.device)
         torch.testing.assert_close(one.grad, other.grad, rtol=0.05, atol=5e-3)
         assert not torch.equal(one.grad, other.grad)  # it was computed in half precision
-
-
-# --- scaling ---
-
-
-def scaled_step(scaler, model, optimizer, x, spoil=False):
-    optimizer.zero_grad()
-    with torch.autocast("cuda"):
-        loss = F.cross_entropy(model(x), label(x))
-    scaler.scale(loss * float("inf") if spoil else loss).backward()
-    scaler.unscale_(optimizer)
-    gradient = model[0].weight.grad.clone()
-    before = model[0].weight.detach().clone()
-    scaler.step(optimizer)
-    scaler.update()
-    return gradient, not torch.equal(before, model[0].weight)
-
-
-def test_a_scaler_steps_and_grows(x):
-    model = net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cuda", init_scale=4.0, growth_interval=2)
-    assert scaler.scale(torch.ones(1, device="cuda:1")).tolist() == [4.0]
-    first, moved = scaled_step(scaler, model, optimizer, x)
-    assert moved and scaler.get_scale() == 4.0
-    scaled_step(scaler, model, optimizer, x)
-    assert scaler.get_scale() == 8.0
-    exact = net()
-    F.cross_entropy(exact(x), label(x)).backward()
-    torch.testing.assert_close(first, exact[0].weight.grad, rtol=0.05, atol=5e-3)
-
-
-def test_a_scaler_skips_a_step_with_infinite_gradients_and_shrinks(x):
-    model = net()
-    optimizer = torch.optim.Adam(model.parameters())
-    scaler = torch.amp.GradScaler("cuda", init_scale=4.0)
-    gradient, moved = scaled_step(scaler, model, optimizer, x, spoil=True)
-    assert not moved and not gradient.isfinite().all() and not optimizer.state
-    assert scaler.get_scale() == 2.0
-
-
-def test_a_scaler_serves_two_gpus():
-    first, second = nn.Linear(2, 2).to(0), nn.Linear(2, 2).to(1)
-    optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
-    scaler = torch.amp.GradScaler(init_scale=8.0)
-    loss = second(first(torch.ones(1, 2, device=0)).to(1)).sum()
-    scaler.scale(loss).backward()
-    scaler.unscale_(optimizer)
-    assert second.bias.grad.tolist() == [1.0, 1.0]
-    scaler.step(optimizer)
-    scaler.update()
-
-
-def test_autocast_of_the_cpu_spares_tensors_on_a_gpu():
-    """On the CPU's key C++ would cast them, as it believes them to be there."""
-    here, there = torch.ones(2, 2), torch.ones(2, 2, device="cuda")
-    with torch.autocast("cpu"):
-        assert (there @ there).dtype == F.linear(there, there).dtype == torch.float32
-        assert F.mse_loss(there.half(), there.half()).dtype == torch.float16
-        assert (here @ here).dtype == F.linear(here, here).dtype == torch.bfloat16
-        with torch.autocast("cuda"):
-            assert (there @ there).dtype == torch.float16
-    cudasim.disable()
-    with torch.autocast("cpu"):  # PyTorch's own kernels again
-        assert (here @ here).dtype == torch.bfloat16
 
 
 def test_a_region_goes_on_with_the_weights_that_it_began_with(x):

@@ -12,12 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import cudasim
 from cudasim.patches import guards
-from cudasim.patches.guards import registry
-from cudasim.session import session
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
-
-KNOWN = registry()[session.type.number]  # what C++ knows of CUDA without a simulation
 
 GPU0, GPU1 = torch.device("cuda", 0), torch.device("cuda", 1)
 
@@ -93,26 +89,19 @@ def test_after_leaving_torch_compiles_again(said):
         graphs.append(graph)
         return graph.forward
 
-    def double(x):
-        return x * 2
-
     cudasim.disable()
-    compiled = torch.compile(double, backend=backend)
+    compiled = torch.compile(lambda x: x * 2, backend=backend)
     with cudasim.simulate():
         assert compiled(torch.ones(2, device="cuda")).device == GPU0
-    assert graphs == []
-    assert compiled(torch.ones(2)).tolist() == [2, 2]
+    assert graphs == [] and compiled(torch.ones(2)).tolist() == [2, 2]
     assert len(graphs) == 1
 
 
 def test_the_compiler_is_not_imported_unless_it_is_used(tmp_path):
-    program = (
-        "import sys, torch, cudasim; cudasim.enable(); net = torch.nn.Linear(2, 2).cuda(1); "
-        "net(torch.ones(1, 2, device=1)).sum().backward(); "
-        "print('torch._dynamo' in sys.modules)"
-    )
+    program = "import sys, torch, cudasim; cudasim.enable(); net = torch.nn.Linear(2, 2).cuda(1); "
+    program += "net(torch.ones(1, 2, device=1)).sum().backward(); print(sys.modules.keys())"
     done = run("-c", program, cwd=tmp_path)
-    assert done.stdout.splitlines()[-1] == "False", done.stderr
+    assert "'torch'" in done.stdout and "'torch._dynamo'" not in done.stdout, done.stderr
 
 
 # --- torch.export ---
@@ -132,16 +121,15 @@ class Block(nn.Module):
 
 
 def test_an_exported_module_computes_on_its_gpu(tmp_path):
-    torch.manual_seed(0)
     module, x = Block().cuda(1), torch.rand(2, 1, 8, 8, device="cuda:1")
     program = torch.export.export(module, (x,))
     assert module.layers[0].weight.requires_grad
     (made,) = [node for node in program.graph.nodes if node.target is torch.ops.aten.arange.default]
     assert made.kwargs["device"] == GPU1
-    out = program.module()(x)
-    assert out.device == GPU1 and torch.equal(out, module(x))
     torch.export.save(program, tmp_path / "net.pt2")
-    assert torch.equal(torch.export.load(tmp_path / "net.pt2").module()(x), module(x))
+    for exported in program, torch.export.load(tmp_path / "net.pt2"):
+        out = exported.module()(x)
+        assert out.device == GPU1 and torch.equal(out, module(x))
 
 
 def test_what_cannot_be_exported_is_refused(monkeypatch):
@@ -159,54 +147,7 @@ def test_what_cannot_be_exported_is_refused(monkeypatch):
         torch.export.export(*given)
 
 
-def test_fake_tensors_of_a_gpu_may_require_gradients():
-    """Without what C++ finds of the CPU, this would end the process."""
-    with torch._subclasses.FakeTensorMode():
-        x = torch.ones(2, device="cuda:1", requires_grad=True)
-        assert (x * 2).sum().grad_fn is not None and x.device == GPU1
-    cudasim.disable()
-    assert registry()[session.type.number] == KNOWN
-
-
-# --- torch.func and torch.jit ---
-
-
-@pytest.mark.parametrize("name", ["jacrev", "jacfwd", "hessian", "vmap of grad", "vjp"])
-def test_transforms_compute_on_the_gpu(name):
-    func = torch.func
-
-    def cube(x):
-        return (x**3).sin() * 2
-
-    def total(x):
-        return cube(x).sum()
-
-    transformed = {
-        "hessian": func.hessian(total),
-        "vmap of grad": func.vmap(func.grad(total)),
-        "vjp": lambda x: func.vjp(cube, x)[1](torch.ones_like(x))[0],
-    }.get(name) or getattr(func, name)(cube)
-    x = torch.rand(3, 4)
-    away = transformed(x.cuda(1))
-    assert away.device == GPU1
-    torch.testing.assert_close(away.cpu(), transformed(x))
-
-
-TRACED = [
-    lambda x: torch.arange(x.shape[0], device=x.device) * x,
-    lambda x: torch.rand(3, device="cuda:1") * 0 + x,
-    lambda x: torch.tensor([1.0, 2.0, 3.0], device=x.device) + x,
-    lambda x: x.new_ones(3, device=x.device) - x,
-    lambda x: torch.zeros_like(x, device=x.device) + x,
-]
-
-
-@pytest.mark.filterwarnings("ignore:.torch.jit", "ignore:torch.tensor results are registered")
-@pytest.mark.parametrize("function", TRACED)
-def test_a_trace_keeps_the_device_of_what_it_makes(function):
-    x = torch.arange(3.0, device=GPU1)
-    result = torch.jit.trace(function, x)(x)
-    assert result.device == GPU1 and torch.equal(result, function(x))
+# --- torch.jit ---
 
 
 def zeros(number: int):
@@ -229,6 +170,9 @@ def test_torchscript_makes_tensors_and_is_loaded_where_map_location_says():
 # --- watching ---
 
 
+NAMES = "aten::addmm", "aten::mm", "aten::relu", "aten::item", "aten::_local_scalar_dense"
+
+
 def test_the_profiler_counts_what_the_program_calls(tmp_path):
     """Not what the simulation calls to answer it: the counts are those of the CPU."""
 
@@ -247,9 +191,9 @@ def test_the_profiler_counts_what_the_program_calls(tmp_path):
         found = {event.key: event.count for event in profile.key_averages()}
         return {name: (found[name], traced.count(name)) for name in NAMES}
 
-    NAMES = "aten::addmm", "aten::mm", "aten::relu", "aten::item", "aten::_local_scalar_dense"
-    assert counts("cuda:1") == counts("cpu")
-    assert counts("cpu")["aten::addmm"] == (4, 4) and counts("cpu")["aten::item"] == (1, 1)
+    there = counts("cuda:1")
+    assert there == counts("cpu")
+    assert there["aten::addmm"] == (4, 4) and there["aten::item"] == (1, 1)
 
 
 def test_the_profiler_asked_for_cuda_traces_the_cpu_and_says_so(capfd):

@@ -16,18 +16,12 @@ from facts import tables
 pytestmark = pytest.mark.full  # each case starts Python and PyTorch, and kills them
 
 TESTS = """
-import gc
-import os
-import time
-import unittest
-
+import gc, os, time, unittest
 import torch
-
 try:
     import torchvision  # of another build: see below
 except ImportError:
     torchvision = None
-
 
 class TestSome(unittest.TestCase):
     def test_a_dies(self):
@@ -81,13 +75,8 @@ def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
     verdicts = running.run(path, records, 15, print, reasons.left_out("test_cuda", [LEFT_OUT]))
     found = {verdict.test.partition(".test_")[2]: verdict for verdict in verdicts}
     assert {name: verdict.outcome for name, verdict in found.items()} == {
-        "g_takes_too_long": "not run",
-        "a_dies": "crashed",
-        "b_hangs": "too slow",
-        "c_fails": "failed",
-        "d_passes": "passed",
-        "e_skipped": "skipped",
-        "f_parts": "failed",
+        **{"a_dies": "crashed", "b_hangs": "too slow", "c_fails": "failed", "d_passes": "passed"},
+        **{"e_skipped": "skipped", "f_parts": "failed", "g_takes_too_long": "not run"},
     }
     assert found["a_dies"].reason == "exit status 3" and found["e_skipped"].reason == "not here"
     assert found["c_fails"].reason.startswith("AssertionError: 2.0 != 3")
@@ -101,79 +90,53 @@ def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
     assert running.run(path, records, 15, print) == verdicts
     lines = (tmp_path / "conformance.md").read_text().splitlines()
     assert "| test_cuda | 7 | 1 | 4 | 1 | 1 |" in lines
-    assert lines[-2:] == [
-        "| test_cuda | 1 | hardware | slow |",
-        "| test_cuda | 4 | hardware | why |",
-    ]
+    rows = ["| test_cuda | 1 | hardware | slow |", "| test_cuda | 4 | hardware | why |"]
+    assert lines[-2:] == rows
 
 
 def test_a_file_that_cannot_be_loaded_is_one_failure(tmp_path):
-    path = tmp_path / "test_none.py"
-    path.write_text("from torch import what_is_not_there")
+    path = write(tmp_path / "test_none.py", "from torch import what_is_not_there")
     (verdict,) = running.run(path, tmp_path / "none.jsonl", 60, print)
     assert (verdict.test, verdict.outcome) == (LOADING, "failed")
     assert "what_is_not_there" in verdict.reason
 
 
 SLEEPS = """
-import os
-import time
-import unittest
-
+import os, pathlib, time, unittest
 
 class TestSome(unittest.TestCase):
     def test_sleeps(self):
-        with open("worker", "w") as file:
-            file.write(str(os.getpid()))
+        pathlib.Path("worker").write_text(str(os.getpid()))
         time.sleep(600)
 """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the signals of POSIX")
 def test_a_run_that_is_stopped_ends_its_worker(tmp_path):
-    tests, records = tmp_path / "test", tmp_path / "records"
-    tests.mkdir()
-    (tests / "test_cuda_trace.py").write_text(SLEEPS)
-    command = [sys.executable, str(PROJECT / "facts"), "conformance", str(tmp_path)]
-    command += ["test_cuda_trace", "--outcomes", str(records)]
+    worker = write(tmp_path / "test" / "test_cuda_trace.py", SLEEPS).with_name("worker")
+    command = [sys.executable, PROJECT / "facts", "conformance", tmp_path]
+    command += ["test_cuda_trace", "--outcomes", tmp_path / "records"]
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    worker = tests / "worker"
-    wait_until(lambda: worker.exists() and worker.read_text())
+    while run.poll() is None and not (worker.exists() and worker.read_text()):
+        time.sleep(0.1)
     run.send_signal(signal.SIGTERM)
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130 and len(said.splitlines()) == 1
-    wait_until(lambda: not runs(int(worker.read_text())))
-
-
-def runs(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def wait_until(happened, limit=60):
-    deadline = time.monotonic() + limit
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
+    with pytest.raises(ProcessLookupError):
+        for _ in range(600):
+            os.kill(int(worker.read_text()), 0)
+            time.sleep(0.1)
 
 
 def listed(tmp_path, text):
-    path = tmp_path / "reasons.toml"
-    path.write_text(f'[[reason]]\nkind = "hardware"\nreason = "why"\n{text}')
-    return reasons.read(path)
+    text = f'[[reason]]\nkind = "hardware"\nreason = "why"\n{text}'
+    return reasons.read(write(tmp_path / "reasons.toml", text))
 
 
 def test_a_failure_without_a_reason_and_a_reason_without_a_failure_are_named(tmp_path):
     known = listed(tmp_path, 'tests = ["file::A.*", "file::B.gone"]')
-    found = [
-        Verdict("A.one", "failed", ""),
-        Verdict("B.gone", "passed", ""),
-        Verdict("B.new", "crashed", "exit status -11"),
-        Verdict("B.left", "skipped", ""),
-    ]
+    outcomes = {"A.one": "failed", "B.gone": "passed", "B.new": "crashed", "B.left": "skipped"}
+    found = [Verdict(name, outcome, "") for name, outcome in outcomes.items()]
     assert [verdict.test for verdict in reasons.unexplained("file", found, known)] == ["B.new"]
     assert reasons.outdated({"file": found}, known) == ["file::B.gone"]
     assert reasons.outdated({"other": []}, known) == []

@@ -1,5 +1,6 @@
 """The facts: tables that say what is recorded, commands that record, and files that are broken."""
 
+import functools
 import json
 from dataclasses import replace
 
@@ -63,17 +64,15 @@ def test_what_is_no_row_of_support_is_named_and_nothing_is_written(here, text, f
     assert not (here / "support.md").exists()
 
 
-@pytest.mark.parametrize("outcome", ["passed", "failed"])
-def test_a_survey_is_kept_unless_something_failed(here, monkeypatch, outcome, facts):
+def test_a_survey_is_kept_unless_something_failed(here, monkeypatch, facts):
     verdicts = [Verdict("operator", "lu", "expected", "why", 1, 0.0)]
-    verdicts.append(Verdict("operator", "sin", outcome, "", 1, 0.0))
+    verdicts.append(Verdict("operator", "sin", "failed", "", 1, 0.0))
     monkeypatch.setattr(survey, "load_databases", lambda: ({}, {}))
     monkeypatch.setattr(survey, "survey", lambda *_: iter(verdicts))
-    if outcome == "failed":
-        with pytest.raises(SystemExit, match="nothing is written"):
-            facts("survey")
-        assert not (here / "survey.json").exists()
-        return
+    with pytest.raises(SystemExit, match="nothing is written"):
+        facts("survey")
+    assert not (here / "survey.json").exists()
+    verdicts[1] = Verdict("operator", "sin", "passed", "", 1, 0.0)
     facts("survey")
     assert {"date", "hardware", "torch"} < json.loads((here / "survey.json").read_text()).keys()
     lines = (here / "survey.md").read_text().splitlines()
@@ -96,37 +95,30 @@ def test_of_the_driver():
 def test_that_fails_anyway():
     assert False
 """
-OURS = """
-[pytest]
-tests = ["tests"]
-[pytest.reasons]
-"It asks the driver." = ["tests.test_all::test_of_*"]
-"""
+LISTED = '[pytest]\ntests = ["tests"]\n'
+WHY = '[pytest.reasons]\n"It asks the driver." = ["tests.test_all::test_of_*"]'
 
 
 @pytest.mark.full
 def test_tests_of_a_project_are_counted_with_and_without_gpus(here, facts, monkeypatch):
-    (here / "README.md").write_text("<!-- suites -->\n<!-- end of suites -->")
-    (here / "suites.json").write_text('{"projects": []}')
-    (here / "suites.toml").write_text(OURS)
-    write(here / "project" / "tests" / "test_all.py", SUITE)
-    monkeypatch.setattr(suites, "LISTED", here / "suites.toml")
-    monkeypatch.setattr(tables, "README", here / "README.md")
-    real, seen = suites._verdicts, {}
-
-    def once(folder, about, gpus):  # to start pytest takes long
-        seen[gpus] = seen.get(gpus) or real(folder, about, gpus)
-        return seen[gpus]
-
-    monkeypatch.setattr(suites, "_verdicts", once)
-    facts("suites", f"pytest={here / 'project'}")
+    project, listed = here / "project", here / "suites.toml"
+    readme = write(here / "README.md", "<!-- suites -->\n<!-- end of suites -->")
+    write(here / "suites.json", '{"projects": []}')
+    write(listed, LISTED + WHY)
+    write(project / "tests" / "test_all.py", SUITE)
+    monkeypatch.setattr(suites, "LISTED", listed)
+    monkeypatch.setattr(tables, "README", readme)
+    real = suites._verdicts
+    once = functools.cache(lambda gpus: real(project, {"tests": ["tests"]}, gpus))
+    monkeypatch.setattr(suites, "_verdicts", lambda *given: once(given[-1]))  # it takes long
+    facts("suites", f"pytest={project}")
     (row,) = json.loads((here / "suites.json").read_text())["projects"]
     counts = {"alone": 2, "passed": 2, "thanks": 1, "failed": 1, "anyway": 1}
     assert counts.items() <= row.items() and row["reasons"] == [[1, "It asks the driver."]]
-    assert "| pytest | 1 | It asks the driver. |" in (here / "README.md").read_text()
-    (here / "suites.toml").write_text(OURS.partition("[pytest.reasons]")[0])
+    assert "| pytest | 1 | It asks the driver. |" in readme.read_text()
+    write(listed, LISTED)
     for given, said in (
-        (f"pytest={here / 'project'}", r"test_of_the_driver: failed, no reason in suites\.toml"),
+        (f"pytest={project}", r"test_of_the_driver: failed, no reason in suites\.toml"),
         ("other=x", "not a project of suites.toml"),
         ("pytest=x", "no tests there"),
     ):
@@ -135,12 +127,10 @@ def test_tests_of_a_project_are_counted_with_and_without_gpus(here, facts, monke
 
 
 def test_a_card_that_was_measured_comes_first(here, monkeypatch):
-    published = tables.published.PATH
-    (here / "published.json").write_text(published.read_text(encoding="utf-8"))
-    (here / "h100.json").write_text(json.dumps(CARD))
-    (here / "support.json").unlink()
-    monkeypatch.setattr(tables.published, "PATH", here / "published.json")
-    about = json.loads(published.read_text(encoding="utf-8"))[0]
+    about = json.loads(tables.published.PATH.read_text(encoding="utf-8"))[0]
+    path = write(here / "timings" / "published.json", json.dumps([about]))
+    card = write(path.with_name("h100.json"), json.dumps(CARD))
+    monkeypatch.setattr(tables.published, "PATH", path)
     fit = tables.published.Row(about["id"], "T4", "fit", 2e-3, 1e-3)
     rows = [fit, replace(fit, use="validate", modelled=2e-3)]
     monkeypatch.setattr(tables.published, "rows", lambda: rows)
@@ -149,7 +139,7 @@ def test_a_card_that_was_measured_comes_first(here, monkeypatch):
     assert "| a sum | 1.00 | 2.00 | 2.00 |" in lines
     assert any("not used to fit the model: median error 0%, 100% within" in line for line in lines)
     assert any(line.endswith("| 2.00 | 1.00 | 0.50 |") for line in lines)
-    (here / "h100.json").write_text("{}")
+    write(card, "{}")
     with pytest.raises(comparing.BadFile, match="not what 'python cudasim/facts calibrate' writes"):
         tables.timings()
 
@@ -167,23 +157,19 @@ def test_a_broken_file_is_one_line(here, name, text):
 SOME = ["devices.devices_print", "mixing.adding", "moves.copy_home"]
 
 
-def test_answers_of_cards_are_counted_and_differences_told_with_their_reasons(
-    tmp_path, monkeypatch
-):
+def test_answers_of_cards_are_counted_and_differences_told_with_their_reasons(here, monkeypatch):
     known = index.programs()
     for name, gpus in (("h100", 1), ("2xt4", 2)):
         said = {program: {"code": known[program].code, "answer": 1} for program in SOME}
         if gpus == 2:
             said[SOME[0]]["code"] = "of an earlier program"  # it waits
-        facts = dict.fromkeys(comparing.FACTS, "") | {"card": name, "gpus": gpus}
-        (tmp_path / f"{name}.json").write_text(json.dumps(facts | {"programs": said}))
-    (tmp_path / "list.toml").write_text(
-        "['mixing.adding']\nkind = 'simulation'\nreason = 'Why.'\ncards = ['h100']\n"
-        "['moves.copy_home']\nkind = 'hardware'\nreason = 'So.'\n"
-        "['sparse.products_stay']\nkind = 'hardware'\nreason = 'No card was asked.'\n",
-    )
-    listed = comparing.read_differences(tmp_path / "list.toml")
-    monkeypatch.setattr(index, "ANSWERS", tmp_path)
+        facts = dict.fromkeys(comparing.FACTS, "") | {"card": name, "gpus": gpus, "programs": said}
+        write(here / "answers" / f"{name}.json", json.dumps(facts))
+    text = "['mixing.adding']\nkind = 'simulation'\nreason = 'Why.'\ncards = ['h100']\n"
+    text += "['moves.copy_home']\nkind = 'hardware'\nreason = 'So.'\n"
+    text += "['sparse.products_stay']\nkind = 'hardware'\nreason = 'No card was asked.'\n"
+    listed = comparing.read_differences(write(here / "list.toml", text))
+    monkeypatch.setattr(index, "ANSWERS", here / "answers")
     monkeypatch.setattr(comparing, "read_differences", lambda: listed)
     lines, total = tables.fidelity(), len(known)
     assert lines[2] == f"| 2 x 2xt4 |  |  |  | {total} | 2 | 1 | 1 | {total - 2} |"

@@ -1,8 +1,8 @@
 """What begins when a program first uses a GPU: which cards it sees, and what no fork survives."""
 
+import functools
+import multiprocessing
 import os
-import select
-import signal
 import subprocess
 import sys
 
@@ -22,18 +22,12 @@ REFUSED = (
     "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must "
     "use the 'spawn' start method"
 )
-NOT_INITIALIZED = "CUDA error: initialization error"
 
 
 def buses():
     """The numbers of the cards that the program sees, in its order."""
-    return [
-        torch.cuda.get_device_properties(index).pci_bus_id - 1
-        for index in range(torch.cuda.device_count())
-    ]
-
-
-# Which cards a program sees.
+    properties, count = torch.cuda.get_device_properties, torch.cuda.device_count()
+    return [properties(index).pci_bus_id - 1 for index in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -65,15 +59,10 @@ def test_cards_are_shown_in_the_order_of_the_variable(visible, left, monkeypatch
 def test_a_program_that_sees_no_card_is_told_so(monkeypatch, capsys):
     monkeypatch.setenv(config.VISIBLE, "")
     with cudasim.simulate(gpus=2):
-        said = "of which CUDA_VISIBLE_DEVICES='' shows none"
-        assert said in capsys.readouterr().out
+        assert "of which CUDA_VISIBLE_DEVICES='' shows none" in capsys.readouterr().out
         for use in (
-            lambda: torch.ones(1, device="cuda"),
-            lambda: torch.ones(1).cuda(),
-            lambda: torch.nn.Linear(1, 1).to("cuda:0"),
-            lambda: torch.cuda.current_device(),
-            lambda: torch.cuda.get_device_properties(0),
-            lambda: torch.cuda.Stream(),
+            *(lambda: torch.ones(1, device="cuda"), torch.ones(1).cuda, torch.nn.Linear(1, 1).cuda),
+            *(torch.cuda.current_device, torch.cuda.get_device_properties, torch.cuda.Stream),
         ):
             assert raised(use) == "No CUDA GPUs are available"
         assert not torch.accelerator.is_available()
@@ -93,9 +82,8 @@ def test_the_variable_counts_until_the_first_use(monkeypatch):
         assert torch.cuda.is_initialized() and buses() == [1]
         monkeypatch.setenv(config.VISIBLE, "0,1")
         assert torch.cuda.device_count() == 1 and str(x.device) == "cuda:0"
-        assert "invalid device ordinal" in raised(
-            lambda: torch.ones(1, device="cuda:1"), torch.AcceleratorError
-        )
+        there = functools.partial(torch.ones, 1, device="cuda:1")
+        assert "invalid device ordinal" in raised(there, torch.AcceleratorError)
 
 
 @pytest.mark.full
@@ -116,28 +104,23 @@ def test_a_started_program_sees_the_same_cards(monkeypatch, tmp_path, visible, f
         assert subprocess.check_output(query, text=True) == "0\n1\n"  # it shows every card
 
 
-# Forks.
-
-
 def in_fork(call):
     """What `call` says in a forked process: its result, or the first line of its error."""
-    receiver, sender = os.pipe()
-    child = os.fork()
-    if not child:
+
+    def answer():
         try:
-            said = str(call())
+            sender.send(str(call()))
         except Exception as error:
-            said = str(error).splitlines()[0]
-        os.write(sender, said.encode())
-        os._exit(0)
-    os.close(sender)
-    with os.fdopen(receiver) as answer:
-        ended = select.select([answer], [], [], 60)[0]
-        if not ended:
-            os.kill(child, signal.SIGKILL)
-        said = answer.read()
-    os.waitpid(child, 0)
-    return said if ended else "it did not end"
+            sender.send(str(error).splitlines()[0])
+
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=answer)
+    process.start()
+    said = receiver.recv() if receiver.poll(60) else "it did not end"
+    process.kill()
+    process.join()
+    return said
 
 
 @forks
@@ -146,12 +129,8 @@ def test_a_process_may_fork_until_it_has_used_a_gpu(monkeypatch, two_gpus):
     assert in_fork(lambda: torch.ones(1, device="cuda:1")) == "tensor([1.], device='cuda:1')"
     x = torch.ones(1, device="cuda")
     for use in (
-        lambda: torch.ones(2, device="cuda"),
-        lambda: torch.ones(2).cuda(),
-        lambda: torch.cuda.synchronize(),
-        lambda: torch.nn.Linear(2, 2).to("cuda"),
-        lambda: torch.cuda.Stream(),
-        lambda: torch.cuda.current_device(),
+        *(lambda: torch.ones(2, device="cuda"), torch.ones(2).cuda, torch.nn.Linear(2, 2).cuda),
+        *(torch.cuda.synchronize, torch.cuda.Stream, torch.cuda.current_device),
         lambda: torch.cuda.set_device(1),
     ):
         assert in_fork(use) == REFUSED
@@ -166,11 +145,11 @@ def test_a_process_may_fork_until_it_has_used_a_gpu(monkeypatch, two_gpus):
 @forks
 def test_tensors_do_not_survive_a_fork(two_gpus):
     x = torch.ones(2, device="cuda:1")
-    uses = [lambda: x + 1, x.cpu, x.tolist, lambda: repr(x), lambda: x[0].item(), lambda: x.add_(1)]
-    assert [in_fork(use) for use in uses] == [NOT_INITIALIZED] * len(uses)
+    for use in (lambda: x + 1, x.cpu, x.tolist, x.__repr__, x[0].item, lambda: x.add_(1)):
+        assert in_fork(use) == "CUDA error: initialization error"
     assert in_fork(lambda: (x.device, x.shape)) == "(device(type='cuda', index=1), torch.Size([2]))"
-    assert in_fork(lambda: torch.cuda._is_in_bad_fork()) == "True"
-    assert in_fork(lambda: torch.cuda.is_initialized()) == "False"
+    assert in_fork(torch.cuda._is_in_bad_fork) == "True"
+    assert in_fork(torch.cuda.is_initialized) == "False"
     assert in_fork(lambda: (torch.manual_seed(1), torch.ones(1) + 1)[1]) == "tensor([2.])"
     assert (x + 1).tolist() == [2, 2]  # the parent goes on
 

@@ -9,10 +9,9 @@ from programs import run
 import cudasim
 from cudasim.dispatch import foresight, placement
 
-OUT = "out=torch.empty(0, device='cuda')"
 # Each makes two GiB of results from little, on a card of which 256 MiB are allowed.
 PROGRAMS = {
-    "ones": "torch.ones(N, device='cuda')",
+    "ones": "ones(N)",
     "empty": "torch.empty(N, device='cuda').fill_(1)",
     "arange": "torch.arange(float(N), device='cuda')",
     "eye": "torch.eye(2**15, device='cuda')",
@@ -20,65 +19,57 @@ PROGRAMS = {
     "like a tensor of the CPU": "torch.ones_like(torch.ones(1).expand(N), device='cuda')",
     "to": "torch.ones(1).expand(N).cuda()",
     "to another type": "x.expand(N // 2).double()",
-    "broadcast": "torch.ones(2**15, 1, device='cuda') + torch.ones(2**14, device='cuda')",
-    "diagonal": "torch.diag(torch.ones(2**15, device='cuda'))",
-    "product": "torch.ones(2**15, 1, device='cuda') @ torch.ones(1, 2**14, device='cuda')",
-    "linear": "nn.Linear(1, 2**14, device='cuda')(torch.ones(2**15, 1, device='cuda'))",
-    "repeat": "torch.ones(2**9, device='cuda').repeat(2**20)",
+    "broadcast": "ones(2**15, 1) + ones(2**14)",
+    "diagonal": "torch.diag(ones(2**15))",
+    "product": "ones(2**15, 1) @ ones(1, 2**14)",
+    "linear": "nn.Linear(1, 2**14, device='cuda')(ones(2**15, 1))",
+    "repeat": "ones(2**9).repeat(2**20)",
     "cat": "torch.cat([x.expand(N // 2)] * 2)",
-    "pad": "F.pad(torch.ones(1, 1, device='cuda'), (0, N))",
-    "upsample": "F.interpolate(torch.ones(1, 1, 2, 2, device='cuda'), size=(2**15, 2**14))",
-    "embedding": "F.embedding(torch.zeros(2**15, dtype=int, device='cuda'),"
-    " torch.ones(2, 2**14, device='cuda'))",
-    "index": "torch.ones(1, 2**14, device='cuda')[torch.zeros(2**15, dtype=int, device='cuda')]",
-    "convolution": "F.conv1d(torch.ones(2, 1, 2**12, device='cuda'),"
-    " torch.ones(2**16, 1, 1, device='cuda'))",
-    "distances": "torch.cdist(torch.ones(2**15, 1, device='cuda'),"
-    " torch.ones(2**14, 1, device='cuda'))",
+    "pad": "F.pad(ones(1, 1), (0, N))",
+    "upsample": "F.interpolate(ones(1, 1, 2, 2), size=(2**15, 2**14))",
+    "embedding": "F.embedding(ones(2**15).int(), ones(2, 2**14))",
+    "index": "ones(1, 2**14)[ones(2**15).long() - 1]",
+    "convolution": "F.conv1d(ones(2, 1, 2**12), ones(2**16, 1, 1))",
+    "distances": "torch.cdist(ones(2**15, 1), ones(2**14, 1))",
     "resize_": "x.resize_(N).fill_(1)",
     "storage": "torch.UntypedStorage(4 * N, device='cuda').fill_(1)",
     "storage, resized": "x.untyped_storage().resize_(4 * N).fill_(1)",
     "dense": "torch.sparse_coo_tensor(torch.zeros(1, 1, dtype=int), [1.0], (N,)).cuda().to_dense()",
     "lists": "torch._foreach_add([x.expand(N)], 1)",
-    "sparse product": "torch.eye(2, device='cuda').to_sparse()"
-    " @ torch.ones(2, 1, device='cuda').expand(2, N // 2)",
-    "blocks": "torch.block_diag(torch.ones(2**15, 1, device='cuda'),"
-    " torch.ones(1, 2**14, device='cuda'))",
+    "sparse product": "torch.eye(2, device='cuda').to_sparse() @ ones(2, 1).expand(2, N // 2)",
+    "blocks": "torch.block_diag(ones(2**15, 1), ones(1, 2**14))",
     "places": "x.expand(N // 4).nonzero()",
-    "ones, out": f"torch.ones(N, {OUT})",
-    "sum, out": f"torch.add(torch.ones(2**15, 1, device='cuda'), x.expand(2**14), {OUT})",
-    "cat, out": f"torch.cat([x.expand(N // 2)] * 2, {OUT})",
-    "two results, out": "torch.sort(x.expand(N // 2), out=(torch.empty(0, device='cuda'),"
-    " torch.empty(0, dtype=int, device='cuda')))",
+    "ones, out": "torch.ones(N, out=empty())",
+    "sum, out": "torch.add(ones(2**15, 1), x.expand(2**14), out=empty())",
+    "cat, out": "torch.cat([x.expand(N // 2)] * 2, out=empty())",
+    "two results, out": "torch.sort(x.expand(N // 2), out=(empty(), empty().long()))",
 }
-
 RUNNER = """
+from functools import partial
+from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import nn
 import cudasim
 
-cudasim.enable(gpus=2, force=True)
+cudasim.enable(gpus=1, force=True)
 torch.cuda.set_per_process_memory_fraction(256 / (torch.cuda.mem_get_info()[1] / 2**20))
-N = 2**29
+N, ones, empty = 2**29, partial(torch.ones, device="cuda"), partial(torch.empty, 0, device="cuda")
 
 def peak():
     "Most MiB that this process has held since the last call."
-    from pathlib import Path
-
     held = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) // 1024
     Path("/proc/self/clear_refs").write_text("5")
     return held
 
 for program in {programs}:
-    x, said = torch.ones(1, device="cuda"), "nothing"
+    x, said = ones(1), "nothing"
     peak()
     before = peak()
     try:
-        eval(program) if ";" not in program else exec(program)
+        eval(program)
     except torch.OutOfMemoryError as error:
         said = str(error).split(".")[0]
-    torch.set_default_device(None)
     print(program, "|", said, "|", peak() - before, "|", torch.cuda.memory_allocated() - 512)
 """
 

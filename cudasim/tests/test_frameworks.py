@@ -10,6 +10,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from calls import raised
 from programs import run, write
 
 import cudasim
@@ -78,17 +79,15 @@ TENSORFLOW = """
         print(str(error).partition("located in ")[2].splitlines()[0])
     AGAIN
 """
-ON = "with shape float32[{}] and with device ids [{}] on platform {}"
+ON = "with shape float32[{}] and with device ids [{}] on platform {}".format
+DEVICE = "/job:localhost/replica:0/task:0/device:GPU"
 SAID = {
     "jax": [
-        f"Received incompatible devices for jitted computation. Got argument x of add "
-        f"{ON.format(*other)} and argument y of add {ON.format(3, 1, 'GPU')}"
-        for other in ((3, 0, "GPU"), ("", 0, "CPU"))
+        f"Received incompatible devices for jitted computation. Got argument x of add {other} and "
+        f"argument y of add {ON(3, 1, 'GPU')}"
+        for other in (ON(3, 0, "GPU"), ON("", 0, "CPU"))
     ],
-    "tensorflow": [
-        f"device {device}:1 from device {device}:0"
-        for device in ["/job:localhost/replica:0/task:0/device:GPU"]
-    ],
+    "tensorflow": [f"device {DEVICE}:1 from device {DEVICE}:0"],
 }
 AGAIN = """
     cudasim.{name}.enable(gpus=2)  # a cell that runs again
@@ -97,26 +96,24 @@ AGAIN = """
     except RuntimeError as error:
         print(error)
 """
-LATE = {
-    "jax": "import jax; jax.devices()",
-    "tensorflow": "import tensorflow; tensorflow.ones(1)",
-}
-FRAMEWORKS = [("jax", "JAX", JAX), ("tensorflow", "TensorFlow", TENSORFLOW)]
+PROGRAMS = {"jax": JAX, "tensorflow": TENSORFLOW}
+LATE = {"jax": "import jax; jax.devices()", "tensorflow": "import tensorflow as tf; tf.ones(1)"}
+FRAMEWORKS = [("jax", "JAX"), ("tensorflow", "TensorFlow")]
 
 
-def python_with(name):
-    """The Python of an environment that has the framework."""
-    variable = f"CUDASIM_{name.upper()}"
+def run_in(framework, text, folder):
+    """Run a program with the Python of an environment that has the framework."""
+    variable = f"CUDASIM_{framework.upper()}"
     if variable not in os.environ:
-        pytest.skip(f"{variable} names no Python that has {name}; see the head of {__file__}")
-    return os.environ[variable]
+        pytest.skip(f"{variable} names no Python that has {framework}; see the head of {__file__}")
+    script = write(folder / "script.py", text)
+    return run(script, cwd=folder, python=os.environ[variable], TF_CPP_MIN_LOG_LEVEL=3)
 
 
-@pytest.mark.parametrize(("name", "called", "program"), FRAMEWORKS)
-def test_names_placement_and_errors(tmp_path, name, called, program):
-    python = python_with(name)
-    script = write(tmp_path / "script.py", program.replace("    AGAIN", AGAIN.format(name=name)))
-    done = run(script, cwd=tmp_path, python=python, TF_CPP_MIN_LOG_LEVEL=3)
+@pytest.mark.parametrize(("name", "called"), FRAMEWORKS)
+def test_names_placement_and_errors(tmp_path, name, called):
+    again = AGAIN.format(name=name)
+    done = run_in(name, PROGRAMS[name].replace("    AGAIN", again), tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         f"cudasim: 2 simulated GPUs in {called}, computed on the CPU",
@@ -125,27 +122,20 @@ def test_names_placement_and_errors(tmp_path, name, called, program):
     ]
 
 
-@pytest.mark.parametrize(("name", "called", "_"), FRAMEWORKS)
-def test_devices_that_were_used(tmp_path, name, called, _):
-    python = python_with(name)
-    script = write(
-        tmp_path / "script.py", f"{LATE[name]}\nimport cudasim.{name} as it; it.enable()"
-    )
-    done = run(script, cwd=tmp_path, python=python, TF_CPP_MIN_LOG_LEVEL=3)
+@pytest.mark.parametrize(("name", "called"), FRAMEWORKS)
+def test_devices_that_were_used(tmp_path, name, called):
+    text = f"{LATE[name]}\nimport cudasim.{name} as it; it.enable()"
     said = f"RuntimeError: {called} has used devices already: restart, and enable GPUs first"
-    assert done.stderr.splitlines()[-1] == said
+    assert run_in(name, text, tmp_path).stderr.splitlines()[-1] == said
 
 
-@pytest.mark.parametrize("name", ["jax", "tensorflow"])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_bad_input(monkeypatch, name):
     module = getattr(cudasim, name)
-    with pytest.raises(ValueError, match="gpus=0: the number of simulated GPUs is from 1 to 64"):
-        module.enable(gpus=0)
+    words = raised(lambda: module.enable(gpus=0), ValueError)
+    assert "gpus=0: the number of simulated GPUs is from 1 to 64" in words
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(RuntimeError, match=f"^no {name} here: 'pip install {name}=="):
-        module.enable()
+    assert raised(module.enable).startswith(f"no {name} here: 'pip install {name}==")
     monkeypatch.setitem(sys.modules, name, SimpleNamespace(__version__="0.1"))
-    with pytest.raises(
-        RuntimeError, match=f"tried with {name} {module.TRIED} alone, this is 0.1: "
-    ):
-        module.enable()
+    tried = f"tried with {name} {module.TRIED} alone, this is 0.1: "
+    assert tried in raised(module.enable)

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.amp import GradScaler, autocast
 
-from fidelity.asking import raised, warned
+from fidelity.asking import gpus, raised, warned
 
 
 def products_are_of_half_precision():
@@ -20,6 +20,40 @@ def convolutions_are_of_half_precision():
     image = torch.ones(1, 1, 4, 4, device="cuda")
     with autocast("cuda"):
         results = [nn.Conv2d(1, 1, 3).cuda()(image), nn.ConvTranspose2d(1, 1, 3).cuda()(image)]
+    return [str(result.dtype) for result in results]
+
+
+def other_products_are_of_half_precision():
+    x = torch.ones(4, 4, device="cuda")
+    with autocast("cuda"):
+        results = [
+            torch.linalg.multi_dot([x, x, x]),
+            F.conv1d(x[None], x[:, :, None]),
+            F.conv2d(x[None, None], x[None, None, :3, :3], padding="same"),
+            nn.LSTMCell(4, 3).cuda()(x)[1],
+            nn.MultiheadAttention(4, 2).cuda()(x, x, x)[0],
+        ]
+    return [str(result.dtype) for result in results]
+
+
+def other_sums_and_powers_are_of_single_precision():
+    x = torch.ones(4, 4, device="cuda", dtype=torch.float16)
+    with autocast("cuda"):
+        results = [
+            2**x,
+            F.interpolate(x[None, None], scale_factor=2.0, mode="bilinear"),
+            x.sum(1),
+            torch.linalg.matrix_norm(x),
+            x.norm(dim=1),
+            torch._C._VariableFunctions.norm(x, 2),  # as C++ calls it
+        ]
+    return [str(result.dtype) for result in results]
+
+
+def a_type_that_is_asked_for_is_given():
+    x = torch.ones(4, 4, device="cuda", dtype=torch.float16)
+    with autocast("cuda"):
+        results = x.softmax(1, dtype=x.dtype), x.sum(dtype=x.dtype), x.sum(1, dtype=torch.float64)
     return [str(result.dtype) for result in results]
 
 
@@ -76,6 +110,36 @@ def of_two_types_the_wider_is_taken():
     return [str(result.dtype) for result in results]
 
 
+def others_that_take_the_wider_of_two_types():
+    x, half = torch.ones(3, 3, device="cuda"), torch.ones(3, 3, device="cuda").half()
+    index = torch.zeros(3, dtype=torch.long, device="cuda")
+
+    def computed(x, y):
+        with autocast("cuda"):
+            return [
+                torch.addcdiv(x, x, y),
+                torch.atan2(x, y),
+                torch.cross(x, y, dim=1),
+                F.bilinear(x, y, x[None]),
+                torch.tensordot(x, y, 1),
+                x.index_put((index,), y),
+                x.scatter_add(0, index[None], y),
+            ]
+
+    return [[str(each.dtype) for each in computed(first, half)] for first in (x, half)]
+
+
+def types_that_do_not_meet():
+    x = torch.ones(2, 2, device="cuda")
+    with autocast("cuda"):
+        return [
+            raised(lambda: torch.atan2(x.bfloat16(), x)),
+            raised(lambda: x.long() @ x.long()),
+            str((x + x).dtype),
+            str(x.exp_().dtype),
+        ]
+
+
 def double_precision_is_left_alone():
     x = torch.ones(2, 2, device="cuda", dtype=torch.float64)
     with autocast("cuda"):
@@ -98,6 +162,14 @@ def attention_is_of_half_precision():
     x = torch.ones(1, 2, 4, device="cuda")
     with autocast("cuda"):
         return str(F.scaled_dot_product_attention(x, x, x).dtype)
+
+
+def inner_regions_have_a_type_of_their_own():
+    x = torch.ones(2, 2, device="cuda")
+    with autocast("cuda"), autocast("cuda", enabled=False):
+        with autocast("cuda", dtype=torch.bfloat16):
+            inner = x @ x
+        return str(inner.dtype), str((x @ x).dtype)
 
 
 def inner_regions_switch_it_off():
@@ -218,3 +290,16 @@ def a_scaler_is_used_in_order():
     optimizer = torch.optim.SGD([torch.ones(1, device="cuda", requires_grad=True)], lr=1.0)
     scaler = GradScaler("cuda")
     return raised(lambda: scaler.update()), raised(lambda: scaler.step(optimizer))
+
+
+@gpus(2)
+def a_scaler_serves_two_gpus():
+    first, second = nn.Linear(2, 2).to(0), nn.Linear(2, 2).to(1)
+    optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+    scaler = GradScaler(init_scale=8.0)
+    scaler.scale(second(first(torch.ones(1, 2, device=0)).to(1)).sum()).backward()
+    scaler.unscale_(optimizer)
+    told = second.bias.grad.tolist(), first.bias.grad.device.index
+    scaler.step(optimizer)
+    scaler.update()
+    return told

@@ -106,6 +106,26 @@ def a_stream_that_is_left_behind():
     return beginning(lambda: captured(work)), x.tolist()
 
 
+def what_waits_is_not_permitted():
+    x, said = torch.ones(3, device="cuda"), []
+    waits = [
+        lambda: x.sum().item(),
+        lambda: x.cpu(),
+        lambda: x.nonzero(),
+        lambda: x[x > 0],
+        torch.cuda.synchronize,
+        lambda: torch.cuda.current_stream().synchronize(),
+        lambda: torch.tensor([1.0], device="cuda"),
+        lambda: torch.cuda.current_stream().wait_stream(torch.cuda.Stream()),
+    ]
+    ends = [
+        beginning(lambda wait=wait: captured(lambda: said.append(beginning(wait))))
+        for wait in waits
+    ]
+    afterwards = [raised(wait) for wait in waits]
+    return said, ends, afterwards, torch.cuda.get_sync_debug_mode()
+
+
 def an_empty_graph_warns():
     return warned(lambda: captured(lambda: None))
 

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from fidelity.asking import gpus, memory_held, raised, warned
+from fidelity.asking import gpus, layouts, memory_held, raised, warned
 
 MIB = 2**20
 
@@ -206,6 +206,62 @@ def a_segment_in_a_snapshot():
         "is_expandable",
     ]
     return x.is_cuda, {name: segment[name] for name in names}, len(segment["blocks"])
+
+
+def blocks_share_segments_of_their_pool():
+    return layouts((0.5, 0.5, 4, 8, 6, 10))
+
+
+def a_large_rest_is_split_off_and_a_small_one_is_not():
+    return layouts((12.5, 11))
+
+
+def the_smallest_free_block_that_fits_is_taken():
+    return layouts((9, 5, 3, 1.5, -1, -3), (2,))
+
+
+def neighbours_that_are_free_become_one():
+    return layouts((4, 4, 4, 8, -1, -3), (-2,), (11,), (-4, -5))
+
+
+def an_expandable_segment_grows_and_is_cut_closely():
+    steps = ("expandable_segments:True", 4, 12.25, 30), (-2, 12), (20,), (-1, -3, -4, -5)
+    return layouts(*steps)
+
+
+def an_expandable_segment_gives_back_whole_pages():
+    steps = ("expandable_segments:True", 20, 20, 20, 20, 20), (-2, -4, 40)
+    return layouts(*steps, allowed=100)
+
+
+def small_and_large_blocks_have_expandable_segments_of_their_own():
+    steps = ("expandable_segments:True", 0.5, 2), ("expandable_segments:False", 2)
+    return layouts(*steps)
+
+
+def blocks_above_the_limit_of_splitting_are_kept_whole():
+    return layouts(("max_split_size_mb:50", 100, -1, 10), (90,), (-3, 60), allowed=120)
+
+
+def what_is_too_large_to_split_is_given_back_unless_it_can_grow():
+    texts = [f"expandable_segments:{each},max_split_size_mb:40" for each in (False, True, False)]
+    return layouts(*((text, 40) for text in texts), (-1, -2, -3, 120), allowed=120)
+
+
+def as_much_is_free_in_pieces():
+    torch.cuda.init()
+    share = (40 * MIB + 1) / torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(share)
+    held = [torch.empty(5 * MIB, dtype=torch.uint8, device="cuda") for _ in range(8)]
+    del held[::2]
+    text = raised(lambda: torch.empty(15 * MIB, dtype=torch.uint8, device="cuda"))
+    return text[: text.index(" GPU 0")], text[text.index("Of the allocated") :]
+
+
+def settings_that_are_none():
+    texts = ["expandable_segments:yes", "max_split_size_mb:20", "garbage_collection_threshold:2"]
+    change = torch._C._accelerator_setAllocatorSettings
+    return [raised(lambda text=text: change(text)).partition(":")[0] for text in texts]
 
 
 def the_summary_has_a_title():

@@ -82,6 +82,48 @@ def a_value_that_backward_needs_is_not_changed_in_place():
     return raised(y.sum().backward)
 
 
+def functions_return_gradients_where_their_inputs_are():
+    class Home(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, number, x):
+            return x * number
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return None, gradient.cpu()
+
+    w, one = (torch.ones(shape, device="cuda", requires_grad=True) for shape in ((2,), ()))
+    said = [raised(Home.apply(2, x).sum().backward) for x in (w, w * 1)]
+    Home.apply(2, one).backward()  # a single number is moved
+    return said, repr(one.grad)
+
+
+def hooks_leave_gradients_on_their_type_of_device():
+    w, net = torch.ones(2, device="cuda", requires_grad=True), nn.Linear(3, 2).cuda()
+    w.register_hook(lambda gradient: gradient.cpu())
+    net.register_full_backward_hook(lambda *_: (torch.ones(1, 3),))
+    y = net(torch.ones(1, 3, device="cuda", requires_grad=True))
+    return raised((w * 2).sum().backward), raised(y.sum().backward)
+
+
+def hooks_change_gradients():
+    w = torch.ones(2, device="cuda", requires_grad=True)
+    w.register_hook(lambda gradient: gradient * 2)
+    w.sum().backward()
+    return repr(w.grad)
+
+
+def changed_values_are_named_by_their_type():
+    def changed(x, place):
+        y = x.exp()
+        z = y.to(place) * 1
+        y.add_(1)
+        return raised(z.sum().backward)
+
+    w, v = torch.ones(2, requires_grad=True), torch.ones(2, device="cuda", requires_grad=True)
+    return [changed(w, "cpu"), changed(w, "cuda"), changed(v, "cuda")]
+
+
 def hooks_get_gradients_of_the_gpu():
     w, seen = torch.ones(2, device="cuda", requires_grad=True), []
     w.register_hook(lambda gradient: seen.append(str(gradient.device)))
@@ -200,8 +242,70 @@ def a_step_is_as_on_the_cpu():
 @gpus(2)
 def gradients_travel_between_gpus():
     w = torch.ones(2, device="cuda:0", requires_grad=True)
-    (w.cuda(1) * 3).sum().backward()
-    return repr(w.grad)
+    y = w.to("cuda:1", torch.float64)
+    (y * 3).sum().backward()
+    return repr(y), repr(w.grad)
+
+
+@gpus(2)
+def gradients_of_gradients_travel_too():
+    w = torch.ones(2, device="cuda:0", requires_grad=True)
+    (first,) = torch.autograd.grad((w.cuda(1) ** 3).sum(), w, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), w)
+    return repr(first), repr(second)
+
+
+@gpus(2)
+def gradients_in_a_batch_are_on_their_gpu():
+    numbers, batch = (
+        torch.tensor([1.0, 4.0, 2.0, 3.0]).cuda(1),
+        torch.arange(6.0).view(3, 2).cuda(1),
+    )
+    told = []
+    for reduction in ("sum", "mean", "max", "min", "prod"):
+        lengths, x = torch.tensor([1, 3], device="cuda:1"), numbers.clone().requires_grad_()
+        y = torch.segment_reduce(x, reduction, lengths=lengths)
+        told.append(repr(torch.autograd.grad(y, x, batch, is_grads_batched=True)))
+    return told
+
+
+@gpus(2)
+def zeros_of_a_result_that_is_not_used_are_on_its_gpu():
+    class Two(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, x.to("cuda:1")
+
+        @staticmethod
+        def backward(ctx, first, second):
+            seen.extend(places(first, second))
+            return first + second.to(first.device)
+
+    seen, w = [], torch.ones(2, device="cuda:0", requires_grad=True)
+    Two.apply(w)[0].sum().backward()
+    return seen, repr(w.grad)
+
+
+@gpus(2)
+def gradients_of_the_other_gpu_are_refused():
+    class Away(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient.to("cuda:1")
+
+    w, other = torch.ones(2, device="cuda:0", requires_grad=True), torch.ones(2, device="cuda:1")
+    return [
+        raised(Away.apply(w).sum().backward),
+        raised(lambda: (w * 2).backward(other)),
+        raised(lambda: torch.autograd.grad(w * 2, w, other)),
+        raised(lambda: setattr(w, "grad", other)),
+        raised(lambda: w.sum().backward(torch.tensor(3.0))),  # a single number is moved
+        repr(w.grad),
+    ]
 
 
 @gpus(2)
