@@ -2,41 +2,61 @@
 
 import functools
 from collections.abc import Callable, MutableMapping
+from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
+
+from torch.overrides import handle_torch_function, has_torch_function
 
 _ABSENT = object()
 
 
-class Patches:
-    """A list of replaced attributes, and of what they were."""
+def around(function: Callable, original: Callable, overridable: bool = False) -> Callable:
+    """`function(original, *args, **kwargs)` in the place of `original`, under its name.
+
+    An `overridable` one is left to operands with a `__torch_function__`, as torch's own are.
+    """
+
+    @functools.wraps(original)
+    def replaced(*args, **kwargs) -> Any:
+        if overridable and has_torch_function(args):
+            return handle_torch_function(replaced, args, *args, **kwargs)
+        return function(original, *args, **kwargs)
+
+    return replaced
+
+
+class Patches(ExitStack):
+    """What was replaced; `restore` puts all of it back, the last first."""
+
+    restore = ExitStack.close
+    finally_do = ExitStack.callback  # for changes other than these
 
     def __init__(self) -> None:
-        """No patches yet."""
-        self._before: list[tuple[Any, str, Any]] = []
-        self._items: list[tuple[MutableMapping, Any, Any, Any]] = []
-        self._last: list[Callable[[], None]] = []
+        super().__init__()
+        self._before: list[tuple[Any, str, Any]] = []  # attributes
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set `owner.name` to `value` until `restore`."""
         own = vars(owner).get(name, _ABSENT)  # what is inherited is restored by deleting
         self._before.append((owner, name, own))
+        if own is _ABSENT:
+            self.callback(delattr, owner, name)
+        else:
+            self.callback(setattr, owner, name, own)
         setattr(owner, name, value)
 
-    def wrap(self, owner: Any, name: str, around: Callable) -> Callable:
-        """Have `owner.name(...)` call `around(original, ...)` until `restore`; returns that."""
-        original = getattr(owner, name)
-
-        @functools.wraps(original)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            return around(original, *args, **kwargs)
-
+    def wrap(
+        self, owner: Any, name: str, function: Callable, overridable: bool = False
+    ) -> Callable:
+        """Have `function(original, ...)` answer `owner.name(...)`; returns what stands there."""
+        own = vars(owner).get(name)
+        if isinstance(own, classmethod):
+            wrapped = classmethod(around(function, own.__func__))
+        else:
+            wrapped = around(function, getattr(owner, name), overridable)
         self.replace(owner, name, wrapped)
         return wrapped
-
-    def finally_do(self, action: Callable[[], None]) -> None:
-        """Have `restore` call `action`, for changes other than to an attribute."""
-        self._last.append(action)
 
     def forget(self, module: ModuleType) -> None:
         """Clear the caches of the functions of `module`, now and on `restore`."""
@@ -47,28 +67,17 @@ class Patches:
 
     def replace_item(self, mapping: MutableMapping, key: Any, value: Any) -> None:
         """Set `mapping[key]` to `value` until `restore`, unless the program sets it meanwhile."""
-        self._items.append((mapping, key, mapping.get(key, _ABSENT), value))
+        own = mapping.get(key, _ABSENT)
+
+        def put_back() -> None:
+            if mapping.get(key) == value and own is _ABSENT:
+                del mapping[key]
+            elif mapping.get(key) == value:
+                mapping[key] = own
+
+        self.callback(put_back)
         mapping[key] = value
 
     def replaced(self) -> list[tuple[Any, Any]]:
         """(what it was, what it is) of every attribute replaced so far that was there before."""
         return [(own, vars(owner)[name]) for owner, name, own in self._before if own is not _ABSENT]
-
-    def restore(self) -> None:
-        """Put back every replaced attribute and item, as the object that it was."""
-        while self._items:
-            mapping, key, own, mine = self._items.pop()
-            if mapping.get(key) != mine:
-                continue
-            if own is _ABSENT:
-                del mapping[key]
-            else:
-                mapping[key] = own
-        while self._last:
-            self._last.pop()()
-        while self._before:
-            owner, name, own = self._before.pop()
-            if own is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, own)

@@ -21,17 +21,12 @@ from cudasim.dispatch.autocast import patch_autocast
 from cudasim.dispatch.booking import forget
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, checked
-from cudasim.patches import pinning, profiling, sharing, sparse, threads
-from cudasim.patches.attention import patch_attention
-from cudasim.patches.autograd import patch_autograd
 from cudasim.patches.classes import patch_classes
 from cudasim.patches.compiler import patch_compile, patch_torchscript
 from cudasim.patches.factories import patch_factories
-from cudasim.patches.functional import patch_functional
 from cudasim.patches.guards import patch_guards
-from cudasim.patches.library import patch_library
-from cudasim.patches.optim import patch_optim
 from cudasim.patches.readings import patch_readings
+from cudasim.patches.replacing import patch_functions
 from cudasim.patches.storage import patch_storage
 from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches
@@ -47,27 +42,18 @@ def patch_backend(patches: Patches) -> None:
 
 # What is done to torch, in this order.
 PATCHES: tuple[Callable[[Patches], None], ...] = (
-    patch_tensor,
-    patch_autograd,
-    patch_functional,
     patch_factories,
+    patch_functions,  # before some of which others stand
+    patch_tensor,
     patch_accelerator,
     patch_streams,
     patch_classes,
     patch_autocast,
-    patch_attention,
-    patch_optim,
-    patch_library,
-    pinning.METHODS.install,
     patch_guards,
     patch_compile,
-    profiling.METHODS.install,
     patch_storage,
-    sparse.CONSTRUCTORS.install,
-    sharing.DLPACK.install,
     patch_backend,
     patch_torchscript,  # after the functions that it lists
-    threads.FUNCTIONS.install,
     patch_readings,
 )
 

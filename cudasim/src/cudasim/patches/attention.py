@@ -18,8 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from cudasim.dispatch.devices import fakes
 from cudasim.dispatch.dtypes import NAMES
 from cudasim.dispatch.tags import device_of, gpu_of
-from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
+from cudasim.patches.replacing import replaces
 from cudasim.session import session
 
 FUSED = torch.float16, torch.bfloat16
@@ -27,6 +26,7 @@ AMPERE = (8, 0)  # the least capability of flash attention, of cuDNN's, and of b
 LONGEST = 256  # numbers of a head in flash attention
 ALL = SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION
 GOT = "Got Query.size(-1): {}, Key.size(-1): {}, Value.size(-1): {} instead."
+TITLES = {"efficient": "Memory efficient", "flash": "Flash attention", "cudnn": "cuDNN attention"}
 
 
 class Asked(NamedTuple):
@@ -88,8 +88,7 @@ def cudnn(asked: Any) -> Iterator[str]:
         yield "head_dim should be a multiple of 8"
 
 
-REASONS = {"flash": flash, "efficient": efficient, "cudnn": cudnn}
-TITLES = {"flash": "Flash attention", "efficient": "Memory efficient", "cudnn": "cuDNN attention"}
+REASONS = {"efficient": efficient, "flash": flash, "cudnn": cudnn}
 
 
 def _not_at_all(asked: Any, name: str, enabled: bool) -> Iterator[str]:
@@ -125,13 +124,13 @@ def _too_old(asked: Any, name: str) -> Iterator[str]:
 
 
 def _other_type(asked: Any, allowed: list[torch.dtype]) -> Iterator[str]:
-    query, key, value = (tensor.dtype for tensor in (asked.query, asked.key, asked.value))
-    if query not in allowed or not query == key == value:
+    types = [tensor.dtype for tensor in (asked.query, asked.key, asked.value)]
+    if types[0] not in allowed or len(set(types)) > 1:
+        query, key, value = map(_c_name, types)
         yield (
             "Expected query, key and value to all be of dtype: "
-            f"{{{', '.join(NAMES[dtype] for dtype in allowed)}}}. Got Query dtype: "
-            f"{_c_name(query)}, Key dtype: {_c_name(key)}, and Value dtype: {_c_name(value)} "
-            "instead."
+            f"{{{', '.join(NAMES[dtype] for dtype in allowed)}}}. Got Query dtype: {query}, "
+            f"Key dtype: {key}, and Value dtype: {value} instead."
         )
 
 
@@ -148,31 +147,28 @@ def _halves(asked: Any) -> list[torch.dtype]:
 
 def _alignment(asked: Any) -> int:
     """Of how many numbers the rows must be multiples, for the units that multiply matrices."""
-    capability = _capability(asked)
-    half = asked.query.dtype in FUSED
-    step = 4 if capability >= AMPERE else 1
-    if capability >= AMPERE or (capability >= (7, 0) and half):
-        step = max(step, 8 if half else 4)
-    return step
+    half, capability = asked.query.dtype in FUSED, _capability(asked)
+    if half and capability >= (7, 0):
+        return 8
+    return 4 if capability >= AMPERE else 1
 
 
 def _capability(asked: Any) -> tuple[int, int]:
     return (gpu_of(asked.query) or session.current()).card.capability
 
 
-KERNELS = Replacements()
+def _has_kernels() -> bool:
+    return session.type.lists_kernels
 
 
-def patch_attention(patches: Patches) -> None:
-    """Make attention choose among CUDA's kernels, and refuse as CUDA does."""
-    if not session.type.lists_kernels:
-        return
-    KERNELS.install(patches)
-    patches.replace(torch.backends.cuda, "is_flash_attention_available", lambda: True)
+@replaces(torch.backends.cuda, "is_flash_attention_available", when=_has_kernels)
+def is_flash_attention_available(original: Callable) -> bool:
+    """So it is on every build for CUDA."""
+    return True
 
 
-@KERNELS(torch._C._nn, "scaled_dot_product_attention")
-@KERNELS(torch.nn.functional, "scaled_dot_product_attention")
+@replaces(torch._C._nn, "scaled_dot_product_attention", when=_has_kernels)
+@replaces(torch.nn.functional, "scaled_dot_product_attention", when=_has_kernels)
 def attend(
     original: Callable,
     query: Tensor,
@@ -188,16 +184,15 @@ def attend(
     """`torch.nn.functional.scaled_dot_product_attention`."""
     given = query, key, value, attn_mask, dropout_p, is_causal
     more = {"scale": scale, "enable_gqa": enable_gqa}
-    simple = type(query) is Tensor or type(query) is torch.nn.Parameter
-    if not simple or gpu_of(query) is None:
+    if type(query) not in (Tensor, torch.nn.Parameter) or gpu_of(query) is None:
         return original(*given, **more)
-    choose(Asked(*given, enable_gqa))
+    check_kernels(Asked(*given, enable_gqa))
     with sdpa_kernel(list(ALL)):
         return original(*given, **more)
 
 
 # In a module whose package has an operator by its name.
-@KERNELS(sys.modules[FlexAttentionHOP.__module__], "create_fw_bw_graph")
+@replaces(sys.modules[FlexAttentionHOP.__module__], "create_fw_bw_graph", when=_has_kernels)
 def create_fw_bw_graph(
     original: Callable, score_mod: Callable, index_values: tuple, buffers: tuple
 ) -> tuple:
@@ -216,24 +211,25 @@ def create_fw_bw_graph(
     return score_mod, gradient
 
 
-@KERNELS(torch.backends.cuda, *(f"can_use_{name}_attention" for name in REASONS))
+@replaces(
+    torch.backends.cuda, *(f"can_use_{name}_attention" for name in REASONS), when=_has_kernels
+)
 def can_use(original: Callable, params: Any, debug: bool = False) -> bool:
     """`torch.backends.cuda.can_use_..._attention`."""
-    found = list(REASONS[original.__name__.split("_")[2]](params))
-    if found and debug:
-        warnings.warn(found[0], stacklevel=3)
-    return not found
+    reason = next(REASONS[original.__name__.split("_")[2]](params), None)
+    if reason and debug:
+        warnings.warn(reason, stacklevel=3)
+    return reason is None
 
 
-def choose(asked: Asked) -> SDPBackend:
-    """The kernel for an attention. Raises RuntimeError, after CUDA's warnings, if none may run."""
+def check_kernels(asked: Asked) -> None:
+    """Raise RuntimeError, after CUDA's warnings, if no kernel may run."""
     if torch._C._get_math_sdp_enabled():
-        return SDPBackend.MATH
-    found = {name: list(REASONS[name](asked)) for name in ("efficient", "flash", "cudnn")}
-    for name, reasons in found.items():
-        if not reasons:
-            return getattr(SDPBackend, f"{name.upper()}_ATTENTION")
-    for name, reasons in found.items():
+        return
+    found = {name: next(reasons(asked), None) for name, reasons in REASONS.items()}
+    if not all(found.values()):
+        return
+    for name, reason in found.items():
         warnings.warn(f"{TITLES[name]} kernel not used because:", stacklevel=4)
-        warnings.warn(reasons[0], stacklevel=4)
+        warnings.warn(reason, stacklevel=4)
     raise RuntimeError("No available kernel. Aborting execution.")

@@ -16,27 +16,13 @@ from cudasim.clock.watching import steps
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
-from cudasim.patches.replacing import Replacements, around
-from cudasim.patching import Patches
+from cudasim.patches.replacing import replaces
 
 HOMES = "_cudasim_homes"  # of a step of a graph: the GPU of each argument that it was given
 ENDS = "_cudasim_ends"  # and that of each result
 NOWHERE = object()  # that of an argument that is no tensor
-CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of a graph that may change the device
-
-
-FUNCTIONS = Replacements()
-
-
-def patch_autograd(patches: Patches) -> None:
-    """Make gradients follow their tensors between devices."""
-    FUNCTIONS.install(patches)
-    apply = vars(Function)["apply"].__func__
-    patches.replace(Function, "apply", classmethod(around(apply_function, apply)))
-    for name in ("apply", "apply_boxed"):
-        if hasattr(BackwardCFunction, name):  # 2.11 has one of them
-            checked = around(apply_backward, getattr(BackwardCFunction, name))
-            patches.replace(BackwardCFunction, name, checked)
+CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of graphs that may change the device
+BACKWARDS = [name for name in ("apply", "apply_boxed") if hasattr(BackwardCFunction, name)]
 
 
 def _sent(source: Any, target: Tensor) -> Any:
@@ -48,8 +34,8 @@ def _sent(source: Any, target: Tensor) -> Any:
     return source
 
 
-@FUNCTIONS(Tensor, "copy_")
-def copy_(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+@replaces(Tensor, "copy_")
+def copy_(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
     """`Tensor.copy_`, whose gradient goes home to the device of the source."""
     if args:
         args = (_sent(args[0], self), *args[1:])
@@ -58,7 +44,7 @@ def copy_(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Tensor
     return original(self, *args, **kwargs)
 
 
-@FUNCTIONS(Tensor, "__setitem__")
+@replaces(Tensor, "__setitem__")
 def setitem(original: Callable, self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`, the same. Of chosen places, only one number may be elsewhere."""
     if isinstance(value, Tensor) and (not value.dim() or _is_slice(index)):
@@ -75,13 +61,9 @@ def _is_slice(index: Any) -> bool:
     )
 
 
-@FUNCTIONS(torch.autograd, "_make_grads")
-def make_grads(original: Callable, outputs: Iterable, *args: Any, **kwargs: Any) -> tuple:
-    """`torch.autograd._make_grads`: where backward begins with a gradient that it was given.
-
-    Raises RuntimeError, in the engine's words, if one is on another device than its tensor.
-    That of a single number is moved.
-    """
+@replaces(torch.autograd, "_make_grads")
+def make_grads(original: Callable, outputs: Iterable, *args, **kwargs) -> tuple:
+    """Where backward begins with a gradient that it was given, which has to be at home."""
     outputs = tuple(outputs)
     made = list(original(outputs, *args, **kwargs))
     for index, (output, gradient) in enumerate(zip(outputs, made, strict=True)):
@@ -93,11 +75,10 @@ def make_grads(original: Callable, outputs: Iterable, *args: Any, **kwargs: Any)
 def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tensor:
     """`gradient` where it has to be: on `home`; a single number is moved there.
 
-    Raises RuntimeError, which begins with `words`, for any other that is elsewhere.
+    Raises the engine's RuntimeError, which begins with `words`, for any other that is elsewhere.
     """
-    if gpu_of(gradient) is home or gradient.is_meta:
-        return gradient
-    if storage_of(gradient) is None:  # batched by `is_grads_batched`: it does not say where it is
+    # One that is batched by `is_grads_batched` does not say where it is.
+    if gpu_of(gradient) is home or gradient.is_meta or storage_of(gradient) is None:
         return gradient
     if gradient.dim():
         expected = home.device if home else CPU
@@ -107,13 +88,9 @@ def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tens
     return copy_to(gradient, home, {})
 
 
-@FUNCTIONS(Tensor, "register_hook", overridable=True)
+@replaces(Tensor, "register_hook", overridable=True)
 def register_hook(original: Callable, self: Tensor, hook: Callable) -> Any:
-    """`Tensor.register_hook`: what a hook returns is of its gradient's type.
-
-    Raises RuntimeError in backward, with PyTorch's text (check_variable_result), if one is on the
-    CPU and the other on a GPU.
-    """
+    """`Tensor.register_hook`: what a hook returns is of its gradient's type."""
 
     @wraps(hook)
     def checked(gradient: Tensor) -> Tensor | None:
@@ -124,7 +101,7 @@ def register_hook(original: Callable, self: Tensor, hook: Callable) -> Any:
     return original(self, checked)
 
 
-@FUNCTIONS(BackwardCFunction, "register_hook", "register_prehook")
+@replaces(BackwardCFunction, "register_hook", "register_prehook")
 def register_on_node(original: Callable, self: Any, hook: Callable) -> Any:
     """The same for a step of the graph that Python has made; C++'s own cannot be replaced."""
 
@@ -140,6 +117,7 @@ def register_on_node(original: Callable, self: Any, hook: Callable) -> Any:
 
 
 def _check_hooked(hook: Callable, was: Tensor | None, now: Any) -> None:
+    """Raise RuntimeError in PyTorch's words (check_variable_result) if one alone is on the CPU."""
     if isinstance(now, Tensor) and isinstance(was, Tensor) and now.is_cpu is not was.is_cpu:
         raise RuntimeError(
             f"hook '{getattr(hook, '__name__', '<unknown>')}' has changed the type of value "
@@ -147,7 +125,8 @@ def _check_hooked(hook: Callable, was: Tensor | None, now: Any) -> None:
         )
 
 
-def apply_function(original: Callable, cls: type, *args: Any, **kwargs: Any) -> Any:
+@replaces(Function, "apply")
+def apply_function(original: Callable, cls: type, *args, **kwargs) -> Any:
     """`Function.apply`, which notes on which devices its gradients have to be."""
     out = original(cls, *args, **kwargs)
     results = out if isinstance(out, tuple) else (out,)
@@ -161,12 +140,9 @@ def apply_function(original: Callable, cls: type, *args: Any, **kwargs: Any) -> 
     return out
 
 
-def apply_backward(original: Callable, self: Any, *args: Any) -> Any:
-    """The backward of a function of the program's own, whose gradients the engine checks.
-
-    Raises RuntimeError, in the engine's words, for one that is on another device than what it
-    is the gradient of. That of a single number is moved.
-    """
+@replaces(BackwardCFunction, *BACKWARDS)
+def apply_backward(original: Callable, self: Any, *args) -> Any:
+    """The backward of a function of the program's own, whose gradients have to be at home."""
     for gradient, end in zip(args, getattr(self, ENDS, ()), strict=False):
         if end is not NOWHERE and isinstance(gradient, Tensor) and gpu_of(gradient) is not end:
             put(gradient, end)  # zeros, which C++ made for a result that was not used
@@ -184,8 +160,8 @@ def apply_backward(original: Callable, self: Any, *args: Any) -> Any:
     return tuple(gradients)
 
 
-@FUNCTIONS(torch.autograd, "_engine_run_backward")
-def run_engine(original: Callable, outputs: Any, *args: Any, **kwargs: Any) -> Any:
+@replaces(torch.autograd, "_engine_run_backward")
+def run_engine(original: Callable, outputs: Any, *args, **kwargs) -> Any:
     """What starts the engine, whose errors name types of tensors."""
     try:
         return original(outputs, *args, **kwargs)

@@ -20,36 +20,32 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patches.guards import patch_making
-from cudasim.patches.replacing import Replacements
+from cudasim.patches.replacing import replaces
 from cudasim.patching import Patches
 from cudasim.session import session
 
-FUNCTIONS = Replacements()
-
 
 class StandIn(type):
-    """The class of the stand-ins: what they do not say is left to the class that they stand for."""
+    """The class of the stand-ins: what they do not say is left to the class that they stand for.
+
+    Equal to it, with its hash, so that tables of types find it.
+    """
 
     _original: type
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """An object of PyTorch's class."""
+    def __call__(cls, *args, **kwargs) -> Any:
         return cls._original(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        """True for an object of PyTorch's class."""
         return isinstance(instance, cls._original)
 
     def __subclasscheck__(cls, other: type) -> bool:
-        """True for PyTorch's class, what derives from it, and the stand-in itself."""
         return other is cls or issubclass(other, cls._original)
 
     def __eq__(cls, other: object) -> bool:
-        """Equal to PyTorch's class, which tables of types hold."""
         return other is cls or other is cls._original
 
     def __hash__(cls) -> int:
-        """The hash of PyTorch's class, so that tables of types find it."""
         return hash(cls._original)
 
 
@@ -57,7 +53,6 @@ class _Generators(StandIn):
     """The class of the stand-in for `torch.Generator`."""
 
     def __call__(cls, device: Any = "cpu") -> torch._C.Generator:
-        """A generator for `device`: a torch.device, a string, or the index of a GPU."""
         if isinstance(resolve(device), GPU):
             return Generator(torch.device(device))
         return cls._original(device)
@@ -66,7 +61,7 @@ class _Generators(StandIn):
 class HostType(StandIn):
     """The class of the stand-ins for types of the CPU."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args, **kwargs) -> Any:
         """A tensor of that type. Raises TypeError, in PyTorch's words, for one of a GPU's."""
         if args and isinstance(args[0], torch.Tensor) and (gpu := gpu_of(args[0])):
             mine = _options(cls._original, torch.bool) or _options(cls._original, torch.uint8)
@@ -76,19 +71,15 @@ class HostType(StandIn):
         return super().__call__(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        """True for a tensor of that type on the CPU."""
         return isinstance(instance, cls._original) and gpu_of(instance) is None
 
     def __subclasscheck__(cls, other: type) -> bool:
-        """True for PyTorch's class and for this one."""
         return other == cls
 
     def __repr__(cls) -> str:
-        """As PyTorch prints it."""
         return repr(cls._original)
 
     def __getattr__(cls, name: str) -> Any:
-        """What is not here is PyTorch's: `dtype`, for example."""
         return getattr(cls._original, name)
 
 
@@ -122,20 +113,17 @@ def to_device(index: int) -> torch.device:
     return torch.device(session.type.name, index)
 
 
-def make_device(original: Callable) -> Callable:
+def make_device(original: Callable, *args, **kwargs) -> torch.device:
     """A `torch.device`: of the simulated type, if all that is given is an index."""
-
-    def device(*args: Any, **kwargs: Any) -> torch.device:
-        (value,) = [*args, *kwargs.values()] if len(args) + len(kwargs) == 1 else [None]
-        return to_device(value) if is_index(value) else original(*args, **kwargs)
-
-    return device
+    given = (*args, *kwargs.values())
+    if len(given) == 1 and is_index(given[0]):
+        return to_device(given[0])
+    return original(*args, **kwargs)
 
 
 def patch_classes(patches: Patches) -> None:
     """Let torch's classes make what belongs to simulated GPUs."""
     patch_making(patches, torch.device, make_device)
-    FUNCTIONS.install(patches)
     patches.replace(torch, "Generator", generator)
     module = getattr(torch, session.type.name)
     if hasattr(module, "default_generators"):
@@ -153,14 +141,14 @@ def _set_generators() -> None:
     module.default_generators = tuple(gpu.generator for gpu in session.gpus)
 
 
-@FUNCTIONS(torch._C, "_set_default_tensor_type")
+@replaces(torch._C, "_set_default_tensor_type")
 def set_default_tensor_type(original: Callable, chosen: Any) -> None:
     """`torch.set_default_tensor_type`, of a type that a stand-in stands for."""
     original(chosen._original if isinstance(chosen, HostType) else chosen)
 
 
-@FUNCTIONS(torch._C._nn, "_parse_to")
-def parse_to(original: Callable, *args: Any, **kwargs: Any) -> tuple:
+@replaces(torch._C._nn, "_parse_to")
+def parse_to(original: Callable, *args, **kwargs) -> tuple:
     """The arguments of `Module.to`; an integer is a GPU, a tensor stands for that it is on."""
     if args and is_index(args[0]):
         args = (to_device(args[0]), *args[1:])

@@ -17,21 +17,20 @@ import torch
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.patches.guards import registry
-from cudasim.patches.replacing import Replacements
+from cudasim.patches.replacing import checks, replaces
 from cudasim.patching import Patches
 from cudasim.session import session
 
 UNCOMPILED = "torch.compile generates no code for simulated GPUs; what it is given runs uncompiled"
 UNTRACED = "fullgraph=True is not checked for simulated GPUs: a graph break is not found"
-
 EAGER = "force_eager"
-
-FUNCTIONS = Replacements()
 # What a build with CUDA has, and `torch._inductor` imports for graphs that are never made.
 OF_CUDA = {
     "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
     "_set_cached_tensors_enabled": lambda enabled: None,
 }
+
+done: set[str] = set()  # of what is done once, what this simulation has done
 
 
 def patch_compile(patches: Patches) -> None:
@@ -40,35 +39,33 @@ def patch_compile(patches: Patches) -> None:
         if not hasattr(torch._C, name):
             patches.replace(torch._C, name, value)
     done.clear()
-    FUNCTIONS.install(patches)
     if "torch._dynamo" in sys.modules:  # something may have been compiled before
         _run_uncompiled()
 
 
-done: set[str] = set()  # of what is done once, what this simulation has done
+def _is_first(words: str) -> bool:
+    first = words not in done
+    done.add(words)
+    return first
 
 
 def _say(words: str) -> None:
-    if words not in done:
-        done.add(words)
+    if _is_first(words):
         warnings.warn(f"cudasim: {words}", stacklevel=4)
 
 
 def _run_uncompiled() -> None:
     """Run whatever is compiled as it is written, until the simulation ends."""
-    if EAGER in done:
-        return
-    done.add(EAGER)
-    stance = torch.compiler.set_stance(EAGER)
-    session.patches.finally_do(lambda: stance.__exit__(None, None, None))
+    if _is_first(EAGER):
+        stance = torch.compiler.set_stance(EAGER)
+        session.patches.finally_do(stance.__exit__, None, None, None)
 
 
-@FUNCTIONS(torch, "compile")
-def compile(original: Callable, *args: Any, **kwargs: Any) -> Any:
+@replaces(torch, "compile")
+def compile(original: Callable, *args, **kwargs) -> Any:
     """`torch.compile`."""
     compiled = original(*args, **kwargs)  # refuses what it does not understand
-    inside = sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] == "torch"
-    if not inside:
+    if not _is_torch(sys._getframe(2).f_globals.get("__name__", "")):
         _refuse_own(kwargs.get("backend", "inductor"))
         _say(UNCOMPILED)
         if kwargs.get("fullgraph"):
@@ -77,11 +74,15 @@ def compile(original: Callable, *args: Any, **kwargs: Any) -> Any:
     return compiled
 
 
+def _is_torch(module: str) -> bool:
+    return module.partition(".")[0] == "torch"
+
+
 def _refuse_own(backend: Any) -> None:
     """Raise NotImplementedError for a `backend` of torch.compile that is not PyTorch's own."""
     if isinstance(backend, str):
         backend = torch._dynamo.lookup_backend(backend)
-    if getattr(backend, "__module__", "torch").partition(".")[0] != "torch":
+    if not _is_torch(getattr(backend, "__module__", "torch")):
         name = getattr(backend, "__name__", type(backend).__name__)
         raise NotImplementedError(
             f"cudasim: torch.compile traces nothing for simulated GPUs, so the backend {name!r} "
@@ -89,23 +90,22 @@ def _refuse_own(backend: Any) -> None:
         )
 
 
-@FUNCTIONS.refusing(torch.export, "export", error=NotImplementedError)
-def export(name: str, *args: Any, strict: bool = False, **kwargs: Any) -> str | None:
+@checks(torch.export, "export")
+def export(name: str, *args, strict: bool = False, **kwargs) -> None:
     """`torch.export.export`, whose `strict=True` compiles."""
     if strict:
-        return (
+        raise NotImplementedError(
             "cudasim: torch.export with strict=True does not run with simulated GPUs; "
             "leave it out, as strict=False is the default"
         )
     if registry() is None:
-        return (
+        raise NotImplementedError(
             "cudasim: torch.export does not run with simulated GPUs on this platform; "
             "export before cudasim.enable()"
         )
-    return None
 
 
-@FUNCTIONS(torch.jit._serialization, "validate_map_location")
+@replaces(torch.jit._serialization, "validate_map_location")
 def validate_map_location(original: Callable, map_location: Any = None) -> torch.device | None:
     """The check of `torch.jit.load`'s `map_location`, which names the current GPU by its index.
 

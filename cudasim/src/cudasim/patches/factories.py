@@ -14,8 +14,8 @@ from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
 from cudasim.patches.pinning import pinned
-from cudasim.patches.replacing import Replacements, around
-from cudasim.patching import Patches
+from cudasim.patches.replacing import replaces
+from cudasim.patching import Patches, around
 from cudasim.session import session
 
 MAKERS = (
@@ -34,47 +34,32 @@ CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has
 
 DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_subclass`
 
-OTHERS = Replacements()
-
 
 def patch_factories(patches: Patches) -> None:
     """Make torch's factories accept simulated GPUs as `device=`."""
     for module, names in ((torch, MAKERS), (torch.fft, ("fftfreq", "rfftfreq"))):
         for name in names:
             original = getattr(module, name)
-            session.factories[original] = around(make, original)
-            patches.replace(module, name, session.factories[original])
-    OTHERS.install(patches)
-    _forget_constructors()
-    patches.finally_do(_forget_constructors)
+            session.factories[original] = patches.wrap(module, name, make)
+    patches.forget(_device)  # `with torch.device(...)` knows which functions take its device
     wrapper = around(make_wrapper, Tensor._make_wrapper_subclass)
     patches.replace(Tensor, "_make_wrapper_subclass", staticmethod(wrapper))
 
 
-def _forget_constructors() -> None:
-    """Make `with torch.device(...)` look up again which functions take its device."""
-    _device._device_constructors.cache_clear()
-
-
-@OTHERS(_device.DeviceContext, "__torch_function__")
+@replaces(_device.DeviceContext, "__torch_function__")
 def within(
-    original: Callable,
-    self: Any,
-    func: Callable,
-    types: Any,
-    args: tuple = (),
-    kwargs: dict | None = None,
+    original: Callable, self: Any, func: Callable, types: Any, args: tuple = (), kwargs: Any = None
 ) -> Any:
     """`with torch.device(...)`: what a factory is given as `device=` if nothing is named."""
-    maker = session.factories.get(func)
-    if maker is None or (kwargs or {}).get("device") is not None:
+    maker, kwargs = session.factories.get(func), kwargs or {}
+    if maker is None or kwargs.get("device") is not None:
         return original(self, func, types, args, kwargs)
-    return maker(*args, **{**(kwargs or {}), "device": self.device})
+    return maker(*args, **{**kwargs, "device": self.device})
 
 
 # With tensors it takes their device, so `with torch.device(...)` gives it none.
-@OTHERS(torch, "normal")
-def make(original: Callable, *args: Any, **kwargs: Any) -> Tensor:
+@replaces(torch, "normal")
+def make(original: Callable, *args, **kwargs) -> Tensor:
     """A factory without a tensor to take the device from."""
     if kwargs.get("pin_memory"):
         return pinned(make(original, *args, **{**kwargs, "pin_memory": False}))
@@ -108,10 +93,7 @@ def make(original: Callable, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def _refuse_alias(original: Callable, source: Any, gpu: GPU | None) -> None:
-    """Raise ValueError, with torch's text, if memory of `source` is to be seen from elsewhere.
-
-    Also if it has none that a tensor could share.
-    """
+    """Raise ValueError, with torch's text, if no tensor on `gpu` can share memory of `source`."""
     if not isinstance(source, Tensor):
         source = original(source, copy=False)
     if gpu_of(source) is not gpu:
@@ -129,7 +111,7 @@ def _check_out(out: Tensor, gpu: GPU | None) -> None:
 
 
 def _shared(
-    original: Callable, gpu: GPU | None, source: Tensor, *, device: Any, **kwargs: Any
+    original: Callable, gpu: GPU | None, source: Tensor, *, device: Any, **kwargs
 ) -> Tensor:
     """A tensor as one on `gpu`: itself or what it becomes there, and a copy once at most."""
     if gpu_of(source) is not gpu:
@@ -138,9 +120,9 @@ def _shared(
     return original(source, device="cpu", **kwargs)
 
 
-@OTHERS(torch, *LIKES)
-@OTHERS(Tensor, *NEWS)
-def make_like(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+@replaces(torch, *LIKES)
+@replaces(Tensor, *NEWS)
+def make_like(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
     """A factory that takes the device from a tensor unless one is named."""
     if kwargs.get("pin_memory"):
         return pinned(make_like(original, self, *args, **{**kwargs, "pin_memory": False}))
@@ -189,11 +171,10 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
     raise MemoryError(f"the host cannot hold the {size} bytes that the simulated {gpu.device} can")
 
 
-def make_wrapper(original: Callable, *args: Any, **kwargs: Any) -> Tensor:
+def make_wrapper(original: Callable, *args, **kwargs) -> Tensor:
     """`Tensor._make_wrapper_subclass`, which makes tensors that wrap others, such as DTensor.
 
-    A wrapper has no memory of its own. C++ makes it as one of the CPU and must not see its GPU,
-    which its empty storage names.
+    C++ makes them as of the CPU and must not see the GPU, which the empty storage names.
     """
     device = args[DEVICE] if len(args) > DEVICE else kwargs.get("device")
     gpu = None if device is None else resolve(device)

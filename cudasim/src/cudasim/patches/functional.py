@@ -4,20 +4,17 @@ The dispatch mode sees only those operations, each of which would refuse in its 
 these words are from is named by file, in aten/src/ATen/native.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import mapped, tensors_in
 from cudasim.dispatch.dtypes import check_signal
 from cudasim.dispatch.tags import device_of, gpu_of, put
-from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
+from cudasim.patches.replacing import checks, replaces
 from cudasim.session import session
-
-FUNCTIONS = Replacements()
 
 # Of tensors on several devices (TensorShape.cpp, LinearAlgebra.cpp).
 APART = {
@@ -50,146 +47,141 @@ SIGNALS = "fft fft2 fftn ifft ifft2 ifftn hfft hfft2 hfftn irfft irfft2 irfftn".
 SIGNALS += [f"{name}{dimensions}" for name in REAL for dimensions in ("", "2", "n")]
 
 
-def patch_functional(patches: Patches) -> None:
-    """Make composites refuse operands on several devices in their own words."""
-    FUNCTIONS.install(patches)
-    # It packs weights for cuDNN, of which there is nothing to do.
-    patches.replace(nn.RNNBase, "flatten_parameters", lambda self: None)
+RECURRENT = "lstm", "gru", "rnn_tanh", "rnn_relu"
 
 
-@FUNCTIONS.refusing(torch, "meshgrid", "block_diag")
-@FUNCTIONS.refusing(torch.linalg, "multi_dot")
-def apart(name: str, *args: Any, **kwargs: Any) -> str | None:
+def _operands(args: tuple, kwargs: dict) -> list[Tensor]:
+    return tensors_in((*args, *kwargs.values()))
+
+
+@checks(torch, "meshgrid", "block_diag")
+@checks(torch.linalg, "multi_dot")
+def apart(name: str, *args, **kwargs) -> None:
     """A composite of tensors that have to be on one device."""
     devices = [device_of(tensor) for tensor in tensors_in(args)]
     for position, there in enumerate(devices):
         if there != devices[0]:
-            return APART[name].format(here=devices[0], there=there, position=position)
-    return None
+            words = APART[name].format(here=devices[0], there=there, position=position)
+            raise RuntimeError(words)
 
 
-@FUNCTIONS(torch.linalg, "matrix_rank")
-def matrix_rank(original: Callable, *args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
+@replaces(torch.linalg, "matrix_rank")
+def matrix_rank(original: Callable, *args, out: Tensor | None = None, **kwargs) -> Tensor:
     """C++ makes its result new, and PyTorch 2.13 leaves `out` as it was under a dispatch mode."""
     rank = original(*args, **kwargs)
-    gpu = gpu_of(tensors_in((*args, *kwargs.values()))[0])
+    gpu = gpu_of(_operands(args, kwargs)[0])
     if gpu and gpu_of(rank) is None:
         put(rank, gpu)
     return rank if out is None else out.resize_(rank.shape).copy_(rank)
 
 
-@FUNCTIONS.refusing(torch.linalg, *RESULTS)
-def result_elsewhere(name: str, *args: Any, out: Tensor | None = None, **kwargs: Any) -> str | None:
+@checks(torch.linalg, *RESULTS)
+def result_elsewhere(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
     """A composite whose `out` has to be where its first operand is."""
-    if out is None:
-        return None
-    here, there = device_of(tensors_in((*args, *kwargs.values()))[0]), device_of(out)
-    words = RESULTS[name].format(here=here, there=there, key=session.type.key)
-    return words if here != there else None
+    here = there = None
+    if out is not None:
+        here, there = device_of(_operands(args, kwargs)[0]), device_of(out)
+    if here != there:
+        raise RuntimeError(RESULTS[name].format(here=here, there=there, key=session.type.key))
 
 
-@FUNCTIONS.refusing(torch, "inner", "tensordot")
-def product(name: str, *args: Any, out: Tensor | None = None, **kwargs: Any) -> str | None:
+@checks(torch, "inner", "tensordot")
+def product(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
     """Products whose result is copied (Linear.cpp)."""
     if out is None:
-        return None
-    a, b = map(device_of, tensors_in((*args, *kwargs.values()))[:2])
-    if a == b == device_of(out):
-        return None
-    return (
-        "tensordot: Expected the output and input tensors to be on the same device, but got the "
-        f"output tensor on {device_of(out)}, input tensor a on {a}, and input tensor b on {b}"
-    )
+        return
+    a, b = map(device_of, _operands(args, kwargs)[:2])
+    if not a == b == device_of(out):
+        raise RuntimeError(
+            "tensordot: Expected the output and input tensors to be on the same device, but got "
+            f"the output tensor on {device_of(out)}, input tensor a on {a}, and input tensor b on "
+            f"{b}"
+        )
 
 
-@FUNCTIONS.refusing(torch, "tensor_split")
-@FUNCTIONS.refusing(Tensor, "tensor_split")
-def tensor_split(name: str, input: Tensor, *args: Any, **kwargs: Any) -> str | None:
+@checks(torch, "tensor_split")
+@checks(Tensor, "tensor_split")
+def tensor_split(name: str, input: Tensor, *args, **kwargs) -> None:
     """It reads where to split (TensorShape.cpp)."""
     for where in (*args[:1], *kwargs.values()):
         if isinstance(where, Tensor) and gpu_of(where) is not None:
-            return (
+            raise RuntimeError(
                 "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on "
                 f"{device_of(where)}"
             )
-    return None
 
 
-@FUNCTIONS.refusing(torch, "quantile", "nanquantile")
-@FUNCTIONS.refusing(Tensor, "quantile", "nanquantile")
-def quantile(
-    name: str, input: Tensor, q: Any, *args: Any, out: Tensor | None = None, **kwargs: Any
-) -> str | None:
+@checks(torch, "quantile", "nanquantile")
+@checks(Tensor, "quantile", "nanquantile")
+def quantile(name: str, input: Tensor, q: Any, *args, out: Tensor | None = None, **kwargs) -> None:
     """As in Sorting.cpp, which looks at other things of `q` first."""
     looks = isinstance(q, Tensor) and q.dim() <= 1 and input.numel() and q.dtype == input.dtype
     for called, tensor in (("q", q if looks else None), ("out", out)):
         if tensor is not None and device_of(tensor) != device_of(input):
-            return f"quantile() {called} tensor must be on the same device as the input tensor"
-    return None
+            raise RuntimeError(
+                f"quantile() {called} tensor must be on the same device as the input tensor"
+            )
 
 
-@FUNCTIONS.refusing(torch, "take_along_dim")
-@FUNCTIONS.refusing(Tensor, "take_along_dim")
+@checks(torch, "take_along_dim")
+@checks(Tensor, "take_along_dim")
 def take_along_dim(
-    name: str, input: Tensor, indices: Tensor, *args: Any, out: Tensor | None = None, **kwargs: Any
-) -> str | None:
+    name: str, input: Tensor, indices: Tensor, *args, out: Tensor | None = None, **kwargs
+) -> None:
     """As in TensorAdvancedIndexing.cpp."""
     for tensor in (indices, out):
         if isinstance(tensor, Tensor) and device_of(tensor) != device_of(input):
-            return (
+            raise RuntimeError(
                 f"Expected tensor to have {device_of(input)} Device, but got tensor with "
                 f"{device_of(tensor)} Device (while checking arguments for torch.take_along_dim():)"
             )
-    return None
 
 
-@FUNCTIONS.refusing(torch._VF, "stft")  # which Python's calls
-@FUNCTIONS.refusing(torch, "istft")
-def stft(name: str, input: Tensor, *args: Any, **kwargs: Any) -> str | None:
+@checks(torch._VF, "stft")  # which Python's calls
+@checks(torch, "istft")
+def stft(name: str, input: Tensor, *args, **kwargs) -> None:
     """As in SpectralOps.cpp."""
     window = args[3] if len(args) > 3 else kwargs.get("window")
-    if not isinstance(window, Tensor) or device_of(window) == device_of(input):
-        return None
-    return (
-        f"{name} input and window must be on the same device but got self on {device_of(input)} "
-        f"and window on {device_of(window)}"
-    )
+    if isinstance(window, Tensor) and device_of(window) != device_of(input):
+        raise RuntimeError(
+            f"{name} input and window must be on the same device but got self on "
+            f"{device_of(input)} and window on {device_of(window)}"
+        )
 
 
-@FUNCTIONS.refusing(torch.linalg, "lstsq")
-def lstsq(name: str, *args: Any, driver: str | None = None, **kwargs: Any) -> str | None:
+@checks(torch.linalg, "lstsq")
+def lstsq(name: str, *args, driver: str | None = None, **kwargs) -> None:
     """CUDA has one of the drivers (BatchLinearAlgebra.cpp)."""
-    on_gpu = any(gpu_of(operand) for operand in tensors_in((*args, *kwargs.values())))
-    if not session.type.has_cudnn or driver in (None, "gels") or not on_gpu:
-        return None
-    return "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA"
+    on_gpu = any(gpu_of(operand) for operand in _operands(args, kwargs))
+    if on_gpu and session.type.has_cudnn and driver not in (None, "gels"):
+        raise RuntimeError(
+            "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA"
+        )
 
 
-def _decomposes() -> bool:
-    return session.type.decomposes_recurrent_layers
+@replaces(nn.RNNBase, "flatten_parameters")
+def flatten_parameters(original: Callable, self: nn.RNNBase) -> None:
+    """It packs weights for cuDNN, of which there is nothing to do."""
 
 
-@FUNCTIONS.refusing(torch, "lstm", "gru", "rnn_tanh", "rnn_relu", when=_decomposes)
-@FUNCTIONS.refusing(torch._VF, "lstm", "gru", "rnn_tanh", "rnn_relu", when=_decomposes)
-def recurrent(
-    name: str, input: Tensor, hidden: Any, weights: Any, *args: Any, **kwargs: Any
-) -> str | None:
+@checks(torch, *RECURRENT, when=lambda: session.type.decomposes_recurrent_layers)
+@checks(torch._VF, *RECURRENT, when=lambda: session.type.decomposes_recurrent_layers)
+def recurrent(name: str, input: Tensor, hidden: Any, weights: Sequence, *args, **kwargs) -> None:
     """A recurrent layer (RNN.h). Packed sequences, whose second holds sizes, are not compared."""
     if not (args and isinstance(args[0], bool)):
-        return None
+        return
     home = device_of(input)
     for called, tensors in (("hidden", tensors_in((hidden,))), ("parameter", weights)):
         for tensor in tensors:
             if device_of(tensor) != home:
-                return (
+                raise RuntimeError(
                     f"Input and {called} tensors are not at the same device, found input tensor "
                     f"at {home} and {called} tensor at {device_of(tensor)}"
                 )
-    return None
 
 
-@FUNCTIONS(nn.functional, "one_hot")
-@FUNCTIONS(torch._C._nn, "one_hot")
+@replaces(nn.functional, "one_hot")
+@replaces(torch._C._nn, "one_hot")
 def one_hot(original: Callable, tensor: Tensor, num_classes: int = -1) -> Tensor:
     """On a CPU it reads back the least and the greatest class, on a GPU neither.
 
@@ -206,8 +198,8 @@ def one_hot(original: Callable, tensor: Tensor, num_classes: int = -1) -> Tensor
     return found.scatter_(-1, tensor.unsqueeze(-1), 1)
 
 
-@FUNCTIONS(torch.fft, *SIGNALS, when=lambda: session.type.lists_kernels)
-def transform(original: Callable, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+@replaces(torch.fft, *SIGNALS, when=lambda: session.type.lists_kernels)
+def transform(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     """A Fourier transform, which CUDA computes in half precision too.
 
     C++ refuses that on the CPU before any operation. What is real stays so, in `rfft` and its kin.
@@ -234,21 +226,13 @@ def _signal(
     return [input.shape[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
 
 
-@FUNCTIONS(torch, "ctc_loss")
-def ctc_loss(
-    original: Callable,
-    log_probs: Tensor,
-    targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
-    *args: Any,
-    **kwargs: Any,
-) -> Tensor:
-    """C++ reads the lengths as numbers, whatever device they are on (LossCTC.cpp).
-
-    Where a dispatch mode is at work it does not.
-    """
-    lengths = input_lengths, target_lengths
+@replaces(torch, "ctc_loss")
+def ctc_loss(original: Callable, log_probs: Tensor, targets: Tensor, *args, **kwargs) -> Tensor:
+    """C++ reads the lengths as numbers, on whatever device (LossCTC.cpp); not under a mode."""
     if gpu_of(log_probs) is not None:
-        lengths = (each.tolist() if isinstance(each, Tensor) else each for each in lengths)
-    return original(log_probs, targets, *lengths, *args, **kwargs)
+        args, kwargs = mapped(_numbers, args), mapped(_numbers, kwargs)
+    return original(log_probs, targets, *args, **kwargs)
+
+
+def _numbers(value: Any) -> Any:
+    return value.tolist() if isinstance(value, Tensor) else value

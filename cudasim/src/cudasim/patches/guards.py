@@ -42,11 +42,11 @@ class _Asking:
         return super().__new__(cls)
 
 
-def patch_making(patches: Patches, cls: type, make: Callable[[Callable], Callable]) -> None:
-    """Have `make(original)` make the objects of `cls`, a class of C++, until `restore`.
+def patch_making(patches: Patches, cls: type, make: Callable) -> None:
+    """Have `make(original, ...)` make the objects of `cls`, a class of C++, until `restore`.
 
-    Both functions take what the class is called with; `original` makes an object as before. Raises
-    RuntimeError on a Python that does not keep its slots in the memory of the class.
+    `original` makes one as before. Raises RuntimeError on a Python that does not keep its slots in
+    the memory of the class.
     """
     before = _slot(cls, NEW)
     words = (ctypes.c_void_p * (type.__basicsize__ // WORD)).from_address(id(cls))
@@ -54,31 +54,28 @@ def patch_making(patches: Patches, cls: type, make: Callable[[Callable], Callabl
     if len(places) != 1:
         raise RuntimeError(f"cudasim knows no way to make objects of {cls} on this Python")
     pointer = _function(before)
-    made = make(lambda *args, **kwargs: pointer(cls, args, kwargs))
 
-    def __new__(_: type, *args: Any, **kwargs: Any) -> Any:
-        return made(*args, **kwargs)
+    def original(*args, **kwargs) -> Any:
+        return pointer(cls, args, kwargs)
+
+    def __new__(_: type, *args, **kwargs) -> Any:
+        return make(original, *args, **kwargs)
 
     (namespace,) = gc.get_referents(cls.__dict__)  # which is a view of it that cannot be written
-    patches.finally_do(lambda: _modified(cls))
-    patches.finally_do(lambda: words.__setitem__(places[0], before))
+    patches.finally_do(_modified, cls)
+    patches.finally_do(words.__setitem__, places[0], before)
     patches.replace_item(namespace, "__new__", staticmethod(__new__))
     words[places[0]] = _slot(_Asking, NEW)
     _modified(cls)
 
 
 def patch_guards(patches: Patches) -> None:
-    """Let C++ find for the simulated type what it knows of the CPU, where that can be done.
-
-    What PyTorch remembers of functions that are replaced is forgotten.
-    """
-    patches.forget(torch.overrides)
-    known = registry()
-    if known is None:
-        return
-    number = session.type.number
-    before, known[number] = known[number], known[CPU]
-    patches.finally_do(lambda: known.__setitem__(number, before))
+    """Let C++ find for the simulated type what it knows of the CPU, where that can be done."""
+    patches.forget(torch.overrides)  # which remembers functions that are replaced
+    known, number = registry(), session.type.number
+    if known is not None:
+        patches.finally_do(known.__setitem__, number, known[number])
+        known[number] = known[CPU]
 
 
 def registry() -> ctypes.Array | None:

@@ -1,33 +1,25 @@
 """Optimizers group parameters by device and type before they step: each GPU has its own group."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from cudasim.patching import Patches
+from cudasim.patches.replacing import replaces
 
 COUNTS = (torch.float32, torch.float64)  # types that `step` may have, whatever the parameter's
 
 Groups = dict[tuple[torch.device, torch.dtype], tuple[list[list[Tensor | None]], list[int]]]
 
 
-def patch_optim(patches: Patches) -> None:
-    """Make optimizers and gradient clipping group tensors by their GPU."""
-    original = torch._C._group_tensors_by_device_and_dtype
-    patches.replace(torch._C, "_group_tensors_by_device_and_dtype", partial(group, original))
-
-
+@replaces(torch._C, "_group_tensors_by_device_and_dtype")
 def group(
-    original: Callable,
-    lists: Sequence[Sequence[Tensor | None]],
-    with_indices: bool = False,
+    original: Callable, lists: Sequence[Sequence[Tensor | None]], with_indices: bool = False
 ) -> Groups:
     """Tensors of the same position, grouped by device and type of the first list's.
 
-    An empty list stays empty. Raises RuntimeError, with the words of `original`, which is
-    torch's own function, if those of one position do not belong together.
+    An empty list stays empty. Raises RuntimeError, with the words of `original`, if those of one
+    position do not belong together.
     """
     groups: Groups = {}
     for position, first in enumerate(lists[0]):
@@ -35,7 +27,7 @@ def group(
         row = [tensors[position] if tensors else None for tensors in lists]
         for tensor in row[1:]:
             if tensor is not None and not _belongs(original, tensor, *key):
-                raise RuntimeError(refusal(original, torch.float32, torch.int64))
+                raise RuntimeError(_refusal(original, torch.float32, torch.int64))
         columns, indices = groups.setdefault(key, ([[] for _ in lists], []))
         for column, tensors, tensor in zip(columns, lists, row, strict=True):
             if tensors:
@@ -45,7 +37,14 @@ def group(
     return groups
 
 
-def refusal(original: Callable, dtype: torch.dtype, other: torch.dtype) -> str | None:
+def _belongs(original: Callable, tensor: Tensor, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a tensor may be in one group with one on `device` of type `dtype`."""
+    if tensor.device != device:
+        return tensor.device.type == "cpu" and tensor.dtype in COUNTS
+    return tensor.dtype in (dtype, *COUNTS) or _refusal(original, dtype, tensor.dtype) is None
+
+
+def _refusal(original: Callable, dtype: torch.dtype, other: torch.dtype) -> str | None:
     """The words of `original` for tensors of `dtype` and `other` in one group; None if they may be.
 
     Which types may be in one group depends on the version of PyTorch.
@@ -55,12 +54,3 @@ def refusal(original: Callable, dtype: torch.dtype, other: torch.dtype) -> str |
     except RuntimeError as error:
         return str(error).splitlines()[0]
     return None
-
-
-def _belongs(original: Callable, tensor: Tensor, device: torch.device, dtype: torch.dtype) -> bool:
-    """True for a tensor that may be in one group with one on `device` of type `dtype`."""
-    if tensor.device == device:
-        if tensor.dtype in (dtype, *COUNTS):
-            return True
-        return refusal(original, dtype, tensor.dtype) is None
-    return tensor.device.type == "cpu" and tensor.dtype in COUNTS

@@ -11,29 +11,21 @@ import torch
 from torch import Tensor
 
 from cudasim.dispatch.tags import PINNED, gpu_of, storage_of
-from cudasim.patches.replacing import Replacements
+from cudasim.patches.replacing import replaces
 from cudasim.session import session
-
-METHODS = Replacements()
 
 
 def pinned(tensor: Tensor) -> Tensor:
-    """Mark `tensor`, whose storage is new, as pinned; returns it.
-
-    Raises RuntimeError if it is on a GPU.
-    """
+    """Mark `tensor`, whose storage is new. Raises RuntimeError if it is on a GPU."""
     if gpu_of(tensor) is not None:
         raise RuntimeError("Only dense CPU tensors can be pinned")
     setattr(storage_of(tensor), PINNED, True)
     return tensor
 
 
-@METHODS(Tensor, "pin_memory", overridable=True)
+@replaces(Tensor, "pin_memory", overridable=True)
 def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
-    """`Tensor.pin_memory`: a copy in pinned memory, itself if it is there already.
-
-    Raises RuntimeError, with torch's words, for a tensor on a GPU or one that is sparse.
-    """
+    """`Tensor.pin_memory`: a copy in pinned memory, itself if it is there already."""
     if self.is_pinned():
         return self
     if gpu_of(self) is not None or self.layout is not torch.strided:
@@ -41,7 +33,7 @@ def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
     return pinned(self.clone())
 
 
-@METHODS(Tensor, "is_pinned", overridable=True)
+@replaces(Tensor, "is_pinned", overridable=True)
 def is_pinned(original: Callable, self: Tensor, device: Any = None) -> bool:
     """`Tensor.is_pinned`: True for a tensor in pinned memory."""
     if self.layout is not torch.strided:

@@ -14,17 +14,14 @@ from torch import UntypedStorage
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import TAG, foretell, gpu_of_storage, recount
-from cudasim.patches.replacing import Replacements
+from cudasim.patches.replacing import replaces
 from cudasim.patching import Patches
-
-METHODS = Replacements()
 
 _device = UntypedStorage.device
 
 
 def patch_storage(patches: Patches) -> None:
-    """Make storages support simulated GPUs; `TypedStorage` uses the untyped one that it wraps."""
-    METHODS.install(patches)
+    """Make storages tell their GPU; `TypedStorage` asks the untyped one that it wraps."""
     patches.replace(UntypedStorage, "device", property(device))
 
 
@@ -34,8 +31,8 @@ def device(self: UntypedStorage) -> torch.device:
     return _device.__get__(self) if gpu is None else gpu.device
 
 
-@METHODS(UntypedStorage, "__new__")
-def new(original: Callable, cls: type, *args: Any, **kwargs: Any) -> UntypedStorage:
+@replaces(UntypedStorage, "__new__")
+def new(original: Callable, cls: type, *args, **kwargs) -> UntypedStorage:
     """`torch.UntypedStorage(size, device=...)`."""
     gpu = resolve(kwargs["device"]) if kwargs.get("device") is not None else None
     if not isinstance(gpu, GPU):
@@ -47,8 +44,8 @@ def new(original: Callable, cls: type, *args: Any, **kwargs: Any) -> UntypedStor
     return made
 
 
-@METHODS(UntypedStorage, "__getitem__")
-def getitem(original: Callable, self: UntypedStorage, *args: Any, **kwargs: Any) -> Any:
+@replaces(UntypedStorage, "__getitem__")
+def getitem(original: Callable, self: UntypedStorage, *args, **kwargs) -> Any:
     """`storage[2:6]` shares the memory of `storage`, and so its place on the GPU."""
     found = original(self, *args, **kwargs)
     if isinstance(found, UntypedStorage) and gpu_of_storage(self) is not None:
@@ -56,7 +53,7 @@ def getitem(original: Callable, self: UntypedStorage, *args: Any, **kwargs: Any)
     return found
 
 
-@METHODS(UntypedStorage, "to")
+@replaces(UntypedStorage, "to")
 def to(
     original: Callable, self: UntypedStorage, *, device: Any, non_blocking: bool = False
 ) -> UntypedStorage:
@@ -72,7 +69,7 @@ def to(
     return UntypedStorage(self.nbytes(), device=gpu.device).copy_(self, non_blocking)
 
 
-@METHODS(UntypedStorage, "resize_")
+@replaces(UntypedStorage, "resize_")
 def resize(original: Callable, self: UntypedStorage, size: int) -> UntypedStorage:
     """`UntypedStorage.resize_`: the bytes on the GPU are counted again."""
     foretell(self, size)
