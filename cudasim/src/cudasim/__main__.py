@@ -12,13 +12,11 @@ import os
 import pkgutil
 import runpy
 import sys
-from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
 
 from cudasim import config, startup, startup_file
-from cudasim.config import Config
 from cudasim.device.types import DEFAULT
 
 # Lines of a traceback that the program did not write: this package's, and Python's importer's.
@@ -26,7 +24,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _OURS = (_PACKAGE, "<frozen importlib", "<frozen runpy")
 
 
-def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, Config]:
+def parse() -> tuple[argparse.Namespace, config.Config]:
     """What the command line asks for: (module, full_traceback and program, what to simulate)."""
     parser = argparse.ArgumentParser(
         "cudasim",
@@ -38,21 +36,18 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, C
         "remove-startup' takes that back.",
         allow_abbrev=False,
     )
-    parser.add_argument("--gpus", metavar="N", help="how many GPUs (2)")
     config.add_options(parser)
     parser.add_argument("--full-traceback", action="store_true", help="show cudasim's lines too")
     parser.add_argument("-m", "--module", action="store_true", help="run a module, not a file")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="the program, its arguments")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if not options.program:
         parser.error("name a script, or a module with -m")
-    theirs = config.setting(config.TYPE) or DEFAULT.name
+    theirs = config.setting("device_type") or DEFAULT.name
     options.device_type = options.device_type or theirs
-    options.races = options.races or config.setting(config.RACES)
-    for name, variable in (("gpus", config.GPUS), ("card", config.CARD), ("clock", config.CLOCK)):
-        # What the environment says of another type is not meant here.
-        said = config.setting(variable) if options.device_type == theirs else None
-        setattr(options, name, getattr(options, name) or said)
+    for name in config.SETTINGS:  # what the environment says of another type is not meant here
+        if options.device_type == theirs or name == "races":
+            setattr(options, name, getattr(options, name) or config.setting(name))
     try:
         return options, config.from_options(options)
     except ValueError as error:
@@ -105,8 +100,11 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def change_startup(name: str) -> None:
+def change_startup(name: str, *others: str) -> None:
     """Run a command of `startup_file`, and end the program."""
+    if others:
+        print(f"cudasim: {name!r} takes no arguments", file=sys.stderr)
+        sys.exit(2)
     try:
         print(f"cudasim: {startup_file.COMMANDS[name]()}")
     except startup_file.CannotInstall as error:
@@ -124,10 +122,7 @@ def command() -> None:
 def main() -> None:
     """Simulate, then run the program."""
     if sys.argv[1:] and sys.argv[1] in startup_file.COMMANDS:
-        if sys.argv[2:]:
-            print(f"cudasim: {sys.argv[1]!r} takes no arguments", file=sys.stderr)
-            sys.exit(2)
-        change_startup(sys.argv[1])
+        change_startup(*sys.argv[1:])
     options, wanted = parse()
     os.environ.update(config.to_environment(wanted))
     startup.simulate_as_asked()

@@ -22,10 +22,7 @@ def load(name: str, tried: str) -> ModuleType:
 
 
 def number(gpus: int | None, simulated: int, name: str) -> int:
-    """How many GPUs to simulate; 0 if they are simulated already.
-
-    Raises ValueError for a number that makes no sense, RuntimeError for another than before.
-    """
+    """How many GPUs to simulate; 0 if they are already. Raises as `enable` does."""
     wanted = config.parse(gpus).gpus
     if simulated not in (0, wanted):
         raise RuntimeError(

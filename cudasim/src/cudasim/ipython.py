@@ -32,7 +32,7 @@ def cudasim(line: str) -> None:
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("gpus", nargs="?")
-    config.add_options(parser)
+    config.add_options(parser, but="gpus")
     try:
         options, unknown = parser.parse_known_intermixed_args(shlex.split(line))
         if unknown:

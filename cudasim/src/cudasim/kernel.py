@@ -52,7 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         "python -m cudasim.kernel", description="Install a Jupyter kernel with simulated GPUs."
     )
-    parser.add_argument("--gpus", metavar="N", help="how many GPUs (2)")
     config.add_options(parser)
     parser.add_argument("--prefix", type=Path, help="install in PREFIX/share/jupyter/kernels")
     options = parser.parse_args(arguments)

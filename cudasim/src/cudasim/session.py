@@ -7,7 +7,7 @@ while no simulation runs.
 import functools
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,15 +35,14 @@ class ThreadState(threading.local):
     to_host = False  # while it moves a tensor to the CPU in sight of other dispatch modes
 
     def __init__(self) -> None:
-        """Every stream is the default one."""
-        self.streams: dict[int, int] = {}  # GPU -> id of its current stream
+        self.streams: dict[int, int] = {}  # GPU -> id of its current stream, if not the default
 
 
 class Session:
     """The simulated GPUs of one type, and what has been done to torch for them."""
 
     def __init__(self) -> None:
-        """No simulation."""
+        self.gpus: list[GPU] = []
         self.reset(DEFAULT)
 
     def reset(
@@ -51,10 +50,9 @@ class Session:
     ) -> None:
         """Forget the simulation so far; from now on this is a `machine` with GPUs of that `type`.
 
-        Without a machine there are none. `clock` models their time; None, and there is none but
-        the machine's own.
+        Without a machine there are none, without a `clock` times are the machine's own.
         """
-        for gpu in getattr(self, "gpus", ()):
+        for gpu in self.gpus:
             gpu.alive = False
         self.type = type
         self.clock = clock
@@ -64,7 +62,7 @@ class Session:
         self.forked = False  # whether this process was forked from one that had
         self.machine = machine
         self.when_placed: list[Callable[[], None]] = []  # what to do when other GPUs are there
-        self.gpus: list[GPU] = []
+        self.gpus = []
         self.look()
         self.patches = Patches()
         self.mode: TorchDispatchMode | None = None  # of the thread that began
@@ -92,7 +90,7 @@ class Session:
         """See which of the machine's cards CUDA_VISIBLE_DEVICES shows."""
         if self.machine is None:
             return
-        numbers: Sequence[int] = range(self.machine.number)
+        numbers = range(self.machine.number)
         if self.type is DEFAULT:
             numbers = config.shown(self.machine.uuids, self.machine.number)
         if [gpu.number for gpu in self.gpus] == [*numbers]:
@@ -139,6 +137,10 @@ class Session:
         index = self.thread.index
         return self.gpus[index if index < len(self.gpus) else 0]
 
+    def set_current(self, index: int) -> None:
+        """Make GPU `index` the one that plain `cuda` means in this thread."""
+        self.thread.index = self.gpu(index).index
+
     def current_stream(self, index: int) -> int:
         """The id of the stream that is current on GPU `index` in this thread."""
         return self.thread.streams.get(index, 0)
@@ -148,10 +150,6 @@ class Session:
         self.thread.streams[index] = stream
         # Until now each thread was on the default one, and memory had no need to ask.
         self.gpu(index).memory.stream = functools.partial(self.current_stream, index)
-
-    def set_current(self, index: int) -> None:
-        """Make GPU `index` the one that plain `cuda` means in this thread."""
-        self.thread.index = self.gpu(index).index
 
     def gpu(self, index: int | None) -> GPU:
         """GPU number `index`, or the current one. Raises PyTorch's error if there is none.

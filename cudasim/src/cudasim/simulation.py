@@ -15,10 +15,9 @@ from cudasim.backends.cuda import patch_cuda
 from cudasim.backends.mps import patch_mps
 from cudasim.backends.streams import patch_streams
 from cudasim.clock.clock import Clock
-from cudasim.config import Config
 from cudasim.device.gpu import Machine
+from cudasim.dispatch import booking
 from cudasim.dispatch.autocast import patch_autocast
-from cudasim.dispatch.booking import forget
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, checked
 from cudasim.patches.classes import patch_classes
@@ -43,7 +42,7 @@ def patch_backend(patches: Patches) -> None:
 # What is done to torch, in this order.
 PATCHES: tuple[Callable[[Patches], None], ...] = (
     patch_factories,
-    patch_functions,  # before some of which others stand
+    patch_functions,  # some of which stand before factories
     patch_tensor,
     patch_accelerator,
     patch_streams,
@@ -93,7 +92,7 @@ def enable(
         print(line)
 
 
-def begin(wanted: Config, inherited: bool = False) -> str | None:
+def begin(wanted: config.Config, inherited: bool = False) -> str | None:
     """Simulate what is `wanted`; returns the line with which `enable` says so.
 
     `inherited`: the environment asked for it. A program that then asks for the same itself, as
@@ -117,17 +116,21 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
         )
     _warn_if_untested()
     config.forks()  # raises for what cannot be
-    session.reset(type, None, _clock(wanted))
+    clock = None
+    if wanted.clock is not None:
+        booking.forget()
+        clock = Clock(wanted.find_sheet(), [f"{type.name}:{index}" for index in range(number)])
+    session.reset(type, None, clock)
     try:
         for name, value in config.for_children(wanted, inherited).items():
             session.patches.replace_item(os.environ, name, value)
-        session.machine = Machine(card, number, modelled=wanted.clock is not None)
+        session.machine = Machine(card, number, modelled=clock is not None)
         session.look()
         _read_allocator_settings()
         for patch in PATCHES:
             patch(session.patches)
         session.look_for_races(Order(wanted.races) if wanted.races else None)
-        mode = mode_for(type, session.clock)
+        mode = mode_for(type, clock)
         mode = checked(mode)() if wanted.races else mode()
         mode.__enter__()
     except BaseException:
@@ -145,27 +148,20 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
 
 def _read_allocator_settings() -> None:
     """Let the allocators follow the environment; a warning names what they cannot follow."""
+    names = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"  # the new name, and the older one
+    said = [os.environ.get(name, "").strip() for name in names]
     try:
-        session.settings.change(config.allocator_settings())
+        session.settings.change(said[0] or said[1])
     except (NotImplementedError, ValueError) as error:
         warnings.warn(f"{error}; it is left out", stacklevel=5)
-
-
-def _clock(wanted: Config) -> Clock | None:
-    """The virtual clock of a simulation, if one is wanted."""
-    if wanted.clock is None:
-        return None
-    forget()
-    sheet = wanted.find_sheet()
-    names = [f"{wanted.type.name}:{index}" for index in range(wanted.gpus)]
-    return Clock(sheet, names)
 
 
 def _warn_if_untested() -> None:
     """Say once that this torch is not among those that the package was tested with."""
     global _warned
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    first, last = (tuple(int(part) for part in bound.split(".")) for bound in TESTED)
+    first, last, version = (
+        tuple(map(int, version.split(".")[:2])) for version in (*TESTED, torch.__version__)
+    )
     if not _warned and not first <= version <= last:
         _warned = True
         warnings.warn(

@@ -1,7 +1,7 @@
 """Classes of torch that know simulated GPUs: `torch.device`, `torch.Generator`, types of tensors.
 
-Devices are made by PyTorch's own class. For the others a class stands in, which makes and
-recognises what the class that it stands for does.
+Devices and generators are made by PyTorch's own classes. For types of tensors classes stand in,
+which make and recognise what those that they stand for do.
 
 - A bare integer as a device, as in `torch.device(1)` and `module.to(rank)`: PyTorch reads it as a
   device of the machine's accelerator, and C++ finds none.
@@ -25,41 +25,14 @@ from cudasim.patching import Patches
 from cudasim.session import session
 
 
-class StandIn(type):
-    """The class of the stand-ins: what they do not say is left to the class that they stand for.
+class HostType(type):
+    """The class of what stands in for types of the CPU.
 
-    Equal to it, with its hash, so that tables of types find it.
+    A stand-in is equal to the class that it stands for, so that tables of types find it; what it
+    does not say is left to that class.
     """
 
     _original: type
-
-    def __call__(cls, *args, **kwargs) -> Any:
-        return cls._original(*args, **kwargs)
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, cls._original)
-
-    def __subclasscheck__(cls, other: type) -> bool:
-        return other is cls or issubclass(other, cls._original)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is cls or other is cls._original
-
-    def __hash__(cls) -> int:
-        return hash(cls._original)
-
-
-class _Generators(StandIn):
-    """The class of the stand-in for `torch.Generator`."""
-
-    def __call__(cls, device: Any = "cpu") -> torch._C.Generator:
-        if isinstance(resolve(device), GPU):
-            return Generator(torch.device(device))
-        return cls._original(device)
-
-
-class HostType(StandIn):
-    """The class of the stand-ins for types of the CPU."""
 
     def __call__(cls, *args, **kwargs) -> Any:
         """A tensor of that type. Raises TypeError, in PyTorch's words, for one of a GPU's."""
@@ -68,13 +41,19 @@ class HostType(StandIn):
             theirs = _options(cls._original, args[0].dtype) or (mine[0], mine[0])
             there = theirs[1].replace("device=cpu", f"device={gpu.device}")
             raise TypeError(f"expected {mine[0]} (got {there})")
-        return super().__call__(*args, **kwargs)
+        return cls._original(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls._original) and gpu_of(instance) is None
 
     def __subclasscheck__(cls, other: type) -> bool:
         return other == cls
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls._original
+
+    def __hash__(cls) -> int:
+        return hash(cls._original)
 
     def __repr__(cls) -> str:
         return repr(cls._original)
@@ -90,15 +69,6 @@ def _options(kind: type, dtype: torch.dtype) -> tuple[str, str] | None:
     except TypeError as error:
         return re.fullmatch(r"expected (.*) \(got (.*)\)", str(error)).groups()
     return None
-
-
-def stand_in(kind: type[StandIn], original: type, name: str) -> type:
-    """A stand-in for `original`, which is `torch.name`, where pickle looks it up."""
-    own = {"__module__": "torch", "__qualname__": name, "_original": original}
-    return kind(name, (), {"__doc__": original.__doc__, **own})
-
-
-generator = stand_in(_Generators, torch._C.Generator, "Generator")
 
 
 def is_index(value: Any) -> bool:
@@ -121,10 +91,17 @@ def make_device(original: Callable, *args, **kwargs) -> torch.device:
     return original(*args, **kwargs)
 
 
+def make_generator(original: Callable, device: Any = "cpu") -> torch.Generator:
+    """A generator for `device`: a torch.device, a string, or the index of a GPU."""
+    if isinstance(resolve(device), GPU):
+        return Generator(torch.device(device))
+    return original(device)
+
+
 def patch_classes(patches: Patches) -> None:
     """Let torch's classes make what belongs to simulated GPUs."""
     patch_making(patches, torch.device, make_device)
-    patches.replace(torch, "Generator", generator)
+    patch_making(patches, torch.Generator, make_generator)
     module = getattr(torch, session.type.name)
     if hasattr(module, "default_generators"):
         patches.replace(module, "default_generators", None)
@@ -133,7 +110,9 @@ def patch_classes(patches: Patches) -> None:
     kind = type(torch.FloatTensor)
     for name, original in list(vars(torch).items()):
         if isinstance(original, kind):
-            patches.replace(torch, name, stand_in(HostType, original, name))
+            own = {"__doc__": original.__doc__, "_original": original}  # pickle looks up the rest
+            own |= {"__module__": "torch", "__qualname__": name}
+            patches.replace(torch, name, HostType(name, (), own))
 
 
 def _set_generators() -> None:

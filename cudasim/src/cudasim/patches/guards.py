@@ -45,8 +45,7 @@ class _Asking:
 def patch_making(patches: Patches, cls: type, make: Callable) -> None:
     """Have `make(original, ...)` make the objects of `cls`, a class of C++, until `restore`.
 
-    `original` makes one as before. Raises RuntimeError on a Python that does not keep its slots in
-    the memory of the class.
+    Raises RuntimeError on a Python that does not keep its slots in the memory of the class.
     """
     before = _slot(cls, NEW)
     words = (ctypes.c_void_p * (type.__basicsize__ // WORD)).from_address(id(cls))
@@ -55,11 +54,8 @@ def patch_making(patches: Patches, cls: type, make: Callable) -> None:
         raise RuntimeError(f"cudasim knows no way to make objects of {cls} on this Python")
     pointer = _function(before)
 
-    def original(*args, **kwargs) -> Any:
-        return pointer(cls, args, kwargs)
-
-    def __new__(_: type, *args, **kwargs) -> Any:
-        return make(original, *args, **kwargs)
+    def __new__(kind: type, *args, **kwargs) -> Any:
+        return make(lambda *args, **kwargs: pointer(kind, args, kwargs), *args, **kwargs)
 
     (namespace,) = gc.get_referents(cls.__dict__)  # which is a view of it that cannot be written
     patches.finally_do(_modified, cls)
