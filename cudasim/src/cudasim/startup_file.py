@@ -41,10 +41,7 @@ def is_installed() -> bool:
 
 
 def install() -> str:
-    """Write the file; returns a line that says so.
-
-    Raises CannotInstall where this Python would not find the package, or the folder is not ours.
-    """
+    """Write the file. What is returned says so."""
     outside = [sys.executable, "-E", "-c", "import cudasim"]
     found = subprocess.run(outside, cwd=os.path.dirname(sys.executable), capture_output=True)
     if found.returncode:
@@ -60,7 +57,7 @@ def install() -> str:
 
 
 def remove() -> str:
-    """Remove the file, if it is there; returns a line that says so. Raises CannotInstall."""
+    """Remove the file, if it is there."""
     there = is_installed()
     try:
         path().unlink(missing_ok=True)

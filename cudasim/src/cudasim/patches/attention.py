@@ -1,18 +1,18 @@
 """Which kernel of attention CUDA would take, and its refusal where there is none.
 
-`scaled_dot_product_attention` has four kernels on a GPU, of which `sdpa_kernel` allows some. Each
-has conditions, some of the card (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp). The CPU
-has other kernels with others, so it computes with all of them allowed.
+The conditions are those of aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. The CPU has other
+kernels with others, so it computes with all of them allowed.
+
 """
 
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._higher_order_ops.flex_attention import FlexAttentionHOP
+from torch.backends.cuda import SDPAParams
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from cudasim.dispatch.devices import fakes
@@ -29,20 +29,8 @@ GOT = "Got Query.size(-1): {}, Key.size(-1): {}, Value.size(-1): {} instead."
 TITLES = {"efficient": "Memory efficient", "flash": "Flash attention", "cudnn": "cuDNN attention"}
 
 
-class Asked(NamedTuple):
-    """What an attention is of, as `torch.backends.cuda.SDPAParams`."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    attn_mask: Tensor | None
-    dropout: float
-    is_causal: bool
-    enable_gqa: bool
-
-
-def flash(asked: Any) -> Iterator[str]:
-    """Why flash attention cannot run, in the order in which CUDA looks."""
+def flash(asked: SDPAParams) -> Iterator[str]:
+    """Why a kernel cannot run, in the order in which CUDA looks."""
     yield from _not_at_all(asked, "Flash", torch._C._get_flash_sdp_enabled())
     if asked.attn_mask is not None:
         yield "Flash Attention does not support non-null attn_mask."
@@ -63,8 +51,7 @@ def flash(asked: Any) -> Iterator[str]:
     yield from _other_type(asked, _halves(asked))
 
 
-def efficient(asked: Any) -> Iterator[str]:
-    """Why memory efficient attention cannot run."""
+def efficient(asked: SDPAParams) -> Iterator[str]:
     yield from _not_at_all(asked, "Memory Efficient", torch._C._get_mem_efficient_sdp_enabled())
     heads, step = _heads(asked), _alignment(asked)
     if heads[0] != heads[1] or any(not head or head % step for head in heads):
@@ -76,8 +63,7 @@ def efficient(asked: Any) -> Iterator[str]:
     yield from _other_type(asked, [half, torch.float32, *later])
 
 
-def cudnn(asked: Any) -> Iterator[str]:
-    """Why cuDNN's attention cannot run."""
+def cudnn(asked: SDPAParams) -> Iterator[str]:
     yield from _not_at_all(asked, "cuDNN", torch._C._get_cudnn_sdp_enabled())
     yield from _other_type(asked, _halves(asked))
     yield from _too_old(asked, "cuDNN MHA")
@@ -91,7 +77,7 @@ def cudnn(asked: Any) -> Iterator[str]:
 REASONS = {"efficient": efficient, "flash": flash, "cudnn": cudnn}
 
 
-def _not_at_all(asked: Any, name: str, enabled: bool) -> Iterator[str]:
+def _not_at_all(asked: SDPAParams, name: str, enabled: bool) -> Iterator[str]:
     """What all of them ask for."""
     if not enabled:
         yield f"{name} attention has been runtime disabled."
@@ -110,11 +96,11 @@ def _not_at_all(asked: Any, name: str, enabled: bool) -> Iterator[str]:
         )
 
 
-def _heads(asked: Any) -> list[int]:
+def _heads(asked: SDPAParams) -> list[int]:
     return [tensor.shape[-1] for tensor in (asked.query, asked.key, asked.value)]
 
 
-def _too_old(asked: Any, name: str) -> Iterator[str]:
+def _too_old(asked: SDPAParams, name: str) -> Iterator[str]:
     major, minor = _capability(asked)
     if (major, minor) < AMPERE:
         yield (
@@ -123,7 +109,7 @@ def _too_old(asked: Any, name: str) -> Iterator[str]:
         )
 
 
-def _other_type(asked: Any, allowed: list[torch.dtype]) -> Iterator[str]:
+def _other_type(asked: SDPAParams, allowed: list[torch.dtype]) -> Iterator[str]:
     types = [tensor.dtype for tensor in (asked.query, asked.key, asked.value)]
     if types[0] not in allowed or len(set(types)) > 1:
         query, key, value = map(_c_name, types)
@@ -141,11 +127,11 @@ def _c_name(dtype: torch.dtype) -> str:
     return NAMES.get(dtype, str(dtype)).lower()
 
 
-def _halves(asked: Any) -> list[torch.dtype]:
+def _halves(asked: SDPAParams) -> list[torch.dtype]:
     return list(FUSED) if _capability(asked) >= AMPERE else [torch.float16]
 
 
-def _alignment(asked: Any) -> int:
+def _alignment(asked: SDPAParams) -> int:
     """Of how many numbers the rows must be multiples, for the units that multiply matrices."""
     half, capability = asked.query.dtype in FUSED, _capability(asked)
     if half and capability >= (7, 0):
@@ -153,7 +139,7 @@ def _alignment(asked: Any) -> int:
     return 4 if capability >= AMPERE else 1
 
 
-def _capability(asked: Any) -> tuple[int, int]:
+def _capability(asked: SDPAParams) -> tuple[int, int]:
     return (gpu_of(asked.query) or session.current()).card.capability
 
 
@@ -163,7 +149,6 @@ def _has_kernels() -> bool:
 
 @replaces(torch.backends.cuda, "is_flash_attention_available", when=_has_kernels)
 def is_flash_attention_available(original: Callable) -> bool:
-    """So it is on every build for CUDA."""
     return True
 
 
@@ -181,12 +166,11 @@ def attend(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """`torch.nn.functional.scaled_dot_product_attention`."""
     given = query, key, value, attn_mask, dropout_p, is_causal
     more = {"scale": scale, "enable_gqa": enable_gqa}
     if type(query) not in (Tensor, torch.nn.Parameter) or gpu_of(query) is None:
         return original(*given, **more)
-    check_kernels(Asked(*given, enable_gqa))
+    check_kernels(SDPAParams(*given, enable_gqa))
     with sdpa_kernel(list(ALL)):
         return original(*given, **more)
 
@@ -196,10 +180,7 @@ def attend(
 def create_fw_bw_graph(
     original: Callable, score_mod: Callable, index_values: tuple, buffers: tuple
 ) -> tuple:
-    """What traces the gradient of the `score_mod` of `flex_attention`; on GPUs it is computed.
-
-    C++'s engine has no queue for the tensors of a GPU that a trace is made with.
-    """
+    """What traces gradients of `flex_attention`: C++'s engine has no queue for those of a GPU."""
     if fakes() or gpu_of(index_values[0]) is None:
         return original(score_mod, index_values, buffers)
 
@@ -214,15 +195,14 @@ def create_fw_bw_graph(
 @replaces(
     torch.backends.cuda, *(f"can_use_{name}_attention" for name in REASONS), when=_has_kernels
 )
-def can_use(original: Callable, params: Any, debug: bool = False) -> bool:
-    """`torch.backends.cuda.can_use_..._attention`."""
+def can_use(original: Callable, params: SDPAParams, debug: bool = False) -> bool:
     reason = next(REASONS[original.__name__.split("_")[2]](params), None)
     if reason and debug:
         warnings.warn(reason, stacklevel=3)
     return reason is None
 
 
-def check_kernels(asked: Asked) -> None:
+def check_kernels(asked: SDPAParams) -> None:
     """Raise RuntimeError, after CUDA's warnings, if no kernel may run."""
     if torch._C._get_math_sdp_enabled():
         return

@@ -73,10 +73,7 @@ def make_grads(original: Callable, outputs: Iterable, *args, **kwargs) -> tuple:
 
 
 def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tensor:
-    """`gradient` where it has to be: on `home`; a single number is moved there.
-
-    Raises the engine's RuntimeError, which begins with `words`, for any other that is elsewhere.
-    """
+    """`gradient` on `home`. Of those elsewhere a single number moves, others are refused."""
     # One that is batched by `is_grads_batched` does not say where it is.
     if gpu_of(gradient) is home or gradient.is_meta or storage_of(gradient) is None:
         return gradient
@@ -103,7 +100,7 @@ def register_hook(original: Callable, self: Tensor, hook: Callable) -> Any:
 
 @replaces(BackwardCFunction, "register_hook", "register_prehook")
 def register_on_node(original: Callable, self: Any, hook: Callable) -> Any:
-    """The same for a step of the graph that Python has made; C++'s own cannot be replaced."""
+    """The same for a step that Python has made; C++'s own cannot be replaced."""
 
     @wraps(hook)
     def checked(gradients: tuple, *more: tuple) -> Any:

@@ -1,12 +1,8 @@
 """Classes of torch that know simulated GPUs: `torch.device`, `torch.Generator`, types of tensors.
 
-Devices and generators are made by PyTorch's own classes. For types of tensors classes stand in,
-which make and recognise what those that they stand for do.
+Devices and generators are made by PyTorch's own classes. For types of tensors classes stand in, as
+no tensor on a GPU has a type of the CPU, such as `torch.FloatTensor`.
 
-- A bare integer as a device, as in `torch.device(1)` and `module.to(rank)`: PyTorch reads it as a
-  device of the machine's accelerator, and C++ finds none.
-- A generator may have a simulated GPU as its device.
-- No tensor on a GPU has a type of the CPU, such as `torch.FloatTensor`.
 """
 
 import re
@@ -28,8 +24,8 @@ from cudasim.session import session
 class HostType(type):
     """The class of what stands in for types of the CPU.
 
-    A stand-in is equal to the class that it stands for, so that tables of types find it; what it
-    does not say is left to that class.
+    A stand-in is equal to the class that it stands for, so that tables of types find it.
+
     """
 
     _original: type
@@ -72,7 +68,6 @@ def _options(kind: type, dtype: torch.dtype) -> tuple[str, str] | None:
 
 
 def is_index(value: Any) -> bool:
-    """True for an integer that may name a device. A bool is none."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -84,7 +79,7 @@ def to_device(index: int) -> torch.device:
 
 
 def make_device(original: Callable, *args, **kwargs) -> torch.device:
-    """A `torch.device`: of the simulated type, if all that is given is an index."""
+    """A `torch.device`; of an index alone C++ finds none."""
     given = (*args, *kwargs.values())
     if len(given) == 1 and is_index(given[0]):
         return to_device(given[0])
@@ -92,7 +87,6 @@ def make_device(original: Callable, *args, **kwargs) -> torch.device:
 
 
 def make_generator(original: Callable, device: Any = "cpu") -> torch.Generator:
-    """A generator for `device`: a torch.device, a string, or the index of a GPU."""
     if isinstance(resolve(device), GPU):
         return Generator(torch.device(device))
     return original(device)
@@ -122,7 +116,6 @@ def _set_generators() -> None:
 
 @replaces(torch._C, "_set_default_tensor_type")
 def set_default_tensor_type(original: Callable, chosen: Any) -> None:
-    """`torch.set_default_tensor_type`, of a type that a stand-in stands for."""
     original(chosen._original if isinstance(chosen, HostType) else chosen)
 
 

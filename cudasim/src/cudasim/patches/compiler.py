@@ -1,10 +1,9 @@
 """`torch.compile` and TorchScript. Code that is compiled is accepted, and runs as it is written.
 
-The compiler makes code for a GPU's processors, of which there are none. Compiled functions
-and modules keep their type, their `state_dict` and their arguments; what they compute, and on
-which device, is what PyTorch without a compiler computes. A warning says so, once. Nothing is
-traced: so a program's own backend, which would never be called, is refused, and a warning says
-that `fullgraph=True` finds no graph break.
+The compiler makes code for a GPU's processors, of which there are none. A warning says so, once.
+Compiled functions and modules keep their type, their `state_dict` and their arguments. Nothing is
+traced: so a program's own backend, which would never be called, is refused.
+
 """
 
 import sys
@@ -63,7 +62,6 @@ def _run_uncompiled() -> None:
 
 @replaces(torch, "compile")
 def compile(original: Callable, *args, **kwargs) -> Any:
-    """`torch.compile`."""
     compiled = original(*args, **kwargs)  # refuses what it does not understand
     if not _is_torch(sys._getframe(2).f_globals.get("__name__", "")):
         _refuse_own(kwargs.get("backend", "inductor"))
@@ -92,7 +90,7 @@ def _refuse_own(backend: Any) -> None:
 
 @checks(torch.export, "export")
 def export(name: str, *args, strict: bool = False, **kwargs) -> None:
-    """`torch.export.export`, whose `strict=True` compiles."""
+    """Refused where it would compile, and where C++ would end the process."""
     if strict:
         raise NotImplementedError(
             "cudasim: torch.export with strict=True does not run with simulated GPUs; "
@@ -107,10 +105,7 @@ def export(name: str, *args, strict: bool = False, **kwargs) -> None:
 
 @replaces(torch.jit._serialization, "validate_map_location")
 def validate_map_location(original: Callable, map_location: Any = None) -> torch.device | None:
-    """The check of `torch.jit.load`'s `map_location`, which names the current GPU by its index.
-
-    C++ would take a device without an index for the CPU, of which alone it knows.
-    """
+    """What `torch.jit.load` is told: C++ would take a device without an index for the CPU."""
     device = original(map_location)
     gpu = None if device is None else resolve(device)
     return gpu.device if isinstance(gpu, GPU) else device
@@ -119,8 +114,8 @@ def validate_map_location(original: Callable, map_location: Any = None) -> torch
 def patch_torchscript(patches: Patches) -> None:
     """Make TorchScript read each function replaced so far as the one that it replaces.
 
-    It knows PyTorch's functions by their identity, and would look for the source of others:
-    forward-mode derivatives (`torch.func.jacfwd`) compile some when they are first used.
+    It knows PyTorch's functions by their identity, and would look for the source of others.
+
     """
     table = torch.jit._builtins._get_builtin_table()
     for before, now in patches.replaced():

@@ -146,7 +146,7 @@ def make_like(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
 
 
 def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
-    """What a factory made for `gpu`: numbers from Python or NumPy are copied there."""
+    """Numbers from Python or NumPy are copied to the GPU."""
     if name in CONVERTERS and gpu is not None:
         watch_copy(None, gpu, non_blocking=False)
         if session.clock is not None:
@@ -172,10 +172,7 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
 
 
 def make_wrapper(original: Callable, *args, **kwargs) -> Tensor:
-    """`Tensor._make_wrapper_subclass`, which makes tensors that wrap others, such as DTensor.
-
-    C++ makes them as of the CPU and must not see the GPU, which the empty storage names.
-    """
+    """What makes DTensors and the like; C++ must not see their GPU, which the storage names."""
     device = args[DEVICE] if len(args) > DEVICE else kwargs.get("device")
     gpu = None if device is None else resolve(device)
     if not isinstance(gpu, GPU):

@@ -1,10 +1,11 @@
 """Functions and layers that look at devices before they call the operations they are made of.
 
-The dispatch mode sees only those operations, each of which would refuse in its own words. Where
-these words are from is named by file, in aten/src/ATen/native.
+The dispatch mode sees only those operations, each of which would refuse in its own words. The files
+named here, where these are from, are in aten/src/ATen/native.
+
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -16,15 +17,6 @@ from cudasim.dispatch.tags import device_of, gpu_of, put
 from cudasim.patches.replacing import checks, replaces
 from cudasim.session import session
 
-# Of tensors on several devices (TensorShape.cpp, LinearAlgebra.cpp).
-APART = {
-    "meshgrid": "meshgrid expects all tensors to have the same device",
-    "block_diag": "torch.block_diag: input tensors must all be on the same device. Input 0 is on "
-    "device {here} and input {position} is on device {there}",
-    "multi_dot": "multi_dot(): all tensors must be on the same device but tensor 0 is on {here} "
-    "and tensor {position} on {there}",
-}
-# Of an `out` that is elsewhere (LinearAlgebra.cpp); a norm says what vector_norm says.
 COPIED = (
     ": Expected result and input tensors to be on the same device, but got result on {there} and "
     "input on {here}"
@@ -34,19 +26,32 @@ NORM = (
     "other tensors on {here} (when checking argument in method "
     "wrapper_{key}_linalg_vector_norm_out_out)"
 )
+# Of an `out` that is not `here`, where the operands are (LinearAlgebra.cpp).
 RESULTS = {
-    "norm": NORM,
+    "norm": NORM,  # says what vector_norm says
     "matrix_norm": NORM,
     "cond": "linalg.cond" + COPIED,
     "pinv": "linalg.pinv" + COPIED,
     "matrix_rank": "torch.linalg.matrix_rank" + COPIED,
 }
-
+# Of an argument called `name`, or in that place, that is not where the first one is.
+WORDS = {  # TensorShape.cpp, LinearAlgebra.cpp, Sorting.cpp, TensorAdvancedIndexing.cpp, RNN.h
+    "meshgrid": "meshgrid expects all tensors to have the same device",
+    "block_diag": "torch.block_diag: input tensors must all be on the same device. Input 0 is on "
+    "device {here} and input {name} is on device {there}",
+    "multi_dot": "multi_dot(): all tensors must be on the same device but tensor 0 is on {here} "
+    "and tensor {name} on {there}",
+    "quantile": "quantile() {name} tensor must be on the same device as the input tensor",
+    "take_along_dim": "Expected tensor to have {here} Device, but got tensor with {there} Device "
+    "(while checking arguments for torch.take_along_dim():)",
+    "stft": "{name} input and window must be on the same device but got self on {here} and window "
+    "on {there}",
+    "recurrent": "Input and {name} tensors are not at the same device, found input tensor at "
+    "{here} and {name} tensor at {there}",
+}
 REAL = ("rfft", "ihfft")  # transforms of real numbers
 SIGNALS = "fft fft2 fftn ifft ifft2 ifftn hfft hfft2 hfftn irfft irfft2 irfftn".split()
 SIGNALS += [f"{name}{dimensions}" for name in REAL for dimensions in ("", "2", "n")]
-
-
 RECURRENT = "lstm", "gru", "rnn_tanh", "rnn_relu"
 
 
@@ -54,15 +59,21 @@ def _operands(args: tuple, kwargs: dict) -> list[Tensor]:
     return tensors_in((*args, *kwargs.values()))
 
 
+def _together(first: Tensor, others: Iterable[tuple[Any, Any]], words: str) -> None:
+    """Raise RuntimeError if a tensor among the named `others` is not where `first` is."""
+    here = device_of(first)
+    for name, tensor in others:
+        if isinstance(tensor, Tensor) and (there := device_of(tensor)) != here:
+            raise RuntimeError(
+                words.format(name=name, here=here, there=there, key=session.type.key)
+            )
+
+
 @checks(torch, "meshgrid", "block_diag")
 @checks(torch.linalg, "multi_dot")
 def apart(name: str, *args, **kwargs) -> None:
-    """A composite of tensors that have to be on one device."""
-    devices = [device_of(tensor) for tensor in tensors_in(args)]
-    for position, there in enumerate(devices):
-        if there != devices[0]:
-            words = APART[name].format(here=devices[0], there=there, position=position)
-            raise RuntimeError(words)
+    if tensors := tensors_in(args):
+        _together(tensors[0], enumerate(tensors), WORDS[name])
 
 
 @replaces(torch.linalg, "matrix_rank")
@@ -78,11 +89,8 @@ def matrix_rank(original: Callable, *args, out: Tensor | None = None, **kwargs) 
 @checks(torch.linalg, *RESULTS)
 def result_elsewhere(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
     """A composite whose `out` has to be where its first operand is."""
-    here = there = None
     if out is not None:
-        here, there = device_of(_operands(args, kwargs)[0]), device_of(out)
-    if here != there:
-        raise RuntimeError(RESULTS[name].format(here=here, there=there, key=session.type.key))
+        _together(_operands(args, kwargs)[0], [("out", out)], RESULTS[name])
 
 
 @checks(torch, "inner", "tensordot")
@@ -113,40 +121,23 @@ def tensor_split(name: str, input: Tensor, *args, **kwargs) -> None:
 
 @checks(torch, "quantile", "nanquantile")
 @checks(Tensor, "quantile", "nanquantile")
-def quantile(name: str, input: Tensor, q: Any, *args, out: Tensor | None = None, **kwargs) -> None:
-    """As in Sorting.cpp, which looks at other things of `q` first."""
+def quantile(name: str, input: Tensor, q: Any, *args, out: Any = None, **kwargs) -> None:
+    """It looks at other things of `q` first."""
     looks = isinstance(q, Tensor) and q.dim() <= 1 and input.numel() and q.dtype == input.dtype
-    for called, tensor in (("q", q if looks else None), ("out", out)):
-        if tensor is not None and device_of(tensor) != device_of(input):
-            raise RuntimeError(
-                f"quantile() {called} tensor must be on the same device as the input tensor"
-            )
+    _together(input, [("q", q if looks else None), ("out", out)], WORDS["quantile"])
 
 
 @checks(torch, "take_along_dim")
 @checks(Tensor, "take_along_dim")
-def take_along_dim(
-    name: str, input: Tensor, indices: Tensor, *args, out: Tensor | None = None, **kwargs
-) -> None:
-    """As in TensorAdvancedIndexing.cpp."""
-    for tensor in (indices, out):
-        if isinstance(tensor, Tensor) and device_of(tensor) != device_of(input):
-            raise RuntimeError(
-                f"Expected tensor to have {device_of(input)} Device, but got tensor with "
-                f"{device_of(tensor)} Device (while checking arguments for torch.take_along_dim():)"
-            )
+def take_along_dim(name: str, input: Tensor, indices: Any, *args, out: Any = None, **kw) -> None:
+    _together(input, [("indices", indices), ("out", out)], WORDS["take_along_dim"])
 
 
 @checks(torch._VF, "stft")  # which Python's calls
 @checks(torch, "istft")
 def stft(name: str, input: Tensor, *args, **kwargs) -> None:
-    """As in SpectralOps.cpp."""
     window = args[3] if len(args) > 3 else kwargs.get("window")
-    if isinstance(window, Tensor) and device_of(window) != device_of(input):
-        raise RuntimeError(
-            f"{name} input and window must be on the same device but got self on "
-            f"{device_of(input)} and window on {device_of(window)}"
-        )
+    _together(input, [(name, window)], WORDS["stft"])
 
 
 @checks(torch.linalg, "lstsq")
@@ -167,26 +158,17 @@ def flatten_parameters(original: Callable, self: nn.RNNBase) -> None:
 @checks(torch, *RECURRENT, when=lambda: session.type.decomposes_recurrent_layers)
 @checks(torch._VF, *RECURRENT, when=lambda: session.type.decomposes_recurrent_layers)
 def recurrent(name: str, input: Tensor, hidden: Any, weights: Sequence, *args, **kwargs) -> None:
-    """A recurrent layer (RNN.h). Packed sequences, whose second holds sizes, are not compared."""
+    """A recurrent layer. Packed sequences, whose second holds sizes, are not compared."""
     if not (args and isinstance(args[0], bool)):
         return
-    home = device_of(input)
-    for called, tensors in (("hidden", tensors_in((hidden,))), ("parameter", weights)):
-        for tensor in tensors:
-            if device_of(tensor) != home:
-                raise RuntimeError(
-                    f"Input and {called} tensors are not at the same device, found input tensor "
-                    f"at {home} and {called} tensor at {device_of(tensor)}"
-                )
+    named = [("hidden", each) for each in tensors_in((hidden,))]
+    _together(input, [*named, *(("parameter", each) for each in weights)], WORDS["recurrent"])
 
 
 @replaces(nn.functional, "one_hot")
 @replaces(torch._C._nn, "one_hot")
 def one_hot(original: Callable, tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """On a CPU it reads back the least and the greatest class, on a GPU neither.
-
-    There the kernel stops at a class that is too large (Onehot.cpp).
-    """
+    """On a CPU it reads the least and the greatest class back, on a GPU neither (Onehot.cpp)."""
     plain = tensor.dtype is not torch.int64 or torch._C._are_functorch_transforms_active()
     if plain or not tensor.numel() or gpu_of(tensor) is None:
         return original(tensor, num_classes)
@@ -200,10 +182,7 @@ def one_hot(original: Callable, tensor: Tensor, num_classes: int = -1) -> Tensor
 
 @replaces(torch.fft, *SIGNALS, when=lambda: session.type.lists_kernels)
 def transform(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
-    """A Fourier transform, which CUDA computes in half precision too.
-
-    C++ refuses that on the CPU before any operation. What is real stays so, in `rfft` and its kin.
-    """
+    """CUDA's are in half precision too, which C++ refuses on the CPU. What is real stays so."""
     half = isinstance(input, Tensor) and input.dtype is torch.float16
     if not half or gpu_of(input) is None:
         return original(input, *args, **kwargs)
@@ -217,7 +196,7 @@ def transform(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
 def _signal(
     name: str, input: Tensor, sizes: Any = None, dims: Any = None, norm: Any = None, **given: Any
 ) -> list[int]:
-    """The sizes of the signal in a transform called `name`: those given, or those of its input."""
+    """The sizes of the signal: those given, or those of the input of the transform `name`."""
     sizes, dims = given.get("n", given.get("s", sizes)), given.get("dim", dims)
     if sizes is not None:
         return [sizes] if isinstance(sizes, int) else [size for size in sizes if size != -1]

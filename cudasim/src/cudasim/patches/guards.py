@@ -7,9 +7,10 @@ nothing is written to it.
 devices that C++ makes. So the class itself is told to ask Python: it gets a `__new__` of ours, and
 the slot by which CPython makes the objects of every class that has one in Python.
 
-Tensors that are traced (`torch.export`, the gradient of `flex_attention`) name a simulated GPU to
-C++, which ends the process where it knows nothing of such devices. So while GPUs are simulated it
-finds what it knows of the CPU, which has no streams (c10/core/impl/DeviceGuardImplInterface.h).
+Tensors that are traced (`torch.export`) name a simulated GPU to C++, which ends the process where
+it knows nothing of such devices. So it finds what it knows of the CPU, which has no streams
+(c10/core/impl/DeviceGuardImplInterface.h).
+
 """
 
 import ctypes
@@ -36,8 +37,6 @@ _function = ctypes.PYFUNCTYPE(*[ctypes.py_object] * 4)
 
 
 class _Asking:
-    """Any class whose objects are made by Python."""
-
     def __new__(cls) -> "_Asking":
         return super().__new__(cls)
 

@@ -133,7 +133,6 @@ def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
 
 @replaces(Tensor, "to", overridable=True)
 def to(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
-    """`Tensor.to` that knows simulated GPUs."""
     target, options = parse_to(args, kwargs)
     if target is ELSEWHERE:
         return original(self, *args, **kwargs)
@@ -149,7 +148,6 @@ def to(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
 
 @replaces(Tensor, "type_as", overridable=True)
 def type_as(original: Callable, self: Tensor, other: Tensor) -> Tensor:
-    """`Tensor.type_as`: the tensor with the type of another, where that one is."""
     if not isinstance(other, Tensor) or gpu_of(self) is gpu_of(other):
         return original(self, other)
     return self.to(other)
@@ -162,7 +160,7 @@ def move(
     non_blocking: bool = False,
     memory_format: torch.memory_format = torch.preserve_format,
 ) -> Tensor:
-    """`Tensor.cuda`, or what it is called: the tensor on a GPU, itself if it is there already."""
+    """`Tensor.cuda`, or what it is called."""
     if device is not None and not isinstance(resolve(device), GPU):
         return original(self, device, non_blocking)  # refuses it in torch's words
     place = session.type.name if device is None else device
@@ -173,5 +171,4 @@ def move(
 def cpu(
     original: Callable, self: Tensor, memory_format: torch.memory_format = torch.preserve_format
 ) -> Tensor:
-    """`Tensor.cpu`: the tensor on the host, itself if it is there already."""
     return self.to("cpu", memory_format=memory_format)

@@ -16,11 +16,7 @@ Groups = dict[tuple[torch.device, torch.dtype], tuple[list[list[Tensor | None]],
 def group(
     original: Callable, lists: Sequence[Sequence[Tensor | None]], with_indices: bool = False
 ) -> Groups:
-    """Tensors of the same position, grouped by device and type of the first list's.
-
-    An empty list stays empty. Raises RuntimeError, with the words of `original`, if those of one
-    position do not belong together.
-    """
+    """Tensors of one position, by device and type of the first list's. Empty lists stay empty."""
     groups: Groups = {}
     for position, first in enumerate(lists[0]):
         key = first.device, first.dtype

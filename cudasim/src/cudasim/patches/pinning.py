@@ -1,8 +1,4 @@
-"""Pinned memory: host memory that a GPU can copy from by itself.
-
-Here it is ordinary memory with a mark, which hangs on the storage as a tag does, so that
-views are pinned too.
-"""
+"""Pinned memory: ordinary memory with a mark, on the storage, so that views are pinned too."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +21,6 @@ def pinned(tensor: Tensor) -> Tensor:
 
 @replaces(Tensor, "pin_memory", overridable=True)
 def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
-    """`Tensor.pin_memory`: a copy in pinned memory, itself if it is there already."""
     if self.is_pinned():
         return self
     if gpu_of(self) is not None or self.layout is not torch.strided:
@@ -35,7 +30,6 @@ def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
 
 @replaces(Tensor, "is_pinned", overridable=True)
 def is_pinned(original: Callable, self: Tensor, device: Any = None) -> bool:
-    """`Tensor.is_pinned`: True for a tensor in pinned memory."""
     if self.layout is not torch.strided:
         return False
     storage = storage_of(self)

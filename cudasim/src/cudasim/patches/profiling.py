@@ -1,8 +1,8 @@
 """`torch.profiler`: it traces the CPU's work, as on a machine whose PyTorch cannot trace GPUs.
 
-Asked for CUDA's, it would call on CUDA at every operation, and print a trace of C++ each time.
 Its rows are the calls of the program: what the simulation calls to answer them is left out. The
 times are real, of the CPU that computes the values.
+
 """
 
 import json
@@ -26,7 +26,7 @@ OURS = "PythonDispatchMode"  # torch's name of the block in which a dispatch mod
 
 @replaces(profiler.profile, "__init__")
 def init(original: Callable, self: Any, *args, **kwargs) -> None:
-    """A profiler, of the CPU."""
+    """Asked for CUDA, it would print a trace of C++ at every operation."""
     given = [name for name in ("use_device", "use_cuda") if kwargs.get(name)]
     if any(kwargs[name] in (True, session.type.name) for name in given):
         warnings.warn(CPU_ONLY, stacklevel=3)
@@ -36,7 +36,6 @@ def init(original: Callable, self: Any, *args, **kwargs) -> None:
 
 @replaces(profiler.profile, "_parse_kineto_results")
 def parse(original: Callable, *args, **kwargs) -> list[Any]:
-    """The rows that are the program's."""
     events = original(*args, **kwargs)
     rows = [(each.thread, each.time_range.start, each.time_range.end, each.name) for each in events]
     return [event for event, ours in zip(events, _are_ours(rows), strict=True) if not ours]
@@ -44,7 +43,6 @@ def parse(original: Callable, *args, **kwargs) -> list[Any]:
 
 @replaces(profiler.profile, "export_chrome_trace")
 def export(original: Callable, self: Any, path: Any, *args, **kwargs) -> Any:
-    """A trace in a file, of the program's rows."""
     result = original(self, path, *args, **kwargs)
     trace = json.loads(Path(path).read_text(encoding="utf-8"))
     events = trace["traceEvents"]

@@ -1,9 +1,8 @@
 """Memory of simulated GPUs shared with others: other processes, and libraries by DLPack.
 
-Between processes a real GPU's memory travels as a CUDA IPC handle, by way of two methods of
-storages. Here the same methods pass the host's shared memory on, so torch.multiprocessing's
-own code does the rest. As with CUDA, the receiver does not count the bytes as its own. MPS
-cannot share.
+Between processes CUDA's memory travels as a handle, by way of two methods of storages. Here they
+pass the host's shared memory on, which the receiver, as with CUDA, does not count as its own.
+
 """
 
 import sys
@@ -30,14 +29,12 @@ def _has_handles() -> bool:
 
 @checks(UntypedStorage, "_share_fd_cpu_", "_share_filename_cpu_", when=lambda: not _has_handles())
 def on_host(name: str, self: UntypedStorage, *args, **kwargs) -> None:
-    """A method that shares the host's memory (StorageSharing.cpp)."""
     if gpu_of_storage(self) is not None:
         raise RuntimeError(f"{name.removesuffix('cpu_')}: only available on CPU")
 
 
 @replaces(UntypedStorage, "is_shared", when=_has_handles)
 def is_shared(original: Callable, self: UntypedStorage) -> bool:
-    """`UntypedStorage.is_shared`: the memory of a GPU always is."""
     return gpu_of_storage(self) is not None or original(self)
 
 
@@ -45,8 +42,9 @@ def is_shared(original: Callable, self: UntypedStorage) -> bool:
 def share(original: Callable, self: UntypedStorage) -> tuple:
     """What another process needs to open this memory.
 
-    Returns (device, handle, bytes, offset, counter handle, counter offset, event handle,
-    whether to wait for the event), of which the simulation uses the first three.
+    Of (device, handle, bytes, offset, counter handle, counter offset, event handle, whether to
+    wait for the event) the simulation uses the first three.
+
     """
     gpu = gpu_of_storage(self)
     if gpu is None:
@@ -72,7 +70,6 @@ def share(original: Callable, self: UntypedStorage) -> tuple:
 def open_shared(
     original: Callable, device: int, handle: tuple, size: int, *unused: Any
 ) -> UntypedStorage:
-    """The memory of another process, on GPU `device`. Raises CUDA's error if there is none."""
     gpu = session.gpu(device)
     if len(handle) == 2:
         storage = reductions.rebuild_storage_fd(UntypedStorage, *handle)

@@ -1,8 +1,8 @@
 """Storages on simulated GPUs: where they say they are, how they are made, moved and resized.
 
-`torch.save` reads the device of a storage and `torch.load` moves storages with `to`. So the
-files that a simulation writes name `cuda:0` as those of a machine with GPUs do, and loading
-them is torch's own code from end to end.
+`torch.save` and `torch.load` read that and move them. So files name `cuda:0` as those of a machine
+with GPUs do.
+
 """
 
 from collections.abc import Callable
@@ -26,14 +26,12 @@ def patch_storage(patches: Patches) -> None:
 
 
 def device(self: UntypedStorage) -> torch.device:
-    """`UntypedStorage.device`."""
     gpu = gpu_of_storage(self)
     return _device.__get__(self) if gpu is None else gpu.device
 
 
 @replaces(UntypedStorage, "__new__")
 def new(original: Callable, cls: type, *args, **kwargs) -> UntypedStorage:
-    """`torch.UntypedStorage(size, device=...)`."""
     gpu = resolve(kwargs["device"]) if kwargs.get("device") is not None else None
     if not isinstance(gpu, GPU):
         return original(cls, *args, **kwargs)
@@ -57,7 +55,6 @@ def getitem(original: Callable, self: UntypedStorage, *args, **kwargs) -> Any:
 def to(
     original: Callable, self: UntypedStorage, *, device: Any, non_blocking: bool = False
 ) -> UntypedStorage:
-    """`UntypedStorage.to`, and with it `cuda`: a copy on another device."""
     gpu = resolve(device)
     if gpu is ELSEWHERE:
         return original(self, device=device, non_blocking=non_blocking)
@@ -71,7 +68,6 @@ def to(
 
 @replaces(UntypedStorage, "resize_")
 def resize(original: Callable, self: UntypedStorage, size: int) -> UntypedStorage:
-    """`UntypedStorage.resize_`: the bytes on the GPU are counted again."""
     foretell(self, size)
     try:
         return original(self, size)

@@ -52,7 +52,6 @@ def patch_tensor(patches: Patches) -> None:
 
 
 def device(self: Tensor) -> torch.device:
-    """`Tensor.device`."""
     gpu = seen_on(self)
     return gpu.device if gpu else _device.__get__(self)
 
@@ -88,7 +87,7 @@ def assign_gradient(self: Tensor, value: Tensor | None) -> None:
 
 @replaces(Tensor, "type", overridable=True)
 def type_of(original: Callable, self: Tensor, dtype: Any = None, **kwargs) -> Any:
-    """`Tensor.type`: the name of a type contains `cuda` or `mps` for a tensor on a GPU."""
+    """`Tensor.type`, whose names contain `cuda` or `mps` for a tensor on a GPU."""
     prefix = f"torch.{session.type.name}."
     if dtype is None:
         name = original(self)
@@ -135,7 +134,6 @@ def without_modes(original: Callable) -> Iterator[list]:
 
 @replaces(Tensor, "numpy", "__array__")
 def numpy(original: Callable, self: Tensor, *args, **kwargs) -> Any:
-    """`Tensor.numpy`: refused on a GPU, with torch's own words."""
     gpu = gpu_of(self)
     if gpu and not kwargs.get("force"):
         raise TypeError(
@@ -147,6 +145,5 @@ def numpy(original: Callable, self: Tensor, *args, **kwargs) -> Any:
 
 @checks(Tensor, "apply_", "map_", "map2_")
 def elementwise(name: str, self: Tensor, *args) -> None:
-    """A method that calls Python for each element: refused on a GPU, with torch's own words."""
     if gpu_of(self):
         raise TypeError(f"{name} is only implemented on CPU tensors")

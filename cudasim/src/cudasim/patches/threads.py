@@ -1,8 +1,8 @@
 """Threads: dispatch modes are per thread, so each thread of the program enters one of its own.
 
-On a virtual clock each has a host time of its own, too. It begins at that of the thread that
-started it, or submitted its work to a pool, and who joins it or takes its result has come to the
-later of both times. To wait takes no modelled time else.
+On a virtual clock each has a host time of its own, too, from that of who started it or submitted
+its work to a pool. Who joins it or takes its result has come to the later of both times.
+
 """
 
 import _thread
@@ -25,6 +25,10 @@ BEGAN, ENDED = "_cudasim_began", "_cudasim_ended"  # host times, on a thread, an
 
 def _is_timed() -> bool:
     return session.clock is not None
+
+
+def _now() -> int:
+    return 0 if session.clock is None else session.clock.now
 
 
 # `Thread.run` is not enough: many subclasses have their own.
@@ -57,7 +61,7 @@ def start_new_thread(original: Callable, function: Any, *args) -> int:
     """A thread of `_thread`, which threads of `threading` do not come through."""
     if not callable(function):
         return original(function, *args)  # refuses it in Python's words
-    began = 0 if session.clock is None else session.clock.now
+    began = _now()
 
     @wraps(function)
     def run(*args, **kwargs) -> Any:
@@ -71,16 +75,14 @@ def start_new_thread(original: Callable, function: Any, *args) -> int:
 @replaces(_WorkItem, "__init__", when=_is_timed)
 def begin(original: Callable, self: Any, *args, **kwargs) -> None:
     """What starts a thread, or makes an item of a pool: it notes the starter's time."""
-    if session.clock is not None:
-        setattr(self, BEGAN, session.clock.now)
+    setattr(self, BEGAN, _now())
     original(self, *args, **kwargs)
 
 
 @replaces(Future, "set_result", "set_exception", when=_is_timed)
 def end(original: Callable, self: Future, value: Any) -> None:
     """What gives a future its result: it notes the time of who computed it."""
-    if session.clock is not None:
-        setattr(self, ENDED, session.clock.now)
+    setattr(self, ENDED, _now())
     original(self, value)
 
 
