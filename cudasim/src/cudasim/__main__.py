@@ -1,9 +1,8 @@
-"""`cudasim [--gpus N] [--card NAME] [--device-type TYPE] [--clock CLOCK] script.py`.
+"""`cudasim [--gpus N] ... script.py`, or `python -m cudasim`: a program on simulated GPUs.
 
-Run a program on simulated GPUs; `python -m cudasim` is the same.
+It runs as `python script.py ...` or `python -m module ...` would run it: its own arguments, folder,
+`__main__` module, traceback and exit code.
 
-The program runs as `python script.py ...` or `python -m module ...` would run it: its own
-arguments, folder, `__main__` module, traceback and exit code.
 """
 
 import argparse
@@ -25,7 +24,7 @@ _OURS = (_PACKAGE, "<frozen importlib", "<frozen runpy")
 
 
 def parse() -> tuple[argparse.Namespace, config.Config]:
-    """What the command line asks for: (module, full_traceback and program, what to simulate)."""
+    """The options of the command, and what they ask for."""
     parser = argparse.ArgumentParser(
         "cudasim",
         usage="%(prog)s [--gpus N] [--card NAME] [--device-type TYPE] [--clock CLOCK] "
@@ -55,7 +54,7 @@ def parse() -> tuple[argparse.Namespace, config.Config]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run the program as the `__main__` module. An exception is reported as Python reports one."""
+    """Run the program as `__main__`. An exception is reported as Python reports one."""
     sys.argv = options.program
     main = sys.modules["__main__"] = ModuleType("__main__")
     path = options.program[0]
@@ -120,7 +119,6 @@ def command() -> None:
 
 
 def main() -> None:
-    """Simulate, then run the program."""
     if sys.argv[1:] and sys.argv[1] in startup_file.COMMANDS:
         change_startup(*sys.argv[1:])
     options, wanted = parse()

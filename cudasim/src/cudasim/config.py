@@ -139,7 +139,6 @@ def _option(name: str) -> str:
 
 
 def from_options(options: argparse.Namespace, source: tuple[str, str] = OPTIONS) -> Config:
-    """What the options of a command ask for. Raises ValueError as `parse` does."""
     asked = {name: getattr(options, name) for name in SETTINGS}
     return parse(**asked, force=options.force, source=source)
 
@@ -215,15 +214,15 @@ def forks() -> bool:
 
 
 def quiet() -> bool:
-    """True in what a simulation started: who started it has said that it is one."""
+    """True in what a simulation started: who started it has said so."""
     return os.environ.get(QUIET) == "1"
 
 
 def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
     """The variables with which a program that is started gets the same GPUs.
 
-    `inherited`: this one was itself started so. Where `cudasim install-startup` was not run,
-    they let Python find the package by a `sitecustomize`.
+    `inherited`: this one was itself started so. A `sitecustomize` lets Python find the package.
+
     """
     variables = {**to_environment(wanted), QUIET: "1"}
     if wanted.force and not inherited and VISIBLE in os.environ:

@@ -32,7 +32,7 @@ def number(gpus: int | None, simulated: int, name: str) -> int:
 
 
 def say(wanted: int, name: str, real: int) -> None:
-    """Print what `enable` did on a machine with so many real GPUs, unless CUDASIM_QUIET is set."""
+    """Print what `enable` did on a machine with so many real GPUs."""
     done = f"{wanted} simulated GPU{'s'[: wanted > 1]} in {name}, computed on the CPU"
     if real:
         done = f"{real} real GPU{'s'[: real > 1]} in {name}, nothing is simulated"

@@ -1,7 +1,4 @@
-"""`python -m cudasim.kernel`: install a Jupyter kernel whose notebooks see simulated GPUs.
-
-Any tool that runs notebooks can pick it: JupyterLab, VS Code, nbclient, nbval.
-"""
+"""`python -m cudasim.kernel`: install a Jupyter kernel whose notebooks see simulated GPUs."""
 
 import argparse
 import json
@@ -16,7 +13,7 @@ from cudasim.device.types import DEFAULT
 
 
 def spec(wanted: Config) -> dict:
-    """The content of `kernel.json`: this Python, started with the simulated GPUs `wanted`."""
+    """The content of `kernel.json`."""
     gpus, type = wanted.gpus, wanted.type
     run = [sys.executable, "-m", "cudasim", *config.to_options(wanted)]
     modelled = ", modelled time" if wanted.clock is not None else ""
@@ -32,10 +29,7 @@ def spec(wanted: Config) -> dict:
 
 
 def install(folder: Path, wanted: Config) -> Path:
-    """Write the kernel into `folder`, which holds Jupyter's data; returns its own folder.
-
-    Raises ValueError for an unknown card.
-    """
+    """Write the kernel into `folder`, which holds Jupyter's data; returns its own folder."""
     card, type = wanted.find_card().name, wanted.type
     parts = ["cudasim", type.name if type is not DEFAULT else "", str(wanted.gpus)]
     parts.append(card.lower().replace(" ", "-") if card != type.card else "")
@@ -48,7 +42,6 @@ def install(folder: Path, wanted: Config) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
     parser = argparse.ArgumentParser(
         "python -m cudasim.kernel", description="Install a Jupyter kernel with simulated GPUs."
     )

@@ -1,8 +1,4 @@
-"""The state of a simulation: all of it is here, and all of it is gone when the simulation ends.
-
-`simulation.py` begins and ends one. What lies above this module reads `session`, which is empty
-while no simulation runs.
-"""
+"""The state of a simulation: all of it is here, and all of it is gone when the simulation ends."""
 
 import functools
 import itertools
@@ -108,10 +104,7 @@ class Session:
         return len(self.gpus)
 
     def use(self) -> None:
-        """Begin to use the GPUs: the environment is read for the last time.
-
-        Raises RuntimeError, with PyTorch's text, if there are none and in a forked process.
-        """
+        """Begin to use the GPUs. Raises PyTorch's error if there are none, and after a fork."""
         if self.forked:
             raise self.type.cannot_fork()
         if not self.count():
@@ -152,17 +145,14 @@ class Session:
         self.gpu(index).memory.stream = functools.partial(self.current_stream, index)
 
     def gpu(self, index: int | None) -> GPU:
-        """GPU number `index`, or the current one. Raises PyTorch's error if there is none.
-
-        MPS never looks at the index: it has one device (aten/src/ATen/mps/MPSGuardImpl.h).
-        """
+        """GPU number `index`, or the current one. Raises PyTorch's error if there is none."""
         if not self.used:
             self.use()
         if index is None:
             return self.current()
         if 0 <= index < len(self.gpus):
             return self.gpus[index]
-        if self.type.most == 1:
+        if self.type.most == 1:  # MPS never looks at the index (ATen's mps/MPSGuardImpl.h)
             return self.gpus[0]
         raise self.type.no_such_device(index, len(self.gpus))
 

@@ -1,7 +1,7 @@
 """`cudasim install-startup`: let every program of an environment heed CUDASIM_GPUS.
 
-Python runs the lines of the `.pth` files in its site-packages whenever it starts. Only who asks
-for it has one: it is the one part of this package that programs meet which never import it.
+Python runs the lines of the `.pth` files in its site-packages whenever it starts.
+
 """
 
 import os
@@ -24,7 +24,7 @@ class CannotInstall(Exception):
 
 
 def in_site_packages() -> bool:
-    """True if pip copied the package here, so that this Python finds it by itself."""
+    """True if pip copied the package here."""
     folders = [*site.getsitepackages(), site.getusersitepackages()]
     return _PACKAGE.parent in [Path(folder).resolve() for folder in folders]
 
@@ -36,7 +36,6 @@ def path() -> Path:
 
 
 def is_installed() -> bool:
-    """True if each program of this Python heeds CUDASIM_GPUS."""
     return path().is_file()
 
 
