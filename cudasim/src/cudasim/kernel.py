@@ -4,22 +4,19 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from cudasim import config, startup_file
-from cudasim.config import Config
 from cudasim.device.types import DEFAULT
 
 
-def spec(wanted: Config) -> dict:
+def spec(wanted: config.Config) -> dict:
     """The content of `kernel.json`."""
-    gpus, type = wanted.gpus, wanted.type
     run = [sys.executable, "-m", "cudasim", *config.to_options(wanted)]
-    modelled = ", modelled time" if wanted.clock is not None else ""
+    word = wanted.type.word(wanted.gpus) + (", modelled time" if wanted.clock else "")
     made = {
         "argv": [*run, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-        "display_name": f"Python ({gpus} simulated {type.word(gpus)}{modelled})",
+        "display_name": f"Python ({wanted.gpus} simulated {word})",
         "language": "python",
         "metadata": {"debugger": True},
     }
@@ -28,7 +25,7 @@ def spec(wanted: Config) -> dict:
     return made
 
 
-def install(folder: Path, wanted: Config) -> Path:
+def install(folder: Path, wanted: config.Config) -> Path:
     """Write the kernel into `folder`, which holds Jupyter's data; returns its own folder."""
     card, type = wanted.find_card().name, wanted.type
     parts = ["cudasim", type.name if type is not DEFAULT else "", str(wanted.gpus)]
@@ -41,13 +38,13 @@ def install(folder: Path, wanted: Config) -> Path:
     return home
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(
         "python -m cudasim.kernel", description="Install a Jupyter kernel with simulated GPUs."
     )
     config.add_options(parser)
     parser.add_argument("--prefix", type=Path, help="install in PREFIX/share/jupyter/kernels")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.prefix:
         folder = options.prefix / "share" / "jupyter"
     else:

@@ -153,22 +153,13 @@ def type_as(original: Callable, self: Tensor, other: Tensor) -> Tensor:
     return self.to(other)
 
 
-def move(
-    original: Callable,
-    self: Tensor,
-    device: Any = None,
-    non_blocking: bool = False,
-    memory_format: torch.memory_format = torch.preserve_format,
-) -> Tensor:
+def move(original: Callable, self: Tensor, device: Any = None, *args, **kwargs) -> Tensor:
     """`Tensor.cuda`, or what it is called."""
     if device is not None and not isinstance(resolve(device), GPU):
-        return original(self, device, non_blocking)  # refuses it in torch's words
-    place = session.type.name if device is None else device
-    return self.to(place, non_blocking=non_blocking, memory_format=memory_format)
+        return original(self, device, *args, **kwargs)  # refuses it in torch's words
+    return self.to(session.type.name if device is None else device, None, *args, **kwargs)
 
 
 @replaces(Tensor, "cpu", overridable=True)
-def cpu(
-    original: Callable, self: Tensor, memory_format: torch.memory_format = torch.preserve_format
-) -> Tensor:
-    return self.to("cpu", memory_format=memory_format)
+def cpu(original: Callable, self: Tensor, **kwargs) -> Tensor:
+    return self.to("cpu", **kwargs)
