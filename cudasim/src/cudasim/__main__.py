@@ -2,7 +2,6 @@
 
 It runs as `python script.py ...` or `python -m module ...` would run it: its own arguments, folder,
 `__main__` module, traceback and exit code.
-
 """
 
 import argparse

@@ -222,7 +222,6 @@ def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
     """The variables with which a program that is started gets the same GPUs.
 
     `inherited`: this one was itself started so. A `sitecustomize` lets Python find the package.
-
     """
     variables = {**to_environment(wanted), QUIET: "1"}
     if wanted.force and not inherited and VISIBLE in os.environ:

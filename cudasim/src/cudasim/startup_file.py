@@ -1,7 +1,6 @@
 """`cudasim install-startup`: let every program of an environment heed CUDASIM_GPUS.
 
 Python runs the lines of the `.pth` files in its site-packages whenever it starts.
-
 """
 
 import os

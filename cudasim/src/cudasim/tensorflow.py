@@ -6,12 +6,11 @@ devices are called GPUs, and the last one is called the CPU.
 
 import functools
 import re
+from typing import Any
 
-from cudasim.frameworks import load, number, say
+from cudasim import frameworks
 
 TRIED = "2.21.0"  # of TensorFlow; the private names below are those of this version
-
-_simulated = 0  # GPUs
 
 
 def enable(gpus: int | None = None) -> None:
@@ -21,27 +20,23 @@ def enable(gpus: int | None = None) -> None:
     makes no sense; RuntimeError for another number than before, for a TensorFlow that is missing
     or was not tried, and if TensorFlow has used devices already.
     """
-    global _simulated
-    wanted = number(gpus, _simulated, "TensorFlow")
-    if not wanted:
-        return
-    tf = load("tensorflow", TRIED)
+    frameworks.enable("TensorFlow", TRIED, gpus, simulate)
+
+
+def simulate(tf: Any, gpus: int) -> int:
+    """Add the GPUs, unless there are real ones; returns how many of these there are."""
     from tensorflow.python.eager import context
 
     real = len(tf.config.list_physical_devices("GPU"))
     if not real:
-        if context.context()._initialized:
-            raise RuntimeError(
-                "TensorFlow has used devices already: restart, and enable GPUs first"
-            )
+        frameworks.check_unused("TensorFlow", context.context()._initialized)
         (cpu,) = tf.config.list_physical_devices("CPU")
-        parts = [tf.config.LogicalDeviceConfiguration()] * (wanted + 1)
+        parts = [tf.config.LogicalDeviceConfiguration()] * (gpus + 1)
         tf.config.set_logical_device_configuration(cpu, parts)
         context.context().ensure_initialized()
-        list_devices(context.context(), wanted)
-        rename(wanted)
-        _simulated = wanted
-    say(wanted, "TensorFlow", real)
+        list_devices(context.context(), gpus)
+        rename(gpus)
+    return real
 
 
 def list_devices(context: object, gpus: int) -> None:

@@ -1,20 +1,7 @@
 """Replacements for attributes of torch that every type of device shares: all are imported here."""
 
-from cudasim.patches import (  # noqa: F401
-    attention,
-    autograd,
-    classes,
-    compiler,
-    factories,
-    functional,
-    library,
-    moves,
-    optim,
-    pinning,
-    profiling,
-    sharing,
-    sparse,
-    storage,
-    tensor,
-    threads,
-)
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

@@ -2,7 +2,6 @@
 
 The conditions are those of aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. The CPU has other
 kernels with others, so it computes with all of them allowed.
-
 """
 
 import sys

@@ -2,7 +2,6 @@
 
 Devices and generators are made by PyTorch's own classes. For types of tensors classes stand in, as
 no tensor on a GPU has a type of the CPU, such as `torch.FloatTensor`.
-
 """
 
 import re
@@ -25,7 +24,6 @@ class HostType(type):
     """The class of what stands in for types of the CPU.
 
     A stand-in is equal to the class that it stands for, so that tables of types find it.
-
     """
 
     _original: type

@@ -3,7 +3,6 @@
 The compiler makes code for a GPU's processors, of which there are none. A warning says so, once.
 Compiled functions and modules keep their type, their `state_dict` and their arguments. Nothing is
 traced: so a program's own backend, which would never be called, is refused.
-
 """
 
 import sys
@@ -115,7 +114,6 @@ def patch_torchscript(patches: Patches) -> None:
     """Make TorchScript read each function replaced so far as the one that it replaces.
 
     It knows PyTorch's functions by their identity, and would look for the source of others.
-
     """
     table = torch.jit._builtins._get_builtin_table()
     for before, now in patches.replaced():

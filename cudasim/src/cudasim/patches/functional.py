@@ -2,7 +2,6 @@
 
 The dispatch mode sees only those operations, each of which would refuse in its own words. The files
 named here, where these are from, are in aten/src/ATen/native.
-
 """
 
 from collections.abc import Callable, Iterable, Sequence

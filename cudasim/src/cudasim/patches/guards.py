@@ -10,7 +10,6 @@ the slot by which CPython makes the objects of every class that has one in Pytho
 Tensors that are traced (`torch.export`) name a simulated GPU to C++, which ends the process where
 it knows nothing of such devices. So it finds what it knows of the CPU, which has no streams
 (c10/core/impl/DeviceGuardImplInterface.h).
-
 """
 
 import ctypes

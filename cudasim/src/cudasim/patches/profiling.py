@@ -2,7 +2,6 @@
 
 Its rows are the calls of the program: what the simulation calls to answer them is left out. The
 times are real, of the CPU that computes the values.
-
 """
 
 import json

@@ -2,7 +2,6 @@
 
 Between processes CUDA's memory travels as a handle, by way of two methods of storages. Here they
 pass the host's shared memory on, which the receiver, as with CUDA, does not count as its own.
-
 """
 
 import sys
@@ -44,7 +43,6 @@ def share(original: Callable, self: UntypedStorage) -> tuple:
 
     Of (device, handle, bytes, offset, counter handle, counter offset, event handle, whether to
     wait for the event) the simulation uses the first three.
-
     """
     gpu = gpu_of_storage(self)
     if gpu is None:

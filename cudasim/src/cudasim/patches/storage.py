@@ -2,7 +2,6 @@
 
 `torch.save` and `torch.load` read that and move them. So files name `cuda:0` as those of a machine
 with GPUs do.
-
 """
 
 from collections.abc import Callable

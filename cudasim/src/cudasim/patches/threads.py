@@ -2,7 +2,6 @@
 
 On a virtual clock each has a host time of its own, too, from that of who started it or submitted
 its work to a pool. Who joins it or takes its result has come to the later of both times.
-
 """
 
 import _thread
