@@ -25,14 +25,6 @@ OFF = (
     "there is no modelled clock; write 'with cudasim.timeline() as lanes:' over the lines to "
     "measure, or begin with cudasim.enable(clock='modelled')"
 )
-OTHER_CARD = (
-    "timeline(card={card!r}): only a modelled clock knows the times of another card; begin with "
-    "cudasim.enable(clock='modelled')"
-)
-WITHIN = (
-    "timeline(card={card!r}): within another timeline, whose times it would change; leave out the "
-    "card, or end the other first"
-)
 UNNAMED = re.compile(r"Python, Thread-(\d+)(.*)")  # the lane of a thread that nobody named
 LOG_LEVEL = "KINETO_LOG_LEVEL"  # what the profiler writes to the standard error
 _seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
@@ -65,9 +57,7 @@ class Recording(Timeline):
 
     def __init__(self, card: str | None = None) -> None:
         super().__init__()
-        clock = session.clock
-        if card is not None and clock is None:
-            raise RuntimeError(OTHER_CARD.format(card=card))
+        clock = _clock(card)
         self._sheet = None if card is None else find_sheet(card)
         if self._sheet is not None:
             self.empty(f"the times of another card need a block: with timeline({card!r}):")
@@ -78,9 +68,7 @@ class Recording(Timeline):
 
     def __enter__(self) -> "Recording":
         self.empty("its block has not ended")
-        clock = session.clock
-        if clock is None and self._sheet is not None:
-            raise RuntimeError(OTHER_CARD.format(card=self._sheet.name))
+        clock = _clock(self._sheet and self._sheet.name)
         self._notes: list[str] = []
         self._block = self._measured() if clock is None else self._modelled(clock)
         next(self._block)
@@ -97,7 +85,10 @@ class Recording(Timeline):
         home, sheet = clock.sheet, self._sheet
         if sheet is not None:
             if _open:
-                raise RuntimeError(WITHIN.format(card=sheet.name))
+                raise RuntimeError(
+                    f"timeline(card={sheet.name!r}): within another timeline, whose times it would "
+                    "change; leave out the card, or end the other first"
+                )
             _go_on(clock, sheet)
         mark = clock.mark()
         _open += 1
@@ -146,6 +137,16 @@ class Recording(Timeline):
         on_gpu = sorted({span.lane.split()[0] for span in spans if span.lane.startswith("cuda:")})
         names = {torch.cuda.get_device_name(each) for each in on_gpu} or {processor()}
         self.fill(spans, f"measured on {', '.join(sorted(names))}", self._notes)
+
+
+def _clock(card: str | None) -> Clock | None:
+    """The clock of the simulation. Raises RuntimeError if there is none, and a `card` is asked."""
+    if session.clock is None and card is not None:
+        raise RuntimeError(
+            f"timeline(card={card!r}): only a modelled clock knows the times of another card; "
+            "begin with cudasim.enable(clock='modelled')"
+        )
+    return session.clock
 
 
 def _go_on(clock: Clock, sheet: Sheet) -> None:

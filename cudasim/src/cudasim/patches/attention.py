@@ -52,14 +52,16 @@ def flash(asked: SDPAParams) -> Iterator[str]:
 
 def efficient(asked: SDPAParams) -> Iterator[str]:
     yield from _not_at_all(asked, "Memory Efficient", torch._C._get_mem_efficient_sdp_enabled())
-    heads, step = _heads(asked), _alignment(asked)
+    heads, half, capability = _heads(asked), asked.query.dtype in FUSED, _capability(asked)
+    # Rows must be multiples of what the units that multiply matrices take.
+    step = 8 if half and capability >= (7, 0) else 4 if capability >= AMPERE else 1
     if heads[0] != heads[1] or any(not head or head % step for head in heads):
         yield (
             "Mem efficient attention requires last dimension of inputs to be divisible by "
             f"{step}. {GOT.format(*heads)}"
         )
-    half, *later = _halves(asked)
-    yield from _other_type(asked, [half, torch.float32, *later])
+    allowed = _halves(asked)
+    yield from _other_type(asked, [allowed[0], torch.float32, *allowed[1:]])
 
 
 def cudnn(asked: SDPAParams) -> Iterator[str]:
@@ -111,7 +113,10 @@ def _too_old(asked: SDPAParams, name: str) -> Iterator[str]:
 def _other_type(asked: SDPAParams, allowed: list[torch.dtype]) -> Iterator[str]:
     types = [tensor.dtype for tensor in (asked.query, asked.key, asked.value)]
     if types[0] not in allowed or len(set(types)) > 1:
-        query, key, value = map(_c_name, types)
+        query, key, value = (
+            f"c10::{NAMES[dtype]}" if dtype in FUSED else NAMES.get(dtype, str(dtype)).lower()
+            for dtype in types  # as C++ prints them
+        )
         yield (
             "Expected query, key and value to all be of dtype: "
             f"{{{', '.join(NAMES[dtype] for dtype in allowed)}}}. Got Query dtype: {query}, "
@@ -119,23 +124,8 @@ def _other_type(asked: SDPAParams, allowed: list[torch.dtype]) -> Iterator[str]:
         )
 
 
-def _c_name(dtype: torch.dtype) -> str:
-    """A type as C++ prints that of a tensor: `float`, `c10::Half`."""
-    if dtype in FUSED:
-        return f"c10::{NAMES[dtype]}"
-    return NAMES.get(dtype, str(dtype)).lower()
-
-
 def _halves(asked: SDPAParams) -> list[torch.dtype]:
     return list(FUSED) if _capability(asked) >= AMPERE else [torch.float16]
-
-
-def _alignment(asked: SDPAParams) -> int:
-    """Of how many numbers the rows must be multiples, for the units that multiply matrices."""
-    half, capability = asked.query.dtype in FUSED, _capability(asked)
-    if half and capability >= (7, 0):
-        return 8
-    return 4 if capability >= AMPERE else 1
 
 
 def _capability(asked: SDPAParams) -> tuple[int, int]:

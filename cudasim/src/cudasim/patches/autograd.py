@@ -6,6 +6,7 @@ moves a gradient from one to another, is done here (torch/csrc/autograd/engine.c
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from types import EllipsisType
 from typing import Any
 
 import torch
@@ -47,18 +48,11 @@ def copy_(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
 @replaces(Tensor, "__setitem__")
 def setitem(original: Callable, self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`, the same. Of chosen places, only one number may be elsewhere."""
-    if isinstance(value, Tensor) and (not value.dim() or _is_slice(index)):
-        value = _sent(value, self)
+    if isinstance(value, Tensor):
+        parts = index if isinstance(index, tuple) else (index,)
+        is_view = all(part is None or type(part) in (int, slice, EllipsisType) for part in parts)
+        value = _sent(value, self) if is_view or not value.dim() else value
     original(self, index, value)
-
-
-def _is_slice(index: Any) -> bool:
-    """Whether an index takes a view, to which `copy_` writes."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(
-        part is None or part is Ellipsis or type(part) is int or isinstance(part, slice)
-        for part in parts
-    )
 
 
 @replaces(torch.autograd, "_make_grads")

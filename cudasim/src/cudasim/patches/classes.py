@@ -65,23 +65,18 @@ def _options(kind: type, dtype: torch.dtype) -> tuple[str, str] | None:
     return None
 
 
-def is_index(value: Any) -> bool:
+def _is_index(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def to_device(index: int) -> torch.device:
-    """The simulated device `index`. Raises RuntimeError, with torch's words, if it is negative."""
-    if index < 0:
-        raise RuntimeError("Device index must not be negative")
-    return torch.device(session.type.name, index)
-
-
 def make_device(original: Callable, *args, **kwargs) -> torch.device:
-    """A `torch.device`; of an index alone C++ finds none."""
+    """A `torch.device`: of the simulated type, if all that is given is an index."""
     given = (*args, *kwargs.values())
-    if len(given) == 1 and is_index(given[0]):
-        return to_device(given[0])
-    return original(*args, **kwargs)
+    if len(given) != 1 or not _is_index(given[0]):
+        return original(*args, **kwargs)
+    if given[0] < 0:
+        raise RuntimeError("Device index must not be negative")
+    return original(session.type.name, given[0])
 
 
 def make_generator(original: Callable, device: Any = "cpu") -> torch.Generator:
@@ -120,10 +115,10 @@ def set_default_tensor_type(original: Callable, chosen: Any) -> None:
 @replaces(torch._C._nn, "_parse_to")
 def parse_to(original: Callable, *args, **kwargs) -> tuple:
     """The arguments of `Module.to`; an integer is a GPU, a tensor stands for that it is on."""
-    if args and is_index(args[0]):
-        args = (to_device(args[0]), *args[1:])
-    elif is_index(kwargs.get("device")):
-        kwargs["device"] = to_device(kwargs["device"])
+    if args and _is_index(args[0]):
+        args = (torch.device(args[0]), *args[1:])
+    elif _is_index(kwargs.get("device")):
+        kwargs["device"] = torch.device(kwargs["device"])
     parsed = original(*args, **kwargs)
     like = args[0] if args else kwargs.get("tensor")
     gpu = gpu_of(like) if isinstance(like, torch.Tensor) else None

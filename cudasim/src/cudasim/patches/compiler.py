@@ -21,7 +21,6 @@ from cudasim.session import session
 
 UNCOMPILED = "torch.compile generates no code for simulated GPUs; what it is given runs uncompiled"
 UNTRACED = "fullgraph=True is not checked for simulated GPUs: a graph break is not found"
-EAGER = "force_eager"
 # What a build with CUDA has, and `torch._inductor` imports for graphs that are never made.
 OF_CUDA = {
     "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
@@ -47,15 +46,10 @@ def _is_first(words: str) -> bool:
     return first
 
 
-def _say(words: str) -> None:
-    if _is_first(words):
-        warnings.warn(f"cudasim: {words}", stacklevel=4)
-
-
 def _run_uncompiled() -> None:
     """Run whatever is compiled as it is written, until the simulation ends."""
-    if _is_first(EAGER):
-        stance = torch.compiler.set_stance(EAGER)
+    if _is_first("force_eager"):
+        stance = torch.compiler.set_stance("force_eager")
         session.patches.finally_do(stance.__exit__, None, None, None)
 
 
@@ -64,9 +58,9 @@ def compile(original: Callable, *args, **kwargs) -> Any:
     compiled = original(*args, **kwargs)  # refuses what it does not understand
     if not _is_torch(sys._getframe(2).f_globals.get("__name__", "")):
         _refuse_own(kwargs.get("backend", "inductor"))
-        _say(UNCOMPILED)
-        if kwargs.get("fullgraph"):
-            _say(UNTRACED)
+        for words in (UNCOMPILED, UNTRACED)[: 1 + bool(kwargs.get("fullgraph"))]:
+            if _is_first(words):
+                warnings.warn(f"cudasim: {words}", stacklevel=3)
     _run_uncompiled()
     return compiled
 

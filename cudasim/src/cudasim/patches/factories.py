@@ -73,9 +73,16 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
         args = (kwargs.pop(SHARING[name]),)
     if gpu is not ELSEWHERE:
         if kwargs.get("copy") is False:
-            _refuse_alias(original, args[0], gpu)
+            source = args[0] if isinstance(args[0], Tensor) else original(args[0], copy=False)
+            if gpu_of(source) is not gpu:
+                here, there = device_of(source), gpu.device if gpu else "cpu"
+                raise ValueError(f"can't alias tensor from device '{here}' to '{there}'.")
         if (out := kwargs.get("out")) is not None:
-            _check_out(out, gpu)
+            wanted, given = (session.type.name if each else "cpu" for each in (gpu, gpu_of(out)))
+            if wanted != given:
+                raise RuntimeError(
+                    f"device type {wanted} does not match device type of out parameter ({given})"
+                )
             return original(*args, **{**kwargs, "device": "cpu"})
         if name in SHARING and args and isinstance(args[0], Tensor):
             return _shared(original, gpu, *args, **kwargs)
@@ -90,24 +97,6 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
         memory = Allocation(gpu, made.numel() * made.element_size())
         made = put(made.clone(), gpu, memory)
     return _sent(made, gpu, name)
-
-
-def _refuse_alias(original: Callable, source: Any, gpu: GPU | None) -> None:
-    """Raise ValueError, with torch's text, if no tensor on `gpu` can share memory of `source`."""
-    if not isinstance(source, Tensor):
-        source = original(source, copy=False)
-    if gpu_of(source) is not gpu:
-        there = gpu.device if gpu else "cpu"
-        raise ValueError(f"can't alias tensor from device '{device_of(source)}' to '{there}'.")
-
-
-def _check_out(out: Tensor, gpu: GPU | None) -> None:
-    """Raise RuntimeError, with torch's text, if `out` is on another type of device than `gpu`."""
-    wanted, given = (session.type.name if each else "cpu" for each in (gpu, gpu_of(out)))
-    if wanted != given:
-        raise RuntimeError(
-            f"device type {wanted} does not match device type of out parameter ({given})"
-        )
 
 
 def _shared(

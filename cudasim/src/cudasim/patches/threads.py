@@ -96,11 +96,5 @@ def come_after(original: Callable, self: Any, timeout: float | None = None) -> A
             session.clock.reach(getattr(self, ENDED, 0))
 
 
-def _restart() -> None:
-    """In a process that was forked: its clock begins at 0, with idle cards."""
-    if session.clock is not None:
-        session.clock.restart()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_restart)
+if hasattr(os, "register_at_fork"):  # not on Windows; a fork's clock begins at 0
+    os.register_at_fork(after_in_child=lambda: session.clock and session.clock.restart())
