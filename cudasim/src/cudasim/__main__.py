@@ -105,7 +105,7 @@ def change_startup(name: str, *others: str) -> None:
         sys.exit(2)
     try:
         print(f"cudasim: {startup_file.COMMANDS[name]()}")
-    except startup_file.CannotInstall as error:
+    except RuntimeError as error:
         sys.exit(f"cudasim: {error}")
     sys.exit()
 

@@ -34,9 +34,6 @@ FORK = "CUDASIM_FORK"  # allow: forked processes may go on using the GPUs, which
 ARGUMENTS, VARIABLES = ("gpus", "device_type"), ("CUDASIM_GPUS", "CUDASIM_DEVICE_TYPE")
 OPTIONS, LINE = ("--gpus", "--device-type"), ("GPUS", "--device-type")
 
-FILE = ".json"  # how the path of a card's file ends
-MODELLED = "modelled"  # the one clock besides the machine's
-
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -51,29 +48,24 @@ class Config:
     clock: str | None = None
     races: str | None = None
 
-    @property
-    def _calibrated(self) -> bool:
-        """True for the path of the file of a card that was measured."""
-        named = isinstance(self.card, str) and self.card.endswith(FILE)
-        return named and self.type is DEFAULT
-
     def find_card(self) -> Card:
         """The card. Raises ValueError, naming those there are; under a clock, with a data sheet."""
-        if self._calibrated:
+        if _is_file(self.card) and self.type is DEFAULT:
             return card_of(find_sheet(self.card))
         card = find_card(self.card, self.type)
         if self.clock is not None:
-            find_sheet(card.name)
+            find_sheet(self.card)
         return card
-
-    def find_sheet(self) -> Sheet:
-        """The data sheet of the card. Raises ValueError, naming those there are."""
-        return find_sheet(self.card if self._calibrated else self.find_card().name)
 
     def settings(self) -> dict[str, str | None]:
         """What asks for the same, as text, by the names of SETTINGS."""
         values = str(self.gpus), str(self.card), self.type.name, self.clock, self.races
         return dict(zip(SETTINGS, values, strict=True))
+
+
+def _is_file(card: object) -> bool:
+    """True for the path of the file of a card that was measured."""
+    return isinstance(card, str) and card.endswith(".json")
 
 
 def card_of(sheet: Sheet) -> Card:
@@ -108,10 +100,10 @@ def parse(
         if isinstance(gpus, str) and gpus.isascii() and gpus.isdigit():
             gpus = int(gpus)
     type = find_type(device_type, source[1])
-    if clock not in (None, MODELLED):
-        words = f"unknown; choose {MODELLED!r}, or none for the machine's own"
+    if clock not in (None, "modelled"):
+        words = "unknown; choose 'modelled', or none for the machine's own"
         raise ValueError(f"clock={clock!r}: {words}")
-    if isinstance(card, str) and card.endswith(FILE):  # programs that are started are elsewhere
+    if _is_file(card):  # programs that are started are elsewhere
         card = str(Path(card).resolve())
     number = type.usual if gpus is None else type.check_number(gpus, source[0])
     if races is not None:

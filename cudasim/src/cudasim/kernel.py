@@ -10,21 +10,6 @@ from cudasim import config, startup_file
 from cudasim.device.types import DEFAULT
 
 
-def spec(wanted: config.Config) -> dict:
-    """The content of `kernel.json`."""
-    run = [sys.executable, "-m", "cudasim", *config.to_options(wanted)]
-    word = wanted.type.word(wanted.gpus) + (", modelled time" if wanted.clock else "")
-    made = {
-        "argv": [*run, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-        "display_name": f"Python ({wanted.gpus} simulated {word})",
-        "language": "python",
-        "metadata": {"debugger": True},
-    }
-    if not startup_file.in_site_packages():  # let that Python find the package where it is
-        made["env"] = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
-    return made
-
-
 def install(folder: Path, wanted: config.Config) -> Path:
     """Write the kernel into `folder`, which holds Jupyter's data; returns its own folder."""
     card, type = wanted.find_card().name, wanted.type
@@ -32,9 +17,18 @@ def install(folder: Path, wanted: config.Config) -> Path:
     parts.append(card.lower().replace(" ", "-") if card != type.card else "")
     parts += [wanted.clock or "", wanted.races or ""]
     home = folder / "kernels" / "-".join(filter(None, parts))
+    run = [sys.executable, "-m", "cudasim", *config.to_options(wanted)]
+    word = type.word(wanted.gpus) + (", modelled time" if wanted.clock else "")
+    spec = {
+        "argv": [*run, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": f"Python ({wanted.gpus} simulated {word})",
+        "language": "python",
+        "metadata": {"debugger": True},
+    }
+    if not startup_file.in_site_packages():  # let that Python find the package where it is
+        spec["env"] = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     home.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(spec(wanted), indent=2) + "\n"
-    (home / "kernel.json").write_text(text, encoding="utf-8")
+    (home / "kernel.json").write_text(json.dumps(spec, indent=2) + "\n", encoding="utf-8")
     return home
 
 

@@ -10,50 +10,42 @@ import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from cudasim import config
-from cudasim.backends.accelerator import patch_accelerator
-from cudasim.backends.cuda import patch_cuda
-from cudasim.backends.mps import patch_mps
-from cudasim.backends.streams import patch_streams
+from cudasim.backends import accelerator, cuda, mps, streams
 from cudasim.clock.clock import Clock
 from cudasim.device.gpu import Machine
-from cudasim.dispatch import booking
-from cudasim.dispatch.autocast import patch_autocast
+from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, checked
-from cudasim.patches.classes import patch_classes
-from cudasim.patches.compiler import patch_compile, patch_torchscript
-from cudasim.patches.factories import patch_factories
-from cudasim.patches.guards import patch_guards
-from cudasim.patches.readings import patch_readings
-from cudasim.patches.replacing import patch_functions
+from cudasim.patches import classes, compiler, factories, guards, readings, replacing
 from cudasim.patches.storage import patch_storage
 from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.timing.sheets import find_sheet
 
 TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were tested
 
 
 def patch_backend(patches: Patches) -> None:
     """Make the module of torch for the simulated type report the simulated GPUs."""
-    {"cuda": patch_cuda, "mps": patch_mps}[session.type.name](patches)
+    {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}[session.type.name](patches)
 
 
 # What is done to torch, in this order.
 PATCHES: tuple[Callable[[Patches], None], ...] = (
-    patch_factories,
-    patch_functions,  # some of which stand before factories
+    factories.patch_factories,
+    replacing.patch_functions,  # some of which stand before factories
     patch_tensor,
-    patch_accelerator,
-    patch_streams,
-    patch_classes,
-    patch_autocast,
-    patch_guards,
-    patch_compile,
+    accelerator.patch_accelerator,
+    streams.patch_streams,
+    classes.patch_classes,
+    autocast.patch_autocast,
+    guards.patch_guards,
+    compiler.patch_compile,
     patch_storage,
     patch_backend,
-    patch_torchscript,  # after the functions that it lists
-    patch_readings,
+    compiler.patch_torchscript,  # after the functions that it lists
+    readings.patch_readings,
 )
 
 _warned = False  # whether the warning below has been given in this process
@@ -119,7 +111,7 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
     clock = None
     if wanted.clock is not None:
         booking.forget()
-        clock = Clock(wanted.find_sheet(), [f"{type.name}:{index}" for index in range(number)])
+        clock = Clock(find_sheet(wanted.card), [f"{type.name}:{index}" for index in range(number)])
     session.reset(type, None, clock)
     try:
         for name, value in config.for_children(wanted, inherited).items():

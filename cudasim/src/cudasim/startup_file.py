@@ -18,10 +18,6 @@ LINE = (
 _PACKAGE = Path(__file__).resolve().parent
 
 
-class CannotInstall(Exception):
-    """Why the file cannot be written or removed, and what to do."""
-
-
 def in_site_packages() -> bool:
     """True if pip copied the package here."""
     folders = [*site.getsitepackages(), site.getusersitepackages()]
@@ -43,11 +39,11 @@ def install() -> str:
     outside = [sys.executable, "-E", "-c", "import cudasim"]
     found = subprocess.run(outside, cwd=os.path.dirname(sys.executable), capture_output=True)
     if found.returncode:
-        raise CannotInstall("this Python finds no cudasim by itself: 'pip install' it first")
+        raise RuntimeError("this Python finds no cudasim by itself: 'pip install' it first")
     try:
         path().write_text(LINE, encoding="utf-8")
     except OSError as error:
-        raise CannotInstall(f"{path()}: {error.strerror}; use an environment of your own") from None
+        raise RuntimeError(f"{path()}: {error.strerror}; use an environment of your own") from None
     return (
         f"{path()}: written; every program of this Python heeds CUDASIM_GPUS. "
         "Run 'cudasim remove-startup' before you uninstall cudasim"
@@ -60,7 +56,7 @@ def remove() -> str:
     try:
         path().unlink(missing_ok=True)
     except OSError as error:
-        raise CannotInstall(f"{path()}: {error.strerror}; remove it by hand") from None
+        raise RuntimeError(f"{path()}: {error.strerror}; remove it by hand") from None
     return f"{path()}: {'removed' if there else 'was not there'}"
 
 
