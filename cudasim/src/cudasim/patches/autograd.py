@@ -19,11 +19,15 @@ from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patches.replacing import replaces
 
-HOMES = "_cudasim_homes"  # of a step of a graph: the GPU of each argument that it was given
-ENDS = "_cudasim_ends"  # and that of each result
+# Of a step of a graph: the GPUs of the arguments that it was given, and of its results.
+PLACES = "_cudasim_places"
 NOWHERE = object()  # that of an argument that is no tensor
 CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of graphs that may change the device
 BACKWARDS = [name for name in ("apply", "apply_boxed") if hasattr(BackwardCFunction, name)]
+
+
+def _tuple(value: Any) -> tuple:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _sent(source: Any, target: Tensor) -> Any:
@@ -49,7 +53,7 @@ def copy_(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
 def setitem(original: Callable, self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`, the same. Of chosen places, only one number may be elsewhere."""
     if isinstance(value, Tensor):
-        parts = index if isinstance(index, tuple) else (index,)
+        parts = _tuple(index)
         is_view = all(part is None or type(part) in (int, slice, EllipsisType) for part in parts)
         value = _sent(value, self) if is_view or not value.dim() else value
     original(self, index, value)
@@ -80,68 +84,51 @@ def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tens
 
 
 @replaces(Tensor, "register_hook", overridable=True)
-def register_hook(original: Callable, self: Tensor, hook: Callable) -> Any:
-    """`Tensor.register_hook`: what a hook returns is of its gradient's type."""
+@replaces(BackwardCFunction, "register_hook", "register_prehook")  # C++'s own cannot be replaced
+def register_hook(original: Callable, self: Any, hook: Callable) -> Any:
+    """What a hook returns is of its gradient's type: the words are check_variable_result's."""
 
     @wraps(hook)
-    def checked(gradient: Tensor) -> Tensor | None:
-        found = hook(gradient)
-        _check_hooked(hook, gradient, found)
-        return found
-
-    return original(self, checked)
-
-
-@replaces(BackwardCFunction, "register_hook", "register_prehook")
-def register_on_node(original: Callable, self: Any, hook: Callable) -> Any:
-    """The same for a step that Python has made; C++'s own cannot be replaced."""
-
-    @wraps(hook)
-    def checked(gradients: tuple, *more: tuple) -> Any:
+    def checked(gradients: Any, *more: tuple) -> Any:
         found = hook(gradients, *more)
-        results = found if isinstance(found, tuple) else (found,)
-        for was, now in zip(gradients, results, strict=False):
-            _check_hooked(hook, was, now)
+        for was, now in zip(_tuple(gradients), _tuple(found), strict=False):
+            if isinstance(now, Tensor) and isinstance(was, Tensor) and now.is_cpu is not was.is_cpu:
+                raise RuntimeError(
+                    f"hook '{getattr(hook, '__name__', '<unknown>')}' has changed the type of "
+                    f"value (was {was.type()} got {now.type()})"
+                )
         return found
 
     return original(self, checked)
-
-
-def _check_hooked(hook: Callable, was: Tensor | None, now: Any) -> None:
-    """Raise RuntimeError in PyTorch's words (check_variable_result) if one alone is on the CPU."""
-    if isinstance(now, Tensor) and isinstance(was, Tensor) and now.is_cpu is not was.is_cpu:
-        raise RuntimeError(
-            f"hook '{getattr(hook, '__name__', '<unknown>')}' has changed the type of value "
-            f"(was {was.type()} got {now.type()})"
-        )
 
 
 @replaces(Function, "apply")
 def apply_function(original: Callable, cls: type, *args, **kwargs) -> Any:
     """`Function.apply`, which notes on which devices its gradients have to be."""
     out = original(cls, *args, **kwargs)
-    results = out if isinstance(out, tuple) else (out,)
-    for made in results:
+    for made in _tuple(out):
         node = made.grad_fn if isinstance(made, Tensor) else None
         if isinstance(node, cls._backward_cls):
-            for name, values in ((HOMES, args), (ENDS, results)):
-                places = [gpu_of(each) if isinstance(each, Tensor) else NOWHERE for each in values]
-                setattr(node, name, places)
+            setattr(node, PLACES, (_places(args), _places(_tuple(out))))
             break
     return out
+
+
+def _places(values: tuple) -> list:
+    return [gpu_of(each) if isinstance(each, Tensor) else NOWHERE for each in values]
 
 
 @replaces(BackwardCFunction, *BACKWARDS)
 def apply_backward(original: Callable, self: Any, *args) -> Any:
     """The backward of a function of the program's own, whose gradients have to be at home."""
-    for gradient, end in zip(args, getattr(self, ENDS, ()), strict=False):
+    homes, ends = getattr(self, PLACES, ((), ()))
+    for gradient, end in zip(args, ends, strict=False):
         if end is not NOWHERE and isinstance(gradient, Tensor) and gpu_of(gradient) is not end:
             put(gradient, end)  # zeros, which C++ made for a result that was not used
     found = original(self, *args)
-    homes = getattr(self, HOMES, None)
-    if homes is None:
+    if not homes:
         return found
-    gradients = list(found) if isinstance(found, tuple) else [found]
+    gradients = list(_tuple(found))
     index = -1  # among the tensors, as the engine counts
     for place, (home, needed) in enumerate(zip(homes, self.needs_input_grad, strict=False)):
         index += home is not NOWHERE
