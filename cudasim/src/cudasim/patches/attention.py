@@ -28,108 +28,92 @@ GOT = "Got Query.size(-1): {}, Key.size(-1): {}, Value.size(-1): {} instead."
 TITLES = {"efficient": "Memory efficient", "flash": "Flash attention", "cudnn": "cuDNN attention"}
 
 
-def flash(asked: SDPAParams) -> Iterator[str]:
-    """Why a kernel cannot run, in the order in which CUDA looks."""
-    yield from _not_at_all(asked, "Flash", torch._C._get_flash_sdp_enabled())
-    if asked.attn_mask is not None:
-        yield "Flash Attention does not support non-null attn_mask."
-    heads = _heads(asked)
-    if len(set(heads)) > 1 or heads[0] > LONGEST:
-        yield (
-            "Flash attention requires q,k,v to have the same last dimension and to be less than "
-            f"or equal to {LONGEST}. {GOT.format(*heads)}"
-        )
-    yield from _too_old(asked, "Flash attention")
-    lengths = asked.query.shape[-2], asked.key.shape[-2]
-    if asked.is_causal and lengths[0] != lengths[1]:
-        yield (
-            "Flash attention does not support the is_causal flag when seqlen_q != seqlen_k. Got "
-            f"seqlen_q: {lengths[0]} seqlen_k: {lengths[1]}. If you would like to use causal "
-            "attention with non-square masks, please see CausalAttnMask."
-        )
-    yield from _other_type(asked, _halves(asked))
+class Attention:
+    """An attention, and why each of the kernels cannot run, in the order in which CUDA looks."""
 
+    def __init__(self, asked: SDPAParams) -> None:
+        self.asked, self.tensors = asked, (asked.query, asked.key, asked.value)
+        self.heads = [tensor.shape[-1] for tensor in self.tensors]
+        self.types = [tensor.dtype for tensor in self.tensors]
+        self.capability = (gpu_of(asked.query) or session.current()).card.capability
+        self.halves = list(FUSED) if self.capability >= AMPERE else [torch.float16]
 
-def efficient(asked: SDPAParams) -> Iterator[str]:
-    yield from _not_at_all(asked, "Memory Efficient", torch._C._get_mem_efficient_sdp_enabled())
-    heads, half, capability = _heads(asked), asked.query.dtype in FUSED, _capability(asked)
-    # Rows must be multiples of what the units that multiply matrices take.
-    step = 8 if half and capability >= (7, 0) else 4 if capability >= AMPERE else 1
-    if heads[0] != heads[1] or any(not head or head % step for head in heads):
-        yield (
-            "Mem efficient attention requires last dimension of inputs to be divisible by "
-            f"{step}. {GOT.format(*heads)}"
-        )
-    allowed = _halves(asked)
-    yield from _other_type(asked, [allowed[0], torch.float32, *allowed[1:]])
+    def flash(self) -> Iterator[str]:
+        yield from self._not_at_all("Flash", torch._C._get_flash_sdp_enabled())
+        if self.asked.attn_mask is not None:
+            yield "Flash Attention does not support non-null attn_mask."
+        if len(set(self.heads)) > 1 or self.heads[0] > LONGEST:
+            yield (
+                "Flash attention requires q,k,v to have the same last dimension and to be less "
+                f"than or equal to {LONGEST}. {GOT.format(*self.heads)}"
+            )
+        yield from self._too_old("Flash attention")
+        query, key = (tensor.shape[-2] for tensor in self.tensors[:2])
+        if self.asked.is_causal and query != key:
+            yield (
+                "Flash attention does not support the is_causal flag when seqlen_q != seqlen_k. "
+                f"Got seqlen_q: {query} seqlen_k: {key}. If you would like to use causal attention "
+                "with non-square masks, please see CausalAttnMask."
+            )
+        yield from self._other_type(self.halves)
 
+    def efficient(self) -> Iterator[str]:
+        yield from self._not_at_all("Memory Efficient", torch._C._get_mem_efficient_sdp_enabled())
+        # Rows must be multiples of what the units that multiply matrices take.
+        half = self.types[0] in FUSED and self.capability >= (7, 0)
+        step = 8 if half else 4 if self.capability >= AMPERE else 1
+        if self.heads[0] != self.heads[1] or any(not head or head % step for head in self.heads):
+            yield (
+                "Mem efficient attention requires last dimension of inputs to be divisible by "
+                f"{step}. {GOT.format(*self.heads)}"
+            )
+        yield from self._other_type([torch.float16, torch.float32, *self.halves[1:]])
 
-def cudnn(asked: SDPAParams) -> Iterator[str]:
-    yield from _not_at_all(asked, "cuDNN", torch._C._get_cudnn_sdp_enabled())
-    yield from _other_type(asked, _halves(asked))
-    yield from _too_old(asked, "cuDNN MHA")
-    heads = asked.query.shape[-1], asked.value.shape[-1]
-    if max(heads) > 128:
-        yield "head_dim should be no more than 128"
-    if any(head % 8 for head in heads):
-        yield "head_dim should be a multiple of 8"
+    def cudnn(self) -> Iterator[str]:
+        yield from self._not_at_all("cuDNN", torch._C._get_cudnn_sdp_enabled())
+        yield from self._other_type(self.halves)
+        yield from self._too_old("cuDNN MHA")
+        query, _, value = self.heads
+        if max(query, value) > 128:
+            yield "head_dim should be no more than 128"
+        if query % 8 or value % 8:
+            yield "head_dim should be a multiple of 8"
 
+    def _not_at_all(self, name: str, enabled: bool) -> Iterator[str]:
+        if not enabled:
+            yield f"{name} attention has been runtime disabled."
+        if gpu_of(self.asked.query) is None:
+            query, key, value = map(device_of, self.tensors)
+            yield (
+                f"All tensors need to be on cuda device. Got query on device: {query}, key on "
+                f"device: {key}, value on device: {value}"
+            )
+        query, key, value = (tensor.dim() for tensor in self.tensors)
+        if {query, key, value} != {4}:
+            yield (
+                "All fused kernels requires query, key and value to be 4 dimensional, but got "
+                f"Query dim: {query}, Key dim: {key}, Value dim: {value} instead."
+            )
 
-REASONS = {"efficient": efficient, "flash": flash, "cudnn": cudnn}
+    def _too_old(self, name: str) -> Iterator[str]:
+        if self.capability < AMPERE:
+            major, minor = self.capability
+            yield (
+                f"{name} only supports gpu architectures in the range [sm80, sm121]. "
+                f"Attempting to run on a sm {major}.{minor} gpu."
+            )
 
-
-def _not_at_all(asked: SDPAParams, name: str, enabled: bool) -> Iterator[str]:
-    """What all of them ask for."""
-    if not enabled:
-        yield f"{name} attention has been runtime disabled."
-    tensors = asked.query, asked.key, asked.value
-    if gpu_of(asked.query) is None:
-        query, key, value = map(device_of, tensors)
-        yield (
-            f"All tensors need to be on cuda device. Got query on device: {query}, key on device: "
-            f"{key}, value on device: {value}"
-        )
-    query, key, value = (tensor.dim() for tensor in tensors)
-    if {query, key, value} != {4}:
-        yield (
-            "All fused kernels requires query, key and value to be 4 dimensional, but got Query "
-            f"dim: {query}, Key dim: {key}, Value dim: {value} instead."
-        )
-
-
-def _heads(asked: SDPAParams) -> list[int]:
-    return [tensor.shape[-1] for tensor in (asked.query, asked.key, asked.value)]
-
-
-def _too_old(asked: SDPAParams, name: str) -> Iterator[str]:
-    major, minor = _capability(asked)
-    if (major, minor) < AMPERE:
-        yield (
-            f"{name} only supports gpu architectures in the range [sm80, sm121]. "
-            f"Attempting to run on a sm {major}.{minor} gpu."
-        )
-
-
-def _other_type(asked: SDPAParams, allowed: list[torch.dtype]) -> Iterator[str]:
-    types = [tensor.dtype for tensor in (asked.query, asked.key, asked.value)]
-    if types[0] not in allowed or len(set(types)) > 1:
-        query, key, value = (
-            f"c10::{NAMES[dtype]}" if dtype in FUSED else NAMES.get(dtype, str(dtype)).lower()
-            for dtype in types  # as C++ prints them
-        )
-        yield (
-            "Expected query, key and value to all be of dtype: "
-            f"{{{', '.join(NAMES[dtype] for dtype in allowed)}}}. Got Query dtype: {query}, "
-            f"Key dtype: {key}, and Value dtype: {value} instead."
-        )
-
-
-def _halves(asked: SDPAParams) -> list[torch.dtype]:
-    return list(FUSED) if _capability(asked) >= AMPERE else [torch.float16]
-
-
-def _capability(asked: SDPAParams) -> tuple[int, int]:
-    return (gpu_of(asked.query) or session.current()).card.capability
+    def _other_type(self, allowed: list[torch.dtype]) -> Iterator[str]:
+        if self.types[0] not in allowed or len(set(self.types)) > 1:
+            query, key, value = (
+                f"c10::{NAMES[dtype]}" if dtype in FUSED else NAMES.get(dtype, str(dtype)).lower()
+                for dtype in self.types  # as C++ prints them
+            )
+            yield (
+                "Expected query, key and value to all be of dtype: "
+                f"{{{', '.join(NAMES[dtype] for dtype in allowed)}}}. Got Query dtype: {query}, "
+                f"Key dtype: {key}, and Value dtype: {value} instead."
+            )
 
 
 def _has_kernels() -> bool:
@@ -181,21 +165,24 @@ def create_fw_bw_graph(
     return score_mod, gradient
 
 
-@replaces(
-    torch.backends.cuda, *(f"can_use_{name}_attention" for name in REASONS), when=_has_kernels
-)
+@replaces(torch.backends.cuda, *(f"can_use_{name}_attention" for name in TITLES), when=_has_kernels)
 def can_use(original: Callable, params: SDPAParams, debug: bool = False) -> bool:
-    reason = next(REASONS[original.__name__.split("_")[2]](params), None)
+    reason = first_reason(original.__name__.split("_")[2], params)
     if reason and debug:
         warnings.warn(reason, stacklevel=3)
     return reason is None
+
+
+def first_reason(name: str, asked: SDPAParams) -> str | None:
+    """Why the kernel of that `name` cannot run; None if it can."""
+    return next(getattr(Attention(asked), name)(), None)
 
 
 def check_kernels(asked: SDPAParams) -> None:
     """Raise RuntimeError, after CUDA's warnings, if no kernel may run."""
     if torch._C._get_math_sdp_enabled():
         return
-    found = {name: next(reasons(asked), None) for name, reasons in REASONS.items()}
+    found = {name: first_reason(name, asked) for name in TITLES}
     if not all(found.values()):
         return
     for name, reason in found.items():

@@ -58,7 +58,7 @@ def compile(original: Callable, *args, **kwargs) -> Any:
     compiled = original(*args, **kwargs)  # refuses what it does not understand
     if not _is_torch(sys._getframe(2).f_globals.get("__name__", "")):
         _refuse_own(kwargs.get("backend", "inductor"))
-        for words in (UNCOMPILED, UNTRACED)[: 1 + bool(kwargs.get("fullgraph"))]:
+        for words in [UNCOMPILED, UNTRACED] if kwargs.get("fullgraph") else [UNCOMPILED]:
             if _is_first(words):
                 warnings.warn(f"cudasim: {words}", stacklevel=3)
     _run_uncompiled()
