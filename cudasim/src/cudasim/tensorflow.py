@@ -80,6 +80,9 @@ def rename(gpus: int) -> None:
             spec = spec.replace(device_type=kind, device_index=spec.device_index - index)
         return spec.to_string()
 
+    def read_within(message: str) -> str:
+        return re.sub(r"/job:localhost\S+CPU:\d+", lambda name: read(name[0]), message)
+
     def translate(owner: type, name: str) -> None:
         own = getattr(owner, name)
         setattr(owner, name, property(lambda self: read(own.__get__(self))))
@@ -92,9 +95,5 @@ def rename(gpus: int) -> None:
     _EagerDeviceContext.__init__ = lambda self, context, name: enter(self, context, given(name))
     Operation._set_device_from_string = lambda self, name: place(self, given(name))
     OpError.__init__ = lambda self, node, op, message, *rest: fail(
-        self,
-        node,
-        op,
-        re.sub(r"/job:localhost\S+CPU:\d+", lambda name: read(name[0]), message),
-        *rest,
+        self, node, op, read_within(message), *rest
     )
