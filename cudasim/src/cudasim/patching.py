@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, MutableMapping
-from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
 
@@ -26,24 +25,31 @@ def around(function: Callable, original: Callable, overridable: bool = False) ->
     return replaced
 
 
-class Patches(ExitStack):
+class Patches:
     """What was replaced; `restore` puts all of it back, the last first."""
 
-    restore = ExitStack.close
-    finally_do = ExitStack.callback  # for changes other than these
-
     def __init__(self) -> None:
-        super().__init__()
         self._before: list[tuple[Any, str, Any]] = []  # attributes
+        self._undo: list[tuple[Callable, tuple]] = []
+
+    def finally_do(self, action: Callable, *args) -> None:
+        """Have `restore` call `action`, for changes other than those below."""
+        self._undo.append((action, args))
+
+    def restore(self) -> None:
+        """Put back what was replaced, as the objects that they were."""
+        while self._undo:
+            action, args = self._undo.pop()
+            action(*args)
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set `owner.name` to `value` until `restore`."""
         own = vars(owner).get(name, _ABSENT)  # what is inherited is restored by deleting
         self._before.append((owner, name, own))
         if own is _ABSENT:
-            self.callback(delattr, owner, name)
+            self.finally_do(delattr, owner, name)
         else:
-            self.callback(setattr, owner, name, own)
+            self.finally_do(setattr, owner, name, own)
         setattr(owner, name, value)
 
     def wrap(
@@ -58,6 +64,11 @@ class Patches(ExitStack):
         self.replace(owner, name, wrapped)
         return wrapped
 
+    def replace_item(self, mapping: MutableMapping, key: Any, value: Any) -> None:
+        """Set `mapping[key]` to `value` until `restore`, unless the program sets it meanwhile."""
+        self.finally_do(_put_back, mapping, key, mapping.get(key, _ABSENT), value)
+        mapping[key] = value
+
     def forget(self, module: ModuleType) -> None:
         """Clear the caches of the functions of `module`, now and on `restore`."""
         for function in vars(module).values():
@@ -65,19 +76,15 @@ class Patches(ExitStack):
                 function.cache_clear()
                 self.finally_do(function.cache_clear)
 
-    def replace_item(self, mapping: MutableMapping, key: Any, value: Any) -> None:
-        """Set `mapping[key]` to `value` until `restore`, unless the program sets it meanwhile."""
-        own = mapping.get(key, _ABSENT)
-
-        def put_back() -> None:
-            if mapping.get(key) == value and own is _ABSENT:
-                del mapping[key]
-            elif mapping.get(key) == value:
-                mapping[key] = own
-
-        self.callback(put_back)
-        mapping[key] = value
-
     def replaced(self) -> list[tuple[Any, Any]]:
         """(what it was, what it is) of every attribute replaced so far that was there before."""
         return [(own, vars(owner)[name]) for owner, name, own in self._before if own is not _ABSENT]
+
+
+def _put_back(mapping: MutableMapping, key: Any, own: Any, value: Any) -> None:
+    if mapping.get(key) != value:
+        return
+    if own is _ABSENT:
+        del mapping[key]
+    else:
+        mapping[key] = own

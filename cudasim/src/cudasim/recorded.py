@@ -6,6 +6,7 @@ import platform
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,6 @@ from cudasim.clock import trace
 from cudasim.clock.clock import Clock, Span
 from cudasim.clock.timeline import Timeline
 from cudasim.dispatch import booking
-from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.timing.sheets import Sheet, find_sheet
 
@@ -122,9 +122,10 @@ class Recording(Timeline):
         if session.mode is None and torch.cuda.is_available():
             kinds.append(torch.profiler.ProfilerActivity.CUDA)
         profiler = torch.profiler.profile(activities=kinds)
-        with Patches() as patches:
+        with ExitStack() as after:
             if LOG_LEVEL not in os.environ:  # else it reports that it begins
-                patches.replace_item(os.environ, LOG_LEVEL, "99")
+                os.environ[LOG_LEVEL] = "99"
+                after.callback(os.environ.pop, LOG_LEVEL)
             profiler.start()
         with torch.profiler.record_function(trace.BLOCK):
             yield

@@ -69,20 +69,21 @@ def _is_index(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def make_device(original: Callable, *args, **kwargs) -> torch.device:
+def make_device(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.device:
     """A `torch.device`: of the simulated type, if all that is given is an index."""
     given = (*args, *kwargs.values())
-    if len(given) != 1 or not _is_index(given[0]):
-        return original(*args, **kwargs)
-    if given[0] < 0:
-        raise RuntimeError("Device index must not be negative")
-    return original(session.type.name, given[0])
+    if len(given) == 1 and _is_index(given[0]):
+        if given[0] < 0:
+            raise RuntimeError("Device index must not be negative")
+        args, kwargs = (session.type.name, given[0]), {}
+    return new(cls, args, kwargs)
 
 
-def make_generator(original: Callable, device: Any = "cpu") -> torch.Generator:
+def make_generator(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.Generator:
+    device = args[0] if args else kwargs.get("device", "cpu")
     if isinstance(resolve(device), GPU):
         return Generator(torch.device(device))
-    return original(device)
+    return new(cls, args, kwargs)
 
 
 def patch_classes(patches: Patches) -> None:

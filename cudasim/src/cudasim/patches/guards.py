@@ -41,7 +41,7 @@ class _Asking:
 
 
 def patch_making(patches: Patches, cls: type, make: Callable) -> None:
-    """Have `make(original, ...)` make the objects of `cls`, a class of C++, until `restore`.
+    """Have `make(new, cls, args, kwargs)` make the objects of `cls`, of C++, until `restore`.
 
     Raises RuntimeError on a Python that does not keep its slots in the memory of the class.
     """
@@ -53,7 +53,7 @@ def patch_making(patches: Patches, cls: type, make: Callable) -> None:
     pointer = _function(before)
 
     def __new__(kind: type, *args, **kwargs) -> Any:
-        return make(lambda *args, **kwargs: pointer(kind, args, kwargs), *args, **kwargs)
+        return make(pointer, kind, args, kwargs)
 
     (namespace,) = gc.get_referents(cls.__dict__)  # which is a view of it that cannot be written
     patches.finally_do(_modified, cls)
