@@ -26,8 +26,7 @@ def parse() -> tuple[argparse.Namespace, config.Config]:
     """The options of the command, and what they ask for."""
     parser = argparse.ArgumentParser(
         "cudasim",
-        usage="%(prog)s [--gpus N] [--card NAME] [--device-type TYPE] [--clock CLOCK] "
-        "[--races ACTION] [--force] (script.py | -m module) [argument ...]",
+        usage=f"%(prog)s [--gpus N] {config.USAGE} (script.py | -m module) [argument ...]",
         description="Run a Python program on simulated GPUs.",
         epilog="'python -m cudasim.kernel' installs a Jupyter kernel that does the same. 'cudasim "
         "install-startup' lets every program of this Python heed CUDASIM_GPUS, 'cudasim "

@@ -24,6 +24,7 @@ SETTINGS = {
     "clock": ("CLOCK", "modelled: times of the card's data sheet"),
     "races": ("ACTION", "warn or raise: look for data races"),
 }
+USAGE = "[--card NAME] [--device-type TYPE] [--clock CLOCK] [--races ACTION] [--force]"
 FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
 QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's own: which of the cards a program may see

@@ -6,10 +6,7 @@ from typing import Any
 
 from cudasim import config, simulation
 
-USAGE = (
-    "usage: %cudasim [GPUS] [--card NAME] [--device-type TYPE] [--clock CLOCK] [--races ACTION] "
-    "[--force]"
-)
+USAGE = f"usage: %cudasim [GPUS] {config.USAGE}"
 
 
 def load_ipython_extension(shell: Any) -> None:

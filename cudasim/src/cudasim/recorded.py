@@ -26,7 +26,6 @@ OFF = (
     "measure, or begin with cudasim.enable(clock='modelled')"
 )
 UNNAMED = re.compile(r"Python, Thread-(\d+)(.*)")  # the lane of a thread that nobody named
-LOG_LEVEL = "KINETO_LOG_LEVEL"  # what the profiler writes to the standard error
 _seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
 _open = 0  # blocks that record from a clock
 
@@ -110,7 +109,9 @@ class Recording(Timeline):
             replace(each, name=_operator(each.name), lane=lanes.get(each.lane, each.lane))
             for each in spans
         )
-        self.fill(renamed, f"modelled for {_with_article(clock.sheet.name)}", notes)
+        card = clock.sheet.name
+        article = "an" if card.startswith(("A", "H", "L", "M", "RTX")) else "a"  # as one says it
+        self.fill(renamed, f"modelled for {article} {card}", notes)
 
     def _measured(self) -> Iterator[None]:
         """Hold what `torch.profiler` traces meanwhile."""
@@ -123,9 +124,9 @@ class Recording(Timeline):
             kinds.append(torch.profiler.ProfilerActivity.CUDA)
         profiler = torch.profiler.profile(activities=kinds)
         with ExitStack() as after:
-            if LOG_LEVEL not in os.environ:  # else it reports that it begins
-                os.environ[LOG_LEVEL] = "99"
-                after.callback(os.environ.pop, LOG_LEVEL)
+            if "KINETO_LOG_LEVEL" not in os.environ:  # else it reports that it begins
+                os.environ["KINETO_LOG_LEVEL"] = "99"
+                after.callback(os.environ.pop, "KINETO_LOG_LEVEL")
             profiler.start()
         with torch.profiler.record_function(trace.BLOCK):
             yield
@@ -185,8 +186,3 @@ def processor() -> str:
         text = ""
     named = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
     return named[1] if named else platform.processor() or platform.machine()
-
-
-def _with_article(card: str) -> str:
-    """`a T4`, `an A100`, `an RTX 4090`: as the letter that is said first begins."""
-    return f"{'an' if card.startswith(('A', 'H', 'L', 'M', 'RTX')) else 'a'} {card}"

@@ -58,7 +58,7 @@ def _operands(args: tuple, kwargs: dict) -> list[Tensor]:
     return tensors_in((*args, *kwargs.values()))
 
 
-def _together(first: Tensor, others: Iterable[tuple[Any, Any]], words: str) -> None:
+def together(first: Tensor, others: Iterable[tuple[Any, Any]], words: str) -> None:
     """Raise RuntimeError if a tensor among the named `others` is not where `first` is."""
     here = device_of(first)
     for name, tensor in others:
@@ -72,7 +72,7 @@ def _together(first: Tensor, others: Iterable[tuple[Any, Any]], words: str) -> N
 @checks(torch.linalg, "multi_dot")
 def apart(name: str, *args, **kwargs) -> None:
     if tensors := tensors_in(args):
-        _together(tensors[0], enumerate(tensors), WORDS[name])
+        together(tensors[0], enumerate(tensors), WORDS[name])
 
 
 @replaces(torch.linalg, "matrix_rank")
@@ -89,7 +89,7 @@ def matrix_rank(original: Callable, *args, out: Tensor | None = None, **kwargs) 
 def result_elsewhere(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
     """A composite whose `out` has to be where its first operand is."""
     if out is not None:
-        _together(_operands(args, kwargs)[0], [("out", out)], RESULTS[name])
+        together(_operands(args, kwargs)[0], [("out", out)], RESULTS[name])
 
 
 @checks(torch, "inner", "tensordot")
@@ -123,20 +123,20 @@ def tensor_split(name: str, input: Tensor, *args, **kwargs) -> None:
 def quantile(name: str, input: Tensor, q: Any, *args, out: Any = None, **kwargs) -> None:
     """It looks at other things of `q` first."""
     looks = isinstance(q, Tensor) and q.dim() <= 1 and input.numel() and q.dtype == input.dtype
-    _together(input, [("q", q if looks else None), ("out", out)], WORDS["quantile"])
+    together(input, [("q", q if looks else None), ("out", out)], WORDS["quantile"])
 
 
 @checks(torch, "take_along_dim")
 @checks(Tensor, "take_along_dim")
 def take_along_dim(name: str, input: Tensor, indices: Any, *args, out: Any = None, **kw) -> None:
-    _together(input, [("indices", indices), ("out", out)], WORDS["take_along_dim"])
+    together(input, [("indices", indices), ("out", out)], WORDS["take_along_dim"])
 
 
 @checks(torch._VF, "stft")  # which Python's calls
 @checks(torch, "istft")
 def stft(name: str, input: Tensor, *args, **kwargs) -> None:
     window = args[3] if len(args) > 3 else kwargs.get("window")
-    _together(input, [(name, window)], WORDS["stft"])
+    together(input, [(name, window)], WORDS["stft"])
 
 
 @checks(torch.linalg, "lstsq")
@@ -161,7 +161,7 @@ def recurrent(name: str, input: Tensor, hidden: Any, weights: Sequence, *args, *
     if not (args and isinstance(args[0], bool)):
         return
     named = [("hidden", each) for each in tensors_in((hidden,))]
-    _together(input, [*named, *(("parameter", each) for each in weights)], WORDS["recurrent"])
+    together(input, [*named, *(("parameter", each) for each in weights)], WORDS["recurrent"])
 
 
 @replaces(nn.functional, "one_hot")

@@ -9,6 +9,7 @@ from torch import Tensor
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import CPU, device_of, gpu_of
+from cudasim.patches.functional import together
 from cudasim.patches.replacing import replaces
 
 # Of each constructor, its parts; the last are the values, whose device is that of the whole.
@@ -30,12 +31,13 @@ def make_sparse(original: Callable, *args, **kwargs) -> Tensor:
     given |= {name: kwargs[name] for name in parts if name in kwargs}
     if len(given) < len(parts):  # an empty one, by its size alone
         return original(*args, **kwargs)
-    device = kwargs.get("device")
-    if device is not None:
-        home = resolve(device)
-    else:
-        home = _home_of({name: part for name, part in given.items() if isinstance(part, Tensor)})
-    on_gpu = any(isinstance(part, Tensor) and gpu_of(part) for part in given.values())
+    tensors = {name: part for name, part in given.items() if isinstance(part, Tensor)}
+    home = gpu_of(tensors["values"]) if "values" in tensors else None
+    if kwargs.get("device") is not None:
+        home = resolve(kwargs["device"])
+    elif tensors:  # none is moved
+        refuse_apart(tensors)
+    on_gpu = any(map(gpu_of, tensors.values()))
     if not isinstance(home, GPU) and not (home is None and on_gpu):
         return original(*args, **kwargs)
     where = home.device if home else CPU
@@ -44,25 +46,17 @@ def make_sparse(original: Callable, *args, **kwargs) -> Tensor:
     return original(*moved, *args[len(parts) :], **others)
 
 
-def _home_of(tensors: dict[str, Tensor]) -> GPU | None:
-    """The GPU of the values. Raises RuntimeError for `tensors` on several devices: none is moved.
+def refuse_apart(tensors: dict[str, Tensor]) -> None:
+    """Raise RuntimeError for parts on several devices, in the dispatcher's words for COO.
 
-    In the words of the dispatcher for COO, of aten/src/ATen/native/sparse/SparseCsrTensor.cpp else.
+    For others they are those of aten/src/ATen/native/sparse/SparseCsrTensor.cpp.
     """
-    if not tensors:
-        return None
-    there = device_of(tensors.get("values", next(iter(tensors.values()))))
-    for name, tensor in tensors.items():
-        here = device_of(tensor)
-        if here != there and "indices" in tensors:
-            first, second = sorted((here, there), key=lambda device: device.type == "cpu")
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{first} and {second}!"
-            )
-        if here != there:
-            raise RuntimeError(f"device of {name} (={here}) must match device of values (={there})")
-    return gpu_of(tensors["values"]) if "values" in tensors else None
+    words = "device of {name} (={there}) must match device of values (={here})"
+    if "indices" in tensors:
+        on_host = device_of(tensors["indices"]) == CPU
+        words = "Expected all tensors to be on the same device, but found at least two devices, "
+        words += "{here} and {there}!" if on_host else "{there} and {here}!"
+    together(tensors.get("values", next(iter(tensors.values()))), tensors.items(), words)
 
 
 @replaces(torch.nested, "nested_tensor", "as_nested_tensor")
