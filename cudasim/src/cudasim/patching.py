@@ -1,4 +1,7 @@
-"""Patches of torch's Python attributes, all of which can be taken back exactly."""
+"""Patches of torch's Python attributes, all of which can be taken back exactly.
+
+Modules decorate what takes the place of torch's functions while devices are simulated.
+"""
 
 import functools
 from collections.abc import Callable, MutableMapping
@@ -7,7 +10,10 @@ from typing import Any
 
 from torch.overrides import handle_torch_function, has_torch_function
 
+Condition = Callable[[], bool]
+
 _ABSENT = object()
+_table: list[tuple[Any, str, Callable, bool, Condition | None]] = []
 
 
 def around(function: Callable, original: Callable, overridable: bool = False) -> Callable:
@@ -88,3 +94,43 @@ def _put_back(mapping: MutableMapping, key: Any, own: Any, value: Any) -> None:
         del mapping[key]
     else:
         mapping[key] = own
+
+
+def replaces(
+    owners: Any, *names: str, overridable: bool = False, when: Condition | None = None
+) -> Callable:
+    """Let the decorated function run `around` those called `names` of an owner, or of several.
+
+    Only where `when()` says so as a simulation begins. Of a function that is named twice, what
+    is decorated later, or stands above, runs first.
+    """
+
+    def register(function: Callable) -> Callable:
+        for owner in owners if isinstance(owners, tuple) else (owners,):
+            _table.extend((owner, name, function, overridable, when) for name in names)
+        return function
+
+    return register
+
+
+def checks(owners: Any, *names: str, when: Condition | None = None) -> Callable:
+    """The same for a function that looks at the name and the arguments first, and may raise."""
+
+    def register(check: Callable[..., None]) -> Callable:
+        for name in names:
+            replaces(owners, name, when=when)(functools.partial(_checked, check, name))
+        return check
+
+    return register
+
+
+def _checked(check: Callable, name: str, original: Callable, /, *args, **kwargs) -> Any:
+    check(name, *args, **kwargs)
+    return original(*args, **kwargs)
+
+
+def patch_functions(patches: Patches) -> None:
+    """Let all of them take their places."""
+    for owner, name, function, overridable, when in _table:
+        if when is None or when():
+            patches.wrap(owner, name, function, overridable)

@@ -16,10 +16,10 @@ from cudasim.device.gpu import Machine
 from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, checked
-from cudasim.patches import classes, compiler, factories, guards, readings, replacing
+from cudasim.patches import classes, compiler, factories, guards, readings
 from cudasim.patches.storage import patch_storage
 from cudasim.patches.tensor import patch_tensor
-from cudasim.patching import Patches
+from cudasim.patching import Patches, patch_functions
 from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
 
@@ -34,7 +34,7 @@ def patch_backend(patches: Patches) -> None:
 # What is done to torch, in this order.
 PATCHES: tuple[Callable[[Patches], None], ...] = (
     factories.patch_factories,
-    replacing.patch_functions,  # some of which stand before factories
+    patch_functions,  # some of which stand before factories
     patch_tensor,
     accelerator.patch_accelerator,
     streams.patch_streams,

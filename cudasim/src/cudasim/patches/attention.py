@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 from torch._higher_order_ops.flex_attention import FlexAttentionHOP
 from torch.backends.cuda import SDPAParams
+from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from cudasim.dispatch.devices import fakes
 from cudasim.dispatch.dtypes import NAMES
 from cudasim.dispatch.tags import device_of, gpu_of
-from cudasim.patches.replacing import replaces
+from cudasim.patching import replaces
 from cudasim.session import session
 
 FUSED = torch.float16, torch.bfloat16
@@ -125,8 +126,7 @@ def is_flash_attention_available(original: Callable) -> bool:
     return True
 
 
-@replaces(torch._C._nn, "scaled_dot_product_attention", when=_has_kernels)
-@replaces(torch.nn.functional, "scaled_dot_product_attention", when=_has_kernels)
+@replaces((torch._C._nn, functional), "scaled_dot_product_attention", when=_has_kernels)
 def attend(
     original: Callable,
     query: Tensor,

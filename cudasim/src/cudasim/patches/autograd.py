@@ -17,7 +17,7 @@ from cudasim.clock.watching import steps
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
-from cudasim.patches.replacing import replaces
+from cudasim.patching import replaces
 
 # Of a step of a graph: the GPUs of the arguments that it was given, and of its results.
 PLACES = "_cudasim_places"

@@ -15,8 +15,7 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patches.guards import patch_making
-from cudasim.patches.replacing import replaces
-from cudasim.patching import Patches
+from cudasim.patching import Patches, replaces
 from cudasim.session import session
 
 

@@ -15,8 +15,7 @@ import torch
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.patches.guards import registry
-from cudasim.patches.replacing import checks, replaces
-from cudasim.patching import Patches
+from cudasim.patching import Patches, checks, replaces
 from cudasim.session import session
 
 UNCOMPILED = "torch.compile generates no code for simulated GPUs; what it is given runs uncompiled"

@@ -13,9 +13,8 @@ from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
-from cudasim.patches.replacing import replaces
 from cudasim.patches.storage import pinned
-from cudasim.patching import Patches, around
+from cudasim.patching import Patches, around, replaces
 from cudasim.session import session
 
 MAKERS = (

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cudasim.dispatch.arguments import mapped, tensors_in
 from cudasim.dispatch.dtypes import check_signal
 from cudasim.dispatch.tags import device_of, gpu_of, put
-from cudasim.patches.replacing import checks, replaces
+from cudasim.patching import checks, replaces
 from cudasim.session import session
 
 COPIED = (
@@ -106,8 +106,7 @@ def product(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
         )
 
 
-@checks(torch, "tensor_split")
-@checks(Tensor, "tensor_split")
+@checks((torch, Tensor), "tensor_split")
 def tensor_split(name: str, input: Tensor, *args, **kwargs) -> None:
     """It reads where to split (TensorShape.cpp)."""
     for where in (*args[:1], *kwargs.values()):
@@ -118,16 +117,14 @@ def tensor_split(name: str, input: Tensor, *args, **kwargs) -> None:
             )
 
 
-@checks(torch, "quantile", "nanquantile")
-@checks(Tensor, "quantile", "nanquantile")
+@checks((torch, Tensor), "quantile", "nanquantile")
 def quantile(name: str, input: Tensor, q: Any, *args, out: Any = None, **kwargs) -> None:
     """It looks at other things of `q` first."""
     looks = isinstance(q, Tensor) and q.dim() <= 1 and input.numel() and q.dtype == input.dtype
     together(input, [("q", q if looks else None), ("out", out)], WORDS["quantile"])
 
 
-@checks(torch, "take_along_dim")
-@checks(Tensor, "take_along_dim")
+@checks((torch, Tensor), "take_along_dim")
 def take_along_dim(name: str, input: Tensor, indices: Any, *args, out: Any = None, **kw) -> None:
     together(input, [("indices", indices), ("out", out)], WORDS["take_along_dim"])
 
@@ -154,8 +151,7 @@ def flatten_parameters(original: Callable, self: nn.RNNBase) -> None:
     """It packs weights for cuDNN, of which there is nothing to do."""
 
 
-@checks(torch, *RECURRENT, when=lambda: session.type.decomposes_recurrent_layers)
-@checks(torch._VF, *RECURRENT, when=lambda: session.type.decomposes_recurrent_layers)
+@checks((torch, torch._VF), *RECURRENT, when=lambda: session.type.decomposes_recurrent_layers)
 def recurrent(name: str, input: Tensor, hidden: Any, weights: Sequence, *args, **kwargs) -> None:
     """A recurrent layer. Packed sequences, whose second holds sizes, are not compared."""
     if not (args and isinstance(args[0], bool)):
@@ -164,8 +160,7 @@ def recurrent(name: str, input: Tensor, hidden: Any, weights: Sequence, *args, *
     together(input, [*named, *(("parameter", each) for each in weights)], WORDS["recurrent"])
 
 
-@replaces(nn.functional, "one_hot")
-@replaces(torch._C._nn, "one_hot")
+@replaces((nn.functional, torch._C._nn), "one_hot")
 def one_hot(original: Callable, tensor: Tensor, num_classes: int = -1) -> Tensor:
     """On a CPU it reads the least and the greatest class back, on a GPU neither (Onehot.cpp)."""
     plain = tensor.dtype is not torch.int64 or torch._C._are_functorch_transforms_active()

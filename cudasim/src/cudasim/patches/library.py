@@ -10,7 +10,7 @@ from cudasim.dispatch.autocast import overload
 from cudasim.dispatch.custom import run_custom
 from cudasim.dispatch.operators import OPERATORS, OWN, Operator, Rule
 from cudasim.dispatch.placement import general
-from cudasim.patches.replacing import replaces
+from cudasim.patching import replaces
 from cudasim.session import session
 
 

@@ -13,7 +13,7 @@ from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import CPU, gpu_of, gpu_read, pin_as_copied, put
 from cudasim.dispatch.waiting import watch_copy
-from cudasim.patches.replacing import replaces
+from cudasim.patching import replaces
 from cudasim.session import session
 
 STAY = object()  # no device was named

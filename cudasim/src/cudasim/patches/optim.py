@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from cudasim.patches.replacing import replaces
+from cudasim.patching import replaces
 
 COUNTS = (torch.float32, torch.float64)  # types that `step` may have, whatever the parameter's
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch.autograd import profiler
 
-from cudasim.patches.replacing import replaces
+from cudasim.patching import replaces
 from cudasim.session import session
 
 CPU_ONLY = (

@@ -16,7 +16,7 @@ from torch.multiprocessing import get_sharing_strategy, reductions
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import DEFAULT
 from cudasim.dispatch.tags import TAG, gpu_of, gpu_of_storage
-from cudasim.patches.replacing import checks, replaces
+from cudasim.patching import checks, replaces
 from cudasim.session import session
 
 _export = Tensor.__dlpack__  # torch's own
@@ -94,8 +94,7 @@ def exported(name: str, tensor: Tensor, **kwargs) -> None:
         )
 
 
-@replaces(torch, "from_dlpack")
-@replaces(torch.utils.dlpack, "from_dlpack")
+@replaces((torch, torch.utils.dlpack), "from_dlpack")
 def from_dlpack(
     original: Callable, ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 ) -> Tensor:

@@ -10,7 +10,7 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import CPU, device_of, gpu_of
 from cudasim.patches.functional import together
-from cudasim.patches.replacing import replaces
+from cudasim.patching import replaces
 
 # Of each constructor, its parts; the last are the values, whose device is that of the whole.
 PARTS = {

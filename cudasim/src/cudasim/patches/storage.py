@@ -13,8 +13,7 @@ from torch import Tensor, UntypedStorage
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import tags
 from cudasim.dispatch.devices import ELSEWHERE, resolve
-from cudasim.patches.replacing import replaces
-from cudasim.patching import Patches
+from cudasim.patching import Patches, replaces
 from cudasim.session import session
 
 _device = UntypedStorage.device

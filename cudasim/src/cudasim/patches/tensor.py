@@ -15,8 +15,7 @@ from cudasim.dispatch.booking import read_back
 from cudasim.dispatch.tags import gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import wait_for
 from cudasim.patches.moves import functionalized, move
-from cudasim.patches.replacing import checks, replaces
-from cudasim.patching import Patches, around
+from cudasim.patching import Patches, around, checks, replaces
 from cudasim.session import session
 
 _device = torch.Tensor.device  # the C++ attributes that the patches below cover

@@ -16,7 +16,7 @@ from typing import Any
 
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from cudasim.patches.replacing import replaces
+from cudasim.patching import replaces
 from cudasim.session import session
 
 BEGAN, ENDED = "_cudasim_began", "_cudasim_ended"  # host times, on a thread, an item, a future
