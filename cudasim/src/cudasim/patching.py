@@ -10,10 +10,8 @@ from typing import Any
 
 from torch.overrides import handle_torch_function, has_torch_function
 
-Condition = Callable[[], bool]
-
 _ABSENT = object()
-_table: list[tuple[Any, str, Callable, bool, Condition | None]] = []
+_table: list[tuple] = []  # (owner, name, function, overridable, when)
 
 
 def around(function: Callable, original: Callable, overridable: bool = False) -> Callable:
@@ -97,7 +95,7 @@ def _put_back(mapping: MutableMapping, key: Any, own: Any, value: Any) -> None:
 
 
 def replaces(
-    owners: Any, *names: str, overridable: bool = False, when: Condition | None = None
+    owners: Any, *names: str, overridable: bool = False, when: Callable | None = None
 ) -> Callable:
     """Let the decorated function run `around` those called `names` of an owner, or of several.
 
@@ -113,7 +111,7 @@ def replaces(
     return register
 
 
-def checks(owners: Any, *names: str, when: Condition | None = None) -> Callable:
+def checks(owners: Any, *names: str, when: Callable | None = None) -> Callable:
     """The same for a function that looks at the name and the arguments first, and may raise."""
 
     def register(check: Callable[..., None]) -> Callable:

@@ -14,11 +14,10 @@ TRIED = "2.21.0"  # of TensorFlow; the private names below are those of this ver
 
 
 def enable(gpus: int | None = None) -> None:
-    """Let TensorFlow see `gpus` simulated GPUs, two by default; one line says so.
+    """Let TensorFlow see `gpus` simulated GPUs, two by default, unless real ones are there.
 
-    Where real ones are there it says that, and does nothing. Raises ValueError for a number that
-    makes no sense; RuntimeError for another number than before, for a TensorFlow that is missing
-    or was not tried, and if TensorFlow has used devices already.
+    One line says what it sees. Raises ValueError for a number that makes no sense; RuntimeError for
+    another than before, for a TensorFlow that is missing, was not tried, or has used devices.
     """
     frameworks.enable("TensorFlow", TRIED, gpus, simulate)
 

@@ -82,7 +82,7 @@ def _refuse_own(backend: Any) -> None:
 
 @checks(torch.export, "export")
 def export(name: str, *args, strict: bool = False, **kwargs) -> None:
-    """Refused where it would compile, and where C++ would end the process."""
+    """It is refused where it would compile, and where C++ would end the process."""
     if strict:
         raise NotImplementedError(
             "cudasim: torch.export with strict=True does not run with simulated GPUs; "

@@ -35,7 +35,7 @@ _modified.argtypes, _modified.restype = [ctypes.py_object], None
 _function = ctypes.PYFUNCTYPE(*[ctypes.py_object] * 4)
 
 
-class _Asking:
+class _Asking:  # any class whose objects are made by Python
     def __new__(cls) -> "_Asking":
         return super().__new__(cls)
 
