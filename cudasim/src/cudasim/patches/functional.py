@@ -1,7 +1,7 @@
 """Functions and layers that look at devices before they call the operations they are made of.
 
-The dispatch mode sees only those operations, each of which would refuse in its own words. The files
-named here, where these are from, are in aten/src/ATen/native.
+The dispatch mode sees only those operations, each of which would refuse in its own words. The
+files that words are from are in aten/src/ATen/native.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -119,7 +119,7 @@ def tensor_split(name: str, input: Tensor, *args, **kwargs) -> None:
 
 @checks((torch, Tensor), "quantile", "nanquantile")
 def quantile(name: str, input: Tensor, q: Any, *args, out: Any = None, **kwargs) -> None:
-    """It looks at other things of `q` first."""
+    """It looks at other things of `q` before its device."""
     looks = isinstance(q, Tensor) and q.dim() <= 1 and input.numel() and q.dtype == input.dtype
     together(input, [("q", q if looks else None), ("out", out)], WORDS["quantile"])
 

@@ -25,7 +25,7 @@ OURS = "PythonDispatchMode"  # torch's name of the block in which a dispatch mod
 
 @replaces(profiler.profile, "__init__")
 def init(original: Callable, self: Any, *args, **kwargs) -> None:
-    """Asked for CUDA, it would print a trace of C++ at every operation."""
+    """A profiler, of the CPU: asked for CUDA, it would print a trace of C++ at every operation."""
     given = [name for name in ("use_device", "use_cuda") if kwargs.get(name)]
     if any(kwargs[name] in (True, session.type.name) for name in given):
         warnings.warn(CPU_ONLY, stacklevel=3)

@@ -39,10 +39,10 @@ def is_shared(original: Callable, self: UntypedStorage) -> bool:
 
 @replaces(UntypedStorage, "_share_cuda_", when=_has_handles)
 def share(original: Callable, self: UntypedStorage) -> tuple:
-    """What another process needs to open this memory: eight things.
+    """What another process needs to open this memory.
 
-    The simulation uses three of them: device, handle and bytes. (Offset, counter handle, counter
-    offset, event handle and whether to wait for the event follow.)
+    Of (device, handle, bytes, offset, counter handle, counter offset, event handle, whether to
+    wait for the event) the simulation uses the first three.
     """
     gpu = gpu_of_storage(self)
     if gpu is None:

@@ -1,7 +1,8 @@
 """Storages on simulated GPUs: how they are made, moved, resized; and pinned ones of the host.
 
-`torch.save` and `torch.load` read that and move them. So files name `cuda:0` as those of a machine
-with GPUs do. Pinned memory is ordinary memory with a mark on the storage, so that views are too.
+`torch.save` reads where a storage is and `torch.load` moves it there. So files name `cuda:0` as
+those of a machine with GPUs do. Pinned memory is ordinary memory with a mark on its storage, so
+that views are pinned too.
 """
 
 from collections.abc import Callable
