@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 from cudasim import config
 
+USED = "{} has used devices already: restart, and enable GPUs first"
+
 _simulated: dict[str, int] = {}  # framework -> GPUs
 
 
@@ -38,9 +40,3 @@ def enable(name: str, tried: str, gpus: int | None, simulate: Callable) -> None:
         _simulated[name] = wanted
     if not config.quiet():
         print(f"cudasim: {done}")
-
-
-def check_unused(name: str, used: bool) -> None:
-    """Raise RuntimeError if a framework has `used` devices already."""
-    if used:
-        raise RuntimeError(f"{name} has used devices already: restart, and enable GPUs first")

@@ -27,7 +27,8 @@ def simulate(jax: Any, gpus: int) -> int:
     platforms = xla_bridge.expand_platform_alias("gpu")
     real = sum(clients[name].device_count() for name in platforms if name in clients)
     if not real:
-        frameworks.check_unused("JAX", used)
+        if used:
+            raise RuntimeError(frameworks.USED.format("JAX"))
         client = xla_client.make_cpu_client(num_devices=gpus)
         clients["cuda"] = xla_bridge._default_backend = client
         jax.default_backend = xla_bridge.default_backend = lambda: "gpu"

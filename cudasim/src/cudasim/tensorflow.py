@@ -28,7 +28,8 @@ def simulate(tf: Any, gpus: int) -> int:
 
     real = len(tf.config.list_physical_devices("GPU"))
     if not real:
-        frameworks.check_unused("TensorFlow", context.context()._initialized)
+        if context.context()._initialized:
+            raise RuntimeError(frameworks.USED.format("TensorFlow"))
         (cpu,) = tf.config.list_physical_devices("CPU")
         parts = [tf.config.LogicalDeviceConfiguration()] * (gpus + 1)
         tf.config.set_logical_device_configuration(cpu, parts)

@@ -8,6 +8,7 @@ traced: so a program's own backend, which would never be called, is refused.
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -26,30 +27,28 @@ OF_CUDA = {
     "_set_cached_tensors_enabled": lambda enabled: None,
 }
 
-done: set[str] = set()  # of what is done once, what this simulation has done
-
 
 def patch_compile(patches: Patches) -> None:
     """Make `torch.compile` return what runs uncompiled."""
     for name, value in OF_CUDA.items():
         if not hasattr(torch._C, name):
             patches.replace(torch._C, name, value)
-    done.clear()
+    _say.cache_clear()
+    _run_uncompiled.cache_clear()
     if "torch._dynamo" in sys.modules:  # something may have been compiled before
         _run_uncompiled()
 
 
-def _is_first(words: str) -> bool:
-    first = words not in done
-    done.add(words)
-    return first
+@cache  # once in a simulation
+def _say(words: str) -> None:
+    warnings.warn(f"cudasim: {words}", stacklevel=4)
 
 
+@cache
 def _run_uncompiled() -> None:
     """Run whatever is compiled as it is written, until the simulation ends."""
-    if _is_first("force_eager"):
-        stance = torch.compiler.set_stance("force_eager")
-        session.patches.finally_do(stance.__exit__, None, None, None)
+    stance = torch.compiler.set_stance("force_eager")
+    session.patches.finally_do(stance.__exit__, None, None, None)
 
 
 @replaces(torch, "compile")
@@ -57,9 +56,9 @@ def compile(original: Callable, *args, **kwargs) -> Any:
     compiled = original(*args, **kwargs)  # refuses what it does not understand
     if not _is_torch(sys._getframe(2).f_globals.get("__name__", "")):
         _refuse_own(kwargs.get("backend", "inductor"))
-        for words in [UNCOMPILED, UNTRACED] if kwargs.get("fullgraph") else [UNCOMPILED]:
-            if _is_first(words):
-                warnings.warn(f"cudasim: {words}", stacklevel=3)
+        _say(UNCOMPILED)
+        if kwargs.get("fullgraph"):
+            _say(UNTRACED)
     _run_uncompiled()
     return compiled
 
