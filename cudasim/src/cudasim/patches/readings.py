@@ -102,7 +102,7 @@ def getrusage(original: Callable, who: int) -> Any:
 
 @cache
 def sleeps(filename: str) -> bool:
-    """Whether modelled time passes where code of that file sleeps, a given `time.sleep` included."""
+    """Whether modelled time passes where that file sleeps: also where it calls a given function."""
     return measures(filename) or Path(filename).as_posix().endswith(CALLERS)
 
 
