@@ -39,7 +39,8 @@ def patch_factories(patches: Patches) -> None:
     for module, names in ((torch, MAKERS), (torch.fft, ("fftfreq", "rfftfreq"))):
         for name in names:
             original = getattr(module, name)
-            session.factories[original] = patches.wrap(module, name, make)
+            how = share if name in SHARING else make
+            session.factories[original] = patches.wrap(module, name, how)
     patches.forget(_device)  # `with torch.device(...)` knows which functions take its device
     wrapper = around(make_wrapper, Tensor._make_wrapper_subclass)
     patches.replace(Tensor, "_make_wrapper_subclass", staticmethod(wrapper))
@@ -63,49 +64,53 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
     if kwargs.get("pin_memory"):
         return pinned(make(original, *args, **{**kwargs, "pin_memory": False}))
     device, name = kwargs.get("device"), original.__name__
-    if device is None:
+    gpu = ELSEWHERE if device is None else resolve(device)
+    # TorchScript writes down the device that it is given.
+    traced = gpu and (fakes() or (torch._C._is_tracing() and name not in CONVERTERS))
+    if gpu is ELSEWHERE or traced:
         return original(*args, **kwargs)
-    gpu = resolve(device)
-    if gpu and (fakes() or (torch._C._is_tracing() and name not in CONVERTERS)):
-        return original(*args, **kwargs)  # TorchScript writes down the device that it is given
-    if SHARING.get(name) in kwargs:
-        args = (kwargs.pop(SHARING[name]),)
-    if gpu is not ELSEWHERE:
-        if kwargs.get("copy") is False:
-            source = args[0] if isinstance(args[0], Tensor) else original(args[0], copy=False)
-            if gpu_of(source) is not gpu:
-                here, there = device_of(source), gpu.device if gpu else "cpu"
-                raise ValueError(f"can't alias tensor from device '{here}' to '{there}'.")
-        if (out := kwargs.get("out")) is not None:
-            wanted, given = (session.type.name if each else "cpu" for each in (gpu, gpu_of(out)))
-            if wanted != given:
-                raise RuntimeError(
-                    f"device type {wanted} does not match device type of out parameter ({given})"
-                )
-            return original(*args, **{**kwargs, "device": "cpu"})
-        if name in SHARING and args and isinstance(args[0], Tensor):
-            return _shared(original, gpu, *args, **kwargs)
-    if gpu is None or gpu is ELSEWHERE:
+    if (out := kwargs.get("out")) is not None:
+        wanted, given = (session.type.name if each else "cpu" for each in (gpu, gpu_of(out)))
+        if wanted != given:
+            raise RuntimeError(
+                f"device type {wanted} does not match device type of out parameter ({given})"
+            )
+        return original(*args, **{**kwargs, "device": "cpu"})
+    if gpu is None:
         made = original(*args, **kwargs)
-        return put(made, None) if name == "tensor" and gpu is None else made
+        return put(made, None) if name == "tensor" else made
     kwargs["device"] = "cpu"
     if name in RANDOM:
         kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
+    return _sent(_allocating(original, gpu, args, kwargs), gpu, name)
+
+
+def share(original: Callable, *args, **kwargs) -> Tensor:
+    """A factory that may return what it is given, or share its memory."""
+    name = original.__name__
+    if SHARING[name] in kwargs:
+        args = (kwargs.pop(SHARING[name]),)
+    device = kwargs.get("device")
+    gpu = ELSEWHERE if device is None or not args else resolve(device)
+    if gpu is ELSEWHERE or (gpu and fakes()):
+        return original(*args, **kwargs)
+    source = args[0]
+    if kwargs.get("copy") is False:
+        seen = source if isinstance(source, Tensor) else original(source, copy=False)
+        if gpu_of(seen) is not gpu:
+            here, there = device_of(seen), gpu.device if gpu else "cpu"
+            raise ValueError(f"can't alias tensor from device '{here}' to '{there}'.")
+    kwargs["device"] = "cpu"
+    if isinstance(source, Tensor):  # itself or what it becomes there, and a copy once at most
+        if gpu_of(source) is not gpu:
+            kwargs.pop("copy", None)
+            source = source.to(device, dtype=kwargs.get("dtype"))
+        return original(source, **kwargs)
     made = _allocating(original, gpu, args, kwargs)
-    if name in SHARING:  # Python's or NumPy's memory is not the GPU's
-        memory = Allocation(gpu, made.numel() * made.element_size())
-        made = put(made.clone(), gpu, memory)
-    return _sent(made, gpu, name)
-
-
-def _shared(
-    original: Callable, gpu: GPU | None, source: Tensor, *, device: Any, **kwargs
-) -> Tensor:
-    """A tensor as one on `gpu`: itself or what it becomes there, and a copy once at most."""
-    if gpu_of(source) is not gpu:
-        kwargs.pop("copy", None)
-        source = source.to(device, dtype=kwargs.get("dtype"))
-    return original(source, device="cpu", **kwargs)
+    if gpu is None:
+        return made
+    memory = Allocation(gpu, made.numel() * made.element_size())
+    return _sent(put(made.clone(), gpu, memory), gpu, name)  # Python's memory is not the GPU's
 
 
 @replaces(torch, *LIKES)
