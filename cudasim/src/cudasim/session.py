@@ -41,13 +41,8 @@ class Session:
         self.gpus: list[GPU] = []
         self.reset(DEFAULT)
 
-    def reset(
-        self, type: DeviceType, machine: Machine | None = None, clock: Clock | None = None
-    ) -> None:
-        """Forget the simulation so far; from now on this is a `machine` with GPUs of that `type`.
-
-        Without a machine there are none, without a `clock` times are the machine's own.
-        """
+    def reset(self, type: DeviceType, clock: Clock | None = None) -> None:
+        """Forget the simulation so far; without a `clock` times are the machine's own."""
         for gpu in self.gpus:
             gpu.alive = False
         self.type = type
@@ -56,10 +51,9 @@ class Session:
         self.settings = Settings()  # of the allocators
         self.used = False  # whether the program has used one of the GPUs
         self.forked = False  # whether this process was forked from one that had
-        self.machine = machine
+        self.machine: Machine | None = None
         self.when_placed: list[Callable[[], None]] = []  # what to do when other GPUs are there
         self.gpus = []
-        self.look()
         self.patches = Patches()
         self.mode: TorchDispatchMode | None = None  # of the thread that began
         self.home: int | None = None  # the thread that began

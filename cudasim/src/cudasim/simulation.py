@@ -112,7 +112,7 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
     if wanted.clock is not None:
         booking.forget()
         clock = Clock(find_sheet(wanted.card), [f"{type.name}:{index}" for index in range(number)])
-    session.reset(type, None, clock)
+    session.reset(type, clock)
     try:
         for name, value in config.for_children(wanted, inherited).items():
             session.patches.replace_item(os.environ, name, value)
