@@ -77,6 +77,7 @@ class Recording(Timeline):
         if error:  # what it did before is kept
             self._notes.append(f"the block raised {error.__name__} and ended there")
         next(self._block, None)
+        del self._block  # a recording can be copied
 
     def _modelled(self, clock: Clock) -> Iterator[None]:
         """Hold what the clock books meanwhile, for the other card if there is one."""
