@@ -92,19 +92,18 @@ def patch_classes(patches: Patches) -> None:
     module = getattr(torch, session.type.name)
     if hasattr(module, "default_generators"):
         patches.replace(module, "default_generators", None)
-        session.when_placed.append(_set_generators)
-        _set_generators()
+
+        def set_generators() -> None:
+            module.default_generators = tuple(gpu.generator for gpu in session.gpus)
+
+        session.when_placed.append(set_generators)
+        set_generators()
     kind = type(torch.FloatTensor)
     for name, original in list(vars(torch).items()):
         if isinstance(original, kind):
             own = {"__doc__": original.__doc__, "_original": original}  # pickle looks up the rest
             own |= {"__module__": "torch", "__qualname__": name}
             patches.replace(torch, name, HostType(name, (), own))
-
-
-def _set_generators() -> None:
-    module = getattr(torch, session.type.name)
-    module.default_generators = tuple(gpu.generator for gpu in session.gpus)
 
 
 @replaces(torch._C, "_set_default_tensor_type")

@@ -3,9 +3,9 @@
 Tried with CPython 3.11 and PyTorch 2.11 and 2.13; where the memory does not look as it did there,
 nothing is written to it.
 
-`torch.device` cannot be derived from, and a class in its place would not be the `type` of the
-devices that C++ makes. So the class itself is told to ask Python: it gets a `__new__` of ours, and
-the slot by which CPython makes the objects of every class that has one in Python.
+A class in the place of `torch.device` or `torch.Generator` would not be the `type` of the objects
+that C++ makes. So the class itself is told to ask Python: it gets a `__new__` of ours, and the slot
+by which CPython makes the objects of every class that has one in Python.
 
 Tensors that are traced (`torch.export`) name a simulated GPU to C++, which ends the process where
 it knows nothing of such devices. So it finds what it knows of the CPU, which has no streams
