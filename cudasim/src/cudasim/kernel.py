@@ -13,10 +13,15 @@ from cudasim.device.types import DEFAULT
 def install(folder: Path, wanted: config.Config) -> Path:
     """Write the kernel into `folder`, which holds Jupyter's data; returns its own folder."""
     card, type = wanted.find_card().name, wanted.type
-    parts = ["cudasim", type.name if type is not DEFAULT else "", str(wanted.gpus)]
-    parts.append(card.lower().replace(" ", "-") if card != type.card else "")
-    parts += [wanted.clock or "", wanted.races or ""]
-    home = folder / "kernels" / "-".join(filter(None, parts))
+    named = "" if card == type.card else card.lower().replace(" ", "-")
+    parts = (
+        "" if type is DEFAULT else type.name,
+        str(wanted.gpus),
+        named,
+        wanted.clock,
+        wanted.races,
+    )
+    home = folder / "kernels" / "-".join(["cudasim", *filter(None, parts)])
     run = [sys.executable, "-m", "cudasim", *config.to_options(wanted)]
     word = type.word(wanted.gpus) + (", modelled time" if wanted.clock else "")
     spec = {

@@ -12,7 +12,10 @@ COMPOSITE = "CompositeImplicitAutograd"
 
 
 class LightMode(TorchDispatchMode):
-    """A dispatch mode under which the first operation does not import `torch._dynamo`: a second."""
+    """A dispatch mode under which the first operation does not import `torch._dynamo`, for a second.
+
+    What PyTorch asks is private: `tests/test_compile.py` says whether it still holds.
+    """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

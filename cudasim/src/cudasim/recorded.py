@@ -21,10 +21,6 @@ from cudasim.dispatch import booking
 from cudasim.session import session
 from cudasim.timing.sheets import Sheet, find_sheet
 
-OFF = (
-    "there is no modelled clock; write 'with cudasim.timeline() as lanes:' over the lines to "
-    "measure, or begin with cudasim.enable(clock='modelled')"
-)
 UNNAMED = re.compile(r"Python, Thread-(\d+)(.*)")  # the lane of a thread that nobody named
 _seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
 _open = 0  # blocks that record from a clock
@@ -61,7 +57,10 @@ class Recording(Timeline):
         if self._sheet is not None:
             self.empty(f"the times of another card need a block: with timeline({card!r}):")
         elif clock is None:
-            self.empty(OFF)
+            self.empty(
+                "there is no modelled clock; write 'with cudasim.timeline() as lanes:' over the "
+                "lines to measure, or begin with cudasim.enable(clock='modelled')"
+            )
         else:
             self._from_clock(clock, _seen[1] if _seen[0] is clock else 0, [])
 
