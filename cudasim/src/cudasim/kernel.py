@@ -14,13 +14,8 @@ def install(folder: Path, wanted: config.Config) -> Path:
     """Write the kernel into `folder`, which holds Jupyter's data; returns its own folder."""
     card, type = wanted.find_card().name, wanted.type
     named = "" if card == type.card else card.lower().replace(" ", "-")
-    parts = (
-        "" if type is DEFAULT else type.name,
-        str(wanted.gpus),
-        named,
-        wanted.clock,
-        wanted.races,
-    )
+    kind = "" if type is DEFAULT else type.name
+    parts = kind, str(wanted.gpus), named, wanted.clock, wanted.races
     home = folder / "kernels" / "-".join(["cudasim", *filter(None, parts)])
     run = [sys.executable, "-m", "cudasim", *config.to_options(wanted)]
     word = type.word(wanted.gpus) + (", modelled time" if wanted.clock else "")

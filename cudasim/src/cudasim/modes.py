@@ -12,7 +12,7 @@ COMPOSITE = "CompositeImplicitAutograd"
 
 
 class LightMode(TorchDispatchMode):
-    """A dispatch mode under which the first operation does not import `torch._dynamo`, for a second.
+    """A dispatch mode whose first operation does not import `torch._dynamo`, which takes a second.
 
     What PyTorch asks is private: `tests/test_compile.py` says whether it still holds.
     """
