@@ -14,31 +14,19 @@ if TYPE_CHECKING:
     from cudasim.recorded import timeline
     from cudasim.simulation import disable, enable, is_enabled, simulate
 
-__all__ = [
-    "CARDS",
-    "disable",
-    "enable",
-    "is_enabled",
-    "races",
-    "simulate",
-    "timeline",
-    "without_rule",
-]
+__all__ = ["CARDS", "disable", "enable", "is_enabled"]
+__all__ += ["races", "simulate", "timeline", "without_rule"]
 __version__ = "0.1.0"
 
 # Where each public name is. They are fetched when they are used, because a Python that starts
 # with CUDASIM_GPUS set imports this package, and must not import torch for that.
 _HOMES = {
-    "CARDS": "cudasim.device.specs",
-    "disable": "cudasim.simulation",
-    "enable": "cudasim.simulation",
-    "is_enabled": "cudasim.simulation",
-    "simulate": "cudasim.simulation",
-    "timeline": "cudasim.recorded",
-    "without_rule": "cudasim.clock.costs",
-    "races": "cudasim.dispatch.races",
-    "load_ipython_extension": "cudasim.ipython",
-    "unload_ipython_extension": "cudasim.ipython",
+    "CARDS": "device.specs",
+    "races": "dispatch.races",
+    "timeline": "recorded",
+    "without_rule": "clock.costs",
+    **dict.fromkeys(("disable", "enable", "is_enabled", "simulate"), "simulation"),
+    **dict.fromkeys(("load_ipython_extension", "unload_ipython_extension"), "ipython"),
 }
 
 
@@ -52,7 +40,7 @@ if not TYPE_CHECKING:  # which would take every name for one of ours
         collects = gc.isenabled()
         gc.disable()  # loading makes no garbage, and torch's objects are many to look through
         try:
-            value = getattr(importlib.import_module(_HOMES[name]), name)
+            value = getattr(importlib.import_module(f"cudasim.{_HOMES[name]}"), name)
         finally:
             if collects:
                 gc.enable()

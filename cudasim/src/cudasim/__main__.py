@@ -1,9 +1,7 @@
-"""`cudasim [--gpus N] [--card NAME] [--device-type TYPE] [--clock CLOCK] script.py`.
+"""`cudasim [--gpus N] ... script.py`, or `python -m cudasim`: a program on simulated GPUs.
 
-Run a program on simulated GPUs; `python -m cudasim` is the same.
-
-The program runs as `python script.py ...` or `python -m module ...` would run it: its own
-arguments, folder, `__main__` module, traceback and exit code.
+It runs as `python script.py ...` or `python -m module ...` would run it: its own arguments, folder,
+`__main__` module, traceback and exit code.
 """
 
 import argparse
@@ -12,13 +10,11 @@ import os
 import pkgutil
 import runpy
 import sys
-from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
 
 from cudasim import config, startup, startup_file
-from cudasim.config import Config
 from cudasim.device.types import DEFAULT
 
 # Lines of a traceback that the program did not write: this package's, and Python's importer's.
@@ -26,33 +22,29 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _OURS = (_PACKAGE, "<frozen importlib", "<frozen runpy")
 
 
-def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, Config]:
-    """What the command line asks for: (module, full_traceback and program, what to simulate)."""
+def parse() -> tuple[argparse.Namespace, config.Config]:
+    """The options of the command, and what they ask for."""
     parser = argparse.ArgumentParser(
         "cudasim",
-        usage="%(prog)s [--gpus N] [--card NAME] [--device-type TYPE] [--clock CLOCK] "
-        "[--races ACTION] [--force] (script.py | -m module) [argument ...]",
+        usage=f"%(prog)s [--gpus N] {config.USAGE} (script.py | -m module) [argument ...]",
         description="Run a Python program on simulated GPUs.",
         epilog="'python -m cudasim.kernel' installs a Jupyter kernel that does the same. 'cudasim "
         "install-startup' lets every program of this Python heed CUDASIM_GPUS, 'cudasim "
         "remove-startup' takes that back.",
         allow_abbrev=False,
     )
-    parser.add_argument("--gpus", metavar="N", help="how many GPUs (2)")
     config.add_options(parser)
     parser.add_argument("--full-traceback", action="store_true", help="show cudasim's lines too")
     parser.add_argument("-m", "--module", action="store_true", help="run a module, not a file")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="the program, its arguments")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if not options.program:
         parser.error("name a script, or a module with -m")
-    theirs = config.setting(config.TYPE) or DEFAULT.name
+    theirs = config.setting("device_type") or DEFAULT.name
     options.device_type = options.device_type or theirs
-    options.races = options.races or config.setting(config.RACES)
-    for name, variable in (("gpus", config.GPUS), ("card", config.CARD), ("clock", config.CLOCK)):
-        # What the environment says of another type is not meant here.
-        said = config.setting(variable) if options.device_type == theirs else None
-        setattr(options, name, getattr(options, name) or said)
+    for name in config.SETTINGS:  # what the environment says of another type is not meant here
+        if options.device_type == theirs or name == "races":
+            setattr(options, name, getattr(options, name) or config.setting(name))
     try:
         return options, config.from_options(options)
     except ValueError as error:
@@ -60,7 +52,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, C
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run the program as the `__main__` module. An exception is reported as Python reports one."""
+    """Run the program as `__main__`. An exception is reported as Python reports one."""
     sys.argv = options.program
     main = sys.modules["__main__"] = ModuleType("__main__")
     path = options.program[0]
@@ -105,11 +97,14 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def change_startup(name: str) -> None:
+def change_startup(name: str, *others: str) -> None:
     """Run a command of `startup_file`, and end the program."""
+    if others:
+        print(f"cudasim: {name!r} takes no arguments", file=sys.stderr)
+        sys.exit(2)
     try:
         print(f"cudasim: {startup_file.COMMANDS[name]()}")
-    except startup_file.CannotInstall as error:
+    except RuntimeError as error:
         sys.exit(f"cudasim: {error}")
     sys.exit()
 
@@ -122,12 +117,8 @@ def command() -> None:
 
 
 def main() -> None:
-    """Simulate, then run the program."""
     if sys.argv[1:] and sys.argv[1] in startup_file.COMMANDS:
-        if sys.argv[2:]:
-            print(f"cudasim: {sys.argv[1]!r} takes no arguments", file=sys.stderr)
-            sys.exit(2)
-        change_startup(sys.argv[1])
+        change_startup(*sys.argv[1:])
     options, wanted = parse()
     os.environ.update(config.to_environment(wanted))
     startup.simulate_as_asked()

@@ -1,44 +1,42 @@
 """What simulated GPUs of other frameworks have in common. They show names, placement and errors."""
 
 import importlib
-from types import ModuleType
+from collections.abc import Callable
 
 from cudasim import config
 
+USED = "{} has used devices already: restart, and enable GPUs first"
 
-def load(name: str, tried: str) -> ModuleType:
-    """The framework. Raises RuntimeError if it is missing, or not the version that was tried."""
-    try:
-        framework = importlib.import_module(name)
-    except ModuleNotFoundError:
-        raise RuntimeError(f"no {name} here: 'pip install {name}=={tried}'") from None
-    found = framework.__version__
-    if found != tried:
-        raise RuntimeError(
-            f"cudasim.{name} was tried with {name} {tried} alone, this is {found}: "
-            f"'pip install {name}=={tried}', and restart"
-        )
-    return framework
+_simulated: dict[str, int] = {}  # framework -> GPUs
 
 
-def number(gpus: int | None, simulated: int, name: str) -> int:
-    """How many GPUs to simulate; 0 if they are simulated already.
+def enable(name: str, tried: str, gpus: int | None, simulate: Callable) -> None:
+    """Let the framework of that `name` see `gpus` simulated GPUs, and say so.
 
-    Raises ValueError for a number that makes no sense, RuntimeError for another than before.
+    `tried` is its version; its module and the number are handed to `simulate`, which returns how
+    many real GPUs there are, and does nothing if there are some.
     """
-    wanted = config.parse(gpus).gpus
-    if simulated not in (0, wanted):
+    wanted, had = config.parse(gpus).gpus, _simulated.get(name, 0)
+    if had == wanted:
+        return
+    if had:
+        words = f"{had} GPUs are simulated in {name} already; for {wanted} start a new process"
+        raise RuntimeError(words)
+    module = name.lower()
+    try:
+        framework = importlib.import_module(module)
+    except ModuleNotFoundError:
+        raise RuntimeError(f"no {module} here: 'pip install {module}=={tried}'") from None
+    if framework.__version__ != tried:
         raise RuntimeError(
-            f"{simulated} GPUs are simulated in {name} already; for {wanted} start a new process"
+            f"cudasim.{module} was tried with {module} {tried} alone, this is "
+            f"{framework.__version__}: 'pip install {module}=={tried}', and restart"
         )
-    return wanted - simulated
-
-
-def say(wanted: int, name: str, real: int) -> None:
-    """Print what `enable` did on a machine with so many real GPUs, unless CUDASIM_QUIET is set."""
     done = f"{wanted} simulated GPU{'s'[: wanted > 1]} in {name}, computed on the CPU"
-    if real:
+    if real := simulate(framework, wanted):
         done = f"{real} real GPU{'s'[: real > 1]} in {name}, nothing is simulated"
         done += " (CUDA_VISIBLE_DEVICES=-1 hides what is real)"
+    else:
+        _simulated[name] = wanted
     if not config.quiet():
         print(f"cudasim: {done}")

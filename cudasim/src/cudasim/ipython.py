@@ -6,10 +6,7 @@ from typing import Any
 
 from cudasim import config, simulation
 
-USAGE = (
-    "usage: %cudasim [GPUS] [--card NAME] [--device-type TYPE] [--clock CLOCK] [--races ACTION] "
-    "[--force]"
-)
+USAGE = f"usage: %cudasim [GPUS] {config.USAGE}"
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -26,13 +23,10 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def cudasim(line: str) -> None:
-    """`%cudasim [GPUS] [--card NAME] [--device-type TYPE] [--clock CLOCK] ...`: begin again.
-
-    Tensors on the GPUs of before are unusable. Bad input gets one line, and changes nothing.
-    """
+    """`%cudasim [GPUS] ...`: begin again. Bad input gets one line, and changes nothing."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("gpus", nargs="?")
-    config.add_options(parser)
+    config.add_options(parser, but="gpus")
     try:
         options, unknown = parser.parse_known_intermixed_args(shlex.split(line))
         if unknown:

@@ -1,26 +1,24 @@
 """Simulated GPUs for JAX: a second client of the CPU in the place of CUDA's."""
 
 from collections.abc import Callable
+from typing import Any
 
-from cudasim.frameworks import load, number, say
+from cudasim import frameworks
 
 TRIED = "0.10.2"  # of JAX; the private names below are those of this version
 
-_simulated = 0  # GPUs
-
 
 def enable(gpus: int | None = None) -> None:
-    """Let JAX see `gpus` simulated GPUs, two by default; one line says so.
+    """Let JAX see `gpus` simulated GPUs, two by default, unless real ones are there; one line says.
 
-    Where real ones are there it says that, and does nothing. Raises ValueError for a number that
-    makes no sense; RuntimeError for another number than before, for a JAX that is missing or was
-    not tried, and if JAX has used devices already.
+    Raises ValueError for a number that makes no sense; RuntimeError for another number than before,
+    for a JAX that is missing, was not tried, or has used devices already.
     """
-    global _simulated
-    wanted = number(gpus, _simulated, "JAX")
-    if not wanted:
-        return
-    jax = load("jax", TRIED)
+    frameworks.enable("JAX", TRIED, gpus, simulate)
+
+
+def simulate(jax: Any, gpus: int) -> int:
+    """Add the GPUs, unless there are real ones; returns how many of these there are."""
     from jax._src import xla_bridge
     from jax._src.lib import xla_client
 
@@ -30,13 +28,12 @@ def enable(gpus: int | None = None) -> None:
     real = sum(clients[name].device_count() for name in platforms if name in clients)
     if not real:
         if used:
-            raise RuntimeError("JAX has used devices already: restart, and enable GPUs first")
-        client = xla_client.make_cpu_client(num_devices=wanted)
+            raise RuntimeError(frameworks.USED.format("JAX"))
+        client = xla_client.make_cpu_client(num_devices=gpus)
         clients["cuda"] = xla_bridge._default_backend = client
         jax.default_backend = xla_bridge.default_backend = lambda: "gpu"
         rename(xla_client.Device, client)
-        _simulated = wanted
-    say(wanted, "JAX", real)
+    return real
 
 
 def rename(device: type, client: object) -> None:

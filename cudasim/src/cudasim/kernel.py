@@ -1,61 +1,44 @@
-"""`python -m cudasim.kernel`: install a Jupyter kernel whose notebooks see simulated GPUs.
-
-Any tool that runs notebooks can pick it: JupyterLab, VS Code, nbclient, nbval.
-"""
+"""`python -m cudasim.kernel`: install a Jupyter kernel whose notebooks see simulated GPUs."""
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from cudasim import config, startup_file
-from cudasim.config import Config
 from cudasim.device.types import DEFAULT
 
 
-def spec(wanted: Config) -> dict:
-    """The content of `kernel.json`: this Python, started with the simulated GPUs `wanted`."""
-    gpus, type = wanted.gpus, wanted.type
+def install(folder: Path, wanted: config.Config) -> Path:
+    """Write the kernel into `folder`, which holds Jupyter's data; returns its own folder."""
+    card, type = wanted.find_card().name, wanted.type
+    named = "" if card == type.card else card.lower().replace(" ", "-")
+    kind = "" if type is DEFAULT else type.name
+    parts = kind, str(wanted.gpus), named, wanted.clock, wanted.races
+    home = folder / "kernels" / "-".join(["cudasim", *filter(None, parts)])
     run = [sys.executable, "-m", "cudasim", *config.to_options(wanted)]
-    modelled = ", modelled time" if wanted.clock is not None else ""
-    made = {
+    word = type.word(wanted.gpus) + (", modelled time" if wanted.clock else "")
+    spec = {
         "argv": [*run, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-        "display_name": f"Python ({gpus} simulated {type.word(gpus)}{modelled})",
+        "display_name": f"Python ({wanted.gpus} simulated {word})",
         "language": "python",
         "metadata": {"debugger": True},
     }
     if not startup_file.in_site_packages():  # let that Python find the package where it is
-        made["env"] = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
-    return made
-
-
-def install(folder: Path, wanted: Config) -> Path:
-    """Write the kernel into `folder`, which holds Jupyter's data; returns its own folder.
-
-    Raises ValueError for an unknown card.
-    """
-    card, type = wanted.find_card().name, wanted.type
-    parts = ["cudasim", type.name if type is not DEFAULT else "", str(wanted.gpus)]
-    parts.append(card.lower().replace(" ", "-") if card != type.card else "")
-    parts += [wanted.clock or "", wanted.races or ""]
-    home = folder / "kernels" / "-".join(filter(None, parts))
+        spec["env"] = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     home.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(spec(wanted), indent=2) + "\n"
-    (home / "kernel.json").write_text(text, encoding="utf-8")
+    (home / "kernel.json").write_text(json.dumps(spec, indent=2) + "\n", encoding="utf-8")
     return home
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
+def main() -> None:
     parser = argparse.ArgumentParser(
         "python -m cudasim.kernel", description="Install a Jupyter kernel with simulated GPUs."
     )
-    parser.add_argument("--gpus", metavar="N", help="how many GPUs (2)")
     config.add_options(parser)
     parser.add_argument("--prefix", type=Path, help="install in PREFIX/share/jupyter/kernels")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.prefix:
         folder = options.prefix / "share" / "jupyter"
     else:

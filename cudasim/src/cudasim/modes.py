@@ -12,10 +12,9 @@ COMPOSITE = "CompositeImplicitAutograd"
 
 
 class LightMode(TorchDispatchMode):
-    """A dispatch mode under which the first operation does not import `torch._dynamo`.
+    """A dispatch mode whose first operation does not import `torch._dynamo`, which takes a second.
 
-    That takes a second. What PyTorch asks is private: so in 2.11 and 2.13, of which
-    `tests/test_compile.py` says whether it still holds.
+    What PyTorch asks is private: `tests/test_compile.py` says whether it still holds.
     """
 
     @classmethod
@@ -32,10 +31,7 @@ def is_composite(func: Callable) -> bool:
 
 
 def decompose(mode: TorchDispatchMode, func: OpOverload, args: tuple, kwargs: dict) -> Any:
-    """Run what C++ makes `func` of, in sight of `mode`.
-
-    `func.decompose` would prefer what the compiler makes of some.
-    """
+    """Run what C++ (the compiler, with `func.decompose`) makes of `func`, in sight of `mode`."""
     TorchDispatchMode.__enter__(mode)
     try:
         return func._op_dk(getattr(DispatchKey, COMPOSITE), *args, **kwargs)

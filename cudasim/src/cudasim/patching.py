@@ -1,42 +1,77 @@
-"""Patches of torch's Python attributes, all of which can be taken back exactly."""
+"""Patches of torch's Python attributes, all of which can be taken back exactly.
+
+Modules decorate what takes the place of torch's functions while devices are simulated.
+"""
 
 import functools
 from collections.abc import Callable, MutableMapping
 from types import ModuleType
 from typing import Any
 
+from torch.overrides import handle_torch_function, has_torch_function
+
 _ABSENT = object()
+_table: list[tuple] = []  # (owner, name, function, overridable, when)
+
+
+def around(function: Callable, original: Callable, overridable: bool = False) -> Callable:
+    """`function(original, *args, **kwargs)` in the place of `original`, under its name.
+
+    An `overridable` one is left to operands with a `__torch_function__`, as torch's own are.
+    """
+
+    @functools.wraps(original)
+    def replaced(*args, **kwargs) -> Any:
+        if overridable and has_torch_function(args):
+            return handle_torch_function(replaced, args, *args, **kwargs)
+        return function(original, *args, **kwargs)
+
+    return replaced
 
 
 class Patches:
-    """A list of replaced attributes, and of what they were."""
+    """What was replaced; `restore` puts all of it back, the last first."""
 
     def __init__(self) -> None:
-        """No patches yet."""
-        self._before: list[tuple[Any, str, Any]] = []
-        self._items: list[tuple[MutableMapping, Any, Any, Any]] = []
-        self._last: list[Callable[[], None]] = []
+        self._before: list[tuple[Any, str, Any]] = []  # attributes
+        self._undo: list[tuple[Callable, tuple]] = []
+
+    def finally_do(self, action: Callable, *args) -> None:
+        """Have `restore` call `action`, for changes other than those below."""
+        self._undo.append((action, args))
+
+    def restore(self) -> None:
+        """Put back what was replaced, as the objects that they were."""
+        while self._undo:
+            action, args = self._undo.pop()
+            action(*args)
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set `owner.name` to `value` until `restore`."""
         own = vars(owner).get(name, _ABSENT)  # what is inherited is restored by deleting
         self._before.append((owner, name, own))
+        if own is _ABSENT:
+            self.finally_do(delattr, owner, name)
+        else:
+            self.finally_do(setattr, owner, name, own)
         setattr(owner, name, value)
 
-    def wrap(self, owner: Any, name: str, around: Callable) -> Callable:
-        """Have `owner.name(...)` call `around(original, ...)` until `restore`; returns that."""
-        original = getattr(owner, name)
-
-        @functools.wraps(original)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            return around(original, *args, **kwargs)
-
+    def wrap(
+        self, owner: Any, name: str, function: Callable, overridable: bool = False
+    ) -> Callable:
+        """Have `function(original, ...)` answer `owner.name(...)`; returns what stands there."""
+        own = vars(owner).get(name)
+        if isinstance(own, classmethod):
+            wrapped = classmethod(around(function, own.__func__))
+        else:
+            wrapped = around(function, getattr(owner, name), overridable)
         self.replace(owner, name, wrapped)
         return wrapped
 
-    def finally_do(self, action: Callable[[], None]) -> None:
-        """Have `restore` call `action`, for changes other than to an attribute."""
-        self._last.append(action)
+    def replace_item(self, mapping: MutableMapping, key: Any, value: Any) -> None:
+        """Set `mapping[key]` to `value` until `restore`, unless the program sets it meanwhile."""
+        self.finally_do(_put_back, mapping, key, mapping.get(key, _ABSENT), value)
+        mapping[key] = value
 
     def forget(self, module: ModuleType) -> None:
         """Clear the caches of the functions of `module`, now and on `restore`."""
@@ -45,30 +80,55 @@ class Patches:
                 function.cache_clear()
                 self.finally_do(function.cache_clear)
 
-    def replace_item(self, mapping: MutableMapping, key: Any, value: Any) -> None:
-        """Set `mapping[key]` to `value` until `restore`, unless the program sets it meanwhile."""
-        self._items.append((mapping, key, mapping.get(key, _ABSENT), value))
-        mapping[key] = value
-
     def replaced(self) -> list[tuple[Any, Any]]:
         """(what it was, what it is) of every attribute replaced so far that was there before."""
         return [(own, vars(owner)[name]) for owner, name, own in self._before if own is not _ABSENT]
 
-    def restore(self) -> None:
-        """Put back every replaced attribute and item, as the object that it was."""
-        while self._items:
-            mapping, key, own, mine = self._items.pop()
-            if mapping.get(key) != mine:
-                continue
-            if own is _ABSENT:
-                del mapping[key]
-            else:
-                mapping[key] = own
-        while self._last:
-            self._last.pop()()
-        while self._before:
-            owner, name, own = self._before.pop()
-            if own is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, own)
+
+def _put_back(mapping: MutableMapping, key: Any, own: Any, value: Any) -> None:
+    if mapping.get(key) != value:
+        return
+    if own is _ABSENT:
+        del mapping[key]
+    else:
+        mapping[key] = own
+
+
+def replaces(
+    owners: Any, *names: str, overridable: bool = False, when: Callable | None = None
+) -> Callable:
+    """Let the decorated function run `around` those called `names` of an owner, or of several.
+
+    Only where `when()` says so as a simulation begins. Of a function that is named twice, what
+    is decorated later, or stands above, runs first.
+    """
+
+    def register(function: Callable) -> Callable:
+        for owner in owners if isinstance(owners, tuple) else (owners,):
+            _table.extend((owner, name, function, overridable, when) for name in names)
+        return function
+
+    return register
+
+
+def checks(owners: Any, *names: str, when: Callable | None = None) -> Callable:
+    """The same for a function that looks at the name and the arguments first, and may raise."""
+
+    def register(check: Callable[..., None]) -> Callable:
+        for name in names:
+            replaces(owners, name, when=when)(functools.partial(_checked, check, name))
+        return check
+
+    return register
+
+
+def _checked(check: Callable, name: str, original: Callable, /, *args, **kwargs) -> Any:
+    check(name, *args, **kwargs)
+    return original(*args, **kwargs)
+
+
+def patch_functions(patches: Patches) -> None:
+    """Let all of them take their places."""
+    for owner, name, function, overridable, when in _table:
+        if when is None or when():
+            patches.wrap(owner, name, function, overridable)

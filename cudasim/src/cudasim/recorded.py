@@ -5,6 +5,8 @@ import os
 import platform
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,27 +15,13 @@ from typing import Any
 import torch
 
 from cudasim.clock import trace
-from cudasim.clock.clock import Span
+from cudasim.clock.clock import Clock, Span
 from cudasim.clock.timeline import Timeline
-from cudasim.dispatch.booking import forget
-from cudasim.patching import Patches
+from cudasim.dispatch import booking
 from cudasim.session import session
 from cudasim.timing.sheets import Sheet, find_sheet
 
-OFF = (
-    "there is no modelled clock; write 'with cudasim.timeline() as lanes:' over the lines to "
-    "measure, or begin with cudasim.enable(clock='modelled')"
-)
-OTHER_CARD = (
-    "timeline(card={card!r}): only a modelled clock knows the times of another card; begin with "
-    "cudasim.enable(clock='modelled')"
-)
-WITHIN = (
-    "timeline(card={card!r}): within another timeline, whose times it would change; leave out the "
-    "card, or end the other first"
-)
 UNNAMED = re.compile(r"Python, Thread-(\d+)(.*)")  # the lane of a thread that nobody named
-LOG_LEVEL = "KINETO_LOG_LEVEL"  # what the profiler writes to the standard error
 _seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
 _open = 0  # blocks that record from a clock
 
@@ -63,71 +51,57 @@ class Recording(Timeline):
     """A timeline that is recorded: the block of a `with` statement, or what has just happened."""
 
     def __init__(self, card: str | None = None) -> None:
-        """Hold what a modelled clock has booked since the last timeline.
-
-        With a `card`, hold nothing until a block is recorded.
-        """
-        global _seen
         super().__init__()
-        clock = session.clock
-        if card is not None and clock is None:
-            raise RuntimeError(OTHER_CARD.format(card=card))
+        clock = _clock(card)
         self._sheet = None if card is None else find_sheet(card)
         if self._sheet is not None:
             self.empty(f"the times of another card need a block: with timeline({card!r}):")
         elif clock is None:
-            self.empty(OFF)
+            self.empty(
+                "there is no modelled clock; write 'with cudasim.timeline() as lanes:' over the "
+                "lines to measure, or begin with cudasim.enable(clock='modelled')"
+            )
         else:
-            seen_clock, mark = _seen
-            self._from_clock(clock, mark if seen_clock is clock else 0)
+            self._from_clock(clock, _seen[1] if _seen[0] is clock else 0, [])
 
     def __enter__(self) -> "Recording":
-        """Begin to record."""
         self.empty("its block has not ended")
-        self._clock = session.clock
-        if self._clock is None and self._sheet is not None:
-            raise RuntimeError(OTHER_CARD.format(card=self._sheet.name))
-        if self._clock is None:
-            self._begin_profiler()
-        else:
-            self._begin_modelled()
+        clock = _clock(self._sheet and self._sheet.name)
+        self._notes: list[str] = []
+        self._block = self._measured() if clock is None else self._modelled(clock)
+        next(self._block)
         return self
 
     def __exit__(self, error: type | None, *_: Any) -> None:
-        """Keep what was recorded, also of a block that raised, which then says so."""
-        notes = [f"the block raised {error.__name__} and ended there"] if error else []
-        if self._clock is None:
-            self._end_profiler(notes)
-        else:
-            global _open
-            _open -= 1
-            self._from_clock(self._clock, self._mark, notes)
-            if self._sheet is not None:
-                self._take(self._home)
+        if error:  # what it did before is kept
+            self._notes.append(f"the block raised {error.__name__} and ended there")
+        next(self._block, None)
+        del self._block  # a recording can be copied
 
-    def _begin_modelled(self) -> None:
-        """Mark where the clock is, and book what follows for the other card if there is one."""
+    def _modelled(self, clock: Clock) -> Iterator[None]:
+        """Hold what the clock books meanwhile, for the other card if there is one."""
         global _open
-        if self._sheet is not None:
+        home, sheet = clock.sheet, self._sheet
+        if sheet is not None:
             if _open:
-                raise RuntimeError(WITHIN.format(card=self._sheet.name))
-            self._home = self._clock.sheet
-            self._take(self._sheet)
-        self._mark = self._clock.mark()
+                raise RuntimeError(
+                    f"timeline(card={sheet.name!r}): within another timeline, whose times it would "
+                    "change; leave out the card, or end the other first"
+                )
+            _go_on(clock, sheet)
+        mark = clock.mark()
         _open += 1
+        yield
+        _open -= 1
+        self._from_clock(clock, mark, self._notes)
+        if sheet is not None:
+            _go_on(clock, home)
 
-    def _take(self, sheet: Sheet) -> None:
-        """Let the clock go on with another sheet, when the cards are idle."""
-        self._clock.drain()
-        self._clock.use(sheet)
-        forget()  # what operations cost on the card so far
-
-    def _from_clock(self, clock: Any, mark: int, notes: list[str] | None = None) -> None:
+    def _from_clock(self, clock: Clock, mark: int, notes: list[str]) -> None:
         """Hold what the clock booked since `mark`."""
         global _seen
         spans, upto = clock.since(mark), clock.mark()
         _seen = clock, upto
-        notes = list(notes or [])
         if lost := upto - mark - len(spans):
             notes.append(f"the first {lost:,} spans were dropped: there are too many")
         lanes = _counted(spans)
@@ -135,10 +109,12 @@ class Recording(Timeline):
             replace(each, name=_operator(each.name), lane=lanes.get(each.lane, each.lane))
             for each in spans
         )
-        self.fill(renamed, f"modelled for {_with_article(clock.sheet.name)}", notes)
+        card = clock.sheet.name
+        article = "an" if card.startswith(("A", "H", "L", "M", "RTX")) else "a"  # as one says it
+        self.fill(renamed, f"modelled for {article} {card}", notes)
 
-    def _begin_profiler(self) -> None:
-        """Let `torch.profiler` trace what follows."""
+    def _measured(self) -> Iterator[None]:
+        """Hold what `torch.profiler` traces meanwhile."""
         if torch.autograd._profiler_enabled():  # starting a second would end it
             raise RuntimeError(
                 "cudasim.timeline(): another timeline or torch.profiler is running; end it first"
@@ -146,30 +122,40 @@ class Recording(Timeline):
         kinds = [torch.profiler.ProfilerActivity.CPU]
         if session.mode is None and torch.cuda.is_available():
             kinds.append(torch.profiler.ProfilerActivity.CUDA)
-        self._profiler = torch.profiler.profile(activities=kinds)
-        patches = Patches()
-        if LOG_LEVEL not in os.environ:  # else it reports that it begins
-            patches.replace_item(os.environ, LOG_LEVEL, "99")
-        try:
-            self._profiler.start()
-        finally:
-            patches.restore()
-        self._block = torch.profiler.record_function(trace.BLOCK)
-        self._block.__enter__()
-
-    def _end_profiler(self, notes: list[str]) -> None:
-        """Hold what `torch.profiler` traced."""
-        self._block.__exit__(None, None, None)
-        self._profiler.stop()
+        profiler = torch.profiler.profile(activities=kinds)
+        with ExitStack() as after:
+            if "KINETO_LOG_LEVEL" not in os.environ:  # else it reports that it begins
+                os.environ["KINETO_LOG_LEVEL"] = "99"
+                after.callback(os.environ.pop, "KINETO_LOG_LEVEL")
+            profiler.start()
+        with torch.profiler.record_function(trace.BLOCK):
+            yield
+        profiler.stop()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "trace.json")
-            self._profiler.export_chrome_trace(str(path))
+            profiler.export_chrome_trace(str(path))
             traced = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-        del self._profiler, self._block
         spans = trace.read(traced)
         on_gpu = sorted({span.lane.split()[0] for span in spans if span.lane.startswith("cuda:")})
         names = {torch.cuda.get_device_name(each) for each in on_gpu} or {processor()}
-        self.fill(spans, f"measured on {', '.join(sorted(names))}", notes)
+        self.fill(spans, f"measured on {', '.join(sorted(names))}", self._notes)
+
+
+def _clock(card: str | None) -> Clock | None:
+    """The clock of the simulation. Raises RuntimeError if there is none, and a `card` is asked."""
+    if session.clock is None and card is not None:
+        raise RuntimeError(
+            f"timeline(card={card!r}): only a modelled clock knows the times of another card; "
+            "begin with cudasim.enable(clock='modelled')"
+        )
+    return session.clock
+
+
+def _go_on(clock: Clock, sheet: Sheet) -> None:
+    """Let the clock go on with another sheet, when the cards are idle."""
+    clock.drain()
+    clock.use(sheet)
+    booking.forget()  # what operations cost on the card so far
 
 
 @cache
@@ -182,8 +168,7 @@ def _operator(name: str) -> str:
 def _counted(spans: list[Span]) -> dict[str, str]:
     """New names for lanes of threads without a name: `Python, thread 1`, as they begin.
 
-    Python numbers all threads of a process, so its number tells what ran before, a notebook's
-    own machinery too, and differs from one machine to the next.
+    Python's own number tells what ran before, a notebook's machinery too.
     """
     began = {span.lane: span.start for span in reversed(spans) if UNNAMED.match(span.lane)}
     order = sorted(began, key=lambda lane: (began[lane], int(UNNAMED.match(lane)[1])))
@@ -201,8 +186,3 @@ def processor() -> str:
         text = ""
     named = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
     return named[1] if named else platform.processor() or platform.machine()
-
-
-def _with_article(card: str) -> str:
-    """`a T4`, `an A100`, `an RTX 4090`: as the letter that is said first begins."""
-    return f"{'an' if card.startswith(('A', 'H', 'L', 'M', 'RTX')) else 'a'} {card}"

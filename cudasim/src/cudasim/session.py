@@ -1,13 +1,9 @@
-"""The state of a simulation: all of it is here, and all of it is gone when the simulation ends.
-
-`simulation.py` begins and ends one. What lies above this module reads `session`, which is empty
-while no simulation runs.
-"""
+"""The state of a simulation: all of it is here, and all of it is gone when the simulation ends."""
 
 import functools
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,26 +31,19 @@ class ThreadState(threading.local):
     to_host = False  # while it moves a tensor to the CPU in sight of other dispatch modes
 
     def __init__(self) -> None:
-        """Every stream is the default one."""
-        self.streams: dict[int, int] = {}  # GPU -> id of its current stream
+        self.streams: dict[int, int] = {}  # GPU -> id of its current stream, if not the default
 
 
 class Session:
     """The simulated GPUs of one type, and what has been done to torch for them."""
 
     def __init__(self) -> None:
-        """No simulation."""
+        self.gpus: list[GPU] = []
         self.reset(DEFAULT)
 
-    def reset(
-        self, type: DeviceType, machine: Machine | None = None, clock: Clock | None = None
-    ) -> None:
-        """Forget the simulation so far; from now on this is a `machine` with GPUs of that `type`.
-
-        Without a machine there are none. `clock` models their time; None, and there is none but
-        the machine's own.
-        """
-        for gpu in getattr(self, "gpus", ()):
+    def reset(self, type: DeviceType, clock: Clock | None = None) -> None:
+        """Forget the simulation so far; without a `clock` times are the machine's own."""
+        for gpu in self.gpus:
             gpu.alive = False
         self.type = type
         self.clock = clock
@@ -62,10 +51,9 @@ class Session:
         self.settings = Settings()  # of the allocators
         self.used = False  # whether the program has used one of the GPUs
         self.forked = False  # whether this process was forked from one that had
-        self.machine = machine
+        self.machine: Machine | None = None
         self.when_placed: list[Callable[[], None]] = []  # what to do when other GPUs are there
-        self.gpus: list[GPU] = []
-        self.look()
+        self.gpus = []
         self.patches = Patches()
         self.mode: TorchDispatchMode | None = None  # of the thread that began
         self.home: int | None = None  # the thread that began
@@ -92,7 +80,7 @@ class Session:
         """See which of the machine's cards CUDA_VISIBLE_DEVICES shows."""
         if self.machine is None:
             return
-        numbers: Sequence[int] = range(self.machine.number)
+        numbers = range(self.machine.number)
         if self.type is DEFAULT:
             numbers = config.shown(self.machine.uuids, self.machine.number)
         if [gpu.number for gpu in self.gpus] == [*numbers]:
@@ -110,10 +98,7 @@ class Session:
         return len(self.gpus)
 
     def use(self) -> None:
-        """Begin to use the GPUs: the environment is read for the last time.
-
-        Raises RuntimeError, with PyTorch's text, if there are none and in a forked process.
-        """
+        """Begin to use the GPUs. Raises PyTorch's error if there are none, and after a fork."""
         if self.forked:
             raise self.type.cannot_fork()
         if not self.count():
@@ -139,6 +124,10 @@ class Session:
         index = self.thread.index
         return self.gpus[index if index < len(self.gpus) else 0]
 
+    def set_current(self, index: int) -> None:
+        """Make GPU `index` the one that plain `cuda` means in this thread."""
+        self.thread.index = self.gpu(index).index
+
     def current_stream(self, index: int) -> int:
         """The id of the stream that is current on GPU `index` in this thread."""
         return self.thread.streams.get(index, 0)
@@ -149,22 +138,15 @@ class Session:
         # Until now each thread was on the default one, and memory had no need to ask.
         self.gpu(index).memory.stream = functools.partial(self.current_stream, index)
 
-    def set_current(self, index: int) -> None:
-        """Make GPU `index` the one that plain `cuda` means in this thread."""
-        self.thread.index = self.gpu(index).index
-
     def gpu(self, index: int | None) -> GPU:
-        """GPU number `index`, or the current one. Raises PyTorch's error if there is none.
-
-        MPS never looks at the index: it has one device (aten/src/ATen/mps/MPSGuardImpl.h).
-        """
+        """GPU number `index`, or the current one. Raises PyTorch's error if there is none."""
         if not self.used:
             self.use()
         if index is None:
             return self.current()
         if 0 <= index < len(self.gpus):
             return self.gpus[index]
-        if self.type.most == 1:
+        if self.type.most == 1:  # MPS never looks at the index (ATen's mps/MPSGuardImpl.h)
             return self.gpus[0]
         raise self.type.no_such_device(index, len(self.gpus))
 

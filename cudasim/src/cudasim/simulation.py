@@ -10,65 +10,42 @@ import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from cudasim import config
-from cudasim.backends.accelerator import patch_accelerator
-from cudasim.backends.cuda import patch_cuda
-from cudasim.backends.mps import patch_mps
-from cudasim.backends.streams import patch_streams
+from cudasim.backends import accelerator, cuda, mps, streams
 from cudasim.clock.clock import Clock
-from cudasim.config import Config
 from cudasim.device.gpu import Machine
-from cudasim.dispatch.autocast import patch_autocast
-from cudasim.dispatch.booking import forget
+from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, checked
-from cudasim.patches import pinning, profiling, sharing, sparse, threads
-from cudasim.patches.attention import patch_attention
-from cudasim.patches.autograd import patch_autograd
-from cudasim.patches.classes import patch_classes
-from cudasim.patches.compiler import patch_compile, patch_torchscript
-from cudasim.patches.factories import patch_factories
-from cudasim.patches.functional import patch_functional
-from cudasim.patches.guards import patch_guards
-from cudasim.patches.library import patch_library
-from cudasim.patches.optim import patch_optim
-from cudasim.patches.readings import patch_readings
+from cudasim.patches import classes, compiler, factories, guards, readings
 from cudasim.patches.storage import patch_storage
 from cudasim.patches.tensor import patch_tensor
-from cudasim.patching import Patches
+from cudasim.patching import Patches, patch_functions
 from cudasim.session import session
+from cudasim.timing.sheets import find_sheet
 
 TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were tested
 
 
 def patch_backend(patches: Patches) -> None:
     """Make the module of torch for the simulated type report the simulated GPUs."""
-    {"cuda": patch_cuda, "mps": patch_mps}[session.type.name](patches)
+    {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}[session.type.name](patches)
 
 
 # What is done to torch, in this order.
 PATCHES: tuple[Callable[[Patches], None], ...] = (
+    factories.patch_factories,
+    patch_functions,  # some of which stand before factories
     patch_tensor,
-    patch_autograd,
-    patch_functional,
-    patch_factories,
-    patch_accelerator,
-    patch_streams,
-    patch_classes,
-    patch_autocast,
-    patch_attention,
-    patch_optim,
-    patch_library,
-    pinning.METHODS.install,
-    patch_guards,
-    patch_compile,
-    profiling.METHODS.install,
+    accelerator.patch_accelerator,
+    streams.patch_streams,
+    classes.patch_classes,
+    autocast.patch_autocast,
+    guards.patch_guards,
+    compiler.patch_compile,
     patch_storage,
-    sparse.CONSTRUCTORS.install,
-    sharing.DLPACK.install,
     patch_backend,
-    patch_torchscript,  # after the functions that it lists
-    threads.FUNCTIONS.install,
-    patch_readings,
+    compiler.patch_torchscript,  # after the functions that it lists
+    readings.patch_readings,
 )
 
 _warned = False  # whether the warning below has been given in this process
@@ -107,7 +84,7 @@ def enable(
         print(line)
 
 
-def begin(wanted: Config, inherited: bool = False) -> str | None:
+def begin(wanted: config.Config, inherited: bool = False) -> str | None:
     """Simulate what is `wanted`; returns the line with which `enable` says so.
 
     `inherited`: the environment asked for it. A program that then asks for the same itself, as
@@ -131,17 +108,21 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
         )
     _warn_if_untested()
     config.forks()  # raises for what cannot be
-    session.reset(type, None, _clock(wanted))
+    clock = None
+    if wanted.clock is not None:
+        booking.forget()
+        clock = Clock(find_sheet(wanted.card), [f"{type.name}:{index}" for index in range(number)])
+    session.reset(type, clock)
     try:
         for name, value in config.for_children(wanted, inherited).items():
             session.patches.replace_item(os.environ, name, value)
-        session.machine = Machine(card, number, modelled=wanted.clock is not None)
+        session.machine = Machine(card, number, modelled=clock is not None)
         session.look()
         _read_allocator_settings()
         for patch in PATCHES:
             patch(session.patches)
         session.look_for_races(Order(wanted.races) if wanted.races else None)
-        mode = mode_for(type, session.clock)
+        mode = mode_for(type, clock)
         mode = checked(mode)() if wanted.races else mode()
         mode.__enter__()
     except BaseException:
@@ -159,27 +140,20 @@ def begin(wanted: Config, inherited: bool = False) -> str | None:
 
 def _read_allocator_settings() -> None:
     """Let the allocators follow the environment; a warning names what they cannot follow."""
+    names = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"  # the new name, and the older one
+    said = [os.environ.get(name, "").strip() for name in names]
     try:
-        session.settings.change(config.allocator_settings())
+        session.settings.change(said[0] or said[1])
     except (NotImplementedError, ValueError) as error:
         warnings.warn(f"{error}; it is left out", stacklevel=5)
-
-
-def _clock(wanted: Config) -> Clock | None:
-    """The virtual clock of a simulation, if one is wanted."""
-    if wanted.clock is None:
-        return None
-    forget()
-    sheet = wanted.find_sheet()
-    names = [f"{wanted.type.name}:{index}" for index in range(wanted.gpus)]
-    return Clock(sheet, names)
 
 
 def _warn_if_untested() -> None:
     """Say once that this torch is not among those that the package was tested with."""
     global _warned
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    first, last = (tuple(int(part) for part in bound.split(".")) for bound in TESTED)
+    first, last, version = (
+        tuple(map(int, version.split(".")[:2])) for version in (*TESTED, torch.__version__)
+    )
     if not _warned and not first <= version <= last:
         _warned = True
         warnings.warn(

@@ -1,16 +1,14 @@
 """Simulate as the environment asks, as soon as torch has been imported.
 
-`begin` is called when Python starts, by the `sitecustomize` that a simulation hands to what it
-starts, or by the file of `startup_file`, if CUDASIM_GPUS is set. Torch takes a second
-to import and most programs never do, so it is awaited, not imported.
+Torch takes a second to import and most programs never do, so it is awaited, not imported.
 """
 
 import importlib.util
 import sys
-from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 from cudasim import config
 
@@ -18,18 +16,16 @@ from cudasim import config
 class AfterTorch(MetaPathFinder):
     """Stands before Python's finders until torch is found; loads nothing itself."""
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
         """Where the others find torch, with a loader that simulates when it is done."""
         if name != "torch":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
+        loader = spec and spec.loader
+        if loader is None:
             sys.meta_path.insert(0, self)  # torch is not there yet
             return spec
-        loader = spec.loader
 
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module  # the loader is again what Python made
@@ -41,7 +37,11 @@ class AfterTorch(MetaPathFinder):
 
 
 def begin() -> None:
-    """Simulate once torch is there; called when Python starts."""
+    """Simulate once torch is there.
+
+    Called when Python starts, by the `sitecustomize` that a simulation hands to what it starts, or
+    by the file of `startup_file`, if CUDASIM_GPUS is set.
+    """
     if "torch" in sys.modules:
         simulate_as_asked()
     elif not any(isinstance(finder, AfterTorch) for finder in sys.meta_path):
@@ -49,10 +49,7 @@ def begin() -> None:
 
 
 def simulate_as_asked() -> None:
-    """Simulate what the environment asks for; one line on stderr says so.
-
-    Ends the program with one line if the environment asks for what cannot be.
-    """
+    """Simulate what the environment asks for; one line says so, or ends the program."""
     import torch  # noqa: F401  (first, as a finder that awaits it comes here again)
 
     from cudasim import simulation

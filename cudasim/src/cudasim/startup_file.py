@@ -1,7 +1,6 @@
 """`cudasim install-startup`: let every program of an environment heed CUDASIM_GPUS.
 
-Python runs the lines of the `.pth` files in its site-packages whenever it starts. Only who asks
-for it has one: it is the one part of this package that programs meet which never import it.
+Python runs the lines of the `.pth` files in its site-packages whenever it starts.
 """
 
 import os
@@ -19,12 +18,8 @@ LINE = (
 _PACKAGE = Path(__file__).resolve().parent
 
 
-class CannotInstall(Exception):
-    """Why the file cannot be written or removed, and what to do."""
-
-
 def in_site_packages() -> bool:
-    """True if pip copied the package here, so that this Python finds it by itself."""
+    """True if pip copied the package here."""
     folders = [*site.getsitepackages(), site.getusersitepackages()]
     return _PACKAGE.parent in [Path(folder).resolve() for folder in folders]
 
@@ -36,23 +31,19 @@ def path() -> Path:
 
 
 def is_installed() -> bool:
-    """True if each program of this Python heeds CUDASIM_GPUS."""
     return path().is_file()
 
 
 def install() -> str:
-    """Write the file; returns a line that says so.
-
-    Raises CannotInstall where this Python would not find the package, or the folder is not ours.
-    """
+    """Write the file. What is returned says so."""
     outside = [sys.executable, "-E", "-c", "import cudasim"]
     found = subprocess.run(outside, cwd=os.path.dirname(sys.executable), capture_output=True)
     if found.returncode:
-        raise CannotInstall("this Python finds no cudasim by itself: 'pip install' it first")
+        raise RuntimeError("this Python finds no cudasim by itself: 'pip install' it first")
     try:
         path().write_text(LINE, encoding="utf-8")
     except OSError as error:
-        raise CannotInstall(f"{path()}: {error.strerror}; use an environment of your own") from None
+        raise RuntimeError(f"{path()}: {error.strerror}; use an environment of your own") from None
     return (
         f"{path()}: written; every program of this Python heeds CUDASIM_GPUS. "
         "Run 'cudasim remove-startup' before you uninstall cudasim"
@@ -60,12 +51,12 @@ def install() -> str:
 
 
 def remove() -> str:
-    """Remove the file, if it is there; returns a line that says so. Raises CannotInstall."""
+    """Remove the file, if it is there."""
     there = is_installed()
     try:
         path().unlink(missing_ok=True)
     except OSError as error:
-        raise CannotInstall(f"{path()}: {error.strerror}; remove it by hand") from None
+        raise RuntimeError(f"{path()}: {error.strerror}; remove it by hand") from None
     return f"{path()}: {'removed' if there else 'was not there'}"
 
 

@@ -6,42 +6,37 @@ devices are called GPUs, and the last one is called the CPU.
 
 import functools
 import re
+from typing import Any
 
-from cudasim.frameworks import load, number, say
+from cudasim import frameworks
 
 TRIED = "2.21.0"  # of TensorFlow; the private names below are those of this version
 
-_simulated = 0  # GPUs
-
 
 def enable(gpus: int | None = None) -> None:
-    """Let TensorFlow see `gpus` simulated GPUs, two by default; one line says so.
+    """Let TensorFlow see `gpus` simulated GPUs, two by default, unless real ones are there.
 
-    Where real ones are there it says that, and does nothing. Raises ValueError for a number that
-    makes no sense; RuntimeError for another number than before, for a TensorFlow that is missing
-    or was not tried, and if TensorFlow has used devices already.
+    One line says what it sees. Raises ValueError for a number that makes no sense; RuntimeError for
+    another than before, for a TensorFlow that is missing, was not tried, or has used devices.
     """
-    global _simulated
-    wanted = number(gpus, _simulated, "TensorFlow")
-    if not wanted:
-        return
-    tf = load("tensorflow", TRIED)
+    frameworks.enable("TensorFlow", TRIED, gpus, simulate)
+
+
+def simulate(tf: Any, gpus: int) -> int:
+    """Add the GPUs, unless there are real ones; returns how many of these there are."""
     from tensorflow.python.eager import context
 
     real = len(tf.config.list_physical_devices("GPU"))
     if not real:
         if context.context()._initialized:
-            raise RuntimeError(
-                "TensorFlow has used devices already: restart, and enable GPUs first"
-            )
+            raise RuntimeError(frameworks.USED.format("TensorFlow"))
         (cpu,) = tf.config.list_physical_devices("CPU")
-        parts = [tf.config.LogicalDeviceConfiguration()] * (wanted + 1)
+        parts = [tf.config.LogicalDeviceConfiguration()] * (gpus + 1)
         tf.config.set_logical_device_configuration(cpu, parts)
         context.context().ensure_initialized()
-        list_devices(context.context(), wanted)
-        rename(wanted)
-        _simulated = wanted
-    say(wanted, "TensorFlow", real)
+        list_devices(context.context(), gpus)
+        rename(gpus)
+    return real
 
 
 def list_devices(context: object, gpus: int) -> None:
@@ -85,6 +80,9 @@ def rename(gpus: int) -> None:
             spec = spec.replace(device_type=kind, device_index=spec.device_index - index)
         return spec.to_string()
 
+    def read_within(message: str) -> str:
+        return re.sub(r"/job:localhost\S+CPU:\d+", lambda name: read(name[0]), message)
+
     def translate(owner: type, name: str) -> None:
         own = getattr(owner, name)
         setattr(owner, name, property(lambda self: read(own.__get__(self))))
@@ -97,9 +95,5 @@ def rename(gpus: int) -> None:
     _EagerDeviceContext.__init__ = lambda self, context, name: enter(self, context, given(name))
     Operation._set_device_from_string = lambda self, name: place(self, given(name))
     OpError.__init__ = lambda self, node, op, message, *rest: fail(
-        self,
-        node,
-        op,
-        re.sub(r"/job:localhost\S+CPU:\d+", lambda name: read(name[0]), message),
-        *rest,
+        self, node, op, read_within(message), *rest
     )

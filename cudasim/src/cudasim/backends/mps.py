@@ -13,7 +13,6 @@ from cudasim.backends.accelerator import nothing, refuse, wait
 from cudasim.backends.memory import empty_cache
 from cudasim.backends.streams import Event
 from cudasim.device.gpu import GPU
-from cudasim.patches.sharing import refuse_sharing
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -68,7 +67,6 @@ def patch_mps(patches: Patches) -> None:
     patches.replace(torch._C, "_has_mps", True)
     patches.replace(torch.mps, "_default_mps_generator", gpu.generator)
     patches.wrap(F, "linear", linear)
-    refuse_sharing(patches)
     patches.forget(torch.backends.mps)
 
 

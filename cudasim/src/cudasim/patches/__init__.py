@@ -1,1 +1,7 @@
-"""Replacements for attributes of torch that every type of device shares."""
+"""Replacements for attributes of torch that every type of device shares: all are imported here."""
+
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

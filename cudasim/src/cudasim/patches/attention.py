@@ -1,25 +1,24 @@
 """Which kernel of attention CUDA would take, and its refusal where there is none.
 
-`scaled_dot_product_attention` has four kernels on a GPU, of which `sdpa_kernel` allows some. Each
-has conditions, some of the card (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp). The CPU
-has other kernels with others, so it computes with all of them allowed.
+The conditions are those of aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. The CPU has other
+kernels with others, so it computes with all of them allowed.
 """
 
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._higher_order_ops.flex_attention import FlexAttentionHOP
+from torch.backends.cuda import SDPAParams
+from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from cudasim.dispatch.devices import fakes
 from cudasim.dispatch.dtypes import NAMES
 from cudasim.dispatch.tags import device_of, gpu_of
-from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
+from cudasim.patching import replaces
 from cudasim.session import session
 
 FUSED = torch.float16, torch.bfloat16
@@ -27,152 +26,107 @@ AMPERE = (8, 0)  # the least capability of flash attention, of cuDNN's, and of b
 LONGEST = 256  # numbers of a head in flash attention
 ALL = SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION
 GOT = "Got Query.size(-1): {}, Key.size(-1): {}, Value.size(-1): {} instead."
+TITLES = {"efficient": "Memory efficient", "flash": "Flash attention", "cudnn": "cuDNN attention"}
 
 
-class Asked(NamedTuple):
-    """What an attention is of, as `torch.backends.cuda.SDPAParams`."""
+class Attention:
+    """An attention, and why each of the kernels cannot run, in the order in which CUDA looks."""
 
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    attn_mask: Tensor | None
-    dropout: float
-    is_causal: bool
-    enable_gqa: bool
+    def __init__(self, asked: SDPAParams) -> None:
+        self.asked, self.tensors = asked, (asked.query, asked.key, asked.value)
+        self.heads = [tensor.shape[-1] for tensor in self.tensors]
+        self.types = [tensor.dtype for tensor in self.tensors]
+        self.capability = (gpu_of(asked.query) or session.current()).card.capability
+        self.halves = list(FUSED) if self.capability >= AMPERE else [torch.float16]
 
+    def flash(self) -> Iterator[str]:
+        yield from self._not_at_all("Flash", torch._C._get_flash_sdp_enabled())
+        if self.asked.attn_mask is not None:
+            yield "Flash Attention does not support non-null attn_mask."
+        if len(set(self.heads)) > 1 or self.heads[0] > LONGEST:
+            yield (
+                "Flash attention requires q,k,v to have the same last dimension and to be less "
+                f"than or equal to {LONGEST}. {GOT.format(*self.heads)}"
+            )
+        yield from self._too_old("Flash attention")
+        query, key = (tensor.shape[-2] for tensor in self.tensors[:2])
+        if self.asked.is_causal and query != key:
+            yield (
+                "Flash attention does not support the is_causal flag when seqlen_q != seqlen_k. "
+                f"Got seqlen_q: {query} seqlen_k: {key}. If you would like to use causal attention "
+                "with non-square masks, please see CausalAttnMask."
+            )
+        yield from self._other_type(self.halves)
 
-def flash(asked: Any) -> Iterator[str]:
-    """Why flash attention cannot run, in the order in which CUDA looks."""
-    yield from _not_at_all(asked, "Flash", torch._C._get_flash_sdp_enabled())
-    if asked.attn_mask is not None:
-        yield "Flash Attention does not support non-null attn_mask."
-    heads = _heads(asked)
-    if len(set(heads)) > 1 or heads[0] > LONGEST:
-        yield (
-            "Flash attention requires q,k,v to have the same last dimension and to be less than "
-            f"or equal to {LONGEST}. {GOT.format(*heads)}"
-        )
-    yield from _too_old(asked, "Flash attention")
-    lengths = asked.query.shape[-2], asked.key.shape[-2]
-    if asked.is_causal and lengths[0] != lengths[1]:
-        yield (
-            "Flash attention does not support the is_causal flag when seqlen_q != seqlen_k. Got "
-            f"seqlen_q: {lengths[0]} seqlen_k: {lengths[1]}. If you would like to use causal "
-            "attention with non-square masks, please see CausalAttnMask."
-        )
-    yield from _other_type(asked, _halves(asked))
+    def efficient(self) -> Iterator[str]:
+        yield from self._not_at_all("Memory Efficient", torch._C._get_mem_efficient_sdp_enabled())
+        # Rows must be multiples of what the units that multiply matrices take.
+        half = self.types[0] in FUSED and self.capability >= (7, 0)
+        step = 8 if half else 4 if self.capability >= AMPERE else 1
+        if self.heads[0] != self.heads[1] or any(not head or head % step for head in self.heads):
+            yield (
+                "Mem efficient attention requires last dimension of inputs to be divisible by "
+                f"{step}. {GOT.format(*self.heads)}"
+            )
+        yield from self._other_type([torch.float16, torch.float32, *self.halves[1:]])
 
+    def cudnn(self) -> Iterator[str]:
+        yield from self._not_at_all("cuDNN", torch._C._get_cudnn_sdp_enabled())
+        yield from self._other_type(self.halves)
+        yield from self._too_old("cuDNN MHA")
+        query, _, value = self.heads
+        if max(query, value) > 128:
+            yield "head_dim should be no more than 128"
+        if query % 8 or value % 8:
+            yield "head_dim should be a multiple of 8"
 
-def efficient(asked: Any) -> Iterator[str]:
-    """Why memory efficient attention cannot run."""
-    yield from _not_at_all(asked, "Memory Efficient", torch._C._get_mem_efficient_sdp_enabled())
-    heads, step = _heads(asked), _alignment(asked)
-    if heads[0] != heads[1] or any(not head or head % step for head in heads):
-        yield (
-            "Mem efficient attention requires last dimension of inputs to be divisible by "
-            f"{step}. {GOT.format(*heads)}"
-        )
-    half, *later = _halves(asked)
-    yield from _other_type(asked, [half, torch.float32, *later])
+    def _not_at_all(self, name: str, enabled: bool) -> Iterator[str]:
+        if not enabled:
+            yield f"{name} attention has been runtime disabled."
+        if gpu_of(self.asked.query) is None:
+            query, key, value = map(device_of, self.tensors)
+            yield (
+                f"All tensors need to be on cuda device. Got query on device: {query}, key on "
+                f"device: {key}, value on device: {value}"
+            )
+        query, key, value = (tensor.dim() for tensor in self.tensors)
+        if {query, key, value} != {4}:
+            yield (
+                "All fused kernels requires query, key and value to be 4 dimensional, but got "
+                f"Query dim: {query}, Key dim: {key}, Value dim: {value} instead."
+            )
 
+    def _too_old(self, name: str) -> Iterator[str]:
+        if self.capability < AMPERE:
+            major, minor = self.capability
+            yield (
+                f"{name} only supports gpu architectures in the range [sm80, sm121]. "
+                f"Attempting to run on a sm {major}.{minor} gpu."
+            )
 
-def cudnn(asked: Any) -> Iterator[str]:
-    """Why cuDNN's attention cannot run."""
-    yield from _not_at_all(asked, "cuDNN", torch._C._get_cudnn_sdp_enabled())
-    yield from _other_type(asked, _halves(asked))
-    yield from _too_old(asked, "cuDNN MHA")
-    heads = asked.query.shape[-1], asked.value.shape[-1]
-    if max(heads) > 128:
-        yield "head_dim should be no more than 128"
-    if any(head % 8 for head in heads):
-        yield "head_dim should be a multiple of 8"
-
-
-REASONS = {"flash": flash, "efficient": efficient, "cudnn": cudnn}
-TITLES = {"flash": "Flash attention", "efficient": "Memory efficient", "cudnn": "cuDNN attention"}
-
-
-def _not_at_all(asked: Any, name: str, enabled: bool) -> Iterator[str]:
-    """What all of them ask for."""
-    if not enabled:
-        yield f"{name} attention has been runtime disabled."
-    tensors = asked.query, asked.key, asked.value
-    if gpu_of(asked.query) is None:
-        query, key, value = map(device_of, tensors)
-        yield (
-            f"All tensors need to be on cuda device. Got query on device: {query}, key on device: "
-            f"{key}, value on device: {value}"
-        )
-    query, key, value = (tensor.dim() for tensor in tensors)
-    if {query, key, value} != {4}:
-        yield (
-            "All fused kernels requires query, key and value to be 4 dimensional, but got Query "
-            f"dim: {query}, Key dim: {key}, Value dim: {value} instead."
-        )
-
-
-def _heads(asked: Any) -> list[int]:
-    return [tensor.shape[-1] for tensor in (asked.query, asked.key, asked.value)]
-
-
-def _too_old(asked: Any, name: str) -> Iterator[str]:
-    major, minor = _capability(asked)
-    if (major, minor) < AMPERE:
-        yield (
-            f"{name} only supports gpu architectures in the range [sm80, sm121]. "
-            f"Attempting to run on a sm {major}.{minor} gpu."
-        )
+    def _other_type(self, allowed: list[torch.dtype]) -> Iterator[str]:
+        if self.types[0] not in allowed or len(set(self.types)) > 1:
+            query, key, value = (
+                f"c10::{NAMES[dtype]}" if dtype in FUSED else NAMES.get(dtype, str(dtype)).lower()
+                for dtype in self.types  # as C++ prints them
+            )
+            yield (
+                "Expected query, key and value to all be of dtype: "
+                f"{{{', '.join(NAMES[dtype] for dtype in allowed)}}}. Got Query dtype: {query}, "
+                f"Key dtype: {key}, and Value dtype: {value} instead."
+            )
 
 
-def _other_type(asked: Any, allowed: list[torch.dtype]) -> Iterator[str]:
-    query, key, value = (tensor.dtype for tensor in (asked.query, asked.key, asked.value))
-    if query not in allowed or not query == key == value:
-        yield (
-            "Expected query, key and value to all be of dtype: "
-            f"{{{', '.join(NAMES[dtype] for dtype in allowed)}}}. Got Query dtype: "
-            f"{_c_name(query)}, Key dtype: {_c_name(key)}, and Value dtype: {_c_name(value)} "
-            "instead."
-        )
+def _has_kernels() -> bool:
+    return session.type.lists_kernels
 
 
-def _c_name(dtype: torch.dtype) -> str:
-    """A type as C++ prints that of a tensor: `float`, `c10::Half`."""
-    if dtype in FUSED:
-        return f"c10::{NAMES[dtype]}"
-    return NAMES.get(dtype, str(dtype)).lower()
+@replaces(torch.backends.cuda, "is_flash_attention_available", when=_has_kernels)
+def is_flash_attention_available(original: Callable) -> bool:
+    return True
 
 
-def _halves(asked: Any) -> list[torch.dtype]:
-    return list(FUSED) if _capability(asked) >= AMPERE else [torch.float16]
-
-
-def _alignment(asked: Any) -> int:
-    """Of how many numbers the rows must be multiples, for the units that multiply matrices."""
-    capability = _capability(asked)
-    half = asked.query.dtype in FUSED
-    step = 4 if capability >= AMPERE else 1
-    if capability >= AMPERE or (capability >= (7, 0) and half):
-        step = max(step, 8 if half else 4)
-    return step
-
-
-def _capability(asked: Any) -> tuple[int, int]:
-    return (gpu_of(asked.query) or session.current()).card.capability
-
-
-KERNELS = Replacements()
-
-
-def patch_attention(patches: Patches) -> None:
-    """Make attention choose among CUDA's kernels, and refuse as CUDA does."""
-    if not session.type.lists_kernels:
-        return
-    KERNELS.install(patches)
-    patches.replace(torch.backends.cuda, "is_flash_attention_available", lambda: True)
-
-
-@KERNELS(torch._C._nn, "scaled_dot_product_attention")
-@KERNELS(torch.nn.functional, "scaled_dot_product_attention")
+@replaces((torch._C._nn, functional), "scaled_dot_product_attention", when=_has_kernels)
 def attend(
     original: Callable,
     query: Tensor,
@@ -185,26 +139,21 @@ def attend(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """`torch.nn.functional.scaled_dot_product_attention`."""
     given = query, key, value, attn_mask, dropout_p, is_causal
     more = {"scale": scale, "enable_gqa": enable_gqa}
-    simple = type(query) is Tensor or type(query) is torch.nn.Parameter
-    if not simple or gpu_of(query) is None:
+    if type(query) not in (Tensor, torch.nn.Parameter) or gpu_of(query) is None:
         return original(*given, **more)
-    choose(Asked(*given, enable_gqa))
+    check_kernels(SDPAParams(*given, enable_gqa))
     with sdpa_kernel(list(ALL)):
         return original(*given, **more)
 
 
 # In a module whose package has an operator by its name.
-@KERNELS(sys.modules[FlexAttentionHOP.__module__], "create_fw_bw_graph")
+@replaces(sys.modules[FlexAttentionHOP.__module__], "create_fw_bw_graph", when=_has_kernels)
 def create_fw_bw_graph(
     original: Callable, score_mod: Callable, index_values: tuple, buffers: tuple
 ) -> tuple:
-    """What traces the gradient of the `score_mod` of `flex_attention`; on GPUs it is computed.
-
-    C++'s engine has no queue for the tensors of a GPU that a trace is made with.
-    """
+    """What traces gradients of `flex_attention`: C++'s engine has no queue for those of a GPU."""
     if fakes() or gpu_of(index_values[0]) is None:
         return original(score_mod, index_values, buffers)
 
@@ -216,24 +165,27 @@ def create_fw_bw_graph(
     return score_mod, gradient
 
 
-@KERNELS(torch.backends.cuda, *(f"can_use_{name}_attention" for name in REASONS))
-def can_use(original: Callable, params: Any, debug: bool = False) -> bool:
-    """`torch.backends.cuda.can_use_..._attention`."""
-    found = list(REASONS[original.__name__.split("_")[2]](params))
-    if found and debug:
-        warnings.warn(found[0], stacklevel=3)
-    return not found
+@replaces(torch.backends.cuda, *(f"can_use_{name}_attention" for name in TITLES), when=_has_kernels)
+def can_use(original: Callable, params: SDPAParams, debug: bool = False) -> bool:
+    reason = first_reason(original.__name__.split("_")[2], params)
+    if reason and debug:
+        warnings.warn(reason, stacklevel=3)
+    return reason is None
 
 
-def choose(asked: Asked) -> SDPBackend:
-    """The kernel for an attention. Raises RuntimeError, after CUDA's warnings, if none may run."""
+def first_reason(name: str, asked: SDPAParams) -> str | None:
+    """Why the kernel of that `name` cannot run; None if it can."""
+    return next(getattr(Attention(asked), name)(), None)
+
+
+def check_kernels(asked: SDPAParams) -> None:
+    """Raise RuntimeError, after CUDA's warnings, if no kernel may run."""
     if torch._C._get_math_sdp_enabled():
-        return SDPBackend.MATH
-    found = {name: list(REASONS[name](asked)) for name in ("efficient", "flash", "cudnn")}
-    for name, reasons in found.items():
-        if not reasons:
-            return getattr(SDPBackend, f"{name.upper()}_ATTENTION")
-    for name, reasons in found.items():
+        return
+    found = {name: first_reason(name, asked) for name in TITLES}
+    if not all(found.values()):
+        return
+    for name, reason in found.items():
         warnings.warn(f"{TITLES[name]} kernel not used because:", stacklevel=4)
-        warnings.warn(reasons[0], stacklevel=4)
+        warnings.warn(reason, stacklevel=4)
     raise RuntimeError("No available kernel. Aborting execution.")

@@ -6,6 +6,7 @@ moves a gradient from one to another, is done here (torch/csrc/autograd/engine.c
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from types import EllipsisType
 from typing import Any
 
 import torch
@@ -16,27 +17,17 @@ from cudasim.clock.watching import steps
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
-from cudasim.patches.replacing import Replacements, around
-from cudasim.patching import Patches
+from cudasim.patching import replaces
 
-HOMES = "_cudasim_homes"  # of a step of a graph: the GPU of each argument that it was given
-ENDS = "_cudasim_ends"  # and that of each result
+# Of a step of a graph: the GPUs of the arguments that it was given, and of its results.
+PLACES = "_cudasim_places"
 NOWHERE = object()  # that of an argument that is no tensor
-CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of a graph that may change the device
+CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of graphs that may change the device
+BACKWARDS = [name for name in ("apply", "apply_boxed") if hasattr(BackwardCFunction, name)]
 
 
-FUNCTIONS = Replacements()
-
-
-def patch_autograd(patches: Patches) -> None:
-    """Make gradients follow their tensors between devices."""
-    FUNCTIONS.install(patches)
-    apply = vars(Function)["apply"].__func__
-    patches.replace(Function, "apply", classmethod(around(apply_function, apply)))
-    for name in ("apply", "apply_boxed"):
-        if hasattr(BackwardCFunction, name):  # 2.11 has one of them
-            checked = around(apply_backward, getattr(BackwardCFunction, name))
-            patches.replace(BackwardCFunction, name, checked)
+def _tuple(value: Any) -> tuple:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _sent(source: Any, target: Tensor) -> Any:
@@ -48,8 +39,8 @@ def _sent(source: Any, target: Tensor) -> Any:
     return source
 
 
-@FUNCTIONS(Tensor, "copy_")
-def copy_(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+@replaces(Tensor, "copy_")
+def copy_(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
     """`Tensor.copy_`, whose gradient goes home to the device of the source."""
     if args:
         args = (_sent(args[0], self), *args[1:])
@@ -58,30 +49,19 @@ def copy_(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Tensor
     return original(self, *args, **kwargs)
 
 
-@FUNCTIONS(Tensor, "__setitem__")
+@replaces(Tensor, "__setitem__")
 def setitem(original: Callable, self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`, the same. Of chosen places, only one number may be elsewhere."""
-    if isinstance(value, Tensor) and (not value.dim() or _is_slice(index)):
-        value = _sent(value, self)
+    if isinstance(value, Tensor):
+        parts = _tuple(index)
+        is_view = all(part is None or type(part) in (int, slice, EllipsisType) for part in parts)
+        value = _sent(value, self) if is_view or not value.dim() else value
     original(self, index, value)
 
 
-def _is_slice(index: Any) -> bool:
-    """Whether an index takes a view, to which `copy_` writes."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(
-        part is None or part is Ellipsis or type(part) is int or isinstance(part, slice)
-        for part in parts
-    )
-
-
-@FUNCTIONS(torch.autograd, "_make_grads")
-def make_grads(original: Callable, outputs: Iterable, *args: Any, **kwargs: Any) -> tuple:
-    """`torch.autograd._make_grads`: where backward begins with a gradient that it was given.
-
-    Raises RuntimeError, in the engine's words, if one is on another device than its tensor.
-    That of a single number is moved.
-    """
+@replaces(torch.autograd, "_make_grads")
+def make_grads(original: Callable, outputs: Iterable, *args, **kwargs) -> tuple:
+    """Where backward begins with a gradient that it was given, which has to be at home."""
     outputs = tuple(outputs)
     made = list(original(outputs, *args, **kwargs))
     for index, (output, gradient) in enumerate(zip(outputs, made, strict=True)):
@@ -91,13 +71,9 @@ def make_grads(original: Callable, outputs: Iterable, *args: Any, **kwargs: Any)
 
 
 def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tensor:
-    """`gradient` where it has to be: on `home`; a single number is moved there.
-
-    Raises RuntimeError, which begins with `words`, for any other that is elsewhere.
-    """
-    if gpu_of(gradient) is home or gradient.is_meta:
-        return gradient
-    if storage_of(gradient) is None:  # batched by `is_grads_batched`: it does not say where it is
+    """`gradient` on `home`. Of those elsewhere a single number moves, others are refused."""
+    # One that is batched by `is_grads_batched` does not say where it is.
+    if gpu_of(gradient) is home or gradient.is_meta or storage_of(gradient) is None:
         return gradient
     if gradient.dim():
         expected = home.device if home else CPU
@@ -107,74 +83,52 @@ def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tens
     return copy_to(gradient, home, {})
 
 
-@FUNCTIONS(Tensor, "register_hook", overridable=True)
-def register_hook(original: Callable, self: Tensor, hook: Callable) -> Any:
-    """`Tensor.register_hook`: what a hook returns is of its gradient's type.
-
-    Raises RuntimeError in backward, with PyTorch's text (check_variable_result), if one is on the
-    CPU and the other on a GPU.
-    """
+@replaces(Tensor, "register_hook", overridable=True)
+@replaces(BackwardCFunction, "register_hook", "register_prehook")  # C++'s own cannot be replaced
+def register_hook(original: Callable, self: Any, hook: Callable) -> Any:
+    """What a hook returns is of its gradient's type: the words are check_variable_result's."""
 
     @wraps(hook)
-    def checked(gradient: Tensor) -> Tensor | None:
-        found = hook(gradient)
-        _check_hooked(hook, gradient, found)
-        return found
-
-    return original(self, checked)
-
-
-@FUNCTIONS(BackwardCFunction, "register_hook", "register_prehook")
-def register_on_node(original: Callable, self: Any, hook: Callable) -> Any:
-    """The same for a step of the graph that Python has made; C++'s own cannot be replaced."""
-
-    @wraps(hook)
-    def checked(gradients: tuple, *more: tuple) -> Any:
+    def checked(gradients: Any, *more: tuple) -> Any:
         found = hook(gradients, *more)
-        results = found if isinstance(found, tuple) else (found,)
-        for was, now in zip(gradients, results, strict=False):
-            _check_hooked(hook, was, now)
+        for was, now in zip(_tuple(gradients), _tuple(found), strict=False):
+            if isinstance(now, Tensor) and isinstance(was, Tensor) and now.is_cpu is not was.is_cpu:
+                raise RuntimeError(
+                    f"hook '{getattr(hook, '__name__', '<unknown>')}' has changed the type of "
+                    f"value (was {was.type()} got {now.type()})"
+                )
         return found
 
     return original(self, checked)
 
 
-def _check_hooked(hook: Callable, was: Tensor | None, now: Any) -> None:
-    if isinstance(now, Tensor) and isinstance(was, Tensor) and now.is_cpu is not was.is_cpu:
-        raise RuntimeError(
-            f"hook '{getattr(hook, '__name__', '<unknown>')}' has changed the type of value "
-            f"(was {was.type()} got {now.type()})"
-        )
-
-
-def apply_function(original: Callable, cls: type, *args: Any, **kwargs: Any) -> Any:
+@replaces(Function, "apply")
+def apply_function(original: Callable, cls: type, *args, **kwargs) -> Any:
     """`Function.apply`, which notes on which devices its gradients have to be."""
     out = original(cls, *args, **kwargs)
-    results = out if isinstance(out, tuple) else (out,)
-    for made in results:
+    for made in _tuple(out):
         node = made.grad_fn if isinstance(made, Tensor) else None
         if isinstance(node, cls._backward_cls):
-            for name, values in ((HOMES, args), (ENDS, results)):
-                places = [gpu_of(each) if isinstance(each, Tensor) else NOWHERE for each in values]
-                setattr(node, name, places)
+            setattr(node, PLACES, (_places(args), _places(_tuple(out))))
             break
     return out
 
 
-def apply_backward(original: Callable, self: Any, *args: Any) -> Any:
-    """The backward of a function of the program's own, whose gradients the engine checks.
+def _places(values: tuple) -> list:
+    return [gpu_of(each) if isinstance(each, Tensor) else NOWHERE for each in values]
 
-    Raises RuntimeError, in the engine's words, for one that is on another device than what it
-    is the gradient of. That of a single number is moved.
-    """
-    for gradient, end in zip(args, getattr(self, ENDS, ()), strict=False):
+
+@replaces(BackwardCFunction, *BACKWARDS)
+def apply_backward(original: Callable, self: Any, *args) -> Any:
+    """The backward of a function of the program's own, whose gradients have to be at home."""
+    homes, ends = getattr(self, PLACES, ((), ()))
+    for gradient, end in zip(args, ends, strict=False):
         if end is not NOWHERE and isinstance(gradient, Tensor) and gpu_of(gradient) is not end:
             put(gradient, end)  # zeros, which C++ made for a result that was not used
     found = original(self, *args)
-    homes = getattr(self, HOMES, None)
-    if homes is None:
+    if not homes:
         return found
-    gradients = list(found) if isinstance(found, tuple) else [found]
+    gradients = list(_tuple(found))
     index = -1  # among the tensors, as the engine counts
     for place, (home, needed) in enumerate(zip(homes, self.needs_input_grad, strict=False)):
         index += home is not NOWHERE
@@ -184,8 +138,8 @@ def apply_backward(original: Callable, self: Any, *args: Any) -> Any:
     return tuple(gradients)
 
 
-@FUNCTIONS(torch.autograd, "_engine_run_backward")
-def run_engine(original: Callable, outputs: Any, *args: Any, **kwargs: Any) -> Any:
+@replaces(torch.autograd, "_engine_run_backward")
+def run_engine(original: Callable, outputs: Any, *args, **kwargs) -> Any:
     """What starts the engine, whose errors name types of tensors."""
     try:
         return original(outputs, *args, **kwargs)

@@ -1,12 +1,7 @@
 """Classes of torch that know simulated GPUs: `torch.device`, `torch.Generator`, types of tensors.
 
-Devices are made by PyTorch's own class. For the others a class stands in, which makes and
-recognises what the class that it stands for does.
-
-- A bare integer as a device, as in `torch.device(1)` and `module.to(rank)`: PyTorch reads it as a
-  device of the machine's accelerator, and C++ finds none.
-- A generator may have a simulated GPU as its device.
-- No tensor on a GPU has a type of the CPU, such as `torch.FloatTensor`.
+Devices and generators are made by PyTorch's own classes. For types of tensors classes stand in, as
+no tensor on a GPU has a type of the CPU, such as `torch.FloatTensor`.
 """
 
 import re
@@ -20,75 +15,43 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patches.guards import patch_making
-from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
+from cudasim.patching import Patches, replaces
 from cudasim.session import session
 
-FUNCTIONS = Replacements()
 
+class HostType(type):
+    """The class of what stands in for types of the CPU.
 
-class StandIn(type):
-    """The class of the stand-ins: what they do not say is left to the class that they stand for."""
+    A stand-in is equal to the class that it stands for, so that tables of types find it.
+    """
 
     _original: type
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """An object of PyTorch's class."""
-        return cls._original(*args, **kwargs)
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        """True for an object of PyTorch's class."""
-        return isinstance(instance, cls._original)
-
-    def __subclasscheck__(cls, other: type) -> bool:
-        """True for PyTorch's class, what derives from it, and the stand-in itself."""
-        return other is cls or issubclass(other, cls._original)
-
-    def __eq__(cls, other: object) -> bool:
-        """Equal to PyTorch's class, which tables of types hold."""
-        return other is cls or other is cls._original
-
-    def __hash__(cls) -> int:
-        """The hash of PyTorch's class, so that tables of types find it."""
-        return hash(cls._original)
-
-
-class _Generators(StandIn):
-    """The class of the stand-in for `torch.Generator`."""
-
-    def __call__(cls, device: Any = "cpu") -> torch._C.Generator:
-        """A generator for `device`: a torch.device, a string, or the index of a GPU."""
-        if isinstance(resolve(device), GPU):
-            return Generator(torch.device(device))
-        return cls._original(device)
-
-
-class HostType(StandIn):
-    """The class of the stand-ins for types of the CPU."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args, **kwargs) -> Any:
         """A tensor of that type. Raises TypeError, in PyTorch's words, for one of a GPU's."""
         if args and isinstance(args[0], torch.Tensor) and (gpu := gpu_of(args[0])):
             mine = _options(cls._original, torch.bool) or _options(cls._original, torch.uint8)
             theirs = _options(cls._original, args[0].dtype) or (mine[0], mine[0])
             there = theirs[1].replace("device=cpu", f"device={gpu.device}")
             raise TypeError(f"expected {mine[0]} (got {there})")
-        return super().__call__(*args, **kwargs)
+        return cls._original(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        """True for a tensor of that type on the CPU."""
         return isinstance(instance, cls._original) and gpu_of(instance) is None
 
     def __subclasscheck__(cls, other: type) -> bool:
-        """True for PyTorch's class and for this one."""
         return other == cls
 
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls._original
+
+    def __hash__(cls) -> int:
+        return hash(cls._original)
+
     def __repr__(cls) -> str:
-        """As PyTorch prints it."""
         return repr(cls._original)
 
     def __getattr__(cls, name: str) -> Any:
-        """What is not here is PyTorch's: `dtype`, for example."""
         return getattr(cls._original, name)
 
 
@@ -101,71 +64,60 @@ def _options(kind: type, dtype: torch.dtype) -> tuple[str, str] | None:
     return None
 
 
-def stand_in(kind: type[StandIn], original: type, name: str) -> type:
-    """A stand-in for `original`, which is `torch.name`, where pickle looks it up."""
-    own = {"__module__": "torch", "__qualname__": name, "_original": original}
-    return kind(name, (), {"__doc__": original.__doc__, **own})
-
-
-generator = stand_in(_Generators, torch._C.Generator, "Generator")
-
-
-def is_index(value: Any) -> bool:
-    """True for an integer that may name a device. A bool is none."""
+def _is_index(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def to_device(index: int) -> torch.device:
-    """The simulated device `index`. Raises RuntimeError, with torch's words, if it is negative."""
-    if index < 0:
-        raise RuntimeError("Device index must not be negative")
-    return torch.device(session.type.name, index)
-
-
-def make_device(original: Callable) -> Callable:
+def make_device(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.device:
     """A `torch.device`: of the simulated type, if all that is given is an index."""
+    given = (*args, *kwargs.values())
+    if len(given) == 1 and _is_index(given[0]):
+        if given[0] < 0:
+            raise RuntimeError("Device index must not be negative")
+        args, kwargs = (session.type.name, given[0]), {}
+    return new(cls, args, kwargs)
 
-    def device(*args: Any, **kwargs: Any) -> torch.device:
-        (value,) = [*args, *kwargs.values()] if len(args) + len(kwargs) == 1 else [None]
-        return to_device(value) if is_index(value) else original(*args, **kwargs)
 
-    return device
+def make_generator(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.Generator:
+    device = args[0] if args else kwargs.get("device", "cpu")
+    if isinstance(resolve(device), GPU):
+        return Generator(torch.device(device))
+    return new(cls, args, kwargs)
 
 
 def patch_classes(patches: Patches) -> None:
     """Let torch's classes make what belongs to simulated GPUs."""
     patch_making(patches, torch.device, make_device)
-    FUNCTIONS.install(patches)
-    patches.replace(torch, "Generator", generator)
+    patch_making(patches, torch.Generator, make_generator)
     module = getattr(torch, session.type.name)
     if hasattr(module, "default_generators"):
         patches.replace(module, "default_generators", None)
-        session.when_placed.append(_set_generators)
-        _set_generators()
+
+        def set_generators() -> None:
+            module.default_generators = tuple(gpu.generator for gpu in session.gpus)
+
+        session.when_placed.append(set_generators)
+        set_generators()
     kind = type(torch.FloatTensor)
     for name, original in list(vars(torch).items()):
         if isinstance(original, kind):
-            patches.replace(torch, name, stand_in(HostType, original, name))
+            own = {"__doc__": original.__doc__, "_original": original}  # pickle looks up the rest
+            own |= {"__module__": "torch", "__qualname__": name}
+            patches.replace(torch, name, HostType(name, (), own))
 
 
-def _set_generators() -> None:
-    module = getattr(torch, session.type.name)
-    module.default_generators = tuple(gpu.generator for gpu in session.gpus)
-
-
-@FUNCTIONS(torch._C, "_set_default_tensor_type")
+@replaces(torch._C, "_set_default_tensor_type")
 def set_default_tensor_type(original: Callable, chosen: Any) -> None:
-    """`torch.set_default_tensor_type`, of a type that a stand-in stands for."""
     original(chosen._original if isinstance(chosen, HostType) else chosen)
 
 
-@FUNCTIONS(torch._C._nn, "_parse_to")
-def parse_to(original: Callable, *args: Any, **kwargs: Any) -> tuple:
+@replaces(torch._C._nn, "_parse_to")
+def parse_to(original: Callable, *args, **kwargs) -> tuple:
     """The arguments of `Module.to`; an integer is a GPU, a tensor stands for that it is on."""
-    if args and is_index(args[0]):
-        args = (to_device(args[0]), *args[1:])
-    elif is_index(kwargs.get("device")):
-        kwargs["device"] = to_device(kwargs["device"])
+    if args and _is_index(args[0]):
+        args = (torch.device(args[0]), *args[1:])
+    elif _is_index(kwargs.get("device")):
+        kwargs["device"] = torch.device(kwargs["device"])
     parsed = original(*args, **kwargs)
     like = args[0] if args else kwargs.get("tensor")
     gpu = gpu_of(like) if isinstance(like, torch.Tensor) else None

@@ -1,15 +1,14 @@
 """`torch.compile` and TorchScript. Code that is compiled is accepted, and runs as it is written.
 
-The compiler makes code for a GPU's processors, of which there are none. Compiled functions
-and modules keep their type, their `state_dict` and their arguments; what they compute, and on
-which device, is what PyTorch without a compiler computes. A warning says so, once. Nothing is
-traced: so a program's own backend, which would never be called, is refused, and a warning says
-that `fullgraph=True` finds no graph break.
+The compiler makes code for a GPU's processors, of which there are none. A warning says so, once.
+Compiled functions and modules keep their type, their `state_dict` and their arguments. Nothing is
+traced: so a program's own backend, which would never be called, is refused.
 """
 
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -17,16 +16,11 @@ import torch
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.patches.guards import registry
-from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
+from cudasim.patching import Patches, checks, replaces
 from cudasim.session import session
 
 UNCOMPILED = "torch.compile generates no code for simulated GPUs; what it is given runs uncompiled"
 UNTRACED = "fullgraph=True is not checked for simulated GPUs: a graph break is not found"
-
-EAGER = "force_eager"
-
-FUNCTIONS = Replacements()
 # What a build with CUDA has, and `torch._inductor` imports for graphs that are never made.
 OF_CUDA = {
     "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
@@ -39,36 +33,28 @@ def patch_compile(patches: Patches) -> None:
     for name, value in OF_CUDA.items():
         if not hasattr(torch._C, name):
             patches.replace(torch._C, name, value)
-    done.clear()
-    FUNCTIONS.install(patches)
+    _say.cache_clear()
+    _run_uncompiled.cache_clear()
     if "torch._dynamo" in sys.modules:  # something may have been compiled before
         _run_uncompiled()
 
 
-done: set[str] = set()  # of what is done once, what this simulation has done
-
-
+@cache  # once in a simulation
 def _say(words: str) -> None:
-    if words not in done:
-        done.add(words)
-        warnings.warn(f"cudasim: {words}", stacklevel=4)
+    warnings.warn(f"cudasim: {words}", stacklevel=4)
 
 
+@cache
 def _run_uncompiled() -> None:
     """Run whatever is compiled as it is written, until the simulation ends."""
-    if EAGER in done:
-        return
-    done.add(EAGER)
-    stance = torch.compiler.set_stance(EAGER)
-    session.patches.finally_do(lambda: stance.__exit__(None, None, None))
+    stance = torch.compiler.set_stance("force_eager")
+    session.patches.finally_do(stance.__exit__, None, None, None)
 
 
-@FUNCTIONS(torch, "compile")
-def compile(original: Callable, *args: Any, **kwargs: Any) -> Any:
-    """`torch.compile`."""
+@replaces(torch, "compile")
+def compile(original: Callable, *args, **kwargs) -> Any:
     compiled = original(*args, **kwargs)  # refuses what it does not understand
-    inside = sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] == "torch"
-    if not inside:
+    if not _is_torch(sys._getframe(2).f_globals.get("__name__", "")):
         _refuse_own(kwargs.get("backend", "inductor"))
         _say(UNCOMPILED)
         if kwargs.get("fullgraph"):
@@ -77,11 +63,15 @@ def compile(original: Callable, *args: Any, **kwargs: Any) -> Any:
     return compiled
 
 
+def _is_torch(module: str) -> bool:
+    return module.partition(".")[0] == "torch"
+
+
 def _refuse_own(backend: Any) -> None:
     """Raise NotImplementedError for a `backend` of torch.compile that is not PyTorch's own."""
     if isinstance(backend, str):
         backend = torch._dynamo.lookup_backend(backend)
-    if getattr(backend, "__module__", "torch").partition(".")[0] != "torch":
+    if not _is_torch(getattr(backend, "__module__", "torch")):
         name = getattr(backend, "__name__", type(backend).__name__)
         raise NotImplementedError(
             f"cudasim: torch.compile traces nothing for simulated GPUs, so the backend {name!r} "
@@ -89,28 +79,24 @@ def _refuse_own(backend: Any) -> None:
         )
 
 
-@FUNCTIONS.refusing(torch.export, "export", error=NotImplementedError)
-def export(name: str, *args: Any, strict: bool = False, **kwargs: Any) -> str | None:
-    """`torch.export.export`, whose `strict=True` compiles."""
+@checks(torch.export, "export")
+def export(name: str, *args, strict: bool = False, **kwargs) -> None:
+    """It is refused where it would compile, and where C++ would end the process."""
     if strict:
-        return (
+        raise NotImplementedError(
             "cudasim: torch.export with strict=True does not run with simulated GPUs; "
             "leave it out, as strict=False is the default"
         )
     if registry() is None:
-        return (
+        raise NotImplementedError(
             "cudasim: torch.export does not run with simulated GPUs on this platform; "
             "export before cudasim.enable()"
         )
-    return None
 
 
-@FUNCTIONS(torch.jit._serialization, "validate_map_location")
+@replaces(torch.jit._serialization, "validate_map_location")
 def validate_map_location(original: Callable, map_location: Any = None) -> torch.device | None:
-    """The check of `torch.jit.load`'s `map_location`, which names the current GPU by its index.
-
-    C++ would take a device without an index for the CPU, of which alone it knows.
-    """
+    """What `torch.jit.load` is told: C++ would take a device without an index for the CPU."""
     device = original(map_location)
     gpu = None if device is None else resolve(device)
     return gpu.device if isinstance(gpu, GPU) else device
@@ -119,8 +105,7 @@ def validate_map_location(original: Callable, map_location: Any = None) -> torch
 def patch_torchscript(patches: Patches) -> None:
     """Make TorchScript read each function replaced so far as the one that it replaces.
 
-    It knows PyTorch's functions by their identity, and would look for the source of others:
-    forward-mode derivatives (`torch.func.jacfwd`) compile some when they are first used.
+    It knows PyTorch's functions by their identity, and would look for the source of others.
     """
     table = torch.jit._builtins._get_builtin_table()
     for before, now in patches.replaced():

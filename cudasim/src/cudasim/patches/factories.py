@@ -13,9 +13,8 @@ from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
-from cudasim.patches.pinning import pinned
-from cudasim.patches.replacing import Replacements, around
-from cudasim.patching import Patches
+from cudasim.patches.storage import pinned
+from cudasim.patching import Patches, around, replaces
 from cudasim.session import session
 
 MAKERS = (
@@ -34,113 +33,89 @@ CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has
 
 DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_subclass`
 
-OTHERS = Replacements()
-
 
 def patch_factories(patches: Patches) -> None:
     """Make torch's factories accept simulated GPUs as `device=`."""
     for module, names in ((torch, MAKERS), (torch.fft, ("fftfreq", "rfftfreq"))):
         for name in names:
             original = getattr(module, name)
-            session.factories[original] = around(make, original)
-            patches.replace(module, name, session.factories[original])
-    OTHERS.install(patches)
-    _forget_constructors()
-    patches.finally_do(_forget_constructors)
+            how = share if name in SHARING else make
+            session.factories[original] = patches.wrap(module, name, how)
+    patches.forget(_device)  # `with torch.device(...)` knows which functions take its device
     wrapper = around(make_wrapper, Tensor._make_wrapper_subclass)
     patches.replace(Tensor, "_make_wrapper_subclass", staticmethod(wrapper))
 
 
-def _forget_constructors() -> None:
-    """Make `with torch.device(...)` look up again which functions take its device."""
-    _device._device_constructors.cache_clear()
-
-
-@OTHERS(_device.DeviceContext, "__torch_function__")
+@replaces(_device.DeviceContext, "__torch_function__")
 def within(
-    original: Callable,
-    self: Any,
-    func: Callable,
-    types: Any,
-    args: tuple = (),
-    kwargs: dict | None = None,
+    original: Callable, self: Any, func: Callable, types: Any, args: tuple = (), kwargs: Any = None
 ) -> Any:
     """`with torch.device(...)`: what a factory is given as `device=` if nothing is named."""
-    maker = session.factories.get(func)
-    if maker is None or (kwargs or {}).get("device") is not None:
+    maker, kwargs = session.factories.get(func), kwargs or {}
+    if maker is None or kwargs.get("device") is not None:
         return original(self, func, types, args, kwargs)
-    return maker(*args, **{**(kwargs or {}), "device": self.device})
+    return maker(*args, **{**kwargs, "device": self.device})
 
 
 # With tensors it takes their device, so `with torch.device(...)` gives it none.
-@OTHERS(torch, "normal")
-def make(original: Callable, *args: Any, **kwargs: Any) -> Tensor:
+@replaces(torch, "normal")
+def make(original: Callable, *args, **kwargs) -> Tensor:
     """A factory without a tensor to take the device from."""
     if kwargs.get("pin_memory"):
         return pinned(make(original, *args, **{**kwargs, "pin_memory": False}))
     device, name = kwargs.get("device"), original.__name__
-    if device is None:
+    gpu = ELSEWHERE if device is None else resolve(device)
+    # TorchScript writes down the device that it is given.
+    traced = gpu and (fakes() or (torch._C._is_tracing() and name not in CONVERTERS))
+    if gpu is ELSEWHERE or traced:
         return original(*args, **kwargs)
-    gpu = resolve(device)
-    if gpu and (fakes() or (torch._C._is_tracing() and name not in CONVERTERS)):
-        return original(*args, **kwargs)  # TorchScript writes down the device that it is given
-    if SHARING.get(name) in kwargs:
-        args = (kwargs.pop(SHARING[name]),)
-    if gpu is not ELSEWHERE:
-        if kwargs.get("copy") is False:
-            _refuse_alias(original, args[0], gpu)
-        if (out := kwargs.get("out")) is not None:
-            _check_out(out, gpu)
-            return original(*args, **{**kwargs, "device": "cpu"})
-        if name in SHARING and args and isinstance(args[0], Tensor):
-            return _shared(original, gpu, *args, **kwargs)
-    if gpu is None or gpu is ELSEWHERE:
+    if (out := kwargs.get("out")) is not None:
+        wanted, given = (session.type.name if each else "cpu" for each in (gpu, gpu_of(out)))
+        if wanted != given:
+            raise RuntimeError(
+                f"device type {wanted} does not match device type of out parameter ({given})"
+            )
+        return original(*args, **{**kwargs, "device": "cpu"})
+    if gpu is None:
         made = original(*args, **kwargs)
-        return put(made, None) if name == "tensor" and gpu is None else made
+        return put(made, None) if name == "tensor" else made
     kwargs["device"] = "cpu"
     if name in RANDOM:
         kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
+    return _sent(_allocating(original, gpu, args, kwargs), gpu, name)
+
+
+def share(original: Callable, *args, **kwargs) -> Tensor:
+    """A factory that may return what it is given, or share its memory."""
+    name = original.__name__
+    if SHARING[name] in kwargs:
+        args = (kwargs.pop(SHARING[name]),)
+    device = kwargs.get("device")
+    gpu = ELSEWHERE if device is None or not args else resolve(device)
+    if gpu is ELSEWHERE or (gpu and fakes()):
+        return original(*args, **kwargs)
+    source = args[0]
+    if kwargs.get("copy") is False:
+        seen = source if isinstance(source, Tensor) else original(source, copy=False)
+        if gpu_of(seen) is not gpu:
+            here, there = device_of(seen), gpu.device if gpu else "cpu"
+            raise ValueError(f"can't alias tensor from device '{here}' to '{there}'.")
+    kwargs["device"] = "cpu"
+    if isinstance(source, Tensor):  # itself or what it becomes there, and a copy once at most
+        if gpu_of(source) is not gpu:
+            kwargs.pop("copy", None)
+            source = source.to(device, dtype=kwargs.get("dtype"))
+        return original(source, **kwargs)
     made = _allocating(original, gpu, args, kwargs)
-    if name in SHARING:  # Python's or NumPy's memory is not the GPU's
-        memory = Allocation(gpu, made.numel() * made.element_size())
-        made = put(made.clone(), gpu, memory)
-    return _sent(made, gpu, name)
+    if gpu is None:
+        return made
+    memory = Allocation(gpu, made.numel() * made.element_size())
+    return _sent(put(made.clone(), gpu, memory), gpu, name)  # Python's memory is not the GPU's
 
 
-def _refuse_alias(original: Callable, source: Any, gpu: GPU | None) -> None:
-    """Raise ValueError, with torch's text, if memory of `source` is to be seen from elsewhere.
-
-    Also if it has none that a tensor could share.
-    """
-    if not isinstance(source, Tensor):
-        source = original(source, copy=False)
-    if gpu_of(source) is not gpu:
-        there = gpu.device if gpu else "cpu"
-        raise ValueError(f"can't alias tensor from device '{device_of(source)}' to '{there}'.")
-
-
-def _check_out(out: Tensor, gpu: GPU | None) -> None:
-    """Raise RuntimeError, with torch's text, if `out` is on another type of device than `gpu`."""
-    wanted, given = (session.type.name if each else "cpu" for each in (gpu, gpu_of(out)))
-    if wanted != given:
-        raise RuntimeError(
-            f"device type {wanted} does not match device type of out parameter ({given})"
-        )
-
-
-def _shared(
-    original: Callable, gpu: GPU | None, source: Tensor, *, device: Any, **kwargs: Any
-) -> Tensor:
-    """A tensor as one on `gpu`: itself or what it becomes there, and a copy once at most."""
-    if gpu_of(source) is not gpu:
-        kwargs.pop("copy", None)
-        source = source.to(device, dtype=kwargs.get("dtype"))
-    return original(source, device="cpu", **kwargs)
-
-
-@OTHERS(torch, *LIKES)
-@OTHERS(Tensor, *NEWS)
-def make_like(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+@replaces(torch, *LIKES)
+@replaces(Tensor, *NEWS)
+def make_like(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
     """A factory that takes the device from a tensor unless one is named."""
     if kwargs.get("pin_memory"):
         return pinned(make_like(original, self, *args, **{**kwargs, "pin_memory": False}))
@@ -164,7 +139,7 @@ def make_like(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Te
 
 
 def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
-    """What a factory made for `gpu`: numbers from Python or NumPy are copied there."""
+    """Numbers from Python or NumPy are copied to the GPU."""
     if name in CONVERTERS and gpu is not None:
         watch_copy(None, gpu, non_blocking=False)
         if session.clock is not None:
@@ -189,12 +164,8 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
     raise MemoryError(f"the host cannot hold the {size} bytes that the simulated {gpu.device} can")
 
 
-def make_wrapper(original: Callable, *args: Any, **kwargs: Any) -> Tensor:
-    """`Tensor._make_wrapper_subclass`, which makes tensors that wrap others, such as DTensor.
-
-    A wrapper has no memory of its own. C++ makes it as one of the CPU and must not see its GPU,
-    which its empty storage names.
-    """
+def make_wrapper(original: Callable, *args, **kwargs) -> Tensor:
+    """What makes DTensors and the like; C++ must not see their GPU, which the storage names."""
     device = args[DEVICE] if len(args) > DEVICE else kwargs.get("device")
     gpu = None if device is None else resolve(device)
     if not isinstance(gpu, GPU):

@@ -1,33 +1,21 @@
 """Functions and layers that look at devices before they call the operations they are made of.
 
-The dispatch mode sees only those operations, each of which would refuse in its own words. Where
-these words are from is named by file, in aten/src/ATen/native.
+The dispatch mode sees only those operations, each of which would refuse in its own words. The
+files that words are from are in aten/src/ATen/native.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import mapped, tensors_in
 from cudasim.dispatch.dtypes import check_signal
 from cudasim.dispatch.tags import device_of, gpu_of, put
-from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
+from cudasim.patching import checks, replaces
 from cudasim.session import session
 
-FUNCTIONS = Replacements()
-
-# Of tensors on several devices (TensorShape.cpp, LinearAlgebra.cpp).
-APART = {
-    "meshgrid": "meshgrid expects all tensors to have the same device",
-    "block_diag": "torch.block_diag: input tensors must all be on the same device. Input 0 is on "
-    "device {here} and input {position} is on device {there}",
-    "multi_dot": "multi_dot(): all tensors must be on the same device but tensor 0 is on {here} "
-    "and tensor {position} on {there}",
-}
-# Of an `out` that is elsewhere (LinearAlgebra.cpp); a norm says what vector_norm says.
 COPIED = (
     ": Expected result and input tensors to be on the same device, but got result on {there} and "
     "input on {here}"
@@ -37,164 +25,144 @@ NORM = (
     "other tensors on {here} (when checking argument in method "
     "wrapper_{key}_linalg_vector_norm_out_out)"
 )
+# Of an `out` that is not `here`, where the operands are (LinearAlgebra.cpp).
 RESULTS = {
-    "norm": NORM,
+    "norm": NORM,  # says what vector_norm says
     "matrix_norm": NORM,
     "cond": "linalg.cond" + COPIED,
     "pinv": "linalg.pinv" + COPIED,
     "matrix_rank": "torch.linalg.matrix_rank" + COPIED,
 }
-
+# Of an argument called `name`, or in that place, that is not where the first one is.
+WORDS = {  # TensorShape.cpp, LinearAlgebra.cpp, Sorting.cpp, TensorAdvancedIndexing.cpp, RNN.h
+    "meshgrid": "meshgrid expects all tensors to have the same device",
+    "block_diag": "torch.block_diag: input tensors must all be on the same device. Input 0 is on "
+    "device {here} and input {name} is on device {there}",
+    "multi_dot": "multi_dot(): all tensors must be on the same device but tensor 0 is on {here} "
+    "and tensor {name} on {there}",
+    "quantile": "quantile() {name} tensor must be on the same device as the input tensor",
+    "take_along_dim": "Expected tensor to have {here} Device, but got tensor with {there} Device "
+    "(while checking arguments for torch.take_along_dim():)",
+    "stft": "{name} input and window must be on the same device but got self on {here} and window "
+    "on {there}",
+    "recurrent": "Input and {name} tensors are not at the same device, found input tensor at "
+    "{here} and {name} tensor at {there}",
+}
 REAL = ("rfft", "ihfft")  # transforms of real numbers
 SIGNALS = "fft fft2 fftn ifft ifft2 ifftn hfft hfft2 hfftn irfft irfft2 irfftn".split()
 SIGNALS += [f"{name}{dimensions}" for name in REAL for dimensions in ("", "2", "n")]
+RECURRENT = "lstm", "gru", "rnn_tanh", "rnn_relu"
 
 
-def patch_functional(patches: Patches) -> None:
-    """Make composites refuse operands on several devices in their own words."""
-    FUNCTIONS.install(patches)
-    # It packs weights for cuDNN, of which there is nothing to do.
-    patches.replace(nn.RNNBase, "flatten_parameters", lambda self: None)
+def _operands(args: tuple, kwargs: dict) -> list[Tensor]:
+    return tensors_in((*args, *kwargs.values()))
 
 
-@FUNCTIONS.refusing(torch, "meshgrid", "block_diag")
-@FUNCTIONS.refusing(torch.linalg, "multi_dot")
-def apart(name: str, *args: Any, **kwargs: Any) -> str | None:
-    """A composite of tensors that have to be on one device."""
-    devices = [device_of(tensor) for tensor in tensors_in(args)]
-    for position, there in enumerate(devices):
-        if there != devices[0]:
-            return APART[name].format(here=devices[0], there=there, position=position)
-    return None
+def together(first: Tensor, others: Iterable[tuple[Any, Any]], words: str) -> None:
+    """Raise RuntimeError if a tensor among the named `others` is not where `first` is."""
+    here = device_of(first)
+    for name, tensor in others:
+        if isinstance(tensor, Tensor) and (there := device_of(tensor)) != here:
+            raise RuntimeError(
+                words.format(name=name, here=here, there=there, key=session.type.key)
+            )
 
 
-@FUNCTIONS(torch.linalg, "matrix_rank")
-def matrix_rank(original: Callable, *args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
+@checks(torch, "meshgrid", "block_diag")
+@checks(torch.linalg, "multi_dot")
+def apart(name: str, *args, **kwargs) -> None:
+    if tensors := tensors_in(args):
+        together(tensors[0], enumerate(tensors), WORDS[name])
+
+
+@replaces(torch.linalg, "matrix_rank")
+def matrix_rank(original: Callable, *args, out: Tensor | None = None, **kwargs) -> Tensor:
     """C++ makes its result new, and PyTorch 2.13 leaves `out` as it was under a dispatch mode."""
     rank = original(*args, **kwargs)
-    gpu = gpu_of(tensors_in((*args, *kwargs.values()))[0])
+    gpu = gpu_of(_operands(args, kwargs)[0])
     if gpu and gpu_of(rank) is None:
         put(rank, gpu)
     return rank if out is None else out.resize_(rank.shape).copy_(rank)
 
 
-@FUNCTIONS.refusing(torch.linalg, *RESULTS)
-def result_elsewhere(name: str, *args: Any, out: Tensor | None = None, **kwargs: Any) -> str | None:
+@checks(torch.linalg, *RESULTS)
+def result_elsewhere(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
     """A composite whose `out` has to be where its first operand is."""
-    if out is None:
-        return None
-    here, there = device_of(tensors_in((*args, *kwargs.values()))[0]), device_of(out)
-    words = RESULTS[name].format(here=here, there=there, key=session.type.key)
-    return words if here != there else None
+    if out is not None:
+        together(_operands(args, kwargs)[0], [("out", out)], RESULTS[name])
 
 
-@FUNCTIONS.refusing(torch, "inner", "tensordot")
-def product(name: str, *args: Any, out: Tensor | None = None, **kwargs: Any) -> str | None:
+@checks(torch, "inner", "tensordot")
+def product(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
     """Products whose result is copied (Linear.cpp)."""
     if out is None:
-        return None
-    a, b = map(device_of, tensors_in((*args, *kwargs.values()))[:2])
-    if a == b == device_of(out):
-        return None
-    return (
-        "tensordot: Expected the output and input tensors to be on the same device, but got the "
-        f"output tensor on {device_of(out)}, input tensor a on {a}, and input tensor b on {b}"
-    )
+        return
+    a, b = map(device_of, _operands(args, kwargs)[:2])
+    if not a == b == device_of(out):
+        raise RuntimeError(
+            "tensordot: Expected the output and input tensors to be on the same device, but got "
+            f"the output tensor on {device_of(out)}, input tensor a on {a}, and input tensor b on "
+            f"{b}"
+        )
 
 
-@FUNCTIONS.refusing(torch, "tensor_split")
-@FUNCTIONS.refusing(Tensor, "tensor_split")
-def tensor_split(name: str, input: Tensor, *args: Any, **kwargs: Any) -> str | None:
+@checks((torch, Tensor), "tensor_split")
+def tensor_split(name: str, input: Tensor, *args, **kwargs) -> None:
     """It reads where to split (TensorShape.cpp)."""
     for where in (*args[:1], *kwargs.values()):
         if isinstance(where, Tensor) and gpu_of(where) is not None:
-            return (
+            raise RuntimeError(
                 "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on "
                 f"{device_of(where)}"
             )
-    return None
 
 
-@FUNCTIONS.refusing(torch, "quantile", "nanquantile")
-@FUNCTIONS.refusing(Tensor, "quantile", "nanquantile")
-def quantile(
-    name: str, input: Tensor, q: Any, *args: Any, out: Tensor | None = None, **kwargs: Any
-) -> str | None:
-    """As in Sorting.cpp, which looks at other things of `q` first."""
+@checks((torch, Tensor), "quantile", "nanquantile")
+def quantile(name: str, input: Tensor, q: Any, *args, out: Any = None, **kwargs) -> None:
+    """It looks at other things of `q` before its device."""
     looks = isinstance(q, Tensor) and q.dim() <= 1 and input.numel() and q.dtype == input.dtype
-    for called, tensor in (("q", q if looks else None), ("out", out)):
-        if tensor is not None and device_of(tensor) != device_of(input):
-            return f"quantile() {called} tensor must be on the same device as the input tensor"
-    return None
+    together(input, [("q", q if looks else None), ("out", out)], WORDS["quantile"])
 
 
-@FUNCTIONS.refusing(torch, "take_along_dim")
-@FUNCTIONS.refusing(Tensor, "take_along_dim")
-def take_along_dim(
-    name: str, input: Tensor, indices: Tensor, *args: Any, out: Tensor | None = None, **kwargs: Any
-) -> str | None:
-    """As in TensorAdvancedIndexing.cpp."""
-    for tensor in (indices, out):
-        if isinstance(tensor, Tensor) and device_of(tensor) != device_of(input):
-            return (
-                f"Expected tensor to have {device_of(input)} Device, but got tensor with "
-                f"{device_of(tensor)} Device (while checking arguments for torch.take_along_dim():)"
-            )
-    return None
+@checks((torch, Tensor), "take_along_dim")
+def take_along_dim(name: str, input: Tensor, indices: Any, *args, out: Any = None, **kw) -> None:
+    together(input, [("indices", indices), ("out", out)], WORDS["take_along_dim"])
 
 
-@FUNCTIONS.refusing(torch._VF, "stft")  # which Python's calls
-@FUNCTIONS.refusing(torch, "istft")
-def stft(name: str, input: Tensor, *args: Any, **kwargs: Any) -> str | None:
-    """As in SpectralOps.cpp."""
+@checks(torch._VF, "stft")  # which Python's calls
+@checks(torch, "istft")
+def stft(name: str, input: Tensor, *args, **kwargs) -> None:
     window = args[3] if len(args) > 3 else kwargs.get("window")
-    if not isinstance(window, Tensor) or device_of(window) == device_of(input):
-        return None
-    return (
-        f"{name} input and window must be on the same device but got self on {device_of(input)} "
-        f"and window on {device_of(window)}"
-    )
+    together(input, [(name, window)], WORDS["stft"])
 
 
-@FUNCTIONS.refusing(torch.linalg, "lstsq")
-def lstsq(name: str, *args: Any, driver: str | None = None, **kwargs: Any) -> str | None:
+@checks(torch.linalg, "lstsq")
+def lstsq(name: str, *args, driver: str | None = None, **kwargs) -> None:
     """CUDA has one of the drivers (BatchLinearAlgebra.cpp)."""
-    on_gpu = any(gpu_of(operand) for operand in tensors_in((*args, *kwargs.values())))
-    if not session.type.has_cudnn or driver in (None, "gels") or not on_gpu:
-        return None
-    return "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA"
+    on_gpu = any(gpu_of(operand) for operand in _operands(args, kwargs))
+    if on_gpu and session.type.has_cudnn and driver not in (None, "gels"):
+        raise RuntimeError(
+            "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA"
+        )
 
 
-def _decomposes() -> bool:
-    return session.type.decomposes_recurrent_layers
+@replaces(nn.RNNBase, "flatten_parameters")
+def flatten_parameters(original: Callable, self: nn.RNNBase) -> None:
+    """It packs weights for cuDNN, of which there is nothing to do."""
 
 
-@FUNCTIONS.refusing(torch, "lstm", "gru", "rnn_tanh", "rnn_relu", when=_decomposes)
-@FUNCTIONS.refusing(torch._VF, "lstm", "gru", "rnn_tanh", "rnn_relu", when=_decomposes)
-def recurrent(
-    name: str, input: Tensor, hidden: Any, weights: Any, *args: Any, **kwargs: Any
-) -> str | None:
-    """A recurrent layer (RNN.h). Packed sequences, whose second holds sizes, are not compared."""
+@checks((torch, torch._VF), *RECURRENT, when=lambda: session.type.decomposes_recurrent_layers)
+def recurrent(name: str, input: Tensor, hidden: Any, weights: Sequence, *args, **kwargs) -> None:
+    """A recurrent layer. Packed sequences, whose second holds sizes, are not compared."""
     if not (args and isinstance(args[0], bool)):
-        return None
-    home = device_of(input)
-    for called, tensors in (("hidden", tensors_in((hidden,))), ("parameter", weights)):
-        for tensor in tensors:
-            if device_of(tensor) != home:
-                return (
-                    f"Input and {called} tensors are not at the same device, found input tensor "
-                    f"at {home} and {called} tensor at {device_of(tensor)}"
-                )
-    return None
+        return
+    named = [("hidden", each) for each in tensors_in((hidden,))]
+    together(input, [*named, *(("parameter", each) for each in weights)], WORDS["recurrent"])
 
 
-@FUNCTIONS(nn.functional, "one_hot")
-@FUNCTIONS(torch._C._nn, "one_hot")
+@replaces((nn.functional, torch._C._nn), "one_hot")
 def one_hot(original: Callable, tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """On a CPU it reads back the least and the greatest class, on a GPU neither.
-
-    There the kernel stops at a class that is too large (Onehot.cpp).
-    """
+    """On a CPU it reads the least and the greatest class back, on a GPU neither (Onehot.cpp)."""
     plain = tensor.dtype is not torch.int64 or torch._C._are_functorch_transforms_active()
     if plain or not tensor.numel() or gpu_of(tensor) is None:
         return original(tensor, num_classes)
@@ -206,12 +174,9 @@ def one_hot(original: Callable, tensor: Tensor, num_classes: int = -1) -> Tensor
     return found.scatter_(-1, tensor.unsqueeze(-1), 1)
 
 
-@FUNCTIONS(torch.fft, *SIGNALS, when=lambda: session.type.lists_kernels)
-def transform(original: Callable, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """A Fourier transform, which CUDA computes in half precision too.
-
-    C++ refuses that on the CPU before any operation. What is real stays so, in `rfft` and its kin.
-    """
+@replaces(torch.fft, *SIGNALS, when=lambda: session.type.lists_kernels)
+def transform(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
+    """CUDA's are in half precision too, which C++ refuses on the CPU. What is real stays so."""
     half = isinstance(input, Tensor) and input.dtype is torch.float16
     if not half or gpu_of(input) is None:
         return original(input, *args, **kwargs)
@@ -225,7 +190,7 @@ def transform(original: Callable, input: Tensor, *args: Any, **kwargs: Any) -> T
 def _signal(
     name: str, input: Tensor, sizes: Any = None, dims: Any = None, norm: Any = None, **given: Any
 ) -> list[int]:
-    """The sizes of the signal in a transform called `name`: those given, or those of its input."""
+    """The sizes of the signal: those given, or those of the input of the transform `name`."""
     sizes, dims = given.get("n", given.get("s", sizes)), given.get("dim", dims)
     if sizes is not None:
         return [sizes] if isinstance(sizes, int) else [size for size in sizes if size != -1]
@@ -234,21 +199,13 @@ def _signal(
     return [input.shape[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
 
 
-@FUNCTIONS(torch, "ctc_loss")
-def ctc_loss(
-    original: Callable,
-    log_probs: Tensor,
-    targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
-    *args: Any,
-    **kwargs: Any,
-) -> Tensor:
-    """C++ reads the lengths as numbers, whatever device they are on (LossCTC.cpp).
-
-    Where a dispatch mode is at work it does not.
-    """
-    lengths = input_lengths, target_lengths
+@replaces(torch, "ctc_loss")
+def ctc_loss(original: Callable, log_probs: Tensor, targets: Tensor, *args, **kwargs) -> Tensor:
+    """C++ reads the lengths as numbers, on whatever device (LossCTC.cpp); not under a mode."""
     if gpu_of(log_probs) is not None:
-        lengths = (each.tolist() if isinstance(each, Tensor) else each for each in lengths)
-    return original(log_probs, targets, *lengths, *args, **kwargs)
+        args, kwargs = mapped(_numbers, args), mapped(_numbers, kwargs)
+    return original(log_probs, targets, *args, **kwargs)
+
+
+def _numbers(value: Any) -> Any:
+    return value.tolist() if isinstance(value, Tensor) else value

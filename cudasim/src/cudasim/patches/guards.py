@@ -3,13 +3,13 @@
 Tried with CPython 3.11 and PyTorch 2.11 and 2.13; where the memory does not look as it did there,
 nothing is written to it.
 
-`torch.device` cannot be derived from, and a class in its place would not be the `type` of the
-devices that C++ makes. So the class itself is told to ask Python: it gets a `__new__` of ours, and
-the slot by which CPython makes the objects of every class that has one in Python.
+A class in the place of `torch.device` or `torch.Generator` would not be the `type` of the objects
+that C++ makes. So the class itself is told to ask Python: it gets a `__new__` of ours, and the slot
+by which CPython makes the objects of every class that has one in Python.
 
-Tensors that are traced (`torch.export`, the gradient of `flex_attention`) name a simulated GPU to
-C++, which ends the process where it knows nothing of such devices. So while GPUs are simulated it
-finds what it knows of the CPU, which has no streams (c10/core/impl/DeviceGuardImplInterface.h).
+Tensors that are traced (`torch.export`) name a simulated GPU to C++, which ends the process where
+it knows nothing of such devices. So it finds what it knows of the CPU, which has no streams
+(c10/core/impl/DeviceGuardImplInterface.h).
 """
 
 import ctypes
@@ -35,18 +35,15 @@ _modified.argtypes, _modified.restype = [ctypes.py_object], None
 _function = ctypes.PYFUNCTYPE(*[ctypes.py_object] * 4)
 
 
-class _Asking:
-    """Any class whose objects are made by Python."""
-
+class _Asking:  # any class whose objects are made by Python
     def __new__(cls) -> "_Asking":
         return super().__new__(cls)
 
 
-def patch_making(patches: Patches, cls: type, make: Callable[[Callable], Callable]) -> None:
-    """Have `make(original)` make the objects of `cls`, a class of C++, until `restore`.
+def patch_making(patches: Patches, cls: type, make: Callable) -> None:
+    """Have `make(new, cls, args, kwargs)` make the objects of `cls`, of C++, until `restore`.
 
-    Both functions take what the class is called with; `original` makes an object as before. Raises
-    RuntimeError on a Python that does not keep its slots in the memory of the class.
+    Raises RuntimeError on a Python that does not keep its slots in the memory of the class.
     """
     before = _slot(cls, NEW)
     words = (ctypes.c_void_p * (type.__basicsize__ // WORD)).from_address(id(cls))
@@ -54,31 +51,25 @@ def patch_making(patches: Patches, cls: type, make: Callable[[Callable], Callabl
     if len(places) != 1:
         raise RuntimeError(f"cudasim knows no way to make objects of {cls} on this Python")
     pointer = _function(before)
-    made = make(lambda *args, **kwargs: pointer(cls, args, kwargs))
 
-    def __new__(_: type, *args: Any, **kwargs: Any) -> Any:
-        return made(*args, **kwargs)
+    def __new__(kind: type, *args, **kwargs) -> Any:
+        return make(pointer, kind, args, kwargs)
 
     (namespace,) = gc.get_referents(cls.__dict__)  # which is a view of it that cannot be written
-    patches.finally_do(lambda: _modified(cls))
-    patches.finally_do(lambda: words.__setitem__(places[0], before))
+    patches.finally_do(_modified, cls)
+    patches.finally_do(words.__setitem__, places[0], before)
     patches.replace_item(namespace, "__new__", staticmethod(__new__))
     words[places[0]] = _slot(_Asking, NEW)
     _modified(cls)
 
 
 def patch_guards(patches: Patches) -> None:
-    """Let C++ find for the simulated type what it knows of the CPU, where that can be done.
-
-    What PyTorch remembers of functions that are replaced is forgotten.
-    """
-    patches.forget(torch.overrides)
-    known = registry()
-    if known is None:
-        return
-    number = session.type.number
-    before, known[number] = known[number], known[CPU]
-    patches.finally_do(lambda: known.__setitem__(number, before))
+    """Let C++ find for the simulated type what it knows of the CPU, where that can be done."""
+    patches.forget(torch.overrides)  # which remembers functions that are replaced
+    known, number = registry(), session.type.number
+    if known is not None:
+        patches.finally_do(known.__setitem__, number, known[number])
+        known[number] = known[CPU]
 
 
 def registry() -> ctypes.Array | None:

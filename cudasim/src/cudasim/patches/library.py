@@ -10,23 +10,20 @@ from cudasim.dispatch.autocast import overload
 from cudasim.dispatch.custom import run_custom
 from cudasim.dispatch.operators import OPERATORS, OWN, Operator, Rule
 from cudasim.dispatch.placement import general
-from cudasim.patching import Patches
+from cudasim.patching import replaces
 from cudasim.session import session
 
 
-def patch_library(patches: Patches) -> None:
-    """Run what is registered from now on."""
-    patches.wrap(library.Library, "impl", impl)
-
-
+@replaces(library.Library, "impl")
 def impl(
-    original: Callable, self: library.Library, op_name: Any, fn: Callable, *args: Any, **kwargs: Any
+    original: Callable, self: library.Library, op_name: Any, fn: Callable, *args, **kwargs
 ) -> None:
     """`Library.impl`. What PyTorch itself registers is for real GPUs."""
     before = set(self._op_impls)
     original(self, op_name, fn, *args, **kwargs)
-    own = getattr(fn, "__module__", "torch").partition(".")[0] == "torch"
-    for key in () if own else self._op_impls - before:
+    if getattr(fn, "__module__", "torch").partition(".")[0] == "torch":
+        return
+    for key in self._op_impls - before:
         namespace, name, place = key.split("/")
         if namespace == "aten" and place == session.type.key and (func := overload(name)):
             rule = partial(run, key, OWN.get(func, general))

@@ -13,58 +13,17 @@ from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import CPU, gpu_of, gpu_read, pin_as_copied, put
 from cudasim.dispatch.waiting import watch_copy
-from cudasim.patches.replacing import Replacements
+from cudasim.patching import replaces
 from cudasim.session import session
 
-MOVES = Replacements()
 STAY = object()  # no device was named
 _OPTIONS = {"dtype", "non_blocking", "copy", "memory_format"}
 # Types of Python's that torch takes as types of numbers.
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
-class ToCopy(torch.autograd.Function):
-    """A copy on another device, whose gradient is copied home."""
-
-    @staticmethod
-    def forward(ctx: Any, source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
-        """A copy of `source` on `gpu`, or on the CPU; `options` are those of `_to_copy`."""
-        ctx.home, ctx.dtype = gpu_of(source), source.dtype
-        return duplicate(source, gpu, options)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        """The gradient, of the source's type, on the source's device."""
-        return copy_to(gradient, ctx.home, {"dtype": ctx.dtype}), None, None
-
-
-class ToCopyInTransform(ToCopy):
-    """The same within torch.func's transforms, which require more methods."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
-        """A copy of `source`, as that of `ToCopy`."""
-        return duplicate(source, gpu, options)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-        """Remember where the gradient goes, and how the tangent follows."""
-        source, ctx.gpu, ctx.options = inputs
-        ctx.home, ctx.dtype = gpu_of(source), source.dtype
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, *unused: Any) -> Tensor:
-        """The tangent, copied as the source was."""
-        return copy_to(tangent, ctx.gpu, ctx.options)
-
-
-ToCopy._backward_cls.__name__ = "ToCopyBackward0"  # what CUDA's own prints
-
-
 def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
-    """A copy of the numbers of `source` on `gpu`, or on the CPU; nothing is recorded."""
+    """A copy of the numbers of `source`; `options` are those of `_to_copy`. Nothing is recorded."""
     if (
         torch._C._len_torch_dispatch_stack() > 1
         or type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
@@ -74,8 +33,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     watch_copy(here, gpu, non_blocking)
     memory = None
     if gpu is not None and source.layout is torch.strided:
-        dtype = options.get("dtype", source.dtype)
-        memory = Allocation(gpu, source.numel() * dtype.itemsize)
+        memory = Allocation(gpu, source.numel() * options.get("dtype", source.dtype).itemsize)
     with torch._C._DisableTorchDispatch():
         copy = torch.ops.aten._to_copy.default(source.detach(), **options)
     put(copy, gpu, memory)
@@ -95,6 +53,38 @@ def _duplicate_in_sight(source: Tensor, gpu: GPU | None, options: dict) -> Tenso
         return torch.ops.aten._to_copy.default(source.detach(), device=device, **options)
     finally:
         thread.to_host = before
+
+
+class ToCopy(torch.autograd.Function):
+    """A copy of `source` on `gpu`, or on the CPU, whose gradient is copied home."""
+
+    @staticmethod
+    def forward(ctx: Any, source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
+        ctx.home, ctx.dtype = gpu_of(source), source.dtype
+        return duplicate(source, gpu, options)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return copy_to(gradient, ctx.home, {"dtype": ctx.dtype}), None, None
+
+
+class ToCopyInTransform(ToCopy):
+    """The same within torch.func's transforms, which require more methods."""
+
+    generate_vmap_rule = True
+    forward = staticmethod(duplicate)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        source, ctx.gpu, ctx.options = inputs
+        ctx.home, ctx.dtype = gpu_of(source), source.dtype
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *unused: Any) -> Tensor:
+        return copy_to(tangent, ctx.gpu, ctx.options)
+
+
+ToCopy._backward_cls.__name__ = "ToCopyBackward0"  # what CUDA's own prints
 
 
 def functionalized(original: Callable, interpreter: Any, function: type, *operands: Any) -> Any:
@@ -122,20 +112,14 @@ def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
     The options may hold dtype, non_blocking, copy, memory_format. What torch would refuse, or
     read as no device, is ELSEWHERE.
     """
-    options = dict(kwargs)
-    args = list(args)
-    target = STAY
+    options, names, target = dict(kwargs), ("dtype", "non_blocking", "copy"), STAY
     first = args[0] if args else options.pop("tensor", None)
     if isinstance(first, Tensor):
-        target, options["dtype"] = gpu_of(first), first.dtype
-        if first.device.type not in ("cpu", session.type.name):
-            target = ELSEWHERE
-        names = ("non_blocking", "copy")
-        args = args[1:]
-    elif isinstance(first, torch.dtype):
-        names = ("dtype", "non_blocking", "copy")
-    else:
-        names = ("device", "dtype", "non_blocking", "copy")
+        known = first.device.type in ("cpu", session.type.name)
+        target = gpu_of(first) if known else ELSEWHERE
+        args = (first.dtype, *args[1:])
+    elif not isinstance(first, torch.dtype):
+        names = ("device", *names)
     options.update(zip(names, args, strict=False))
     device = options.pop("device", None)
     options = {name: value for name, value in options.items() if value is not None}
@@ -144,14 +128,11 @@ def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
         options["dtype"] = _DTYPES[dtype]
     elif not isinstance(dtype, torch.dtype) or not options.keys() <= _OPTIONS:
         return ELSEWHERE, options
-    if device is not None:
-        target = resolve(device)
-    return target, options
+    return target if device is None else resolve(device), options
 
 
-@MOVES(Tensor, "to", overridable=True)
-def to(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """`Tensor.to` that knows simulated GPUs."""
+@replaces(Tensor, "to", overridable=True)
+def to(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
     target, options = parse_to(args, kwargs)
     if target is ELSEWHERE:
         return original(self, *args, **kwargs)
@@ -165,31 +146,20 @@ def to(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return copy_to(self, target, options)
 
 
-@MOVES(Tensor, "type_as", overridable=True)
+@replaces(Tensor, "type_as", overridable=True)
 def type_as(original: Callable, self: Tensor, other: Tensor) -> Tensor:
-    """`Tensor.type_as`: the tensor with the type of another, where that one is."""
     if not isinstance(other, Tensor) or gpu_of(self) is gpu_of(other):
         return original(self, other)
     return self.to(other)
 
 
-def move(
-    original: Callable,
-    self: Tensor,
-    device: Any = None,
-    non_blocking: bool = False,
-    memory_format: torch.memory_format = torch.preserve_format,
-) -> Tensor:
-    """`Tensor.cuda`, or what it is called: the tensor on a GPU, itself if it is there already."""
+def move(original: Callable, self: Tensor, device: Any = None, *args, **kwargs) -> Tensor:
+    """`Tensor.cuda`, or what it is called."""
     if device is not None and not isinstance(resolve(device), GPU):
-        return original(self, device, non_blocking)  # refuses it in torch's words
-    place = session.type.name if device is None else device
-    return self.to(place, non_blocking=non_blocking, memory_format=memory_format)
+        return original(self, device, *args, **kwargs)  # refuses it in torch's words
+    return self.to(session.type.name if device is None else device, None, *args, **kwargs)
 
 
-@MOVES(Tensor, "cpu", overridable=True)
-def cpu(
-    original: Callable, self: Tensor, memory_format: torch.memory_format = torch.preserve_format
-) -> Tensor:
-    """`Tensor.cpu`: the tensor on the host, itself if it is there already."""
-    return self.to("cpu", memory_format=memory_format)
+@replaces(Tensor, "cpu", overridable=True)
+def cpu(original: Callable, self: Tensor, **kwargs) -> Tensor:
+    return self.to("cpu", **kwargs)

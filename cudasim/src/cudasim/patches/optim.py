@@ -1,66 +1,36 @@
 """Optimizers group parameters by device and type before they step: each GPU has its own group."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from cudasim.patching import Patches
+from cudasim.patching import replaces
 
 COUNTS = (torch.float32, torch.float64)  # types that `step` may have, whatever the parameter's
 
-Groups = dict[tuple[torch.device, torch.dtype], tuple[list[list[Tensor | None]], list[int]]]
+
+@replaces(torch._C, "_group_tensors_by_device_and_dtype")
+def group(original: Callable, lists: Sequence[Sequence], with_indices: bool = False) -> dict:
+    """Tensors of one position, by device and type of the first list's. Empty lists stay empty."""
+    places: dict[torch.device, list[int]] = {}
+    for place, first in enumerate(lists[0]):
+        places.setdefault(first.device, []).append(place)
+    groups = []
+    for device, chosen in places.items():
+        rows = [[tensors[place] for place in chosen] if tensors else [] for tensors in lists]
+        if any(_is_apart(tensor, device) for row in rows for tensor in row):
+            original([[torch.empty(0)], [torch.empty(0, dtype=torch.int64)]], False)  # refuses
+        for (_, dtype), (columns, indices) in original(rows, True).items():
+            groups.append(([chosen[index] for index in indices], (device, dtype), columns))
+    return {
+        key: (columns, indices if with_indices else [])
+        for indices, key, columns in sorted(groups, key=lambda group: group[0][0])
+    }
 
 
-def patch_optim(patches: Patches) -> None:
-    """Make optimizers and gradient clipping group tensors by their GPU."""
-    original = torch._C._group_tensors_by_device_and_dtype
-    patches.replace(torch._C, "_group_tensors_by_device_and_dtype", partial(group, original))
-
-
-def group(
-    original: Callable,
-    lists: Sequence[Sequence[Tensor | None]],
-    with_indices: bool = False,
-) -> Groups:
-    """Tensors of the same position, grouped by device and type of the first list's.
-
-    An empty list stays empty. Raises RuntimeError, with the words of `original`, which is
-    torch's own function, if those of one position do not belong together.
-    """
-    groups: Groups = {}
-    for position, first in enumerate(lists[0]):
-        key = first.device, first.dtype
-        row = [tensors[position] if tensors else None for tensors in lists]
-        for tensor in row[1:]:
-            if tensor is not None and not _belongs(original, tensor, *key):
-                raise RuntimeError(refusal(original, torch.float32, torch.int64))
-        columns, indices = groups.setdefault(key, ([[] for _ in lists], []))
-        for column, tensors, tensor in zip(columns, lists, row, strict=True):
-            if tensors:
-                column.append(tensor)
-        if with_indices:
-            indices.append(position)
-    return groups
-
-
-def refusal(original: Callable, dtype: torch.dtype, other: torch.dtype) -> str | None:
-    """The words of `original` for tensors of `dtype` and `other` in one group; None if they may be.
-
-    Which types may be in one group depends on the version of PyTorch.
-    """
-    try:
-        original([[torch.empty(0, dtype=dtype)], [torch.empty(0, dtype=other)]], False)
-    except RuntimeError as error:
-        return str(error).splitlines()[0]
-    return None
-
-
-def _belongs(original: Callable, tensor: Tensor, device: torch.device, dtype: torch.dtype) -> bool:
-    """True for a tensor that may be in one group with one on `device` of type `dtype`."""
-    if tensor.device == device:
-        if tensor.dtype in (dtype, *COUNTS):
-            return True
-        return refusal(original, dtype, tensor.dtype) is None
-    return tensor.device.type == "cpu" and tensor.dtype in COUNTS
+def _is_apart(tensor: Tensor | None, device: torch.device) -> bool:
+    """Whether a tensor may not be in one group with one on `device`."""
+    if tensor is None or tensor.device == device:
+        return False
+    return tensor.device.type != "cpu" or tensor.dtype not in COUNTS

@@ -1,6 +1,5 @@
 """`torch.profiler`: it traces the CPU's work, as on a machine whose PyTorch cannot trace GPUs.
 
-Asked for CUDA's, it would call on CUDA at every operation, and print a trace of C++ each time.
 Its rows are the calls of the program: what the simulation calls to answer them is left out. The
 times are real, of the CPU that computes the values.
 """
@@ -8,16 +7,14 @@ times are real, of the CPU that computes the values.
 import json
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from torch.autograd import profiler
 
-from cudasim.patches.replacing import Replacements
+from cudasim.patching import replaces
 from cudasim.session import session
-
-METHODS = Replacements()
 
 CPU_ONLY = (
     "cudasim: torch.profiler traces the CPU only, simulated GPUs run no kernels; "
@@ -26,9 +23,9 @@ CPU_ONLY = (
 OURS = "PythonDispatchMode"  # torch's name of the block in which a dispatch mode, ours, is at work
 
 
-@METHODS(profiler.profile, "__init__")
-def init(original: Callable, self: Any, *args: Any, **kwargs: Any) -> None:
-    """A profiler, of the CPU."""
+@replaces(profiler.profile, "__init__")
+def init(original: Callable, self: Any, *args, **kwargs) -> None:
+    """A profiler, of the CPU: asked for CUDA, it would print a trace of C++ at every operation."""
     given = [name for name in ("use_device", "use_cuda") if kwargs.get(name)]
     if any(kwargs[name] in (True, session.type.name) for name in given):
         warnings.warn(CPU_ONLY, stacklevel=3)
@@ -36,54 +33,37 @@ def init(original: Callable, self: Any, *args: Any, **kwargs: Any) -> None:
     original(self, *args, **kwargs)
 
 
-@METHODS(profiler.profile, "_parse_kineto_results")
-def parse(original: Callable, *args: Any, **kwargs: Any) -> list[Any]:
-    """The rows that are the program's."""
-    return [
-        event
-        for _, _, _, _, event in _outside(
-            (event.thread, event.time_range.start, event.time_range.end, event.name, event)
-            for event in original(*args, **kwargs)
-        )
-    ]
+@replaces(profiler.profile, "_parse_kineto_results")
+def parse(original: Callable, *args, **kwargs) -> list[Any]:
+    events = original(*args, **kwargs)
+    rows = [(each.thread, each.time_range.start, each.time_range.end, each.name) for each in events]
+    return [event for event, ours in zip(events, _are_ours(rows), strict=True) if not ours]
 
 
-@METHODS(profiler.profile, "export_chrome_trace")
-def export(original: Callable, self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-    """A trace in a file, of the program's rows."""
+@replaces(profiler.profile, "export_chrome_trace")
+def export(original: Callable, self: Any, path: Any, *args, **kwargs) -> Any:
     result = original(self, path, *args, **kwargs)
     trace = json.loads(Path(path).read_text(encoding="utf-8"))
-    timed = [
-        (
-            (event["pid"], event["tid"]),
-            event["ts"],
-            event["ts"] + event["dur"],
-            event["name"],
-            event,
-        )
-        for event in trace["traceEvents"]
-        if event.get("cat") == "cpu_op"
+    events = trace["traceEvents"]
+    operations = [each for each in events if each.get("cat") == "cpu_op"]
+    rows = [
+        ((each["pid"], each["tid"]), each["ts"], each["ts"] + each["dur"], each["name"])
+        for each in operations
     ]
-    ours = {id(row[-1]) for row in timed} - {id(row[-1]) for row in _outside(timed)}
-    trace["traceEvents"] = [event for event in trace["traceEvents"] if id(event) not in ours]
+    ours = {id(each) for each, its in zip(operations, _are_ours(rows), strict=True) if its}
+    trace["traceEvents"] = [each for each in events if id(each) not in ours]
     Path(path).write_text(json.dumps(trace), encoding="utf-8")
     return result
 
 
-def _outside(rows: Iterable[tuple]) -> list[tuple]:
-    """Those of `rows` (thread, begin, end, name, event) that are no dispatch mode, nor within one.
-
-    In their order.
-    """
-    rows = list(rows)
+def _are_ours(rows: list[tuple]) -> list[bool]:
+    """Which of `rows` (thread, begin, end, name) are a dispatch mode's, or within one of its."""
     until = defaultdict(lambda: float("-inf"))  # of each thread, the end of a mode's block
-    kept = set()
+    ours = [True] * len(rows)
     for place, row in sorted(enumerate(rows), key=lambda placed: (placed[1][1], -placed[1][2])):
-        thread, _, end, name, _ = row
-        if end <= until[thread]:
-            continue
-        if name == OURS:
+        thread, _, end, name = row
+        if end > until[thread] and name == OURS:
             until[thread] = end
-        else:
-            kept.add(place)
-    return [row for place, row in enumerate(rows) if place in kept]
+        elif end > until[thread]:
+            ours[place] = False
+    return ours

@@ -39,7 +39,7 @@ LOOPS = ("<timeit-src>", "<magic-timeit>")  # where timeit and IPython run a sta
 LONGEST = 2**63 / SECOND  # seconds that Python can sleep
 
 _OURS = Path(__file__).resolve().parents[1]
-_INSTALLED = ("site-packages", "dist-packages")
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
 def patch_readings(patches: Patches) -> None:
@@ -51,40 +51,22 @@ def patch_readings(patches: Patches) -> None:
         return
     for owner, name, made in watched(session.clock):
         patches.replace(owner, name, made)
-    for name in ("perf_counter", "monotonic"):
-        patches.replace(time, name, make_reading(getattr(time, name), seconds))
-        in_ns = f"{name}_ns"
-        patches.replace(time, in_ns, make_reading(getattr(time, in_ns), nanoseconds))
-    patches.replace(time, "time", make_reading(time.time, seconds, EPOCH))
-    patches.replace(time, "time_ns", make_reading(time.time_ns, nanoseconds, EPOCH))
-    patches.replace(time, "sleep", make_sleep(time.sleep))
+    for name, begin in (("perf_counter", 0), ("monotonic", 0), ("time", EPOCH)):
+        for called, unit in ((name, SECOND), (f"{name}_ns", 1)):
+            patches.replace(time, called, make_reading(getattr(time, called), unit, begin))
+    patches.wrap(time, "sleep", sleep)
     if resource is not None:
-        patches.replace(resource, "getrusage", make_usage(resource.getrusage))
-    default = timeit.default_timer
-    patches.replace(timeit, "default_timer", time.perf_counter)
+        patches.wrap(resource, "getrusage", getrusage)
+    before, now = timeit.default_timer, time.perf_counter
+    patches.replace(timeit, "default_timer", now)
     for function in (timeit.Timer.__init__, timeit.timeit, timeit.repeat):
-        _replace_default(patches, function, default, time.perf_counter)
+        own = function.__defaults__
+        patches.finally_do(setattr, function, "__defaults__", own)
+        function.__defaults__ = tuple(now if each is before else each for each in own)
 
 
-def _replace_default(patches: Patches, function: Any, before: object, now: object) -> None:
-    """Give the arguments of `function` that have the default `before` another one."""
-    own = function.__defaults__
-    function.__defaults__ = tuple(now if each is before else each for each in own)
-    patches.finally_do(lambda: setattr(function, "__defaults__", own))
-
-
-def seconds(when: int) -> float:
-    """Nanoseconds as seconds."""
-    return when / SECOND
-
-
-def nanoseconds(when: int) -> int:
-    """Nanoseconds as they are."""
-    return when
-
-
-def make_reading(original: Callable, unit: Callable[[int], Any], begin: int = 0) -> Callable:
-    """A clock of the module `time`, which begins at `begin` nanoseconds where it is modelled."""
+def make_reading(original: Callable, unit: int, begin: int) -> Callable:
+    """A clock of the module `time` in `unit`; where it is modelled it begins at `begin`, in ns."""
 
     @wraps(original)  # so that programs can send it to other processes, as they can Python's
     def read() -> Any:
@@ -97,40 +79,30 @@ def make_reading(original: Callable, unit: Callable[[int], Any], begin: int = 0)
         if frame.f_code.co_filename in LOOPS:
             turns = frame.f_locals["_it"].__length_hint__()  # none are left at the second reading
             session.clock.spend(turns * session.clock.loop, "loop")
-        return unit(when)
+        return when if unit == 1 else when / unit
 
     return read
 
 
-def make_sleep(original: Callable) -> Callable:
+def sleep(original: Callable, secs: Any, /) -> None:
     """`time.sleep`: on a virtual clock the time passes at once, and other threads get a turn."""
-
-    @wraps(original)
-    def sleep(secs: Any, /) -> None:
-        own = session.clock is not None and sleeps(sys._getframe(1).f_code.co_filename)
-        if own and isinstance(secs, Real) and 0 <= secs < LONGEST:
-            session.clock.sleep(secs)
-            secs = 0
-        original(secs)  # refuses what makes no sense, in Python's words
-
-    return sleep
+    own = session.clock is not None and sleeps(sys._getframe(2).f_code.co_filename)
+    if own and isinstance(secs, Real) and 0 <= secs < LONGEST:
+        session.clock.sleep(secs)
+        secs = 0
+    original(secs)  # refuses what makes no sense, in Python's words
 
 
-def make_usage(original: Callable) -> Callable:
+def getrusage(original: Callable, who: int) -> Any:
     """`resource.getrusage`, from which IPython takes the time of the CPU: modelled, all `user`."""
-
-    @wraps(original)
-    def getrusage(who: int) -> Any:
-        if session.clock is None or not measures(sys._getframe(1).f_code.co_filename):
-            return original(who)
-        return resource.struct_rusage((seconds(session.clock.read()), 0.0, *original(who)[2:]))
-
-    return getrusage
+    if session.clock is None or not measures(sys._getframe(2).f_code.co_filename):
+        return original(who)
+    return resource.struct_rusage((session.clock.read() / SECOND, 0.0, *original(who)[2:]))
 
 
 @cache
 def sleeps(filename: str) -> bool:
-    """Whether modelled time passes when code of that file sleeps: a thread given `time.sleep`."""
+    """Whether modelled time passes where that file sleeps: also where it calls a given function."""
     return measures(filename) or Path(filename).as_posix().endswith(CALLERS)
 
 
@@ -142,7 +114,7 @@ def measures(filename: str) -> bool:
         return True
     if filename.startswith("<frozen") or _OURS in path.parents:
         return False
-    if any(part in _INSTALLED for part in path.parts):
+    if not _INSTALLED.isdisjoint(path.parts):
         return False
     library = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     library |= {each.resolve() for each in library}

@@ -1,9 +1,7 @@
 """Memory of simulated GPUs shared with others: other processes, and libraries by DLPack.
 
-Between processes a real GPU's memory travels as a CUDA IPC handle, by way of two methods of
-storages. Here the same methods pass the host's shared memory on, so torch.multiprocessing's
-own code does the rest. As with CUDA, the receiver does not count the bytes as its own. MPS
-cannot share.
+Between processes CUDA's memory travels as a handle, by way of two methods of storages. Here they
+pass the host's shared memory on, which the receiver, as with CUDA, does not count as its own.
 """
 
 import sys
@@ -16,48 +14,35 @@ from torch import Tensor, UntypedStorage
 from torch.multiprocessing import get_sharing_strategy, reductions
 
 from cudasim.device.gpu import Allocation
+from cudasim.device.types import DEFAULT
 from cudasim.dispatch.tags import TAG, gpu_of, gpu_of_storage
-from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
+from cudasim.patching import checks, replaces
 from cudasim.session import session
-
-DLPACK, HANDLES, REFUSED = Replacements(), Replacements(), Replacements()
 
 _export = Tensor.__dlpack__  # torch's own
 
 
-def patch_sharing_by_handle(patches: Patches) -> None:
-    """Make it possible to send tensors on simulated GPUs to other processes."""
-    HANDLES.install(patches)
-    patches.replace(UntypedStorage, "_share_cuda_", share)
-    patches.replace(UntypedStorage, "_new_shared_cuda", classmethod(open_shared))
-    patches.replace(UntypedStorage, "_release_ipc_counter_cuda", staticmethod(release))
+def _has_handles() -> bool:
+    return session.type is DEFAULT
 
 
-def refuse_sharing(patches: Patches) -> None:
-    """Refuse to send tensors on simulated GPUs to other processes (StorageSharing.cpp)."""
-    REFUSED.install(patches)
+@checks(UntypedStorage, "_share_fd_cpu_", "_share_filename_cpu_", when=lambda: not _has_handles())
+def on_host(name: str, self: UntypedStorage, *args, **kwargs) -> None:
+    if gpu_of_storage(self) is not None:
+        raise RuntimeError(f"{name.removesuffix('cpu_')}: only available on CPU")
 
 
-@REFUSED.refusing(UntypedStorage, "_share_fd_cpu_", "_share_filename_cpu_")
-def on_gpu(name: str, self: UntypedStorage, *args: Any, **kwargs: Any) -> str | None:
-    """A method that shares the host's memory."""
-    if gpu_of_storage(self) is None:
-        return None
-    return f"{name.removesuffix('cpu_')}: only available on CPU"
-
-
-@HANDLES(UntypedStorage, "is_shared")
+@replaces(UntypedStorage, "is_shared", when=_has_handles)
 def is_shared(original: Callable, self: UntypedStorage) -> bool:
-    """`UntypedStorage.is_shared`: the memory of a GPU always is."""
     return gpu_of_storage(self) is not None or original(self)
 
 
-def share(self: UntypedStorage) -> tuple:
-    """`UntypedStorage._share_cuda_`: what another process needs to open this memory.
+@replaces(UntypedStorage, "_share_cuda_", when=_has_handles)
+def share(original: Callable, self: UntypedStorage) -> tuple:
+    """What another process needs to open this memory.
 
-    Returns (device, handle, bytes, offset, counter handle, counter offset, event handle,
-    whether to wait for the event), of which the simulation uses the first three.
+    Of (device, handle, bytes, offset, counter handle, counter offset, event handle, whether to
+    wait for the event) the simulation uses the first three.
     """
     gpu = gpu_of_storage(self)
     if gpu is None:
@@ -79,38 +64,37 @@ def share(self: UntypedStorage) -> tuple:
     return gpu.index, handle, self.nbytes(), 0, b"", 0, b"", False
 
 
-def open_shared(cls: type, device: int, handle: tuple, size: int, *unused: Any) -> UntypedStorage:
-    """`UntypedStorage._new_shared_cuda`: the memory of another process, on GPU `device`.
-
-    Raises CUDA's error if this process has no such GPU.
-    """
+@replaces(UntypedStorage, "_new_shared_cuda", when=_has_handles)
+def open_shared(
+    original: Callable, device: int, handle: tuple, size: int, *unused: Any
+) -> UntypedStorage:
     gpu = session.gpu(device)
     if len(handle) == 2:
-        storage = reductions.rebuild_storage_fd(cls, *handle)
+        storage = reductions.rebuild_storage_fd(UntypedStorage, *handle)
     else:
-        storage = cls._new_shared_filename_cpu(*handle)._shared_decref()
+        storage = UntypedStorage._new_shared_filename_cpu(*handle)._shared_decref()
     if gpu_of_storage(storage) is None:  # it may be one that this process has opened already
         setattr(storage, TAG, Allocation(gpu, 0))
     return storage
 
 
+@replaces(UntypedStorage, "_release_ipc_counter_cuda", when=_has_handles)
 def release(*unused: Any, **also_unused: Any) -> None:
-    """`UntypedStorage._release_ipc_counter_cuda`: the host counts for itself."""
+    """The host counts for itself."""
 
 
-@DLPACK.refusing(Tensor, "__dlpack__", error=BufferError)  # which other libraries call
-@DLPACK.refusing(torch.utils.dlpack, "to_dlpack", error=BufferError)
-def exported(name: str, tensor: Tensor, **kwargs: Any) -> str | None:
+@checks(Tensor, "__dlpack__")  # which other libraries call
+@checks(torch.utils.dlpack, "to_dlpack")
+def exported(name: str, tensor: Tensor, **kwargs) -> None:
     """What hands a tensor to another library, of which none can reach a simulated GPU."""
-    gpu = gpu_of(tensor)
-    return gpu and (
-        f"{gpu.device} is simulated: no other library can read its memory by DLPack; "
-        "use Tensor.cpu() first"
-    )
+    if gpu := gpu_of(tensor):
+        raise BufferError(
+            f"{gpu.device} is simulated: no other library can read its memory by DLPack; "
+            "use Tensor.cpu() first"
+        )
 
 
-@DLPACK(torch, "from_dlpack")
-@DLPACK(torch.utils.dlpack, "from_dlpack")
+@replaces((torch, torch.utils.dlpack), "from_dlpack")
 def from_dlpack(
     original: Callable, ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 ) -> Tensor:

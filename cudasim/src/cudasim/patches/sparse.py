@@ -8,8 +8,9 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
-from cudasim.dispatch.tags import device_of, gpu_of
-from cudasim.patches.replacing import Replacements
+from cudasim.dispatch.tags import CPU, device_of, gpu_of
+from cudasim.patches.functional import together
+from cudasim.patching import replaces
 
 # Of each constructor, its parts; the last are the values, whose device is that of the whole.
 PARTS = {
@@ -22,56 +23,44 @@ PARTS = {
 }
 
 
-CONSTRUCTORS = Replacements()
-
-
-@CONSTRUCTORS(torch, *PARTS)
-def make_sparse(original: Callable, *args: Any, **kwargs: Any) -> Tensor:
+@replaces(torch, *PARTS)
+def make_sparse(original: Callable, *args, **kwargs) -> Tensor:
     """A constructor that moves each of its parts to the device of the whole."""
     parts = PARTS[original.__name__]
     given = dict(zip(parts, args, strict=False))
     given |= {name: kwargs[name] for name in parts if name in kwargs}
     if len(given) < len(parts):  # an empty one, by its size alone
         return original(*args, **kwargs)
-    device, values = kwargs.get("device"), given["values"]
-    if device is not None:
-        home = resolve(device)
-    else:
-        _refuse_several(parts, given)
-        home = gpu_of(values) if isinstance(values, Tensor) else None
-    on_gpu = any(isinstance(part, Tensor) and gpu_of(part) for part in given.values())
+    tensors = {name: part for name, part in given.items() if isinstance(part, Tensor)}
+    home = gpu_of(tensors["values"]) if "values" in tensors else None
+    if kwargs.get("device") is not None:
+        home = resolve(kwargs["device"])
+    elif tensors:  # none is moved
+        refuse_apart(tensors)
+    on_gpu = any(map(gpu_of, tensors.values()))
     if not isinstance(home, GPU) and not (home is None and on_gpu):
         return original(*args, **kwargs)
-    where = home.device if home else torch.device("cpu")
+    where = home.device if home else CPU
     moved = [torch.as_tensor(part, device=where) for part in given.values()]
     others = {key: kwargs[key] for key in kwargs if key not in (*parts, "device")}
     return original(*moved, *args[len(parts) :], **others)
 
 
-def _refuse_several(parts: tuple[str, ...], given: dict[str, Any]) -> None:
-    """Raise RuntimeError for parts that are tensors on several devices: none is moved.
+def refuse_apart(tensors: dict[str, Tensor]) -> None:
+    """Raise RuntimeError for parts on several devices, in the dispatcher's words for COO.
 
-    In the words of the dispatcher for COO, of aten/src/ATen/native/sparse/SparseCsrTensor.cpp else.
+    For others they are those of aten/src/ATen/native/sparse/SparseCsrTensor.cpp.
     """
-    tensors = {name: given[name] for name in parts if isinstance(given[name], Tensor)}
-    home = tensors.get("values", next(iter(tensors.values()), None))
-    for name, tensor in tensors.items():
-        here, there = device_of(tensor), device_of(home)
-        if here == there:
-            continue
-        if parts[0] == "indices":
-            first, second = sorted((here, there), key=lambda device: device.type == "cpu")
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{first} and {second}!"
-            )
-        raise RuntimeError(f"device of {name} (={here}) must match device of values (={there})")
+    words = "device of {name} (={there}) must match device of values (={here})"
+    if "indices" in tensors:
+        on_host = device_of(tensors["indices"]) == CPU
+        words = "Expected all tensors to be on the same device, but found at least two devices, "
+        words += "{here} and {there}!" if on_host else "{there} and {here}!"
+    together(tensors.get("values", next(iter(tensors.values()))), tensors.items(), words)
 
 
-@CONSTRUCTORS(torch.nested, "nested_tensor", "as_nested_tensor")
-def make_nested(
-    original: Callable, tensors: Any, *args: Any, device: Any = None, **kwargs: Any
-) -> Tensor:
+@replaces(torch.nested, "nested_tensor", "as_nested_tensor")
+def make_nested(original: Callable, tensors: Any, *args, device: Any = None, **kwargs) -> Tensor:
     """A constructor of nested tensors; those of `nested_tensor` are copies that record nothing."""
     home = None if device is None else resolve(device)
     if not isinstance(home, GPU):

@@ -1,66 +1,60 @@
-"""Storages on simulated GPUs: where they say they are, how they are made, moved and resized.
+"""Storages on simulated GPUs: how they are made, moved, resized; and pinned ones of the host.
 
-`torch.save` reads the device of a storage and `torch.load` moves storages with `to`. So the
-files that a simulation writes name `cuda:0` as those of a machine with GPUs do, and loading
-them is torch's own code from end to end.
+`torch.save` reads where a storage is and `torch.load` moves it there. So files name `cuda:0` as
+those of a machine with GPUs do. Pinned memory is ordinary memory with a mark on its storage, so
+that views are pinned too.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import UntypedStorage
+from torch import Tensor, UntypedStorage
 
 from cudasim.device.gpu import GPU, Allocation
+from cudasim.dispatch import tags
 from cudasim.dispatch.devices import ELSEWHERE, resolve
-from cudasim.dispatch.tags import TAG, foretell, gpu_of_storage, recount
-from cudasim.patches.replacing import Replacements
-from cudasim.patching import Patches
-
-METHODS = Replacements()
+from cudasim.patching import Patches, replaces
+from cudasim.session import session
 
 _device = UntypedStorage.device
 
 
 def patch_storage(patches: Patches) -> None:
-    """Make storages support simulated GPUs; `TypedStorage` uses the untyped one that it wraps."""
-    METHODS.install(patches)
+    """Make storages tell their GPU; `TypedStorage` asks the untyped one that it wraps."""
     patches.replace(UntypedStorage, "device", property(device))
 
 
 def device(self: UntypedStorage) -> torch.device:
-    """`UntypedStorage.device`."""
-    gpu = gpu_of_storage(self)
+    gpu = tags.gpu_of_storage(self)
     return _device.__get__(self) if gpu is None else gpu.device
 
 
-@METHODS(UntypedStorage, "__new__")
-def new(original: Callable, cls: type, *args: Any, **kwargs: Any) -> UntypedStorage:
-    """`torch.UntypedStorage(size, device=...)`."""
+@replaces(UntypedStorage, "__new__")
+def new(original: Callable, cls: type, *args, **kwargs) -> UntypedStorage:
     gpu = resolve(kwargs["device"]) if kwargs.get("device") is not None else None
     if not isinstance(gpu, GPU):
         return original(cls, *args, **kwargs)
     size = args[0] if args else kwargs.get("size")
     memory = Allocation(gpu, size) if type(size) is int and size > 0 else None
     made = original(cls, *args, **{**kwargs, "device": "cpu"})
-    setattr(made, TAG, memory or Allocation(gpu, made.nbytes()))
+    setattr(made, tags.TAG, memory or Allocation(gpu, made.nbytes()))
     return made
 
 
-@METHODS(UntypedStorage, "__getitem__")
-def getitem(original: Callable, self: UntypedStorage, *args: Any, **kwargs: Any) -> Any:
+@replaces(UntypedStorage, "__getitem__")
+def getitem(original: Callable, self: UntypedStorage, *args, **kwargs) -> Any:
     """`storage[2:6]` shares the memory of `storage`, and so its place on the GPU."""
     found = original(self, *args, **kwargs)
-    if isinstance(found, UntypedStorage) and gpu_of_storage(self) is not None:
-        setattr(found, TAG, getattr(self, TAG))  # the bytes are free when both are gone
+    if isinstance(found, UntypedStorage) and tags.gpu_of_storage(self) is not None:
+        setattr(found, tags.TAG, getattr(self, tags.TAG))  # the bytes are free when both are gone
     return found
 
 
-@METHODS(UntypedStorage, "to")
+@replaces(UntypedStorage, "to")
 def to(
     original: Callable, self: UntypedStorage, *, device: Any, non_blocking: bool = False
 ) -> UntypedStorage:
-    """`UntypedStorage.to`, and with it `cuda`: a copy on another device."""
     gpu = resolve(device)
     if gpu is ELSEWHERE:
         return original(self, device=device, non_blocking=non_blocking)
@@ -72,11 +66,37 @@ def to(
     return UntypedStorage(self.nbytes(), device=gpu.device).copy_(self, non_blocking)
 
 
-@METHODS(UntypedStorage, "resize_")
+@replaces(UntypedStorage, "resize_")
 def resize(original: Callable, self: UntypedStorage, size: int) -> UntypedStorage:
-    """`UntypedStorage.resize_`: the bytes on the GPU are counted again."""
-    foretell(self, size)
+    tags.foretell(self, size)
     try:
         return original(self, size)
     finally:
-        recount(self)
+        tags.recount(self)
+
+
+def pinned(tensor: Tensor) -> Tensor:
+    """Mark `tensor`, whose storage is new. Raises RuntimeError if it is on a GPU."""
+    if tags.gpu_of(tensor) is not None:
+        raise RuntimeError("Only dense CPU tensors can be pinned")
+    setattr(tags.storage_of(tensor), tags.PINNED, True)
+    return tensor
+
+
+@replaces(Tensor, "pin_memory", overridable=True)
+def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
+    if self.is_pinned():
+        return self
+    if tags.gpu_of(self) is not None or self.layout is not torch.strided:
+        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+    return pinned(self.clone())
+
+
+@replaces(Tensor, "is_pinned", overridable=True)
+def is_pinned(original: Callable, self: Tensor, device: Any = None) -> bool:
+    if self.layout is not torch.strided:
+        return False
+    storage = tags.storage_of(self)
+    return getattr(storage, tags.PINNED, False) or (
+        bool(session.registered) and storage.data_ptr() in session.registered
+    )

@@ -14,12 +14,9 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.booking import read_back
 from cudasim.dispatch.tags import gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import wait_for
-from cudasim.patches.moves import MOVES, functionalized, move
-from cudasim.patches.replacing import Replacements, around
-from cudasim.patching import Patches
+from cudasim.patches.moves import functionalized, move
+from cudasim.patching import Patches, around, checks, replaces
 from cudasim.session import session
-
-METHODS = Replacements()
 
 _device = torch.Tensor.device  # the C++ attributes that the patches below cover
 _is_cpu = torch.Tensor.is_cpu
@@ -44,20 +41,16 @@ def patch_tensor(patches: Patches) -> None:
         ("grad", Attribute(_grad.__get__, assign_gradient, _grad.__delete__)),
     ):
         patches.replace(Tensor, name, attribute)
-    METHODS.install(patches)
-    MOVES.install(patches)
     rules, kind = custom_function_call.functorch_table, TransformType.Functionalize
     patches.replace_item(rules, kind, around(functionalized, rules[kind]))
     moved = [Tensor.to, Tensor.cpu]  # a lazy layer's parameters allow them by name
     if hasattr(Tensor, type):  # there is no Tensor.mps
-        patches.replace(Tensor, type, around(move, getattr(Tensor, type), overridable=True))
-        moved.append(getattr(Tensor, type))
+        moved.append(patches.wrap(Tensor, type, move, overridable=True))
     allowed = [*UninitializedTensorMixin._allowed_methods, *moved]
     patches.replace(UninitializedTensorMixin, "_allowed_methods", allowed)
 
 
 def device(self: Tensor) -> torch.device:
-    """`Tensor.device`."""
     gpu = seen_on(self)
     return gpu.device if gpu else _device.__get__(self)
 
@@ -71,7 +64,6 @@ def seen_on(self: Tensor) -> GPU | None:
 
 
 def get_device(self: Tensor) -> int:
-    """`Tensor.get_device`: the index of the GPU, -1 on the CPU."""
     gpu = seen_on(self)
     return gpu.index if gpu else -1
 
@@ -92,9 +84,9 @@ def assign_gradient(self: Tensor, value: Tensor | None) -> None:
     _grad.__set__(self, value)
 
 
-@METHODS(Tensor, "type", overridable=True)
-def type_of(original: Callable, self: Tensor, dtype: Any = None, **kwargs: Any) -> Any:
-    """`Tensor.type`: the name of a type contains `cuda` or `mps` for a tensor on a GPU."""
+@replaces(Tensor, "type", overridable=True)
+def type_of(original: Callable, self: Tensor, dtype: Any = None, **kwargs) -> Any:
+    """`Tensor.type`, whose names contain `cuda` or `mps` for a tensor on a GPU."""
     prefix = f"torch.{session.type.name}."
     if dtype is None:
         name = original(self)
@@ -110,9 +102,9 @@ def type_of(original: Callable, self: Tensor, dtype: Any = None, **kwargs: Any) 
     return original(self.cpu(), name, **kwargs)
 
 
-@METHODS(Tensor, "tolist")
-@METHODS(torch._tensor_str, "_str")
-def told(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Any:
+@replaces(Tensor, "tolist")
+@replaces(torch._tensor_str, "_str")
+def told(original: Callable, self: Tensor, *args, **kwargs) -> Any:
     """What reads a tensor's numbers where no dispatch mode sees it; the host waits for a GPU."""
     gpu = gpu_read(self)
     if gpu is not None and session.watching:
@@ -130,7 +122,7 @@ def told(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Any:
         thread.telling = before
 
 
-@METHODS(torch.utils._python_dispatch, "_disable_current_modes")
+@replaces(torch.utils._python_dispatch, "_disable_current_modes")
 @contextmanager
 def without_modes(original: Callable) -> Iterator[list]:
     """What PyTorch does in sight of no mode: on a card it is computed there, too."""
@@ -139,9 +131,8 @@ def without_modes(original: Callable) -> Iterator[list]:
         yield modes
 
 
-@METHODS(Tensor, "numpy", "__array__")
-def numpy(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """`Tensor.numpy`: refused on a GPU, with torch's own words."""
+@replaces(Tensor, "numpy", "__array__")
+def numpy(original: Callable, self: Tensor, *args, **kwargs) -> Any:
     gpu = gpu_of(self)
     if gpu and not kwargs.get("force"):
         raise TypeError(
@@ -151,7 +142,7 @@ def numpy(original: Callable, self: Tensor, *args: Any, **kwargs: Any) -> Any:
     return original(self.cpu() if gpu else self, *args, **kwargs)
 
 
-@METHODS.refusing(Tensor, "apply_", "map_", "map2_", error=TypeError)
-def elementwise(name: str, self: Tensor, *args: Any) -> str | None:
-    """A method that calls Python for each element: refused on a GPU, with torch's own words."""
-    return f"{name} is only implemented on CPU tensors" if gpu_of(self) else None
+@checks(Tensor, "apply_", "map_", "map2_")
+def elementwise(name: str, self: Tensor, *args) -> None:
+    if gpu_of(self):
+        raise TypeError(f"{name} is only implemented on CPU tensors")

@@ -1,8 +1,7 @@
 """Threads: dispatch modes are per thread, so each thread of the program enters one of its own.
 
-On a virtual clock each has a host time of its own, too. It begins at that of the thread that
-started it, or submitted its work to a pool, and who joins it or takes its result has come to the
-later of both times. To wait takes no modelled time else.
+On a virtual clock each has a host time of its own, too, from that of who started it or submitted
+its work to a pool. Who joins it or takes its result has come to the later of both times.
 """
 
 import _thread
@@ -17,23 +16,24 @@ from typing import Any
 
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from cudasim.patches.replacing import Replacements
+from cudasim.patching import replaces
 from cudasim.session import session
 
 BEGAN, ENDED = "_cudasim_began", "_cudasim_ended"  # host times, on a thread, an item, a future
-
-
-FUNCTIONS = Replacements()
 
 
 def _is_timed() -> bool:
     return session.clock is not None
 
 
+def _now() -> int:
+    return 0 if session.clock is None else session.clock.now
+
+
 # `Thread.run` is not enough: many subclasses have their own.
-@FUNCTIONS(threading.Thread, "_bootstrap_inner")
-@FUNCTIONS(_WorkItem, "run")
-def run(original: Callable, self: Any, *args: Any) -> None:
+@replaces(threading.Thread, "_bootstrap_inner")
+@replaces(_WorkItem, "run")
+def run(original: Callable, self: Any, *args) -> None:
     """Run a thread, or an item of a pool, in the mode of the simulation."""
     clock = session.clock
     with _simulated(getattr(self, BEGAN, 0)):
@@ -55,40 +55,38 @@ def _simulated(began: int) -> Iterator[None]:
         yield
 
 
-@FUNCTIONS(_thread, "start_new_thread", "start_new")  # two names of one function
-def start_new_thread(original: Callable, function: Any, *args: Any) -> int:
+@replaces(_thread, "start_new_thread", "start_new")  # two names of one function
+def start_new_thread(original: Callable, function: Any, *args) -> int:
     """A thread of `_thread`, which threads of `threading` do not come through."""
     if not callable(function):
         return original(function, *args)  # refuses it in Python's words
-    began = 0 if session.clock is None else session.clock.now
+    began = _now()
 
     @wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args, **kwargs) -> Any:
         with _simulated(began):
             return function(*args, **kwargs)
 
     return original(run, *args)
 
 
-@FUNCTIONS(threading.Thread, "start", when=_is_timed)
-@FUNCTIONS(_WorkItem, "__init__", when=_is_timed)
-def begin(original: Callable, self: Any, *args: Any, **kwargs: Any) -> None:
+@replaces(threading.Thread, "start", when=_is_timed)
+@replaces(_WorkItem, "__init__", when=_is_timed)
+def begin(original: Callable, self: Any, *args, **kwargs) -> None:
     """What starts a thread, or makes an item of a pool: it notes the starter's time."""
-    if session.clock is not None:
-        setattr(self, BEGAN, session.clock.now)
+    setattr(self, BEGAN, _now())
     original(self, *args, **kwargs)
 
 
-@FUNCTIONS(Future, "set_result", "set_exception", when=_is_timed)
+@replaces(Future, "set_result", "set_exception", when=_is_timed)
 def end(original: Callable, self: Future, value: Any) -> None:
     """What gives a future its result: it notes the time of who computed it."""
-    if session.clock is not None:
-        setattr(self, ENDED, session.clock.now)
+    setattr(self, ENDED, _now())
     original(self, value)
 
 
-@FUNCTIONS(Future, "result", "exception", when=_is_timed)
-@FUNCTIONS(threading.Thread, "join", when=_is_timed)
+@replaces(Future, "result", "exception", when=_is_timed)
+@replaces(threading.Thread, "join", when=_is_timed)
 def come_after(original: Callable, self: Any, timeout: float | None = None) -> Any:
     """Who takes a result, or waits for a thread, has come to the time at which it was done."""
     try:
@@ -98,11 +96,5 @@ def come_after(original: Callable, self: Any, timeout: float | None = None) -> A
             session.clock.reach(getattr(self, ENDED, 0))
 
 
-def _restart() -> None:
-    """In a process that was forked: its clock begins at 0, with idle cards."""
-    if session.clock is not None:
-        session.clock.restart()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_restart)
+if hasattr(os, "register_at_fork"):  # not on Windows; a fork's clock begins at 0
+    os.register_at_fork(after_in_child=lambda: session.clock and session.clock.restart())

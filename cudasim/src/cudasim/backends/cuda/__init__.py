@@ -5,7 +5,6 @@ import torch.distributed
 from cudasim.backends.cuda.api import patch_api
 from cudasim.backends.cuda.comm import patch_comm
 from cudasim.backends.cuda.publishing import publish
-from cudasim.patches.sharing import patch_sharing_by_handle
 from cudasim.patching import Patches
 
 if torch.distributed.is_available():  # there are builds without it
@@ -19,4 +18,3 @@ def patch_cuda(patches: Patches) -> None:
     patch_comm(patches)
     if torch.distributed.is_available():
         patch_distributed(patches)
-    patch_sharing_by_handle(patches)
