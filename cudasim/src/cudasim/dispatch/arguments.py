@@ -33,3 +33,9 @@ def named_tensors(func: Callable, args: tuple, kwargs: dict) -> Iterator[tuple[s
     names = [argument.name for argument in func._schema.arguments]
     for name, value in (*zip(names, args, strict=False), *kwargs.items()):
         yield from ((name, tensor) for tensor in tensors_in((value,)))
+
+
+def given(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """The arguments of `func` that were given, by name."""
+    names = [argument.name for argument in func._schema.arguments]
+    return {**dict(zip(names, args, strict=False)), **kwargs}

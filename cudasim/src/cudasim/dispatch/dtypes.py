@@ -15,54 +15,17 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import mapped, named_tensors, tensors_in
+from cudasim.dispatch.arguments import given, mapped, named_tensors, tensors_in
+from cudasim.dispatch.operators import written_by
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
 TABLE = Path(__file__).with_name("kernels.json")
 
-# Operator -> (its name in the database, CUDA's kernel, or None for cuDNN).
-KERNELS = {
-    "mm": ("mm", "addmm_cuda"),
-    "addmm": ("addmm", "addmm_cuda"),
-    "_addmm_activation": ("addmm", "addmm_cuda"),
-    "addbmm": ("addbmm", "addmm_cuda"),
-    "bmm": ("bmm", "baddbmm_cuda"),
-    "baddbmm": ("baddbmm", "baddbmm_cuda"),
-    "_trilinear": ("nn.functional.bilinear", "baddbmm_cuda"),
-    "mv": ("mv", "addmv_impl_cuda"),
-    "addmv": ("addmv", "addmv_impl_cuda"),
-    "dot": ("dot", "dot"),
-    "vdot": ("vdot", "dot"),
-    "convolution": ("nn.functional.conv2d", None),
-    "avg_pool2d": ("nn.functional.avg_pool2d", "avg_pool2d_out_cuda_frame"),
-    "avg_pool3d": ("nn.functional.avg_pool3d", "avg_pool3d_out_cuda"),
-    "max_pool2d_with_indices": (
-        "nn.functional.max_pool2d",
-        "max_pool2d_with_indices_out_cuda_frame",
-    ),
-    "max_pool3d_with_indices": ("nn.functional.max_pool3d", "max_pool3d_with_indices_out_frame"),
-    "upsample_bilinear2d": (
-        "nn.functional.interpolate.bilinear",
-        "upsample_bilinear2d_out_frame",
-    ),
-    "upsample_bicubic2d": ("nn.functional.interpolate.bicubic", "upsample_bicubic2d_out_frame"),
-    "_upsample_bilinear2d_aa": ("_upsample_bilinear2d_aa", "upsample_bilinear2d_out_frame"),
-    "_upsample_bicubic2d_aa": ("_upsample_bilinear2d_aa", "upsample_bilinear2d_out_frame"),
-    "igamma": ("igamma", "igamma_cuda"),
-    "igammac": ("igammac", "igammac_cuda"),
-    "angle": ("angle", "angle_cuda"),
-    "histc": ("histc", "histc"),
-    "linalg_vector_norm": ("norm", "norm_cuda"),
-    "norm": ("norm", "norm_cuda"),
-    "native_dropout_backward": ("native_dropout_backward", "masked_scale"),
-    "scatter_reduce": ("scatter_reduce.prod", "cuda_scatter_gather_base_kernel_func"),
-}
-# Operators without a kernel of CUDA, which the dispatcher refuses.
-ABSENT = (
-    "_add_relu _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors "
-    "_spdiags _upsample_lanczos2d_aa histogram"
-).split()
+# Operator -> CUDA's kernel, which looks at its type, or None for cuDNN; what an operator is called
+# in the database, if otherwise; and those without a kernel of CUDA, which the dispatcher refuses.
+KERNELS, CALLED, ABSENT = TABLES["types"].values()
 
 REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 SCALED = (8, 9)  # the least capability of products of 8-bit floats
@@ -77,20 +40,6 @@ WIDER = {
         (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64), torch.float64
     ),
 }
-# Operators that are called otherwise in the database.
-CALLED = {
-    "_fft_c2c": "fft.fft",
-    "_fft_c2r": "fft.irfft",
-    "_fft_r2c": "fft.rfft",
-    "convolution": "nn.functional.conv2d",
-    "diagonal_copy": "diag",
-    "div": "true_divide",
-    "linalg_vector_norm": "norm",
-    "round": "round.decimals_3",
-    "rrelu_with_noise": "nn.functional.rrelu",
-    "polygamma": "polygamma.polygamma_n_1",
-}
-
 # What C++ calls the types.
 _CALLED = "Half BFloat16 ComplexHalf Bool Char Byte Short Int Long Float Double ComplexFloat "
 _CALLED += "ComplexDouble"
@@ -108,14 +57,30 @@ def operators() -> dict[str, dict[str, Any]]:
     return json.loads(TABLE.read_text(encoding="utf-8"))["operators"]
 
 
+def entry_of(name: str) -> str | None:
+    """What the database calls an operator; None where all kernels take the same types."""
+    called = CALLED.get(name, name), f"nn.functional.{name}"
+    return next((each for each in called if each in operators()), None)
+
+
 @functools.cache
 def _taken(name: str, capability: tuple[int, int]) -> frozenset[torch.dtype]:
     """The types that CUDA takes for the operator of that name, on cards of that capability."""
     return frozenset(
         getattr(torch, dtype)
-        for dtype, least in operators()[name]["cuda"].items()
+        for dtype, least in operators()[entry_of(name)]["cuda"].items()
         if tuple(map(int, least.split("."))) <= capability
     )
+
+
+@functools.cache
+def _only_on_cuda(name: str, capability: tuple[int, int]) -> frozenset[torch.dtype]:
+    """The types that CUDA's kernels for an operator, or its gradient, take and the CPU's do not."""
+    base = name.removesuffix("_").removesuffix("_backward").removesuffix("_forward")
+    entry = entry_of(base)
+    if entry is None:
+        return frozenset()
+    return _taken(base, capability) - {getattr(torch, each) for each in operators()[entry]["cpu"]}
 
 
 # Refused: the CPU takes them, CUDA does not
@@ -126,15 +91,15 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
 
     What is wrong with their shapes comes first, as there: kernels are chosen by type last.
     """
-    entry, kernel = KERNELS[func.overloadpacket.__name__.removesuffix("_")]
-    named = dict(named_tensors(func, args, kwargs))
-    first = next(iter(named.values()))  # its type chooses the kernel
-    name = NAMES.get(first.dtype)
-    if name is None or first.dtype in _taken(entry, gpu.card.capability):
+    operator = func.overloadpacket.__name__.removesuffix("_")
+    tensors = [tensor for _, tensor in named_tensors(func, args, kwargs)]
+    first = tensors[0]  # its type chooses the kernel
+    name, kernel = NAMES.get(first.dtype), KERNELS[operator]
+    if name is None or first.dtype in _taken(operator, gpu.card.capability):
         return
-    if any(tensor.layout is not torch.strided for tensor in named.values()):
+    if any(tensor.layout is not torch.strided for tensor in tensors):
         return  # other kernels, which the database does not list
-    if "reduce" in func._schema.name and _reduction(args, kwargs) in ("sum", "mean"):
+    if given(func, args, kwargs).get("reduce") in ("sum", "mean"):
         return
     _check_shapes(func, args, kwargs)
     if kernel is not None:
@@ -145,6 +110,19 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
         raise RuntimeError(f"getCudnnDataTypeFromScalarType() not supported for {name}")
     if not first.is_floating_point() and not first.is_complex():  # it has, and no kernel
         raise RuntimeError("GET was unable to find an engine to execute this computation")
+
+
+def _check_shapes(func: Callable, args: tuple, kwargs: dict) -> None:
+    """Raise what PyTorch says of the shapes of these arguments, if they do not fit."""
+    try:
+        func(*mapped(_copied, args), **mapped(_copied, kwargs))
+    except NotImplementedError:
+        return  # of the CPU's kernel for that type
+
+
+def _copied(value: Any) -> Any:
+    """A copy of a tensor, which may be written to; what is no tensor is itself."""
+    return torch.ops.aten.clone.default(value) if isinstance(value, Tensor) else value
 
 
 def check_sparse(added: Tensor, matrix: Tensor, *dense: Tensor) -> None:
@@ -203,22 +181,13 @@ def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
         )
 
 
-def _reduction(args: tuple, kwargs: dict) -> str:
-    """What `scatter_reduce` was asked for, the fifth of its arguments."""
-    return args[4] if len(args) > 4 else kwargs["reduce"]
-
-
-def _check_shapes(func: Callable, args: tuple, kwargs: dict) -> None:
-    """Raise what PyTorch says of the shapes of these arguments, if they do not fit."""
-    try:
-        func(*mapped(_copied, args), **mapped(_copied, kwargs))
-    except NotImplementedError:
-        return  # of the CPU's kernel for that type
-
-
-def _copied(value: Any) -> Any:
-    """A copy of a tensor, which may be written to; what is no tensor is itself."""
-    return torch.ops.aten.clone.default(value) if isinstance(value, Tensor) else value
+def check_signal(sizes: list[int]) -> None:
+    """Raise cuFFT's error for signals in half precision of sizes that are no powers of two."""
+    if any(size & (size - 1) for size in sizes):
+        raise RuntimeError(
+            "cuFFT only supports dimensions whose sizes are powers of two when computing in half "
+            f"precision, but got a signal size of{sizes}"
+        )
 
 
 # Computed in a wider type: CUDA takes them, the CPU does not
@@ -231,9 +200,9 @@ def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     """
     if not session.type.lists_kernels:
         return NotImplemented
+    name = func.overloadpacket.__name__
     types = {tensor.dtype for tensor in tensors_in((*args, *kwargs.values()))}
     types.add(kwargs.get("dtype"))
-    name = func.overloadpacket.__name__
     narrow = types & _only_on_cuda(name, gpu.card.capability)
     if not narrow:
         return NotImplemented
@@ -243,16 +212,12 @@ def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
         sizes = [args[0].shape[dim] for dim in args[1]]
         check_signal([*sizes[:-1], args[3]] if name == "_fft_c2r" else sizes)
     wide = {dtype: WIDER[dtype] for dtype in narrow}
-    written = [
-        tensor
-        for argument, (name, tensor) in _with_arguments(func, args, kwargs)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
     found = random.draw(func, _cast(args, wide), _cast(kwargs, wide), gpu)
-    back = {wider: dtype for dtype, wider in wide.items() if wider not in types}
-    if torch.complex32 in narrow and torch.float32 not in types:
-        back[torch.float32] = torch.float16  # a magnitude, an angle
+    written = tensors_in(written_by(func, args, kwargs))
     if not written:
+        back = {wider: dtype for dtype, wider in wide.items() if wider not in types}
+        if torch.complex32 in narrow and torch.float32 not in types:
+            back[torch.float32] = torch.float16  # a magnitude, an angle
         return _cast(found, back)
     for target, value in zip(written, tensors_in((found,)), strict=True):
         target.copy_(value)
@@ -261,39 +226,13 @@ def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
 
 def _nansum(args: tuple, kwargs: dict) -> Tensor:
     """The sum of complex numbers without those that are none, which the CPU refuses."""
-    given = args[0]
-    wide = torch.complex64 if given.dtype is torch.complex32 else given.dtype
-    known = torch.where(given.isnan(), 0, given.to(wide))
-    dims = args[1:] if len(args) > 1 or "dim" in kwargs else (None,)
+    numbers, *dims = args
+    wide = torch.complex64 if numbers.dtype is torch.complex32 else numbers.dtype
+    known = torch.where(numbers.isnan(), 0, numbers.to(wide))
+    if not dims and "dim" not in kwargs:
+        dims = [None]
     found = torch.ops.aten.sum.dim_IntList(known, *dims, **kwargs)
-    return found if "dtype" in kwargs else found.to(given.dtype)
-
-
-def check_signal(sizes: list[int]) -> None:
-    """Raise cuFFT's error for signals in half precision of sizes that are no powers of two."""
-    if any(size & (size - 1) for size in sizes):
-        raise RuntimeError(
-            "cuFFT only supports dimensions whose sizes are powers of two when computing in half "
-            f"precision, but got a signal size of{sizes}"
-        )
-
-
-def _with_arguments(func: Callable, args: tuple, kwargs: dict) -> list:
-    """(what the schema says of it, (its name, tensor)) for every tensor among the arguments."""
-    arguments = {argument.name: argument for argument in func._schema.arguments}
-    return [(arguments[found[0]], found) for found in named_tensors(func, args, kwargs)]
-
-
-@functools.cache
-def _only_on_cuda(name: str, capability: tuple[int, int]) -> frozenset[torch.dtype]:
-    """The types that CUDA's kernels for an operator, or its gradient, take and the CPU's do not."""
-    base = name.removesuffix("_").removesuffix("_backward").removesuffix("_forward")
-    for called in (CALLED.get(base, base), f"nn.functional.{base}"):
-        entry = operators().get(called)
-        if entry is not None:
-            mine = {getattr(torch, dtype) for dtype in entry["cpu"]}
-            return frozenset(_taken(called, capability) - mine)
-    return frozenset()
+    return found if "dtype" in kwargs else found.to(numbers.dtype)
 
 
 def _cast(value: Any, types: dict[torch.dtype, torch.dtype]) -> Any:
