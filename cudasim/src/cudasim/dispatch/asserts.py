@@ -1,10 +1,9 @@
 """Assertions in kernels: what the CPU refuses at once, CUDA finds in the middle of a kernel.
 
-The kernel stops, and the context of that GPU with it: whatever needs the GPU afterwards fails with
-the same error, until the process ends; here, the simulation. CUDA tells of it at a later call, or
-with CUDA_LAUNCH_BLOCKING=1 at the one that was wrong; here it is always that one, and the CPU's
-error, which names the index, is the cause. The kernels are those with a `CUDA_KERNEL_ASSERT` in
-aten/src/ATen/native/cuda of PyTorch 2.6.
+The kernel stops, and the GPU's context with it: whatever needs that GPU afterwards fails with the
+same error, until the simulation ends. It is told at once, as with CUDA_LAUNCH_BLOCKING=1, and the
+CPU's error, which names the index, is its cause. The kernels are those with a `CUDA_KERNEL_ASSERT`
+in aten/src/ATen/native/cuda.
 """
 
 import re
@@ -60,17 +59,12 @@ def draws_in_kernel(
 
 
 def lose(gpu: GPU) -> None:
-    """Refuse what needs `gpu` from now on, until the simulation ends."""
+    """Refuse what needs `gpu` from now on, waits for it included, until the simulation ends."""
     if all(each.lost is None for each in session.gpus):
-        guard()
+        for owner in (torch.cuda, torch.accelerator, torch.cuda.Stream, torch.cuda.Event):
+            session.patches.wrap(owner, "synchronize", synchronize)
     gpu.lose(session.type.assertion)
     gpu.memory.take = lambda size: gpu.check()
-
-
-def guard() -> None:
-    """Have what waits for a GPU look first whether its context is lost."""
-    for owner in (torch.cuda, torch.accelerator, torch.cuda.Stream, torch.cuda.Event):
-        session.patches.wrap(owner, "synchronize", synchronize)
 
 
 def synchronize(original: Callable, of: Any = None) -> None:

@@ -80,9 +80,10 @@ def complain() -> None:
     Raises RuntimeError with PyTorch's words, and CUDA's error within a capture.
     """
     if session.sync_debug & CAPTURING:
-        place = session.current().index, session.current_stream(session.current().index)
-        if place in session.capturing:
-            session.capturing[place].failed = True
+        index = session.current().index
+        capture = session.capturing.get((index, session.current_stream(index)))
+        if capture is not None:
+            capture.failed = True
             raise runtime.runtime_error(runtime.NOT_WHILE_CAPTURING)
         if session.sync_debug == CAPTURING:
             return
