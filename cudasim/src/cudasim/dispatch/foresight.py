@@ -4,6 +4,7 @@ So a simulated GPU refuses what it cannot hold before the host has made it. A re
 surely small is counted when it is there, which costs less.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -58,13 +59,11 @@ def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
     if any(tensor.layout is not torch.strided for tensor in operands):
         dense = bound_of(func) is _product and operands[-1].layout is torch.strided
         return [_product(args, operands) * operands[-1].dtype.itemsize] if dense else []
-    named = dict(kwargs)
-    if "device" in named:
-        named.update(device=META, pin_memory=None)
-    if "generator" in named:
-        named.update(generator=None)
+    elsewhere = {"device": META, "pin_memory": None} if "device" in kwargs else {}
+    if "generator" in kwargs:
+        elsewhere["generator"] = None
     try:
-        out = func(*mapped(_without_numbers, args), **mapped(_without_numbers, named))
+        out = func(*mapped(_without_numbers, args), **mapped(_without_numbers, kwargs | elsewhere))
     except Exception:
         return []
     return [tensor.untyped_storage().nbytes() for tensor in tensors_in((out,))]
@@ -99,12 +98,8 @@ def _broadcast(args: tuple, operands: Sequence[Tensor]) -> int:
         return bound
     if all(operands[0].shape == tensor.shape for tensor in operands):
         return operands[0].numel()
-    dims = max(tensor.dim() for tensor in operands)
-    sizes = [1] * dims
-    for tensor in operands:
-        for place, size in enumerate(tensor.shape, dims - tensor.dim()):
-            sizes[place] = max(sizes[place], size)
-    return math.prod(sizes)
+    shapes = [reversed(tensor.shape) for tensor in operands]
+    return math.prod(map(max, itertools.zip_longest(*shapes, fillvalue=1)))
 
 
 def _product(args: tuple, operands: Sequence[Tensor]) -> int:
@@ -132,10 +127,7 @@ def _embedding(args: tuple, operands: Sequence[Tensor]) -> int:
 
 def _of_sizes(args: tuple, operands: Sequence[Tensor]) -> int:
     """Of a factory: its sizes are the first list that it is given."""
-    for value in args:
-        if isinstance(value, list | tuple):
-            return math.prod(value)
-    return COUNT
+    return next((math.prod(value) for value in args if isinstance(value, list | tuple)), COUNT)
 
 
 def _arange(args: tuple, operands: Sequence[Tensor]) -> int:
@@ -165,12 +157,35 @@ def _index(args: tuple, operands: Sequence[Tensor]) -> int:
 
 def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
     """Of what may return more than it was given: the operands' counts and numbers multiplied."""
-    bound = math.prod([max(tensor.numel(), 1) for tensor in operands])
-    for value in args:
-        for number in value if isinstance(value, list | tuple) else (value,):
-            if type(number) is int:
-                bound *= max(abs(number), 1)
-    return bound
+    lists = [value if isinstance(value, list | tuple) else [value] for value in args]
+    numbers = [abs(number) for each in lists for number in each if type(number) is int]
+    return math.prod(max(count, 1) for count in (*(each.numel() for each in operands), *numbers))
+
+
+# Bounds of no more than the counts of the operands multiplied, where all of them hold numbers.
+MULTIPLIED = (_no_more, _broadcast, _product)
+
+BOUNDS: dict[str, Bound] = {
+    name: bound
+    for bound, names in {
+        _product: "mm addmm bmm baddbmm _sparse_addmm",
+        _of_sizes: "empty zeros ones full rand randn randint empty_strided empty_permuted "
+        "new_empty new_empty_strided new_full new_ones new_zeros",
+        _convolution: "convolution",
+        _embedding: "embedding",
+        _index: "index",
+        _arange: "arange range",
+        _square: "eye diag_embed block_diag",
+        _spread: "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im take "
+        "addr _cdist_forward _euclidean_dist multinomial histc bincount reflection_pad1d "
+        "reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d "
+        "upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d "
+        "_upsample_nearest_exact2d _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d "
+        "upsample_bicubic2d upsample_trilinear3d grid_sampler_2d grid_sampler_3d max_unpool2d "
+        "max_unpool3d",
+    }.items()
+    for name in names.split()
+}
 
 
 def bound_of(func: Callable) -> Bound:
@@ -183,32 +198,6 @@ def bound_of(func: Callable) -> Bound:
         return nothing  # no tensors, or those that it was given and leaves as large
     if func.namespace != "aten":
         return _no_more
-    name = func.overloadpacket.__name__
-    if name in _names:
-        return _names[name]
-    if not any("Tensor" in str(argument.type) for argument in given):
-        return _spread  # another factory
-    return _broadcast if torch.Tag.pointwise in func.tags else _no_more
-
-
-_names: dict[str, Bound] = dict.fromkeys("mm addmm bmm baddbmm _sparse_addmm".split(), _product)
-_sized = (
-    "empty zeros ones full rand randn randint empty_strided empty_permuted "
-    "new_empty new_empty_strided new_full new_ones new_zeros"
-)
-_names |= dict.fromkeys(_sized.split(), _of_sizes)
-_names |= {"convolution": _convolution, "embedding": _embedding, "index": _index}
-_names |= {"arange": _arange, "range": _arange}
-_names |= dict.fromkeys(("eye", "diag_embed", "block_diag"), _square)
-_grow = (
-    "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im take addr "
-    "_cdist_forward _euclidean_dist multinomial histc bincount "
-    "reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
-    "replication_pad3d upsample_nearest1d upsample_nearest2d upsample_nearest3d "
-    "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
-    "upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d "
-    "grid_sampler_2d grid_sampler_3d max_unpool2d max_unpool3d"
-)
-_names |= dict.fromkeys(_grow.split(), _spread)
-# Bounds of no more than the counts of the operands multiplied, where all of them hold numbers.
-MULTIPLIED = (_no_more, _broadcast, _product)
+    factory = not any("Tensor" in str(argument.type) for argument in given)
+    usual = _spread if factory else _broadcast if torch.Tag.pointwise in func.tags else _no_more
+    return BOUNDS.get(func.overloadpacket.__name__, usual)
