@@ -16,6 +16,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +24,7 @@ import torch
 from torch import Tensor
 
 from cudasim import config
-from cudasim.device.gpu import GPU
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import given, tensors_in
 from cudasim.dispatch.mode import PLAIN, TRACED, DeviceMode, is_wrapper
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
@@ -63,20 +63,19 @@ class Access(NamedTuple):
         return "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
 
 
+@dataclass(eq=False)
 class Memory:
     """Who has used a memory since it was last written, and who had it before."""
 
-    def __init__(self, order: "Order") -> None:
-        """Used by nobody as far as this `order` knows."""
-        self.order = order
-        self.write: Access | None = None
-        self.reads: list[Access] = []
-        self.earlier: list[Access] = []
-        self.recorded: set[Line] = set()  # by record_stream: the allocator waits for them
+    order: "Order"
+    write: list[Access] = field(default_factory=list)  # the last one
+    reads: list[Access] = field(default_factory=list)
+    earlier: list[Access] = field(default_factory=list)
+    recorded: set[Line] = field(default_factory=set)  # by record_stream: the allocator waits
 
     def unrecorded(self) -> list[Access]:
         """The accesses that the allocator does not wait for before it hands the memory out."""
-        used = [*self.earlier, *self.reads, *filter(None, [self.write])]
+        used = [*self.earlier, *self.reads, *self.write]
         return [access for access in used if access.line not in self.recorded]
 
 
@@ -88,8 +87,6 @@ class Order:
         self.action = action
         self.known: dict[Line, dict[Line, int]] = defaultdict(dict)
         self.areas: dict[int, list[tuple[int, int, Memory]]] = defaultdict(list)
-
-    # What waits for what.
 
     def learn(self, line: Line, known: dict[Line, int]) -> None:
         """From now on what a line does comes after what is `known`."""
@@ -116,16 +113,19 @@ class Order:
         if memory is not None:
             memory.recorded.add(line)
 
-    # What operations do.
-
     def note(self, func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         """Look whether what `func` has read and written is in order. Raises DataRace, or warns."""
         schema = getattr(func, "_schema", None)
         if schema is None or session.capturing:
             return
         name = schema.name.partition("::")[2]
-        reads, writes = operands(schema, name, args, kwargs, out)
-        line, waits = self._line(func, args, kwargs, [*writes, *reads])
+        reads, writes = operands(func, name, args, kwargs, out)
+        gpus = list(dict.fromkeys(filter(None, map(gpu_of, [*writes, *reads]))))
+        lines = [(gpu.index, session.current_stream(gpu.index)) for gpu in gpus]
+        line = lines[0] if lines else HOST
+        copies = func in COPIES
+        if copies and len(lines) == 2:
+            self.wait(*lines)  # a copy waits for both GPUs, and both for it
         if line != HOST:
             self.wait(line, HOST)
         self.known[line][line] = number = self.known[line].get(line, 0) + 1
@@ -136,27 +136,10 @@ class Order:
                 if memory is not None:
                     shape = tuple(tensor.shape)
                     self._use(memory, Access(line, number, name, writing, shape, place))
-        for one, other in waits:
-            self.wait(one, other)
-
-    def _line(
-        self, func: Callable, args: tuple, kwargs: dict, tensors: list[Tensor]
-    ) -> tuple[Line, list[tuple[Line, Line]]]:
-        """The line on which `func` ran, and which lines wait for which once it has."""
-        gpus = list(dict.fromkeys(filter(None, map(gpu_of, tensors))))
-        if not gpus:
-            return HOST, []
-        lines = [(gpu.index, session.current_stream(gpu.index)) for gpu in gpus]
-        if func not in COPIES:
-            return lines[0], []
-        if len(lines) == 2:  # a copy waits for both GPUs, and both for it
-            self.wait(*lines)
-            return lines[0], [(lines[1], lines[0])]
-        hosts = [tensor for tensor in tensors if gpu_of(tensor) is None]
-        non_blocking = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
-        if not hosts or (non_blocking and all(hasattr(storage_of(each), PINNED) for each in hosts)):
-            return lines[0], []
-        return lines[0], [(HOST, lines[0])]
+        if copies and len(lines) == 2:
+            self.wait(lines[1], line)
+        elif copies and lines and host_waits(given(func, args, kwargs), [*writes, *reads]):
+            self.wait(HOST, line)
 
     def _memory(self, tensor: Tensor) -> Memory | None:
         """The memory of a tensor on a GPU, or in pinned memory of the host; None for others."""
@@ -165,13 +148,13 @@ class Order:
         if storage is None or (memory is not None and memory.order is self):
             return memory
         tag = getattr(storage, TAG, None)
-        gpu: GPU | None = None if tag is None else tag.gpu
+        gpu = None if tag is None else tag.gpu
         if gpu is None and not hasattr(storage, PINNED):
             return None
-        block = tag.block if gpu else None
         memory = Memory(self)
-        if block is not None:
-            begin, end, areas = block.address, block.address + block.size, self.areas[gpu.index]
+        if gpu is not None and tag.block is not None:
+            areas, begin = self.areas[gpu.index], tag.block.address
+            end = begin + tag.block.size
             overlapping = [each for each in areas if each[0] < end and begin < each[1]]
             memory.earlier = [use for *_, each in overlapping for use in each.unrecorded()]
             areas[:] = [each for each in areas if each not in overlapping]
@@ -180,50 +163,58 @@ class Order:
         return memory
 
     def _use(self, memory: Memory, access: Access) -> None:
-        before = [*filter(None, [memory.write]), *(memory.reads if access.writes else ())]
-        for other in (*memory.earlier, *before):
+        for other in (*memory.earlier, *memory.write, *(memory.reads if access.writes else ())):
             if self.known[access.line].get(other.line, 0) >= other.number:
                 continue
             if torch._C._current_graph_task_id() != -1:  # its engine lets streams wait
                 self.wait(access.line, other.line)
-                continue
-            self._report(access, other, other in memory.earlier)
+            else:
+                self._report(access, other, other in memory.earlier)
         memory.earlier = []
         if access.writes:
-            memory.write, memory.reads = access, []
+            memory.write, memory.reads = [access], []
         else:
             memory.reads = [each for each in memory.reads if each.line != access.line] + [access]
 
     def _report(self, access: Access, other: Access, handed_out: bool) -> None:
         """Raise DataRace, or warn."""
         verbs = "writes" if access.writes else "reads", "wrote" if other.writes else "read"
-        told = f"data race: {access.name} {verbs[0]} a tensor of shape {access.shape} on "
-        told += f"{access.where}, and nothing orders it after {other.name}, which {verbs[1]} "
-        told += "what was there before" if handed_out else "it"
-        told += f" on {other.where} ({other.place[0]}:{other.place[1]}); "
         if handed_out:
-            told += "record_stream keeps the memory until the other stream is done with it"
+            cure = "record_stream keeps the memory until the other stream is done with it"
         elif HOST in (access.line, other.line):
-            told += "synchronize() lets the host wait for the copy"
+            cure = "synchronize() lets the host wait for the copy"
         else:
-            told += "wait_stream() lets one stream wait for the other"
+            cure = "wait_stream() lets one stream wait for the other"
+        told = (
+            f"data race: {access.name} {verbs[0]} a tensor of shape {access.shape} on "
+            f"{access.where}, and nothing orders it after {other.name}, which {verbs[1]} "
+            f"{'what was there before' if handed_out else 'it'} on {other.where} "
+            f"({other.place[0]}:{other.place[1]}); {cure}"
+        )
         if self.action == "raise":
             raise DataRace(told)
         warnings.warn_explicit(told, UserWarning, *access.place)
 
 
+def host_waits(given: dict[str, Any], tensors: list[Tensor]) -> bool:
+    """Whether the host waits for a copy, if it is one between `tensors` of which some are its."""
+    hosts = [storage_of(each) for each in tensors if gpu_of(each) is None]
+    pinned = all(hasattr(storage, PINNED) for storage in hosts)
+    return bool(hosts) and not (given.get("non_blocking") and pinned)
+
+
 def operands(
-    schema: torch.FunctionSchema, name: str, args: tuple, kwargs: dict, out: Any
+    func: Callable, name: str, args: tuple, kwargs: dict, out: Any
 ) -> tuple[list[Tensor], list[Tensor]]:
     """(tensors that an operation reads, those that it writes); a view does neither."""
+    schema, values = func._schema, given(func, args, kwargs)
     reads, writes = [], []
-    for place, argument in enumerate(schema.arguments):
-        value = args[place] if place < len(args) else kwargs.get(argument.name)
-        alias = argument.alias_info
+    for argument in schema.arguments:
+        alias, tensors = argument.alias_info, tensors_in((values.get(argument.name),))
         if alias is not None and alias.is_write:
-            writes += tensors_in((value,))
+            writes += tensors
         elif alias is None and not name.startswith(UNREAD):
-            reads += tensors_in((value,))
+            reads += tensors
     results = out if len(schema.returns) > 1 else (out,)
     for result, value in zip(schema.returns, results if out is not None else (), strict=False):
         if result.alias_info is None and not name.startswith(UNWRITTEN):
