@@ -14,18 +14,12 @@ import torch
 from torch.cuda._utils import _get_device_index
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import given, tensors_in
 from cudasim.dispatch.operators import Rule, around, name_of
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
-# Each stands for its form in place, too.
-OPERATORS = (
-    "_assert_async _embedding_bag _embedding_bag_forward_only _index_put_impl _unsafe_index "
-    "_unsafe_index_put bernoulli binary_cross_entropy embedding gather index index_add index_copy "
-    "index_fill index_put index_select max_unpool2d max_unpool3d multinomial nll_loss2d_forward "
-    "nll_loss_forward poisson put scatter scatter_add scatter_reduce take"
-).split()
 # What the CPU says where CUDA's kernel stops.
 WORDS = re.compile(
     r"index (-?\d+ is )?out of bounds|index -?\d+ is out of bounds|index out of range in self"
@@ -35,27 +29,20 @@ WORDS = re.compile(
 )
 
 
-@around(*OPERATORS)
+@around(*TABLES["asserting"])
 def asserting(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """What the CPU refuses stops the GPU, where the operator's kernel for CUDA asserts it."""
     try:
         return inner(func, args, kwargs)
     except (IndexError, RuntimeError) as error:
-        words = session.type.assertion()
+        words, options = session.type.assertion(), given(func, args, kwargs)
         gpus = {gpu_of(tensor) for tensor in tensors_in((*args, *kwargs.values()))} - {None}
-        if words is None or not gpus or not WORDS.search(str(error)):
-            raise
-        if name_of(func) == "multinomial" and not draws_in_kernel(*args, **kwargs):
+        several = options.get("replacement") and options["num_samples"] > 1
+        on_host = name_of(func) == "multinomial" and not several  # where CUDA reads them first
+        if words is None or not gpus or on_host or not WORDS.search(str(error)):
             raise
         lose(gpus.pop())
         raise words from error
-
-
-def draws_in_kernel(
-    input: torch.Tensor, num_samples: int, replacement: bool = False, **kwargs: Any
-) -> bool:
-    """Whether CUDA's `multinomial` leaves the look at the probabilities to its kernel."""
-    return replacement and num_samples > 1
 
 
 def lose(gpu: GPU) -> None:

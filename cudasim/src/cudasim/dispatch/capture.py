@@ -10,7 +10,6 @@ import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -55,21 +54,6 @@ class Step(NamedTuple):
         return tensors_in((*self.args, *self.kwargs.values()))
 
 
-@dataclass
-class Known:
-    """A storage that the graph knows: one of its tensors, and how many the graph holds itself."""
-
-    tensor: Tensor
-    held: int = 0
-
-    def holders(self) -> int:
-        """How many tensors beside the graph's own use that memory.
-
-        One more use is that of the Python object which carries the storage's tag.
-        """
-        return torch._C._storage_Use_Count(_key(self.tensor)) - self.held - 1
-
-
 class Capture(LightMode):
     """The work of one graph, and the dispatch mode that sees it while its thread captures."""
 
@@ -82,8 +66,9 @@ class Capture(LightMode):
         self.unjoined: set[Place] = set()  # streams that it took in and that have not come back
         # Stream -> those whose work it waits for.
         self.waited_for: dict[Place, set[Place]] = defaultdict(set)
-        self._made: dict[int, Known] = {}  # storages of results, by address
-        self._read: dict[int, Known] = {}  # those that were there before
+        # Names, by the address of a storage: of results, and of what was there before.
+        self._made: dict[int, list[Tensor]] = defaultdict(list)
+        self._read: dict[int, list[Tensor]] = defaultdict(list)
         self._before: dict[int, tuple[Tensor, Tensor]] = {}  # what they held, where it was changed
         self._states: dict[int, tuple[list, list]] = {}  # of generators, and what they were
 
@@ -147,7 +132,7 @@ class Capture(LightMode):
 
     def replay(self) -> None:
         """Do the captured work again, on the memory that it was captured with."""
-        if not all(memory.holders() for memory in self._read.values()):
+        if not all(map(_holders, self._read.values())):
             warnings.warn(GONE, stacklevel=3)
         memories = [gpu.memory for gpu in session.gpus]
         for each in memories:
@@ -182,7 +167,7 @@ class Capture(LightMode):
         out = func(*args, **kwargs)
         if any(each.layout is not torch.strided for each in tensors_in((out,))):
             raise NotImplementedError("cudasim: a CUDA graph here holds no sparse tensors")
-        results = [self._name(each, self._made) for each in _new(out, known)]
+        results = [_name(each, self._made) for each in _new(out, known)]
         given, named = self._names(args, changed), self._names(kwargs, changed)
         self.steps.append(Step(func, given, named, results, source, grad))
         return out
@@ -228,23 +213,16 @@ class Capture(LightMode):
             if is_number and all(item is not each for each in changed):
                 with torch._C._DisableTorchDispatch(), torch.no_grad():
                     return item.clone()
-            return self._name(item, self._made if made else self._read)
+            return _name(item, self._made if made else self._read)
 
         return mapped(named, value)
 
-    def _name(self, tensor: Tensor, memories: dict[int, Known]) -> Tensor:
-        """Another tensor on the same memory: the program's own may go, and its memory with it."""
-        with torch._C._DisableTorchDispatch(), torch.no_grad():
-            name = torch.ops.aten.detach.default(tensor)
-        memories.setdefault(_key(tensor), Known(name)).held += 1
-        return name
-
     def _let_go(self) -> None:
         """Give the graph's pool the memory of results that the program holds no more."""
-        for memory in self._made.values():
-            storage = storage_of(memory.tensor)
+        for names in self._made.values():
+            storage = storage_of(names[0])
             tag = getattr(storage, TAG, None)
-            if tag is not None and tag.gpu is not None and tag.requested and not memory.holders():
+            if tag is not None and tag.gpu is not None and tag.requested and not _holders(names):
                 setattr(storage, TAG, Allocation(tag.gpu, 0))
 
 
@@ -258,6 +236,22 @@ class Mark(NamedTuple):
 def _key(tensor: Tensor) -> int:
     """The address of a tensor's storage."""
     return storage_of(tensor)._cdata
+
+
+def _holders(names: list[Tensor]) -> int:
+    """How many tensors use a memory beside the `names` by which the graph knows it.
+
+    One more use is that of the Python object which carries the storage's tag.
+    """
+    return torch._C._storage_Use_Count(_key(names[0])) - len(names) - 1
+
+
+def _name(tensor: Tensor, memories: dict[int, list[Tensor]]) -> Tensor:
+    """Another tensor on the same memory: the program's own may go, and its memory with it."""
+    with torch._C._DisableTorchDispatch(), torch.no_grad():
+        name = torch.ops.aten.detach.default(tensor)
+    memories[_key(tensor)].append(name)
+    return name
 
 
 def _new(out: Any, known: set[int]) -> list[Tensor]:

@@ -17,21 +17,14 @@ from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.operators import KINDS
 from cudasim.dispatch.placement import as_tensors, make_on, run
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.modes import decompose, is_composite
 from cudasim.session import session
 
 # Namespaces of PyTorch's own operators, but for `quantized`, which has few kernels for CUDA; and
 # libraries in C++ that have kernels for CUDA, which their builds for the CPU leave out.
-NAMESPACES = frozenset(
-    """
-    _c10d_functional _c10d_functional_autograd _dtensor _native _quantized _test aten c10d
-    debug_mode_ops debugprims export fsdp inductor inductor_prims mkl mkldnn mkldnn_prepacked
-    onednn prim prims profiler quantization quantized_decomposed rngprims sparse
-    static_runtime streams symm_mem
-    fbgemm pyg torch_cluster torch_scatter torch_sparse torch_spline_conv torchaudio torchvision
-    """.split()
-)
+NAMESPACES = frozenset(TABLES["namespaces"])
 # Operators whose kernel computes with tensors itself; others leave that to functions they take.
 COMPUTING = ("flex_attention", "flex_attention_backward")
 
@@ -83,10 +76,7 @@ def run_with_functions(func: HigherOrderOperator, args: tuple, kwargs: dict) -> 
 
 
 def _seen(value: Any) -> Any:
-    """A function whose operations have devices, as they go through the simulation's mode.
-
-    What is no function is itself.
-    """
+    """If `value` is a function: one whose operations go through the simulation's mode."""
     if not callable(value) or isinstance(value, Tensor):
         return value
 

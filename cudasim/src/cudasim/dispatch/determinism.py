@@ -4,12 +4,12 @@ Which operations these are is documented with that function; the names of kernel
 PyTorch's own tests expect (`test/test_torch.py`, `check_nondeterministic_alert`).
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import alert_not_deterministic
 
 from cudasim.dispatch.arguments import given
 from cudasim.dispatch.autocast import overload
@@ -50,19 +50,6 @@ KERNELS = {
     for name, kernel in {**TABLES["nondeterministic"], **SOMETIMES}.items()
 }
 
-NONE = "{} does not have a deterministic implementation, but you set "
-REFUSAL = NONE + (  # aten/src/ATen/Context.cpp (alertNotDeterministic)
-    "'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for this "
-    "operation, or you can use the 'warn_only=True' option, if that's acceptable for your "
-    "application. You can also file an issue at https://github.com/pytorch/pytorch/issues to help "
-    "us prioritize adding deterministic support for this operation."
-)
-WARNING = NONE + (
-    "'torch.use_deterministic_algorithms(True, warn_only=True)'. You can file an issue at "
-    "https://github.com/pytorch/pytorch/issues to help us prioritize adding deterministic support "
-    "for this operation."
-)
-
 
 @around(*KERNELS)
 def deterministic(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
@@ -72,7 +59,5 @@ def deterministic(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any
         first = next((each for each in args if isinstance(each, Tensor)), None)
         on_gpu = first is not None and gpu_of(first) is not None
         if on_gpu and (matters is None or matters(given(func, args, kwargs))):
-            if not torch._C._get_deterministic_algorithms_warn_only():
-                raise RuntimeError(REFUSAL.format(name))
-            warnings.warn(WARNING.format(name), stacklevel=2)
+            alert_not_deterministic(name)
     return inner(func, args, kwargs)

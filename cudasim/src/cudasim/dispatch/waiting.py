@@ -60,10 +60,7 @@ def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
 
 
 def end_of_sleep(index: int, stream_id: int) -> int:
-    """When what a stream was told to sleep (`torch.cuda._sleep`) ends; 0 if nothing was.
-
-    In nanoseconds of the machine's clock. A virtual clock knows itself when streams are busy.
-    """
+    """When the sleep (`torch.cuda._sleep`) of a stream ends, by the machine's clock in ns, or 0."""
     return session.asleep.get((index, stream_id), 0)
 
 
