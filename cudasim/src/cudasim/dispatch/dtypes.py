@@ -7,6 +7,7 @@ Which kernel refuses, and in which words, is from PyTorch's sources: AT_DISPATCH
 import functools
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import given, mapped, named_tensors, tensors_in
+from cudasim.dispatch.arguments import given, mapped, tensors_in
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
@@ -64,23 +65,16 @@ def entry_of(name: str) -> str | None:
 
 
 @functools.cache
-def _taken(name: str, capability: tuple[int, int]) -> frozenset[torch.dtype]:
-    """The types that CUDA takes for the operator of that name, on cards of that capability."""
-    return frozenset(
-        getattr(torch, dtype)
-        for dtype, least in operators()[entry_of(name)]["cuda"].items()
+def taken(name: str, capability: tuple[int, int]) -> tuple[frozenset, frozenset]:
+    """The types that the CPU takes for an operator, and CUDA on such cards, where they differ."""
+    entry = operators().get(entry_of(name), {"cpu": (), "cuda": {}})
+    known = (
+        dtype
+        for dtype, least in entry["cuda"].items()
         if tuple(map(int, least.split("."))) <= capability
     )
-
-
-@functools.cache
-def _only_on_cuda(name: str, capability: tuple[int, int]) -> frozenset[torch.dtype]:
-    """The types that CUDA's kernels for an operator, or its gradient, take and the CPU's do not."""
-    base = name.removesuffix("_").removesuffix("_backward").removesuffix("_forward")
-    entry = entry_of(base)
-    if entry is None:
-        return frozenset()
-    return _taken(base, capability) - {getattr(torch, each) for each in operators()[entry]["cpu"]}
+    cpu, cuda = ({getattr(torch, dtype) for dtype in dtypes} for dtypes in (entry["cpu"], known))
+    return frozenset(cpu), frozenset(cuda)
 
 
 # Refused: the CPU takes them, CUDA does not
@@ -92,16 +86,17 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
     What is wrong with their shapes comes first, as there: kernels are chosen by type last.
     """
     operator = func.overloadpacket.__name__.removesuffix("_")
-    tensors = [tensor for _, tensor in named_tensors(func, args, kwargs)]
+    tensors = tensors_in((*args, *kwargs.values()))
     first = tensors[0]  # its type chooses the kernel
     name, kernel = NAMES.get(first.dtype), KERNELS[operator]
-    if name is None or first.dtype in _taken(operator, gpu.card.capability):
+    if name is None or first.dtype in taken(operator, gpu.card.capability)[1]:
         return
     if any(tensor.layout is not torch.strided for tensor in tensors):
         return  # other kernels, which the database does not list
     if given(func, args, kwargs).get("reduce") in ("sum", "mean"):
         return
-    _check_shapes(func, args, kwargs)
+    with suppress(NotImplementedError):  # of the CPU's kernel for that type
+        func(*mapped(_copied, args), **mapped(_copied, kwargs))
     if kernel is not None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
     if not torch.backends.cudnn.enabled:
@@ -112,31 +107,23 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
         raise RuntimeError("GET was unable to find an engine to execute this computation")
 
 
-def _check_shapes(func: Callable, args: tuple, kwargs: dict) -> None:
-    """Raise what PyTorch says of the shapes of these arguments, if they do not fit."""
-    try:
-        func(*mapped(_copied, args), **mapped(_copied, kwargs))
-    except NotImplementedError:
-        return  # of the CPU's kernel for that type
-
-
 def _copied(value: Any) -> Any:
     """A copy of a tensor, which may be written to; what is no tensor is itself."""
     return torch.ops.aten.clone.default(value) if isinstance(value, Tensor) else value
 
 
-def check_sparse(added: Tensor, matrix: Tensor, *dense: Tensor) -> None:
-    """Raise CUDA's error for a product with a sparse matrix of a type that it does not compute.
+# Refused as well, by operators that look at more than one type. Each raises CUDA's error.
 
-    As in aten/src/ATen/native/sparse/cuda/SparseCUDABlas.cpp.
-    """
+
+def check_sparse(added: Tensor, matrix: Tensor, *dense: Tensor) -> None:
+    """Of a product with a sparse matrix (native/sparse/cuda/SparseCUDABlas.cpp)."""
     if matrix.layout is torch.sparse_coo and matrix._nnz() and matrix.dtype not in REAL_AND_COMPLEX:
         name = NAMES[matrix.dtype]
         raise NotImplementedError(f"\"addmm_sparse_cuda\" not implemented for '{name}'")
 
 
 def check_norm(image: Tensor, shape: Any, *parameters: Tensor | None) -> None:
-    """Raise CUDA's error where a layer norm has parameters of another type than its input."""
+    """Of a layer norm with parameters of another type than its input."""
     for each in parameters:
         if isinstance(each, Tensor) and each.dtype is not image.dtype:
             expected, found = NAMES[image.dtype], NAMES[each.dtype]
@@ -144,16 +131,12 @@ def check_norm(image: Tensor, shape: Any, *parameters: Tensor | None) -> None:
 
 
 def check_int(first: Tensor, second: Tensor) -> None:
-    """Raise CUDA's error for sizes that its product of 8-bit integers does not take.
-
-    As in aten/src/ATen/native/cuda/Blas.cpp.
-    """
+    """Of a product of 8-bit integers (native/cuda/Blas.cpp)."""
     if not first.dim() == second.dim() == 2:
         return  # of which the CPU's kernel says the same
-    (rows, inner), columns = first.shape, second.shape[1]
-    if rows <= 16:
-        raise RuntimeError(f"self.size(0) needs to be greater than 16, but got {rows}")
-    for name, size in (("self", inner), ("mat2", columns)):
+    if first.shape[0] <= 16:
+        raise RuntimeError(f"self.size(0) needs to be greater than 16, but got {len(first)}")
+    for name, size in (("self", first.shape[1]), ("mat2", second.shape[1])):
         if not size or size % 8:
             raise RuntimeError(
                 f"{name}.size(1) needs to be greater than 0 and a multiple of 8, but got {size}"
@@ -161,7 +144,7 @@ def check_int(first: Tensor, second: Tensor) -> None:
 
 
 def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
-    """Raise CUDA's error for products of 8-bit floats that the card or its library lacks."""
+    """Of a product of 8-bit floats that the card or its library lacks."""
     gpu = gpu_of(first)
     if gpu is None:
         return
@@ -182,7 +165,7 @@ def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
 
 
 def check_signal(sizes: list[int]) -> None:
-    """Raise cuFFT's error for signals in half precision of sizes that are no powers of two."""
+    """Of a Fourier transform in half precision."""
     if any(size & (size - 1) for size in sizes):
         raise RuntimeError(
             "cuFFT only supports dimensions whose sizes are powers of two when computing in half "
@@ -201,13 +184,15 @@ def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     if not session.type.lists_kernels:
         return NotImplemented
     name = func.overloadpacket.__name__
+    plain = name.removesuffix("_").removesuffix("_backward").removesuffix("_forward")
+    cpu, cuda = taken(plain, gpu.card.capability)
     types = {tensor.dtype for tensor in tensors_in((*args, *kwargs.values()))}
     types.add(kwargs.get("dtype"))
-    narrow = types & _only_on_cuda(name, gpu.card.capability)
+    narrow = types & (cuda - cpu)
     if not narrow:
         return NotImplemented
     if name == "nansum":
-        return _nansum(args, kwargs)
+        return _nansum(*args, **kwargs)
     if name.startswith("_fft"):
         sizes = [args[0].shape[dim] for dim in args[1]]
         check_signal([*sizes[:-1], args[3]] if name == "_fft_c2r" else sizes)
@@ -224,15 +209,14 @@ def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     return written[0] if len(written) == 1 else tuple(written)
 
 
-def _nansum(args: tuple, kwargs: dict) -> Tensor:
+def _nansum(
+    numbers: Tensor, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None
+) -> Tensor:
     """The sum of complex numbers without those that are none, which the CPU refuses."""
-    numbers, *dims = args
     wide = torch.complex64 if numbers.dtype is torch.complex32 else numbers.dtype
     known = torch.where(numbers.isnan(), 0, numbers.to(wide))
-    if not dims and "dim" not in kwargs:
-        dims = [None]
-    found = torch.ops.aten.sum.dim_IntList(known, *dims, **kwargs)
-    return found if "dtype" in kwargs else found.to(numbers.dtype)
+    found = torch.ops.aten.sum.dim_IntList(known, dim, keepdim, dtype=dtype)
+    return found.to(numbers.dtype) if dtype is None else found
 
 
 def _cast(value: Any, types: dict[torch.dtype, torch.dtype]) -> Any:

@@ -26,6 +26,7 @@ from torch import Tensor
 from cudasim import config
 from cudasim.dispatch.arguments import given, tensors_in
 from cudasim.dispatch.mode import PLAIN, TRACED, DeviceMode, is_wrapper
+from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import session
@@ -115,10 +116,9 @@ class Order:
 
     def note(self, func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         """Look whether what `func` has read and written is in order. Raises DataRace, or warns."""
-        schema = getattr(func, "_schema", None)
-        if schema is None or session.capturing:
+        if not hasattr(func, "_schema") or session.capturing:
             return
-        name = schema.name.partition("::")[2]
+        name = func._schema.name.partition("::")[2]
         reads, writes = operands(func, name, args, kwargs, out)
         gpus = list(dict.fromkeys(filter(None, map(gpu_of, [*writes, *reads]))))
         lines = [(gpu.index, session.current_stream(gpu.index)) for gpu in gpus]
@@ -132,10 +132,8 @@ class Order:
         place = place_in_program()
         for tensors, writing in ((reads, False), (writes, True)):
             for tensor in tensors:
-                memory = self._memory(tensor)
-                if memory is not None:
-                    shape = tuple(tensor.shape)
-                    self._use(memory, Access(line, number, name, writing, shape, place))
+                access = Access(line, number, name, writing, tuple(tensor.shape), place)
+                self._use(self._memory(tensor), access)
         if copies and len(lines) == 2:
             self.wait(lines[1], line)
         elif copies and lines and host_waits(given(func, args, kwargs), [*writes, *reads]):
@@ -162,7 +160,9 @@ class Order:
         setattr(storage, ACCESSES, memory)
         return memory
 
-    def _use(self, memory: Memory, access: Access) -> None:
+    def _use(self, memory: Memory | None, access: Access) -> None:
+        if memory is None:
+            return
         for other in (*memory.earlier, *memory.write, *(memory.reads if access.writes else ())):
             if self.known[access.line].get(other.line, 0) >= other.number:
                 continue
@@ -208,17 +208,13 @@ def operands(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """(tensors that an operation reads, those that it writes); a view does neither."""
     schema, values = func._schema, given(func, args, kwargs)
-    reads, writes = [], []
-    for argument in schema.arguments:
-        alias, tensors = argument.alias_info, tensors_in((values.get(argument.name),))
-        if alias is not None and alias.is_write:
-            writes += tensors
-        elif alias is None and not name.startswith(UNREAD):
-            reads += tensors
-    results = out if len(schema.returns) > 1 else (out,)
-    for result, value in zip(schema.returns, results if out is not None else (), strict=False):
-        if result.alias_info is None and not name.startswith(UNWRITTEN):
-            writes += tensors_in((value,))
+    reads, writes = [], tensors_in(written_by(func, args, kwargs))
+    if not name.startswith(UNREAD):
+        read = (each.name for each in schema.arguments if each.alias_info is None)
+        reads = tensors_in(values.get(each) for each in read)
+    if not name.startswith(UNWRITTEN):
+        results = zip(schema.returns, out if len(schema.returns) > 1 else (out,), strict=False)
+        writes += tensors_in(value for result, value in results if result.alias_info is None)
     return reads, writes
 
 
