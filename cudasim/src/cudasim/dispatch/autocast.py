@@ -53,12 +53,11 @@ def patch_autocast(patches: Patches) -> None:
 
 
 def _key() -> DispatchKey:
-    """The place in the dispatcher of autocast for the simulated type of GPU."""
     return getattr(DispatchKey, f"Autocast{session.type.key}")
 
 
 def policies() -> list[tuple[Callable, list[str]]]:
-    """What is done to which operations, for the simulated type of GPU."""
+    """What is done to which operations."""
     if session.type.casts_sums:
         wide = [*FLOAT, *FLOAT_BY_DTYPE, "batch_norm"]
         listed = {_half: HALF, _float: wide, _widest: WIDEST}
@@ -70,7 +69,7 @@ def policies() -> list[tuple[Callable, list[str]]]:
 
 
 def casts(name: str) -> bool:
-    """Whether this PyTorch casts the arguments of the operation called `name`."""
+    """Whether autocast knows the operation called `name` on the simulated type of GPU."""
     found = overload(name)
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return found is not None and has_kernel(found.name(), _key().name)
@@ -101,28 +100,26 @@ def _sparing() -> Library:
 
 def _library(key: DispatchKey, kernels: Iterable[tuple[Any, Callable, Callable]]) -> Library:
     """A library of `kernels` under `key`: (operation, its policy on GPUs, what runs elsewhere)."""
-    library, only = Library("aten", "IMPL", key.name), DispatchKeySet(key)
+    library = Library("aten", "IMPL", key.name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that a kernel is overridden: it is meant
         for func, policy, elsewhere in kernels:
-            library.impl(func, _kernel(func, policy, elsewhere, only), allow_override=True)
+            kernel = partial(_run, DispatchKeySet(key), func, policy, elsewhere)
+            library.impl(func, kernel, allow_override=True)
     return library
 
 
-def _kernel(func: Any, policy: Callable, elsewhere: Callable, only: DispatchKeySet) -> Callable:
-    """What runs instead of `func` in a region, with autocast (`only`) off from there."""
-
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(only), torch._C.DisableTorchFunction():
-            if any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
-                return policy(func, args, kwargs)
-            return elsewhere(*args, **kwargs)
-
-    return kernel
+def _run(
+    off: DispatchKeySet, func: Any, policy: Callable, elsewhere: Callable, *args: Any, **kwargs: Any
+) -> Any:
+    """Run `func` in a region, with autocast `off` from here."""
+    with torch._C._ExcludeDispatchKeyGuard(off), torch._C.DisableTorchFunction():
+        if any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
+            return policy(func, args, kwargs)
+        return elsewhere(*args, **kwargs)
 
 
 def _stand_back() -> None:
-    """Restore PyTorch's own kernels."""
     torch._C._dispatch_tls_set_dispatch_key_included(_key(), False)
     for library in filter(None, (session.autocast, session.host_autocast)):
         library._destroy()
@@ -144,8 +141,6 @@ def _float(func: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _in(dtype: torch.dtype, func: Any, args: tuple, kwargs: dict) -> Any:
-    """With every eligible tensor of type `dtype`; the casts are recorded."""
-
     def cast(value: Any) -> Any:
         return _converted(value, dtype) if _eligible(value) else value
 
@@ -153,7 +148,6 @@ def _in(dtype: torch.dtype, func: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _float_by_dtype(func: Any, args: tuple, kwargs: dict) -> Any:
-    """With `dtype=torch.float32`, unless one is given."""
     named = given(func, args, kwargs)
     if named.get("dtype") is None and _eligible(args[0]):
         named["dtype"] = torch.float32
@@ -161,7 +155,6 @@ def _float_by_dtype(func: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _float_by_overload(func: Any, args: tuple, kwargs: dict) -> Any:
-    """By the overload that takes a `dtype`, which is float32."""
     if not _eligible(args[0]):
         return func(*args, **kwargs)
     defaults = [argument.default_value for argument in func._schema.arguments]
@@ -191,10 +184,7 @@ def _banned(func: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _eligible(value: Any) -> bool:
-    """True for what autocast may cast: on a GPU, floating point, not of double precision.
-
-    Scratch that C++ made beside a GPU's tensor counts as the GPU's.
-    """
+    """True for floats but doubles, on a GPU or in what C++ made beside a tensor there."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         return False
     return value.dtype is not torch.float64 and (gpu_of(value) is not None or is_scratch(value))
@@ -203,8 +193,7 @@ def _eligible(value: Any) -> bool:
 def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     """`tensor` in another type; a weight's first copy serves until the outermost region ends.
 
-    As in `cached_cast` of aten/src/ATen/autocast_mode.cpp: a loop within one region goes on with
-    the weights that it began with, on a card too.
+    As in `cached_cast` of aten/src/ATen/autocast_mode.cpp: a loop goes on with its first weights.
     """
     keeps = (
         tensor.dtype is torch.float32

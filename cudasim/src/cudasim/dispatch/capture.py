@@ -58,7 +58,6 @@ class Capture(LightMode):
     """The work of one graph, and the dispatch mode that sees it while its thread captures."""
 
     def __init__(self, origin: Place) -> None:
-        """A graph without work, to be captured from the stream `origin` on."""
         super().__init__()
         self.origin = origin
         self.steps: list[Step] = []
@@ -90,7 +89,7 @@ class Capture(LightMode):
             return func(*args, **kwargs)
         if place != self.origin:
             self.unjoined.add(place)
-        return self._note(func, args, kwargs, tensors, session.gpus[place[0]])
+        return self._note(func, args, kwargs, tensors, gpu)
 
     def join(self, place: Place, streams: set[Place]) -> None:
         """A stream waits for what others have done so far."""
@@ -101,7 +100,6 @@ class Capture(LightMode):
             self.unjoined.add(place)
 
     def begin(self) -> None:
-        """From now on the work of this thread is captured."""
         self.__enter__()
 
     def end(self) -> None:
@@ -115,7 +113,7 @@ class Capture(LightMode):
             self.steps = [
                 step for step in self.steps if any(map(gpu_of, (*step.results, *step.operands)))
             ]
-            for result in {id(each): each for step in self.steps for each in step.results}.values():
+            for result in (each for step in self.steps for each in step.results):
                 if result.is_floating_point() or result.is_complex():
                     result.fill_(float("nan"))  # what is read before a replay is no result
         for state, was in self._states.values():
@@ -126,7 +124,6 @@ class Capture(LightMode):
         self._states.setdefault(id(state), (state, list(state)))
 
     def release(self) -> None:
-        """Forget the work, and let go of the memory."""
         for held in (self.steps, self._made, self._read):
             held.clear()
 
@@ -153,11 +150,6 @@ class Capture(LightMode):
     def _note(
         self, func: Callable, args: tuple, kwargs: dict, operands: list[Tensor], gpu: GPU
     ) -> Any:
-        """Run an operation on `gpu`, and note it.
-
-        Raises NotImplementedError for sparse results, RuntimeError with PyTorch's text for a
-        generator that the graph does not know.
-        """
         self._let_go()
         changed = tensors_in(written_by(func, args, kwargs))
         self._save(changed)
@@ -173,10 +165,7 @@ class Capture(LightMode):
         return out
 
     def _source(self, func: Callable, kwargs: dict, gpu: GPU) -> tuple[Generator, list] | None:
-        """The generator from which an operation draws, and its state; None if it draws nothing.
-
-        A factory's has been drawn from already.
-        """
+        """The generator from which an operation draws, a factory has drawn; and its state."""
         if random.kind(func) == random.PLAIN:
             return None
         given = kwargs.get("generator")
@@ -199,10 +188,9 @@ class Capture(LightMode):
                     self._before[key] = whole, whole.clone()
 
     def _names(self, value: Any, changed: list[Tensor]) -> Any:
-        """`value` with each tensor replaced by a name of its memory.
+        """`value` with names of memory for tensors.
 
-        A number of the CPU's is kept as it is now, as a kernel is captured with it, unless it is
-        among those that the operation has `changed`.
+        A number of the CPU's that is not `changed` is kept as it is now: a kernel is captured so.
         """
 
         def named(item: Any) -> Any:
@@ -234,15 +222,11 @@ class Mark(NamedTuple):
 
 
 def _key(tensor: Tensor) -> int:
-    """The address of a tensor's storage."""
     return storage_of(tensor)._cdata
 
 
 def _holders(names: list[Tensor]) -> int:
-    """How many tensors use a memory beside the `names` by which the graph knows it.
-
-    One more use is that of the Python object which carries the storage's tag.
-    """
+    """How many tensors, beside its `names` and the Python object with the tag, use a memory."""
     return torch._C._storage_Use_Count(_key(names[0])) - len(names) - 1
 
 

@@ -81,10 +81,7 @@ def taken(name: str, capability: tuple[int, int]) -> tuple[frozenset, frozenset]
 
 
 def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
-    """Raise CUDA's error if its kernel for `func` does not take the type of these arguments.
-
-    What is wrong with their shapes comes first, as there: kernels are chosen by type last.
-    """
+    """Raise CUDA's error if its kernel does not take these types; wrong shapes are told first."""
     operator = func.overloadpacket.__name__.removesuffix("_")
     tensors = tensors_in((*args, *kwargs.values()))
     first = tensors[0]  # its type chooses the kernel
@@ -108,7 +105,7 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of a tensor, which may be written to; what is no tensor is itself."""
+    """A copy of a tensor, which may be written to."""
     return torch.ops.aten.clone.default(value) if isinstance(value, Tensor) else value
 
 
@@ -177,9 +174,9 @@ def check_signal(sizes: list[int]) -> None:
 
 
 def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
-    """What `func` gives where the CPU has no kernel for a type that CUDA takes, on `gpu`.
+    """What CUDA computes in a type that the CPU lacks: in a wider one, rounded once.
 
-    It is computed in a wider type and rounded once. NotImplemented if CUDA does not take it.
+    NotImplemented if CUDA does not take it either.
     """
     if not session.type.lists_kernels:
         return NotImplemented
@@ -220,8 +217,6 @@ def _nansum(
 
 
 def _cast(value: Any, types: dict[torch.dtype, torch.dtype]) -> Any:
-    """`value` with the tensors and types in it that are of one of `types` made its partner."""
-
     def partner(item: Any) -> Any:
         if isinstance(item, torch.dtype):
             return types.get(item, item)

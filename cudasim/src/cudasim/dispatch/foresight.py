@@ -32,10 +32,7 @@ def reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> list[Allocat
 
 
 def reserve_growth(func: Callable, args: tuple, kwargs: dict, outs: Sequence[str]) -> None:
-    """Take the memory by which `func` will make its results larger, the arguments named `outs`.
-
-    They are to be counted again when it has run. Raises as `reserve` does.
-    """
+    """As `reserve`, for what `func` adds to its arguments `outs`, to be counted again then."""
     given = [kwargs[name] for name in outs]
     if not all(isinstance(tensor, Tensor) for tensor in given):  # a list of them
         return
@@ -46,11 +43,7 @@ def reserve_growth(func: Callable, args: tuple, kwargs: dict, outs: Sequence[str
 
 
 def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
-    """Bytes of each result of `func`, by its kernel for tensors without numbers.
-
-    Where that has no answer, as the shape depends on numbers or the arguments make no sense,
-    there is none, and the operation itself tells.
-    """
+    """Bytes of each result of `func`; none where its kernel for `meta`, without numbers, fails."""
     if func is aten._to_dense.default:  # from sparse, of which `meta` knows little
         return [args[0].numel() * (kwargs.get("dtype") or args[0].dtype).itemsize]
     if func is aten.nonzero.default:  # as CUDA does, which counts first
@@ -80,17 +73,14 @@ def _without_numbers(value: Any) -> Any:
 
 
 def nothing(args: tuple, operands: Sequence[Tensor]) -> int:
-    """Of what makes no tensor."""
     return 0
 
 
 def _no_more(args: tuple, operands: Sequence[Tensor]) -> int:
-    """As in the operands together: of most operations."""
     return sum([tensor.numel() for tensor in operands])
 
 
 def _broadcast(args: tuple, operands: Sequence[Tensor]) -> int:
-    """As many as there are when the operands are spread over each other's dimensions."""
     bound = 1
     for tensor in operands:
         bound *= tensor.numel()
@@ -103,7 +93,6 @@ def _broadcast(args: tuple, operands: Sequence[Tensor]) -> int:
 
 
 def _product(args: tuple, operands: Sequence[Tensor]) -> int:
-    """Of a matrix product, the last two of whose operands are its factors."""
     left, right = operands[-2:]
     if left.dim() < 2 or right.dim() < 2:
         return _no_more(args, operands)
@@ -120,18 +109,16 @@ def _convolution(args: tuple, operands: Sequence[Tensor]) -> int:
 
 
 def _embedding(args: tuple, operands: Sequence[Tensor]) -> int:
-    """A row for each index."""
     table, indices = operands
     return indices.numel() * table.shape[-1]
 
 
 def _of_sizes(args: tuple, operands: Sequence[Tensor]) -> int:
-    """Of a factory: its sizes are the first list that it is given."""
+    """Of a factory, whose sizes are the first list that it is given."""
     return next((math.prod(value) for value in args if isinstance(value, list | tuple)), COUNT)
 
 
 def _arange(args: tuple, operands: Sequence[Tensor]) -> int:
-    """(end), (start, end) or (start, end, step)."""
     start, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     steps = abs((end - start) / step) if step else 0
     return int(steps) + 1 if math.isfinite(steps) else 0

@@ -59,7 +59,6 @@ class Access(NamedTuple):
 
     @property
     def where(self) -> str:
-        """What a message calls its line."""
         index, stream = self.line
         return "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
 
@@ -69,14 +68,15 @@ class Memory:
     """Who has used a memory since it was last written, and who had it before."""
 
     order: "Order"
-    write: list[Access] = field(default_factory=list)  # the last one
-    reads: list[Access] = field(default_factory=list)
+    begin: int = 0  # its addresses, on a GPU
+    end: int = 0
+    uses: list[Access] = field(default_factory=list)  # the last that wrote, and who read that
     earlier: list[Access] = field(default_factory=list)
     recorded: set[Line] = field(default_factory=set)  # by record_stream: the allocator waits
 
     def unrecorded(self) -> list[Access]:
         """The accesses that the allocator does not wait for before it hands the memory out."""
-        used = [*self.earlier, *self.reads, *self.write]
+        used = [*self.earlier, *sorted(self.uses, key=lambda use: use.writes)]
         return [access for access in used if access.line not in self.recorded]
 
 
@@ -84,10 +84,9 @@ class Order:
     """What happens before what, on the streams of all GPUs and on the host."""
 
     def __init__(self, action: str) -> None:
-        """Nothing has happened. A race is an error where the action is `raise`, else a warning."""
         self.action = action
         self.known: dict[Line, dict[Line, int]] = defaultdict(dict)
-        self.areas: dict[int, list[tuple[int, int, Memory]]] = defaultdict(list)
+        self.areas: dict[int, list[Memory]] = defaultdict(list)  # by GPU
 
     def learn(self, line: Line, known: dict[Line, int]) -> None:
         """From now on what a line does comes after what is `known`."""
@@ -140,7 +139,7 @@ class Order:
             self.wait(HOST, line)
 
     def _memory(self, tensor: Tensor) -> Memory | None:
-        """The memory of a tensor on a GPU, or in pinned memory of the host; None for others."""
+        """The memory of a tensor, if that is a GPU's or pinned."""
         storage = storage_of(tensor)
         memory = getattr(storage, ACCESSES, None)
         if storage is None or (memory is not None and memory.order is self):
@@ -151,19 +150,19 @@ class Order:
             return None
         memory = Memory(self)
         if gpu is not None and tag.block is not None:
-            areas, begin = self.areas[gpu.index], tag.block.address
-            end = begin + tag.block.size
-            overlapping = [each for each in areas if each[0] < end and begin < each[1]]
-            memory.earlier = [use for *_, each in overlapping for use in each.unrecorded()]
-            areas[:] = [each for each in areas if each not in overlapping]
-            areas.append((begin, end, memory))
+            areas, memory.begin = self.areas[gpu.index], tag.block.address
+            memory.end = memory.begin + tag.block.size
+            gone = [each for each in areas if each.begin < memory.end and memory.begin < each.end]
+            memory.earlier = [use for each in gone for use in each.unrecorded()]
+            self.areas[gpu.index] = [*(each for each in areas if each not in gone), memory]
         setattr(storage, ACCESSES, memory)
         return memory
 
     def _use(self, memory: Memory | None, access: Access) -> None:
         if memory is None:
             return
-        for other in (*memory.earlier, *memory.write, *(memory.reads if access.writes else ())):
+        meeting = [use for use in memory.uses if use.writes or access.writes]
+        for other in (*memory.earlier, *meeting):
             if self.known[access.line].get(other.line, 0) >= other.number:
                 continue
             if torch._C._current_graph_task_id() != -1:  # its engine lets streams wait
@@ -171,13 +170,10 @@ class Order:
             else:
                 self._report(access, other, other in memory.earlier)
         memory.earlier = []
-        if access.writes:
-            memory.write, memory.reads = [access], []
-        else:
-            memory.reads = [each for each in memory.reads if each.line != access.line] + [access]
+        others = [use for use in memory.uses if use.writes or use.line != access.line]
+        memory.uses = [access] if access.writes else [*others, access]
 
     def _report(self, access: Access, other: Access, handed_out: bool) -> None:
-        """Raise DataRace, or warn."""
         verbs = "writes" if access.writes else "reads", "wrote" if other.writes else "read"
         if handed_out:
             cure = "record_stream keeps the memory until the other stream is done with it"
@@ -197,7 +193,7 @@ class Order:
 
 
 def host_waits(given: dict[str, Any], tensors: list[Tensor]) -> bool:
-    """Whether the host waits for a copy, if it is one between `tensors` of which some are its."""
+    """Whether the host waits for a copy between `tensors`, as some of them are its own."""
     hosts = [storage_of(each) for each in tensors if gpu_of(each) is None]
     pinned = all(hasattr(storage, PINNED) for storage in hosts)
     return bool(hosts) and not (given.get("non_blocking") and pinned)
@@ -234,7 +230,6 @@ class RaceMode(LightMode):
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Run `func`, and look whether it was in order."""
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)
