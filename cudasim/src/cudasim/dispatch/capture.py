@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -247,14 +248,11 @@ def _do(step: Step) -> None:
     name = step.func._schema.name.partition("::")[2]
     if name in EMPTY or (not step.results and not operator_of(step.func).written):
         return  # a view, or memory as it is
-    if step.source is None:
+    generator, state = step.source or (None, None)
+    with nullcontext() if generator is None else generator.sharing(state):
+        if generator is not None and find_drawing(step.kwargs.get("generator")) is not None:
+            generator.draw()  # a factory, which was given what a draw returned
         out = step.func(*step.args, **step.kwargs)
-    else:
-        generator, state = step.source
-        with generator.sharing(state):
-            if find_drawing(step.kwargs.get("generator")) is not None:
-                generator.draw()  # a factory, which was given what a draw returned
-            out = step.func(*step.args, **step.kwargs)
     if step.results:
         new = _new(out, set(map(_key, step.operands)))
         with torch._C._DisableTorchDispatch():

@@ -26,25 +26,13 @@ TABLE = Path(__file__).with_name("kernels.json")
 
 # Operator -> CUDA's kernel, which looks at its type, or None for cuDNN; what an operator is called
 # in the database, if otherwise; and those without a kernel of CUDA, which the dispatcher refuses.
-KERNELS, CALLED, ABSENT = TABLES["types"].values()
+KERNELS, CALLED, ABSENT, _wider, _in_cpp = TABLES["types"].values()
+# What a type is computed in where the CPU has no kernel for it; and what C++ calls a type.
+WIDER = {getattr(torch, dtype): getattr(torch, wider) for dtype, wider in _wider.items()}
+NAMES = {getattr(torch, dtype): name for dtype, name in _in_cpp.items()}
 
 REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 SCALED = (8, 9)  # the least capability of products of 8-bit floats
-
-# What a type is computed in where the CPU has no kernel for it.
-WIDER = {
-    torch.float16: torch.float32,
-    torch.bfloat16: torch.float32,
-    torch.complex32: torch.complex64,
-    torch.bool: torch.uint8,
-    **dict.fromkeys(
-        (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64), torch.float64
-    ),
-}
-# What C++ calls the types.
-_CALLED = "Half BFloat16 ComplexHalf Bool Char Byte Short Int Long Float Double ComplexFloat "
-_CALLED += "ComplexDouble"
-NAMES = dict(zip((*WIDER, *REAL_AND_COMPLEX), _CALLED.split(), strict=True))
 
 
 def short(dtype: torch.dtype) -> str:

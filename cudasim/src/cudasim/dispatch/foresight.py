@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.arguments import mapped, tensors_in
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import foretell, storage_of
 
 aten = torch.ops.aten
@@ -154,24 +155,8 @@ MULTIPLIED = (_no_more, _broadcast, _product)
 
 BOUNDS: dict[str, Bound] = {
     name: bound
-    for bound, names in {
-        _product: "mm addmm bmm baddbmm _sparse_addmm",
-        _of_sizes: "empty zeros ones full rand randn randint empty_strided empty_permuted "
-        "new_empty new_empty_strided new_full new_ones new_zeros",
-        _convolution: "convolution",
-        _embedding: "embedding",
-        _index: "index",
-        _arange: "arange range",
-        _square: "eye diag_embed block_diag",
-        _spread: "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im take "
-        "addr _cdist_forward _euclidean_dist multinomial histc bincount reflection_pad1d "
-        "reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d "
-        "upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d "
-        "_upsample_nearest_exact2d _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d "
-        "upsample_bicubic2d upsample_trilinear3d grid_sampler_2d grid_sampler_3d max_unpool2d "
-        "max_unpool3d",
-    }.items()
-    for name in names.split()
+    for bound in (_product, _of_sizes, _convolution, _embedding, _index, _arange, _square, _spread)
+    for name in TABLES["bounds"][bound.__name__.lstrip("_")]
 }
 
 
