@@ -58,14 +58,15 @@ def _key() -> DispatchKey:
 
 def policies() -> list[tuple[Callable, list[str]]]:
     """What is done to which operations."""
+    half, full = partial(_in, None), partial(_in, torch.float32)
+    listed = [(half, HALF), (full, FLOAT), (_widest, WIDEST)]
     if session.type.casts_sums:
-        wide = [*FLOAT, *FLOAT_BY_DTYPE, "batch_norm"]
-        listed = {_half: HALF, _float: wide, _widest: WIDEST}
+        listed += [(full, [*FLOAT_BY_DTYPE, "batch_norm"])]
     else:
-        listed = {_half: HALF, _float: FLOAT, _float_by_dtype: FLOAT_BY_DTYPE, _widest: WIDEST}
-        listed |= {_float_by_overload: FLOAT_BY_OVERLOAD, _banned: ["binary_cross_entropy"]}
-    found = [(policy, list(filter(casts, names))) for policy, names in listed.items()]
-    return [*found, (_half, CUDNN)] if session.type.has_cudnn else found
+        listed += [(_full_by_dtype, FLOAT_BY_DTYPE), (_full_by_overload, FLOAT_BY_OVERLOAD)]
+        listed += [(_banned, ["binary_cross_entropy"])]
+    found = [(policy, list(filter(casts, names))) for policy, names in listed]
+    return [*found, (half, CUDNN)] if session.type.has_cudnn else found
 
 
 def casts(name: str) -> bool:
@@ -83,8 +84,8 @@ def overload(name: str) -> Any:
 
 def _stand_in() -> Library:
     """Kernels in place of those that look at C++'s device."""
-    kernels = [(overload(name), policy) for policy, names in policies() for name in names]
-    return _library(_key(), [(func, policy, func) for func, policy in kernels])
+    kernels = [(policy, overload(name)) for policy, names in policies() for name in names]
+    return _library(_key(), [(func, policy, func) for policy, func in kernels])
 
 
 def _sparing() -> Library:
@@ -132,29 +133,24 @@ def _as_it_is(func: Any, args: tuple, kwargs: dict) -> Any:
     return func(*args, **kwargs)
 
 
-def _half(func: Any, args: tuple, kwargs: dict) -> Any:
-    return _in(torch.get_autocast_dtype(session.type.name), func, args, kwargs)
+def _in(dtype: torch.dtype | None, func: Any, args: tuple, kwargs: dict) -> Any:
+    """With every eligible tensor of that type, or the region's own; the casts are recorded."""
+    wanted = dtype or torch.get_autocast_dtype(session.type.name)
 
-
-def _float(func: Any, args: tuple, kwargs: dict) -> Any:
-    return _in(torch.float32, func, args, kwargs)
-
-
-def _in(dtype: torch.dtype, func: Any, args: tuple, kwargs: dict) -> Any:
     def cast(value: Any) -> Any:
-        return _converted(value, dtype) if _eligible(value) else value
+        return _converted(value, wanted) if _eligible(value) else value
 
     return func(*mapped(cast, args), **mapped(cast, kwargs))
 
 
-def _float_by_dtype(func: Any, args: tuple, kwargs: dict) -> Any:
+def _full_by_dtype(func: Any, args: tuple, kwargs: dict) -> Any:
     named = given(func, args, kwargs)
     if named.get("dtype") is None and _eligible(args[0]):
         named["dtype"] = torch.float32
     return func(**named)
 
 
-def _float_by_overload(func: Any, args: tuple, kwargs: dict) -> Any:
+def _full_by_overload(func: Any, args: tuple, kwargs: dict) -> Any:
     if not _eligible(args[0]):
         return func(*args, **kwargs)
     defaults = [argument.default_value for argument in func._schema.arguments]

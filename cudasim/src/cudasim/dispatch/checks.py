@@ -37,11 +37,7 @@ WHOLE_NUMBERS = "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift r
 
 
 def refuses(operator: Operator, args: tuple, kwargs: dict, hosts: list[Tensor]) -> bool:
-    """Whether CUDA refuses the CPU tensors `hosts` beside operands on a GPU.
-
-    Those without dimensions may ride along, except where they are written to and in kernels
-    that check each argument.
-    """
+    """Whether CUDA refuses the CPU tensors `hosts` beside a GPU's: numbers that are read may be."""
     if any([tensor.dim() for tensor in hosts]) or checks_arguments(operator.func):
         return True
     written = written_by(operator.func, args, kwargs)
@@ -70,12 +66,7 @@ def checks_arguments(func: Callable) -> bool:
     """Whether CUDA's kernel for `func` requires every tensor, of any shape, on one device."""
     if torch.Tag.pointwise in func.tags:
         return False
-    return func.overloadpacket.__name__ in INSIDE or checking_kernel(_full_name(func)) is not None
-
-
-def _full_name(func: Callable) -> str:
-    """As in native_functions.yaml: `mm`, `scatter_.src`."""
-    return func.name().partition("::")[2]
+    return func.overloadpacket.__name__ in INSIDE or checking_kernel(func.name()) is not None
 
 
 # Words, or None: of an operator with operands on several devices.
@@ -143,7 +134,7 @@ def _convolution(func: Callable, named: Named) -> str | None:
 def _checking(func: Callable, named: Named) -> str | None:
     """Of a kernel that compares the devices of its arguments, in their order."""
     name, tensors = func.overloadpacket.__name__, dict(named)
-    kernel, names = INSIDE.get(name, (_full_name(func), {}))
+    kernel, names = INSIDE.get(name, (func.name(), {}))
     if name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(tensors):
         kernel = "cudnn_batch_norm"
     kernel = checking_kernel(kernel)

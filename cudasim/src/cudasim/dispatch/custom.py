@@ -42,10 +42,7 @@ KINDS.append(rule_of)
 
 
 def run_custom(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run a program's own operator: on GPUs the kernel registered for them.
-
-    Raises NotImplementedError, with the dispatcher's text, if there is none.
-    """
+    """Run a program's own operator: on GPUs the kernel for them; the dispatcher says if none is."""
     operands = tensors_in((*args, *kwargs.values()))
     if any(gpu_of(tensor) for tensor in operands):
         return on_gpu(func, args, kwargs)

@@ -2,8 +2,7 @@
 
 PyTorch generates these checks from `native_functions.yaml`, which it ships with torchgen: a kernel
 of CUDA without `device_check: NoCheck` compares its tensors in the order of its schema, and names
-itself `wrapper_CUDA_...` (torchgen/dest/register_dispatch_key.py). The file is read when the first
-disagreement is found.
+itself `wrapper_CUDA_...` (torchgen/dest/register_dispatch_key.py).
 """
 
 import functools
@@ -12,8 +11,8 @@ import re
 
 
 def checking_kernel(name: str) -> str | None:
-    """CUDA's kernel for the operator `name` (`mm`, `scatter_.src`), if it checks devices."""
-    return _kernels().get(name)
+    """CUDA's kernel for the operator `name` (`mm`, `aten::scatter_.src`), if it checks devices."""
+    return _kernels().get(name.removeprefix("aten::"))
 
 
 @functools.cache

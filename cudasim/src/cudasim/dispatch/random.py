@@ -25,10 +25,7 @@ def kind(func: Callable) -> int:
 
 
 def source(gpu: GPU, given: torch._C.Generator | None) -> torch._C.Generator:
-    """From what one operation on `gpu` draws, if the caller has `given` a generator or None.
-
-    Raises RuntimeError, with CUDA's text, for a generator of the CPU.
-    """
+    """From what one operation on `gpu` draws, if the caller has `given` a generator or None."""
     chosen = gpu.generator if given is None else find(given)
     if chosen is None:
         raise _wrong_generator(session.type.name, "cpu")

@@ -45,10 +45,7 @@ def address(stream_id: int, index: int) -> int:
 
 
 def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
-    """The host waits for a stream of `gpu`, the current one unless another is named.
-
-    Raises RuntimeError, with PyTorch's words, where `set_sync_debug_mode` refuses that.
-    """
+    """The host waits for a stream of `gpu`, or its current one, if it may (`complain`)."""
     if session.sync_debug:
         complain()
     if stream_id is None:
@@ -72,10 +69,7 @@ def sleep_until(when: int) -> None:
 
 
 def complain() -> None:
-    """Warn of an operation that waits, or refuse it, as `set_sync_debug_mode` says.
-
-    Raises RuntimeError with PyTorch's words, and CUDA's error within a capture.
-    """
+    """Warn of an operation that waits, or refuse it, as `set_sync_debug_mode` or a capture says."""
     if session.sync_debug & CAPTURING:
         index = session.current().index
         capture = session.capturing.get((index, session.current_stream(index)))
