@@ -35,6 +35,11 @@ def named_tensors(func: Callable, args: tuple, kwargs: dict) -> Iterator[tuple[s
         yield from ((name, tensor) for tensor in tensors_in((value,)))
 
 
+def mapped_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
+    """`value` with what `function` gives for each tensor in it."""
+    return mapped(lambda item: function(item) if isinstance(item, Tensor) else item, value)
+
+
 def given(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
     """The arguments of `func` that were given, by name."""
     names = [argument.name for argument in func._schema.arguments]

@@ -1,9 +1,7 @@
 """Assertions in kernels: what the CPU refuses at once, CUDA finds in the middle of a kernel.
 
-The kernel stops, and the GPU's context with it: whatever needs that GPU afterwards fails with the
-same error, until the simulation ends. It is told at once, as with CUDA_LAUNCH_BLOCKING=1, and the
-CPU's error, which names the index, is its cause. The kernels are those with a `CUDA_KERNEL_ASSERT`
-in aten/src/ATen/native/cuda.
+The GPU's context is lost with it: whatever needs that GPU afterwards fails with the same error. It
+is told at once, as with CUDA_LAUNCH_BLOCKING=1; the CPU's error, with the index, is its cause.
 """
 
 import re

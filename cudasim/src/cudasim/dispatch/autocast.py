@@ -1,10 +1,7 @@
 """`torch.autocast` on a GPU: which operations run in half precision, and which in float32.
 
-Every build of PyTorch has the rules for every type of GPU, but they check in C++ whether a tensor
-is on a GPU, which is false for simulated ones. So kernels that know simulated GPUs replace
-them, at the same place of the dispatcher (above autograd), from the first region that needs
-them until the simulation ends. Outside a region nothing is checked and nothing is slower.
-
+PyTorch's own rules check in C++ whether a tensor is on a GPU, which is false for simulated ones. So
+kernels that know these replace them in the dispatcher, from the first region that needs them on.
 The lists are those of `aten/src/ATen/autocast_mode.h`; MPS has kernels for some of them only.
 """
 
@@ -18,7 +15,7 @@ from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
 from torch.library import Library
 
-from cudasim.dispatch.arguments import given, mapped, tensors_in
+from cudasim.dispatch.arguments import given, mapped_tensors, tensors_in
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of, is_scratch
 from cudasim.patching import Patches
@@ -137,10 +134,11 @@ def _in(dtype: torch.dtype | None, func: Any, args: tuple, kwargs: dict) -> Any:
     """With every eligible tensor of that type, or the region's own; the casts are recorded."""
     wanted = dtype or torch.get_autocast_dtype(session.type.name)
 
-    def cast(value: Any) -> Any:
-        return _converted(value, wanted) if _eligible(value) else value
+    def cast(tensor: Tensor) -> Tensor:
+        return _converted(tensor, wanted) if _eligible(tensor) else tensor
 
-    return func(*mapped(cast, args), **mapped(cast, kwargs))
+    args, kwargs = mapped_tensors(cast, (args, kwargs))
+    return func(*args, **kwargs)
 
 
 def _full_by_dtype(func: Any, args: tuple, kwargs: dict) -> Any:
@@ -179,11 +177,10 @@ def _banned(func: Any, args: tuple, kwargs: dict) -> Any:
     )
 
 
-def _eligible(value: Any) -> bool:
+def _eligible(tensor: Tensor) -> bool:
     """True for floats but doubles, on a GPU or in what C++ made beside a tensor there."""
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        return False
-    return value.dtype is not torch.float64 and (gpu_of(value) is not None or is_scratch(value))
+    floats = tensor.is_floating_point() and tensor.dtype is not torch.float64
+    return floats and (gpu_of(tensor) is not None or is_scratch(tensor))
 
 
 def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:

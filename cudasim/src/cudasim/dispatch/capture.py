@@ -1,9 +1,8 @@
 """What a CUDA graph captures, and how it is replayed.
 
-While a stream is captured, a card notes its work and does none of it. Here the work is done, as
-only then the shapes of results are known, and what it changed is put back when the capture ends;
-a replay does it again, in the memory in which it was captured. The rules are those of
-https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs.
+A card notes the work and does none of it. Here it is done, as only then the shapes of results are
+known, and what it changed is put back when the capture ends; a replay does it again, in the memory
+of the capture (https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
 """
 
 import threading
@@ -22,7 +21,7 @@ from cudasim.device.generator import Generator, find, find_drawing
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import mapped, tensors_in
+from cudasim.dispatch.arguments import mapped_tensors, tensors_in
 from cudasim.dispatch.mode import is_wrapper
 from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
@@ -161,8 +160,8 @@ class Capture(LightMode):
         if any(each.layout is not torch.strided for each in tensors_in((out,))):
             raise NotImplementedError("cudasim: a CUDA graph here holds no sparse tensors")
         results = [_name(each, self._made) for each in _new(out, known)]
-        given, named = self._names(args, changed), self._names(kwargs, changed)
-        self.steps.append(Step(func, given, named, results, source, grad))
+        args, kwargs = self._names((args, kwargs), changed)
+        self.steps.append(Step(func, args, kwargs, results, source, grad))
         return out
 
     def _source(self, func: Callable, kwargs: dict, gpu: GPU) -> tuple[Generator, list] | None:
@@ -194,9 +193,7 @@ class Capture(LightMode):
         A number of the CPU's that is not `changed` is kept as it is now: a kernel is captured so.
         """
 
-        def named(item: Any) -> Any:
-            if not isinstance(item, Tensor):
-                return item
+        def named(item: Tensor) -> Tensor:
             made = _key(item) in self._made
             is_number = not item.dim() and gpu_of(item) is None and not made
             if is_number and all(item is not each for each in changed):
@@ -204,7 +201,7 @@ class Capture(LightMode):
                     return item.clone()
             return _name(item, self._made if made else self._read)
 
-        return mapped(named, value)
+        return mapped_tensors(named, value)
 
     def _let_go(self) -> None:
         """Give the graph's pool the memory of results that the program holds no more."""

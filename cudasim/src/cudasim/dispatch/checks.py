@@ -1,7 +1,7 @@
 """PyTorch's own words for operands that do not agree on their device.
 
-The texts are those of torch 2.13: `common_device_check_failure` (aten's op_registration),
-`TensorIteratorBase::compute_types`, `aten/src/ATen/native/Convolution.cpp` and `IndexingUtils`.
+From `common_device_check_failure`, `TensorIteratorBase::compute_types`, `native/Convolution.cpp`
+and `IndexingUtils` of torch 2.13.
 """
 
 import functools

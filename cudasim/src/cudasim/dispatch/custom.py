@@ -1,8 +1,8 @@
 """Operators of others than PyTorch, and operators that take functions: what computes them.
 
-For PyTorch's own operators the CPU's kernels stand for CUDA's. Those of a program have the kernels
-that were registered for them: the dispatcher chooses one, or refuses, as on a machine with GPUs.
-Within it, and within functions that an operator such as `cond` calls, operations have devices.
+Those of a program have the kernels that were registered for them, among which the dispatcher
+chooses as on a machine with GPUs. Within them, and within functions that an operator such as
+`cond` calls, operations have devices.
 """
 
 import functools

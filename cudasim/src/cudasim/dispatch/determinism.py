@@ -1,7 +1,6 @@
 """`torch.use_deterministic_algorithms`: what has no deterministic kernel on CUDA is refused.
 
-Which operations these are is documented with that function; the names of kernels are those that
-PyTorch's own tests expect (`test/test_torch.py`, `check_nondeterministic_alert`).
+By the names of kernels that PyTorch's own tests expect (`check_nondeterministic_alert`).
 """
 
 from collections.abc import Callable

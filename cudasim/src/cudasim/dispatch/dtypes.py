@@ -1,7 +1,7 @@
 """Types that CUDA's kernels take and the CPU's do not, and the other way.
 
 `kernels.json` has the types, from PyTorch's database of operators: `python cudasim/facts types`.
-Which kernel refuses, and in which words, is from PyTorch's sources: AT_DISPATCH names a kernel.
+The words, and the names of kernels, are from PyTorch's sources.
 """
 
 import functools
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import given, mapped, tensors_in
+from cudasim.dispatch.arguments import given, mapped, mapped_tensors, tensors_in
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
@@ -81,7 +81,8 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
     if given(func, args, kwargs).get("reduce") in ("sum", "mean"):
         return
     with suppress(NotImplementedError):  # of the CPU's kernel for that type
-        func(*mapped(_copied, args), **mapped(_copied, kwargs))
+        copies = mapped_tensors(torch.ops.aten.clone.default, (args, kwargs))
+        func(*copies[0], **copies[1])
     if kernel is not None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
     if not torch.backends.cudnn.enabled:
@@ -90,11 +91,6 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
         raise RuntimeError(f"getCudnnDataTypeFromScalarType() not supported for {name}")
     if not first.is_floating_point() and not first.is_complex():  # it has, and no kernel
         raise RuntimeError("GET was unable to find an engine to execute this computation")
-
-
-def _copied(value: Any) -> Any:
-    """A copy of a tensor, which may be written to."""
-    return torch.ops.aten.clone.default(value) if isinstance(value, Tensor) else value
 
 
 # Refused as well, by operators that look at more than one type. Each raises CUDA's error.

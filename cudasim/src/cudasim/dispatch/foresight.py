@@ -1,19 +1,18 @@
 """How many bytes an operation's results take, known from shapes before it runs.
 
-So a simulated GPU refuses what it cannot hold before the host has made it. A result that is
-surely small is counted when it is there, which costs less.
+So a GPU refuses what it cannot hold before the host has made it. A surely small result is counted
+when it is there, which costs less.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU, Allocation
-from cudasim.dispatch.arguments import mapped, tensors_in
+from cudasim.dispatch.arguments import mapped_tensors, tensors_in
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import foretell, storage_of
 
@@ -57,17 +56,16 @@ def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
     if "generator" in kwargs:
         elsewhere["generator"] = None
     try:
-        out = func(*mapped(_without_numbers, args), **mapped(_without_numbers, kwargs | elsewhere))
+        args, kwargs = mapped_tensors(_without_numbers, (args, kwargs | elsewhere))
+        out = func(*args, **kwargs)
     except Exception:
         return []
     return [tensor.untyped_storage().nbytes() for tensor in tensors_in((out,))]
 
 
-def _without_numbers(value: Any) -> Any:
-    """A tensor of the same shape on `meta`; what is no tensor is itself."""
-    if not isinstance(value, Tensor):
-        return value
-    return aten.empty_strided.default(value.shape, value.stride(), dtype=value.dtype, device=META)
+def _without_numbers(tensor: Tensor) -> Tensor:
+    sizes = tensor.shape, tensor.stride()
+    return aten.empty_strided.default(*sizes, dtype=tensor.dtype, device=META)
 
 
 # Bounds: at most so many numbers are in the results.

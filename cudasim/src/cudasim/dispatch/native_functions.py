@@ -1,8 +1,7 @@
 """Which of CUDA's kernels check the device of every argument, and by which name.
 
-PyTorch generates these checks from `native_functions.yaml`, which it ships with torchgen: a kernel
-of CUDA without `device_check: NoCheck` compares its tensors in the order of its schema, and names
-itself `wrapper_CUDA_...` (torchgen/dest/register_dispatch_key.py).
+PyTorch generates the checks from `native_functions.yaml`, which it ships: for a kernel without
+`device_check: NoCheck`, called `wrapper_CUDA_...` (torchgen/dest/register_dispatch_key.py).
 """
 
 import functools

@@ -1,11 +1,9 @@
 """Races: accesses to one memory, of which one writes, that nothing puts one after the other.
 
-The CPU has computed every result by the time that an operation returns, so that values never show
-a race. Here every stream, and the host, knows how far the others had come when it last waited for
-them (vector clocks: Mattern, Virtual Time and Global States of Distributed Systems, 1988).
-PyTorch's sanitizer (torch/cuda/_sanitizer.py) finds races in the same way among tensors that begin
-at one address; here all views are one memory, pinned memory of the host is memory too, and memory
-that the allocator hands out again is what it was.
+The CPU's values never show a race. So every stream, and the host, knows how far the others had come
+when it last waited for them (vector clocks: Mattern, Virtual Time and Global States of Distributed
+Systems, 1988), as in PyTorch's sanitizer; but all views are one memory, pinned memory is memory
+too, and memory that the allocator hands out again is what it was.
 
 Not seen: what runs within a CUDA graph, collectives that nobody waited for, and NumPy's reads.
 """

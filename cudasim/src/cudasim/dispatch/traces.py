@@ -1,7 +1,4 @@
-"""Callbacks of `torch.cuda._gpu_trace`, by which tools such as its sanitizer follow a GPU.
-
-PyTorch's C++ calls them from its allocator, streams and events; here those of the simulation do.
-"""
+"""Callbacks of `torch.cuda._gpu_trace`, by which tools such as PyTorch's sanitizer follow a GPU."""
 
 from typing import Any
 

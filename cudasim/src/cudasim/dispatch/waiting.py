@@ -1,7 +1,6 @@
 """What makes the host wait for a GPU, and `torch.cuda.set_sync_debug_mode`, which tells of it.
 
-Which operations do follows PyTorch: they read a number or a size back from the GPU, or copy
-without `non_blocking` (`warn_or_error_on_sync` in c10/cuda/CUDAFunctions.h and its callers).
+It is what PyTorch waits for: `warn_or_error_on_sync` in c10/cuda/CUDAFunctions.h and its callers.
 """
 
 import sys
