@@ -65,9 +65,9 @@ class Capture(LightMode):
         self.unjoined: set[Place] = set()  # streams that it took in and that have not come back
         # Stream -> those whose work it waits for.
         self.waited_for: dict[Place, set[Place]] = defaultdict(set)
-        # Names, by the address of a storage: of results, and of what was there before.
-        self._made: dict[int, list[Tensor]] = defaultdict(list)
-        self._read: dict[int, list[Tensor]] = defaultdict(list)
+        # Names, by the address of a storage; and which of these hold results.
+        self._names: dict[int, list[Tensor]] = defaultdict(list)
+        self._made: set[int] = set()
         self._before: dict[int, tuple[Tensor, Tensor]] = {}  # what they held, where it was changed
         self._states: dict[int, tuple[list, list]] = {}  # of generators, and what they were
 
@@ -89,7 +89,7 @@ class Capture(LightMode):
             return func(*args, **kwargs)
         if place != self.origin:
             self.unjoined.add(place)
-        return self._note(func, args, kwargs, tensors, gpu)
+        return self._note(func, args, kwargs, gpu)
 
     def join(self, place: Place, streams: set[Place]) -> None:
         """A stream waits for what others have done so far."""
@@ -124,12 +124,14 @@ class Capture(LightMode):
         self._states.setdefault(id(state), (state, list(state)))
 
     def release(self) -> None:
-        for held in (self.steps, self._made, self._read):
-            held.clear()
+        self.steps.clear()
+        self._names.clear()
+        self._made.clear()
 
     def replay(self) -> None:
         """Do the captured work again, on the memory that it was captured with."""
-        if not all(map(_holders, self._read.values())):
+        read = (names for key, names in self._names.items() if key not in self._made)
+        if not all(map(_holders, read)):
             warnings.warn(GONE, stacklevel=3)
         memories = [gpu.memory for gpu in session.gpus]
         for each in memories:
@@ -147,21 +149,20 @@ class Capture(LightMode):
             for each in memories:
                 each.suspended = 0
 
-    def _note(
-        self, func: Callable, args: tuple, kwargs: dict, operands: list[Tensor], gpu: GPU
-    ) -> Any:
+    def _note(self, func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
         self._let_go()
         changed = tensors_in(written_by(func, args, kwargs))
         self._save(changed)
         grad = torch.is_grad_enabled()
         source = self._source(func, kwargs, gpu)
-        known = set(map(_key, operands))
+        known = set(map(_key, tensors_in((*args, *kwargs.values()))))
         out = func(*args, **kwargs)
         if any(each.layout is not torch.strided for each in tensors_in((out,))):
             raise NotImplementedError("cudasim: a CUDA graph here holds no sparse tensors")
-        results = [_name(each, self._made) for each in _new(out, known)]
-        args, kwargs = self._names((args, kwargs), changed)
-        self.steps.append(Step(func, args, kwargs, results, source, grad))
+        new = _new(out, known)
+        self._made.update(map(_key, new))
+        args, kwargs = self._named((args, kwargs), changed)
+        self.steps.append(Step(func, args, kwargs, list(map(self._name, new)), source, grad))
         return out
 
     def _source(self, func: Callable, kwargs: dict, gpu: GPU) -> tuple[Generator, list] | None:
@@ -187,25 +188,31 @@ class Capture(LightMode):
                     whole = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
                     self._before[key] = whole, whole.clone()
 
-    def _names(self, value: Any, changed: list[Tensor]) -> Any:
+    def _named(self, value: Any, changed: list[Tensor]) -> Any:
         """`value` with names of memory for tensors.
 
         A number of the CPU's that is not `changed` is kept as it is now: a kernel is captured so.
         """
 
         def named(item: Tensor) -> Tensor:
-            made = _key(item) in self._made
-            is_number = not item.dim() and gpu_of(item) is None and not made
-            if is_number and all(item is not each for each in changed):
-                with torch._C._DisableTorchDispatch(), torch.no_grad():
-                    return item.clone()
-            return _name(item, self._made if made else self._read)
+            number = not item.dim() and gpu_of(item) is None and _key(item) not in self._made
+            if not number or any(item is each for each in changed):
+                return self._name(item)
+            with torch._C._DisableTorchDispatch(), torch.no_grad():
+                return item.clone()
 
         return mapped_tensors(named, value)
 
+    def _name(self, tensor: Tensor) -> Tensor:
+        """Another tensor on the same memory: the program's own may go, and its memory with it."""
+        with torch._C._DisableTorchDispatch(), torch.no_grad():
+            name = torch.ops.aten.detach.default(tensor)
+        self._names[_key(tensor)].append(name)
+        return name
+
     def _let_go(self) -> None:
         """Give the graph's pool the memory of results that the program holds no more."""
-        for names in self._made.values():
+        for names in map(self._names.get, self._made):
             storage = storage_of(names[0])
             tag = getattr(storage, TAG, None)
             if tag is not None and tag.gpu is not None and tag.requested and not _holders(names):
@@ -226,14 +233,6 @@ def _key(tensor: Tensor) -> int:
 def _holders(names: list[Tensor]) -> int:
     """How many tensors, beside its `names` and the Python object with the tag, use a memory."""
     return torch._C._storage_Use_Count(_key(names[0])) - len(names) - 1
-
-
-def _name(tensor: Tensor, memories: dict[int, list[Tensor]]) -> Tensor:
-    """Another tensor on the same memory: the program's own may go, and its memory with it."""
-    with torch._C._DisableTorchDispatch(), torch.no_grad():
-        name = torch.ops.aten.detach.default(tensor)
-    memories[_key(tensor)].append(name)
-    return name
 
 
 def _new(out: Any, known: set[int]) -> list[Tensor]:

@@ -22,31 +22,19 @@ def _sums_floats(given: dict) -> bool:
     return dtype.is_floating_point or dtype.is_complex
 
 
-def _multiplies(given: dict) -> bool:
-    return given["reduce"] == "prod"
-
-
-# Operation -> its kernel, and for which arguments it is not deterministic.
-SOMETIMES = {
-    "nll_loss2d_forward": (
-        "nll_loss2d_forward_out_cuda_template",
-        lambda given: given["reduction"] != 0,
-    ),
-    "_embedding_bag_backward": (
-        "embedding_bag_backward_cuda_max",
-        lambda given: given["mode"] == 2,
-    ),
-    "put_": ("put_", lambda given: given.get("accumulate")),  # else the CPU refuses it too
-    "histc": ("_histc_cuda with floating point input", _sums_floats),
-    "bincount": ("_bincount_cuda", lambda given: given.get("weights") is not None),
-    "cumsum": ("cumsum_cuda_kernel", _sums_floats),
-    "cumsum_": ("cumsum_cuda_kernel", _sums_floats),
-    "scatter_reduce.two": ("scatter_reduce_cuda_kernel", _multiplies),
-    "scatter_reduce_.two": ("scatter_reduce_cuda_kernel", _multiplies),
+# Operation -> for which arguments its kernel is not deterministic; that of others never is.
+MATTERS: dict[str, Callable[[dict], Any]] = {
+    "nll_loss2d_forward": lambda given: given["reduction"] != 0,
+    "_embedding_bag_backward": lambda given: given["mode"] == 2,  # the maximum
+    "put_": lambda given: given.get("accumulate"),  # else PyTorch refuses it on the CPU as well
+    "bincount": lambda given: given.get("weights") is not None,
+    "scatter_reduce.two": lambda given: given["reduce"] == "prod",
+    "scatter_reduce_.two": lambda given: given["reduce"] == "prod",
+    **dict.fromkeys(("histc", "cumsum", "cumsum_"), _sums_floats),
 }
 KERNELS = {
-    overload(name): kernel if isinstance(kernel, tuple) else (kernel, None)
-    for name, kernel in {**TABLES["nondeterministic"], **SOMETIMES}.items()
+    overload(name): (kernel, MATTERS.get(name, lambda given: True))
+    for name, kernel in TABLES["nondeterministic"].items()
 }
 
 
@@ -56,7 +44,6 @@ def deterministic(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any
     if torch._C._get_deterministic_algorithms():
         name, matters = KERNELS[func]
         first = next((each for each in args if isinstance(each, Tensor)), None)
-        on_gpu = first is not None and gpu_of(first) is not None
-        if on_gpu and (matters is None or matters(given(func, args, kwargs))):
+        if first is not None and gpu_of(first) and matters(given(func, args, kwargs)):
             alert_not_deterministic(name)
     return inner(func, args, kwargs)
