@@ -60,7 +60,7 @@ def policies() -> list[tuple[Callable, list[str]]]:
     if session.type.casts_sums:
         listed += [(full, [*FLOAT_BY_DTYPE, "batch_norm"])]
     else:
-        listed += [(_full_by_dtype, FLOAT_BY_DTYPE), (_full_by_overload, FLOAT_BY_OVERLOAD)]
+        listed += [(_full_by_dtype, [*FLOAT_BY_DTYPE, *FLOAT_BY_OVERLOAD])]
         listed += [(_banned, ["binary_cross_entropy"])]
     found = [(policy, list(filter(casts, names))) for policy, names in listed]
     return [*found, (half, CUDNN)] if session.type.has_cudnn else found
@@ -142,18 +142,13 @@ def _in(dtype: torch.dtype | None, func: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _full_by_dtype(func: Any, args: tuple, kwargs: dict) -> Any:
+    """With `dtype=torch.float32`, unless one is given, by an overload that takes a `dtype`."""
     named = given(func, args, kwargs)
-    if named.get("dtype") is None and _eligible(args[0]):
-        named["dtype"] = torch.float32
-    return func(**named)
-
-
-def _full_by_overload(func: Any, args: tuple, kwargs: dict) -> Any:
-    if not _eligible(args[0]):
+    if named.get("dtype") is not None or not _eligible(args[0]):
         return func(*args, **kwargs)
-    defaults = [argument.default_value for argument in func._schema.arguments]
-    wide = overload(FLOAT_BY_OVERLOAD[str(func).removeprefix("aten.")])
-    return wide(*args, *defaults[len(args) :], **kwargs, dtype=torch.float32)
+    wide = overload(FLOAT_BY_OVERLOAD.get(str(func).removeprefix("aten."), "")) or func
+    defaults = {argument.name: argument.default_value for argument in func._schema.arguments}
+    return wide(**{**defaults, **named, "dtype": torch.float32})
 
 
 def _widest(func: Any, args: tuple, kwargs: dict) -> Any:

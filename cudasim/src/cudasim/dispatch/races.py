@@ -117,11 +117,12 @@ class Order:
             return
         name = func._schema.name.partition("::")[2]
         reads, writes = operands(func, name, args, kwargs, out)
-        gpus = list(dict.fromkeys(filter(None, map(gpu_of, [*writes, *reads]))))
+        homes = [(each, gpu_of(each)) for each in (*writes, *reads)]
+        gpus = list(dict.fromkeys(gpu for _, gpu in homes if gpu is not None))
         lines = [(gpu.index, session.current_stream(gpu.index)) for gpu in gpus]
         line = lines[0] if lines else HOST
-        copies = func in COPIES
-        if copies and len(lines) == 2:
+        crosses = func in COPIES and len(lines) == 2
+        if crosses:
             self.wait(*lines)  # a copy waits for both GPUs, and both for it
         if line != HOST:
             self.wait(line, HOST)
@@ -131,10 +132,13 @@ class Order:
             for tensor in tensors:
                 access = Access(line, number, name, writing, tuple(tensor.shape), place)
                 self._use(self._memory(tensor), access)
-        if copies and len(lines) == 2:
+        if crosses:
             self.wait(lines[1], line)
-        elif copies and lines and host_waits(given(func, args, kwargs), [*writes, *reads]):
-            self.wait(HOST, line)
+        elif func in COPIES and lines:
+            hosts = [storage_of(each) for each, gpu in homes if gpu is None]
+            pinned = all(hasattr(storage, PINNED) for storage in hosts)
+            if hosts and not (pinned and given(func, args, kwargs).get("non_blocking")):
+                self.wait(HOST, line)
 
     def _memory(self, tensor: Tensor) -> Memory | None:
         """The memory of a tensor, if that is a GPU's or pinned."""
@@ -188,13 +192,6 @@ class Order:
         if self.action == "raise":
             raise DataRace(told)
         warnings.warn_explicit(told, UserWarning, *access.place)
-
-
-def host_waits(given: dict[str, Any], tensors: list[Tensor]) -> bool:
-    """Whether the host waits for a copy between `tensors`, as some of them are its own."""
-    hosts = [storage_of(each) for each in tensors if gpu_of(each) is None]
-    pinned = all(hasattr(storage, PINNED) for storage in hosts)
-    return bool(hosts) and not (given.get("non_blocking") and pinned)
 
 
 def operands(
