@@ -1,5 +1,6 @@
 """The tensors among the arguments of an operation."""
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -42,5 +43,10 @@ def mapped_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
 
 def given(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
     """The arguments of `func` that were given, by name."""
-    names = [argument.name for argument in func._schema.arguments]
-    return {**dict(zip(names, args, strict=False)), **kwargs}
+    return {**dict(zip(defaults_of(func), args, strict=False)), **kwargs}
+
+
+@functools.cache
+def defaults_of(func: Callable) -> dict[str, Any]:
+    """The names of the arguments of `func`, with their values if they are left out, or None."""
+    return {argument.name: argument.default_value for argument in func._schema.arguments}

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
 from torch.library import Library
 
-from cudasim.dispatch.arguments import given, mapped_tensors, tensors_in
+from cudasim.dispatch.arguments import defaults_of, given, mapped_tensors, tensors_in
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of, is_scratch
 from cudasim.patching import Patches
@@ -60,7 +60,9 @@ def policies() -> list[tuple[Callable, list[str]]]:
     if session.type.casts_sums:
         listed += [(full, [*FLOAT_BY_DTYPE, "batch_norm"])]
     else:
-        listed += [(_full_by_dtype, [*FLOAT_BY_DTYPE, *FLOAT_BY_OVERLOAD])]
+        listed += [(partial(_full_by_dtype, None), FLOAT_BY_DTYPE)]
+        for name, wide in FLOAT_BY_OVERLOAD.items():
+            listed += [(partial(_full_by_dtype, overload(wide)), [name])]
         listed += [(_banned, ["binary_cross_entropy"])]
     found = [(policy, list(filter(casts, names))) for policy, names in listed]
     return [*found, (half, CUDNN)] if session.type.has_cudnn else found
@@ -141,14 +143,12 @@ def _in(dtype: torch.dtype | None, func: Any, args: tuple, kwargs: dict) -> Any:
     return func(*args, **kwargs)
 
 
-def _full_by_dtype(func: Any, args: tuple, kwargs: dict) -> Any:
-    """With `dtype=torch.float32`, unless one is given, by an overload that takes a `dtype`."""
+def _full_by_dtype(wide: Any, func: Any, args: tuple, kwargs: dict) -> Any:
+    """With `dtype=torch.float32`, unless one is given, by the overload `wide` or by itself."""
     named = given(func, args, kwargs)
     if named.get("dtype") is not None or not _eligible(args[0]):
         return func(*args, **kwargs)
-    wide = overload(FLOAT_BY_OVERLOAD.get(str(func).removeprefix("aten."), "")) or func
-    defaults = {argument.name: argument.default_value for argument in func._schema.arguments}
-    return wide(**{**defaults, **named, "dtype": torch.float32})
+    return (wide or func)(**{**defaults_of(func), **named, "dtype": torch.float32})
 
 
 def _widest(func: Any, args: tuple, kwargs: dict) -> Any:
