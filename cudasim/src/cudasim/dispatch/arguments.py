@@ -31,8 +31,7 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
 
 def named_tensors(func: Callable, args: tuple, kwargs: dict) -> Iterator[tuple[str, Tensor]]:
     """(name of the argument, tensor) for every tensor among the arguments of `func`."""
-    names = [argument.name for argument in func._schema.arguments]
-    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+    for name, value in given(func, args, kwargs).items():
         yield from ((name, tensor) for tensor in tensors_in((value,)))
 
 

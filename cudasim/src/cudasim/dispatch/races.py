@@ -55,11 +55,6 @@ class Access(NamedTuple):
     shape: tuple[int, ...]
     place: tuple[str, int]  # file and line of the program
 
-    @property
-    def where(self) -> str:
-        index, stream = self.line
-        return "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
-
 
 @dataclass(eq=False)
 class Memory:
@@ -177,6 +172,10 @@ class Order:
 
     def _report(self, access: Access, other: Access, handed_out: bool) -> None:
         verbs = "writes" if access.writes else "reads", "wrote" if other.writes else "read"
+        here, there = (
+            "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
+            for index, stream in (access.line, other.line)
+        )
         if handed_out:
             cure = "record_stream keeps the memory until the other stream is done with it"
         elif HOST in (access.line, other.line):
@@ -185,8 +184,8 @@ class Order:
             cure = "wait_stream() lets one stream wait for the other"
         told = (
             f"data race: {access.name} {verbs[0]} a tensor of shape {access.shape} on "
-            f"{access.where}, and nothing orders it after {other.name}, which {verbs[1]} "
-            f"{'what was there before' if handed_out else 'it'} on {other.where} "
+            f"{here}, and nothing orders it after {other.name}, which {verbs[1]} "
+            f"{'what was there before' if handed_out else 'it'} on {there} "
             f"({other.place[0]}:{other.place[1]}); {cure}"
         )
         if self.action == "raise":
