@@ -1,5 +1,6 @@
 """The tensors among the arguments of an operation."""
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -30,6 +31,21 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
 
 def named_tensors(func: Callable, args: tuple, kwargs: dict) -> Iterator[tuple[str, Tensor]]:
     """(name of the argument, tensor) for every tensor among the arguments of `func`."""
-    names = [argument.name for argument in func._schema.arguments]
-    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+    for name, value in given(func, args, kwargs).items():
         yield from ((name, tensor) for tensor in tensors_in((value,)))
+
+
+def mapped_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
+    """`value` with what `function` gives for each tensor in it."""
+    return mapped(lambda item: function(item) if isinstance(item, Tensor) else item, value)
+
+
+def given(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """The arguments of `func` that were given, by name."""
+    return {**dict(zip(defaults_of(func), args, strict=False)), **kwargs}
+
+
+@functools.cache
+def defaults_of(func: Callable) -> dict[str, Any]:
+    """The names of the arguments of `func`, with their values if they are left out, or None."""
+    return {argument.name: argument.default_value for argument in func._schema.arguments}

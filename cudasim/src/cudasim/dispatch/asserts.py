@@ -1,10 +1,7 @@
 """Assertions in kernels: what the CPU refuses at once, CUDA finds in the middle of a kernel.
 
-The kernel stops, and the context of that GPU with it: whatever needs the GPU afterwards fails with
-the same error, until the process ends; here, the simulation. CUDA tells of it at a later call, or
-with CUDA_LAUNCH_BLOCKING=1 at the one that was wrong; here it is always that one, and the CPU's
-error, which names the index, is the cause. The kernels are those with a `CUDA_KERNEL_ASSERT` in
-aten/src/ATen/native/cuda of PyTorch 2.6.
+The GPU's context is lost with it: whatever needs that GPU afterwards fails with the same error. It
+is told at once, as with CUDA_LAUNCH_BLOCKING=1; the CPU's error, with the index, is its cause.
 """
 
 import re
@@ -15,18 +12,12 @@ import torch
 from torch.cuda._utils import _get_device_index
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import given, tensors_in
 from cudasim.dispatch.operators import Rule, around, name_of
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
-# Each stands for its form in place, too.
-OPERATORS = (
-    "_assert_async _embedding_bag _embedding_bag_forward_only _index_put_impl _unsafe_index "
-    "_unsafe_index_put bernoulli binary_cross_entropy embedding gather index index_add index_copy "
-    "index_fill index_put index_select max_unpool2d max_unpool3d multinomial nll_loss2d_forward "
-    "nll_loss_forward poisson put scatter scatter_add scatter_reduce take"
-).split()
 # What the CPU says where CUDA's kernel stops.
 WORDS = re.compile(
     r"index (-?\d+ is )?out of bounds|index -?\d+ is out of bounds|index out of range in self"
@@ -36,41 +27,29 @@ WORDS = re.compile(
 )
 
 
-@around(*OPERATORS)
+@around(*TABLES["asserting"])
 def asserting(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """What the CPU refuses stops the GPU, where the operator's kernel for CUDA asserts it."""
     try:
         return inner(func, args, kwargs)
     except (IndexError, RuntimeError) as error:
-        words = session.type.assertion()
+        words, options = session.type.assertion(), given(func, args, kwargs)
         gpus = {gpu_of(tensor) for tensor in tensors_in((*args, *kwargs.values()))} - {None}
-        if words is None or not gpus or not WORDS.search(str(error)):
-            raise
-        if name_of(func) == "multinomial" and not draws_in_kernel(*args, **kwargs):
+        several = options.get("replacement") and options["num_samples"] > 1
+        on_host = name_of(func) == "multinomial" and not several  # where CUDA reads them first
+        if words is None or not gpus or on_host or not WORDS.search(str(error)):
             raise
         lose(gpus.pop())
         raise words from error
 
 
-def draws_in_kernel(
-    input: torch.Tensor, num_samples: int, replacement: bool = False, **kwargs: Any
-) -> bool:
-    """Whether CUDA's `multinomial` leaves the look at the probabilities to its kernel."""
-    return replacement and num_samples > 1
-
-
 def lose(gpu: GPU) -> None:
-    """Refuse what needs `gpu` from now on, until the simulation ends."""
+    """Refuse what needs `gpu` from now on, waits for it included, until the simulation ends."""
     if all(each.lost is None for each in session.gpus):
-        guard()
+        for owner in (torch.cuda, torch.accelerator, torch.cuda.Stream, torch.cuda.Event):
+            session.patches.wrap(owner, "synchronize", synchronize)
     gpu.lose(session.type.assertion)
     gpu.memory.take = lambda size: gpu.check()
-
-
-def guard() -> None:
-    """Have what waits for a GPU look first whether its context is lost."""
-    for owner in (torch.cuda, torch.accelerator, torch.cuda.Stream, torch.cuda.Event):
-        session.patches.wrap(owner, "synchronize", synchronize)
 
 
 def synchronize(original: Callable, of: Any = None) -> None:

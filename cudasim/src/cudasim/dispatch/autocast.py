@@ -1,232 +1,154 @@
 """`torch.autocast` on a GPU: which operations run in half precision, and which in float32.
 
-Every build of PyTorch has the rules for every type of GPU, but they check in C++ whether a tensor
-is on a GPU, which is false for simulated ones. So kernels that know simulated GPUs replace
-them, at the same place of the dispatcher (above autograd), from the first region that needs
-them until the simulation ends. Outside a region nothing is checked and nothing is slower.
-
-The lists are those of `aten/src/ATen/autocast_mode.h` of PyTorch 2.11 to 2.13. Of these names, the
-PyTorch at hand casts those for which it has a kernel: not all for MPS, and not all in each version.
+PyTorch's own rules check in C++ whether a tensor is on a GPU, which is false for simulated ones. So
+kernels that know these replace them in the dispatcher, from the first region that needs them on.
+The lists are those of `aten/src/ATen/autocast_mode.h`; MPS has kernels for some of them only.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
+from torch.library import Library
 
-from cudasim.dispatch.arguments import mapped, tensors_in
+from cudasim.dispatch.arguments import defaults_of, given, mapped_tensors, tensors_in
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of, is_scratch
 from cudasim.patching import Patches
 from cudasim.session import session
 
-HALF = """
-    _convolution _convolution.deprecated conv1d conv2d conv3d conv_tbc conv_transpose1d
-    conv_transpose2d.input conv_transpose3d.input convolution prelu addmm addmv addr matmul einsum
-    mm mv linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot
-    _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
-    _scaled_dot_product_flash_attention scaled_dot_product_attention
-""".split()
-CUDNN = """
-    lstm.input lstm.data gru.input gru.data
-    rnn_tanh.input rnn_tanh.data rnn_relu.input rnn_relu.data
-""".split()  # in half precision too where cuDNN computes them, by autocast_RNN.cpp
-FLOAT = """
-    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan
-    pow.Tensor_Scalar pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm rms_norm
-    group_norm frobenius_norm.dim nuclear_norm nuclear_norm.dim cosine_similarity poisson_nll_loss
-    cosine_embedding_loss nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss smooth_l1_loss
-    huber_loss mse_loss margin_ranking_loss multilabel_margin_loss soft_margin_loss
-    triplet_margin_loss multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm
-    logsumexp upsample_nearest1d _upsample_nearest_exact1d upsample_nearest2d
-    _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d upsample_linear1d
-    upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d
-    _upsample_bicubic2d_aa
-""".split()
-FLOAT_BY_DTYPE = """
-    prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm
-    linalg_matrix_norm linalg_matrix_norm.str_ord sum sum.dim_IntList
-    prod.dim_Dimname softmax.Dimname log_softmax.Dimname cumprod.dimname cumsum.dimname
-    sum.dim_DimnameList
-""".split()  # the last two lines are of versions whose dimensions may have names
-FLOAT_BY_OVERLOAD = {
-    "norm.Scalar": "norm.ScalarOpt_dtype",
-    "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype",
-    "norm.names_ScalarOpt_dim": "norm.names_ScalarOpt_dim_dtype",
-}
-WIDEST = """
-    addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
-""".split()
-BANNED = ["binary_cross_entropy"]
-HOST = "AutocastCPU"  # the place in the dispatcher of autocast on the CPU
+# Half precision as well where cuDNN computes them: those of autocast_RNN.cpp.
+HALF, CUDNN, FLOAT, FLOAT_BY_DTYPE, FLOAT_BY_OVERLOAD, WIDEST = TABLES["autocast"].values()
 
 
 def patch_autocast(patches: Patches) -> None:
     """Make `torch.autocast` work on simulated GPUs."""
-    original = torch.set_autocast_enabled
-    key = _key()
 
-    def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
+    def set_autocast_enabled(original: Callable, *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)  # refuses what it does not understand
         values = [*args, *kwargs.values()]
         enabled = next(value for value in values if isinstance(value, bool))
         named = values if len(values) > 1 else ["cuda"]
         if "cpu" in named and enabled and session.host_autocast is None:
             session.host_autocast = _sparing()
-        if session.type.name not in named:
-            return  # without a device it means CUDA
-        if enabled and session.autocast is None:
-            session.autocast = _stand_in()
-        torch._C._dispatch_tls_set_dispatch_key_included(key, enabled)
+        if session.type.name in named:
+            if enabled and session.autocast is None:
+                session.autocast = _stand_in()
+            torch._C._dispatch_tls_set_dispatch_key_included(_key(), enabled)
 
-    forget = torch.clear_autocast_cache
-
-    def clear_autocast_cache() -> None:
-        forget()
+    def clear_autocast_cache(original: Callable) -> None:
+        original()
         session.autocast_kept.clear()
 
-    patches.replace(torch, "set_autocast_enabled", set_autocast_enabled)
-    patches.replace(torch, "clear_autocast_cache", clear_autocast_cache)
+    patches.wrap(torch, "set_autocast_enabled", set_autocast_enabled)
+    patches.wrap(torch, "clear_autocast_cache", clear_autocast_cache)
     patches.finally_do(_stand_back)
 
 
 def _key() -> DispatchKey:
-    """The place in the dispatcher of autocast for the simulated type of GPU."""
     return getattr(DispatchKey, f"Autocast{session.type.key}")
 
 
 def policies() -> list[tuple[Callable, list[str]]]:
-    """What is done to which operations, for the simulated type of GPU."""
+    """What is done to which operations."""
+    half, full = partial(_in, None), partial(_in, torch.float32)
+    listed = [(half, HALF), (full, FLOAT), (_widest, WIDEST)]
     if session.type.casts_sums:
-        wide = [*FLOAT, *FLOAT_BY_DTYPE, "batch_norm"]
-        found = [(_half, HALF), (_float, wide), (_widest, WIDEST)]
+        listed += [(full, [*FLOAT_BY_DTYPE, "batch_norm"])]
     else:
-        found = [(_half, HALF), (_float, FLOAT), (_float_by_dtype, FLOAT_BY_DTYPE)]
-        found += [(_float_by_overload, list(FLOAT_BY_OVERLOAD)), (_widest, WIDEST)]
-        found.append((_banned, BANNED))
-    found = [(policy, [name for name in names if casts(name)]) for policy, names in found]
-    return [*found, (_half, CUDNN)] if session.type.has_cudnn else found
+        listed += [(partial(_full_by_dtype, None), FLOAT_BY_DTYPE)]
+        for name, wide in FLOAT_BY_OVERLOAD.items():
+            listed += [(partial(_full_by_dtype, overload(wide)), [name])]
+        listed += [(_banned, ["binary_cross_entropy"])]
+    found = [(policy, list(filter(casts, names))) for policy, names in listed]
+    return [*found, (half, CUDNN)] if session.type.has_cudnn else found
 
 
 def casts(name: str) -> bool:
-    """Whether this PyTorch casts the arguments of the operation called `name`."""
+    """Whether autocast knows the operation called `name` on the simulated type of GPU."""
     found = overload(name)
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return found is not None and has_kernel(found.name(), _key().name)
 
 
-def _stand_in() -> torch.library.Library:
-    """Kernels in place of those that look at C++'s device."""
-    only = DispatchKeySet(_key())
-    kernels = [
-        (overload(name), _kernel(policy, overload(name), only))
-        for policy, names in policies()
-        for name in names
-    ]
-    return _library(_key().name, kernels)
-
-
-def _sparing() -> torch.library.Library:
-    """Kernels over those of autocast on the CPU, which spare tensors on GPUs."""
-    only = DispatchKeySet(getattr(DispatchKey, HOST))
-    kernels = []
-    for name in torch._C._dispatch_get_registrations_for_dispatch_key(HOST):
-        namespace, _, operator = name.partition("::")
-        func = overload(operator) if namespace == "aten" else None
-        if func is not None:
-            kernels.append((func, _sparing_kernel(func, only)))
-    return _library(HOST, kernels, with_keyset=True)
-
-
-def _library(key: str, kernels: list[tuple[Any, Callable]], **options: bool) -> Any:
-    """A library of `kernels` (operation, what computes it) in place of PyTorch's under `key`."""
-    library = torch.library.Library("aten", "IMPL", key)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that a kernel is overridden: it is meant
-        for func, kernel in kernels:
-            library.impl(func, kernel, allow_override=True, **options)
-    return library
-
-
-def _stand_back() -> None:
-    """Restore PyTorch's own kernels."""
-    torch._C._dispatch_tls_set_dispatch_key_included(_key(), False)
-    for library in (session.autocast, session.host_autocast):
-        if library is not None:
-            library._destroy()
-
-
-def _sparing_kernel(func: Any, only: DispatchKeySet) -> Callable:
-    """The kernel of `func`, but for tensors on GPUs, which it leaves as they are."""
-    original = torch.library.get_kernel(func, HOST)
-
-    def kernel(keys: DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
-        if any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
-            with torch._C._ExcludeDispatchKeyGuard(only), torch._C.DisableTorchFunction():
-                return func(*args, **kwargs)
-        return original.call_boxed(keys, *args, **kwargs)
-
-    return kernel
-
-
 def overload(name: str) -> Any:
     """The operation called `name`, as in `softmax.int`; None if this PyTorch has none."""
     packet, _, which = name.partition(".")
-    if not hasattr(torch.ops.aten, packet):
-        return None
-    return getattr(getattr(torch.ops.aten, packet), which or "default", None)
+    return getattr(getattr(torch.ops.aten, packet, None), which or "default", None)
 
 
-def _kernel(policy: Callable, func: Any, only: DispatchKeySet) -> Callable:
-    """What runs instead of `func` in a region: `policy`, with autocast (`only`) off from there."""
+def _stand_in() -> Library:
+    """Kernels in place of those that look at C++'s device."""
+    kernels = [(policy, overload(name)) for policy, names in policies() for name in names]
+    return _library(_key(), [(func, policy, func) for policy, func in kernels])
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(only), torch._C.DisableTorchFunction():
-            if not any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
-                return func(*args, **kwargs)  # the CPU's own tensors are not touched
+
+def _sparing() -> Library:
+    """Kernels over those of autocast on the CPU, which leave tensors on GPUs as they are."""
+    key, kernels = DispatchKey.AutocastCPU, []
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key(key.name):
+        func = overload(name.removeprefix("aten::"))
+        if func is not None and func.name() == name:
+            theirs = torch.library.get_kernel(func, key.name)
+            kernels.append((func, _as_it_is, partial(theirs.call_boxed, DispatchKeySet(key))))
+    return _library(key, kernels)
+
+
+def _library(key: DispatchKey, kernels: Iterable[tuple[Any, Callable, Callable]]) -> Library:
+    """A library of `kernels` under `key`: (operation, its policy on GPUs, what runs elsewhere)."""
+    library = Library("aten", "IMPL", key.name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that a kernel is overridden: it is meant
+        for func, policy, elsewhere in kernels:
+            kernel = partial(_run, DispatchKeySet(key), func, policy, elsewhere)
+            library.impl(func, kernel, allow_override=True)
+    return library
+
+
+def _run(
+    off: DispatchKeySet, func: Any, policy: Callable, elsewhere: Callable, *args: Any, **kwargs: Any
+) -> Any:
+    """Run `func` in a region, with autocast `off` from here."""
+    with torch._C._ExcludeDispatchKeyGuard(off), torch._C.DisableTorchFunction():
+        if any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
             return policy(func, args, kwargs)
-
-    return kernel
-
-
-def _half(func: Any, args: tuple, kwargs: dict) -> Any:
-    """In the region's type: matrix products and their kin."""
-    return _in(torch.get_autocast_dtype(session.type.name), func, args, kwargs)
+        return elsewhere(*args, **kwargs)
 
 
-def _float(func: Any, args: tuple, kwargs: dict) -> Any:
-    """In float32: what loses too much in half precision."""
-    return _in(torch.float32, func, args, kwargs)
+def _stand_back() -> None:
+    torch._C._dispatch_tls_set_dispatch_key_included(_key(), False)
+    for library in filter(None, (session.autocast, session.host_autocast)):
+        library._destroy()
 
 
-def _in(dtype: torch.dtype, func: Any, args: tuple, kwargs: dict) -> Any:
-    """With every eligible tensor of type `dtype`; the casts are recorded."""
-
-    def cast(value: Any) -> Any:
-        return _converted(value, dtype) if _eligible(value) else value
-
-    return func(*mapped(cast, args), **mapped(cast, kwargs))
+# Policies: how an operation runs whose operands are on a GPU.
 
 
-def _float_by_dtype(func: Any, args: tuple, kwargs: dict) -> Any:
-    """With `dtype=torch.float32`, unless one is given."""
-    place = [argument.name for argument in func._schema.arguments].index("dtype")
-    given = args[place] if place < len(args) else kwargs.get("dtype")
-    if given is None and _eligible(args[0]):
-        args, kwargs = args[:place], {**kwargs, "dtype": torch.float32}
+def _as_it_is(func: Any, args: tuple, kwargs: dict) -> Any:
     return func(*args, **kwargs)
 
 
-def _float_by_overload(func: Any, args: tuple, kwargs: dict) -> Any:
-    """By the overload that takes a `dtype`, which is float32."""
-    if not _eligible(args[0]):
+def _in(dtype: torch.dtype | None, func: Any, args: tuple, kwargs: dict) -> Any:
+    """With every eligible tensor of that type, or the region's own; the casts are recorded."""
+    wanted = dtype or torch.get_autocast_dtype(session.type.name)
+
+    def cast(tensor: Tensor) -> Tensor:
+        return _converted(tensor, wanted) if _eligible(tensor) else tensor
+
+    args, kwargs = mapped_tensors(cast, (args, kwargs))
+    return func(*args, **kwargs)
+
+
+def _full_by_dtype(wide: Any, func: Any, args: tuple, kwargs: dict) -> Any:
+    """With `dtype=torch.float32`, unless one is given, by the overload `wide` or by itself."""
+    named = given(func, args, kwargs)
+    if named.get("dtype") is not None or not _eligible(args[0]):
         return func(*args, **kwargs)
-    defaults = [argument.default_value for argument in func._schema.arguments]
-    args = (*args, *defaults[len(args) :])
-    wide = overload(FLOAT_BY_OVERLOAD[str(func).removeprefix("aten.")])
-    return wide(*args, **kwargs, dtype=torch.float32)
+    return (wide or func)(**{**defaults_of(func), **named, "dtype": torch.float32})
 
 
 def _widest(func: Any, args: tuple, kwargs: dict) -> Any:
@@ -240,7 +162,6 @@ def _widest(func: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _banned(func: Any, args: tuple, kwargs: dict) -> Any:
-    """Refused, in CUDA's words."""
     raise RuntimeError(
         "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
         "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
@@ -251,23 +172,16 @@ def _banned(func: Any, args: tuple, kwargs: dict) -> Any:
     )
 
 
-def _eligible(value: Any) -> bool:
-    """True for what autocast may cast: on a GPU, floating point, not of double precision.
-
-    Scratch that C++ made beside a GPU's tensor counts as the GPU's.
-    """
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        return False
-    if value.dtype is torch.float64:
-        return False
-    return gpu_of(value) is not None or is_scratch(value)
+def _eligible(tensor: Tensor) -> bool:
+    """True for floats but doubles, on a GPU or in what C++ made beside a tensor there."""
+    floats = tensor.is_floating_point() and tensor.dtype is not torch.float64
+    return floats and (gpu_of(tensor) is not None or is_scratch(tensor))
 
 
 def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     """`tensor` in another type; a weight's first copy serves until the outermost region ends.
 
-    As in `cached_cast` of aten/src/ATen/autocast_mode.cpp: a loop within one region goes on with
-    the weights that it began with, on a card too.
+    As in `cached_cast` of aten/src/ATen/autocast_mode.cpp: a loop goes on with its first weights.
     """
     keeps = (
         tensor.dtype is torch.float32
@@ -279,7 +193,6 @@ def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     )
     if not keeps:
         return tensor.to(dtype)
-    found = session.autocast_kept.get(tensor)
-    if found is None:
-        found = session.autocast_kept[tensor] = tensor.to(dtype)
-    return found
+    if tensor not in session.autocast_kept:
+        session.autocast_kept[tensor] = tensor.to(dtype)
+    return session.autocast_kept[tensor]

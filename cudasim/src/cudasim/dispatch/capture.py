@@ -1,15 +1,15 @@
 """What a CUDA graph captures, and how it is replayed.
 
-While a stream is captured, a card notes its work and does none of it. Here the work is done, as
-only then the shapes of results are known, and what it changed is put back when the capture ends;
-a replay does it again, in the memory in which it was captured. The rules are those of
-https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs.
+A card notes the work and does none of it. Here it is done, as only then the shapes of results are
+known, and what it changed is put back when the capture ends; a replay does it again, in the memory
+of the capture (https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
 """
 
 import threading
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +21,7 @@ from cudasim.device.generator import Generator, find, find_drawing
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import mapped, tensors_in
+from cudasim.dispatch.arguments import mapped_tensors, tensors_in
 from cudasim.dispatch.mode import is_wrapper
 from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
@@ -30,8 +30,8 @@ from cudasim.session import session
 
 Place = tuple[int, int]  # a stream: the index of its GPU, and its id
 
-EMPTY = ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty")
-EMPTY += ("new_empty_strided",)  # make memory and write nothing there
+# Make memory and write nothing there.
+EMPTY = "empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split()
 AUTOCAST = DispatchKeySet(DispatchKey.AutocastCPU) | DispatchKeySet(DispatchKey.AutocastCUDA)
 GONE = (
     "cudasim: the graph reads a tensor of which the program holds nothing any more; a GPU would "
@@ -49,221 +49,27 @@ class Step(NamedTuple):
     source: tuple[Generator, list] | None
     grad: bool  # whether gradients were recorded then: some kernels keep more for them
 
-
-@dataclass
-class Known:
-    """A storage that the graph knows: one of its tensors, and how many the graph holds itself."""
-
-    tensor: Tensor
-    held: int = 0
+    @property
+    def operands(self) -> list[Tensor]:
+        return tensors_in((*self.args, *self.kwargs.values()))
 
 
-class Capture:
-    """The work of one graph, from the begin of its capture."""
+class Capture(LightMode):
+    """The work of one graph, and the dispatch mode that sees it while its thread captures."""
 
     def __init__(self, origin: Place) -> None:
-        """A graph without work, to be captured from the stream `origin` on."""
+        super().__init__()
         self.origin = origin
         self.steps: list[Step] = []
         self.failed = False  # by something that a capture does not permit
         self.unjoined: set[Place] = set()  # streams that it took in and that have not come back
-        self._behind: dict[Place, set[Place]] = {}  # stream -> those whose work it waits for
-        self._made: dict[int, Known] = {}  # storages of results, by address
-        self._read: dict[int, Known] = {}  # those that were there before
+        # Stream -> those whose work it waits for.
+        self.waited_for: dict[Place, set[Place]] = defaultdict(set)
+        # Names, by the address of a storage; and which of these hold results.
+        self._names: dict[int, list[Tensor]] = defaultdict(list)
+        self._made: set[int] = set()
         self._before: dict[int, tuple[Tensor, Tensor]] = {}  # what they held, where it was changed
         self._states: dict[int, tuple[list, list]] = {}  # of generators, and what they were
-        self._recorder = Recorder(self)
-
-    def waited_for(self, place: Place) -> set[Place]:
-        """The streams whose work a stream has waited for."""
-        return self._behind.setdefault(place, set())
-
-    def join(self, place: Place, streams: set[Place]) -> None:
-        """A stream waits for what others have done so far."""
-        self.waited_for(place).update(streams)
-        if place == self.origin:
-            self.unjoined -= streams
-        else:
-            self.unjoined.add(place)
-
-    def begin(self) -> None:
-        """From now on the work of this thread is captured."""
-        self._recorder.__enter__()
-
-    def end(self) -> None:
-        """The capture is over: nothing has been done, and results hold nothing yet."""
-        self._recorder.__exit__(None, None, None)
-        self._let_go()
-        with torch._C._DisableTorchDispatch(), torch.no_grad():
-            for memory, copy in self._before.values():
-                memory.copy_(copy)
-            self._before.clear()
-            self.steps = [step for step in self.steps if self._is_of_gpu(step)]
-            for result in {id(each): each for step in self.steps for each in step.results}.values():
-                if result.is_floating_point() or result.is_complex():
-                    result.fill_(float("nan"))  # what is read before a replay is no result
-        for state, was in self._states.values():
-            state[:] = was
-
-    def keep_state(self, state: list) -> None:
-        """Note where a generator is, as captured work does not move it on."""
-        self._states.setdefault(id(state), (state, list(state)))
-
-    def note(self, func: Callable, args: tuple, kwargs: dict, place: Place) -> Any:
-        """Run an operation of a stream, and note it.
-
-        Raises NotImplementedError for sparse results, RuntimeError with PyTorch's text for a
-        generator that the graph does not know.
-        """
-        if place != self.origin:
-            self.unjoined.add(place)
-        self._let_go()
-        self._save(func, args, kwargs)
-        grad = torch.is_grad_enabled()
-        source = self._source(func, kwargs, session.gpus[place[0]])
-        known = {storage_of(each)._cdata for each in tensors_in((*args, *kwargs.values()))}
-        out = func(*args, **kwargs)
-        results = []
-        for each in tensors_in((out,)):
-            if each.layout is not torch.strided:
-                raise NotImplementedError("cudasim: a CUDA graph here holds no sparse tensors")
-            if storage_of(each)._cdata not in known:
-                results.append(self._name(each, self._made))
-        changed = {id(each) for each in _changed(func, args, kwargs)}
-        given, named = self._names(args, changed), self._names(kwargs, changed)
-        self.steps.append(Step(func, given, named, results, source, grad))
-        return out
-
-    def replay(self) -> None:
-        """Do the captured work again, on the memory that it was captured with."""
-        for memory in self._read.values():
-            if _holders(memory) == 0:
-                warnings.warn(GONE, stacklevel=3)
-                break
-        memories = [gpu.memory for gpu in session.gpus]
-        for each in memories:
-            each.suspended = threading.get_ident()
-        try:
-            with (
-                torch.no_grad(),  # restores what the steps set
-                torch._C._AutoDispatchBelowAutograd(),
-                torch._C._ExcludeDispatchKeyGuard(AUTOCAST),
-            ):
-                for step in self.steps:
-                    torch._C._set_grad_enabled(step.grad)
-                    self._do(step)
-        finally:
-            for each in memories:
-                each.suspended = 0
-
-    def _do(self, step: Step) -> None:
-        name = step.func._schema.name.partition("::")[2]
-        if name in EMPTY or (not step.results and not operator_of(step.func).written):
-            return  # a view, or memory as it is
-        if step.source is None:
-            out = step.func(*step.args, **step.kwargs)
-        else:
-            generator, state = step.source
-            with generator.sharing(state):
-                if find_drawing(step.kwargs.get("generator")) is not None:
-                    generator.draw()  # a factory, which was given what a draw returned
-                out = step.func(*step.args, **step.kwargs)
-        if step.results:
-            known = {
-                storage_of(each)._cdata for each in tensors_in((*step.args, *step.kwargs.values()))
-            }
-            new = [each for each in tensors_in((out,)) if storage_of(each)._cdata not in known]
-            with torch._C._DisableTorchDispatch():
-                for mine, fresh in zip(step.results, new, strict=True):
-                    mine.copy_(fresh)
-
-    def _is_of_gpu(self, step: Step) -> bool:
-        tensors = [*step.results, *tensors_in((*step.args, *step.kwargs.values()))]
-        return any(gpu_of(each) is not None for each in tensors)
-
-    def _source(self, func: Callable, kwargs: dict, gpu: GPU) -> tuple[Generator, list] | None:
-        """The generator from which an operation draws, and its state; None if it draws nothing.
-
-        A factory's has been drawn from already.
-        """
-        if random.kind(func) == random.PLAIN:
-            return None
-        given = kwargs.get("generator")
-        drawn = find_drawing(given)
-        generator = drawn or (gpu.generator if given is None else find(given))
-        if generator is None:
-            return None  # of the CPU
-        if id(generator._state) not in self._states:
-            raise RuntimeError(
-                "Attempt to increase offset for a CUDA generator not in capture mode."
-            )
-        return generator, generator._state
-
-    def _save(self, func: Callable, args: tuple, kwargs: dict) -> None:
-        """Keep what an operation is about to change, unless the graph made it."""
-        for tensor in _changed(func, args, kwargs):
-            key = storage_of(tensor)._cdata
-            if gpu_of(tensor) and key not in self._made and key not in self._before:
-                with torch._C._DisableTorchDispatch(), torch.no_grad():
-                    whole = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
-                    self._before[key] = whole, whole.clone()
-
-    def _names(self, value: Any, changed: set[int]) -> Any:
-        """`value` with each tensor replaced by a name of its memory.
-
-        A number of the CPU's is kept as it is now, as a kernel is captured with it, unless it is
-        among those that the operation has `changed`.
-        """
-
-        def named(item: Any) -> Any:
-            if not isinstance(item, Tensor):
-                return item
-            key = storage_of(item)._cdata
-            is_number = not item.dim() and gpu_of(item) is None and key not in self._made
-            if is_number and id(item) not in changed:
-                with torch._C._DisableTorchDispatch(), torch.no_grad():
-                    return item.clone()
-            return self._name(item, self._made if key in self._made else self._read)
-
-        return mapped(named, value)
-
-    def _name(self, tensor: Tensor, memories: dict[int, Known]) -> Tensor:
-        """Another tensor on the same memory: the program's own may go, and its memory with it."""
-        with torch._C._DisableTorchDispatch(), torch.no_grad():
-            name = torch.ops.aten.detach.default(tensor)
-        memory = memories.setdefault(storage_of(tensor)._cdata, Known(name))
-        memory.held += 1
-        return name
-
-    def _let_go(self) -> None:
-        """Give the graph's pool the memory of results that the program holds no more."""
-        for memory in self._made.values():
-            storage = storage_of(memory.tensor)
-            tag = getattr(storage, TAG, None)
-            if tag is not None and tag.gpu is not None and tag.requested and not _holders(memory):
-                setattr(storage, TAG, Allocation(tag.gpu, 0))
-
-    def release(self) -> None:
-        """Forget the work, and let go of the memory."""
-        self.steps.clear()
-        self._made.clear()
-        self._read.clear()
-
-
-class Mark(NamedTuple):
-    """What an event stands for: the work of `streams` so far, in a capture."""
-
-    capture: Capture
-    streams: set[Place]
-
-
-class Recorder(LightMode):
-    """The dispatch mode that sees the operations of a thread while it captures."""
-
-    def __init__(self, capture: Capture) -> None:
-        """Operations go to `capture`."""
-        super().__init__()
-        self._capture = capture
 
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
@@ -279,28 +85,181 @@ class Recorder(LightMode):
             return NotImplemented  # the subclass takes it apart
         gpu = next(filter(None, map(gpu_of, tensors)), None) or session.current()
         place = gpu.index, session.current_stream(gpu.index)
-        if session.capturing.get(place) is not self._capture:
+        if session.capturing.get(place) is not self:
             return func(*args, **kwargs)
-        return self._capture.note(func, args, kwargs, place)
+        if place != self.origin:
+            self.unjoined.add(place)
+        return self._note(func, args, kwargs, gpu)
+
+    def join(self, place: Place, streams: set[Place]) -> None:
+        """A stream waits for what others have done so far."""
+        self.waited_for[place].update(streams)
+        if place == self.origin:
+            self.unjoined -= streams
+        else:
+            self.unjoined.add(place)
+
+    def begin(self) -> None:
+        self.__enter__()
+
+    def end(self) -> None:
+        """The capture is over: nothing has been done, and results hold nothing yet."""
+        self.__exit__(None, None, None)
+        self._let_go()
+        with torch._C._DisableTorchDispatch(), torch.no_grad():
+            for memory, copy in self._before.values():
+                memory.copy_(copy)
+            self._before.clear()
+            self.steps = [
+                step for step in self.steps if any(map(gpu_of, (*step.results, *step.operands)))
+            ]
+            for result in (each for step in self.steps for each in step.results):
+                if result.is_floating_point() or result.is_complex():
+                    result.fill_(float("nan"))  # what is read before a replay is no result
+        for state, was in self._states.values():
+            state[:] = was
+
+    def keep_state(self, state: list) -> None:
+        """Note where a generator is, as captured work does not move it on."""
+        self._states.setdefault(id(state), (state, list(state)))
+
+    def release(self) -> None:
+        self.steps.clear()
+        self._names.clear()
+        self._made.clear()
+
+    def replay(self) -> None:
+        """Do the captured work again, on the memory that it was captured with."""
+        read = (names for key, names in self._names.items() if key not in self._made)
+        if not all(map(_holders, read)):
+            warnings.warn(GONE, stacklevel=3)
+        memories = [gpu.memory for gpu in session.gpus]
+        for each in memories:
+            each.suspended = threading.get_ident()
+        try:
+            with (
+                torch.no_grad(),  # restores what the steps set
+                torch._C._AutoDispatchBelowAutograd(),
+                torch._C._ExcludeDispatchKeyGuard(AUTOCAST),
+            ):
+                for step in self.steps:
+                    torch._C._set_grad_enabled(step.grad)
+                    _do(step)
+        finally:
+            for each in memories:
+                each.suspended = 0
+
+    def _note(self, func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
+        self._let_go()
+        changed = tensors_in(written_by(func, args, kwargs))
+        self._save(changed)
+        grad = torch.is_grad_enabled()
+        source = self._source(func, kwargs, gpu)
+        known = set(map(_key, tensors_in((*args, *kwargs.values()))))
+        out = func(*args, **kwargs)
+        if any(each.layout is not torch.strided for each in tensors_in((out,))):
+            raise NotImplementedError("cudasim: a CUDA graph here holds no sparse tensors")
+        new = _new(out, known)
+        self._made.update(map(_key, new))
+        args, kwargs = self._named((args, kwargs), changed)
+        self.steps.append(Step(func, args, kwargs, list(map(self._name, new)), source, grad))
+        return out
+
+    def _source(self, func: Callable, kwargs: dict, gpu: GPU) -> tuple[Generator, list] | None:
+        """The generator from which an operation draws, a factory has drawn; and its state."""
+        if random.kind(func) == random.PLAIN:
+            return None
+        given = kwargs.get("generator")
+        generator = find_drawing(given) or (gpu.generator if given is None else find(given))
+        if generator is None:
+            return None  # of the CPU
+        if id(generator._state) not in self._states:
+            raise RuntimeError(
+                "Attempt to increase offset for a CUDA generator not in capture mode."
+            )
+        return generator, generator._state
+
+    def _save(self, changed: list[Tensor]) -> None:
+        """Keep what an operation is about to change, unless the graph made it."""
+        for tensor in changed:
+            key = _key(tensor)
+            if gpu_of(tensor) and key not in self._made and key not in self._before:
+                with torch._C._DisableTorchDispatch(), torch.no_grad():
+                    whole = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+                    self._before[key] = whole, whole.clone()
+
+    def _named(self, value: Any, changed: list[Tensor]) -> Any:
+        """`value` with names of memory for tensors.
+
+        A number of the CPU's that is not `changed` is kept as it is now: a kernel is captured so.
+        """
+
+        def named(item: Tensor) -> Tensor:
+            number = not item.dim() and gpu_of(item) is None and _key(item) not in self._made
+            if not number or any(item is each for each in changed):
+                return self._name(item)
+            with torch._C._DisableTorchDispatch(), torch.no_grad():
+                return item.clone()
+
+        return mapped_tensors(named, value)
+
+    def _name(self, tensor: Tensor) -> Tensor:
+        """Another tensor on the same memory: the program's own may go, and its memory with it."""
+        with torch._C._DisableTorchDispatch(), torch.no_grad():
+            name = torch.ops.aten.detach.default(tensor)
+        self._names[_key(tensor)].append(name)
+        return name
+
+    def _let_go(self) -> None:
+        """Give the graph's pool the memory of results that the program holds no more."""
+        for names in map(self._names.get, self._made):
+            storage = storage_of(names[0])
+            tag = getattr(storage, TAG, None)
+            if tag is not None and tag.gpu is not None and tag.requested and not _holders(names):
+                setattr(storage, TAG, Allocation(tag.gpu, 0))
 
 
-def _holders(memory: Known) -> int:
-    """How many tensors beside the graph's own use that memory.
+class Mark(NamedTuple):
+    """What an event stands for: the work of `streams` so far, in a capture."""
 
-    One more use is that of the Python object which carries the storage's tag.
-    """
-    return torch._C._storage_Use_Count(storage_of(memory.tensor)._cdata) - memory.held - 1
+    capture: Capture
+    streams: set[Place]
 
 
-def _changed(func: Callable, args: tuple, kwargs: dict) -> list[Tensor]:
-    """The tensors among these arguments that an operation changes."""
-    return tensors_in(written_by(func, args, kwargs))
+def _key(tensor: Tensor) -> int:
+    return storage_of(tensor)._cdata
+
+
+def _holders(names: list[Tensor]) -> int:
+    """How many tensors, beside its `names` and the Python object with the tag, use a memory."""
+    return torch._C._storage_Use_Count(_key(names[0])) - len(names) - 1
+
+
+def _new(out: Any, known: set[int]) -> list[Tensor]:
+    """The results of an operation that are not in one of the storages `known` before."""
+    return [each for each in tensors_in((out,)) if _key(each) not in known]
+
+
+def _do(step: Step) -> None:
+    name = step.func._schema.name.partition("::")[2]
+    if name in EMPTY or (not step.results and not operator_of(step.func).written):
+        return  # a view, or memory as it is
+    generator, state = step.source or (None, None)
+    with nullcontext() if generator is None else generator.sharing(state):
+        if generator is not None and find_drawing(step.kwargs.get("generator")) is not None:
+            generator.draw()  # a factory, which was given what a draw returned
+        out = step.func(*step.args, **step.kwargs)
+    if step.results:
+        new = _new(out, set(map(_key, step.operands)))
+        with torch._C._DisableTorchDispatch():
+            for mine, fresh in zip(step.results, new, strict=True):
+                mine.copy_(fresh)
 
 
 def mark(place: Place) -> Mark | None:
     """What an event that is recorded in a stream stands for, if the stream is captured."""
     capture = session.capturing.get(place)
-    return None if capture is None else Mark(capture, {place, *capture.waited_for(place)})
+    return None if capture is None else Mark(capture, {place, *capture.waited_for[place]})
 
 
 def wait(place: Place, event: Mark | None) -> None:

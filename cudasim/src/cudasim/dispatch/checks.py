@@ -1,7 +1,7 @@
 """PyTorch's own words for operands that do not agree on their device.
 
-The texts are those of torch 2.13: `common_device_check_failure` (aten's op_registration),
-`TensorIteratorBase::compute_types`, `aten/src/ATen/native/Convolution.cpp` and `IndexingUtils`.
+From `common_device_check_failure`, `TensorIteratorBase::compute_types`, `native/Convolution.cpp`
+and `IndexingUtils` of torch 2.13.
 """
 
 import functools
@@ -19,12 +19,12 @@ from cudasim.session import session
 Named = list[tuple[str, Tensor]]  # (what an operator calls its argument, tensor)
 
 # Composites whose check is made by an operator that they call: that one, and what it calls
-# their arguments, in the order in which it checks them.
+# their arguments, in the order in which it checks them, if not as they do.
 INSIDE = {
     "embedding": ("index_select", {"weight": "self", "indices": "index"}),
     "embedding_bag": ("_embedding_bag", {}),
     "masked_scatter": ("masked_scatter_", {}),
-    "stack": ("cat", {"tensors": "tensors"}),
+    "stack": ("cat", {}),
     # `mv` is `addmv_` into an empty result, which is made on the vector's device.
     "mv": ("addmv_", {"vec": "self", "self": "mat"}),
 }
@@ -37,11 +37,7 @@ WHOLE_NUMBERS = "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift r
 
 
 def refuses(operator: Operator, args: tuple, kwargs: dict, hosts: list[Tensor]) -> bool:
-    """Whether CUDA refuses the CPU tensors `hosts` beside operands on a GPU.
-
-    Those without dimensions may ride along, except where they are written to and in kernels
-    that check each argument.
-    """
+    """Whether CUDA refuses the CPU tensors `hosts` beside a GPU's: numbers that are read may be."""
     if any([tensor.dim() for tensor in hosts]) or checks_arguments(operator.func):
         return True
     written = written_by(operator.func, args, kwargs)
@@ -49,14 +45,12 @@ def refuses(operator: Operator, args: tuple, kwargs: dict, hosts: list[Tensor]) 
 
 
 def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
-    """The error of `func` for operands on several devices: the first of these that has words."""
-    named = [
-        (argument, tensor)
-        for argument, tensor in named_tensors(func, args, kwargs)
-        if not is_scratch(tensor)  # C++'s scratch has no device yet
-    ]
-    own = OWN_WORDS.get(func.overloadpacket.__name__, _nothing)
-    return RuntimeError(next(filter(None, (words(func, named) for words in (_meta, own, *WORDS)))))
+    """The error of `func` for operands on several devices, from the first of these with words."""
+    named = named_tensors(func, args, kwargs)
+    named = [each for each in named if not is_scratch(each[1])]  # C++'s scratch has no device yet
+    own = OWN_WORDS.get(func.overloadpacket.__name__, _checking)
+    all_words = (words(func, named) for words in (_meta, own, _checking, _reduction, _iterator))
+    return RuntimeError(next(filter(None, all_words)))
 
 
 def name_kernel(error: NotImplementedError) -> None:
@@ -72,20 +66,10 @@ def checks_arguments(func: Callable) -> bool:
     """Whether CUDA's kernel for `func` requires every tensor, of any shape, on one device."""
     if torch.Tag.pointwise in func.tags:
         return False
-    return func.overloadpacket.__name__ in INSIDE or checking_kernel(_full_name(func)) is not None
-
-
-def _full_name(func: Callable) -> str:
-    """As in native_functions.yaml: `mm`, `scatter_.src`."""
-    name, overload = func.overloadpacket.__name__, func._overloadname
-    return name if overload == "default" else f"{name}.{overload}"
+    return func.overloadpacket.__name__ in INSIDE or checking_kernel(func.name()) is not None
 
 
 # Words, or None: of an operator with operands on several devices.
-
-
-def _nothing(func: Callable, named: Named) -> str | None:
-    return None
 
 
 def _meta(func: Callable, named: Named) -> str | None:
@@ -98,36 +82,30 @@ def _meta(func: Callable, named: Named) -> str | None:
 
 
 def _fill(func: Callable, named: Named) -> str | None:
-    if len({device_of(tensor) for _, tensor in named}) == 1:
+    devices = [device_of(tensor) for _, tensor in named]
+    if len(set(devices)) == 1:
         return None
-    (_, tensor), (_, mask), *value = named
-    if value and device_of(tensor) == CPU:
+    target, mask, *value = devices
+    if value and target == CPU:
         return "masked_fill_: Expected inputs to be on same device"
     return (
-        "expected self and mask to be on the same device, but got mask on "
-        f"{device_of(mask)} and self on {device_of(tensor)}"
+        f"expected self and mask to be on the same device, but got mask on {mask} and self on "
+        f"{target}"
     )
 
 
 def _cholesky(func: Callable, named: Named) -> str | None:
-    (_, b), (_, a) = named
-    return (
-        f"Expected b and A to be on the same device, but found b on {device_of(b)} "
-        f"and A on {device_of(a)} instead."
-    )
+    b, a = (device_of(tensor) for _, tensor in named)
+    return f"Expected b and A to be on the same device, but found b on {b} and A on {a} instead."
 
 
 def _dense_and_sparse(func: Callable, named: Named) -> str | None:
-    """A sum of a dense and a sparse tensor compares types of devices itself."""
-    if len({tensor.is_sparse for _, tensor in named}) == 1:
+    """A sum of a dense and a sparse tensor compares types of devices itself, the dense first."""
+    kinds = {tensor.is_sparse: device_of(tensor) for _, tensor in reversed(named)}
+    if len(kinds) == 1 or CPU not in kinds.values():
         return None
-    for tensor in sorted((tensor for _, tensor in named), key=lambda tensor: tensor.is_sparse):
-        if device_of(tensor) == CPU:
-            operand = "other" if tensor.is_sparse else "self"
-            return (
-                f"add: expected '{operand}' to be a {session.type.key} tensor, but got a CPU tensor"
-            )
-    return None
+    operand = "self" if kinds[False] == CPU else "other"
+    return f"add: expected '{operand}' to be a {session.type.key} tensor, but got a CPU tensor"
 
 
 def _convolution(func: Callable, named: Named) -> str | None:
@@ -146,24 +124,18 @@ def _convolution(func: Callable, named: Named) -> str | None:
         if where == CPU and session.type.has_slow_convolution:
             if not _mkldnn_convolves(image, tensors["weight"]):
                 return _argument(name, other, where, "wrapper_CUDA___slow_conv2d_forward")
-        dense = f" or input should be a MKLDNN tensor and {name} is a dense tensor"
-        return (
-            f"Input type ({_type(image)}) and {name} type ({_type(other)}) should be the same"
-            + (dense if where == CPU else "")
-        )
+        said = f"Input type ({_type(image)}) and {name} type ({_type(other)}) should be the same"
+        if where == CPU:
+            said += f" or input should be a MKLDNN tensor and {name} is a dense tensor"
+        return said
     return None
 
 
 def _checking(func: Callable, named: Named) -> str | None:
     """Of a kernel that compares the devices of its arguments, in their order."""
-    name = func.overloadpacket.__name__
-    kernel, checked = _full_name(func), named
-    if name in INSIDE:
-        kernel, names = INSIDE[name]
-        tensors = dict(named)
-        if name != "stack" and names:
-            checked = [(new, tensors[old]) for old, new in names.items() if old in tensors]
-    elif name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(named):
+    name, tensors = func.overloadpacket.__name__, dict(named)
+    kernel, names = INSIDE.get(name, (func.name(), {}))
+    if name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(tensors):
         kernel = "cudnn_batch_norm"
     kernel = checking_kernel(kernel)
     if kernel is None:
@@ -171,11 +143,10 @@ def _checking(func: Callable, named: Named) -> str | None:
     devices = [(argument, device_of(tensor)) for argument, tensor in named]
     if error := session.type.disagreement(name, devices):
         return str(error)
+    checked = [(new, tensors[old]) for old, new in names.items() if old in tensors] or named
     home = device_of(checked[0][1]) if checked else CPU
-    for argument, tensor in checked:
-        if device_of(tensor) != home:
-            return _argument(argument, tensor, home, kernel)
-    return None
+    others = (each for each in checked if device_of(each[1]) != home)
+    return next((_argument(*each, home, kernel) for each in others), None)
 
 
 def _reduction(func: Callable, named: Named) -> str | None:
@@ -202,7 +173,6 @@ OWN_WORDS: dict[str, Callable[[Callable, Named], str | None]] = {
     **dict.fromkeys(("add", "add_"), _dense_and_sparse),
     "cholesky_solve": _cholesky,
 }
-WORDS = (_checking, _reduction, _iterator)  # of all others, in this order
 
 
 def _argument(argument: str, tensor: Tensor, home: torch.device, kernel: str) -> str:
@@ -213,14 +183,12 @@ def _argument(argument: str, tensor: Tensor, home: torch.device, kernel: str) ->
     )
 
 
-def _cudnn_normalizes(named: Named) -> bool:
+def _cudnn_normalizes(tensors: dict[str, Tensor]) -> bool:
     """Whether CUDA gives this batch normalisation to cuDNN (Normalization.cpp)."""
-    tensors = dict(named)
     image = tensors["input"]
-    affine = "weight" in tensors and "bias" in tensors
     return (
         session.type.has_cudnn
-        and affine
+        and {"weight", "bias"} <= tensors.keys()
         and gpu_of(image) is not None
         and image.dim() >= 3
         and image.dtype is not torch.bfloat16

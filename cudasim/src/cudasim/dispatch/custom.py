@@ -1,8 +1,8 @@
 """Operators of others than PyTorch, and operators that take functions: what computes them.
 
-For PyTorch's own operators the CPU's kernels stand for CUDA's. Those of a program have the kernels
-that were registered for them: the dispatcher chooses one, or refuses, as on a machine with GPUs.
-Within it, and within functions that an operator such as `cond` calls, operations have devices.
+Those of a program have the kernels that were registered for them, among which the dispatcher
+chooses as on a machine with GPUs. Within them, and within functions that an operator such as
+`cond` calls, operations have devices.
 """
 
 import functools
@@ -17,24 +17,14 @@ from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.operators import KINDS
 from cudasim.dispatch.placement import as_tensors, make_on, run
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.modes import decompose, is_composite
 from cudasim.session import session
 
-# Namespaces of PyTorch's own operators, but for `quantized`, which has few kernels for CUDA.
-NAMESPACES = frozenset(
-    """
-    _c10d_functional _c10d_functional_autograd _dtensor _native _quantized _test aten c10d
-    debug_mode_ops debugprims export fsdp inductor inductor_prims mkl mkldnn mkldnn_prepacked
-    onednn prim prims profiler quantization quantized_decomposed rngprims sparse
-    static_runtime streams symm_mem
-    """.split()
-)
-# Libraries in C++ that have kernels for CUDA, which their builds for the CPU leave out.
-PARTLY_BUILT = frozenset(
-    "fbgemm pyg torch_cluster torch_scatter torch_sparse torch_spline_conv torchaudio "
-    "torchvision".split()
-)
+# Namespaces of PyTorch's own operators, but for `quantized`, which has few kernels for CUDA; and
+# libraries in C++ that have kernels for CUDA, which their builds for the CPU leave out.
+NAMESPACES = frozenset(TABLES["namespaces"])
 # Operators whose kernel computes with tensors itself; others leave that to functions they take.
 COMPUTING = ("flex_attention", "flex_attention_backward")
 
@@ -43,7 +33,7 @@ def rule_of(func: Callable) -> Callable | None:
     """How `func` runs, if it is a program's own operator or takes functions; else None."""
     if isinstance(func, HigherOrderOperator):
         return run_with_functions
-    if isinstance(func, OpOverload) and func.namespace not in NAMESPACES | PARTLY_BUILT:
+    if isinstance(func, OpOverload) and func.namespace not in NAMESPACES:
         return run_custom
     return decomposed if is_composite(func) else None
 
@@ -52,10 +42,7 @@ KINDS.append(rule_of)
 
 
 def run_custom(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run a program's own operator: on GPUs the kernel registered for them.
-
-    Raises NotImplementedError, with the dispatcher's text, if there is none.
-    """
+    """Run a program's own operator: on GPUs the kernel for them; the dispatcher says if none is."""
     operands = tensors_in((*args, *kwargs.values()))
     if any(gpu_of(tensor) for tensor in operands):
         return on_gpu(func, args, kwargs)
@@ -81,22 +68,19 @@ def run_with_functions(func: HigherOrderOperator, args: tuple, kwargs: dict) -> 
     if func.name() in COMPUTING:
         kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
         return _booked(_seen(kernel)(*args, **kwargs))
-    given = {name: _made_seen(value) for name, value in kwargs.items()}
-    return _booked(func(*map(_made_seen, args), **given))
+    given = {name: _seen(value) for name, value in kwargs.items()}
+    return _booked(func(*map(_seen, args), **given))
 
 
-def _made_seen(value: Any) -> Any:
-    """A function that is an argument, so that its operations have devices."""
-    return _seen(value) if callable(value) and not isinstance(value, Tensor) else value
+def _seen(value: Any) -> Any:
+    """If `value` is a function: one whose operations go through the simulation's mode."""
+    if not callable(value) or isinstance(value, Tensor):
+        return value
 
-
-def _seen(function: Callable) -> Callable:
-    """`function`, whose operations go through the simulation's mode."""
-
-    @functools.wraps(function, updated=())
+    @functools.wraps(value, updated=())
     def seen(*args: Any, **kwargs: Any) -> Any:
         with type(session.mode)():
-            return function(*args, **kwargs)
+            return value(*args, **kwargs)
 
     return seen
 

@@ -1,12 +1,13 @@
 """Types that CUDA's kernels take and the CPU's do not, and the other way.
 
 `kernels.json` has the types, from PyTorch's database of operators: `python cudasim/facts types`.
-Which kernel refuses, and in which words, is from PyTorch's sources: AT_DISPATCH names a kernel.
+The words, and the names of kernels, are from PyTorch's sources.
 """
 
 import functools
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,86 +16,23 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import mapped, named_tensors, tensors_in
+from cudasim.dispatch.arguments import given, mapped, mapped_tensors, tensors_in
+from cudasim.dispatch.operators import written_by
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
 TABLE = Path(__file__).with_name("kernels.json")
 
-# Operator -> (its name in the database, CUDA's kernel, or None for cuDNN).
-KERNELS = {
-    "mm": ("mm", "addmm_cuda"),
-    "addmm": ("addmm", "addmm_cuda"),
-    "_addmm_activation": ("addmm", "addmm_cuda"),
-    "addbmm": ("addbmm", "addmm_cuda"),
-    "bmm": ("bmm", "baddbmm_cuda"),
-    "baddbmm": ("baddbmm", "baddbmm_cuda"),
-    "_trilinear": ("nn.functional.bilinear", "baddbmm_cuda"),
-    "mv": ("mv", "addmv_impl_cuda"),
-    "addmv": ("addmv", "addmv_impl_cuda"),
-    "dot": ("dot", "dot"),
-    "vdot": ("vdot", "dot"),
-    "convolution": ("nn.functional.conv2d", None),
-    "avg_pool2d": ("nn.functional.avg_pool2d", "avg_pool2d_out_cuda_frame"),
-    "avg_pool3d": ("nn.functional.avg_pool3d", "avg_pool3d_out_cuda"),
-    "max_pool2d_with_indices": (
-        "nn.functional.max_pool2d",
-        "max_pool2d_with_indices_out_cuda_frame",
-    ),
-    "max_pool3d_with_indices": ("nn.functional.max_pool3d", "max_pool3d_with_indices_out_frame"),
-    "upsample_bilinear2d": (
-        "nn.functional.interpolate.bilinear",
-        "upsample_bilinear2d_out_frame",
-    ),
-    "upsample_bicubic2d": ("nn.functional.interpolate.bicubic", "upsample_bicubic2d_out_frame"),
-    "_upsample_bilinear2d_aa": ("_upsample_bilinear2d_aa", "upsample_bilinear2d_out_frame"),
-    "_upsample_bicubic2d_aa": ("_upsample_bilinear2d_aa", "upsample_bilinear2d_out_frame"),
-    "igamma": ("igamma", "igamma_cuda"),
-    "igammac": ("igammac", "igammac_cuda"),
-    "angle": ("angle", "angle_cuda"),
-    "histc": ("histc", "histc"),
-    "linalg_vector_norm": ("norm", "norm_cuda"),
-    "norm": ("norm", "norm_cuda"),
-    "native_dropout_backward": ("native_dropout_backward", "masked_scale"),
-    "scatter_reduce": ("scatter_reduce.prod", "cuda_scatter_gather_base_kernel_func"),
-}
-# Operators without a kernel of CUDA, which the dispatcher refuses.
-ABSENT = (
-    "_add_relu _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors "
-    "_spdiags _upsample_lanczos2d_aa histogram"
-).split()
+# Operator -> CUDA's kernel, which looks at its type, or None for cuDNN; what an operator is called
+# in the database, if otherwise; and those without a kernel of CUDA, which the dispatcher refuses.
+KERNELS, CALLED, ABSENT, _wider, _in_cpp = TABLES["types"].values()
+# What a type is computed in where the CPU has no kernel for it; and what C++ calls a type.
+WIDER = {getattr(torch, dtype): getattr(torch, wider) for dtype, wider in _wider.items()}
+NAMES = {getattr(torch, dtype): name for dtype, name in _in_cpp.items()}
 
 REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 SCALED = (8, 9)  # the least capability of products of 8-bit floats
-
-# What a type is computed in where the CPU has no kernel for it.
-WIDER = {
-    torch.float16: torch.float32,
-    torch.bfloat16: torch.float32,
-    torch.complex32: torch.complex64,
-    torch.bool: torch.uint8,
-    **dict.fromkeys(
-        (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64), torch.float64
-    ),
-}
-# Operators that are called otherwise in the database.
-CALLED = {
-    "_fft_c2c": "fft.fft",
-    "_fft_c2r": "fft.irfft",
-    "_fft_r2c": "fft.rfft",
-    "convolution": "nn.functional.conv2d",
-    "diagonal_copy": "diag",
-    "div": "true_divide",
-    "linalg_vector_norm": "norm",
-    "round": "round.decimals_3",
-    "rrelu_with_noise": "nn.functional.rrelu",
-    "polygamma": "polygamma.polygamma_n_1",
-}
-
-# What C++ calls the types.
-_CALLED = "Half BFloat16 ComplexHalf Bool Char Byte Short Int Long Float Double ComplexFloat "
-_CALLED += "ComplexDouble"
-NAMES = dict(zip((*WIDER, *REAL_AND_COMPLEX), _CALLED.split(), strict=True))
 
 
 def short(dtype: torch.dtype) -> str:
@@ -108,35 +46,43 @@ def operators() -> dict[str, dict[str, Any]]:
     return json.loads(TABLE.read_text(encoding="utf-8"))["operators"]
 
 
+def entry_of(name: str) -> str | None:
+    """What the database calls an operator; None where all kernels take the same types."""
+    called = CALLED.get(name, name), f"nn.functional.{name}"
+    return next((each for each in called if each in operators()), None)
+
+
 @functools.cache
-def _taken(name: str, capability: tuple[int, int]) -> frozenset[torch.dtype]:
-    """The types that CUDA takes for the operator of that name, on cards of that capability."""
-    return frozenset(
-        getattr(torch, dtype)
-        for dtype, least in operators()[name]["cuda"].items()
+def taken(name: str, capability: tuple[int, int]) -> tuple[frozenset, frozenset]:
+    """The types that the CPU takes for an operator, and CUDA on such cards, where they differ."""
+    entry = operators().get(entry_of(name), {"cpu": (), "cuda": {}})
+    known = (
+        dtype
+        for dtype, least in entry["cuda"].items()
         if tuple(map(int, least.split("."))) <= capability
     )
+    cpu, cuda = ({getattr(torch, dtype) for dtype in dtypes} for dtypes in (entry["cpu"], known))
+    return frozenset(cpu), frozenset(cuda)
 
 
 # Refused: the CPU takes them, CUDA does not
 
 
 def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
-    """Raise CUDA's error if its kernel for `func` does not take the type of these arguments.
-
-    What is wrong with their shapes comes first, as there: kernels are chosen by type last.
-    """
-    entry, kernel = KERNELS[func.overloadpacket.__name__.removesuffix("_")]
-    named = dict(named_tensors(func, args, kwargs))
-    first = next(iter(named.values()))  # its type chooses the kernel
-    name = NAMES.get(first.dtype)
-    if name is None or first.dtype in _taken(entry, gpu.card.capability):
+    """Raise CUDA's error if its kernel does not take these types; wrong shapes are told first."""
+    operator = func.overloadpacket.__name__.removesuffix("_")
+    tensors = tensors_in((*args, *kwargs.values()))
+    first = tensors[0]  # its type chooses the kernel
+    name, kernel = NAMES.get(first.dtype), KERNELS[operator]
+    if name is None or first.dtype in taken(operator, gpu.card.capability)[1]:
         return
-    if any(tensor.layout is not torch.strided for tensor in named.values()):
+    if any(tensor.layout is not torch.strided for tensor in tensors):
         return  # other kernels, which the database does not list
-    if "reduce" in func._schema.name and _reduction(args, kwargs) in ("sum", "mean"):
+    if given(func, args, kwargs).get("reduce") in ("sum", "mean"):
         return
-    _check_shapes(func, args, kwargs)
+    with suppress(NotImplementedError):  # of the CPU's kernel for that type
+        copies = mapped_tensors(torch.ops.aten.clone.default, (args, kwargs))
+        func(*copies[0], **copies[1])
     if kernel is not None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
     if not torch.backends.cudnn.enabled:
@@ -147,18 +93,18 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
         raise RuntimeError("GET was unable to find an engine to execute this computation")
 
 
-def check_sparse(added: Tensor, matrix: Tensor, *dense: Tensor) -> None:
-    """Raise CUDA's error for a product with a sparse matrix of a type that it does not compute.
+# Refused as well, by operators that look at more than one type. Each raises CUDA's error.
 
-    As in aten/src/ATen/native/sparse/cuda/SparseCUDABlas.cpp.
-    """
+
+def check_sparse(added: Tensor, matrix: Tensor, *dense: Tensor) -> None:
+    """Of a product with a sparse matrix (native/sparse/cuda/SparseCUDABlas.cpp)."""
     if matrix.layout is torch.sparse_coo and matrix._nnz() and matrix.dtype not in REAL_AND_COMPLEX:
         name = NAMES[matrix.dtype]
         raise NotImplementedError(f"\"addmm_sparse_cuda\" not implemented for '{name}'")
 
 
 def check_norm(image: Tensor, shape: Any, *parameters: Tensor | None) -> None:
-    """Raise CUDA's error where a layer norm has parameters of another type than its input."""
+    """Of a layer norm with parameters of another type than its input."""
     for each in parameters:
         if isinstance(each, Tensor) and each.dtype is not image.dtype:
             expected, found = NAMES[image.dtype], NAMES[each.dtype]
@@ -166,16 +112,12 @@ def check_norm(image: Tensor, shape: Any, *parameters: Tensor | None) -> None:
 
 
 def check_int(first: Tensor, second: Tensor) -> None:
-    """Raise CUDA's error for sizes that its product of 8-bit integers does not take.
-
-    As in aten/src/ATen/native/cuda/Blas.cpp.
-    """
+    """Of a product of 8-bit integers (native/cuda/Blas.cpp)."""
     if not first.dim() == second.dim() == 2:
         return  # of which the CPU's kernel says the same
-    (rows, inner), columns = first.shape, second.shape[1]
-    if rows <= 16:
-        raise RuntimeError(f"self.size(0) needs to be greater than 16, but got {rows}")
-    for name, size in (("self", inner), ("mat2", columns)):
+    if first.shape[0] <= 16:
+        raise RuntimeError(f"self.size(0) needs to be greater than 16, but got {len(first)}")
+    for name, size in (("self", first.shape[1]), ("mat2", second.shape[1])):
         if not size or size % 8:
             raise RuntimeError(
                 f"{name}.size(1) needs to be greater than 0 and a multiple of 8, but got {size}"
@@ -183,7 +125,7 @@ def check_int(first: Tensor, second: Tensor) -> None:
 
 
 def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
-    """Raise CUDA's error for products of 8-bit floats that the card or its library lacks."""
+    """Of a product of 8-bit floats that the card or its library lacks."""
     gpu = gpu_of(first)
     if gpu is None:
         return
@@ -203,74 +145,8 @@ def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
         )
 
 
-def _reduction(args: tuple, kwargs: dict) -> str:
-    """What `scatter_reduce` was asked for, the fifth of its arguments."""
-    return args[4] if len(args) > 4 else kwargs["reduce"]
-
-
-def _check_shapes(func: Callable, args: tuple, kwargs: dict) -> None:
-    """Raise what PyTorch says of the shapes of these arguments, if they do not fit."""
-    try:
-        func(*mapped(_copied, args), **mapped(_copied, kwargs))
-    except NotImplementedError:
-        return  # of the CPU's kernel for that type
-
-
-def _copied(value: Any) -> Any:
-    """A copy of a tensor, which may be written to; what is no tensor is itself."""
-    return torch.ops.aten.clone.default(value) if isinstance(value, Tensor) else value
-
-
-# Computed in a wider type: CUDA takes them, the CPU does not
-
-
-def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
-    """What `func` gives where the CPU has no kernel for a type that CUDA takes, on `gpu`.
-
-    It is computed in a wider type and rounded once. NotImplemented if CUDA does not take it.
-    """
-    if not session.type.lists_kernels:
-        return NotImplemented
-    types = {tensor.dtype for tensor in tensors_in((*args, *kwargs.values()))}
-    types.add(kwargs.get("dtype"))
-    name = func.overloadpacket.__name__
-    narrow = types & _only_on_cuda(name, gpu.card.capability)
-    if not narrow:
-        return NotImplemented
-    if name == "nansum":
-        return _nansum(args, kwargs)
-    if name.startswith("_fft"):
-        sizes = [args[0].shape[dim] for dim in args[1]]
-        check_signal([*sizes[:-1], args[3]] if name == "_fft_c2r" else sizes)
-    wide = {dtype: WIDER[dtype] for dtype in narrow}
-    written = [
-        tensor
-        for argument, (name, tensor) in _with_arguments(func, args, kwargs)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
-    found = random.draw(func, _cast(args, wide), _cast(kwargs, wide), gpu)
-    back = {wider: dtype for dtype, wider in wide.items() if wider not in types}
-    if torch.complex32 in narrow and torch.float32 not in types:
-        back[torch.float32] = torch.float16  # a magnitude, an angle
-    if not written:
-        return _cast(found, back)
-    for target, value in zip(written, tensors_in((found,)), strict=True):
-        target.copy_(value)
-    return written[0] if len(written) == 1 else tuple(written)
-
-
-def _nansum(args: tuple, kwargs: dict) -> Tensor:
-    """The sum of complex numbers without those that are none, which the CPU refuses."""
-    given = args[0]
-    wide = torch.complex64 if given.dtype is torch.complex32 else given.dtype
-    known = torch.where(given.isnan(), 0, given.to(wide))
-    dims = args[1:] if len(args) > 1 or "dim" in kwargs else (None,)
-    found = torch.ops.aten.sum.dim_IntList(known, *dims, **kwargs)
-    return found if "dtype" in kwargs else found.to(given.dtype)
-
-
 def check_signal(sizes: list[int]) -> None:
-    """Raise cuFFT's error for signals in half precision of sizes that are no powers of two."""
+    """Of a Fourier transform in half precision."""
     if any(size & (size - 1) for size in sizes):
         raise RuntimeError(
             "cuFFT only supports dimensions whose sizes are powers of two when computing in half "
@@ -278,27 +154,53 @@ def check_signal(sizes: list[int]) -> None:
         )
 
 
-def _with_arguments(func: Callable, args: tuple, kwargs: dict) -> list:
-    """(what the schema says of it, (its name, tensor)) for every tensor among the arguments."""
-    arguments = {argument.name: argument for argument in func._schema.arguments}
-    return [(arguments[found[0]], found) for found in named_tensors(func, args, kwargs)]
+# Computed in a wider type: CUDA takes them, the CPU does not
 
 
-@functools.cache
-def _only_on_cuda(name: str, capability: tuple[int, int]) -> frozenset[torch.dtype]:
-    """The types that CUDA's kernels for an operator, or its gradient, take and the CPU's do not."""
-    base = name.removesuffix("_").removesuffix("_backward").removesuffix("_forward")
-    for called in (CALLED.get(base, base), f"nn.functional.{base}"):
-        entry = operators().get(called)
-        if entry is not None:
-            mine = {getattr(torch, dtype) for dtype in entry["cpu"]}
-            return frozenset(_taken(called, capability) - mine)
-    return frozenset()
+def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
+    """What CUDA computes in a type that the CPU lacks: in a wider one, rounded once.
+
+    NotImplemented if CUDA does not take it either.
+    """
+    if not session.type.lists_kernels:
+        return NotImplemented
+    name = func.overloadpacket.__name__
+    plain = name.removesuffix("_").removesuffix("_backward").removesuffix("_forward")
+    cpu, cuda = taken(plain, gpu.card.capability)
+    types = {tensor.dtype for tensor in tensors_in((*args, *kwargs.values()))}
+    types.add(kwargs.get("dtype"))
+    narrow = types & (cuda - cpu)
+    if not narrow:
+        return NotImplemented
+    if name == "nansum":
+        return _nansum(*args, **kwargs)
+    if name.startswith("_fft"):
+        sizes = [args[0].shape[dim] for dim in args[1]]
+        check_signal([*sizes[:-1], args[3]] if name == "_fft_c2r" else sizes)
+    wide = {dtype: WIDER[dtype] for dtype in narrow}
+    found = random.draw(func, _cast(args, wide), _cast(kwargs, wide), gpu)
+    written = tensors_in(written_by(func, args, kwargs))
+    if not written:
+        back = {wider: dtype for dtype, wider in wide.items() if wider not in types}
+        if torch.complex32 in narrow and torch.float32 not in types:
+            back[torch.float32] = torch.float16  # a magnitude, an angle
+        return _cast(found, back)
+    for target, value in zip(written, tensors_in((found,)), strict=True):
+        target.copy_(value)
+    return written[0] if len(written) == 1 else tuple(written)
+
+
+def _nansum(
+    numbers: Tensor, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None
+) -> Tensor:
+    """The sum of complex numbers without those that are none, which the CPU refuses."""
+    wide = torch.complex64 if numbers.dtype is torch.complex32 else numbers.dtype
+    known = torch.where(numbers.isnan(), 0, numbers.to(wide))
+    found = torch.ops.aten.sum.dim_IntList(known, dim, keepdim, dtype=dtype)
+    return found.to(numbers.dtype) if dtype is None else found
 
 
 def _cast(value: Any, types: dict[torch.dtype, torch.dtype]) -> Any:
-    """`value` with the tensors and types in it that are of one of `types` made its partner."""
-
     def partner(item: Any) -> Any:
         if isinstance(item, torch.dtype):
             return types.get(item, item)

@@ -1,18 +1,19 @@
 """How many bytes an operation's results take, known from shapes before it runs.
 
-So a simulated GPU refuses what it cannot hold before the host has made it. A result that is
-surely small is counted when it is there, which costs less.
+So a GPU refuses what it cannot hold before the host has made it. A surely small result is counted
+when it is there, which costs less.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU, Allocation
-from cudasim.dispatch.arguments import mapped, tensors_in
+from cudasim.dispatch.arguments import mapped_tensors, tensors_in
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import foretell, storage_of
 
 aten = torch.ops.aten
@@ -31,10 +32,7 @@ def reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> list[Allocat
 
 
 def reserve_growth(func: Callable, args: tuple, kwargs: dict, outs: Sequence[str]) -> None:
-    """Take the memory by which `func` will make its results larger, the arguments named `outs`.
-
-    They are to be counted again when it has run. Raises as `reserve` does.
-    """
+    """As `reserve`, for what `func` adds to its arguments `outs`, to be counted again then."""
     given = [kwargs[name] for name in outs]
     if not all(isinstance(tensor, Tensor) for tensor in given):  # a list of them
         return
@@ -45,11 +43,7 @@ def reserve_growth(func: Callable, args: tuple, kwargs: dict, outs: Sequence[str
 
 
 def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
-    """Bytes of each result of `func`, by its kernel for tensors without numbers.
-
-    Where that has no answer, as the shape depends on numbers or the arguments make no sense,
-    there is none, and the operation itself tells.
-    """
+    """Bytes of each result of `func`; none where its kernel for `meta`, without numbers, fails."""
     if func is aten._to_dense.default:  # from sparse, of which `meta` knows little
         return [args[0].numel() * (kwargs.get("dtype") or args[0].dtype).itemsize]
     if func is aten.nonzero.default:  # as CUDA does, which counts first
@@ -58,40 +52,34 @@ def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
     if any(tensor.layout is not torch.strided for tensor in operands):
         dense = bound_of(func) is _product and operands[-1].layout is torch.strided
         return [_product(args, operands) * operands[-1].dtype.itemsize] if dense else []
-    named = dict(kwargs)
-    if "device" in named:
-        named.update(device=META, pin_memory=None)
-    if "generator" in named:
-        named.update(generator=None)
+    elsewhere = {"device": META, "pin_memory": None} if "device" in kwargs else {}
+    if "generator" in kwargs:
+        elsewhere["generator"] = None
     try:
-        out = func(*mapped(_without_numbers, args), **mapped(_without_numbers, named))
+        args, kwargs = mapped_tensors(_without_numbers, (args, kwargs | elsewhere))
+        out = func(*args, **kwargs)
     except Exception:
         return []
     return [tensor.untyped_storage().nbytes() for tensor in tensors_in((out,))]
 
 
-def _without_numbers(value: Any) -> Any:
-    """A tensor of the same shape on `meta`; what is no tensor is itself."""
-    if not isinstance(value, Tensor):
-        return value
-    return aten.empty_strided.default(value.shape, value.stride(), dtype=value.dtype, device=META)
+def _without_numbers(tensor: Tensor) -> Tensor:
+    sizes = tensor.shape, tensor.stride()
+    return aten.empty_strided.default(*sizes, dtype=tensor.dtype, device=META)
 
 
 # Bounds: at most so many numbers are in the results.
 
 
 def nothing(args: tuple, operands: Sequence[Tensor]) -> int:
-    """Of what makes no tensor."""
     return 0
 
 
 def _no_more(args: tuple, operands: Sequence[Tensor]) -> int:
-    """As in the operands together: of most operations."""
     return sum([tensor.numel() for tensor in operands])
 
 
 def _broadcast(args: tuple, operands: Sequence[Tensor]) -> int:
-    """As many as there are when the operands are spread over each other's dimensions."""
     bound = 1
     for tensor in operands:
         bound *= tensor.numel()
@@ -99,16 +87,11 @@ def _broadcast(args: tuple, operands: Sequence[Tensor]) -> int:
         return bound
     if all(operands[0].shape == tensor.shape for tensor in operands):
         return operands[0].numel()
-    dims = max(tensor.dim() for tensor in operands)
-    sizes = [1] * dims
-    for tensor in operands:
-        for place, size in enumerate(tensor.shape, dims - tensor.dim()):
-            sizes[place] = max(sizes[place], size)
-    return math.prod(sizes)
+    shapes = [reversed(tensor.shape) for tensor in operands]
+    return math.prod(map(max, itertools.zip_longest(*shapes, fillvalue=1)))
 
 
 def _product(args: tuple, operands: Sequence[Tensor]) -> int:
-    """Of a matrix product, the last two of whose operands are its factors."""
     left, right = operands[-2:]
     if left.dim() < 2 or right.dim() < 2:
         return _no_more(args, operands)
@@ -124,22 +107,12 @@ def _convolution(args: tuple, operands: Sequence[Tensor]) -> int:
     return 2 * image.numel() // max(image.shape[1], 1) * channels * larger
 
 
-def _embedding(args: tuple, operands: Sequence[Tensor]) -> int:
-    """A row for each index."""
-    table, indices = operands
-    return indices.numel() * table.shape[-1]
-
-
 def _of_sizes(args: tuple, operands: Sequence[Tensor]) -> int:
-    """Of a factory: its sizes are the first list that it is given."""
-    for value in args:
-        if isinstance(value, list | tuple):
-            return math.prod(value)
-    return COUNT
+    """Of a factory, whose sizes are the first list that it is given."""
+    return next((math.prod(value) for value in args if isinstance(value, list | tuple)), COUNT)
 
 
 def _arange(args: tuple, operands: Sequence[Tensor]) -> int:
-    """(end), (start, end) or (start, end, step)."""
     start, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     steps = abs((end - start) / step) if step else 0
     return int(steps) + 1 if math.isfinite(steps) else 0
@@ -153,9 +126,9 @@ def _square(args: tuple, operands: Sequence[Tensor]) -> int:
 
 def _index(args: tuple, operands: Sequence[Tensor]) -> int:
     """A slice for each index; a mask chooses from what is there."""
-    tensor, indices = args[0], args[1]
-    bound = tensor.numel()
-    for size, index in zip(tensor.shape, indices, strict=False):
+    tensor, indices = args[:2]
+    bound, listed = tensor.numel(), [indices] if isinstance(indices, Tensor) else indices
+    for size, index in zip(tensor.shape, listed, strict=False):
         if index is not None:
             if index.dtype in (torch.bool, torch.uint8):
                 return 0
@@ -165,12 +138,19 @@ def _index(args: tuple, operands: Sequence[Tensor]) -> int:
 
 def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
     """Of what may return more than it was given: the operands' counts and numbers multiplied."""
-    bound = math.prod([max(tensor.numel(), 1) for tensor in operands])
-    for value in args:
-        for number in value if isinstance(value, list | tuple) else (value,):
-            if type(number) is int:
-                bound *= max(abs(number), 1)
-    return bound
+    lists = [value if isinstance(value, list | tuple) else [value] for value in args]
+    numbers = [abs(number) for each in lists for number in each if type(number) is int]
+    return math.prod(max(count, 1) for count in (*(each.numel() for each in operands), *numbers))
+
+
+# Bounds of no more than the counts of the operands multiplied, where all of them hold numbers.
+MULTIPLIED = (_no_more, _broadcast, _product)
+
+BOUNDS: dict[str, Bound] = {
+    name: bound
+    for bound in (_product, _of_sizes, _convolution, _index, _arange, _square, _spread)
+    for name in TABLES["bounds"][bound.__name__.lstrip("_")]
+}
 
 
 def bound_of(func: Callable) -> Bound:
@@ -183,32 +163,6 @@ def bound_of(func: Callable) -> Bound:
         return nothing  # no tensors, or those that it was given and leaves as large
     if func.namespace != "aten":
         return _no_more
-    name = func.overloadpacket.__name__
-    if name in _names:
-        return _names[name]
-    if not any("Tensor" in str(argument.type) for argument in given):
-        return _spread  # another factory
-    return _broadcast if torch.Tag.pointwise in func.tags else _no_more
-
-
-_names: dict[str, Bound] = dict.fromkeys("mm addmm bmm baddbmm _sparse_addmm".split(), _product)
-_sized = (
-    "empty zeros ones full rand randn randint empty_strided empty_permuted "
-    "new_empty new_empty_strided new_full new_ones new_zeros"
-)
-_names |= dict.fromkeys(_sized.split(), _of_sizes)
-_names |= {"convolution": _convolution, "embedding": _embedding, "index": _index}
-_names |= {"arange": _arange, "range": _arange}
-_names |= dict.fromkeys(("eye", "diag_embed", "block_diag"), _square)
-_grow = (
-    "repeat repeat_interleave index_select gather constant_pad_nd im2col col2im take addr "
-    "_cdist_forward _euclidean_dist multinomial histc bincount "
-    "reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
-    "replication_pad3d upsample_nearest1d upsample_nearest2d upsample_nearest3d "
-    "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
-    "upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d "
-    "grid_sampler_2d grid_sampler_3d max_unpool2d max_unpool3d"
-)
-_names |= dict.fromkeys(_grow.split(), _spread)
-# Bounds of no more than the counts of the operands multiplied, where all of them hold numbers.
-MULTIPLIED = (_no_more, _broadcast, _product)
+    factory = not any("Tensor" in str(argument.type) for argument in given)
+    usual = _spread if factory else _broadcast if torch.Tag.pointwise in func.tags else _no_more
+    return BOUNDS.get(func.overloadpacket.__name__, usual)

@@ -1,45 +1,39 @@
 """Which of CUDA's kernels check the device of every argument, and by which name.
 
-PyTorch generates these checks from `native_functions.yaml`, which it ships with torchgen.
-A kernel of CUDA without `device_check: NoCheck` compares its tensors in the order of its
-schema, and names itself `wrapper_CUDA_...` (torchgen/dest/register_dispatch_key.py). The
-file is read when the first disagreement is found, and never where there is none.
+PyTorch generates the checks from `native_functions.yaml`, which it ships: for a kernel without
+`device_check: NoCheck`, called `wrapper_CUDA_...` (torchgen/dest/register_dispatch_key.py).
 """
 
 import functools
-import importlib.util
+import importlib.resources
 import re
-from pathlib import Path
 
 
 def checking_kernel(name: str) -> str | None:
-    """CUDA's kernel for the operator `name` (`mm`, `scatter_.src`), if it checks devices."""
-    return _kernels().get(name)
+    """CUDA's kernel for the operator `name` (`mm`, `aten::scatter_.src`), if it checks devices."""
+    return _kernels().get(name.removeprefix("aten::"))
 
 
 @functools.cache
 def _kernels() -> dict[str, str]:
     """Operator -> the name of CUDA's kernel, for those that check devices."""
-    found = importlib.util.find_spec("torchgen")
-    if found is None or not found.submodule_search_locations:
+    try:
+        packaged = importlib.resources.files("torchgen") / "packaged" / "ATen" / "native"
+        text = (packaged / "native_functions.yaml").read_text(encoding="utf-8")
+    except (ModuleNotFoundError, FileNotFoundError):
         return {}
-    folder = Path(found.submodule_search_locations[0])
-    path = folder / "packaged" / "ATen" / "native" / "native_functions.yaml"
-    if not path.is_file():
-        return {}
-    entries = _entries(path.read_text(encoding="utf-8"))
-    kernels = {}
+    entries, kernels = _entries(text), {}
     for name, entry in entries.items():
         delegate = entry.get("structured_delegate")
         on_cuda = "kernel" in (entries.get(delegate, {}) if delegate else entry)
         if not on_cuda or entry.get("device_check") == "NoCheck":
             continue
         base, _, overload = name.partition(".")
-        out = "_out" if overload.endswith("out") else ""
+        base += "_out" if overload.endswith("out") else ""
         if delegate or entry.get("structured") == "True":
-            kernels[name] = "wrapper_CUDA_" + "_".join(filter(None, [base + out, overload]))
+            kernels[name] = "wrapper_CUDA_" + "_".join(filter(None, (base, overload)))
         else:
-            kernels[name] = f"wrapper_CUDA_{overload}_{base}{out}"
+            kernels[name] = f"wrapper_CUDA_{overload}_{base}"
     return kernels
 
 

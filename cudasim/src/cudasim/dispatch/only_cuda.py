@@ -1,6 +1,5 @@
 """What CUDA's kernels compute and the CPU's refuse, beside types: those are in `dtypes`."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.operators import Rule, around, operator_of
+from cudasim.dispatch.operators import Rule, around, name_of, operator_of
 from cudasim.dispatch.placement import general, settle
 from cudasim.dispatch.tags import gpu_of, put
 from cudasim.session import session
@@ -29,14 +28,14 @@ def on_cuda(value: Any) -> bool:
 def svd(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """cuSOLVER's drivers differ in speed: the CPU has one for all of them."""
     driver = kwargs.get("driver")
-    if driver is not None and on_cuda(args[0]):
-        if driver not in SVD_DRIVERS:
-            raise RuntimeError(
-                f"torch.linalg.svd: unknown svd driver {driver} in svd_cusolver computation. Check "
-                "doc at https://pytorch.org/docs/stable/generated/torch.linalg.svd.html"
-            )
-        kwargs = {**kwargs, "driver": None}
-    return inner(func, args, kwargs)
+    if driver is None or not on_cuda(args[0]):
+        return inner(func, args, kwargs)
+    if driver not in SVD_DRIVERS:
+        raise RuntimeError(
+            f"torch.linalg.svd: unknown svd driver {driver} in svd_cusolver computation. Check "
+            "doc at https://pytorch.org/docs/stable/generated/torch.linalg.svd.html"
+        )
+    return inner(func, args, {**kwargs, "driver": None})
 
 
 @around("linalg_lu", "linalg_lu_factor_ex")
@@ -45,12 +44,11 @@ def lu(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     if kwargs.get("pivot", True) or not on_cuda(args[0]):
         return inner(func, args, kwargs)
     matrix = args[0].clone()
-    rows, columns = matrix.shape[-2:]
-    size = min(rows, columns)
+    rows, size = matrix.shape[-2], min(matrix.shape[-2:])
     for step in range(size):
-        below, right = matrix[..., step + 1 :, step], matrix[..., step, step + 1 :]
-        below.div_(matrix[..., step, step].unsqueeze(-1))
-        matrix[..., step + 1 :, step + 1 :].sub_(below.unsqueeze(-1) * right.unsqueeze(-2))
+        below, right = matrix[..., step + 1 :, step, None], matrix[..., None, step, step + 1 :]
+        below.div_(matrix[..., step, step, None, None])
+        matrix[..., step + 1 :, step + 1 :].sub_(below * right)
     if func is aten.linalg_lu_factor_ex.default:
         pivots = torch.arange(1, size + 1, dtype=torch.int32).expand(*matrix.shape[:-2], size)
         zero = matrix.diagonal(dim1=-2, dim2=-1) == 0
@@ -67,8 +65,8 @@ def cudnn_convolution(inner: Rule, func: Callable, args: tuple, kwargs: dict) ->
     """cuDNN's own name for a convolution, whose last arguments choose among its kernels."""
     if not on_cuda(args[0]):
         return inner(func, args, kwargs)
-    (image, weight, padding, stride, dilation, groups), none = args[:6], [0] * len(args[3])
-    given = (image, weight, None, stride, padding, dilation, False, none, groups)
+    image, weight, padding, stride, dilation, groups, *_ = args
+    given = (image, weight, None, stride, padding, dilation, False, [0] * len(stride), groups)
     convolve = operator_of(aten.convolution.default).rule or general
     return convolve(aten.convolution.default, given, {})
 
@@ -87,13 +85,13 @@ def divide(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     zero = torch.as_tensor(second) == 0
     if not zero.any():
         return inner(func, args, kwargs)
-    name, in_place = re.fullmatch(r"aten::(.*?)(_?)", func._schema.name).groups()
-    packet, overload = getattr(aten, name), func._overloadname
+    name, overload = name_of(func), func._overloadname
+    packet = getattr(aten, name)
     plain = getattr(packet, overload if overload in packet.overloads() else "default")
     one = put(torch.where(zero, 1, second), gpu_of(second)) if isinstance(second, Tensor) else 1
     found = inner(plain, (first, one, *args[2:]), kwargs)  # which compares devices
     found = settle(torch.where(zero, first if name in REMAINDERS else -1, found), gpu_of(found))
-    return first.copy_(found) if in_place else found
+    return first.copy_(found) if func._schema.name.endswith("_") else found
 
 
 @around(aten.div.Tensor, aten.div_.Tensor, aten.div.Scalar, aten.div_.Scalar)
@@ -111,5 +109,5 @@ def by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
         return inner(func, args, kwargs)
     wide = torch.float64 if exact is torch.float64 else torch.float32
     reciprocal = (1 / torch.as_tensor(second, dtype=wide)).item()
-    product = first * reciprocal
+    product = first * reciprocal  # before `first` may be written to
     return inner(func, args, kwargs).copy_(product)

@@ -1,11 +1,9 @@
 """Races: accesses to one memory, of which one writes, that nothing puts one after the other.
 
-The CPU has computed every result by the time that an operation returns, so that values never show
-a race. Here every stream, and the host, knows how far the others had come when it last waited for
-them (vector clocks: Mattern, Virtual Time and Global States of Distributed Systems, 1988).
-PyTorch's sanitizer (torch/cuda/_sanitizer.py) finds races in the same way among tensors that begin
-at one address; here all views are one memory, pinned memory of the host is memory too, and memory
-that the allocator hands out again is what it was.
+The CPU's values never show a race. So every stream, and the host, knows how far the others had come
+when it last waited for them (vector clocks: Mattern, Virtual Time and Global States of Distributed
+Systems, 1988), as in PyTorch's sanitizer; but all views are one memory, pinned memory is memory
+too, and memory that the allocator hands out again is what it was.
 
 Not seen: what runs within a CUDA graph, collectives that nobody waited for, and NumPy's reads.
 """
@@ -16,6 +14,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,9 +22,9 @@ import torch
 from torch import Tensor
 
 from cudasim import config
-from cudasim.device.gpu import GPU
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import given, tensors_in
 from cudasim.dispatch.mode import PLAIN, TRACED, DeviceMode, is_wrapper
+from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import session
@@ -56,27 +55,21 @@ class Access(NamedTuple):
     shape: tuple[int, ...]
     place: tuple[str, int]  # file and line of the program
 
-    @property
-    def where(self) -> str:
-        """What a message calls its line."""
-        index, stream = self.line
-        return "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
 
-
+@dataclass(eq=False)
 class Memory:
     """Who has used a memory since it was last written, and who had it before."""
 
-    def __init__(self, order: "Order") -> None:
-        """Used by nobody as far as this `order` knows."""
-        self.order = order
-        self.write: Access | None = None
-        self.reads: list[Access] = []
-        self.earlier: list[Access] = []
-        self.recorded: set[Line] = set()  # by record_stream: the allocator waits for them
+    order: "Order"
+    begin: int = 0  # its addresses, on a GPU
+    end: int = 0
+    uses: list[Access] = field(default_factory=list)  # the last that wrote, and who read that
+    earlier: list[Access] = field(default_factory=list)
+    recorded: set[Line] = field(default_factory=set)  # by record_stream: the allocator waits
 
     def unrecorded(self) -> list[Access]:
         """The accesses that the allocator does not wait for before it hands the memory out."""
-        used = [*self.earlier, *self.reads, *filter(None, [self.write])]
+        used = [*self.earlier, *sorted(self.uses, key=lambda use: use.writes)]
         return [access for access in used if access.line not in self.recorded]
 
 
@@ -84,12 +77,9 @@ class Order:
     """What happens before what, on the streams of all GPUs and on the host."""
 
     def __init__(self, action: str) -> None:
-        """Nothing has happened. A race is an error where the action is `raise`, else a warning."""
         self.action = action
         self.known: dict[Line, dict[Line, int]] = defaultdict(dict)
-        self.areas: dict[int, list[tuple[int, int, Memory]]] = defaultdict(list)
-
-    # What waits for what.
+        self.areas: dict[int, list[Memory]] = defaultdict(list)  # by GPU
 
     def learn(self, line: Line, known: dict[Line, int]) -> None:
         """From now on what a line does comes after what is `known`."""
@@ -116,118 +106,105 @@ class Order:
         if memory is not None:
             memory.recorded.add(line)
 
-    # What operations do.
-
     def note(self, func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         """Look whether what `func` has read and written is in order. Raises DataRace, or warns."""
-        schema = getattr(func, "_schema", None)
-        if schema is None or session.capturing:
+        if not hasattr(func, "_schema") or session.capturing:
             return
-        name = schema.name.partition("::")[2]
-        reads, writes = operands(schema, name, args, kwargs, out)
-        line, waits = self._line(func, args, kwargs, [*writes, *reads])
+        name = func._schema.name.partition("::")[2]
+        reads, writes = operands(func, name, args, kwargs, out)
+        homes = [(each, gpu_of(each)) for each in (*writes, *reads)]
+        gpus = list(dict.fromkeys(gpu for _, gpu in homes if gpu is not None))
+        lines = [(gpu.index, session.current_stream(gpu.index)) for gpu in gpus]
+        line = lines[0] if lines else HOST
+        crosses = func in COPIES and len(lines) == 2
+        if crosses:
+            self.wait(*lines)  # a copy waits for both GPUs, and both for it
         if line != HOST:
             self.wait(line, HOST)
         self.known[line][line] = number = self.known[line].get(line, 0) + 1
         place = place_in_program()
         for tensors, writing in ((reads, False), (writes, True)):
             for tensor in tensors:
-                memory = self._memory(tensor)
-                if memory is not None:
-                    shape = tuple(tensor.shape)
-                    self._use(memory, Access(line, number, name, writing, shape, place))
-        for one, other in waits:
-            self.wait(one, other)
-
-    def _line(
-        self, func: Callable, args: tuple, kwargs: dict, tensors: list[Tensor]
-    ) -> tuple[Line, list[tuple[Line, Line]]]:
-        """The line on which `func` ran, and which lines wait for which once it has."""
-        gpus = list(dict.fromkeys(filter(None, map(gpu_of, tensors))))
-        if not gpus:
-            return HOST, []
-        lines = [(gpu.index, session.current_stream(gpu.index)) for gpu in gpus]
-        if func not in COPIES:
-            return lines[0], []
-        if len(lines) == 2:  # a copy waits for both GPUs, and both for it
-            self.wait(*lines)
-            return lines[0], [(lines[1], lines[0])]
-        hosts = [tensor for tensor in tensors if gpu_of(tensor) is None]
-        non_blocking = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
-        if not hosts or (non_blocking and all(hasattr(storage_of(each), PINNED) for each in hosts)):
-            return lines[0], []
-        return lines[0], [(HOST, lines[0])]
+                access = Access(line, number, name, writing, tuple(tensor.shape), place)
+                self._use(self._memory(tensor), access)
+        if crosses:
+            self.wait(lines[1], line)
+        elif func in COPIES and lines:
+            hosts = [storage_of(each) for each, gpu in homes if gpu is None]
+            pinned = all(hasattr(storage, PINNED) for storage in hosts)
+            if hosts and not (pinned and given(func, args, kwargs).get("non_blocking")):
+                self.wait(HOST, line)
 
     def _memory(self, tensor: Tensor) -> Memory | None:
-        """The memory of a tensor on a GPU, or in pinned memory of the host; None for others."""
+        """The memory of a tensor, if that is a GPU's or pinned."""
         storage = storage_of(tensor)
         memory = getattr(storage, ACCESSES, None)
         if storage is None or (memory is not None and memory.order is self):
             return memory
         tag = getattr(storage, TAG, None)
-        gpu: GPU | None = None if tag is None else tag.gpu
+        gpu = None if tag is None else tag.gpu
         if gpu is None and not hasattr(storage, PINNED):
             return None
-        block = tag.block if gpu else None
         memory = Memory(self)
-        if block is not None:
-            begin, end, areas = block.address, block.address + block.size, self.areas[gpu.index]
-            overlapping = [each for each in areas if each[0] < end and begin < each[1]]
-            memory.earlier = [use for *_, each in overlapping for use in each.unrecorded()]
-            areas[:] = [each for each in areas if each not in overlapping]
-            areas.append((begin, end, memory))
+        if gpu is not None and tag.block is not None:
+            areas, memory.begin = self.areas[gpu.index], tag.block.address
+            memory.end = memory.begin + tag.block.size
+            gone = [each for each in areas if each.begin < memory.end and memory.begin < each.end]
+            memory.earlier = [use for each in gone for use in each.unrecorded()]
+            self.areas[gpu.index] = [*(each for each in areas if each not in gone), memory]
         setattr(storage, ACCESSES, memory)
         return memory
 
-    def _use(self, memory: Memory, access: Access) -> None:
-        before = [*filter(None, [memory.write]), *(memory.reads if access.writes else ())]
-        for other in (*memory.earlier, *before):
+    def _use(self, memory: Memory | None, access: Access) -> None:
+        if memory is None:
+            return
+        meeting = [use for use in memory.uses if use.writes or access.writes]
+        for other in (*memory.earlier, *meeting):
             if self.known[access.line].get(other.line, 0) >= other.number:
                 continue
             if torch._C._current_graph_task_id() != -1:  # its engine lets streams wait
                 self.wait(access.line, other.line)
-                continue
-            self._report(access, other, other in memory.earlier)
+            else:
+                self._report(access, other, other in memory.earlier)
         memory.earlier = []
-        if access.writes:
-            memory.write, memory.reads = access, []
-        else:
-            memory.reads = [each for each in memory.reads if each.line != access.line] + [access]
+        others = [use for use in memory.uses if use.writes or use.line != access.line]
+        memory.uses = [access] if access.writes else [*others, access]
 
     def _report(self, access: Access, other: Access, handed_out: bool) -> None:
-        """Raise DataRace, or warn."""
         verbs = "writes" if access.writes else "reads", "wrote" if other.writes else "read"
-        told = f"data race: {access.name} {verbs[0]} a tensor of shape {access.shape} on "
-        told += f"{access.where}, and nothing orders it after {other.name}, which {verbs[1]} "
-        told += "what was there before" if handed_out else "it"
-        told += f" on {other.where} ({other.place[0]}:{other.place[1]}); "
+        here, there = (
+            "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
+            for index, stream in (access.line, other.line)
+        )
         if handed_out:
-            told += "record_stream keeps the memory until the other stream is done with it"
+            cure = "record_stream keeps the memory until the other stream is done with it"
         elif HOST in (access.line, other.line):
-            told += "synchronize() lets the host wait for the copy"
+            cure = "synchronize() lets the host wait for the copy"
         else:
-            told += "wait_stream() lets one stream wait for the other"
+            cure = "wait_stream() lets one stream wait for the other"
+        told = (
+            f"data race: {access.name} {verbs[0]} a tensor of shape {access.shape} on "
+            f"{here}, and nothing orders it after {other.name}, which {verbs[1]} "
+            f"{'what was there before' if handed_out else 'it'} on {there} "
+            f"({other.place[0]}:{other.place[1]}); {cure}"
+        )
         if self.action == "raise":
             raise DataRace(told)
         warnings.warn_explicit(told, UserWarning, *access.place)
 
 
 def operands(
-    schema: torch.FunctionSchema, name: str, args: tuple, kwargs: dict, out: Any
+    func: Callable, name: str, args: tuple, kwargs: dict, out: Any
 ) -> tuple[list[Tensor], list[Tensor]]:
     """(tensors that an operation reads, those that it writes); a view does neither."""
-    reads, writes = [], []
-    for place, argument in enumerate(schema.arguments):
-        value = args[place] if place < len(args) else kwargs.get(argument.name)
-        alias = argument.alias_info
-        if alias is not None and alias.is_write:
-            writes += tensors_in((value,))
-        elif alias is None and not name.startswith(UNREAD):
-            reads += tensors_in((value,))
-    results = out if len(schema.returns) > 1 else (out,)
-    for result, value in zip(schema.returns, results if out is not None else (), strict=False):
-        if result.alias_info is None and not name.startswith(UNWRITTEN):
-            writes += tensors_in((value,))
+    schema, values = func._schema, given(func, args, kwargs)
+    reads, writes = [], tensors_in(written_by(func, args, kwargs))
+    if not name.startswith(UNREAD):
+        read = (each.name for each in schema.arguments if each.alias_info is None)
+        reads = tensors_in(values.get(each) for each in read)
+    if not name.startswith(UNWRITTEN):
+        results = zip(schema.returns, out if len(schema.returns) > 1 else (out,), strict=False)
+        writes += tensors_in(value for result, value in results if result.alias_info is None)
     return reads, writes
 
 
@@ -247,7 +224,6 @@ class RaceMode(LightMode):
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Run `func`, and look whether it was in order."""
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)

@@ -25,24 +25,20 @@ def kind(func: Callable) -> int:
 
 
 def source(gpu: GPU, given: torch._C.Generator | None) -> torch._C.Generator:
-    """From what one operation on `gpu` draws, if the caller has `given` a generator or None.
-
-    Raises RuntimeError, with CUDA's text, for a generator of the CPU.
-    """
+    """From what one operation on `gpu` draws, if the caller has `given` a generator or None."""
     chosen = gpu.generator if given is None else find(given)
     if chosen is None:
-        raise wrong_generator(session.type.name, "cpu")
+        raise _wrong_generator(session.type.name, "cpu")
     return chosen.draw()
 
 
 def check_host(given: torch._C.Generator | None) -> None:
     """Raise RuntimeError, with torch's text, for a GPU's generator in an operation of the CPU."""
     if given is not None and find(given) is not None:
-        raise wrong_generator("cpu", session.type.name)
+        raise _wrong_generator("cpu", session.type.name)
 
 
-def wrong_generator(expected: str, found: str) -> RuntimeError:
-    """The error for a generator of another type of device."""
+def _wrong_generator(expected: str, found: str) -> RuntimeError:
     return RuntimeError(f"Expected a '{expected}' device type for generator but found '{found}'")
 
 
@@ -53,11 +49,10 @@ def draw(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
         return func(*args, **kwargs)
     if how == NAMED:
         return func(*args, **{**kwargs, "generator": source(gpu, kwargs.get("generator"))})
-    seed = gpu.generator.draw().initial_seed()
     default = torch.default_generator
     with _borrowed:
         before = default.get_state()
-        default.manual_seed(seed)
+        default.manual_seed(gpu.generator.draw().initial_seed())
         try:
             return func(*args, **kwargs)
         finally:

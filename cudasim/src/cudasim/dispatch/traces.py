@@ -1,7 +1,4 @@
-"""Callbacks of `torch.cuda._gpu_trace`, by which tools such as its sanitizer follow a GPU.
-
-PyTorch's C++ calls them from its allocator, streams and events; here those of the simulation do.
-"""
+"""Callbacks of `torch.cuda._gpu_trace`, by which tools such as PyTorch's sanitizer follow a GPU."""
 
 from typing import Any
 
@@ -16,8 +13,6 @@ EVENT_DELETION = gpu_trace.EventDeletionCallbacks
 EVENT_RECORD = gpu_trace.EventRecordCallbacks
 EVENT_WAIT = gpu_trace.EventWaitCallbacks
 EVENT_SYNCHRONIZATION = gpu_trace.EventSynchronizationCallbacks
-MEMORY_ALLOCATION = gpu_trace.MemoryAllocationCallbacks
-MEMORY_DEALLOCATION = gpu_trace.MemoryDeallocationCallbacks
 STREAM_CREATION = gpu_trace.StreamCreationCallbacks
 STREAM_SYNCHRONIZATION = gpu_trace.StreamSynchronizationCallbacks
 DEVICE_SYNCHRONIZATION = gpu_trace.DeviceSynchronizationCallbacks
@@ -35,22 +30,16 @@ def fire(callbacks: CallbackRegistry, *args: Any) -> None:
         callbacks.fire_callbacks(*args)
 
 
-class Followed:
-    """What a storage carries whose memory is followed: it tells when that is free again."""
-
-    __slots__ = ("_address",)
-
-    def __init__(self, address: int) -> None:
-        """Tell that there is memory at this address."""
-        self._address = address
-        fire(MEMORY_ALLOCATION, address)
+class Followed(int):
+    """The address of a storage's memory: it tells when that is free again."""
 
     def __del__(self) -> None:
-        """Tell that it is gone."""
-        fire(MEMORY_DEALLOCATION, self._address)
+        """Tell that the memory is gone."""
+        fire(gpu_trace.MemoryDeallocationCallbacks, int(self))
 
 
 def follow(storage: torch.UntypedStorage) -> None:
     """Tell of the memory of a new `storage` on a GPU, and of its end."""
     if session.traced and storage.data_ptr():
+        fire(gpu_trace.MemoryAllocationCallbacks, storage.data_ptr())
         storage._cudasim_followed = Followed(storage.data_ptr())

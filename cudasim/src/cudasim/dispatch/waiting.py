@@ -1,7 +1,6 @@
 """What makes the host wait for a GPU, and `torch.cuda.set_sync_debug_mode`, which tells of it.
 
-Which operations do follows PyTorch: they read a number or a size back from the GPU, or copy
-without `non_blocking` (`warn_or_error_on_sync` in c10/cuda/CUDAFunctions.h and its callers).
+It is what PyTorch waits for: `warn_or_error_on_sync` in c10/cuda/CUDAFunctions.h and its callers.
 """
 
 import sys
@@ -45,10 +44,7 @@ def address(stream_id: int, index: int) -> int:
 
 
 def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
-    """The host waits for a stream of `gpu`, the current one unless another is named.
-
-    Raises RuntimeError, with PyTorch's words, where `set_sync_debug_mode` refuses that.
-    """
+    """The host waits for a stream of `gpu`, or its current one, if it may (`complain`)."""
     if session.sync_debug:
         complain()
     if stream_id is None:
@@ -60,10 +56,7 @@ def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
 
 
 def end_of_sleep(index: int, stream_id: int) -> int:
-    """When what a stream was told to sleep (`torch.cuda._sleep`) ends; 0 if nothing was.
-
-    In nanoseconds of the machine's clock. A virtual clock knows itself when streams are busy.
-    """
+    """When the sleep (`torch.cuda._sleep`) of a stream ends, by the machine's clock in ns, or 0."""
     return session.asleep.get((index, stream_id), 0)
 
 
@@ -75,14 +68,12 @@ def sleep_until(when: int) -> None:
 
 
 def complain() -> None:
-    """Warn of an operation that waits, or refuse it, as `set_sync_debug_mode` says.
-
-    Raises RuntimeError with PyTorch's words, and CUDA's error within a capture.
-    """
+    """Warn of an operation that waits, or refuse it, as `set_sync_debug_mode` or a capture says."""
     if session.sync_debug & CAPTURING:
-        place = session.current().index, session.current_stream(session.current().index)
-        if place in session.capturing:
-            session.capturing[place].failed = True
+        index = session.current().index
+        capture = session.capturing.get((index, session.current_stream(index)))
+        if capture is not None:
+            capture.failed = True
             raise runtime.runtime_error(runtime.NOT_WHILE_CAPTURING)
         if session.sync_debug == CAPTURING:
             return

@@ -1,0 +1,6 @@
+"""Names of PyTorch's operators by what CUDA does with them, as in PyTorch's sources."""
+
+import json
+from pathlib import Path
+
+TABLES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
