@@ -108,9 +108,6 @@ def test_half_a_gradient_comes_back_through_an_fft():
     assert x.grad.dtype == HALF and x.grad.device == GPU1
 
 
-# --- cards ---
-
-
 def on(card):
     cudasim.disable()
     cudasim.enable(card=card)
@@ -158,9 +155,6 @@ def test_products_of_8_bit_floats_want_ada_and_columns(card):
         assert columns.startswith("RuntimeError: torch._scaled_mm is only supported on CUDA dev")
     else:
         assert columns == "no error" and "CUBLAS_STATUS_NOT_SUPPORTED" in rows
-
-
-# --- the table ---
 
 
 @pytest.fixture(scope="module")
@@ -222,9 +216,6 @@ def test_the_table_is_that_of_the_database(database):
 
 def test_names_of_kernels_are_in_the_table():
     assert {entry for entry, _ in dtypes.KERNELS.values()} <= dtypes.operators().keys()
-
-
-# --- what a card computes otherwise ---
 
 
 def test_a_card_decomposes_without_pivoting_and_has_drivers():
