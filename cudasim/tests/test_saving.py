@@ -130,28 +130,3 @@ def test_copies_keep_class_and_gpu_and_share_nothing(two_gpus, copier):
     state = list(copier(optimizer).state.values())[-1]
     where = {name: str(value.device) for name, value in state.items()}
     assert where == {"step": "cpu", "exp_avg": "cuda:1", "exp_avg_sq": "cuda:1"}
-
-
-def test_views_copied_together_still_share(two_gpus):
-    base = torch.zeros(4, device="cuda:1")
-    whole, part = copy.deepcopy([base, base[2:]])
-    whole[3] = 5
-    assert part.tolist() == [0, 5] and base.sum() == 0
-    assert part.device == whole.device == base.device
-
-
-@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc], ids=str)
-@pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta:UserWarning")
-def test_sparse_tensors_are_saved_with_their_gpu(two_gpus, layout):
-    content = saved(torch.eye(3, device="cuda:1").to_sparse(layout=layout))
-    for where, expected in ((None, "cuda:1"), ("cuda:0", "cuda:0"), ("cpu", "cpu")):
-        loaded = load(content, map_location=where)
-        assert places(loaded, loaded.values()) == [expected] * 2
-        assert torch.equal(loaded.to_dense().cpu(), torch.eye(3))
-
-
-def test_other_types_of_number(two_gpus):
-    kinds = [torch.bfloat16, torch.half, torch.bool, torch.complex64, torch.uint8, torch.uint16]
-    for kind in [*kinds, torch.float8_e4m3fn]:
-        loaded = load(saved(torch.zeros(3, device="cuda:1").to(kind)))
-        assert loaded.device == torch.device("cuda:1") and loaded.dtype is kind

@@ -175,8 +175,9 @@ def the_old_constructor_refuses_a_gpu():
 
 
 def the_old_new_follows_its_tensor():
-    x = torch.ones(2, device="cuda")
-    return places(x.new([1, 2]), x.new(2, 3)), raised(lambda: x.new([1], device="cpu"))
+    x, y = torch.ones(2, device="cuda"), torch.ones(2)
+    refused = raised(lambda: x.new([1], device="cpu")), raised(lambda: y.new([1], device="cuda"))
+    return places(x.new([1, 2]), x.new(2, 3), y.new([1])), refused
 
 
 def the_default_type_of_old():

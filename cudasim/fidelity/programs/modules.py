@@ -162,6 +162,12 @@ def packed_sequences():
     return places(packed.data, packed.batch_sizes), refused
 
 
+def packed_sequences_go_through_a_recurrent_layer():
+    x, lengths = torch.ones(3, 2, 4, device="cuda"), torch.tensor([3, 2])
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
+    return places(*nn.utils.rnn.pad_packed_sequence(nn.LSTM(4, 5).cuda()(packed)[0]))
+
+
 @gpus(2)
 def parallel_on_two_gpus():
     seen, net = [], nn.DataParallel(nn.Linear(2, 1).cuda(), device_ids=[0, 1])
