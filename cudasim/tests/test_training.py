@@ -98,8 +98,8 @@ def test_every_optimizer_steps_as_on_the_cpu_with_its_state_on_the_gpu(name, opt
     where = {key: value.device for key, value in state.items() if isinstance(value, torch.Tensor)}
     counts = {key: where.pop(key) for key in ("step", "mu_product") if key in where}
     assert set(where.values()) <= {GPU1}
-    always = name == "ASGD"  # keeps its count beside the parameters, whatever is asked
-    beside = always or options.get("capturable") or options.get("fused")
+    # ASGD keeps its count beside the parameters, whatever is asked.
+    beside = name == "ASGD" or {"capturable", "fused"} & {*options}
     assert set(counts.values()) <= {GPU1 if beside else CPU}
 
 

@@ -40,9 +40,8 @@ def test_real_gpus_are_left_alone_unless_forced(monkeypatch, capsys):
     with cudasim.simulate(gpus=2):
         assert not cudasim.is_enabled()
         assert os.environ == before  # nothing for children either
-    assert capsys.readouterr().out == (
-        "cudasim: 2 real GPUs are here, nothing is simulated (force=True does)\n"
-    )
+    words = "cudasim: 2 real GPUs are here, nothing is simulated (force=True does)\n"
+    assert capsys.readouterr().out == words
     with cudasim.simulate(gpus=3):  # more than there are
         assert cudasim.is_enabled()
     with cudasim.simulate(gpus=2, force=True):
@@ -57,19 +56,14 @@ ABOUT = """
 """
 
 
-HOWS = ["-m", "pack.mod"], ["folder"]
-
-
-@pytest.mark.parametrize(
-    "how",
-    [["script.py"], ["-m", "pack"], *(pytest.param(how, marks=pytest.mark.full) for how in HOWS)],
-)
+@pytest.mark.parametrize("how", ["script.py", "-m pack", "-m pack.mod", "folder"])
 def test_a_program_finds_itself_as_without_the_simulation(tmp_path, how):
     for name in ("script.py", "pack/mod.py", "pack/__main__.py", "folder/__main__.py"):
         write(tmp_path / name, ABOUT)
     write(tmp_path / "pack" / "__init__.py", "")
-    plain = run(*how, "--gpus", "7", "-m", cwd=tmp_path, fresh=True)
-    simulated = run("-m", "cudasim", *how, "--gpus", "7", "-m", cwd=tmp_path)
+    program = *how.split(), "--gpus", "7", "-m"
+    plain = run(*program, cwd=tmp_path, fresh=True)
+    simulated = run("-m", "cudasim", *program, cwd=tmp_path)
     assert plain.returncode == simulated.returncode == 0
     assert plain.stdout.startswith("__main__ True ['--gpus', '7', '-m']\n")
     assert simulated.stdout == plain.stdout

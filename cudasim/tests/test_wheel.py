@@ -87,7 +87,6 @@ def test_what_the_wheel_holds(wheel):
 
 
 COUNT = "import torch; print(torch.cuda.device_count(), torch.ones(1, device='cuda:1'))"
-LOADED = "import sys; print([name for name in ('cudasim', 'torch') if name in sys.modules])"
 
 
 def test_the_variable_is_enough_once_it_was_requested(python, tmp_path):
@@ -98,24 +97,18 @@ def test_the_variable_is_enough_once_it_was_requested(python, tmp_path):
         return got.stdout, got.stderr
 
     assert LINE not in said("-c", COUNT, CUDASIM_GPUS="2")[1]  # no program is touched unasked
-    file = re.fullmatch(
-        r"cudasim: (.*cudasim\.pth): written; .*\n", said("install-startup", python=command)[0]
-    )
+    written = said("install-startup", python=command)[0]
+    file = re.fullmatch(r"cudasim: (.*cudasim\.pth): written; .*\n", written)
     assert said("-c", COUNT, CUDASIM_GPUS="2") == ("2 tensor([1.], device='cuda:1')\n", LINE)
-    assert said("-c", LOADED) == ("[]\n", "")
-    assert said("-c", LOADED, CUDASIM_GPUS="2") == ("['cudasim']\n", "")  # torch is awaited
-    error = said("-c", COUNT)[1]
-    assert "Torch not compiled with CUDA enabled" in error or "NVIDIA" in error
     said("remove-startup", python=command)
     assert not Path(file[1]).exists()
     assert said("remove-startup", python=command)[0] == f"cudasim: {file[1]}: was not there\n"
 
 
 def test_the_command_and_the_plugin_come_with_it(python, tmp_path):
-    program = "import sys, torch; print(torch.cuda.device_count(), sys.argv[1:])"
-    write(tmp_path / "script.py", program)
+    write(tmp_path / "script.py", "import sys; print(sys.argv[1:])")
     command = python.with_name("cudasim")  # `-m`: a module of the current folder
     got = run("--gpus", "3", "-m", "script", "-x", cwd=tmp_path, python=command, PYTHONPATH=None)
-    assert (got.stdout, got.stderr) == ("3 ['-x']\n", LINE.replace("2", "3"))
+    assert (got.stdout, got.stderr) == ("['-x']\n", LINE.replace("2", "3"))
     got = run("-m", "pytest", "--help", cwd=tmp_path, python=python, PYTHONPATH=None)
     assert "--simulated-gpus=N" in got.stdout

@@ -164,6 +164,14 @@ def a_capturable_optimizer_wants_a_gpu():
     return raised(optimizer.step)
 
 
+def a_learning_rate_may_be_a_number_on_the_gpu():
+    w, rate = torch.ones(1, device="cuda", requires_grad=True), torch.tensor(0.5, device="cuda")
+    optimizer = torch.optim.Adam([w], lr=rate, capturable=True)
+    w.sum().backward()
+    optimizer.step()
+    return repr(w)
+
+
 def gradients_are_clipped_on_the_gpu():
     w = torch.ones(4, device="cuda", requires_grad=True)
     (w * 2).sum().backward()
