@@ -5,7 +5,6 @@ More of them are asked by `fidelity/programs/moves.py`.
 
 import pytest
 import torch
-from torch import nn
 
 import cudasim
 from fidelity.asking import raised
@@ -44,13 +43,6 @@ def test_what_need_not_move_is_itself():
     assert all(each is x for each in (*same, torch.as_tensor(x, device=G1)))
 
 
-@pytest.mark.parametrize("home", [CPU, G0])
-def test_what_python_calls_a_type_of_number_is_one(home):
-    x = torch.ones(2, device=home)
-    moved = x.to(1.5), x.to(float), x.to("cuda", float), x.to(device="cuda", dtype=float)
-    assert {each.dtype for each in moved} == {torch.float64}
-
-
 NO_PLACE_TO_GO = [
     lambda x: x.to([0]),
     lambda x: x.to("cpu", "cpu"),
@@ -72,20 +64,3 @@ def test_what_is_no_device_is_refused_as_without_a_simulation(call):
     simulated = raised(lambda: call(torch.ones(2)))
     cudasim.disable()
     assert simulated == raised(lambda: call(torch.ones(2))) != "no error"
-
-
-def test_a_module_goes_where_a_tensor_is():
-    weight = nn.Linear(2, 2).to(tensor=torch.ones(1, device=G1, dtype=torch.float64)).weight
-    assert weight.device == G1 and weight.dtype == torch.float64
-    assert nn.Linear(2, 2).cuda().to(torch.ones(1)).weight.device == CPU
-
-
-@pytest.mark.parametrize("there", [G0, G1, CPU])
-@pytest.mark.parametrize("here", [CPU, G1])
-def test_type_as_goes_where_the_other_tensor_is(here, there):
-    x = torch.ones(2, device=here, requires_grad=True)
-    y = x.type_as(torch.ones(3, device=there, dtype=torch.float64))
-    assert y.device == there and y.dtype == torch.float64
-    y.sum().backward()
-    assert x.grad.device == here and x.type_as(x) is x
-    assert raised(lambda: x.type_as("cuda")).startswith("TypeError")

@@ -5,7 +5,6 @@ More of it is asked by `fidelity/programs`, in `factories.py`, `indexing.py`, `p
 
 import warnings
 
-import numpy
 import pytest
 import torch
 
@@ -69,18 +68,6 @@ def test_factories_that_follow_a_tensor(name, args):
         assert [make(tensor, *args, device=other).device for other in others] == [*others]
 
 
-def test_tensors_made_of_tensors_and_arrays():
-    there, array = torch.ones(2, device=G1), numpy.ones(2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that clone() is recommended
-        assert torch.tensor(there).device == G1
-        assert torch.tensor(there, device="cpu").device == CPU
-    assert torch.asarray(there, device="cpu").device == CPU
-    on_gpu = torch.as_tensor(array, device="cuda")
-    array[0] = 7
-    assert on_gpu.tolist() == [1, 1]  # a copy: memory of the host is not shared
-
-
 def test_functions_taken_before_the_simulation():
     made = early_zeros(2, device="cuda:1")
     assert made.device == G1 and (made + torch.ones(2, device=G1)).device == G1
@@ -111,11 +98,3 @@ def test_types_of_old():
             assert torch.ones(1).dtype == torch.float64
         finally:
             torch.set_default_tensor_type(torch.FloatTensor)
-
-
-def test_a_number_to_fill_with_may_be_on_any_device():
-    two, here = torch.tensor(2.0, device=G0), torch.zeros(2)
-    assert here.fill_(two).device == CPU
-    here[torch.tensor([0])] = two + 1
-    here[here == 2] = two + 2
-    assert here.tolist() == [3, 4]

@@ -29,6 +29,12 @@ def device_and_type_together():
     return {name: str(value.dtype) for name, value in net.state_dict().items()}
 
 
+def a_module_goes_where_a_tensor_is():
+    there = torch.ones(1, device="cuda", dtype=torch.float64)
+    weight = nn.Linear(2, 2).to(tensor=there).weight
+    return places(weight, nn.Linear(2, 2).cuda().to(torch.ones(1)).weight), str(weight.dtype)
+
+
 def a_plain_attribute_stays():
     net = nn.Linear(1, 1)
     net.scale = torch.ones(1)

@@ -64,7 +64,8 @@ def three_devices():
 def moving():
     x = torch.ones(2, device="cuda:0")
     y = x.to("cuda:1")
-    return repr(y), y.cuda(1) is y, y.cuda() is y, places(y.cuda(), y.to(x), y.to("cuda"))
+    moved = y.cuda(), y.to(x), y.to("cuda"), x.type_as(y), y.type_as(x)
+    return repr(y), y.cuda(1) is y, y.cuda() is y, places(*moved)
 
 
 @gpus(2)
