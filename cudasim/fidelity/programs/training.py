@@ -213,6 +213,16 @@ def gradients_travel_between_gpus():
 
 
 @gpus(2)
+def a_network_moved_to_the_other_gpu_after_the_first_step():
+    net = nn.Linear(4, 1).to(0)
+    optimizer = torch.optim.Adam(net.parameters())
+    net(torch.ones(2, 4, device=0)).sum().backward()
+    optimizer.step()
+    net.to(1)
+    return raised(optimizer.step)
+
+
+@gpus(2)
 def one_optimizer_for_two_gpus():
     weights = [torch.ones(1, device=f"cuda:{i}", requires_grad=True) for i in (0, 1)]
     optimizer = torch.optim.SGD(weights, lr=0.5)
