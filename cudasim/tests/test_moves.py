@@ -39,8 +39,8 @@ def test_every_spelling(move, home):
 
 def test_what_need_not_move_is_itself():
     x = torch.ones(3, device=G1)
-    same = x.to("cuda:1", torch.float32, non_blocking=True), x.to(torch.float32), x.to(), x.cuda(1)
-    assert all(each is x for each in (*same, torch.as_tensor(x, device=G1)))
+    same = x.to("cuda:1", torch.float32, non_blocking=True), x.to(torch.float32, True), x.cuda(1)
+    assert all(each is x for each in (*same, x.to(), torch.as_tensor(x, device=G1)))
 
 
 NO_PLACE_TO_GO = [

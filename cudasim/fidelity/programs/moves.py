@@ -62,7 +62,7 @@ def a_class_of_old_moves_too():
 
 def a_type_of_python_is_a_type_of_number():
     x = torch.ones(2, device="cuda")
-    moved = x.to(1.5), x.to(float), x.cpu().to("cuda", float), x.to(device="cpu", dtype=float)
+    moved = x.to(1.5), x.to(float), x.cpu().to("cuda", int), x.to(device="cpu", dtype=bool)
     return places(*moved), [str(each.dtype) for each in moved]
 
 
