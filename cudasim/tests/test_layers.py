@@ -12,16 +12,12 @@ ORDER = (
     "dispatch patches backends simulation recorded testing startup ipython kernel __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
+PARTS = {path: path.relative_to(PACKAGE).with_suffix("").parts[0] for path in MODULES}
 TYPES = {"cuda", "mps"}
 
 
-def part(name):
-    """The package or module in ORDER to which a dotted name in `cudasim` belongs."""
-    return name.split(".")[1] if "." in name else "__init__"
-
-
 def imported(path):
-    """The dotted names that a module imports from `cudasim`, in functions too."""
+    """The dotted names that a module imports, in functions too."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
@@ -32,29 +28,23 @@ def imported(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_a_module_imports_only_what_comes_before_it(path):
-    mine = path.relative_to(PACKAGE).with_suffix("").parts[0]
-    if mine == "__init__":  # its names are looked up when they are used
+    if PARTS[path] == "__init__":  # its names are looked up when they are used
         return
-    before = ORDER[: ORDER.index(mine) + 1]
-    names = [name for name in imported(path) if name.split(".")[0] == "cudasim"]
-    assert [name for name in names if part(name) not in before] == []
+    before = ORDER[: ORDER.index(PARTS[path]) + 1]
+    names = [f"{name}.__init__".split(".") for name in imported(path)]
+    assert [name for name in names if name[0] == "cudasim" and name[1] not in before] == []
 
 
-def test_the_order_names_every_module():
-    parts = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in MODULES}
-    assert parts == {*ORDER, "__init__"}
-
-
-def test_no_module_takes_the_place_of_a_public_name():
+def test_the_order_names_every_module_and_none_takes_the_place_of_a_public_name():
     """As an attribute of the package, once it is imported."""
-    names = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in MODULES}
-    assert not names & {*cudasim.__all__}
+    assert {*PARTS.values()} == {*ORDER, "__init__"}
+    assert not {*ORDER} & {*cudasim.__all__}
 
 
 def test_only_a_type_and_its_backend_compare_names_of_types():
     found = []
     for path in MODULES:
-        if {"types", "cuda"} & set(path.parts[len(PACKAGE.parts) :]):
+        if {"types", "cuda"} & {*path.relative_to(PACKAGE).parts}:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Compare):

@@ -16,6 +16,7 @@ from cudasim.backends.cuda import nvidia_smi, publishing
 from cudasim.device.types.cuda import CUDA
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 MIB = 2**20
 CONTEXT = CUDA.context // MIB
@@ -23,14 +24,19 @@ QUERY = "--query-gpu=memory.used"
 BARE = "--format=csv,noheader,nounits"
 
 
-def smi(*arguments):
-    answer = subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, timeout=60)
-    assert answer.stderr == ""
-    return answer.returncode, answer.stdout
+def smi(question="", command=("nvidia-smi",)):
+    """(exit code, what is said) of the command."""
+    command = [*command, *question.split()]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return answer.returncode, answer.stdout + answer.stderr
 
 
 def used():
-    return [int(line) for line in smi(QUERY, BARE)[1].splitlines()]
+    return [int(line) for line in smi(f"{QUERY} {BARE}")[1].splitlines()]
+
+
+def block(mib, device="cuda"):
+    return torch.empty(mib * MIB, dtype=torch.uint8, device=device)
 
 
 def identity(index):
@@ -55,12 +61,12 @@ def test_the_table_is_straight_and_says_that_it_is_simulated():
 
 def test_memory_in_use_is_the_context_and_what_is_reserved_at_that_moment():
     assert used() == [0, 0]
-    blocks = []
-    for count in range(1, 4):
-        blocks.append(torch.empty(20 * MIB, dtype=torch.uint8, device="cuda:1"))
-        assert used() == [0, CONTEXT + 20 * count]
+    blocks = [block(20, "cuda:1")]
+    assert used() == [0, CONTEXT + 20]
+    blocks.append(block(20, "cuda:1"))
+    assert used() == [0, CONTEXT + 40]
     blocks.clear()
-    assert used() == [0, CONTEXT + 60]  # the cache keeps it
+    assert used() == [0, CONTEXT + 40]  # the cache keeps it
     torch.cuda.empty_cache()
     assert used() == [0, CONTEXT] and torch.cuda.memory_reserved(1) == 0
     free, total = torch.cuda.mem_get_info(0)  # who asks has a context
@@ -68,56 +74,57 @@ def test_memory_in_use_is_the_context_and_what_is_reserved_at_that_moment():
 
 
 def test_queries_print_as_nvidias():
-    block = torch.zeros(64, 2**18, device="cuda")
-    assert smi("--query-gpu=index,name,memory.total,memory.used,memory.free", "--format=csv") == (
-        0,
-        "index, name, memory.total [MiB], memory.used [MiB], memory.free [MiB]\n"
-        f"0, Simulated GPU (T4), 15360 MiB, {CONTEXT + 64} MiB, {14848 - CONTEXT} MiB\n"
-        "1, Simulated GPU (T4), 15360 MiB, 0 MiB, 14912 MiB\n",
-    )
-    assert smi(
-        "--query-gpu=uuid,driver_version,utilization.gpu,count", "--format=csv,noheader"
-    ) == (0, f"{identity(0)}, 0.0.0, [N/A], 2\n{identity(1)}, 0.0.0, [N/A], 2\n")
-    assert smi("--query-compute-apps=pid,used_memory", "--format=csv") == (
-        0,
-        f"pid, used_memory [MiB]\n{os.getpid()}, {CONTEXT + 64} MiB\n",
-    )
-    cards = [f"GPU {n}: Simulated GPU (T4) (UUID: {identity(n)})\n" for n in range(2)]
-    assert smi("-L") == (0, "".join(cards))
-    for option in ("--id={}", "-i={}", "--id {}", "-i {}"):
-        for name in ("0", identity(0)):
-            asked = option.format(name).split()
-            assert smi(*asked, QUERY, BARE) == (0, f"{CONTEXT + 64}\n")
-    assert smi("-i", "1,0", "--query-gpu=index", BARE) == (0, "1\n0\n")
-    assert smi("-i", "1", "--query-compute-apps=pid", BARE) == (0, "\n")
-    del block
+    held, names = block(64), [identity(n) for n in range(2)]
+    mine = CONTEXT + 64
+    questions = {
+        "--query-gpu=index,name,memory.total,memory.used,memory.free --format=csv": (
+            "index, name, memory.total [MiB], memory.used [MiB], memory.free [MiB]\n"
+            f"0, Simulated GPU (T4), 15360 MiB, {mine} MiB, {14912 - mine} MiB\n"
+            "1, Simulated GPU (T4), 15360 MiB, 0 MiB, 14912 MiB\n"
+        ),
+        "--query-gpu=uuid,driver_version,utilization.gpu,count --format=csv,noheader": (
+            f"{names[0]}, 0.0.0, [N/A], 2\n{names[1]}, 0.0.0, [N/A], 2\n"
+        ),
+        "--query-compute-apps=pid,used_memory --format=csv": (
+            f"pid, used_memory [MiB]\n{os.getpid()}, {mine} MiB\n"
+        ),
+        "-L": "".join(f"GPU {n}: Simulated GPU (T4) (UUID: {names[n]})\n" for n in (0, 1)),
+        f"-i 1,0 --query-gpu=index {BARE}": "1\n0\n",
+        f"-i 1 --query-compute-apps=pid {BARE}": "\n",
+        f"--id=0 {QUERY} {BARE}": f"{mine}\n",
+        f"-i=0 {QUERY} {BARE}": f"{mine}\n",
+        f"--id {names[0]} {QUERY} {BARE}": f"{mine}\n",
+    }
+    for question, answer in questions.items():
+        assert smi(question) == (0, answer)
+    del held
 
 
 def test_bad_questions_are_refused_with_nvidias_exit_codes():
-    assert smi("-i", "7") == (6, "No devices were found\n")
-    code, text = smi("--query-gpu=memory.usage", "--format=csv")
-    assert code == 2 and text.startswith('Field "memory.usage" is not a valid field to query.')
-    assert smi(QUERY)[0] == 2
-    unknown = subprocess.run(["nvidia-smi", "--reboot"], capture_output=True, text=True)
-    assert unknown.returncode == 2 and "--reboot" in unknown.stderr
+    for question, code, words in (
+        ("-i 7", 6, "No devices were found\n"),
+        ("--query-gpu=memory.usage --format=csv", 2, 'Field "memory.usage" is not a valid field'),
+        (QUERY, 2, "format"),
+        ("--reboot", 2, "--reboot"),
+    ):
+        told, text = smi(question)
+        assert told == code and words in text
     cudasim.disable()
-    program = [sys.executable, nvidia_smi.__file__]
-    answer = subprocess.run(program, capture_output=True, text=True)
-    assert answer.returncode == 9 and "no simulation is running" in answer.stdout
+    code, text = smi(command=[sys.executable, nvidia_smi.__file__])
+    assert code == 9 and "no simulation is running" in text
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@forks
 def test_other_ways_of_starting_programs_see_the_figures(tmp_path):
-    block, out = torch.zeros(64, 2**18, device="cuda"), tmp_path / "out"
+    blocks, out = [block(64)], tmp_path / "out"
     command = f"nvidia-smi {QUERY} {BARE} --id=0 > '{out}'"
     assert os.system(command) == 0 and out.read_text() == f"{CONTEXT + 64}\n"
-    more = torch.zeros(64, 2**18, device="cuda")
+    blocks.append(block(64))
     child = os.fork()
     if child == 0:
         os.execvp("sh", ["sh", "-c", command])
     os.waitpid(child, 0)
     assert out.read_text() == f"{CONTEXT + 128}\n"
-    del block, more
 
 
 HOLDER = """
@@ -131,19 +138,14 @@ input()
 def test_two_processes_share_a_card():
     torch.ones(1, device="cuda:1")
     before, total = torch.cuda.mem_get_info(1)
-    command = [sys.executable, "-c", HOLDER]
-    pipe = subprocess.PIPE
+    command, pipe = [sys.executable, "-c", HOLDER], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as other:
         assert other.stdout.readline() == "holds\n"
         assert before - torch.cuda.mem_get_info(1)[0] == 64 * MIB + CUDA.context
         assert used() == [0, 2 * CONTEXT + 64 + 2]
-        apps = smi("--query-compute-apps=pid,gpu_uuid,used_memory", BARE)[1].splitlines()
-        assert sorted(apps) == sorted(
-            [
-                f"{os.getpid()}, {identity(1)}, {CONTEXT + 2}",
-                f"{other.pid}, {identity(1)}, {CONTEXT + 64}",
-            ]
-        )
+        apps = smi(f"--query-compute-apps=pid,gpu_uuid,used_memory {BARE}")[1]
+        for pid, mib in ((os.getpid(), 2), (other.pid, 64)):
+            assert f"{pid}, {identity(1)}, {CONTEXT + mib}\n" in apps
         torch.cuda.set_per_process_memory_fraction(1.0, 1)
         wanted = (before - 100 * MIB) // 4
         said = raised(lambda: torch.empty(wanted, device="cuda:1"), torch.OutOfMemoryError)
@@ -159,13 +161,12 @@ def test_two_processes_share_a_card():
         assert torch.empty(wanted, device="cuda:1").numel() == wanted
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@forks
 def test_a_forked_child_leaves_the_figures_alone(monkeypatch):
     monkeypatch.setenv("CUDASIM_FORK", "allow")
     child = os.fork()
     if child == 0:
-        block = torch.empty(64, 2**18, device="cuda")  # no kernel: its threads are not here
-        os._exit(block.numel() == 0)
+        os._exit(block(64).numel() == 0)  # no kernel: its threads are not here
     os.waitpid(child, 0)
     assert used() == [0, 0]
 
@@ -175,26 +176,24 @@ def test_leaving_takes_the_figures_and_the_command_away(monkeypatch):
     assert folder.is_dir()
     cudasim.disable()
     assert not folder.exists()
-    for name in (publishing.FOLDER, publishing.PYTHON):
-        assert name not in os.environ
-    assert str(publishing.PROGRAMS) not in os.environ["PATH"].split(os.pathsep)
+    assert not {publishing.FOLDER, publishing.PYTHON} & {*os.environ}
     before = os.environ["PATH"]
+    assert str(publishing.PROGRAMS) not in before.split(os.pathsep)
     with cudasim.simulate():
         assert os.environ["PATH"].startswith(str(publishing.PROGRAMS))
     assert os.environ["PATH"] == before
-    monkeypatch.setenv("PATH", before)
     with cudasim.simulate():
         monkeypatch.setenv("PATH", "/mine")
     assert os.environ["PATH"] == "/mine"  # what the program changed is left to it
+    monkeypatch.setenv("PATH", before)
 
 
 def test_on_windows_the_bare_name_is_replaced():
     started = []
     for args in (["nvidia-smi", "-L"], ("nvidia-smi", "-L"), ["ls"], "nvidia-smi -L", []):
-        publishing.start(lambda *given, **named: started.append(given), "process", args)
-    ours = ("process", [sys.executable, "-I", "-S", nvidia_smi.__file__, "-L"])
-    assert started[:2] == [ours, ours]
-    assert started[2:] == [("process", args) for args in (["ls"], "nvidia-smi -L", [])]
+        publishing.start(lambda *given, **named: started.append(given[1]), "process", args)
+    ours = [sys.executable, "-I", "-S", nvidia_smi.__file__, "-L"]
+    assert started == [ours, ours, ["ls"], "nvidia-smi -L", []]
 
 
 def test_windows_has_a_command_that_a_search_finds():
@@ -209,9 +208,8 @@ def test_windows_has_a_command_that_a_search_finds():
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not tell which processes live")
 def test_what_a_program_left_that_a_signal_ended_is_swept(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    program = "import cudasim, os; cudasim.enable(); os.kill(os.getpid(), 9)"
-    run("-c", program, cwd=tmp_path, fresh=True)
+    enable = "import cudasim, os; cudasim.enable(); "
+    run("-c", enable + "os.kill(os.getpid(), 9)", cwd=tmp_path, fresh=True)
     left = list(tmp_path.glob("cudasim-*"))
-    program = "import cudasim, os; cudasim.enable(); print(os.environ['CUDASIM_FIGURES'])"
-    got = run("-c", program, cwd=tmp_path, fresh=True)
+    got = run("-c", enable + "print(os.environ['CUDASIM_FIGURES'])", cwd=tmp_path, fresh=True)
     assert len(left) == 1 and not left[0].exists() and str(tmp_path) in got.stdout, got.stderr

@@ -1,9 +1,8 @@
 """Races: programs in which two accesses to one memory are in no order, and their mended twins."""
 
-import threading
-
 import pytest
 import torch
+from calls import in_thread
 from programs import run, write
 
 import cudasim
@@ -106,25 +105,21 @@ def test_training_has_no_race():
 
 
 def test_every_thread_is_looked_at():
-    seen = []
+    with cudasim.simulate(races="raise"), pytest.raises(DataRace):
+        in_thread(lambda: two_streams(False))
 
-    def work():
-        try:
-            two_streams(False)
-        except DataRace as error:
-            seen.append(error)
 
-    with cudasim.simulate(races="raise"):
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-    assert len(seen) == 1
+RACING = """\
+    import torch
+    x = torch.ones(2, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        y = x + 1
+    print(y.tolist())
+"""
 
 
 def test_a_program_is_warned_of_in_the_line_that_races(tmp_path):
-    lines = ["import torch", "x, side = torch.ones(2, device='cuda'), torch.cuda.Stream()"]
-    lines += ["with torch.cuda.stream(side):", "    y = x + 1", "print(y.tolist())"]
-    script = write(tmp_path / "a.py", "\n".join(lines))
+    script = write(tmp_path / "a.py", RACING)
     done = run("-m", "cudasim", "--races", "warn", script, cwd=tmp_path, PYTHONWARNINGS="default")
     assert done.returncode == 0 and done.stdout.endswith("[2.0, 2.0]\n")
     assert "a.py:4: UserWarning: data race: add reads" in done.stderr

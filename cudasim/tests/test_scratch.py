@@ -2,6 +2,7 @@
 
 import copy
 import io
+from contextlib import nullcontext
 
 import numpy
 import pytest
@@ -26,33 +27,35 @@ MADE_BY_THE_PROGRAM = {
 }
 
 
-@pytest.mark.parametrize("name", MADE_BY_THE_PROGRAM)
-def test_what_the_program_made_is_refused_and_stays(name):
+@pytest.mark.parametrize("make", MADE_BY_THE_PROGRAM.values(), ids=MADE_BY_THE_PROGRAM)
+@pytest.mark.parametrize("counting", [False, True])
+def test_what_the_program_made_is_refused_and_stays(make, counting):
     """Each of them passed, and was on the GPU from then on, when all that C++ made was scratch."""
     x = torch.ones(3, device=G0)
-    own = MADE_BY_THE_PROGRAM[name]()
-    for operation in (lambda: x + own, lambda: x.add_(own), lambda: torch.stack([x, own])):
-        words = raised(operation)
-        assert "the same device" in words and "cuda:0" in words and "cpu" in words
-        assert own.device == CPU and isinstance(own.numpy(), numpy.ndarray)
+    with FlopCounterMode(display=False) if counting else nullcontext():
+        own = make()
+        for operation in (lambda: x + own, lambda: x.add_(own), lambda: torch.stack([x, own])):
+            words = raised(operation)
+            assert "the same device" in words and "cuda:0" in words and "cpu" in words
+    assert own.device == CPU and isinstance(own.numpy(), numpy.ndarray)
 
 
 def test_one_place_of_a_program_may_make_and_use_in_turn():
     """Operators that are called at one place are told apart from what C++ makes within one."""
-    x, made = torch.ones(3, device=G0), []
-    for operator, args in (
-        (torch.ops.aten.zeros.default, ([3],)),
-        (torch.FloatTensor, (3,)),
-    ):
-        made.append(operator(*args))
-    for own in made:
+    x = torch.ones(3, device=G0)
+    calls = (torch.ops.aten.zeros.default, [3]), (torch.FloatTensor, 3)
+    for own in [operator(size) for operator, size in calls]:
         assert "two devices, cuda:0 and cpu" in raised(lambda own=own: torch.add(x, own))
 
 
-def test_what_c_plus_plus_makes_within_an_operation_goes_along():
+def ctc_loss():
     scores = torch.randn(8, 2, 5, device=G0).log_softmax(2).requires_grad_()
     targets = torch.randint(1, 5, (2, 3), device=G0)
-    loss = nn.functional.ctc_loss(scores, targets, [8, 8], [3, 3])
+    return nn.functional.ctc_loss(scores, targets, [8, 8], [3, 3]), scores
+
+
+def test_what_c_plus_plus_makes_within_an_operation_goes_along():
+    loss, scores = ctc_loss()
     (gradient,) = torch.autograd.grad(loss, scores)
     assert loss.device == gradient.device == G0
     sparse = torch.eye(3, device=G0).to_sparse()
@@ -73,17 +76,13 @@ def test_what_a_mode_of_the_program_hands_on_is_still_made_by_c_plus_plus():
     x, file = torch.ones(3, device=G0), io.BytesIO()
     with Watching() as mode:
         torch.save(x, file)
-        copied = copy.deepcopy(x)
-        middle = x.quantile(0.5)
-        scores = torch.randn(8, 2, 5, device=G0).log_softmax(2).requires_grad_()
-        targets = torch.randint(1, 5, (2, 3), device=G0)
-        loss = nn.functional.ctc_loss(scores, targets, [8, 8], [3, 3])
+        made = copy.deepcopy(x), x.quantile(0.5), ctc_loss()[0]
         own = torch.ops.aten.zeros.default([3])
     file.seek(0)
-    assert torch.load(file).device == copied.device == middle.device == loss.device == G0
-    for made in (own, mode.own):
-        assert "two devices, cuda:0 and cpu" in raised(lambda made=made: x + made)
-        assert made.device == CPU
+    assert {each.device for each in (torch.load(file), *made)} == {G0}
+    for each in (own, mode.own):
+        assert "two devices, cuda:0 and cpu" in raised(lambda each=each: x + each)
+        assert each.device == CPU
 
 
 def test_what_a_hook_makes_within_backward_is_on_the_cpu():
@@ -95,24 +94,9 @@ def test_what_a_hook_makes_within_backward_is_on_the_cpu():
     assert "two devices, cuda:0 and cpu" in raised(lambda: x + seen[0])
 
 
-@pytest.mark.parametrize(
-    "compute",
-    [
-        lambda x: x.quantile(0.5),
-        lambda x: torch.linalg.matrix_rank(torch.diag(x)),
-        lambda x: nn.utils.rnn.pad_sequence([x, x[:2]]) + x[:, None],
-    ],
-)
-def test_a_counter_of_operations_does_not_make_scratch_the_programs(compute):
+def test_a_counter_of_operations_does_not_make_scratch_the_programs():
     x = torch.ones(3, device=G0)
     with FlopCounterMode(display=False):
-        assert compute(x).device == G0
-
-
-@pytest.mark.parametrize("name", MADE_BY_THE_PROGRAM)
-def test_what_the_program_made_under_a_counter_stays(name):
-    x = torch.ones(3, device=G0)
-    with FlopCounterMode(display=False):
-        own = MADE_BY_THE_PROGRAM[name]()
-        assert "the same device" in raised(lambda: x + own)
-    assert own.device == CPU
+        padded = nn.utils.rnn.pad_sequence([x, x[:2]]) + x[:, None]
+        rank = torch.linalg.matrix_rank(torch.diag(x))
+        assert x.quantile(0.5).device == rank.device == padded.device == G0

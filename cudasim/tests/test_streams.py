@@ -1,12 +1,13 @@
-"""Streams and events."""
+"""Streams and events; more of them is asked by `fidelity/programs/streams.py`."""
 
 import time
 
 import pytest
 import torch
-from calls import in_thread, raised
+from calls import in_thread
 
 import cudasim
+from fidelity.asking import raised
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
@@ -15,30 +16,9 @@ def test_streams_are_numbered_as_cudas():
     first, second = torch.cuda.Stream(), torch.Stream(device="cuda")
     assert (first.stream_id, second.stream_id) == (3, 35)  # as c10/cuda/CUDAStream.cpp counts
     assert repr(second) == "torch.Stream device_type=cuda, device_index=0, stream_id=35"
-    urgent = torch.cuda.Stream(priority=-9)
-    assert torch.cuda.Stream.priority_range() == (0, -3) and urgent.priority == -3
     assert torch.Stream(1).device == torch.device("cuda:1")
-    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
-        torch.Stream(2)
-    assert type(torch.Event("cpu")) is not type(torch.Event("cuda"))
-
-
-def test_a_context_of_a_stream_is_left_as_it_was_entered():
-    here, there = torch.cuda.Stream(), torch.cuda.Stream("cuda:1")
-    default = torch.cuda.current_stream()
-    with torch.cuda.stream(here):
-        with there as entered:
-            assert entered is there == torch.cuda.current_stream()
-            assert torch.cuda.current_stream(0) == here
-            assert torch.ones(1, device="cuda").device == there.device
-        assert torch.cuda.current_stream() == here and torch.cuda.current_device() == 0
-    assert torch.cuda.current_stream(1) == torch.cuda.default_stream(1)
-    with pytest.raises(ZeroDivisionError), torch.cuda.stream(there):
-        raise ZeroDivisionError
-    assert torch.cuda.current_stream() == default and torch.cuda.current_device() == 0
-    torch.cuda.set_stream(there)
-    assert torch.cuda.current_device() == 1
     assert in_thread(lambda: torch.cuda.current_stream(1).stream_id) == 0
+    assert type(torch.Event("cpu")) is not type(torch.Event("cuda"))
 
 
 def test_external_streams_keep_their_address():
@@ -49,19 +29,15 @@ def test_external_streams_keep_their_address():
         assert torch.cuda.current_stream().cuda_stream == 0x1000
 
 
-@pytest.mark.parametrize("kind", ["cuda", "any"])
-def test_events_measure_milliseconds_of_the_clock(kind):
-    make = torch.cuda.Event if kind == "cuda" else torch.Event
-    start, end = make(enable_timing=True), make(enable_timing=True)
-    began = time.perf_counter()
-    start.record()
-    time.sleep(0.01)
-    end.record()
-    passed = (time.perf_counter() - began) * 1e3
-    end.synchronize()
-    assert 10 <= start.elapsed_time(end) <= passed
-    assert end.elapsed_time(start) == -start.elapsed_time(end)
-    assert isinstance(start, torch.Event)
+def test_events_measure_milliseconds_of_the_clock():
+    for kind in (torch.cuda.Event, torch.Event):
+        start, end = kind(enable_timing=True), kind(enable_timing=True)
+        began = time.perf_counter()
+        start.record()
+        time.sleep(0.01)
+        end.record()
+        passed = (time.perf_counter() - began) * 1e3
+        assert 10 <= start.elapsed_time(end) <= passed
 
 
 def test_the_streams_that_scatter_caches_are_those_of_the_simulation():
@@ -90,14 +66,14 @@ def modelled():
 def test_events_are_refused_as_without_a_clock(modelled):
     untimed, new, first, second = (torch.cuda.Event(enable_timing=n > 0) for n in range(4))
     untimed.record(), first.record(), second.record(torch.cuda.Stream(1))
-    for call, error, words in (
-        (lambda: first.elapsed_time(untimed), ValueError, "Both events must be created with"),
-        (lambda: first.elapsed_time(new), ValueError, "Both events must be recorded before"),
-        (lambda: first.record(torch.cuda.Stream(1)), RuntimeError, "Event device 0 does not match"),
-        (lambda: first.elapsed_time(second), torch.AcceleratorError, "CUDA error: invalid res"),
-        (lambda: first.elapsed_time(3), TypeError, "elapsed_time() needs an event of a GPU, not 3"),
+    for call, words in (
+        (lambda: first.elapsed_time(untimed), "ValueError: Both events must be created with"),
+        (lambda: first.elapsed_time(new), "ValueError: Both events must be recorded before"),
+        (lambda: first.record(torch.cuda.Stream(1)), "RuntimeError: Event device 0 does not match"),
+        (lambda: first.elapsed_time(second), "AcceleratorError: CUDA error: invalid res"),
+        (lambda: first.elapsed_time(3), "TypeError: elapsed_time() needs an event of a GPU, not 3"),
     ):
-        assert raised(call, error).startswith(words)
+        assert raised(call).startswith(words)
 
 
 def test_streams_and_events_obey_a_modelled_clock(modelled):
@@ -109,9 +85,8 @@ def test_streams_and_events_obey_a_modelled_clock(modelled):
     torch.cuda._sleep(10**6)
     end.record()
     assert not stream.query() and not end.query()
-    with pytest.raises(RuntimeError) as error:
-        start.elapsed_time(end)
-    assert str(error.value) == "Both events must be completed before calculating elapsed time."
+    words = "RuntimeError: Both events must be completed before calculating elapsed time."
+    assert raised(lambda: start.elapsed_time(end)) == words
     end.synchronize()
     assert end.query() and stream.query()
     assert 1 <= start.elapsed_time(end) < 1.05
@@ -136,14 +111,8 @@ def test_events_of_another_simulation_are_refused(modelled):
         new = torch.cuda.Event(enable_timing=True)
         new.record()
         torch.cuda.synchronize()
-        for use in (
-            lambda: old.elapsed_time(new),
-            lambda: new.elapsed_time(old),
-            old.query,
-            old.synchronize,
-            unused.record,
-            lambda: torch.cuda.current_stream().wait_event(old),
-        ):
-            with pytest.raises(RuntimeError, match="a simulation that has ended"):
-                use()
+        uses = [lambda: old.elapsed_time(new), lambda: new.elapsed_time(old), unused.record]
+        uses += [lambda: torch.cuda.current_stream().wait_event(old), old.query, old.synchronize]
+        for use in uses:
+            assert "a simulation that has ended" in raised(use)
         assert new.query()

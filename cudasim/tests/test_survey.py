@@ -1,5 +1,7 @@
 """The survey against PyTorch's own databases: a sample of it, and that it would notice."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -10,8 +12,7 @@ STRIDE = 13  # of about 790 operators and modules
 
 
 @pytest.fixture(scope="module")
-def databases():
-    """They hold PyTorch's functions as a simulation has them."""
+def databases():  # they hold PyTorch's functions as a simulation has them
     with cudasim.simulate(force=True):
         return survey.load_databases()
 
@@ -33,22 +34,20 @@ def test_a_sample_of_the_survey_has_no_unexpected_failure(databases, device, fir
     assert figures["operator"]["passed"] > 30 and figures["module"]["passed"]
 
 
-def stand_in(result):
+class StandIn:
     """An operator that returns `result(input)` in place of the sine."""
 
-    class Operator:
-        name = "sin"
-        supports_autograd = False
+    name, supports_autograd = "sin", False
 
-        def sample_inputs(self, device, dtype, requires_grad):
-            sample = type("Sample", (), {"args": (), "kwargs": {}})()
-            sample.input = torch.ones(3, device=device, dtype=dtype)
-            return [sample]
+    def __init__(self, result):
+        self.result = result
 
-        def __call__(self, tensor):
-            return result(tensor)
+    def sample_inputs(self, device, dtype, requires_grad):
+        given = torch.ones(3, device=device, dtype=dtype)
+        return [SimpleNamespace(input=given, args=(), kwargs={})]
 
-    return {"sin": Operator()}, {}
+    def __call__(self, tensor):
+        return self.result(tensor)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ def stand_in(result):
     ],
 )
 def test_the_survey_notices(two_gpus, result, reason):
-    verdict = survey.survey_one("operator", "sin", stand_in(result), "cuda:1")
+    verdict = survey.survey_one("operator", "sin", ({"sin": StandIn(result)}, {}), "cuda:1")
     assert verdict.outcome == ("failed" if reason else "passed")
     assert reason in verdict.reason
 

@@ -1,6 +1,5 @@
 """The types of what programs are offered, as mypy sees them."""
 
-import importlib.util
 import subprocess
 import sys
 
@@ -27,11 +26,10 @@ PROGRAM = """
 
 def mypy(*arguments, cwd):
     """Run mypy; returns (exit code, what it says)."""
-    if importlib.util.find_spec("mypy") is None:
-        pytest.skip("mypy is not installed: no types are checked")
+    pytest.importorskip("mypy", reason="mypy is not installed: no types are checked")
     command = [sys.executable, "-m", "mypy", "--config-file", PROJECT / "pyproject.toml"]
-    cache = ["--cache-dir", str(PROJECT.parent / "_build" / "mypy")]
-    done = subprocess.run([*command, *cache, *arguments], cwd=cwd, capture_output=True, text=True)
+    command += ["--cache-dir", PROJECT.parent / "_build" / "mypy", *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -51,7 +49,6 @@ def test_the_public_face_is_clean():
 )
 def test_a_program_is_checked_against_it(tmp_path, monkeypatch, more, words):
     monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
-    program = write(tmp_path / "program.py", PROGRAM)
-    program.write_text(program.read_text() + more + "\n")
-    code, said = mypy(str(program), cwd=tmp_path)
+    program = write(tmp_path / "program.py", PROGRAM + f"    {more}\n")
+    code, said = mypy(program, cwd=tmp_path)
     assert words in said and code == (words != "Success"), said

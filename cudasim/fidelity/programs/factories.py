@@ -68,8 +68,16 @@ def numbers_lists_and_arrays():
 
 
 def tensors_made_of_a_tensor():
-    x = torch.ones(2, device="cuda")
-    return places(torch.as_tensor(x), torch.asarray(x), torch.as_tensor(x, device="cpu"))
+    x, elsewhere = torch.ones(2, device="cuda"), {"device": "cpu"}
+    moved = [torch.as_tensor(x, **elsewhere), torch.asarray(x, **elsewhere)]
+    return places(torch.as_tensor(x), torch.asarray(x), *moved)
+
+
+def an_array_on_a_gpu_is_a_copy():
+    array = np.ones(2)
+    x = torch.as_tensor(array, device="cuda")
+    array[0] = 7
+    return x.tolist()
 
 
 def as_tensor_is_the_tensor_itself():
@@ -79,7 +87,8 @@ def as_tensor_is_the_tensor_itself():
 
 def tensor_of_a_tensor_copies_and_warns():
     x = torch.ones(2, device="cuda")
-    return warned(lambda: torch.tensor(x)), str(x.clone().detach().device)
+    made = places(x.clone().detach(), torch.tensor(x), torch.tensor(x, device="cpu"))
+    return warned(lambda: torch.tensor(x)), made
 
 
 def a_list_of_gpu_numbers_becomes_a_tensor_of_the_cpu():
@@ -175,8 +184,9 @@ def the_old_constructor_refuses_a_gpu():
 
 
 def the_old_new_follows_its_tensor():
-    x = torch.ones(2, device="cuda")
-    return places(x.new([1, 2]), x.new(2, 3)), raised(lambda: x.new([1], device="cpu"))
+    x, y = torch.ones(2, device="cuda"), torch.ones(2)
+    refused = raised(lambda: x.new([1], device="cpu")), raised(lambda: y.new([1], device="cuda"))
+    return places(x.new([1, 2]), x.new(2, 3), y.new([1])), refused
 
 
 def the_default_type_of_old():

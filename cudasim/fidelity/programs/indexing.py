@@ -79,6 +79,12 @@ def chosen_places_of_the_cpu_and_values_of_the_gpu():
     ]
 
 
+def masked_places_of_the_cpu_take_a_number_of_the_gpu():
+    x, two = torch.zeros(2), torch.tensor(2.0, device="cuda")
+    x[x == 0] = two
+    return repr(x)
+
+
 def index_select():
     x, index = torch.ones(3, device="cuda"), torch.tensor([0])
     return raised(lambda: x.index_select(0, index)), raised(

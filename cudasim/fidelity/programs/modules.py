@@ -29,6 +29,12 @@ def device_and_type_together():
     return {name: str(value.dtype) for name, value in net.state_dict().items()}
 
 
+def a_module_goes_where_a_tensor_is():
+    there = torch.ones(1, device="cuda", dtype=torch.float64)
+    weight = nn.Linear(2, 2).to(tensor=there).weight
+    return places(weight, nn.Linear(2, 2).cuda().to(torch.ones(1)).weight), str(weight.dtype)
+
+
 def a_plain_attribute_stays():
     net = nn.Linear(1, 1)
     net.scale = torch.ones(1)
@@ -160,6 +166,12 @@ def packed_sequences():
     packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
     refused = raised(lambda: nn.utils.rnn.pack_padded_sequence(x, lengths.cuda(), batch_first=True))
     return places(packed.data, packed.batch_sizes), refused
+
+
+def packed_sequences_go_through_a_recurrent_layer():
+    x, lengths = torch.ones(3, 2, 4, device="cuda"), torch.tensor([3, 2])
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
+    return places(*nn.utils.rnn.pad_packed_sequence(nn.LSTM(4, 5).cuda()(packed)[0]))
 
 
 @gpus(2)

@@ -60,6 +60,22 @@ def a_class_of_old_moves_too():
     return str(x.device), str(x.dtype)
 
 
+def a_type_of_python_is_a_type_of_number():
+    x = torch.ones(2, device="cuda")
+    moved = x.to(1.5), x.to(float), x.cpu().to("cuda", int), x.to(device="cpu", dtype=bool)
+    return places(*moved), [str(each.dtype) for each in moved]
+
+
+def type_as_goes_where_the_other_tensor_is():
+    told = []
+    for here, there in (("cpu", "cuda"), ("cuda", "cpu"), ("cuda", "cuda")):
+        x = torch.ones(2, device=here, requires_grad=True)
+        y = x.type_as(torch.ones(3, device=there, dtype=torch.float64))
+        y.sum().backward()
+        told.append([*places(y, x.grad), str(y.dtype), x.type_as(x) is x])
+    return told, raised(lambda: torch.ones(2).type_as("cuda"))
+
+
 def moves_that_do_not_block_have_the_same_values():
     x = torch.arange(4).pin_memory().to("cuda", non_blocking=True)
     y = x.to("cpu", non_blocking=True)

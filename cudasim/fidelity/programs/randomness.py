@@ -1,5 +1,8 @@
 """Random numbers: the GPU's own, repeated by a seed, independent of the CPU's."""
 
+import copy
+import pickle
+
 import torch
 
 from fidelity.asking import gpus, raised
@@ -119,6 +122,11 @@ def a_seed_may_be_chosen_by_chance():
     return torch.cuda.initial_seed() == 9
 
 
+def a_negative_seed_is_counted_from_the_end():
+    torch.manual_seed(-1)
+    return str(torch.cuda.initial_seed()), str(torch.initial_seed())
+
+
 def seeds_that_are_none():
     return raised(lambda: torch.cuda.manual_seed("a")), raised(lambda: torch.manual_seed(2**65))
 
@@ -166,6 +174,33 @@ def a_generator_has_a_state():
     x = torch.rand(5, device="cuda", generator=generator)
     generator.set_state(state)
     return list(state.shape), torch.equal(x, torch.rand(5, device="cuda", generator=generator))
+
+
+def generators_are_copied_with_their_state():
+    generator = torch.Generator("cuda").manual_seed(9)
+    torch.rand(5, device="cuda", generator=generator)
+    copies = [generator.clone_state(), copy.deepcopy(generator)]
+    copies.append(pickle.loads(pickle.dumps(generator)))
+    x = torch.rand(5, device="cuda", generator=generator)
+    same = [torch.equal(x, torch.rand(5, device="cuda", generator=each)) for each in copies]
+    return same, [(str(each.device), each.initial_seed()) for each in copies]
+
+
+def a_state_of_a_generator_may_be_shared():
+    generator = torch.Generator("cuda").manual_seed(9)
+    shared = generator.graphsafe_get_state()
+    torch.rand(5, device="cuda", generator=shared)
+    return shared.get_offset() == generator.get_offset() > 0
+
+
+def a_generator_has_an_offset():
+    generator = torch.Generator("cuda").manual_seed(9)
+    torch.rand(5, device="cuda", generator=generator)
+    offset = generator.get_offset()
+    x = torch.rand(5, device="cuda", generator=generator)
+    generator.set_offset(offset)
+    again = torch.rand(5, device="cuda", generator=generator)
+    return offset, torch.equal(x, again), raised(lambda: generator.set_offset(3))
 
 
 def a_new_generator_has_the_default_seed():
@@ -224,8 +259,28 @@ def the_gpus_streams_are_independent():
 @gpus(2)
 def a_seed_is_for_the_current_gpu():
     torch.cuda.manual_seed_all(1)
-    torch.cuda.manual_seed(2)
-    return [torch.cuda.default_generators[i].initial_seed() for i in (0, 1)]
+    with torch.cuda.device(1):
+        torch.cuda.manual_seed(2)
+        told = torch.cuda.initial_seed()
+    return told, [torch.cuda.default_generators[i].initial_seed() for i in (0, 1)]
+
+
+@gpus(2)
+def all_gpus_are_seeded_alike_by_chance():
+    torch.cuda.manual_seed_all(1)
+    torch.cuda.seed_all()
+    first, second = (each.initial_seed() for each in torch.cuda.default_generators[:2])
+    return first == second, first == 1
+
+
+@gpus(2)
+def states_of_all_gpus_go_back_and_forth():
+    states = torch.cuda.get_rng_state_all()
+    x, y = torch.rand(5, device="cuda:0"), torch.rand(5, device="cuda:1")
+    torch.cuda.set_rng_state(states[1], "cuda:1")
+    back = torch.equal(y, torch.rand(5, device="cuda:1"))
+    torch.cuda.set_rng_state_all(states)
+    return back, [torch.equal(z, torch.rand(5, device=z.device)) for z in (x, y)]
 
 
 @gpus(2)

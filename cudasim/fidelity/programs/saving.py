@@ -96,6 +96,37 @@ def views_saved_together_still_share():
     return whole.tolist()
 
 
+def views_copied_together_still_share():
+    x = torch.zeros(4, device="cuda")
+    whole, part = copy.deepcopy([x, x[2:]])
+    whole[3] = 5
+    return repr(part), x.tolist()
+
+
+def sparse_tensors_are_saved_with_their_device():
+    told = []
+    for layout in (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc):
+        file = io.BytesIO()
+        torch.save(torch.eye(3, device="cuda").to_sparse(layout=layout), file)
+        for target in (None, "cpu"):
+            file.seek(0)
+            x = torch.load(file, map_location=target)
+            told.append([*places(x, x.values()), x.to_dense().tolist()])
+    return told
+
+
+def types_of_number_are_saved():
+    kinds = [torch.bfloat16, torch.half, torch.bool, torch.complex64, torch.uint8, torch.uint16]
+    told = []
+    for kind in [*kinds, torch.float8_e4m3fn]:
+        file = io.BytesIO()
+        torch.save(torch.zeros(3, device="cuda").to(kind), file)
+        file.seek(0)
+        x = torch.load(file)
+        told.append([str(x.device), str(x.dtype)])
+    return told
+
+
 def parameters_are_saved_with_their_class():
     file = io.BytesIO()
     torch.save(nn.Parameter(torch.ones(1, device="cuda")), file)

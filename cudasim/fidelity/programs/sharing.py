@@ -33,8 +33,50 @@ def a_storage_is_made_on_a_gpu():
     return str(torch.UntypedStorage(8, device="cuda").device)
 
 
+def a_storage_is_made_of_numbers():
+    return torch.UntypedStorage([1, 2, 3], device="cuda").tolist()
+
+
+def a_part_of_a_storage_keeps_all_of_it():
+    storage = torch.UntypedStorage(1000, device="cuda")
+    part = storage[10:20]
+    told = [part.data_ptr() - storage.data_ptr(), torch.cuda.memory_allocated()]
+    del storage
+    told.append(torch.cuda.memory_allocated())
+    del part
+    return [*told, torch.cuda.memory_allocated()]
+
+
+def a_storage_of_a_type():
+    x = torch.arange(4.0, device="cuda")
+    storage = x.storage()
+    storage[0] = 7
+    told = [storage.type(), str(storage.device), storage.is_cuda, storage.tolist(), x.tolist()]
+    told += [isinstance(storage, kind) for kind in (torch.cuda.FloatStorage, torch.FloatStorage)]
+    return told, str(storage.cpu().device), str(torch.cuda.FloatStorage([1, 2]).device)
+
+
+def a_tensor_takes_a_storage():
+    x, y = torch.arange(4.0, device="cuda"), torch.empty(0, device="cuda")
+    y.set_(x.untyped_storage(), 1, (3,), (1,))
+    z = torch.empty(0, device="cuda").set_(x)
+    return repr(y), z.data_ptr() == x.data_ptr()
+
+
+def a_tensor_takes_more_than_a_storage_has():
+    x = torch.ones(4, device="cuda")
+    before = torch.cuda.memory_allocated()
+    torch.empty(0, device="cuda").set_(x.untyped_storage(), 0, (1024,), (1,))
+    return before, torch.cuda.memory_allocated()
+
+
 def a_storage_of_another_device_is_refused():
-    return raised(lambda: torch.ones(2, device="cuda").set_(torch.ones(2).untyped_storage()))
+    x, y = torch.ones(2, device="cuda"), torch.ones(2)
+    return [
+        raised(lambda: x.set_(y.untyped_storage())),
+        raised(lambda: y.set_(x.untyped_storage())),
+        raised(lambda: y.set_(x)),
+    ]
 
 
 def a_storage_grows():
@@ -46,6 +88,11 @@ def a_storage_grows():
 def memory_of_a_gpu_is_shared_as_it_is():
     x = torch.ones(2, device="cuda")
     return x.is_shared(), x.share_memory_() is x, torch.ones(2).is_shared()
+
+
+def a_network_on_a_gpu_is_shared_as_it_is():
+    net = torch.nn.Linear(2, 2).cuda()
+    return net.share_memory() is net, str(net.weight.device), net.weight.is_shared()
 
 
 def the_array_interface():
@@ -67,6 +114,16 @@ def dlpack_shares():
     y = torch.from_dlpack(x)
     y += 1
     return x.tolist(), str(y.device), [int(part) for part in x.__dlpack_device__()]
+
+
+def dlpack_copies_where_it_is_asked_to():
+    x = torch.zeros(2, device="cuda")
+    return torch.from_dlpack(x, copy=True).data_ptr() == x.data_ptr()
+
+
+def dlpack_refuses_gradients():
+    w = torch.ones(2, device="cuda", requires_grad=True)
+    return raised(lambda: torch.from_dlpack(w))
 
 
 def results_of_operations_share_nothing():

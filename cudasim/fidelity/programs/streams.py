@@ -76,11 +76,16 @@ def streams_have_priorities():
     return [torch.cuda.Stream(priority=priority).priority for priority in (0, -1, 1)]
 
 
+def priorities_have_a_range():
+    return torch.cuda.Stream.priority_range(), torch.cuda.Stream(priority=-9).priority
+
+
 def streams_of_what_is_no_gpu():
     return [
         raised(lambda: torch.cuda.Stream("cpu")),
         raised(lambda: torch.cuda.current_stream("cpu")),
         beginning(lambda: torch.cuda.Stream(99)),
+        beginning(lambda: torch.Stream(99)),
     ]
 
 
@@ -178,6 +183,37 @@ def a_stream_of_the_other_gpu_makes_it_current():
     with torch.cuda.stream(torch.cuda.Stream(1)):
         within = torch.cuda.current_device()
     return within, torch.cuda.current_device()
+
+
+@gpus(2)
+def a_context_is_left_as_it_was_entered():
+    here, there, told = torch.cuda.Stream(0), torch.cuda.Stream(1), []
+    with torch.cuda.stream(here):
+        with there as entered:
+            told += [entered is there, torch.cuda.current_stream() == there]
+            told += [torch.cuda.current_stream(0) == here, torch.cuda.current_device()]
+            told.append(str(torch.ones(1, device="cuda").device))
+        told += [torch.cuda.current_stream() == here, torch.cuda.current_device()]
+    told.append(torch.cuda.current_stream(1) == torch.cuda.default_stream(1))
+    return told
+
+
+@gpus(2)
+def an_error_in_a_context_of_the_other_gpu():
+    def fail():
+        with torch.cuda.stream(torch.cuda.Stream(1)):
+            raise KeyError
+
+    told = raised(fail), torch.cuda.current_device()
+    return *told, torch.cuda.current_stream() == torch.cuda.default_stream()
+
+
+@gpus(2)
+def a_stream_of_the_other_gpu_is_set():
+    torch.cuda.set_stream(torch.cuda.Stream(1))
+    device = torch.cuda.current_device()
+    torch.cuda.set_stream(torch.cuda.default_stream(0))
+    return device, torch.cuda.current_device()
 
 
 @gpus(2)

@@ -206,6 +206,14 @@ def a_capturable_optimizer_wants_a_gpu():
     return raised(optimizer.step)
 
 
+def a_learning_rate_may_be_a_number_on_the_gpu():
+    w, rate = torch.ones(1, device="cuda", requires_grad=True), torch.tensor(0.5, device="cuda")
+    optimizer = torch.optim.Adam([w], lr=rate, capturable=True)
+    w.sum().backward()
+    optimizer.step()
+    return repr(w)
+
+
 def gradients_are_clipped_on_the_gpu():
     w = torch.ones(4, device="cuda", requires_grad=True)
     (w * 2).sum().backward()
@@ -306,6 +314,16 @@ def gradients_of_the_other_gpu_are_refused():
         raised(lambda: w.sum().backward(torch.tensor(3.0))),  # a single number is moved
         repr(w.grad),
     ]
+
+
+@gpus(2)
+def a_network_moved_to_the_other_gpu_after_the_first_step():
+    net = nn.Linear(4, 1).to(0)
+    optimizer = torch.optim.Adam(net.parameters())
+    net(torch.ones(2, 4, device=0)).sum().backward()
+    optimizer.step()
+    net.to(1)
+    return raised(optimizer.step)
 
 
 @gpus(2)

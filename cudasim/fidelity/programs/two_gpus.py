@@ -47,6 +47,12 @@ def numbers_do_not_ride_along():
 
 
 @gpus(2)
+def a_number_of_the_other_gpu_fills():
+    two, x = torch.tensor(2.0, device="cuda:0"), torch.zeros(2, device="cuda:1")
+    return repr(x.fill_(two)), repr(x.masked_fill(x > 0, two + 1)), repr(torch.fill(x, two))
+
+
+@gpus(2)
 def three_devices():
     x, y = torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1")
     return raised(lambda: torch.addcmul(torch.ones(2), x, y)), raised(
@@ -58,7 +64,8 @@ def three_devices():
 def moving():
     x = torch.ones(2, device="cuda:0")
     y = x.to("cuda:1")
-    return repr(y), y.cuda(1) is y, y.cuda() is y, places(y.cuda(), y.to(x), y.to("cuda"))
+    moved = y.cuda(), y.to(x), y.to("cuda"), x.type_as(y), y.type_as(x)
+    return repr(y), y.cuda(1) is y, y.cuda() is y, places(*moved)
 
 
 @gpus(2)
@@ -85,6 +92,33 @@ def results_live_where_their_operands_do():
 def a_default_device_with_an_index():
     with torch.device("cuda:1"):
         return repr(torch.ones(2)), torch.cuda.current_device()
+
+
+@gpus(2)
+def what_is_made_of_old_stays_on_its_gpu():
+    x, there = torch.ones(1, device="cuda:0"), torch.ones(1, device="cuda:1")
+    moved = there.type(torch.float64), there.type(torch.cuda.DoubleTensor)
+    return places(x.new([1]), x.new([1], device="cuda:1"), *moved)
+
+
+@gpus(2)
+def storages():
+    x = torch.arange(4.0).untyped_storage().cuda(1)
+    moved = [str(each.device) for each in (x, x.cuda(0), x.to(device="cuda"), x.cpu())]
+    made = [torch.UntypedStorage(4, device="cuda:1"), torch.TypedStorage([1], device="cuda:1")]
+    return moved, x.cuda(1) is x, x.get_device(), [str(each.device) for each in made]
+
+
+@gpus(2)
+def a_storage_of_the_other_gpu_is_refused():
+    x = torch.ones(2, device="cuda:0")
+    return raised(lambda: torch.empty(0, device="cuda:1").set_(x.untyped_storage()))
+
+
+@gpus(2)
+def dlpack_of_the_other_gpu_is_refused():
+    x = torch.ones(2, device="cuda:1")
+    return raised(lambda: torch.from_dlpack(x))
 
 
 @gpus(2)

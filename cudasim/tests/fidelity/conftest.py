@@ -9,15 +9,15 @@ from programs import run_fidelity
 
 
 @functools.cache
-def simulate(gpus, card, seed=None):
+def simulate(gpus, card, *seed):
     """The answers of `cudasim` from a process of its own."""
-    options = ["--gpus", gpus, "--card", card, *(["--seed", seed] if seed is not None else [])]
+    options = ["--gpus", gpus, "--card", card, *(option for n in seed for option in ("--seed", n))]
     done = run_fidelity("facts", "simulate", *options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def simulated():
     """The function that asks cudasim."""
     return simulate

@@ -4,7 +4,6 @@ import ast
 import sys
 
 import pytest
-import torch
 
 from fidelity import running
 from fidelity.index import HERE, programs
@@ -30,27 +29,23 @@ def test_recording_needs_nothing_but_torch_and_numpy():
     for path in [*THEMES, *recorder, HERE.parent / "facts" / "__main__.py"]:
         names = set()
         for node in ast.parse(path.read_text(encoding="utf-8")).body:  # not in its functions
-            if isinstance(node, ast.Import):
-                names |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                names.add(node.module.split(".")[0])
-        assert names - sys.stdlib_module_names <= ALONE, path
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names |= {getattr(node, "module", alias.name) for alias in node.names}
+        assert {name.split(".")[0] for name in names} - sys.stdlib_module_names <= ALONE, path
 
 
 @pytest.mark.parametrize(
-    ("gpus", "card", "seed"),
-    [(2, "T4", None), pytest.param(1, "H100", 1, marks=pytest.mark.full)],
+    "machine", [(2, "T4"), pytest.param((1, "H100", 1), marks=pytest.mark.full)]
 )
-def test_cudasim_answers_as_it_did(simulated, kept, gpus, card, seed):
-    answers, names = simulated(gpus, card, seed), running.suitable(programs(), gpus)
-    assert set(answers) == set(names) and (list(answers) == names) == (seed is None)
+def test_cudasim_answers_as_it_did(simulated, kept, machine):
+    gpus, _, *seed = machine
+    answers, names = simulated(*machine), running.suitable(programs(), gpus)
+    assert set(answers) == set(names) and (list(answers) == names) == (not seed)
     assert [name for name in names if running.unexpected(answers[name])] == []
-    if torch.__version__.startswith("2.13."):  # another may say it in other words
-        if gpus == 1:
-            del answers[COUNTS]
-        differ = {name: (kept.get(name), answers[name]) for name in answers}
-        differ = {name: both for name, both in differ.items() if both[0] != both[1]}
-        assert differ == {}, f"(before, now); if now is right: {AFRESH}"
+    if gpus == 1:
+        del answers[COUNTS]
+    differ = [(name, kept.get(name), now) for name, now in answers.items() if kept.get(name) != now]
+    assert differ == [], f"(program, before, now); if now is right: {AFRESH}"
 
 
 SMALL = {
