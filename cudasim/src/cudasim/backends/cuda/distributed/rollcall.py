@@ -34,7 +34,7 @@ LONG = 0.5  # seconds without an answer, after which a rank's process is looked 
 class Request(NamedTuple):
     """What one rank asks for."""
 
-    kind: str  # of collective
+    kind: str  # of collective, in the words of PyTorch's messages: `ALLREDUCE`, `_ALLGATHER_BASE`
     tensors: list[Tensor]
     compared: list[Tensor]  # those of its tensors that are of one size on every rank
     root: int | None = None
@@ -51,17 +51,13 @@ class Request(NamedTuple):
 
         NCCL counts elements: shapes may differ. Where sizes may, types may not.
         """
-        if self.compared:
-            asked = [[tensor.numel(), str(tensor.dtype)] for tensor in self.compared]
-        else:
-            asked = [str(tensor.dtype) for tensor in self.tensors[:1]]
-        return [self.kind, self.root, asked]
+        asked = [[tensor.numel(), str(tensor.dtype)] for tensor in self.compared]
+        return [self.kind, self.root, asked or [str(each.dtype) for each in self.tensors[:1]]]
 
     def fingerprint(self, number: int) -> str:
-        """The same in words.
+        """The same in the words of PyTorch's own check under TORCH_DISTRIBUTED_DEBUG=DETAIL.
 
-        They are those of PyTorch's own check under TORCH_DISTRIBUTED_DEBUG=DETAIL
-        (torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp).
+        Source: torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp.
         """
         parts = [f"SequenceNumber={number}", f"OpType={self.kind}"]
         sizes = [str(list(tensor.shape)) for tensor in self.compared]
@@ -80,9 +76,7 @@ class Request(NamedTuple):
 class Arrival(NamedTuple):
     """What one rank says when it comes to a collective."""
 
-    host: str
-    pid: int
-    card: int | None  # the number of its GPU on that host; None for tensors on the CPU
+    card: list | None  # its host, and the number of its GPU there; None for tensors on the CPU
     key: list  # what must be the same on every rank
     text: str  # the same in words
 
@@ -90,31 +84,26 @@ class Arrival(NamedTuple):
 class Roll:
     """The roll calls of one process group, as one of its ranks sees them.
 
-    Its store is a connection of its own: a rank that waits here holds up no other thread.
+    The group stands for one of the backend `requested`; its ranks are bound to the GPU `bound`,
+    if not None. Its store is a connection of its own: who waits here holds up no other thread.
     """
 
     def __init__(self, group: dist.ProcessGroup, requested: str, bound: GPU | None) -> None:
-        """A roll of `group`, which stands for one of the backend `requested`.
-
-        Its ranks are bound to the GPU `bound`, if not None.
-        """
-        self.requested = requested
-        # A second life of the processes' groups meets no line of the first.
-        prefix = f"cudasim/{session.lives}/{group.group_name}"
+        self.requested, self.bound = requested, bound
+        self.only_nccl = "cpu" not in requested  # there would be no backend for the CPU
+        self.name, self.rank, self.size = group.group_name, group.rank(), group.size()
+        self.ranks = dist.get_process_group_ranks(group)
+        self.timeout: timedelta = group._get_backend(torch.device("cpu")).options._timeout
         store = group.get_group_store()
         with suppress(NotImplementedError, RuntimeError):  # one in Python may not know how
             store = store.clone()
-        self.store = dist.PrefixStore(prefix, store)
-        self.ranks = dist.get_process_group_ranks(group)
-        self.name = group.group_name
-        self.rank, self.size = group.rank(), group.size()
-        self.timeout: timedelta = group._get_backend(torch.device("cpu")).options._timeout
-        self.bound = bound
+        # A second life of the processes' groups meets no line of the first.
+        self.store = dist.PrefixStore(f"cudasim/{session.lives}/{self.name}", store)
         self.barrier_gpu: GPU | None = None  # that `barrier(device_ids=)` names
         self.count = 0  # collectives so far
         self.timed = 0  # of these on the virtual clock
         self.sent: dict[tuple[int, int], int] = {}  # (from, to) -> messages on the virtual clock
-        self.introduced: dict[int, set[int]] = {}  # card -> peers of send and recv that it met
+        self.introduced: set[tuple[int, int]] = set()  # (card, peer) of sends and recvs so far
         self.store.set(f"here/{self.rank}", json.dumps([host(), os.getpid()]))
 
     def meet(self, request: Request, gpu: GPU | None) -> None:
@@ -126,18 +115,16 @@ class Roll:
             return
         number = self.count
         self.count += 1
-        keys = [f"{number}/{rank}" for rank in range(self.size)]
-        mine = self._arrival(gpu, request.key(), request.fingerprint(number))
-        self.store.set(keys[self.rank], json.dumps(mine))
-        found = [
-            Arrival(*json.loads(line)) for line in self.wait_for(keys, request.work(number + 1))
-        ]
+        mine = Arrival(card_of(gpu), request.key(), request.fingerprint(number))
+        found = self.exchange(f"{number}", mine, request.work(number + 1))
+        arrivals = {rank: Arrival(*one) for rank, one in zip(self.ranks, found, strict=True)}
         if self.count % KEPT == 0:  # all have read what came before this one
             for old in range(number - KEPT, number):
                 self.store.delete_key(f"{old}/{self.rank}")
-        self._compare_cards(dict(enumerate(found)))
-        if any(arrival.key != found[0].key for arrival in found):
-            raise errors.mismatch([arrival.text for arrival in found], self.ranks, self.timeout)
+        self._compare_cards(arrivals)
+        if any(one.key != mine.key for one in arrivals.values()):
+            texts = {rank: one.text for rank, one in arrivals.items()}
+            raise errors.mismatch(texts, self.timeout)
 
     def meet_peer(self, request: Request, gpu: GPU | None, peer: int) -> None:
         """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs.
@@ -147,48 +134,50 @@ class Roll:
         """
         if gpu is None or self.bound is not None or not wanted():
             return
-        met = self.introduced.setdefault(gpu.number, set())
-        if peer in met:
+        if (gpu.number, peer) in self.introduced:
             return
-        mine = self._arrival(gpu, [], "")
-        if not met:
-            self.store.set(f"p2p/{self.rank}", json.dumps(mine))
+        mine = Arrival(card_of(gpu), [], "")
+        self.store.set(f"p2p/{self.rank}", json.dumps(mine))
         (line,) = self.wait_for([f"p2p/{peer}"], request.work(1))
-        self._compare_cards({self.rank: mine, peer: Arrival(*json.loads(line))})
-        met.add(peer)
-
-    def _arrival(self, gpu: GPU | None, key: list, text: str) -> Arrival:
-        return Arrival(host(), os.getpid(), None if gpu is None else gpu.number, key, text)
+        theirs = Arrival(*json.loads(line))
+        self._compare_cards({self.ranks[self.rank]: mine, self.ranks[peer]: theirs})
+        self.introduced.add((gpu.number, peer))
 
     def _compare_cards(self, arrivals: dict[int, Arrival]) -> None:
         """Raise NCCL's error if this rank shares its GPU with another one of `arrivals`."""
-        mine = arrivals[self.rank]
-        for rank, theirs in arrivals.items():
-            same = mine.card is not None and (theirs.host, theirs.card) == (mine.host, mine.card)
-            if rank != self.rank and same:
-                names = self.ranks[self.rank], self.ranks[rank]
-                raise errors.duplicate(*names, mine.card, len(session.gpus))
+        name = self.ranks[self.rank]
+        card = arrivals[name].card
+        for other, theirs in arrivals.items():
+            if other != name and card is not None and theirs.card == card:
+                raise errors.duplicate(name, other, card[1], len(session.gpus))
+
+    def exchange(self, what: str, mine: object, work: str) -> list:
+        """Tell every rank `mine` under the name of `what`; returns what each tells.
+
+        Raises as `wait_for`.
+        """
+        keys = [f"{what}/{rank}" for rank in range(self.size)]
+        self.store.set(keys[self.rank], json.dumps(mine))
+        return [json.loads(line) for line in self.wait_for(keys, work)]
 
     def wait_for(self, keys: list[str], work: str) -> list[bytes]:
         """What the store holds under `keys`, `.../rank` each, once it holds all of them.
 
-        `work` is what the error calls the collective.
+        `work` is what the error calls the collective, if ranks are missing or have ended.
         """
-        begun, pause = time.monotonic(), 2e-5
-        looked = begun
+        begun = looked = time.monotonic()
+        pause = 2e-5
         while not self.store.check(keys):
             now = time.monotonic()
-            if now - begun > self.timeout.total_seconds():
-                there = {key: self.store.check([key]) for key in keys}
-                raise errors.timed_out(
-                    work,
-                    self.timeout,
-                    [self._rank(key) for key in keys if not there[key]],
-                    [self._rank(key) for key in keys if there[key]],
-                )
-            if now - looked > LONG:
+            late = now - begun > self.timeout.total_seconds()
+            if late or now - looked > LONG:
                 looked = now
-                self._look_for([key for key in keys if not self.store.check([key])], work)
+                missing = [key for key in keys if not self.store.check([key])]
+                if late:
+                    there = [self._rank(key) for key in keys if key not in missing]
+                    absent = [self._rank(key) for key in missing]
+                    raise errors.timed_out(work, self.timeout, absent, there)
+                self._look_for(missing, work)
             time.sleep(pause)
             pause = min(pause * 1.2, 0.01)
         return self.store.multi_get(keys)
@@ -205,6 +194,11 @@ class Roll:
                 where, pid = json.loads(self.store.get(here))
                 if where == host() and not is_alive(pid):
                     raise errors.gone(work, self._rank(key), pid)
+
+
+def card_of(gpu: GPU | None) -> list | None:
+    """What tells the card of a GPU from those of all hosts; None for the CPU."""
+    return gpu and [host(), gpu.number]
 
 
 @functools.cache
