@@ -16,27 +16,20 @@ from cudasim.backends.cuda.distributed import operators as operators  # register
 from cudasim.backends.cuda.distributed.table import FUNCTIONS
 from cudasim.patching import Patches
 
-# What runs around each function; around those that communicate, `collective` unless told here.
-AROUND = dict.fromkeys(FUNCTIONS, collectives.collective) | {
-    "barrier": groups.barrier,
-    "all_to_all": collectives.all_to_all,
-    "send": collectives.message,
-    "recv": collectives.message,
-}
-GROUPS = {
-    "init_process_group": groups.init_process_group,
-    "new_group": groups.new_group,
-    "get_backend": groups.get_backend,
-    "destroy_process_group": groups.destroy_process_group,
-    "_coalescing_manager": collectives.coalescing,
-}
+# What runs around each function that communicates.
+AROUND = dict.fromkeys(FUNCTIONS, collectives.collective)
+AROUND |= {"barrier": groups.barrier, "all_to_all": collectives.all_to_all}
+AROUND |= {"send": collectives.message, "recv": collectives.message}
+GROUPS = ("init_process_group", "new_group", "get_backend", "destroy_process_group")
 
 
 def patch_distributed(patches: Patches) -> None:
     """Make `torch.distributed` accept the backend `nccl`."""
     c10d = dist.distributed_c10d
-    awaited = {name: functools.partial(clocks.awaited, AROUND[name]) for name in AROUND}
-    for name, around in (awaited | GROUPS).items():
+    replaced = {name: functools.partial(clocks.awaited, around) for name, around in AROUND.items()}
+    replaced |= {name: getattr(groups, name) for name in GROUPS}
+    replaced["_coalescing_manager"] = collectives.coalescing
+    for name, around in replaced.items():
         patches.replace(dist, name, patches.wrap(c10d, name, around))
     clocks.patch_clocks(patches)
     patches.wrap(c10d, "_get_object_coll_device", groups.object_device)

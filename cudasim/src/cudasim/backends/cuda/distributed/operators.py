@@ -47,7 +47,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
         elif name != "recv_any_source_":
             roll.meet(request, gpu)
         if gpu is not None:
-            size = bytes_of(argument(args, collective.moved))
+            size = sum(tensor.nbytes for tensor in argument(args, collective.moved))
             book(roll, collective.word, gpu.index, size, given.get("async_op", True), peer)
     if gpu is not None:
         args = tree_map_only(Tensor, as_bytes, args)
@@ -96,11 +96,6 @@ def argument(args: tuple, place: int | None) -> list[Tensor]:
     return [] if place is None else tensors_in((args[place],))
 
 
-def bytes_of(tensors: list[Tensor]) -> int:
-    """How many bytes the elements of all `tensors` are."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
 def settle_buckets(tensors: list[Tensor]) -> GPU | None:
     """Tag C++'s buckets among `tensors` as their company is; returns that GPU."""
     found = {gpu_of(tensor) for tensor in tensors} - {None}
@@ -121,14 +116,12 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
 
     An average is a sum and a division, as gloo has none.
     """
-    given, collective = by_name(func, args), COLLECTIVES[name]
-    group, op = given["group_name"], given.get("reduce_op")
+    given, collective, tensors = by_name(func, args), COLLECTIVES[name], tensors_in(args[:1])
+    group, op, gpu = given["group_name"], given.get("reduce_op"), gpu_of(tensors[0])
     roll = session.rolls.get(getattr(group, "group_name", group))
-    tensors = tensors_in(args[:1])
-    gpu = gpu_of(tensors[0])
     if roll is not None and gpu is None and roll.only_nccl:
         raise RuntimeError(refusals.CPU)
-    averages = False
+    averages = roll is not None and gpu is not None and op == "avg"
     if roll is not None and gpu is not None:
         refusals.refuse_devices(name, tensors, roll.bound)
         refusals.refuse_types(collective, tensors)
@@ -137,8 +130,8 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
         compared = [] if collective.compared is None else tensors
         roll.meet(Request(kind_of(name), tensors, compared, given.get("src")), gpu)
         gathered = roll.size if collective.word == "all_gather" else 1
-        book(roll, collective.word, gpu.index, bytes_of(tensors) * gathered, False)
-        averages = op == "avg"
+        size = sum(tensor.nbytes for tensor in tensors) * gathered
+        book(roll, collective.word, gpu.index, size, False)
     if averages:
         args = tuple("sum" if value is op else value for value in args)
     out = run(func, args, kwargs, tensors_in((*args, *kwargs.values())))

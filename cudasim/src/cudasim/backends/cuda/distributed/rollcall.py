@@ -73,14 +73,6 @@ class Request(NamedTuple):
         return f"CollectiveFingerPrint({', '.join(parts)})"
 
 
-class Arrival(NamedTuple):
-    """What one rank says when it comes to a collective."""
-
-    card: list | None  # its host, and the number of its GPU there; None for tensors on the CPU
-    key: list  # what must be the same on every rank
-    text: str  # the same in words
-
-
 class Roll:
     """The roll calls of one process group, as one of its ranks sees them.
 
@@ -115,16 +107,15 @@ class Roll:
             return
         number = self.count
         self.count += 1
-        mine = Arrival(card_of(gpu), request.key(), request.fingerprint(number))
+        mine = [card_of(gpu), request.key(), request.fingerprint(number)]
         found = self.exchange(f"{number}", mine, request.work(number + 1))
-        arrivals = {rank: Arrival(*one) for rank, one in zip(self.ranks, found, strict=True)}
+        cards, keys, texts = zip(*found, strict=True)
         if self.count % KEPT == 0:  # all have read what came before this one
             for old in range(number - KEPT, number):
                 self.store.delete_key(f"{old}/{self.rank}")
-        self._compare_cards(arrivals)
-        if any(one.key != mine.key for one in arrivals.values()):
-            texts = {rank: one.text for rank, one in arrivals.items()}
-            raise errors.mismatch(texts, self.timeout)
+        self._compare(dict(enumerate(cards)))
+        if any(key != keys[0] for key in keys):
+            raise errors.mismatch(dict(zip(self.ranks, texts, strict=True)), self.timeout)
 
     def meet_peer(self, request: Request, gpu: GPU | None, peer: int) -> None:
         """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs.
@@ -134,37 +125,29 @@ class Roll:
         """
         if gpu is None or self.bound is not None or not wanted():
             return
-        if (gpu.number, peer) in self.introduced:
-            return
-        mine = Arrival(card_of(gpu), [], "")
-        self.store.set(f"p2p/{self.rank}", json.dumps(mine))
-        (line,) = self.wait_for([f"p2p/{peer}"], request.work(1))
-        theirs = Arrival(*json.loads(line))
-        self._compare_cards({self.ranks[self.rank]: mine, self.ranks[peer]: theirs})
-        self.introduced.add((gpu.number, peer))
+        if (gpu.number, peer) not in self.introduced:
+            mine = card_of(gpu)
+            (theirs,) = self.exchange("p2p", mine, request.work(1), peer)
+            self._compare({self.rank: mine, peer: theirs})
+            self.introduced.add((gpu.number, peer))
 
-    def _compare_cards(self, arrivals: dict[int, Arrival]) -> None:
-        """Raise NCCL's error if this rank shares its GPU with another one of `arrivals`."""
-        name = self.ranks[self.rank]
-        card = arrivals[name].card
-        for other, theirs in arrivals.items():
-            if other != name and card is not None and theirs.card == card:
-                raise errors.duplicate(name, other, card[1], len(session.gpus))
+    def _compare(self, cards: dict[int, list | None]) -> None:
+        """Raise NCCL's error if this rank shares its card with another one."""
+        mine = cards[self.rank]
+        for rank, theirs in cards.items():
+            if rank != self.rank and mine and theirs == mine:
+                names = self.ranks[self.rank], self.ranks[rank]
+                raise errors.duplicate(*names, mine[1], len(session.gpus))
 
-    def exchange(self, what: str, mine: object, work: str) -> list:
-        """Tell every rank `mine` under the name of `what`; returns what each tells.
+    def exchange(self, what: str, mine: object, work: str, peer: int | None = None) -> list:
+        """Tell all ranks `mine` under the name of `what`, and wait for what they tell, or a `peer`.
 
-        Raises as `wait_for`.
+        `work` is what errors call the collective. Raises DistBackendError for ranks that do not
+        come within the group's timeout, or whose processes have ended.
         """
-        keys = [f"{what}/{rank}" for rank in range(self.size)]
-        self.store.set(keys[self.rank], json.dumps(mine))
-        return [json.loads(line) for line in self.wait_for(keys, work)]
-
-    def wait_for(self, keys: list[str], work: str) -> list[bytes]:
-        """What the store holds under `keys`, `.../rank` each, once it holds all of them.
-
-        `work` is what the error calls the collective, if ranks are missing or have ended.
-        """
+        self.store.set(f"{what}/{self.rank}", json.dumps(mine))
+        awaited = range(self.size) if peer is None else [peer]
+        keys = [f"{what}/{rank}" for rank in awaited]
         begun = looked = time.monotonic()
         pause = 2e-5
         while not self.store.check(keys):
@@ -172,28 +155,23 @@ class Roll:
             late = now - begun > self.timeout.total_seconds()
             if late or now - looked > LONG:
                 looked = now
-                missing = [key for key in keys if not self.store.check([key])]
+                there = [rank for rank in awaited if self.store.check([f"{what}/{rank}"])]
+                missing = [rank for rank in awaited if rank not in there]
                 if late:
-                    there = [self._rank(key) for key in keys if key not in missing]
-                    absent = [self._rank(key) for key in missing]
-                    raise errors.timed_out(work, self.timeout, absent, there)
+                    names = ([self.ranks[rank] for rank in each] for each in (missing, there))
+                    raise errors.timed_out(work, self.timeout, *names)
                 self._look_for(missing, work)
             time.sleep(pause)
             pause = min(pause * 1.2, 0.01)
-        return self.store.multi_get(keys)
+        return [json.loads(line) for line in self.store.multi_get(keys)]
 
-    def _rank(self, key: str) -> int:
-        """The global number of the rank that writes `key`."""
-        return self.ranks[int(key.rpartition("/")[2])]
-
-    def _look_for(self, missing: list[str], work: str) -> None:
-        """Raise DistBackendError if the process that is to write a `missing` key has ended."""
-        for key in missing:
-            here = f"here/{key.rpartition('/')[2]}"
-            if self.store.check([here]):
-                where, pid = json.loads(self.store.get(here))
+    def _look_for(self, missing: list[int], work: str) -> None:
+        """Raise DistBackendError if the process of a rank that is `missing` has ended."""
+        for rank in missing:
+            if self.store.check([f"here/{rank}"]):
+                where, pid = json.loads(self.store.get(f"here/{rank}"))
                 if where == host() and not is_alive(pid):
-                    raise errors.gone(work, self._rank(key), pid)
+                    raise errors.gone(work, self.ranks[rank], pid)
 
 
 def card_of(gpu: GPU | None) -> list | None:
@@ -207,10 +185,9 @@ def host() -> str:
 
     NCCL_HOSTID names it instead, where one machine plays several servers.
     """
-    if named := os.environ.get("NCCL_HOSTID"):
-        return named
     boot = Path("/proc/sys/kernel/random/boot_id")
-    return f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
+    made = f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
+    return os.environ.get("NCCL_HOSTID") or made
 
 
 def wanted() -> bool:
