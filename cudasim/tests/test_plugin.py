@@ -146,20 +146,13 @@ def test_small(gpus):
 def test_all(gpus):
     assert torch.ones(2**27, dtype=torch.uint8, device="cuda:1").device.index == 1
 
-@pytest.mark.gpus(1, memory="1TiB")
-def test_too_much(gpus):
-    pass
-
-@pytest.mark.gpus(1, memory="much")
-def test_no_number(gpus):
-    pass
-
-@pytest.mark.gpus(1, mem="1GiB")
-def test_misspelt():
-    pass
-
-@pytest.mark.world
-def test_no_size(rank):
+@pytest.mark.parametrize("case", [
+    pytest.param(mark, marks=mark) for mark in (
+        pytest.mark.gpus(1, memory="1TiB"), pytest.mark.gpus(1, memory="much"),
+        pytest.mark.gpus(1, mem="1GiB"), pytest.mark.world,
+    )
+], ids=str)
+def test_marked(case):
     pass
 
 def test_no_world(rank):
@@ -178,25 +171,24 @@ def test_no_world(rank):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("says", "values", "said"),
     [
-        (lambda: markers.gpus(), (1, None)),
-        (lambda: markers.gpus(2, memory="1.5KiB"), (2, 1536)),
-        (lambda: markers.gpus(n=1, memory=512), (1, 512)),
-        (lambda: markers.world(2), (2, 2, 300)),
-        *((lambda size=size: markers.gpus(1, size), "512MiB") for size in (0, True, "1GB", "0.5B")),
-        *((lambda n=n: markers.gpus(n), "n=.*whole number from 1") for n in (0, 2.5, "2", True)),
-        (lambda: markers.world(0), "n=0: write a whole number from 1"),
-        (lambda: markers.world(2, gpus=-1), "gpus=-1: write a whole number from 0"),
-        *((lambda t=t: markers.world(2, timeout=t), "of seconds") for t in (0, "5", float("nan"))),
+        (markers.gpus, {}, (1, None)),
+        (markers.gpus, {"n": 2, "memory": "1.5KiB"}, (2, 1536)),
+        (markers.gpus, {"n": 1, "memory": 512}, (1, 512)),
+        (markers.world, {"n": 2}, (2, 2, 300)),
+        *((markers.gpus, {"memory": size}, "512MiB") for size in (0, True, "1GB", "0.5B")),
+        *((markers.gpus, {"n": n}, "n=.*whole number from 1") for n in (0, 2.5, "2", True)),
+        (markers.world, {"n": 2, "gpus": -1}, "gpus=-1: write a whole number from 0"),
+        *((markers.world, {"n": 2, "timeout": t}, "of seconds") for t in (0, "5", float("nan"))),
     ],
 )
-def test_what_the_markers_say(call, said):
+def test_what_the_markers_say(says, values, said):
     if isinstance(said, tuple):
-        assert call() == said
+        assert says(**values) == said
     else:
         with pytest.raises(ValueError, match=said):
-            call()
+            says(**values)
 
 
 @pytest.fixture
@@ -423,9 +415,9 @@ def test_no_world():
 @pytest.mark.parametrize(
     ("form", "options", "expected"),
     [
-        pytest.param("after", [], {"skipped": 6}, marks=pytest.mark.full),
         ("before", [TWO], {"failed": 6}),
         pytest.param("after", [TWO], {"passed": 6}, marks=pytest.mark.full),
+        pytest.param("after", [], {"skipped": 6}, marks=pytest.mark.full),
     ],
 )
 def test_the_example_finds_six_bugs_without_a_gpu(form, options, expected):
