@@ -18,18 +18,17 @@ TWO = "--simulated-gpus=2"
 PATH = {"PYTHONPATH": f"{PROJECT / 'src'}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
-def pytest_on(folder, text, *options, **variables):
-    """Run pytest with the plugin on a file of tests."""
+def pytest_on(folder, text, *options, variables=PATH, **outcomes):
+    """What pytest prints with the plugin on a file of tests, which has these `outcomes`."""
     write(folder / "test_it.py", "import pytest, torch\n" + text)
-    return run(*PLUGIN, *options, cwd=folder, **(PATH | variables))
+    return printed(run(*PLUGIN, *options, cwd=folder, **variables), outcomes)
 
 
-def outcomes(got):
-    """{what: how many} of pytest's last line."""
-    last = got.stdout.strip().splitlines()[-1]
-    found = re.findall(r"(\d+) (passed|failed|error|skipped|xfailed)", last)
-    assert found, got.stdout + got.stderr
-    return {what: int(number) for number, what in found}
+def printed(got, outcomes):
+    """What pytest printed, and in its last line {what: how many}."""
+    found = re.findall(r"(\d+) (passed|failed|error|skipped|xfailed)", got.stdout.splitlines()[-1])
+    assert {what: int(number) for number, what in found} == outcomes, got.stdout + got.stderr
+    return got.stdout
 
 
 def test_the_options_simulate_and_the_report_says_so(tmp_path):
@@ -41,10 +40,9 @@ def test_a_card(gpus):
     assert gpus[2].device == torch.device("cuda:2")
 """
     options = "--simulated-gpus=3", "--simulated-card=H100", "--junitxml=report.xml"
-    got = pytest_on(tmp_path, text, *options)
-    assert outcomes(got) == {"passed": 1}, got.stdout
-    assert "cudasim: 3 simulated GPUs (H100); real values, computed on the CPU\n" in got.stdout
-    assert "\ncudasim: 1 test on 3 simulated GPUs (H100)\n" in got.stdout
+    got = pytest_on(tmp_path, text, *options, passed=1)
+    assert "cudasim: 3 simulated GPUs (H100); real values, computed on the CPU\n" in got
+    assert "\ncudasim: 1 test on 3 simulated GPUs (H100)\n" in got
     assert 'name="gpus" value="3 simulated GPUs (H100)"' in (tmp_path / "report.xml").read_text()
 
 
@@ -59,7 +57,7 @@ def test_none():
 """
     write(tmp_path / "test_it.py", text)
     got = run(*PLUGIN, cwd=tmp_path, fresh=True, **PATH)
-    assert outcomes(got) == {"passed": 1} and "cudasim" not in got.stdout.replace(str(PATH), "")
+    assert "cudasim" not in printed(got, {"passed": 1}).replace(str(PATH), "")
 
 
 NEEDS_TWO = """
@@ -80,14 +78,14 @@ def test_of_the_project(request):
 
 
 def test_what_needs_more_gpus_than_there_are_is_skipped_with_the_mend(tmp_path):
-    got = pytest_on(tmp_path, NEEDS_TWO, "-rs", CUDA_VISIBLE_DEVICES="-1")
-    assert outcomes(got) == {"skipped": 4}
-    assert "needs 2 GPUs, 0 here: --simulated-gpus=2 simulates them" in got.stdout
-    assert "needs 1 GPU, 0 here: --simulated-gpus=1 simulates them" in got.stdout
-    assert "cudasim: 3 skipped for want of GPUs" in got.stdout
-    got = pytest_on(tmp_path, NEEDS_TWO, TWO, "-rs", CUDA_VISIBLE_DEVICES="1")
-    assert outcomes(got) == {"skipped": 3, "passed": 1}
-    assert "needs 2 GPUs, 1 here: CUDA_VISIBLE_DEVICES='1' hides others" in got.stdout
+    hidden = PATH | {"CUDA_VISIBLE_DEVICES": "-1"}
+    got = pytest_on(tmp_path, NEEDS_TWO, "-rs", variables=hidden, skipped=4)
+    assert "needs 2 GPUs, 0 here: --simulated-gpus=2 simulates them" in got
+    assert "needs 1 GPU, 0 here: --simulated-gpus=1 simulates them" in got
+    assert "cudasim: 3 skipped for want of GPUs" in got
+    hidden = PATH | {"CUDA_VISIBLE_DEVICES": "1"}
+    got = pytest_on(tmp_path, NEEDS_TWO, TWO, "-rs", variables=hidden, skipped=3, passed=1)
+    assert "needs 2 GPUs, 1 here: CUDA_VISIBLE_DEVICES='1' hides others" in got
 
 
 @pytest.mark.parametrize(
@@ -103,7 +101,7 @@ def test_what_needs_more_gpus_than_there_are_is_skipped_with_the_mend(tmp_path):
 def test_bad_options_and_a_lack_of_torch_are_one_line(tmp_path, options, words):
     write(tmp_path / "torch.py", "raise ModuleNotFoundError(\"No module named 'torch'\")")
     path = f"{tmp_path}{os.pathsep}{PATH['PYTHONPATH']}"
-    got = pytest_on(tmp_path, "", *options, PYTHONPATH=path)
+    got = run(*PLUGIN, *options, cwd=tmp_path, **PATH | {"PYTHONPATH": path})
     assert got.returncode == 4 and not got.stdout
     (line,) = filter(None, got.stderr.splitlines())
     assert line.startswith("ERROR: ") and words in line
@@ -158,8 +156,7 @@ def test_marked(case):
 def test_no_world(rank):
     pass
 """
-    got = pytest_on(tmp_path, text, TWO, "-rs")
-    assert outcomes(got) == {"passed": 6, "skipped": 1, "error": 4}, got.stdout
+    got = pytest_on(tmp_path, text, TWO, "-rs", passed=6, skipped=1, error=4)
     for line in (
         "needs 1,099,511,627,776 bytes on each GPU, and there are fewer",
         "memory='much': write a number of bytes, or a text such as '512MiB'",
@@ -167,7 +164,7 @@ def test_no_world(rank):
         "@pytest.mark.world: write @pytest.mark.world(2), for two ranks\n",
         "the fixture 'rank' needs @pytest.mark.world(n)",
     ):
-        assert line in got.stdout, got.stdout
+        assert line in got, got
 
 
 @pytest.mark.parametrize(
@@ -315,8 +312,7 @@ def test_sum(rank, gpus):
 
 @pytest.mark.full
 def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
-    got = pytest_on(tmp_path, FAILURES, TWO, "-rs")
-    assert outcomes(got) == {"failed": 4, "skipped": 1, "xfailed": 1, "passed": 1}, got.stdout
+    got = pytest_on(tmp_path, FAILURES, TWO, "-rs", failed=4, skipped=1, xfailed=1, passed=1)
     for words in (
         "===== rank 0: failed =====",
         "ValueError: error of rank 0",
@@ -327,8 +323,8 @@ def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
         "not here",
         "===== rank 1: ended after its 20 seconds =====",
     ):
-        assert words in got.stdout, words + got.stdout
-    assert re.search(r'test_it.py", line \d+ in test_hangs', got.stdout), got.stdout
+        assert words in got, words + got
+    assert re.search(r'test_it.py", line \d+ in test_hangs', got), got
 
 
 @pytest.mark.full
@@ -384,15 +380,13 @@ def test_the_others_have_it(gpus):
     write(tmp_path / "sub" / "below" / "test_it.py", text)
     options = "--data=some data", "-o", "greeting=hello", "-W", "error", TWO, "below"
 
-    def tested(*more):
-        return run(*PLUGIN, *options, *more, cwd=tmp_path / "sub", **PATH)
+    def tested(*more, **outcomes):
+        return printed(run(*PLUGIN, *options, *more, cwd=tmp_path / "sub", **PATH), outcomes)
 
-    assert outcomes(tested("--slow")) == {"passed": 5}
-    got = tested()  # what is false here is false in a rank
-    assert outcomes(got) == {"skipped": 5}, got.stdout
-    got = tested("--slow", "--odd=1", "-k", "size")
-    assert outcomes(got) == {"failed": 1}
-    assert "ERROR: the option 'odd' has a value that no rank can have" in got.stdout
+    tested("--slow", passed=5)
+    tested(skipped=5)  # what is false here is false in a rank
+    got = tested("--slow", "--odd=1", "-k", "size", failed=1)
+    assert "ERROR: the option 'odd' has a value that no rank can have" in got
 
 
 @pytest.mark.full
@@ -406,10 +400,9 @@ def test_it(number, gpus):
 def test_no_world():
     pass
 """
-    got = pytest_on(tmp_path, text, TWO, "-p", "xdist", "-n", "2")
-    assert outcomes(got) == {"passed": 4, "error": 1}, got.stdout + got.stderr
-    assert "cudasim: each worker has 2 GPUs; T4, simulated, where none are" in got.stdout
-    assert "cudasim: 4 tests on 2 simulated GPUs (T4)" in got.stdout
+    got = pytest_on(tmp_path, text, TWO, "-p", "xdist", "-n", "2", passed=4, error=1)
+    assert "cudasim: each worker has 2 GPUs; T4, simulated, where none are" in got
+    assert "cudasim: 4 tests on 2 simulated GPUs (T4)" in got
 
 
 @pytest.mark.parametrize(
@@ -422,7 +415,7 @@ def test_no_world():
 )
 def test_the_example_finds_six_bugs_without_a_gpu(form, options, expected):
     got = run(*PLUGIN, *options, cwd=PROJECT / "example", TRAINKIT=form, **PATH)
-    assert outcomes(got) == expected, got.stdout
+    text = printed(got, expected)
     for words in (
         "found at least two devices, cuda:0 and cpu!",
         "can't convert cuda:0 device type tensor to numpy",
@@ -430,4 +423,4 @@ def test_the_example_finds_six_bugs_without_a_gpu(form, options, expected):
         "called a synchronizing CUDA operation",
         "assert all(gpu.peak == 0",
     ):
-        assert (words in got.stdout) == (form == "before"), words
+        assert (words in text) == (form == "before"), words
