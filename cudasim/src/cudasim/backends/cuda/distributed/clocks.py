@@ -8,6 +8,7 @@ stream waits for them at `wait()`, and at the end of the backward pass. Anything
 current stream. A `send` does not wait for its `recv`: the modelled link takes it in.
 """
 
+import functools
 import json
 import os
 import threading
@@ -26,9 +27,8 @@ from cudasim.timing.scaling import Cluster, Link, card_link, collective_seconds,
 
 NETWORK = "CUDASIM_NETWORK"  # environment variable: the link between servers
 USUAL = "eth25"
-
-# What ends on NCCL's stream: (its GPU, what tells when, once the data have come).
-End = tuple[int, Callable[[], int]]
+Times = tuple[int, int, int]  # when it begins, how long it takes, the rank that came last
+End = tuple[int, int | Callable[[], int]]  # a GPU, and when it ends there, once the data have come
 
 
 class Asked(threading.local):
@@ -70,18 +70,26 @@ def book(roll: Roll, word: str, gpu: int, size: int, own: bool, peer: int | None
     line = _line(clock.cards[gpu], roll.name) if own else current
     # NCCL reads what was submitted to the current stream.
     ready = clock.ask(gpu, line, word, current.end)
-    if peer is not None and roll.size > 1:
-        when = _message(clock, roll, word, line, ready, peer, size)
+    if peer is None or roll.size == 1:
+        find = functools.partial(_meeting, clock, roll, word, ready, size)
     else:
-        when = _meeting(clock, roll, word, line, ready, size)
-    if not own:
-        return
-    if asked.open is not None:
-        asked.open.append((gpu, when))
-    elif asked.backward:
-        of_backward.append((gpu, when))
-    else:  # what C++ asks for outside of the backward pass, it waits for
-        _settle([(gpu, when)])
+        find = _message(clock, roll, word, ready, size, peer)
+
+    def run() -> int:
+        begin, taken, last = find()
+        end = begin + taken
+        clock.together(line, word, ready, begin, end, f"wait for rank {roll.ranks[last]}")
+        return end
+
+    end = run if word == "recv" else run()
+    if word == "barrier":  # NCCL's barrier blocks the host
+        clock.wait_until(end, word)
+    if own and asked.open is not None:
+        asked.open.append((gpu, end))
+    elif own and asked.backward:
+        of_backward.append((gpu, end))
+    elif own:  # what C++ asks for outside of the backward pass, it waits for
+        _settle([(gpu, end)])
 
 
 def _line(card: Card, group: str) -> Stream:
@@ -93,60 +101,46 @@ def _line(card: Card, group: str) -> Stream:
     return card.streams[key]
 
 
-def _meeting(
-    clock: Clock, roll: Roll, word: str, line: Stream, ready: int, size: int
-) -> Callable[[], int]:
-    """Tell the others when this rank is ready, learn when they are, and book the whole."""
-    last, begin, taken = 0, ready, clock.floor
-    if roll.size > 1:
-        number, roll.timed = roll.timed, roll.timed + 1
-        told = roll.exchange(f"clock/{number}", [ready, server()], word)
-        if number:  # who has come here has read the last one
-            roll.store.delete_key(f"clock/{number - 1}/{roll.rank}")
-        times, servers = zip(*told, strict=True)
-        begin = max(times)
-        last, most = times.index(begin), max(map(servers.count, servers))
-        between = network() if most < roll.size else None
-        cluster = Cluster(roll.size, most, card_link(clock.sheet), between)
-        taken = nanoseconds(collective_seconds(word, size, cluster))
-    end = begin + taken
-    clock.together(line, word, ready, begin, end, f"wait for rank {roll.ranks[last]}")
-    if word == "barrier":  # NCCL's barrier blocks the host
-        clock.wait_until(end, word)
-    return lambda: end
+def _meeting(clock: Clock, roll: Roll, word: str, ready: int, size: int) -> Times:
+    """Tell the others when this rank is ready, and learn when they are."""
+    if roll.size == 1:
+        return ready, clock.floor, roll.rank
+    number, roll.timed = roll.timed, roll.timed + 1
+    told = roll.exchange(f"clock/{number}", [ready, server()], word)
+    if number:  # who has come here has read the last one
+        roll.store.delete_key(f"clock/{number - 1}/{roll.rank}")
+    times, servers = zip(*told, strict=True)
+    most = max(map(servers.count, servers))
+    between = network() if most < roll.size else None
+    cluster = Cluster(roll.size, most, card_link(clock.sheet), between)
+    taken = nanoseconds(collective_seconds(word, size, cluster))
+    return max(times), taken, times.index(max(times))
 
 
 def _message(
-    clock: Clock, roll: Roll, word: str, line: Stream, ready: int, peer: int, size: int
-) -> Callable[[], int]:
+    clock: Clock, roll: Roll, word: str, ready: int, size: int, peer: int
+) -> Callable[[], Times]:
     """A `send`, or a `recv`, which learns when its message was sent once that has come."""
-    sends = word == "send"
-    way = (roll.rank, peer) if sends else (peer, roll.rank)
+    way = (roll.rank, peer) if word == "send" else (peer, roll.rank)
     number = roll.sent[way] = roll.sent.get(way, -1) + 1
     key = f"clock/{way[0]} to {way[1]}/{number}"
+    if word == "send":
+        roll.store.set(key, json.dumps([ready, server()]))
 
-    def end_of(sent: int, where: str) -> int:
+    def find() -> Times:
+        sent, where = 0, server()
+        if word == "recv" and roll.store.check([key]):
+            sent, where = json.loads(roll.store.get(key))
         link = card_link(clock.sheet) if where == server() else network()
-        begin = max(ready, sent)
-        end = begin + nanoseconds(link.latency + size / link.bandwidth)
-        clock.together(line, word, ready, begin, end, f"wait for rank {roll.ranks[peer]}")
-        return end
+        return max(ready, sent), nanoseconds(link.latency + size / link.bandwidth), peer
 
-    def end_of_received() -> int:
-        told = json.loads(roll.store.get(key)) if roll.store.check([key]) else (0, server())
-        return end_of(*told)
-
-    if not sends:
-        return end_of_received
-    roll.store.set(key, json.dumps([ready, server()]))
-    end = end_of(ready, server())
-    return lambda: end
+    return find
 
 
 def _settle(ends: list[End]) -> None:
     """Let the current streams wait for `ends`."""
     for gpu, when in ends:
-        end = when()
+        end = when() if callable(when) else when
         if session.clock is not None:
             session.clock.hold(gpu, session.current_stream(gpu), end)
     ends.clear()
