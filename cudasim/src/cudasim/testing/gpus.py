@@ -24,11 +24,6 @@ HOST = torch.device("cpu")
 aten = torch.ops.aten
 
 
-def count() -> int:
-    """How many GPUs this process sees."""
-    return torch.accelerator.device_count() if torch.accelerator.is_available() else 0
-
-
 class Gpu:
     """One GPU of a test."""
 
@@ -59,7 +54,7 @@ class Gpus(list[Gpu]):
     """The GPUs that this process sees: `gpus[1].peak`, `with gpus.no_sync():`, and so on."""
 
     def __init__(self) -> None:
-        super().__init__(Gpu(index) for index in range(count()))
+        super().__init__(Gpu(index) for index in range(torch.accelerator.device_count()))
 
     def renew(self, memory: int | None = None) -> None:
         """Make them as a process finds them, but for the tensors that are still held.

@@ -95,18 +95,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     A test of a world runs in processes of its own.
     """
-    needs, world = markers.read(item, markers.gpus), markers.read(item, markers.world)
-    memory, in_rank = needs and needs.memory, IN_RANK in os.environ
+    number, memory = markers.read(item, markers.gpus) or (0, None)
+    size, shared, timeout = markers.read(item, markers.world) or (0, 0, 0)
+    in_rank = IN_RANK in os.environ
     if in_rank and memory is None:
         return  # the process is as fresh, and who started it has counted
-    number = int("gpus" in getattr(item, "fixturenames", ()))
-    number = max(number, needs.number if needs else 0, world.gpus if world else 0)
+    number = max(number, shared, int("gpus" in getattr(item, "fixturenames", ())))
     if number or said in item.config.stash:
         _renew(item, number, memory)
-    if world and not in_rank:
+    if size and not in_rank:
         from cudasim.testing.world import spread
 
-        spread(item, world.size, world.timeout)
+        spread(item, size, timeout)
 
 
 def _renew(item: pytest.Item, number: int, memory: int | None) -> None:

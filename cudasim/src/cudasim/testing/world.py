@@ -83,11 +83,14 @@ def run(item: pytest.Item, size: int, timeout: float) -> None:
 
     After `timeout` seconds, or soon after a rank has failed, those that still run are ended.
     """
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]  # a free one
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         home = Path(folder)
         values = home / "values"  # of options, for all ranks
         values.write_bytes(pickle.dumps(_values(item.config)))
-        world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{_free_port()}"}
+        world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}"}
         world |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), f"{size}")
         ranks = [_start(item, number, home, values, world) for number in range(size)]
         try:
@@ -144,12 +147,6 @@ def _values(config: pytest.Config) -> dict[str, bytes]:
         with contextlib.suppress(Exception):  # pickling raises what it likes; a rank that
             values[name] = pickle.dumps(value)  # needs the value says that it is not there
     return values
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
 
 
 def _wait(ranks: list[Rank], timeout: float) -> None:

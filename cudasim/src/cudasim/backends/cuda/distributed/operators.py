@@ -17,7 +17,6 @@ from cudasim.backends.cuda.distributed import refusals
 from cudasim.backends.cuda.distributed.clocks import book
 from cudasim.backends.cuda.distributed.rollcall import Request
 from cudasim.backends.cuda.distributed.table import COLLECTIVES, Collective
-from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.placement import run
 from cudasim.dispatch.rules import rule
@@ -29,7 +28,11 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     """A collective: results go into tensors that have their tags, or are C++'s buckets."""
     name = func._schema.name.removeprefix("c10d::")
     collective, given, tensors = COLLECTIVES[name], by_name(func, args), tensors_in(args)
-    gpu = settle_buckets(tensors)
+    gpus = {gpu_of(tensor) for tensor in tensors} - {None}
+    gpu = next(iter(gpus), None)
+    if len(gpus) == 1:  # C++'s buckets are where their company is
+        for tensor in filter(is_scratch, tensors):
+            put(tensor, gpu)
     group = dist.ProcessGroup.unbox(given["process_group"])
     roll = session.rolls.get(group.group_name)
     if roll is not None:
@@ -94,16 +97,6 @@ def kind_of(name: str) -> str:
 def argument(args: tuple, place: int | None) -> list[Tensor]:
     """The tensors of one argument; none for None."""
     return [] if place is None else tensors_in((args[place],))
-
-
-def settle_buckets(tensors: list[Tensor]) -> GPU | None:
-    """Tag C++'s buckets among `tensors` as their company is; returns that GPU."""
-    found = {gpu_of(tensor) for tensor in tensors} - {None}
-    gpu = next(iter(found), None)
-    if len(found) == 1:
-        for tensor in filter(is_scratch, tensors):
-            put(tensor, gpu)
-    return gpu
 
 
 def as_bytes(tensor: Tensor) -> Tensor:

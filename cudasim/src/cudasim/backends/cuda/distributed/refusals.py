@@ -53,16 +53,20 @@ def refuse_devices(name: str, tensors: list[Tensor], bound: GPU | None) -> None:
 
 def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> None:
     """Refuse tensors, and numbers of them, that `size` ranks cannot exchange."""
-    collective = COLLECTIVES[name]
+    collective, word = COLLECTIVES[name], COLLECTIVES[name].word
     if "coalesced" in name:
         if len({tensor.dtype for tensor in tensors}) > 1:
             raise TypeError("Tensors must have identical type")
         if not all(map(dense, tensors)):
             raise ValueError("Tensors must be non-overlapping and dense")
-    elif not all(map(in_order, direct(collective, args))):
-        raise ValueError("Tensors must be contiguous")
+    elif word not in ("send", "recv"):  # which PyTorch warns of itself
+        # A list for each rank is copied first; all else NCCL takes as it lies in memory.
+        copied = None if word == "all_to_all" else collective.parts
+        direct = tensors_in(value for place, value in enumerate(args) if place != copied)
+        if not all(map(in_order, direct)):
+            raise ValueError("Tensors must be contiguous")
     if collective.parts is not None:
-        number, word = len(tensors_in((args[collective.parts],))), collective.word
+        number = len(tensors_in((args[collective.parts],)))
         if word not in ("gather", "scatter") and number != size:
             raise ValueError(LIST)
         if number not in (0, size):  # the root alone has the list
@@ -79,17 +83,6 @@ def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> 
             raise TypeError(types)
         if whole.numel() != part.numel() * size:
             raise ValueError(sizes)
-
-
-def direct(collective: Collective, args: tuple) -> list[Tensor]:
-    """The tensors that NCCL takes as they lie in memory: a list for each rank is copied first.
-
-    A tensor in pieces is sent with a warning of PyTorch's own.
-    """
-    if collective.word in ("send", "recv"):
-        return []
-    copied = None if collective.word == "all_to_all" else collective.parts
-    return tensors_in(value for place, value in enumerate(args) if place != copied)
 
 
 def in_order(tensor: Tensor) -> bool:

@@ -103,11 +103,11 @@ class Roll:
 
         Raises DistBackendError for ranks that share a GPU, disagree, are missing or have ended.
         """
-        if self.size == 1 or not wanted():
+        if self.size == 1 or os.environ.get(CHECKS) == "0":
             return
         number = self.count
         self.count += 1
-        mine = [card_of(gpu), request.key(), request.fingerprint(number)]
+        mine = [gpu and [host(), gpu.number], request.key(), request.fingerprint(number)]
         found = self.exchange(f"{number}", mine, request.work(number + 1))
         cards, keys, texts = zip(*found, strict=True)
         if self.count % KEPT == 0:  # all have read what came before this one
@@ -123,10 +123,10 @@ class Roll:
         The two ranks make a communicator of their own, the first time. With
         `init_process_group(device_id=)` they have been compared. Raises as `meet` does.
         """
-        if gpu is None or self.bound is not None or not wanted():
+        if gpu is None or self.bound is not None or os.environ.get(CHECKS) == "0":
             return
         if (gpu.number, peer) not in self.introduced:
-            mine = card_of(gpu)
+            mine = [host(), gpu.number]
             (theirs,) = self.exchange("p2p", mine, request.work(1), peer)
             self._compare({self.rank: mine, peer: theirs})
             self.introduced.add((gpu.number, peer))
@@ -174,11 +174,6 @@ class Roll:
                     raise errors.gone(work, self.ranks[rank], pid)
 
 
-def card_of(gpu: GPU | None) -> list | None:
-    """What tells the card of a GPU from those of all hosts; None for the CPU."""
-    return gpu and [host(), gpu.number]
-
-
 @functools.cache
 def host() -> str:
     """A name for this machine, as NCCL makes one: its host name and the identity of its boot.
@@ -188,8 +183,3 @@ def host() -> str:
     boot = Path("/proc/sys/kernel/random/boot_id")
     made = f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
     return os.environ.get("NCCL_HOSTID") or made
-
-
-def wanted() -> bool:
-    """True unless the environment turns the roll call off."""
-    return os.environ.get(CHECKS) != "0"
