@@ -8,10 +8,7 @@ import pytest
 
 
 class Recorder:
-    """Writes a line of JSON for each report to a file, at once: the process may not live long.
-
-    It runs with the options of the whole, whose values are pickled in `values`.
-    """
+    """Writes each report to a file, at once: the process may not live long."""
 
     def __init__(self, path: Path, values: dict[str, bytes]) -> None:
         self.path, self.values = path, values
@@ -39,9 +36,6 @@ class Recorder:
 
 
 def main(path: str, values: str, options: list[str]) -> int:
-    """Run pytest with `options`, reports to the file `path`; returns pytest's exit code.
-
-    `values` is the file with what the options of the project's own are.
-    """
+    """Run pytest with `options`, reports to `path`, options of the project's own from `values`."""
     recorder = Recorder(Path(path), pickle.loads(Path(values).read_bytes()))
     return int(pytest.main(options, plugins=[recorder]))

@@ -1,7 +1,6 @@
 """Python's functions between processes: what NCCL does and gloo lacks."""
 
 import contextlib
-import inspect
 import operator
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from cudasim.backends.cuda.distributed import errors, refusals
-from cudasim.backends.cuda.distributed.groups import named, roll_of, signature_of
+from cudasim.backends.cuda.distributed.groups import named, roll_of
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.tags import gpu_of
 
@@ -25,43 +24,40 @@ def collective(original: Callable, *args: Any, **kwargs: Any) -> Any:
     NCCL takes no tensors on the CPU. Groups that are gloo's anyway are left alone: it takes
     tensors of the CPU and of GPUs.
     """
-    bound = signature_of(original).bind(*args, **kwargs)
-    group = bound.arguments.get("group")
-    roll = roll_of(group)
+    given = named(original, args, kwargs)
+    roll = roll_of(given.get("group"))
     if roll is None:
-        return original(*args, **kwargs)
-    tensors = tensors_in(bound.args)
+        return original(**given)
+    tensors = tensors_in(given.values())
     if roll.only_nccl and any(gpu_of(tensor) is None for tensor in tensors):
         raise RuntimeError(refusals.CPU)
     counts = [tensor._use_count() for tensor in tensors]
-    target, op = bound.args[0], bound.arguments.get("op")
-    if op is not None and isinstance(target, Tensor) and gpu_of(target) is not None:
-        work = reduced(original, bound, target, group)
-    else:
-        work = original(*bound.args, **bound.kwargs)
+    target = next(iter(given.values()))
+    adds = given.get("op") is not None and isinstance(target, Tensor) and gpu_of(target)
+    work = reduced(original, given, target) if adds else original(**given)
     if work is None:
         let_go(tensors, counts)
     return work
 
 
-def reduced(original: Callable, bound: inspect.BoundArguments, target: Tensor, group: Any) -> Any:
+def reduced(original: Callable, given: dict[str, Any], target: Tensor) -> Any:
     """A reduction. An average is a sum and a division, as gloo has none."""
-    op = bound.arguments["op"]
+    op, size = given["op"], dist.get_world_size(given.get("group"))
     refusals.refuse_reduction(op, target.dtype)
     averages, scales = op == dist.ReduceOp.AVG, op == dist.ReduceOp.PREMUL_SUM
     if averages or scales:
-        bound.arguments["op"] = dist.ReduceOp.SUM
+        given["op"] = dist.ReduceOp.SUM
     elif op == dist.ReduceOp.SUM and target.dtype is torch.bool:
-        bound.arguments["op"] = dist.ReduceOp.MAX  # a logical or, as NCCL does it
-    work = original(*bound.args, **bound.kwargs)
+        given["op"] = dist.ReduceOp.MAX  # a logical or, as NCCL does it
+    work = original(**given)
     if work is not None and (averages or scales):
         work.wait()
     if scales:
         target.mul_(op.factor)
     elif averages and (target.is_floating_point() or target.is_complex()):
-        target.mul_(1 / dist.get_world_size(group))
+        target.mul_(1 / size)
     elif averages:  # cut off, as NCCL does it
-        target.div_(dist.get_world_size(group), rounding_mode="trunc")
+        target.div_(size, rounding_mode="trunc")
     return work
 
 
@@ -95,17 +91,16 @@ def message(original: Callable, *args: Any, **kwargs: Any) -> Any:
 
 def all_to_all(original: Callable, *args: Any, **kwargs: Any) -> Any:
     """`all_to_all`, by `all_to_all_single`: gloo takes no parts that differ in size."""
-    bound = signature_of(original).bind(*args, **kwargs)
-    bound.apply_defaults()
-    outputs, inputs, group, async_op = bound.args
-    if roll_of(group) is None:
-        return original(*args, **kwargs)
-    if {len(outputs), len(inputs)} != {dist.get_world_size(group)}:
+    asked = named(original, args, kwargs)
+    if roll_of(asked.get("group")) is None:
+        return original(**asked)
+    outputs, inputs = asked.pop("output_tensor_list"), asked.pop("input_tensor_list")
+    if {len(outputs), len(inputs)} != {dist.get_world_size(asked.get("group"))}:
         raise ValueError(refusals.LIST)
     given = torch.cat([tensor.reshape(-1) for tensor in inputs])
     here, there = ([tensor.numel() for tensor in each] for each in (outputs, inputs))
     taken = given.new_empty(sum(here))
-    work = dist.all_to_all_single(taken, given, here, there, group=group, async_op=async_op)
+    work = dist.all_to_all_single(taken, given, here, there, **asked)
     if work is not None:
         work.wait()
     for target, part in zip(outputs, taken.split(here), strict=True):

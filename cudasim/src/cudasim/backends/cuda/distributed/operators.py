@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map_only
 from cudasim.backends.cuda.distributed import refusals
 from cudasim.backends.cuda.distributed.clocks import book
 from cudasim.backends.cuda.distributed.rollcall import Request
-from cudasim.backends.cuda.distributed.table import COLLECTIVES, Collective
+from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.placement import run
 from cudasim.dispatch.rules import rule
@@ -41,7 +41,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
         elif gpu is not None:
             refusals.refuse_devices(name, tensors, roll.bound)
             refusals.refuse_layouts(name, args, tensors, roll.size)
-            refusals.refuse_types(collective, tensors)
+            refusals.refuse_types(collective.word, tensors)
         compared = argument(args, collective.compared)
         request = Request(kind_of(name), tensors, compared, given.get("root_rank"))
         peer = given.get("dst", given.get("src"))
@@ -57,7 +57,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     if name in refusals.FLAT and gpu and all(tensor.is_contiguous() for tensor in args[:2]):
         # NCCL compares numbers of elements only; gloo requires matching shapes as well.
         args = (*(tensor.view(-1) for tensor in args[:2]), *args[2:])
-    if roll and collective.parts is not None and not collective.pairwise:
+    if roll and collective.parts is not None and collective.word not in PAIRWISE:
         parts = argument(args, collective.parts)
         if len({part.shape for part in parts}) > 1:
             return one_by_one(collective, parts, args, group.rank())
@@ -70,8 +70,9 @@ def one_by_one(collective: Collective, parts: list[Tensor], args: tuple, rank: i
     The part of each rank is a broadcast from that rank, or a reduction to it.
     """
     (mine,), group = argument(args, 1 - collective.parts), args[2]
+    adds = collective.word == "reduce_scatter"
     for root, part in enumerate(parts):
-        if collective.adds:
+        if adds:
             part = part.clone()
             work = torch.ops.c10d.reduce_([part], group, args[3], root, 0, True, -1)
         else:
@@ -79,7 +80,7 @@ def one_by_one(collective: Collective, parts: list[Tensor], args: tuple, rank: i
                 part.copy_(mine)
             _, work = torch.ops.c10d.broadcast_([part], group, root, 0, True, -1)
         dist.Work.unbox(work).wait()
-        if collective.adds and root == rank:
+        if adds and root == rank:
             mine.copy_(part)
     return args[0], work
 
@@ -117,7 +118,7 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
     averages = roll is not None and gpu is not None and op == "avg"
     if roll is not None and gpu is not None:
         refusals.refuse_devices(name, tensors, roll.bound)
-        refusals.refuse_types(collective, tensors)
+        refusals.refuse_types(collective.word, tensors)
         if op is not None:
             refusals.refuse_reduction(op, tensors[0].dtype)
         compared = [] if collective.compared is None else tensors

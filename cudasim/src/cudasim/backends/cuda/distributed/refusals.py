@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cudasim.backends.cuda.distributed.table import COLLECTIVES, Collective
+from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.dtypes import NAMES, short
@@ -91,18 +91,18 @@ def in_order(tensor: Tensor) -> bool:
     return tensor.is_contiguous() or tensor.is_contiguous(memory_format=form)
 
 
-def refuse_types(collective: Collective, tensors: list[Tensor]) -> None:
-    """Refuse what NCCL cannot send, and what it cannot add.
+def refuse_types(word: str, tensors: list[Tensor]) -> None:
+    """Refuse what NCCL cannot send, and what it cannot add, in a collective.
 
     Complex numbers go as pairs of real ones, but for what is made of sends and receives.
     """
     for dtype in (tensor.dtype for tensor in tensors):
-        if dtype not in TYPES and collective.pairwise:
+        if dtype not in TYPES and word in PAIRWISE:
             raise RuntimeError(f"Unconvertible NCCL type {scalar_type(dtype)}")
         if dtype not in TYPES and not dtype.is_complex:
             words = "Input tensor data type is not supported for NCCL process group"
             raise TypeError(f"{words}: {scalar_type(dtype)}")
-        if collective.adds and dtype in FLOAT8:
+        if "reduce" in word and dtype in FLOAT8:
             raise RuntimeError("Float8 dtypes are not currenlty supported for NCCL reductions")
 
 

@@ -17,17 +17,9 @@ class Collective(NamedTuple):
         """The place of the tensors whose bytes travel: the input, where that is the larger."""
         return int(self.word in ("reduce_scatter", "all_to_all", "gather"))
 
-    @property
-    def adds(self) -> bool:
-        """Whether numbers are added up, or the like."""
-        return "reduce" in self.word
 
-    @property
-    def pairwise(self) -> bool:
-        """Whether it is made of NCCL's sends and receives, with checks of their own."""
-        return self.word in ("all_to_all", "gather", "scatter", "send", "recv")
-
-
+# Those that are made of NCCL's sends and receives, with checks of their own.
+PAIRWISE = ("all_to_all", "gather", "scatter", "send", "recv")
 # By the operator's name. What `all_gather` gets may be of different sizes, so that is compared.
 COLLECTIVES = {
     "allreduce_": Collective("all_reduce", 0, "all_reduce", "all_reduce"),
