@@ -128,12 +128,10 @@ def test_fresh(time, gpus):
 def wide():
     return torch.ones(2**20, device="cuda:1")
 
-def test_a_wider_fixture(wide):
+@pytest.mark.parametrize("time", [1, 2])
+def test_a_wider_fixture_is_still_there_and_counted(time, wide, gpus):
+    assert gpus[1].allocated == gpus[1].peak == 2**22 or time == 1
     assert wide.sum() == 2**20
-
-def test_is_still_there_and_counted(wide, gpus):
-    assert gpus[1].allocated == gpus[1].peak == 2**22
-    assert (wide + 1).sum() == 2**21
 
 @pytest.mark.gpus(2, memory="64MiB")
 def test_small(gpus):
@@ -272,13 +270,7 @@ import os, time
 @pytest.mark.world(2)
 def test_fails(rank):
     print("this is rank", rank)
-    if rank == 0:
-        raise ValueError(f"error of rank {rank}")
     assert rank == 0, "rank one says why"
-
-@pytest.mark.world(2)
-def test_one_fails(rank):
-    assert rank
 
 @pytest.mark.world(2)
 def test_skipped(rank):
@@ -312,13 +304,12 @@ def test_sum(rank, gpus):
 
 @pytest.mark.full
 def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
-    got = pytest_on(tmp_path, FAILURES, TWO, "-rs", failed=4, skipped=1, xfailed=1, passed=1)
+    got = pytest_on(tmp_path, FAILURES, TWO, "-rs", failed=3, skipped=1, xfailed=1, passed=1)
     for words in (
-        "===== rank 0: failed =====",
-        "ValueError: error of rank 0",
+        "===== rank 0: passed =====",
+        "===== rank 1: failed =====",
         "rank one says why",
         "this is rank 1",
-        "===== rank 1: passed =====",
         "===== rank 1: ended with exit code 7 =====",
         "not here",
         "===== rank 1: ended after its 20 seconds =====",

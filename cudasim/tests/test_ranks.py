@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from programs import INHERIT, run, run_ranks, write
+from programs import run_ranks, write
 
 HEAD = """
     import os, sys, time
@@ -88,13 +88,9 @@ def launch(tmp_path, text, *arguments, gpus="2", **variables):
     script = write(tmp_path / "ranks.py", HEAD + text)
     started = ["-m", "cudasim", "--gpus", gpus, script, *arguments]
     got = run_ranks(*started, cwd=tmp_path, **variables)
-    return got, said_by("".join(one.stdout for one in got))
-
-
-def said_by(text):
-    """{(rank, name): what it was told} of what both ranks said."""
-    lines = [line.removeprefix("rank ").split(": ", 2) for line in text.splitlines()]
-    return {(int(rank), name): told for rank, name, told in lines}
+    said = "".join(one.stdout for one in got).splitlines()
+    lines = [line.removeprefix("rank ").split(": ", 2) for line in said]
+    return got, {(int(rank), name): told for rank, name, told in lines}
 
 
 def duplicate(rank, bus=1000):
@@ -185,12 +181,3 @@ def test_a_rank_that_never_arrives_or_has_ended(tmp_path, way, number):
     got, said = launch(tmp_path, MISSING, "ended", way)
     error = r"ncclRemoteError: A call failed .* / Last error: / Rank 1 \(process \d+\) has ended"
     assert got[0].returncode == 3 and re.search(error, said[0, "waits"])
-
-
-@pytest.mark.full
-def test_workers_that_a_notebook_starts(tmp_path):
-    """As in a kernel with simulated GPUs: the variables of the kernel are all that workers get."""
-    script = write(tmp_path / "ranks.py", HEAD + SHARED)
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    got = run(*launcher, script, cwd=tmp_path, PYTHONPATH=INHERIT, CUDASIM_GPUS="2")
-    assert said_by(got.stdout)[1, "reduce"].startswith(duplicate(1)), got.stderr
