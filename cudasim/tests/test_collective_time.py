@@ -268,9 +268,6 @@ def test_a_message_takes_the_time_of_its_link_and_its_receiver_waits(tmp_path):
         assert in_lane(told["both"], "stream 0")["add_"].start >= found["recv"].end
 
 
-# Without other processes.
-
-
 def test_other_collectives_move_what_nccl_tests_says():
     link = links("inside")["nvlink3"]
     one, many = Cluster(1, 8, link), Cluster(8, 8, link)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, TensorDataset
 
 pytestmark = [
     pytest.mark.usefixtures("two_gpus"),
@@ -12,17 +12,7 @@ pytestmark = [
 ]
 
 GPU1 = torch.device("cuda", 1)
-RIGHT = sum(n**3 for n in range(12))
-
-
-class Squares(Dataset):
-    """Pairs (n, n * n)."""
-
-    def __len__(self):
-        return 12
-
-    def __getitem__(self, index):
-        return torch.tensor([float(index)]), torch.tensor(index * index)
+SQUARES = TensorDataset(torch.arange(12.0)[:, None], torch.arange(12) ** 2)
 
 
 @pytest.mark.parametrize(
@@ -33,13 +23,14 @@ class Squares(Dataset):
         {"num_workers": 2, "pin_memory": True},
         {"num_workers": 1, "persistent_workers": True},
         pytest.param(
-            {"num_workers": 1, "multiprocessing_context": "spawn"}, marks=pytest.mark.full
+            {"num_workers": 1, "pin_memory": True, "multiprocessing_context": "spawn"},
+            marks=pytest.mark.full,
         ),
     ],
     ids=str,
 )
 def test_batches_arrive(options):
-    loader = DataLoader(Squares(), batch_size=5, **options)
+    loader = DataLoader(SQUARES, batch_size=5, **options)
     for _ in range(2 if options.get("persistent_workers") else 1):
         result = torch.zeros((), device="cuda:1")
         for x, y in loader:
@@ -47,7 +38,7 @@ def test_batches_arrive(options):
             x, y = x.to("cuda:1", non_blocking=True), y.to(1, non_blocking=True)
             assert x.device == y.device == GPU1
             result += (x.squeeze(1) * y).sum()
-        assert result.item() == RIGHT
+        assert result.item() == sum(n**3 for n in range(12))
 
 
 def test_a_pinned_copy_is_another_tensor_in_pinned_memory():

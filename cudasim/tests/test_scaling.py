@@ -12,9 +12,6 @@ from cudasim.timing.sheets import sheet_names
 FAST, SLOW = Link("fast", 100e9, 2e-6), Link("slow", 1e9, 50e-6)
 
 
-# The all-reduce.
-
-
 def by_turns(size, gpus, link):
     """A ring, one step after the other: each GPU sends a share of its tensor to the next."""
     seconds, have = 0.0, [{rank} for rank in range(gpus)]  # of share 0: whose terms are in it
@@ -75,9 +72,6 @@ def test_a_cluster_that_cannot_be_is_refused(cluster, message):
         all_reduce_seconds(4, cluster)
 
 
-# What is hidden.
-
-
 def test_only_the_last_bucket_shows_where_links_keep_up():
     cluster, gradients = Cluster(8, 8, FAST), FIRST + 4 * BUCKET
     found = scaling.step_of(Training(1.0, gradients), cluster)
@@ -106,9 +100,6 @@ def test_more_gpus_and_slower_links_are_never_better():
         assert found[0] == 1 and found == sorted(found, reverse=True)
     for slower, faster in pairwise(all_of):
         assert all(a <= b for a, b in zip(slower, faster, strict=True))
-
-
-# Links.
 
 
 def test_links_are_sourced_and_every_card_has_one():

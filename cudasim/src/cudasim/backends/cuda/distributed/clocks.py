@@ -73,7 +73,7 @@ def book(roll: Roll, word: str, gpu: int, size: int, own: bool, peer: int | None
     if peer is None or roll.size == 1:
         find = functools.partial(_meeting, clock, roll, word, ready, size)
     else:
-        find = _message(clock, roll, word, ready, size, peer)
+        find = _message(roll, word, ready, size, peer)
 
     def run() -> int:
         begin, taken, last = find()
@@ -117,13 +117,12 @@ def _meeting(clock: Clock, roll: Roll, word: str, ready: int, size: int) -> Time
     return max(times), taken, times.index(max(times))
 
 
-def _message(
-    clock: Clock, roll: Roll, word: str, ready: int, size: int, peer: int
-) -> Callable[[], Times]:
+def _message(roll: Roll, word: str, ready: int, size: int, peer: int) -> Callable[[], Times]:
     """A `send`, or a `recv`, which learns when its message was sent once that has come."""
     way = (roll.rank, peer) if word == "send" else (peer, roll.rank)
     number = roll.sent[way] = roll.sent.get(way, -1) + 1
     key = f"clock/{way[0]} to {way[1]}/{number}"
+    inside = card_link(session.clock.sheet)
     if word == "send":
         roll.store.set(key, json.dumps([ready, server()]))
 
@@ -131,7 +130,7 @@ def _message(
         sent, where = 0, server()
         if word == "recv" and roll.store.check([key]):
             sent, where = json.loads(roll.store.get(key))
-        link = card_link(clock.sheet) if where == server() else network()
+        link = inside if where == server() else network()
         return max(ready, sent), nanoseconds(link.latency + size / link.bandwidth), peer
 
     return find

@@ -1,9 +1,9 @@
 """Python's functions between processes: what NCCL does and gloo lacks."""
 
-import contextlib
 import operator
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -108,13 +108,10 @@ def all_to_all(original: Callable, *args: Any, **kwargs: Any) -> Any:
     return work
 
 
-@contextlib.contextmanager
 def coalescing(
     original: Callable, group: Any = None, device: Any = None, async_ops: bool = False
-) -> Iterator:
+) -> AbstractContextManager:
     """One by one where a device is named, which gloo cannot put together."""
     if device is not None and roll_of(group):
-        yield dist.distributed_c10d._CoalescingManager()
-    else:
-        with original(group, device, async_ops) as manager:
-            yield manager
+        return nullcontext(dist.distributed_c10d._CoalescingManager())
+    return original(group, device, async_ops)
