@@ -64,12 +64,12 @@ class Rank:
     def said(self) -> str:
         """How it went, with its traceback and what it printed."""
         texts, code = self.failures(), self.process.returncode
-        end = self.ended or ("failed" if texts else f"ended with exit code {code}" if code else "")
-        head = f"===== rank {self.number}: {end or 'passed'} ====="
-        if end and not texts:  # it had no time to tell: its last words
+        end = f"ended with exit code {code}" if code else "passed"
+        end = self.ended or ("failed" if texts else end)
+        if end != "passed" and not texts:  # it had no time to tell: its last words
             words = self.printed.read_text(encoding="utf-8", errors="replace").splitlines()
             texts = ["\n".join(words[-LINES:])]
-        return "\n".join([head, *texts]) if end else head
+        return "\n".join([f"===== rank {self.number}: {end} =====", *texts])
 
 
 def spread(item: pytest.Item, size: int, timeout: float) -> None:
