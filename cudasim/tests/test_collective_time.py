@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+import torch.distributed as dist
 from programs import run_ranks, write
 
 import cudasim
@@ -14,23 +15,22 @@ from cudasim.timing.scaling import Cluster, all_reduce_seconds, card_link, colle
 from cudasim.timing.sheets import find_sheet
 
 HEAD = """
-    import json, os, sys, time
+    import dataclasses, json, os, time
     import torch, torch.distributed as dist
-    import cudasim, cudasim.clock.clock
+    import cudasim
+    from cudasim.clock.clock import Span
     rank = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(rank)
     here = torch.device("cuda", rank)
     dist.init_process_group("nccl")
-    from cudasim.session import session
-    def spans(lanes):  # of NCCL and of what the test does, as the clock has them
-        return [[s.lane, s.name, s.start, s.end, s.kind] for s in lanes.spans]
     def tell(**facts):
         with open(f"{rank}.json", "w") as file:
             json.dump(facts, file)
-    def warm():  # the first time something is loaded
-        dist.all_reduce(torch.ones(1, device=here))
+    def spans(lanes):
+        return [dataclasses.astuple(span) for span in lanes.spans]
+    def meet():
         torch.cuda.synchronize(); dist.barrier()
-    warm()
+    dist.all_reduce(torch.ones(1, device=here)); meet()  # the first time something is loaded
 """
 SIZE = 4 * 2**22
 
@@ -40,25 +40,30 @@ def launch(tmp_path, text, card="T4", **variables):
     script = write(tmp_path / "worker.py", HEAD + text + "\n    dist.destroy_process_group()\n")
     clock = ["-m", "cudasim", "--clock", "modelled", "--card", card]
     for got in run_ranks(*clock, script, cwd=tmp_path, **variables):
-        if got.returncode:
-            return got
+        assert got.returncode == 0, got.stderr
     return [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
 
 
-def on_nccl(spans, kind="kernel"):
-    return [each for each in spans if "NCCL" in each[0] and each[4] == kind]
+def in_lane(spans, lane, kind="kernel"):
+    """{name: span} of the kernels, or the waits, in lanes whose names end so; the last of each."""
+    made = [Span(*each) for each in spans]
+    return {each.name: each for each in made if each.lane.endswith(lane) and each.kind == kind}
+
+
+def taken(span):
+    return span.end - span.start
 
 
 TIMES = """
     x = torch.ones(2**22, device=here)
-    torch.cuda.synchronize(); dist.barrier()
+    meet()
     if rank == 1:
         time.sleep(0.25)  # the slowest
     with cudasim.timeline() as plain:
         dist.all_reduce(x); y = x * 2
         torch.cuda.synchronize()
     dist.barrier()
-    a = torch.ones(2000, 2000, device=here); a @ a; torch.cuda.synchronize(); dist.barrier()
+    a = torch.ones(2000, 2000, device=here); a @ a; meet()
     with cudasim.timeline() as beside:
         work = dist.all_reduce(x, async_op=True)
         a @ a
@@ -77,7 +82,7 @@ TIMES = """
             time.sleep(0.1)
         dist.barrier()
     tell(plain=spans(plain), beside=spans(beside), scattered=spans(scattered),
-         barrier=spans(barrier), waited=waited, now=session.clock.now, value=x[0].item())
+         barrier=spans(barrier), waited=waited)
 """
 
 
@@ -86,46 +91,38 @@ def times(tmp_path_factory):
     return launch(tmp_path_factory.mktemp("times"), TIMES)
 
 
-def ring(size=SIZE, card="T4"):
-    return nanoseconds(all_reduce_seconds(size, Cluster(2, 2, card_link(find_sheet(card)))))
+def ring(card="T4"):
+    return nanoseconds(all_reduce_seconds(SIZE, Cluster(2, 2, card_link(find_sheet(card)))))
 
 
 def test_an_all_reduce_takes_what_its_ring_takes_and_begins_with_the_last_rank(times):
-    (waits, first), (second,) = (
-        [each for each in told["plain"] if each[1] in ("all_reduce", "wait for rank 1")
-         and "stream 0" in each[0]]
-        for told in times
-    )  # fmt: skip
-    assert first[2:4] == second[2:4] and first[3] - first[2] == ring()
-    assert waits[1] == "wait for rank 1" and waits[4] == "wait" and waits[3] == first[2]
-    assert waits[3] - waits[2] == pytest.approx(0.25e9, rel=0.01)
-    for told in times:
-        after = next(each for each in told["plain"] if each[1] == "mul" and each[4] == "kernel")
-        assert after[2] >= first[3]
+    first, second = (in_lane(told["plain"], "stream 0") for told in times)
+    reduce, other = first["all_reduce"], second["all_reduce"]
+    assert (reduce.start, reduce.end) == (other.start, other.end) and taken(reduce) == ring()
+    wait = in_lane(times[0]["plain"], "stream 0", "wait")["wait for rank 1"]
+    assert wait.end == reduce.start and taken(wait) == pytest.approx(0.25e9, rel=0.01)
+    assert min(first["mul"].start, second["mul"].start) >= reduce.end
 
 
 def test_what_is_asynchronous_runs_on_a_stream_of_nccl_until_somebody_waits(times):
     for told in times:
-        (reduce,) = on_nccl(told["beside"])
-        product = next(e for e in told["beside"] if e[1] == "mm" and e[4] == "kernel")
-        scaled = next(e for e in told["beside"] if e[1] == "mul" and e[4] == "kernel")
-        assert product[0].endswith("stream 0")
-        assert product[2] < reduce[3] and reduce[2] < product[3]  # beside each other
-        assert scaled[2] >= max(reduce[3], product[3])
+        (reduce,) = in_lane(told["beside"], "NCCL").values()
+        product, scaled = (in_lane(told["beside"], "stream 0")[name] for name in ("mm", "mul"))
+        assert product.start < reduce.end and reduce.start < product.end  # beside each other
+        assert scaled.start >= max(reduce.end, product.end)
         assert told["waited"] < 1e-4  # the host goes on
 
 
 def test_halves_of_an_all_reduce_take_half_its_time(times):
     for told in times:
-        taken = {e[1]: e[3] - e[2] for e in told["scattered"] if e[4] == "kernel" and "_" in e[1]}
-        assert taken["reduce_scatter"] == taken["all_gather"] == pytest.approx(ring() / 2, abs=1)
+        found = in_lane(told["scattered"], "stream 0")
+        for name in ("reduce_scatter", "all_gather"):
+            assert taken(found[name]) == pytest.approx(ring() / 2, abs=1)
 
 
 def test_a_barrier_blocks_the_host_of_who_comes_first(times):
-    ends = [told["barrier"][-1] for told in times]
-    waits = [[e for e in told["barrier"] if e[0] == "Python" and e[4] == "wait"] for told in times]
-    assert max(e[3] - e[2] for e in waits[1]) > 0.09e9 > max(e[3] - e[2] for e in waits[0])
-    assert times[0]["value"] == times[1]["value"] and ends
+    late, early = (taken(in_lane(told["barrier"], "Python", "wait")["barrier"]) for told in times)
+    assert early > 0.09e9 > late
 
 
 TRAIN = """
@@ -137,7 +134,7 @@ TRAIN = """
     X = torch.ones(2048 + 2048 * rank, 512, device=here)  # rank 1 has twice the work
     def step():
         optimizer.zero_grad(); net(X).sum().backward(); optimizer.step()
-    step(); step(); torch.cuda.synchronize(); dist.barrier()
+    step(); step(); meet()
     with cudasim.timeline() as lanes:
         step(); torch.cuda.synchronize()
     both = lanes.gather()
@@ -153,18 +150,16 @@ def trained(tmp_path_factory):
 
 
 def test_gradients_go_beside_the_backward_pass_and_the_optimizer_waits(trained):
-    _, ranks = trained
-    sent = [on_nccl(told["spans"]) for told in ranks]
-    assert [each[2:4] for each in sent[0]] == [each[2:4] for each in sent[1]]
-    assert len(sent[0]) >= 3 and all(each[1] == "all_reduce" for each in sent[0])
-    for told, mine in zip(ranks, sent, strict=True):
-        kernels = [e for e in told["spans"] if e[0].endswith("stream 0") and e[4] == "kernel"]
-        assert kernels[-1][2] >= mine[-1][3]  # the optimizer's come after the last
-    products = [e for e in kernels if e[1] == "mm"]  # of the slowest
-    assert sent[1][0][2] < products[-1][3]  # the first bucket goes before backward ends
-    waits = on_nccl(ranks[0]["spans"], "wait")
-    assert waits and {each[1] for each in waits} == {"wait for rank 1"}
-    assert not on_nccl(ranks[1]["spans"], "wait")  # the slowest waits for nobody
+    for told in trained[1]:
+        kernels = [Span(*each) for each in told["spans"] if each[4] == "kernel"]
+        sent = [each for each in kernels if each.lane.endswith("NCCL")]
+        others = [each for each in kernels if each not in sent]
+        assert len(sent) >= 3 and {each.name for each in sent} == {"all_reduce"}
+        assert others[-1].start >= sent[-1].end  # the optimizer's come after the last
+    products = [each for each in others if each.name == "mm"]  # of rank 1, the slowest
+    assert sent[0].start < products[-1].end
+    waits = [in_lane(told["spans"], "NCCL", "wait") for told in trained[1]]
+    assert [*waits[0]] == ["wait for rank 1"] and not waits[1]
 
 
 @pytest.mark.full
@@ -173,20 +168,20 @@ def test_a_run_is_the_same_every_time(trained, tmp_path):
 
 
 def test_every_rank_gets_the_timeline_of_all(trained):
-    folder, ranks = trained
-    assert ranks[0]["both"] == ranks[1]["both"] and ranks[0]["text"] == ranks[1]["text"]
-    lanes = [line.rpartition(": ")[0] for line in ranks[0]["text"].splitlines()[1:]]
-    assert lanes == [
+    folder, (first, second) = trained
+    assert first["both"] == second["both"] and first["text"] == second["text"]
+    heading, *lines = first["text"].splitlines()
+    assert heading.startswith("timeline, modelled for a T4, 2 ranks: ≈ ")
+    assert [line.rpartition(": ")[0] for line in lines] == [
         f"rank {rank}: {lane}"
         for rank in range(2)
         for lane in ("Python", f"cuda:{rank} stream 0", f"cuda:{rank} NCCL")
     ]
-    assert ranks[0]["text"].startswith("timeline, modelled for a T4, 2 ranks: ≈ ")
-    for rank, told in enumerate(ranks):
+    for rank, told in enumerate((first, second)):
         mine = [each[1:] for each in told["both"] if each[0].startswith(f"rank {rank}: ")]
-        assert sorted(mine) == sorted(each[1:] for each in told["spans"])
-    assert 0 < ranks[0]["busy"] <= 1
-    assert str(Timeline.load(folder / "ranks.json")) == ranks[0]["text"]
+        assert sorted(mine, key=str) == sorted((each[1:] for each in told["spans"]), key=str)
+    assert 0 < first["busy"] <= 1
+    assert str(Timeline.load(folder / "ranks.json")) == first["text"]
 
 
 def test_load_refuses_what_save_has_not_written(tmp_path):
@@ -197,14 +192,12 @@ def test_load_refuses_what_save_has_not_written(tmp_path):
             Timeline.load(path)
 
 
-def test_gather_needs_ranks_and_modelled_times():
+def test_gather_needs_ranks():
     with cudasim.simulate(clock="modelled"):
         torch.ones(2, device="cuda")
         with pytest.raises(RuntimeError, match=r"^gather\(\): there are no ranks; call"):
             cudasim.timeline().gather()
 
-
-# Servers and links.
 
 SERVERS = """
     os.environ["GROUP_RANK"] = str(rank)  # as two agents of torchrun set it
@@ -212,18 +205,15 @@ SERVERS = """
     torch.cuda.synchronize()
     with cudasim.timeline() as lanes:
         dist.all_reduce(x); torch.cuda.synchronize()
-    before = spans(lanes)
+    before, said = spans(lanes), []
     os.environ["CUDASIM_NETWORK"] = "string"
-    try:
-        dist.all_reduce(x)
-    except ValueError as error:
-        network = str(error)
-    lanes.fill([cudasim.clock.clock.Span("Python", "mm", 0, 5, "operation")], "measured on a card")
-    try:
-        lanes.gather()
-    except RuntimeError as error:
-        gathered = str(error)
-    tell(spans=before, network=network, gathered=gathered)
+    lanes.fill([Span("Python", "mm", 0, 5, "operation")], "measured on a card")
+    for call in (lambda: dist.all_reduce(x), lanes.gather):
+        try:
+            call()
+        except (ValueError, RuntimeError) as error:
+            said.append(str(error))
+    tell(spans=before, said=said)
 """
 
 
@@ -233,17 +223,17 @@ def test_ranks_on_two_servers_use_the_network(tmp_path, name):
     network = links("between")[name or clocks.USUAL]
     expected = all_reduce_seconds(SIZE, Cluster(2, 1, card_link(find_sheet("T4")), network))
     for told in launch(tmp_path, SERVERS, **variables):
-        (found,) = (e for e in told["spans"] if e[1] == "all_reduce" and e[4] == "kernel")
-        assert found[3] - found[2] == nanoseconds(expected) > ring()
-        words = "CUDASIM_NETWORK='string': unknown; there are eth10, eth25"
-        assert told["network"].startswith(words)
-        assert told["gathered"].startswith("gather(): only modelled times of several processes")
+        reduce = in_lane(told["spans"], "stream 0")["all_reduce"]
+        assert taken(reduce) == nanoseconds(expected) > ring()
+        of_network, of_gather = told["said"]
+        assert of_network.startswith("CUDASIM_NETWORK='string': unknown; there are eth10, eth25")
+        assert of_gather.startswith("gather(): only modelled times of several processes")
 
 
 MESSAGE = """
     x = torch.full((2**22,), float(rank), device=here)
     y = torch.empty_like(x)
-    torch.cuda.synchronize(); dist.barrier()
+    meet()
     with cudasim.timeline() as lanes:
         if rank == 0:
             time.sleep(0.1)
@@ -265,50 +255,43 @@ MESSAGE = """
 def test_a_message_takes_the_time_of_its_link_and_its_receiver_waits(tmp_path):
     sender, receiver = launch(tmp_path, MESSAGE, card="A100")
     link = card_link(find_sheet("A100"))
-    taken = nanoseconds(link.latency + SIZE / link.bandwidth)
-    (sent,), (got,) = on_nccl(sender["spans"]), on_nccl(receiver["spans"])
-    assert sent[3] - sent[2] == got[3] - got[2] == taken and sent[2] == got[2]
-    (wait,) = on_nccl(receiver["spans"], "wait")
-    assert wait[1] == "wait for rank 0" and wait[3] - wait[2] > 0.09e9
-    added = next(e for e in receiver["spans"] if e[1] == "add_" and e[4] == "kernel")
-    assert added[2] >= got[3]
+    (sent,), (got,) = (in_lane(told["spans"], "NCCL").values() for told in (sender, receiver))
+    assert (sent.start, sent.end) == (got.start, got.end)
+    assert taken(sent) == nanoseconds(link.latency + SIZE / link.bandwidth)
+    ((name, wait),) = in_lane(receiver["spans"], "NCCL", "wait").items()
+    assert name == "wait for rank 0" and taken(wait) > 0.09e9
+    assert in_lane(receiver["spans"], "stream 0")["add_"].start >= got.end
     assert sender["value"] == [0, 2] and receiver["value"] == [1, 1]
     for told in (sender, receiver):
-        ends = {each[1]: each[3] for each in on_nccl(told["both"])}
-        added = next(e for e in told["both"] if e[1] == "add_" and e[4] == "kernel")
-        assert set(ends) == {"send", "recv"} and added[2] >= ends["recv"]
-
-
-# Without other processes.
+        found = in_lane(told["both"], "NCCL")
+        assert set(found) == {"send", "recv"}
+        assert in_lane(told["both"], "stream 0")["add_"].start >= found["recv"].end
 
 
 def test_other_collectives_move_what_nccl_tests_says():
     link = links("inside")["nvlink3"]
     one, many = Cluster(1, 8, link), Cluster(8, 8, link)
     huge = 2**34
-    through = huge / link.bandwidth
-    for name, share in {
-        "all_reduce": 14 / 8, "all_gather": 7 / 8, "reduce_scatter": 7 / 8, "all_to_all": 7 / 8,
-        "broadcast": 1, "reduce": 1,
-    }.items():  # fmt: skip
-        assert collective_seconds(name, huge, many) == pytest.approx(share * through, rel=0.001)
+    shares = dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all"), 7 / 8)
+    for name, share in {"all_reduce": 14 / 8, "broadcast": 1, "reduce": 1, **shares}.items():
+        through = share * huge / link.bandwidth
+        assert collective_seconds(name, huge, many) == pytest.approx(through, rel=0.001)
         assert collective_seconds(name, huge, one) == 0
 
 
-def test_a_group_of_one_rank_meets_nobody(tmp_path):
-    before = torch.distributed.Work.wait, torch.autograd._engine_run_backward
+def test_a_group_of_one_rank_meets_nobody():
+    before = dist.Work.wait, torch.autograd._engine_run_backward
     with cudasim.simulate(clock="modelled"):
-        store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
-        torch.distributed.init_process_group("nccl", store=store, rank=0, world_size=1)
+        dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
         try:
             x = torch.ones(2**20, device="cuda")
             with cudasim.timeline() as lanes:
-                torch.distributed.all_reduce(x)
-                torch.distributed.all_reduce(x, async_op=True).wait()
+                dist.all_reduce(x)
+                dist.all_reduce(x, async_op=True).wait()
             reduces = [s for s in lanes.spans if s.name == "all_reduce" and s.kind == "kernel"]
             assert [s.lane for s in reduces] == ["cuda:0 stream 0", "cuda:0 NCCL"]
             assert all(isinstance(s, Span) for s in lanes.gather().spans)
         finally:
-            torch.distributed.destroy_process_group()
-    assert (torch.distributed.Work.wait, torch.autograd._engine_run_backward) == before
+            dist.destroy_process_group()
+    assert (dist.Work.wait, torch.autograd._engine_run_backward) == before
     assert not clocks.of_works

@@ -3,24 +3,18 @@
 import pytest
 import torch
 import torch.distributed as dist
-from programs import run, run_ranks, write
+from programs import run, write
+from test_ranks import HEAD, launch
 
-HEAD = """
-    import os, sys
-    import torch, torch.distributed as dist
-    rank = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(rank)
+BOTH = "cpu:gloo,cuda:nccl"
+COLLECTIVES = """
     here = torch.device("cuda", rank)
+    torch.cuda.set_device(here)
     def check(tensor, values):
         assert tensor.device == here, tensor.device
         assert tensor.tolist() == values, tensor
-    def say(text):  # in one piece, whatever the other process says
-        os.write(1, f"rank {rank} {text}\\n".encode())
     def mine():
         return torch.arange(4., device=here) + rank
-"""
-
-COLLECTIVES = """
     assert dist.is_nccl_available()
     dist.init_process_group("nccl", device_id=here)
     assert dist.get_backend() == "nccl" and dist.get_world_size() == 2
@@ -66,80 +60,28 @@ COLLECTIVES = """
     gloo = dist.new_group([0, 1], backend="gloo"); assert dist.get_backend(gloo) == "gloo"
     x = torch.ones(2); dist.all_reduce(x, group=gloo)
     assert (x.device.type, x.tolist()) == ("cpu", [2, 2])
-    try:
-        dist.all_reduce(torch.ones(2))
-    except RuntimeError as error:
-        assert str(error) == "No backend type associated with device type cpu", error
-    else:
-        raise AssertionError("NCCL takes no tensors on the CPU")
+    told("cpu", lambda: dist.all_reduce(torch.ones(2)))
     dist.barrier()
     dist.destroy_process_group()
-    say("is done")
-"""
-
-TRAINING = """
-    from torch import nn
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-    from torch.nn.parallel import DistributedDataParallel
-    dist.init_process_group("nccl")
-    torch.manual_seed(rank)  # other parameters and other data in each process
-    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1)).to(here)
-    net = DistributedDataParallel(net, device_ids=[rank])
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    begun = net.module[0].weight.detach().clone()
-    for _ in range(3):
-        optimizer.zero_grad()
-        loss = net(torch.randn(5, 4, device=here)).pow(2).mean()
-        loss.backward()
-        optimizer.step()
-    for parameter in net.parameters():
-        assert parameter.device == parameter.grad.device == here
-        both = [torch.empty_like(parameter) for _ in range(2)]
-        dist.all_gather(both, parameter.detach())
-        assert torch.equal(*both)
-    assert not torch.equal(net.module[0].weight, begun)
-
-    torch.manual_seed(0)
-    whole = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2)).to(here)
-    shards = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2)).to(here)
-    shards.load_state_dict(whole.state_dict())
-    mesh = init_device_mesh("cuda", (2,))
-    for layer in shards:
-        fully_shard(layer, mesh=mesh)
-    fully_shard(shards, mesh=mesh)
-    data = torch.randn(2, 3, 4, device=here)  # the same in both: a batch for each
-    for module, batch in (whole, data.flatten(0, 1)), (shards, data[rank]):
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        for _ in range(2):
-            module(batch).pow(2).mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-    assert shards[0].weight.to_local().shape == (4, 4)
-    for one, other in zip(whole.parameters(), shards.parameters()):
-        assert other.device == here, other.device
-        assert other.to_local().device == here
-        torch.testing.assert_close(one.detach(), other.detach().full_tensor())
-    dist.destroy_process_group()
-    say("is done")
 """
 
 
-@pytest.mark.parametrize("text", [COLLECTIVES, TRAINING], ids=["collectives", "training"])
-def test_two_ranks(tmp_path, text):
-    script = write(tmp_path / "worker.py", HEAD + text)
-    for got in run_ranks("-m", "cudasim", script, cwd=tmp_path):
-        assert got.returncode == 0 and got.stdout.endswith(" is done\n"), got.stderr
+def test_collectives_of_two_ranks(tmp_path):
+    got, said = launch(tmp_path, COLLECTIVES)
+    assert [one.returncode for one in got] == [0, 0], got
+    assert set(said.values()) == {"RuntimeError: No backend type associated with device type cpu"}
+    assert len(said) == 2
 
 
 ENDING = """
-    import time
+    torch.cuda.set_device(rank)
     dist.init_process_group("nccl")
     held = dist.group.WORLD  # so that the threads of gloo live on
     dist.barrier()
+    x = torch.ones(4, device="cuda")
     sys.setswitchinterval(60)  # none of them gets Python's lock unless it is given to them
     for _ in range(20):
-        dist.all_reduce(mine(), async_op=True)
+        dist.all_reduce(x.clone(), async_op=True)
     dist.destroy_process_group()
     end = time.perf_counter() + 0.2  # by now they want it, to let go of the tensors
     while time.perf_counter() < end:
@@ -166,25 +108,56 @@ def alone(two_gpus):
 
 
 @pytest.mark.parametrize(
-    ("asked", "told", "takes_cpu"),
-    [
-        ("NCCL", "nccl", False),
-        ("cuda:nccl", "cuda:nccl", False),
-        ("cpu:gloo,cuda:nccl", "cpu:gloo,cuda:nccl", True),
-        (None, "undefined", False),
-    ],
+    ("asked", "told"),
+    [("NCCL", "nccl"), (None, "undefined"), *[(it, it) for it in ("cuda:nccl", BOTH)]],
 )
-def test_backends_and_a_gpu_for_the_process(alone, asked, told, takes_cpu):
-    for bad, said in (
-        (torch.device("cuda"), "Please use a device_id with index."),
-        (2, "device_id cuda:2 is out of range"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            alone("nccl", device_id=bad)
+def test_backends(alone, asked, told):
     alone(asked)
     assert dist.get_backend() == told
     x = torch.ones(2, device="cuda:1")
     dist.all_reduce(x)
     assert x.device == torch.device("cuda:1")
-    if takes_cpu:
+    if told == BOTH:
         dist.all_reduce(torch.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        (torch.device("cuda"), "Please use a device_id with index."),
+        (2, "device_id cuda:2 is out of range"),
+    ],
+)
+def test_a_gpu_that_the_process_cannot_have(alone, device, said):
+    with pytest.raises(ValueError, match=said):
+        alone("nccl", device_id=device)
+
+
+def test_statistics_of_16_bits_are_in_32(two_gpus):
+    numbers = torch.randn(8, 3, dtype=torch.float16, device="cuda:1")
+    mean, invstd = torch.batch_norm_stats(numbers, 1e-5)
+    assert mean.dtype is invstd.dtype is torch.float32 and mean.device == numbers.device
+    out = torch.batch_norm_elemt(numbers, None, None, mean, invstd, 1e-5)
+    assert out.dtype is torch.float16 and out.device == numbers.device
+    expected = torch.nn.functional.batch_norm(numbers.float(), None, None, training=True)
+    torch.testing.assert_close(out.float(), expected, atol=2e-3, rtol=0)
+    means, scales = torch.ones(2, 3, device="cuda:1"), torch.ones(2, 3, device="cuda:1")
+    gathered = torch.batch_norm_gather_stats(out, means, scales, None, None, 0.1, 1e-5, 2)
+    assert [each.tolist() for each in gathered] == [[1, 1, 1], pytest.approx([1, 1, 1])]
+    with pytest.raises(NotImplementedError):  # the CPU has no such operator
+        torch.batch_norm_stats(numbers.cpu(), 1e-5)
+
+
+def test_when_a_collective_returns_no_thread_holds_its_tensors(alone):
+    alone("nccl", pg_options=dist.ProcessGroupNCCL.Options(is_high_priority_stream=True))
+    x = torch.ones(4, device="cuda:0")
+    outs = [torch.empty(4, device="cuda:0")]
+    for call in (
+        lambda: dist.all_reduce(x),
+        lambda: dist.all_reduce(x, op=dist.ReduceOp.AVG),
+        lambda: dist.all_gather(outs, x),
+        lambda: dist.all_to_all(outs, [x]),
+    ):
+        for _ in range(20):
+            call()
+            assert x._use_count() == outs[0]._use_count() == 1

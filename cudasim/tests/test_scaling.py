@@ -1,31 +1,15 @@
-"""The scaling model: its formulas by hand, its links, and the published figures it is held to."""
+"""The scaling model: its formulas by hand, and its links. `facts/scaling.md` keeps its ratios."""
 
 import json
 from itertools import pairwise
 
 import pytest
 
-from cudasim.timing.scaling import (
-    BUCKET,
-    FIRST,
-    PATH,
-    Cluster,
-    Link,
-    Training,
-    all_reduce_seconds,
-    efficiency,
-    links,
-    step_of,
-)
+from cudasim.timing import scaling
+from cudasim.timing.scaling import BUCKET, FIRST, Cluster, Link, Training, all_reduce_seconds, links
 from cudasim.timing.sheets import sheet_names
-from facts.published_scaling import read, row_of
 
 FAST, SLOW = Link("fast", 100e9, 2e-6), Link("slow", 1e9, 50e-6)
-NVLINK, NETWORK = links("inside")["nvlink3"], links("between")["ib200"]
-READ = read()
-
-
-# The all-reduce.
 
 
 def by_turns(size, gpus, link):
@@ -38,12 +22,11 @@ def by_turns(size, gpus, link):
     return seconds
 
 
-@pytest.mark.parametrize("gpus", [2, 3, 4, 8, 16])
+@pytest.mark.parametrize("gpus", [2, 3, 8])
 def test_a_ring_takes_what_its_turns_take(gpus):
-    for size in (8, 2**20, 2**30):
-        assert all_reduce_seconds(size, Cluster(gpus, gpus, FAST)) == pytest.approx(
-            by_turns(size, gpus, FAST)
-        )
+    for size in (8, 2**30):
+        seconds = all_reduce_seconds(size, Cluster(gpus, gpus, FAST))
+        assert seconds == pytest.approx(by_turns(size, gpus, FAST))
 
 
 @pytest.mark.parametrize(("link", "microseconds"), [("nvlink4", 26), ("nvlink3", 45)])
@@ -89,45 +72,38 @@ def test_a_cluster_that_cannot_be_is_refused(cluster, message):
         all_reduce_seconds(4, cluster)
 
 
-# What is hidden.
-
-
 def test_only_the_last_bucket_shows_where_links_keep_up():
     cluster, gradients = Cluster(8, 8, FAST), FIRST + 4 * BUCKET
-    found = step_of(Training(1.0, gradients), cluster)
+    found = scaling.step_of(Training(1.0, gradients), cluster)
     last = all_reduce_seconds(BUCKET, cluster)
     assert found.exposed == pytest.approx(last)
-    alone = step_of(Training(1.0, FIRST // 2), cluster)  # one bucket hides nothing
+    alone = scaling.step_of(Training(1.0, FIRST // 2), cluster)  # one bucket hides nothing
     assert alone.exposed == pytest.approx(all_reduce_seconds(FIRST // 2, cluster))
     assert found.communication == pytest.approx(4 * last + all_reduce_seconds(FIRST, cluster))
 
 
 def test_all_but_the_backward_pass_shows_where_links_are_slow():
     cluster, gradients = Cluster(2, 1, FAST, SLOW), FIRST + 4 * BUCKET
-    found = step_of(Training(1e-3, gradients), cluster)
+    found = scaling.step_of(Training(1e-3, gradients), cluster)
     begun = 1e-3 - 2e-3 / 3 * (1 - FIRST / gradients)  # when the first bucket is ready
     assert found.step == pytest.approx(begun + found.communication)
 
 
 def test_more_gpus_and_slower_links_are_never_better():
-    training = Training(0.144, 440e6)
-    names = ["eth10", "eth25", "eth50", "eth100"]
-    before = None
-    for name in names:
-        shares = [
-            efficiency(training, Cluster(gpus, 8, NVLINK, links("between")[name]))
-            for gpus in (1, 2, 4, 8, 16, 64, 256, 1024)
-        ]
-        assert shares[0] == 1 and all(a >= b for a, b in pairwise(shares))
-        assert before is None or all(a >= b for a, b in zip(shares, before, strict=True))
-        before = shares
+    def shares(name):
+        joined = links("inside")["nvlink3"], links("between")[name]
+        clusters = [Cluster(gpus, 8, *joined) for gpus in (1, 2, 4, 8, 16, 64, 256, 1024)]
+        return [scaling.efficiency(Training(0.144, 440e6), cluster) for cluster in clusters]
 
-
-# Links and published figures.
+    all_of = [shares(name) for name in ("eth10", "eth25", "eth50", "eth100")]
+    for found in all_of:
+        assert found[0] == 1 and found == sorted(found, reverse=True)
+    for slower, faster in pairwise(all_of):
+        assert all(a <= b for a, b in zip(slower, faster, strict=True))
 
 
 def test_links_are_sourced_and_every_card_has_one():
-    listed = json.loads(PATH.read_text(encoding="utf-8"))
+    listed = json.loads(scaling.PATH.read_text(encoding="utf-8"))
     ids = [each["id"] for where in listed.values() for each in where]
     assert len(ids) == len(set(ids))
     for where in listed.values():
@@ -136,38 +112,3 @@ def test_links_are_sourced_and_every_card_has_one():
             assert each["share"] < 1 and each["latency"] < 1e-4 < each["line"]
     cards = [card for each in listed["inside"] for card in each["cards"]]
     assert sorted(cards) == sorted(sheet_names())
-
-
-# The ratios, as they are. A change of the model moves them: look at each before it is put here.
-RATIOS = {
-    "rn50-a100-tf32-8": 1.03,
-    "rn50-a100-amp-8": 1.19,
-    "rn50-v100-fp32-8": 1.03,
-    "rn50-v100-amp-8": 1.15,
-    "vgg16-p100-8": 1.14,
-    "vgg16-p100-b32-8": 1.40,
-    "alexnet-p100-8": 1.34,
-    "rn50-v100-dali-8": 1.04,
-    "rn50-v100-dali-16": 1.07,
-    "rn50-v100-dali-32": 1.11,
-    "bert-v100-fp32-8": 1.04,
-    "bert-v100-fp32-16": 1.26,
-    "bert-v100-fp32-32": 1.31,
-    "bert-v100-amp-32": 1.41,
-    "inception-horovod-512": 1.08,
-    "vgg16-horovod-512": 1.08,
-    "rn50-goyal-256": 1.06,
-    "ar-a100-1M": 0.96,
-    "ar-a100-1G": 1.03,
-    "ar-a100-1G-16": 0.84,
-    "ar-a100-1G-24": 1.50,
-    "ar-a100-1G-32": 1.61,
-    "ar-a100-133M-24": 0.94,
-    "ar-h100-8G": 0.75,
-    "ar-h100-1M": 1.35,
-    "ar-h100-ring": 0.98,
-}
-
-
-def test_ratios_are_as_seen():
-    assert {each["id"]: round(row_of(each).ratio, 2) for each in READ} == RATIOS

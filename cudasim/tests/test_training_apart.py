@@ -1,7 +1,4 @@
-"""Training with a process for each simulated GPU: values, gradients and devices as on one.
-
-Sharded models, their checkpoints and tensors in parts are a chapter's, which runs in the tests.
-"""
+"""Training with a process for each simulated GPU: values, gradients and devices as on one."""
 
 import pytest
 from test_ranks import launch
@@ -22,8 +19,7 @@ BEGIN = """
     close = torch.testing.assert_close
 """
 END = """
-    told("done", lambda: None)
-    dist.destroy_process_group()
+    told("done", dist.destroy_process_group)
 """
 
 BATCH_NORM = """
@@ -107,6 +103,31 @@ TWO_GPUS = """
     assert not torch.equal(net.module.a[0].weight, begun)
 """
 
+SHARDS = """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    torch.manual_seed(0)
+    whole = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2)).to(here)
+    shards = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2)).to(here)
+    shards.load_state_dict(whole.state_dict())
+    mesh = init_device_mesh("cuda", (2,))
+    for layer in shards:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(shards, mesh=mesh)
+    data = torch.randn(2, 3, 4, device=here)  # the same in both: a batch for each
+    for module, batch in (whole, data.flatten(0, 1)), (shards, data[rank]):
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        for _ in range(2):
+            module(batch).pow(2).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert shards[0].weight.to_local().shape == (4, 4)
+    for one, other in zip(whole.parameters(), shards.parameters()):
+        assert other.device == here, other.device
+        assert other.to_local().device == here
+        torch.testing.assert_close(one.detach(), other.detach().full_tensor())
+"""
+
 UNEVEN = """
     parts = [torch.empty(rank + 1, device=here) for _ in range(2)]
     dist.all_to_all(parts, [torch.full((to + 1,), float(rank), device=here) for to in range(2)])
@@ -127,6 +148,7 @@ UNEVEN = """
     ("text", "gpus"),
     [
         pytest.param(REPLICAS, 2, id="replicas"),
+        pytest.param(SHARDS, 2, id="shards"),
         pytest.param(BATCH_NORM, 2, id="batch norm", marks=pytest.mark.full),
         pytest.param(TWO_GPUS, 4, id="two GPUs for a replica", marks=pytest.mark.full),
         pytest.param(UNEVEN, 2, id="parts of different sizes", marks=pytest.mark.full),

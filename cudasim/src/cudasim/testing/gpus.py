@@ -6,9 +6,9 @@ it holds for real GPUs as for simulated ones, and for `mps` as for `cuda`.
 
 import gc
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import Any, NoReturn, overload
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, NoReturn
 from unittest.mock import patch
 
 import torch
@@ -24,21 +24,14 @@ HOST = torch.device("cpu")
 aten = torch.ops.aten
 
 
-def count() -> int:
-    """How many GPUs this process sees."""
-    return torch.accelerator.device_count() if torch.accelerator.is_available() else 0
-
-
 class Gpu:
     """One GPU of a test."""
 
     def __init__(self, index: int) -> None:
-        """GPU number `index`."""
         self.index = index
         self.device = torch.device(_type(), index)
 
     def __repr__(self) -> str:
-        """`<cuda:0>`."""
         return f"<{self.device}>"
 
     @property
@@ -57,26 +50,11 @@ class Gpu:
         return torch.accelerator.get_memory_info(self.index)[1]
 
 
-class Gpus(Sequence[Gpu]):
+class Gpus(list[Gpu]):
     """The GPUs that this process sees: `gpus[1].peak`, `with gpus.no_sync():`, and so on."""
 
     def __init__(self) -> None:
-        """All of them."""
-        self._all = [Gpu(index) for index in range(count())]
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._all)
-
-    @overload
-    def __getitem__(self, index: int) -> Gpu: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Gpu]: ...
-
-    def __getitem__(self, index: int | slice) -> Gpu | list[Gpu]:
-        """One of them, or a list for a slice."""
-        return self._all[index]
+        super().__init__(Gpu(index) for index in range(torch.accelerator.device_count()))
 
     def renew(self, memory: int | None = None) -> None:
         """Make them as a process finds them, but for the tensors that are still held.
@@ -115,13 +93,11 @@ class Gpus(Sequence[Gpu]):
         module = torch.get_device_module(_type())
         if not hasattr(module, "set_sync_debug_mode"):
             raise NotImplementedError(f"gpus.no_sync(): PyTorch tells of no waits on {_type()}")
-        owners = (module, torch.accelerator, module.Stream, module.Event)
-        before = module.get_sync_debug_mode()
         with ExitStack() as stack:
-            for owner in owners:
-                name = f"{owner.__name__}.synchronize"
-                stack.enter_context(patch.object(owner, "synchronize", _refuse_to_wait(name)))
-            stack.callback(_tell_of_waits, module, before)
+            for owner in (module, torch.accelerator, module.Stream, module.Event):
+                refuse = _refuse_to_wait(f"{owner.__name__}.synchronize")
+                stack.enter_context(patch.object(owner, "synchronize", refuse))
+            stack.callback(_tell_of_waits, module, module.get_sync_debug_mode())
             _tell_of_waits(module, "error")
             yield
 
@@ -132,7 +108,13 @@ class Gpus(Sequence[Gpu]):
         What a tensor is made of, such as a list of Python, is not looked at. Raises
         AssertionError at the line of the copy.
         """
-        with _NoCopies(), patch.object(Tensor, "tolist", _refuse_to_list(Tensor.tolist)):
+        original = Tensor.tolist
+
+        def tolist(tensor: Tensor) -> Any:  # an operation tells of it on real GPUs only
+            _compare("Tensor.tolist", tensor, HOST)
+            return original(tensor)
+
+        with _NoCopies(), patch.object(Tensor, "tolist", tolist):
             yield
 
     @contextmanager
@@ -148,9 +130,9 @@ class Gpus(Sequence[Gpu]):
         for gpu, held, kept in zip(self, before, after, strict=True):
             if kept > held:
                 new = [tensors[key] for key in tensors.keys() - known.keys()]
-                raise AssertionError(
-                    f"{gpu.device} holds {kept - held:,} bytes more than before{_named(new, gpu)}"
-                )
+                names = _named([each for each in new if each.device == gpu.device])
+                more = f"{gpu.device} holds {kept - held:,} bytes more than before"
+                raise AssertionError(more + names)
 
 
 def _type() -> str:
@@ -171,16 +153,6 @@ def _refuse_to_wait(name: str) -> Callable[..., NoReturn]:
     return synchronize
 
 
-def _refuse_to_list(original: Callable) -> Callable:
-    """`Tensor.tolist`, which reads a simulated GPU's numbers without an operation."""
-
-    def tolist(self: Tensor) -> Any:
-        _compare("Tensor.tolist", self, HOST)
-        return original(self)
-
-    return tolist
-
-
 def _compare(name: Any, source: Tensor, target: torch.device) -> None:
     if source.device != target:
         size = source.numel() * source.element_size()
@@ -190,33 +162,28 @@ def _compare(name: Any, source: Tensor, target: torch.device) -> None:
 def _settled() -> tuple[dict[int, Tensor], list[int]]:
     """The tensors on GPUs that Python knows, by address; and the bytes held on each GPU."""
     gc.collect()
-    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
-    if clear is not None and torch.cuda.is_available():
-        clear()  # a real GPU's first product of matrices takes one, and keeps it
-    found = [each for each in gc.get_objects() if issubclass(type(each), Tensor)]
-    tensors = {_address(each): each for each in found if _is_on_gpu(each)}
+    if torch.cuda.is_available():
+        torch._C._cuda_clearCublasWorkspaces()  # a real GPU's first product of matrices takes one
+    tensors, here = {}, _type()
+    for each in gc.get_objects():
+        if issubclass(type(each), Tensor):
+            with suppress(RuntimeError):  # it has outlived its simulation, and is nowhere
+                if each.device.type == here:
+                    tensors[_address(each)] = each
     return tensors, [gpu.allocated for gpu in Gpus()]
-
-
-def _is_on_gpu(tensor: Tensor) -> bool:
-    try:
-        return tensor.device.type == _type()
-    except RuntimeError:  # it has outlived its simulation, and is nowhere
-        return False
 
 
 def _address(tensor: Tensor) -> int:
     try:
         return tensor.untyped_storage().data_ptr()
-    except (NotImplementedError, RuntimeError):  # sparse, or a wrapper: it has no storage
+    except RuntimeError:  # sparse, or a wrapper: it has no storage
         return id(tensor)
 
 
-def _named(tensors: list[Tensor], gpu: Gpu) -> str:
-    here = [each for each in tensors if each.device == gpu.device]
-    if not here:
+def _named(tensors: list[Tensor]) -> str:
+    if not tensors:
         return "; no Python object is a tensor of them, so a graph or C++ holds them"
-    names = [f"{tuple(each.shape)} {str(each.dtype).removeprefix('torch.')}" for each in here]
+    names = [f"{tuple(each.shape)} {str(each.dtype).removeprefix('torch.')}" for each in tensors]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"; still held: {', '.join(names[:NAMED])}{more}"
 
@@ -227,7 +194,6 @@ class _NoCopies(LightMode):
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Run `func`; raise AssertionError if it was a copy."""
         if is_composite(func):
             return decompose(self, func, args, kwargs or {})
         out = func(*args, **(kwargs or {}))
@@ -239,7 +205,6 @@ class _NoCopies(LightMode):
         elif func is aten.copy_.default:
             _compare(func, operands[1], operands[0].device)
         else:  # an index of the CPU's, for instance; a single number needs no copy
-            for each in operands:
-                if each.dim():
-                    _compare(func, each, operands[0].device)
+            for each in filter(Tensor.dim, operands):
+                _compare(func, each, operands[0].device)
         return out

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -10,34 +10,24 @@ UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 PATIENCE = 300  # seconds that a test of a world has, if its marker says no other `timeout`
 
 
-class Needs(NamedTuple):
-    """So many GPUs, and how many bytes of each a test may take; None for all."""
+def gpus(n: int = 1, memory: object = None) -> tuple[int, int | None]:
+    """(GPUs, bytes of each) of `@pytest.mark.gpus(n, memory="1GiB")`; None stands for all bytes.
 
-    number: int
-    memory: int | None
-
-
-class World(NamedTuple):
-    """So many ranks, on how many GPUs, for how many seconds."""
-
-    size: int
-    gpus: int
-    timeout: float
+    Raises ValueError for what makes no sense.
+    """
+    return _whole("n", n, 1), None if memory is None else _bytes(memory)
 
 
-def gpus(n: int = 1, memory: object = None) -> Needs:
-    """What `@pytest.mark.gpus(n, memory="1GiB")` says; ValueError for what makes no sense."""
-    return Needs(_whole("n", n, 1), None if memory is None else _bytes(memory))
-
-
-def world(n: object = None, gpus: object = None, timeout: object = PATIENCE) -> World:
-    """What `@pytest.mark.world(n)` says; ValueError for what makes no sense."""
+def world(
+    n: object = None, gpus: object = None, timeout: object = PATIENCE
+) -> tuple[int, int, float]:
+    """(ranks, GPUs, seconds) of `@pytest.mark.world(n)`; ValueError for what makes no sense."""
     if n is None:
         raise ValueError("write @pytest.mark.world(2), for two ranks")
     size = _whole("n", n, 1)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise ValueError(f"timeout={timeout!r}: write a number of seconds")
-    return World(size, size if gpus is None else _whole("gpus", gpus, 0), timeout)
+    return size, size if gpus is None else _whole("gpus", gpus, 0), timeout
 
 
 def read(item: pytest.Item, says: Callable) -> Any:

@@ -6,6 +6,7 @@ Without an option and a marker it does nothing and imports no torch.
 import os
 import sys
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -26,7 +27,6 @@ wanted = pytest.StashKey["Config | None"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options."""
     group = parser.getgroup("cudasim", "simulated GPUs")
     group.addoption(GPUS, metavar="N", help="let the tests see N simulated GPUs")
     group.addoption(CARD, metavar="NAME", help="which card they are (T4)")
@@ -39,34 +39,30 @@ def pytest_configure(config: pytest.Config) -> None:
 
     With pytest-xdist each worker has its own, and the process that leads them none.
     """
-    config.addinivalue_line(
-        "markers",
+    for line in (
         "gpus(n, memory=None): the test needs n GPUs; of each it may take `memory`, such as "
         "'1GiB'. It is skipped where there are fewer.",
-    )
-    config.addinivalue_line(
-        "markers",
         f"world(n, gpus=n, timeout={markers.PATIENCE}): the test runs in n processes, one a rank, "
         "each with the environment that torchrun gives it; it needs as many GPUs, or `gpus`, and "
         "may take `timeout` seconds.",
-    )
+    ):
+        config.addinivalue_line("markers", line)
     asked = config.stash[wanted] = _asked(config)
     if asked is None or _leads_workers(config):
         return
     try:
         from cudasim import simulation
 
-        line = simulation.begin(asked)
+        begun = simulation.begin(asked)
     except (ImportError, ValueError, RuntimeError) as error:  # no torch, for instance
         raise pytest.UsageError(f"{GPUS}: {error}") from None
-    config.stash[said] = line or "cudasim: simulated by the environment"
+    config.stash[said] = begun or "cudasim: simulated by the environment"
     config.add_cleanup(simulation.disable)
 
 
 def _asked(config: pytest.Config) -> "Config | None":
-    number, card, type = (config.getoption(name) for name in (GPUS, CARD, TYPE))
-    force = config.getoption(FORCE)
-    if number is None and card is None and type is None:
+    number, card, type, force = map(config.getoption, (GPUS, CARD, TYPE, FORCE))
+    if number is card is type is None:
         if force:
             raise pytest.UsageError(f"{FORCE}: say with {GPUS} how many GPUs")
         return None
@@ -99,38 +95,34 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     A test of a world runs in processes of its own.
     """
-    needs, world = markers.read(item, markers.gpus), markers.read(item, markers.world)
-    memory = needs.memory if needs else None
-    if IN_RANK in os.environ and memory is None:
+    number, memory = markers.read(item, markers.gpus) or (0, None)
+    size, shared, timeout = markers.read(item, markers.world) or (0, 0, 0)
+    in_rank = IN_RANK in os.environ
+    if in_rank and memory is None:
         return  # the process is as fresh, and who started it has counted
-    number = max(
-        needs.number if needs else 0,
-        world.gpus if world else 0,
-        int("gpus" in getattr(item, "fixturenames", ())),
-    )
-    if number or item.config.stash.get(said, None) is not None:
+    number = max(number, shared, int("gpus" in getattr(item, "fixturenames", ())))
+    if number or said in item.config.stash:
         _renew(item, number, memory)
-    if world and IN_RANK not in os.environ:
+    if size and not in_rank:
         from cudasim.testing.world import spread
 
-        spread(item, world.size, world.timeout)
+        spread(item, size, timeout)
 
 
 def _renew(item: pytest.Item, number: int, memory: int | None) -> None:
     """Fresh GPUs, `memory` bytes of each; skips if there are fewer than `number`, or smaller."""
-    from cudasim.testing.gpus import Gpus, count
+    from cudasim.testing.gpus import Gpus
 
-    here = count()
-    if here < number:
+    gpus = Gpus()
+    if len(gpus) < number:
         asked = item.config.stash[wanted]
         mend = f"{GPUS}={number} simulates them"
         if asked is not None and asked.gpus >= number:
             mend = f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES')!r} hides others"
-        _skip(item, f"needs {_counted(number, 'GPU')}, {here} here: {mend}")
-    gpus = Gpus()
+        _skip(item, f"needs {_counted(number, 'GPU')}, {len(gpus)} here: {mend}")
     if memory is not None and memory > min(gpu.memory for gpu in gpus):
         _skip(item, f"needs {memory:,} bytes on each GPU, and there are fewer")
-    item.user_properties.append((RAN, describe()))
+    item.user_properties.append((RAN, _described(len(gpus))))
     gpus.renew(memory)
 
 
@@ -147,21 +139,16 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         distributed.destroy_process_group()
 
 
-def describe() -> str:
-    """The GPUs of this process, in words: `2 simulated GPUs (T4)`."""
+def _described(number: int) -> str:
+    """So many GPUs of this process, in words: `2 simulated GPUs (T4)`."""
     import torch
 
-    from cudasim import simulation
     from cudasim.session import session
-    from cudasim.testing.gpus import count
 
-    if simulation.is_enabled():
-        return f"{len(session.gpus)} simulated {session.type.word(len(session.gpus))} " + (
-            f"({session.gpus[0].card.name})"
-        )
-    module = torch.get_device_module()
-    name = getattr(module, "get_device_name", lambda index: "MPS")(0)
-    return f"{count()} real GPUs ({name})"
+    if session.mode is not None:
+        return f"{number} simulated {session.type.word(number)} ({session.gpus[0].card.name})"
+    name = getattr(torch.get_device_module(), "get_device_name", lambda index: "MPS")(0)
+    return f"{number} real GPUs ({name})"
 
 
 def _counted(number: int, what: str) -> str:
@@ -188,12 +175,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """One line: how many tests ran on which GPUs, and how many had none."""
     ran: Counter[str] = Counter()
     lacking = 0
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            about = dict(getattr(report, "user_properties", ()))
-            if RAN in about and report.when == "call":
-                ran[about[RAN]] += 1
-            lacking += LACKED in about and report.when == "setup"
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        about = dict(getattr(report, "user_properties", ()))
+        if RAN in about and report.when == "call":
+            ran[about[RAN]] += 1
+        lacking += LACKED in about and report.when == "setup"
     parts = [f"{_counted(number, 'test')} on {what}" for what, number in sorted(ran.items())]
     if lacking:
         parts.append(f"{lacking} skipped for want of GPUs")

@@ -8,28 +8,20 @@ import pytest
 
 
 class Recorder:
-    """Runs with the options of the whole, and writes each report to a file at once.
-
-    The process may not live long.
-    """
+    """Writes each report to a file, at once: the process may not live long."""
 
     def __init__(self, path: Path, values: dict[str, bytes]) -> None:
-        """Write to `path`, a line of JSON for each report; `values` of options are pickled."""
         self.path, self.values = path, values
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Give the options that a project's `conftest.py` adds the values that they have outside.
-
-        That is before the project reads them.
-        """
+        """Give the options of the project's own their values, before it reads them."""
         for name in vars(config.option).keys() - vars(config.known_args_namespace).keys():
             if name not in self.values:
                 raise pytest.UsageError(f"the option {name!r} has a value that no rank can have")
             setattr(config.option, name, pickle.loads(self.values[name]))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        """Of set-up, call and tear-down."""
         text = report.longreprtext
         if report.skipped and isinstance(report.longrepr, tuple):
             text = str(report.longrepr[2]).removeprefix("Skipped: ")
@@ -39,15 +31,11 @@ class Recorder:
             file.write(json.dumps({"outcome": report.outcome, "text": text}) + "\n")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Of a file that could not be imported."""
-        if report.failed:
+        if report.failed:  # a file that could not be imported
             self.pytest_runtest_logreport(report)
 
 
 def main(path: str, values: str, options: list[str]) -> int:
-    """Run pytest with `options`, reports to the file `path`; returns pytest's exit code.
-
-    `values` is the file with what the options of the project's own are.
-    """
+    """Run pytest with `options`, reports to `path`, options of the project's own from `values`."""
     recorder = Recorder(Path(path), pickle.loads(Path(values).read_bytes()))
     return int(pytest.main(options, plugins=[recorder]))

@@ -19,7 +19,6 @@ import pytest
 from cudasim.testing import IN_RANK
 
 GRACE = 20  # seconds that the others have once a rank has failed
-VALUES = "values"  # the file with the values of options, for all ranks
 LINES = 60  # so many last lines of what a rank printed are shown
 
 
@@ -39,44 +38,38 @@ class Rank:
             return []
         return [json.loads(line) for line in self.found.read_text(encoding="utf-8").splitlines()]
 
+    def failures(self) -> list[str]:
+        """The tracebacks of what failed."""
+        return [report["text"] for report in self.reports() if report["outcome"] == "failed"]
+
     def failed(self) -> bool:
         """True if it has ended, and not well."""
-        return bool(self.process.poll()) or any(
-            report["outcome"] == "failed" for report in self.reports()
-        )
+        return bool(self.process.poll() or self.failures())
 
     def end(self, why: str) -> None:
         """End it; where signals are, it prints first where each of its threads is."""
         self.ended = why
-        if hasattr(signal, "SIGABRT") and os.name == "posix":
+        if os.name == "posix":
             self.process.send_signal(signal.SIGABRT)
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(timeout=5)
-                return
-            except subprocess.TimeoutExpired:
-                pass
-        self.process.kill()
-        self.process.wait()
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once, if it has not ended."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
 
     def said(self) -> str:
         """How it went, with its traceback and what it printed."""
-        reports, code = self.reports(), self.process.returncode
-        texts = [report["text"] for report in reports if report["outcome"] == "failed"]
-        if self.ended:
-            end = self.ended
-        elif texts:
-            end = "failed"
-        elif code:
-            end = f"ended with exit code {code}"
-        else:
-            end = "passed"
-        head = f"===== rank {self.number}: {end} ====="
-        if end == "passed":
-            return head
-        if not texts:  # it had no time to tell: its last words
+        texts, code = self.failures(), self.process.returncode
+        end = f"ended with exit code {code}" if code else "passed"
+        end = self.ended or ("failed" if texts else end)
+        if end != "passed" and not texts:  # it had no time to tell: its last words
             words = self.printed.read_text(encoding="utf-8", errors="replace").splitlines()
             texts = ["\n".join(words[-LINES:])]
-        return "\n".join([head, *texts])
+        return "\n".join([f"===== rank {self.number}: {end} =====", *texts])
 
 
 def spread(item: pytest.Item, size: int, timeout: float) -> None:
@@ -90,17 +83,21 @@ def run(item: pytest.Item, size: int, timeout: float) -> None:
 
     After `timeout` seconds, or soon after a rank has failed, those that still run are ended.
     """
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]  # a free one
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
-        home, port = Path(folder), _free_port()
-        (home / VALUES).write_bytes(pickle.dumps(_values(item.config)))
-        ranks = [_start(item, number, size, home, port) for number in range(size)]
+        home = Path(folder)
+        values = home / "values"  # of options, for all ranks
+        values.write_bytes(pickle.dumps(_values(item.config)))
+        world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}"}
+        world |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), f"{size}")
+        ranks = [_start(item, number, home, values, world) for number in range(size)]
         try:
             _wait(ranks, timeout)
         finally:
             for rank in ranks:
-                if rank.process.poll() is None:
-                    rank.process.kill()
-                    rank.process.wait()
+                rank.kill()
         if any(rank.ended or rank.failed() for rank in ranks):
             pytest.fail("\n".join(rank.said() for rank in ranks), pytrace=False)
         reports = [report for rank in ranks for report in rank.reports()]
@@ -110,38 +107,27 @@ def run(item: pytest.Item, size: int, timeout: float) -> None:
             pytest.fail(f"{item.nodeid}: a rank did not find its test", pytrace=False)
 
 
-def _start(item: pytest.Item, number: int, size: int, folder: Path, port: int) -> Rank:
-    config = item.config
-    found, printed = folder / f"found-{number}", folder / f"printed-{number}"
-    test = f"{item.path}::{item.nodeid.partition('::')[2]}"
-    options = [test, "--rootdir", str(config.rootpath), "-p", "no:cacheprovider"]
-    options += ["--runxfail", "--import-mode", config.option.importmode]
-    options += ["--tb", config.option.tbstyle]
-    if config.inipath is not None:
-        options += ["-c", str(config.inipath)]
-    for option, words in (
-        ("-p", config.option.plugins),
-        ("-W", config.option.pythonwarnings or ()),
-        ("-o", [*(config.option.override_ini or ()), "addopts="]),
+def _start(item: pytest.Item, number: int, home: Path, values: Path, world: dict) -> Rank:
+    config, option = item.config, item.config.option
+    found, printed = home / f"found-{number}", home / f"printed-{number}"
+    options = [f"{item.path}::{item.nodeid.partition('::')[2]}", "-p", "no:cacheprovider"]
+    options += ["--runxfail", "--rootdir", str(config.rootpath), "--tb", option.tbstyle]
+    options += ["--import-mode", option.importmode]
+    options += ["-c", str(config.inipath)] if config.inipath is not None else []
+    for name, words in (
+        ("-p", option.plugins),
+        ("-W", option.pythonwarnings or ()),
+        ("-o", [*(option.override_ini or ()), "addopts="]),
     ):
-        options += [each for word in words for each in (option, word)]
+        options += [each for word in words for each in (name, word)]
     program = (
         f"import sys; sys.path[:] = {sys.path!r}; from cudasim.testing.rank import main; "
-        f"sys.exit(main({str(found)!r}, {str(folder / VALUES)!r}, {options!r}))"
+        f"sys.exit(main({str(found)!r}, {str(values)!r}, {options!r}))"
     )
-    variables = {
-        IN_RANK: 1,
-        "RANK": number,
-        "LOCAL_RANK": number,
-        "WORLD_SIZE": size,
-        "LOCAL_WORLD_SIZE": size,
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-    }
-    environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
-    environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}  # as torchrun does
     for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         environment.pop(name, None)
+    environment |= world | dict.fromkeys(("RANK", "LOCAL_RANK"), f"{number}") | {IN_RANK: "1"}
     with printed.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-c", program],
@@ -163,18 +149,13 @@ def _values(config: pytest.Config) -> dict[str, bytes]:
     return values
 
 
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
-
-
 def _wait(ranks: list[Rank], timeout: float) -> None:
     """Until all have ended; those that take too long are ended."""
     deadline, why = time.monotonic() + timeout, f"ended after its {timeout:g} seconds"
+    hurried = False
     while running := [rank for rank in ranks if rank.process.poll() is None]:
-        if not why.startswith("waited") and any(rank.failed() for rank in ranks):
-            soon = time.monotonic() + GRACE
+        if not hurried and any(rank.failed() for rank in ranks):
+            hurried, soon = True, time.monotonic() + GRACE
             if soon < deadline:
                 deadline, why = soon, f"waited {GRACE} seconds longer than a rank that failed"
         if time.monotonic() > deadline:

@@ -3,7 +3,7 @@
 Sources. Roofline: Williams, Waterman, Patterson, Commun. ACM 52(4), 2009. Tiles, waves and
 alignment of products: NVIDIA, Matrix Multiplication Background User's Guide,
 https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/.
-Plain arithmetic throughout: the page's calculator does the same in JavaScript.
+The book's calculator does the same in JavaScript.
 """
 
 from functools import lru_cache

@@ -5,16 +5,11 @@ https://github.com/NVIDIA/nccl): over a ring, 2 (n - 1) / n of the bytes pass ev
 2 (n - 1) steps (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md); over a tree
 between servers, twice the bytes pass at 0.9 of the bandwidth, in fewer steps. NCCL takes the
 faster. Gradients go in buckets, as in DistributedDataParallel (Li et al., VLDB 2020): the
-all-reduce of one bucket runs beside the backward pass that computes the next.
-
-What `efficiency` assumes: every GPU keeps its batch and takes as long as the others; the backward
-pass takes two thirds of a step and gives the bytes of the gradients evenly; communication slows
-no computation; data come in time; the network is shared with nobody and has no bottleneck.
-Plain arithmetic throughout: the page's calculator does the same in JavaScript.
+all-reduce of one bucket runs beside the backward pass that computes the next. `book/scaling.md`
+lists what is assumed, and its calculator does the same in JavaScript.
 """
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from math import ceil
 from pathlib import Path
@@ -30,8 +25,7 @@ WAITED = 0.07  # of a step, for the slowest: chosen so that published runs of DD
 TREE = 0.9  # of the bandwidth that a ring reaches, in NCCL's model
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """What joins two GPUs, or two servers: bytes/s one way, and seconds for each step."""
 
     name: str
@@ -69,13 +63,22 @@ class Step(NamedTuple):
 
 
 @cache
+def _listed(where: str) -> list[tuple[dict, Link]]:
+    """(what the file says, the link) of each one `inside` a server or `between` servers."""
+    read = json.loads(PATH.read_text(encoding="utf-8"))[where]
+    return [(it, Link(it["name"], it["line"] * it["share"], it["latency"])) for it in read]
+
+
 def links(where: str) -> dict[str, Link]:
     """The links `inside` a server or `between` servers, by id."""
-    read = json.loads(PATH.read_text(encoding="utf-8"))[where]
-    return {
-        each["id"]: Link(each["name"], each["line"] * each["share"], each["latency"])
-        for each in read
-    }
+    return {about["id"]: link for about, link in _listed(where)}
+
+
+@cache
+def card_link(sheet: Sheet) -> Link:
+    """What joins GPUs of a kind in one server; of a card that no link names, its copies' link."""
+    own = Link(f"{sheet.name} to {sheet.name}", sheet.peer["bandwidth"], sheet.peer["latency"])
+    return next((link for about, link in _listed("inside") if sheet.name in about["cards"]), own)
 
 
 def all_reduce_seconds(size: float, cluster: Cluster) -> float:
@@ -118,15 +121,6 @@ def collective_seconds(name: str, size: float, cluster: Cluster) -> float:
     if name in ("broadcast", "reduce") and cluster.gpus > 1:
         moved *= cluster.gpus / (cluster.gpus - 1)  # all of it passes each link
     return (whole + moved) / 2
-
-
-@cache
-def card_link(sheet: Sheet) -> Link:
-    """What joins GPUs of a kind in one server; of a card that no link names, its copies' link."""
-    for each in json.loads(PATH.read_text(encoding="utf-8"))["inside"]:
-        if sheet.name in each["cards"]:
-            return links("inside")[each["id"]]
-    return Link(f"{sheet.name} to {sheet.name}", sheet.peer["bandwidth"], sheet.peer["latency"])
 
 
 def step_of(training: Training, cluster: Cluster) -> Step:

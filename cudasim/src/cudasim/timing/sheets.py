@@ -1,14 +1,23 @@
 """Data sheets: what a card, and the host beside it, can do in a second, each with its sources."""
 
 import json
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 FOLDER = Path(__file__).resolve().parent / "cards"
 HOSTS = FOLDER.with_name("hosts")
-WORDS = ("name", "host", "provenance", "sources")  # keys that hold no figure
+WORDS = ("name", "host", "provenance", "sources")  # keys without a figure; a name must be
+PARTS = {  # the tables of a sheet, with what each must hold
+    "peak": ["float32"],
+    "vector": ["float32"],
+    "efficiency": ["memory", "matmul", "convolution", "attention"],
+    "link": ["pinned_in", "pinned_out", "pageable_in", "pageable_out", "latency"],
+    "peer": ["bandwidth", "staged", "latency"],
+    "setup": ["matmul", "convolution", "attention", "reduction"],
+    "first": ["context", "library", "kernel"],
+}
 
 
 @dataclass(frozen=True, eq=False)  # by identity, so that what is worked out can be kept
@@ -66,9 +75,6 @@ class Host:
     sources: dict[str, str] = field(default_factory=dict)
 
 
-Figures = TypeVar("Figures", Sheet, Host)
-
-
 def read_sheet(path: Path) -> Sheet:
     """The sheet in a file of JSON.
 
@@ -91,65 +97,39 @@ def _read(path: Path) -> dict[str, Any]:
     return read
 
 
-def _sheet(path: Path, form: type[Figures], read: dict) -> Figures:
-    """The sheet that a table in a file is. Raises as `read_sheet`."""
-    known = {
-        each.name: each.default is MISSING and each.default_factory is MISSING
-        for each in fields(form)
-    }
-    for key, needed in known.items():
-        if needed and key not in read:
+def _sheet(path: Path, form: type, read: dict) -> Any:
+    """The sheet, of a card or a host, that a table in a file is. Raises as `read_sheet`."""
+    known = [each.name for each in fields(form)]
+    for key in known:
+        if key not in read and key not in WORDS[1:]:
             raise ValueError(f"{path}: {key} is missing")
     for key, value in read.items():
         if key not in known:
             raise ValueError(f"{path}: {key} is unknown; a sheet has {', '.join(known)}")
-        if key in PARTS[form]:
-            _check_table(path, key, value, PARTS[form][key])
-        elif key not in WORDS:
-            _check_figure(path, key, value)
+        if key not in WORDS:
+            _check(path, key, value, PARTS.get(key))
     if isinstance(read.get("host"), dict):
         read["host"] = _sheet(path, Host, read["host"])
     return form(**read)
 
 
-# The tables of a sheet, with what each must hold.
-PARTS = {
-    Sheet: {
-        "peak": ["float32"],
-        "vector": ["float32"],
-        "efficiency": ["memory", "matmul", "convolution", "attention"],
-        "link": ["pinned_in", "pinned_out", "pageable_in", "pageable_out", "latency"],
-        "peer": ["bandwidth", "staged", "latency"],
-    },
-    Host: {
-        "peak": ["float32"],
-        "setup": ["matmul", "convolution", "attention", "reduction"],
-        "first": ["context", "library", "kernel"],
-    },
-}
-
-
-def _check_table(path: Path, key: str, value: object, parts: list[str]) -> None:
-    """Raise ValueError unless `value` is a table of positive figures that holds `parts`.
+def _check(path: Path, key: str, value: object, parts: list[str] | None) -> None:
+    """Raise ValueError unless `value` is a positive figure or, with `parts`, a table with these.
 
     The shares of the peaks are tables in the table of efficiencies.
     """
+    if parts is None:
+        if type(value) not in (int, float) or not 0 < value < float("inf"):
+            raise ValueError(f"{path}: {key} is {value!r}, not a positive figure")
+        return
     if not isinstance(value, dict):
         raise ValueError(f"{path}: {key} is {value!r}, not a table of figures")
     for part in parts:
         if part not in value:
             raise ValueError(f"{path}: {key}.{part} is missing")
     for name, each in value.items():
-        if key == "efficiency" and name != "memory":
-            _check_table(path, f"{key}.{name}", each, ["float32"])
-        else:
-            _check_figure(path, f"{key}.{name}", each)
-
-
-def _check_figure(path: Path, key: str, value: object) -> None:
-    """Raise ValueError unless `value` is a positive figure."""
-    if type(value) not in (int, float) or not 0 < value < float("inf"):
-        raise ValueError(f"{path}: {key} is {value!r}, not a positive figure")
+        shares = key == "efficiency" and name != "memory"
+        _check(path, f"{key}.{name}", each, PARTS["peak"] if shares else None)
 
 
 @cache
@@ -165,7 +145,6 @@ def find_sheet(name: str) -> Sheet:
     return _sheets()[name]
 
 
-@cache
 def sheet_names() -> list[str]:
     """The names of the cards that have a sheet."""
     return list(_sheets())
@@ -194,13 +173,14 @@ def _hosts() -> dict[str, Host]:
 def _like(other: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """A host whose calls take `times` as long as another's; the rest is its own."""
     times, why = own.pop("times"), own["sources"].pop("times")
-    calls = {key: value for key, value in other.items() if key not in own and key != "first"}
-    for key, value in calls.items():
-        parts = value.items() if isinstance(value, dict) else ()
-        calls[key] = {kind: times * part for kind, part in parts} or times * value
-        own["sources"][key] = f"that of {other['name']}, times {times:g}: {why}"
+    own = {"first": other["first"]} | own
+    for key, value in other.items():
+        if key not in own:
+            parts = value.items() if isinstance(value, dict) else ()
+            own[key] = {kind: times * part for kind, part in parts} or times * value
+            own["sources"][key] = f"that of {other['name']}, times {times:g}: {why}"
     own["sources"]["first"] = other["sources"]["first"]
-    return {"first": other["first"]} | calls | own
+    return own
 
 
 @cache

@@ -16,52 +16,58 @@ from cudasim.dispatch.placement import settle
 from cudasim.dispatch.tags import gpu_of
 
 aten = torch.ops.aten
+Pair = tuple[Tensor, Tensor]
 
 
-def stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """`batch_norm_stats`: mean and 1 / standard deviation of each channel."""
+def computes(func: Callable) -> Callable:
+    """Let the decorated function compute, on the CPU, what the operator `func` does on a GPU."""
+
+    def register(function: Callable) -> Callable:
+        @rule(func)
+        def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
+            gpu = gpu_of(args[0])
+            if gpu is None:  # the CPU has no such operator
+                return func(*args, **kwargs)
+            return settle(function(*args), gpu)
+
+        return function
+
+    return register
+
+
+@computes(aten.batch_norm_stats.default)
+def stats(input: Tensor, eps: float) -> Pair:
+    """Mean and 1 / standard deviation of each channel."""
     var, mean = torch.var_mean(wide(input), dim=others(input), correction=0)
     return mean, torch.rsqrt(var + eps)
 
 
-def gather_stats(
-    input: Tensor,
-    mean: Tensor,
-    invstd: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    momentum: float,
-    eps: float,
-    counts: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """`batch_norm_gather_stats_with_counts`: those of the whole batch, from each rank's."""
+@computes(aten.batch_norm_gather_stats_with_counts.default)
+def gather_stats(input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> Pair:
+    """The same of the whole batch, from that of each rank and its part of the batch."""
+    running_mean, running_var, momentum, eps, counts = rest
     share = counts.to(mean.dtype).view(-1, 1)
     count = share.sum()
     whole = (mean * share).sum(0) / count
     squares = ((invstd**-2 - eps + (mean - whole) ** 2) * share).sum(0)
-    if running_mean is not None:
-        running_mean.mul_(1 - momentum).add_(whole * momentum)
-    if running_var is not None:
-        running_var.mul_(1 - momentum).add_(squares / (count - 1) * momentum)
+    for running, new in (running_mean, whole), (running_var, squares / (count - 1)):
+        if running is not None:
+            running.mul_(1 - momentum).add_(new * momentum)
     return whole, torch.rsqrt(squares / count + eps)
 
 
-def gather_stats_alike(input: Tensor, mean: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-    """`batch_norm_gather_stats`: the same, where each rank has as many; the last is how many."""
-    *before, count = others
+@computes(aten.batch_norm_gather_stats.default)
+def gather_stats_alike(input: Tensor, mean: Tensor, *rest: Any) -> Pair:
+    """The same, where each rank has as many, of which the last argument tells."""
+    *before, count = rest
     return gather_stats(input, mean, *before, mean.new_full(mean.shape[:1], count))
 
 
-def normalize(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    mean: Tensor,
-    invstd: Tensor,
-    eps: float,
-) -> Tensor:
-    """`batch_norm_elemt`: the output."""
-    out = (wide(input) - along(mean, input)) * along(invstd, input)
+@computes(aten.batch_norm_elemt.default)
+def normalize(input: Tensor, weight: Any, bias: Any, mean: Tensor, *rest: Any) -> Tensor:
+    """The output. `weight` and `bias` may be None here and below."""
+    invstd, _ = rest
+    out = centred(input, mean) * along(invstd, input)
     if weight is not None:
         out = out * along(weight, input)
     if bias is not None:
@@ -69,44 +75,26 @@ def normalize(
     return out.to(input.dtype)
 
 
-def backward_sums(
-    grad: Tensor,
-    input: Tensor,
-    mean: Tensor,
-    invstd: Tensor,
-    weight: Tensor | None,
-    input_g: bool,
-    weight_g: bool,
-    bias_g: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`batch_norm_backward_reduce`: this rank's sums, and gradients of weight and bias."""
+@computes(aten.batch_norm_backward_reduce.default)
+def backward_sums(grad: Tensor, input: Tensor, mean: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    """This rank's sums, and the gradients of weight and bias, as far as they are wanted."""
+    invstd, weight, _, of_weight, of_bias = rest
     sum_dy = wide(grad).sum(others(input))
-    sum_dy_xmu = (wide(grad) * (wide(input) - along(mean, input))).sum(others(input))
+    sum_dy_xmu = (wide(grad) * centred(input, mean)).sum(others(input))
     dtype = mean.dtype if weight is None else weight.dtype
     none = mean.new_empty(0)
-    return (
-        sum_dy,
-        sum_dy_xmu,
-        (sum_dy_xmu * invstd).to(dtype) if weight_g else none,
-        sum_dy.to(dtype, copy=True) if bias_g else none,
-    )
+    weight_grad = (sum_dy_xmu * invstd).to(dtype) if of_weight else none
+    return sum_dy, sum_dy_xmu, weight_grad, sum_dy.to(dtype, copy=True) if of_bias else none
 
 
-def backward(
-    grad: Tensor,
-    input: Tensor,
-    mean: Tensor,
-    invstd: Tensor,
-    weight: Tensor | None,
-    sum_dy: Tensor,
-    sum_dy_xmu: Tensor,
-    count: Tensor,
-) -> Tensor:
-    """`batch_norm_backward_elemt`: the gradient of the input, with all ranks' sums."""
+@computes(aten.batch_norm_backward_elemt.default)
+def backward(grad: Tensor, input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> Tensor:
+    """The gradient of the input, with all ranks' sums."""
+    weight, sum_dy, sum_dy_xmu, count = rest
     total = count.sum()
-    centred = (wide(input) - along(mean, input)) * along(invstd**2 * sum_dy_xmu / total, input)
+    slope = centred(input, mean) * along(invstd**2 * sum_dy_xmu / total, input)
     scale = invstd if weight is None else invstd * weight
-    out = (wide(grad) - along(sum_dy / total, input) - centred) * along(scale, input)
+    out = (wide(grad) - along(sum_dy / total, input) - slope) * along(scale, input)
     return out.to(input.dtype)
 
 
@@ -125,24 +113,6 @@ def along(channels: Tensor, input: Tensor) -> Tensor:
     return channels.view(1, -1, *[1] * (input.dim() - 2))
 
 
-def computed_by(function: Callable) -> Callable:
-    """The rule of an operator that `function` computes on the CPU."""
-
-    def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
-        gpu = gpu_of(args[0])
-        if gpu is None:  # the CPU has no such operator
-            return func(*args, **kwargs)
-        return settle(function(*args, **kwargs), gpu)
-
-    return operator
-
-
-for _func, _function in {
-    aten.batch_norm_stats.default: stats,
-    aten.batch_norm_gather_stats_with_counts.default: gather_stats,
-    aten.batch_norm_gather_stats.default: gather_stats_alike,
-    aten.batch_norm_elemt.default: normalize,
-    aten.batch_norm_backward_reduce.default: backward_sums,
-    aten.batch_norm_backward_elemt.default: backward,
-}.items():
-    rule(_func)(computed_by(_function))
+def centred(input: Tensor, mean: Tensor) -> Tensor:
+    """`input` less the mean of each channel."""
+    return wide(input) - along(mean, input)

@@ -8,32 +8,27 @@ stream waits for them at `wait()`, and at the end of the backward pass. Anything
 current stream. A `send` does not wait for its `recv`: the modelled link takes it in.
 """
 
+import functools
 import json
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
 
 from cudasim.backends.cuda.distributed.rollcall import Roll, host
-from cudasim.backends.cuda.distributed.table import Collective
-from cudasim.clock.clock import Clock, Stream, nanoseconds
+from cudasim.clock.clock import Card, Clock, Stream, nanoseconds
 from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.timing.scaling import Cluster, Link, card_link, collective_seconds, links
 
 NETWORK = "CUDASIM_NETWORK"  # environment variable: the link between servers
 USUAL = "eth25"
-
-
-class End(NamedTuple):
-    """When something ends on NCCL's stream of a GPU, which is known once its data have come."""
-
-    gpu: int
-    when: Callable[[], int]
+Times = tuple[int, int, int]  # when it begins, how long it takes, the rank that came last
+End = tuple[int, int | Callable[[], int]]  # a GPU, and when it ends there, once the data have come
 
 
 class Asked(threading.local):
@@ -61,9 +56,7 @@ def network() -> Link:
     return known[name]
 
 
-def book(
-    roll: Roll, collective: Collective, gpu: int, size: int, own: bool, peer: int | None = None
-) -> None:
+def book(roll: Roll, word: str, gpu: int, size: int, own: bool, peer: int | None = None) -> None:
     """Book a collective of `size` bytes in the group of `roll`, on GPU number `gpu`.
 
     It runs on a stream of NCCL's `own`, or on the current one; `peer` is the other rank of a send
@@ -74,101 +67,81 @@ def book(
         return
     session.thread.met = True  # the mode need not book it
     current = clock.cards[gpu].stream(session.current_stream(gpu))
-    line = _line(clock, gpu, roll.name) if own else current
+    line = _line(clock.cards[gpu], roll.name) if own else current
     # NCCL reads what was submitted to the current stream.
-    ready = clock.ask(gpu, line, collective.word, current.end)
-    if peer is not None and roll.size > 1:
-        when = _message(clock, roll, collective.word, line, ready, peer, size)
+    ready = clock.ask(gpu, line, word, current.end)
+    if peer is None or roll.size == 1:
+        find = functools.partial(_meeting, clock, roll, word, ready, size)
     else:
-        when = _meeting(clock, roll, collective.word, line, ready, size)
-    if own:
-        _expect(End(gpu, when))
+        find = _message(roll, word, ready, size, peer)
+
+    def run() -> int:
+        begin, taken, last = find()
+        end = begin + taken
+        clock.together(line, word, ready, begin, end, f"wait for rank {roll.ranks[last]}")
+        return end
+
+    end = run if word == "recv" else run()
+    if word == "barrier":  # NCCL's barrier blocks the host
+        clock.wait_until(end, word)
+    if own and asked.open is not None:
+        asked.open.append((gpu, end))
+    elif own and asked.backward:
+        of_backward.append((gpu, end))
+    elif own:  # what C++ asks for outside of the backward pass, it waits for
+        _settle([(gpu, end)])
 
 
-def _line(clock: Clock, gpu: int, group: str) -> Stream:
+def _line(card: Card, group: str) -> Stream:
     """NCCL's stream for a group on a GPU."""
-    card = clock.cards[gpu]
     key = f"NCCL {group}"
     if key not in card.streams:
         others = sum(isinstance(known, str) for known in card.streams)
-        lane = f"{card.name} NCCL{f' {others + 1}' if others else ''}"
-        card.streams[key] = Stream(lane)
+        card.streams[key] = Stream(f"{card.name} NCCL{f' {others + 1}' if others else ''}")
     return card.streams[key]
 
 
-def _meeting(
-    clock: Clock, roll: Roll, word: str, line: Stream, ready: int, size: int
-) -> Callable[[], int]:
-    """Tell the others when this rank is ready, learn when they are, and book the whole."""
-    told = [[ready, server()]]
-    if roll.size > 1:
-        number, roll.timed = roll.timed, roll.timed + 1
-        keys = [f"clock/{number}/{rank}" for rank in range(roll.size)]
-        roll.store.set(keys[roll.rank], json.dumps(told[0]))
-        told = [json.loads(line) for line in roll.wait_for(keys, word)]
-        if number:  # who has come here has read the last one
-            roll.store.delete_key(f"clock/{number - 1}/{roll.rank}")
-    last = max(range(roll.size), key=lambda rank: told[rank][0])
-    begin = told[last][0]
-    cluster = _cluster(clock, [where for _, where in told])
-    taken = nanoseconds(collective_seconds(word, size, cluster)) if roll.size > 1 else clock.floor
-    end = begin + taken
-    clock.together(line, word, ready, begin, end, f"wait for rank {roll.ranks[last]}")
-    if word == "barrier":  # NCCL's barrier blocks the host
-        clock.wait_until(end, word)
-    return lambda: end
-
-
-def _cluster(clock: Clock, servers: list[str]) -> Cluster:
-    """The GPUs of a group, by the servers that their ranks are on."""
-    count = len(set(servers))
-    between = network() if count > 1 else None
+def _meeting(clock: Clock, roll: Roll, word: str, ready: int, size: int) -> Times:
+    """Tell the others when this rank is ready, and learn when they are."""
+    if roll.size == 1:
+        return ready, clock.floor, roll.rank
+    number, roll.timed = roll.timed, roll.timed + 1
+    told = roll.exchange(f"clock/{number}", [ready, server()], word)
+    if number:  # who has come here has read the last one
+        roll.store.delete_key(f"clock/{number - 1}/{roll.rank}")
+    times, servers = zip(*told, strict=True)
     most = max(map(servers.count, servers))
-    return Cluster(len(servers), most, card_link(clock.sheet), between)
+    between = network() if most < roll.size else None
+    cluster = Cluster(roll.size, most, card_link(clock.sheet), between)
+    taken = nanoseconds(collective_seconds(word, size, cluster))
+    return max(times), taken, times.index(max(times))
 
 
-def _message(
-    clock: Clock, roll: Roll, word: str, line: Stream, ready: int, peer: int, size: int
-) -> Callable[[], int]:
+def _message(roll: Roll, word: str, ready: int, size: int, peer: int) -> Callable[[], Times]:
     """A `send`, or a `recv`, which learns when its message was sent once that has come."""
-    sends = word == "send"
-    way = (roll.rank, peer) if sends else (peer, roll.rank)
+    way = (roll.rank, peer) if word == "send" else (peer, roll.rank)
     number = roll.sent[way] = roll.sent.get(way, -1) + 1
     key = f"clock/{way[0]} to {way[1]}/{number}"
-
-    def end_of(sent: int, where: str) -> int:
-        link = card_link(clock.sheet) if where == server() else network()
-        begin = max(ready, sent)
-        end = begin + nanoseconds(link.latency + size / link.bandwidth)
-        clock.together(line, word, ready, begin, end, f"wait for rank {roll.ranks[peer]}")
-        return end
-
-    if sends:
+    inside = card_link(session.clock.sheet)
+    if word == "send":
         roll.store.set(key, json.dumps([ready, server()]))
-        end = end_of(ready, server())
-        return lambda: end
-    return lambda: end_of(
-        *(json.loads(roll.store.get(key)) if roll.store.check([key]) else (0, server()))
-    )
 
+    def find() -> Times:
+        sent, where = 0, server()
+        if word == "recv" and roll.store.check([key]):
+            sent, where = json.loads(roll.store.get(key))
+        link = inside if where == server() else network()
+        return max(ready, sent), nanoseconds(link.latency + size / link.bandwidth), peer
 
-def _expect(end: End) -> None:
-    """Leave `end` to who waits for it; what C++ asks for outside of backward, it waits for."""
-    if asked.open is not None:
-        asked.open.append(end)
-    elif asked.backward:
-        of_backward.append(end)
-    else:
-        _settle([end])
+    return find
 
 
 def _settle(ends: list[End]) -> None:
     """Let the current streams wait for `ends`."""
-    clock = session.clock
     for gpu, when in ends:
-        end = when()
-        if clock is not None:
-            clock.hold(gpu, session.current_stream(gpu), end)
+        end = when() if callable(when) else when
+        if session.clock is not None:
+            session.clock.hold(gpu, session.current_stream(gpu), end)
     ends.clear()
 
 
@@ -191,10 +164,7 @@ def awaited(function: Callable, *args: Any, **kwargs: Any) -> Any:
 def _wait(original: Callable, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
     """`Work.wait`: the current stream waits on the clock, too."""
     done = original(work, *args, **kwargs)
-    if asked.open:  # of this very function
-        _settle(asked.open)
-    else:
-        _settle(of_works.pop(work, []))
+    _settle(asked.open or of_works.pop(work, []))  # what is open is of this very function
     return done
 
 
@@ -211,8 +181,7 @@ def _run_backward(original: Callable, *args: Any, **kwargs: Any) -> Any:
 
 def patch_clocks(patches: Patches) -> None:
     """Let what waits for a collective wait on the clock; does nothing without one."""
-    if session.clock is None:
-        return
-    patches.wrap(dist.Work, "wait", _wait)
-    patches.wrap(torch.autograd, "_engine_run_backward", _run_backward)
-    patches.finally_do(of_backward.clear)
+    if session.clock is not None:
+        patches.wrap(dist.Work, "wait", _wait)
+        patches.wrap(torch.autograd, "_engine_run_backward", _run_backward)
+        patches.finally_do(of_backward.clear)

@@ -8,21 +8,21 @@ https://github.com/XPixelGroup/BasicSR/issues/737.
 
 from datetime import timedelta
 
-import torch.distributed as dist
+from torch.distributed import DistBackendError
 
 NCCL_VERSION = (2, 27, 5)  # that of PyTorch's own builds for CUDA 12
 
 
-def nccl_error(kind: str, explained: str, last: str) -> dist.DistBackendError:
+def nccl_error(kind: str, explained: str, last: str) -> DistBackendError:
     """An error that NCCL returns, as PyTorch prints it."""
     version = ".".join(map(str, NCCL_VERSION))
-    return dist.DistBackendError(
+    return DistBackendError(
         f"NCCL error in: torch/csrc/distributed/c10d/NCCLUtils.cpp, {kind}, "
         f"NCCL version {version}\n{explained}\nLast error:\n{last}"
     )
 
 
-def duplicate(rank: int, other: int, card: int, cards: int) -> dist.DistBackendError:
+def duplicate(rank: int, other: int, card: int, cards: int) -> DistBackendError:
     """`rank` and the `other` are on the one GPU `card` of a host that has so many `cards`.
 
     NCCL names the card by its place on the bus: cudasim's nvidia-smi shows them from 01:00.0 on.
@@ -31,14 +31,13 @@ def duplicate(rank: int, other: int, card: int, cards: int) -> dist.DistBackendE
         "invalid usage (run with NCCL_DEBUG=WARN for details)",
         "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
         f"Duplicate GPU detected : rank {rank} and rank {other} both on CUDA device "
-        f"{card + 1 << 12:x}\n"
-        "Every process needs a GPU of its own: call "
+        f"{card + 1 << 12:x}\nEvery process needs a GPU of its own: call "
         'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first collective, and '
         f"start no more processes on a machine than it has GPUs (here {cards}).",
     )
 
 
-def gone(work: str, rank: int, pid: int) -> dist.DistBackendError:
+def gone(work: str, rank: int, pid: int) -> DistBackendError:
     """The process of `rank` has ended while others wait for it in `work`."""
     return nccl_error(
         "remote process exited or there was a network error",
@@ -50,38 +49,34 @@ def gone(work: str, rank: int, pid: int) -> dist.DistBackendError:
 
 def timed_out(
     work: str, timeout: timedelta, missing: list[int], there: list[int]
-) -> dist.DistBackendError:
+) -> DistBackendError:
     """The ranks that are `missing` have not come to `work`; others are `there`."""
     milliseconds = round(timeout.total_seconds() * 1000)
     told = work.replace(")", f", Timeout(ms)={milliseconds})")
-    verb = "have" if len(missing) > 1 else "has"
-    absent = f"{ranks(missing)} {verb} not arrived."
+    absent = f"{ranks(missing, 'has', 'have')} not arrived."
     if there:
-        absent = f"{ranks(there)} {'are' if len(there) > 1 else 'is'} there; {absent.lower()}"
-    return dist.DistBackendError(
+        absent = f"{ranks(there, 'is', 'are')} there; {absent.lower()}"
+    return DistBackendError(
         f"Watchdog caught collective operation timeout: {told} ran for more than {milliseconds} "
         f"milliseconds before timing out. {absent}"
     )
 
 
-def mismatch(texts: list[str], names: list[int], timeout: timedelta) -> dist.DistBackendError:
-    """The ranks called `names` ask for different collectives, described by `texts`."""
-    asked: dict[str, list[int]] = {}
-    for name, text in zip(names, texts, strict=True):
-        asked.setdefault(text, []).append(name)
+def mismatch(texts: dict[int, str], timeout: timedelta) -> DistBackendError:
+    """Ranks ask for different collectives, each described by its text."""
+    asked = {text: [rank for rank in texts if texts[rank] == text] for text in texts.values()}
     each = ", but ".join(
-        f"{ranks(those)} {'are' if len(those) > 1 else 'is'} running collective: {text}"
-        for text, those in asked.items()
+        f"{ranks(those, 'is', 'are')} running collective: {text}" for text, those in asked.items()
     )
-    return dist.DistBackendError(
+    return DistBackendError(
         f"Detected mismatch between collectives on ranks. {each}. Real GPUs would not say so: "
         f"NCCL would hang until its timeout of {timeout.total_seconds():g} seconds, or mix up the "
         "data; TORCH_DISTRIBUTED_DEBUG=DETAIL makes PyTorch check."
     )
 
 
-def ranks(numbers: list[int]) -> str:
-    """`Rank 1`, `Ranks 0 and 2`, `Ranks 0, 1 and 3`."""
+def ranks(numbers: list[int], one: str, more: str) -> str:
+    """`Rank 1 is`, `Ranks 0 and 2 are`, `Ranks 0, 1 and 3 are`."""
     if len(numbers) == 1:
-        return f"Rank {numbers[0]}"
-    return f"Ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+        return f"Rank {numbers[0]} {one}"
+    return f"Ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]} {more}"

@@ -1,7 +1,10 @@
 """Functions that make process groups, and those that ask about them: gloo stands for NCCL."""
 
 import atexit
+import functools
+import inspect
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from time import sleep  # the machine's, whatever clock runs
 from types import SimpleNamespace
@@ -18,34 +21,28 @@ from cudasim.session import session
 NCCL_TIMEOUT = timedelta(minutes=10)  # torch's default_pg_nccl_timeout; gloo's is 30
 LAST_PAUSE = 0.1  # seconds
 
+signature_of = functools.cache(inspect.signature)
+
 
 class ProcessGroupNCCL:
     """What programs ask of the class that there is not: its options, which gloo has no use for."""
 
+    @dataclass
     class Options:
-        """Those of a group, as `pg_options=`."""
-
-        def __init__(self, is_high_priority_stream: bool = False) -> None:
-            """As PyTorch's begin."""
-            self.is_high_priority_stream, self.config = is_high_priority_stream, SimpleNamespace()
+        is_high_priority_stream: bool = False
+        config: SimpleNamespace = field(default_factory=SimpleNamespace, init=False)
 
 
-def has_nccl(backend: Any) -> bool:
-    """True for `nccl`, `cuda:nccl`, `cpu:gloo,cuda:nccl`: one gloo serves CPU and GPUs."""
-    return "nccl" in [pair.split(":")[-1] for pair in str(backend).lower().split(",")]
+def nccl_in(backend: Any) -> str | None:
+    """`nccl`, `cuda:nccl`, `cpu:gloo,cuda:nccl`: one gloo serves CPU and GPUs; else None."""
+    asked = str(backend).lower()
+    return asked if "nccl" in [pair.split(":")[-1] for pair in asked.split(",")] else None
 
 
-def requested_backend(group: Any = None) -> str | None:
-    """The backend requested for a group (None: the default one) that has NCCL, else None."""
+def roll_of(group: Any = None) -> Roll | None:
+    """The roll of a group (None: the default one) if it stands for one of NCCL's, else None."""
     group = group or dist.group.WORLD
-    roll = session.rolls.get(group.group_name) if isinstance(group, dist.ProcessGroup) else None
-    return roll and roll.requested
-
-
-def only_nccl(group: Any = None) -> bool:
-    """True for a group (None: the default one) that would have no backend for the CPU."""
-    requested = requested_backend(group)
-    return requested is not None and "cpu" not in requested
+    return session.rolls.get(group.group_name) if isinstance(group, dist.ProcessGroup) else None
 
 
 def bound_device(device: Any) -> GPU | None:
@@ -64,47 +61,43 @@ def bound_device(device: Any) -> GPU | None:
     return resolve(device)
 
 
-def init_process_group(original: Callable, backend: Any = None, *args: Any, **kwargs: Any) -> None:
+def named(original: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """What a function is called with, by the names of its parameters."""
+    return signature_of(original).bind(*args, **kwargs).arguments
+
+
+def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     """Gloo where NCCL is requested, by name, by a device, or by default."""
-    gpu = bound_device(kwargs.pop("device_id", None))
-    if backend is None:  # torch takes that of the accelerator
+    given = named(original, args, kwargs)
+    gpu = bound_device(given.pop("device_id", None))
+    requested = nccl_in(given.get("backend"))
+    if given.get("backend") is None:  # torch takes that of the accelerator
         requested = "undefined" if gpu is None else "nccl"
-    else:
-        requested = str(backend).lower() if has_nccl(backend) else None
-    if requested:
-        backend = "gloo"
-        kwargs.setdefault("timeout", NCCL_TIMEOUT)
-        kwargs.pop("pg_options", None)  # NCCL's own
     session.rolls.clear()
     session.lives += 1
-    original(backend, *args, **kwargs)
-    if requested:
-        atexit.unregister(wait_for_gloo)  # once, however many groups there were
-        atexit.register(wait_for_gloo)
-        world = dist.group.WORLD
-        roll = session.rolls[world.group_name] = Roll(world, requested, gpu)
-        if gpu is not None:  # the communicator is made at once
-            roll.meet(Request("INIT", [], []), gpu)
+    if not requested:
+        return original(**given)
+    given.pop("pg_options", None)  # NCCL's own
+    original(**{"timeout": NCCL_TIMEOUT} | given | {"backend": "gloo"})
+    atexit.unregister(wait_for_gloo)  # once, however many groups there were
+    atexit.register(wait_for_gloo)
+    world = dist.group.WORLD
+    roll = session.rolls[world.group_name] = Roll(world, requested, gpu)
+    if gpu is not None:  # the communicator is made at once
+        roll.meet(Request("INIT", [], []), gpu)
 
 
-def new_group(
-    original: Callable,
-    ranks: Any = None,
-    timeout: Any = None,
-    backend: Any = None,
-    *args: Any,
-    **kwargs: Any,
-) -> Any:
+def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     """Gloo where NCCL is requested, or was for the default group."""
-    world = session.rolls.get(dist.group.WORLD.group_name) if dist.is_initialized() else None
-    bound = bound_device(kwargs.pop("device_id", None)) or (world and world.bound)
-    requested = requested_backend() if backend is None else None
-    if has_nccl(backend):
-        requested = str(backend).lower()
+    given = named(original, args, kwargs)
+    world = roll_of() if dist.is_initialized() else None
+    bound = bound_device(given.pop("device_id", None)) or (world and world.bound)
+    backend = given.get("backend")
+    requested = nccl_in(backend) if backend is not None else world and world.requested
     if requested:
-        backend = "gloo"
-        kwargs.pop("pg_options", None)
-    group = original(ranks, timeout, backend, *args, **kwargs)
+        given["backend"] = "gloo"
+        given.pop("pg_options", None)
+    group = original(**given)
     if requested and isinstance(group, dist.ProcessGroup):
         session.rolls[group.group_name] = Roll(group, requested, bound)
     return group
@@ -112,23 +105,17 @@ def new_group(
 
 def get_backend(original: Callable, group: Any = None) -> str:
     """What was requested."""
-    found = original(group)
-    requested = requested_backend(group)
-    return dist.Backend(requested) if requested else found
+    found, roll = original(group), roll_of(group)
+    return dist.Backend(roll.requested) if roll else found
 
 
-def barrier(
-    original: Callable,
-    group: Any = None,
-    async_op: bool = False,
-    device_ids: Any = None,
-    **kwargs: Any,
-) -> Any:
+def barrier(original: Callable, *args: Any, **kwargs: Any) -> Any:
     """`device_ids` names GPUs, which gloo does not know."""
-    roll = session.rolls.get((group or dist.group.WORLD).group_name)
+    given = named(original, args, kwargs)
+    gpus, roll = given.pop("device_ids", None), roll_of(given.get("group"))
     if roll is not None:
-        roll.barrier_gpu = session.gpu(device_ids[0]) if device_ids else None
-    return original(group, async_op, **kwargs)
+        roll.barrier_gpu = session.gpu(gpus[0]) if gpus else None
+    return original(**given)
 
 
 def destroy_process_group(original: Callable, group: Any = None) -> None:
@@ -142,14 +129,13 @@ def destroy_process_group(original: Callable, group: Any = None) -> None:
 
 def object_device(original: Callable, group: Any = None) -> str:
     """Where a group's collectives of objects send them: with NCCL, through a GPU."""
-    return "cuda" if only_nccl(group) else original(group)
+    roll = roll_of(group)
+    return "cuda" if roll and roll.only_nccl else original(group)
 
 
 def wait_for_gloo() -> None:
-    """Let gloo's threads finish before Python ends.
+    """Let gloo's threads finish before Python ends: they outlive a group that a variable holds.
 
-    They outlive a group that a variable still holds. One that lets go of a tensor while Python
-    ends aborts the process (https://github.com/pytorch/pytorch/issues/190489); NCCL, which gloo
-    stands for, has none that would.
+    One that lets go of a tensor then aborts (https://github.com/pytorch/pytorch/issues/190489).
     """
     sleep(LAST_PAUSE)

@@ -13,18 +13,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
+from cudasim.backends.cuda.distributed import refusals
 from cudasim.backends.cuda.distributed.clocks import book
-from cudasim.backends.cuda.distributed.refusals import (
-    CPU,
-    DEVICES,
-    FLOAT8,
-    Call,
-    refuse,
-    refuse_reduction,
-)
 from cudasim.backends.cuda.distributed.rollcall import Request
-from cudasim.backends.cuda.distributed.table import COLLECTIVES, Collective, kind_of
-from cudasim.device.gpu import GPU
+from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.placement import run
 from cudasim.dispatch.rules import rule
@@ -35,48 +27,52 @@ from cudasim.session import session
 def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     """A collective: results go into tensors that have their tags, or are C++'s buckets."""
     name = func._schema.name.removeprefix("c10d::")
-    collective, tensors = COLLECTIVES[name], tensors_in(args)
-    gpu = settle_buckets(tensors)
-    boxed = next(item for item in args if isinstance(item, torch.ScriptObject))
-    group = dist.ProcessGroup.unbox(boxed)
+    collective, given, tensors = COLLECTIVES[name], by_name(func, args), tensors_in(args)
+    gpus = {gpu_of(tensor) for tensor in tensors} - {None}
+    gpu = next(iter(gpus), None)
+    if len(gpus) == 1:  # C++'s buckets are where their company is
+        for tensor in filter(is_scratch, tensors):
+            put(tensor, gpu)
+    group = dist.ProcessGroup.unbox(given["process_group"])
     roll = session.rolls.get(group.group_name)
     if roll is not None:
         if name == "barrier":
             gpu, tensors = roll.barrier_gpu or roll.bound or session.current(), []  # C++'s own
         elif gpu is not None:
-            refuse(Call(name, collective, args, tensors, roll.size, roll.bound))
-        root = None if collective.root is None else args[collective.root]
-        request = Request(kind_of(name), tensors, argument(args, collective.compared), root)
-        peer = args[2] if collective.word in ("send", "recv") else None
-        if peer is None:
-            roll.meet(request, gpu)
-        else:
+            refusals.refuse_devices(name, tensors, roll.bound)
+            refusals.refuse_layouts(name, args, tensors, roll.size)
+            refusals.refuse_types(collective.word, tensors)
+        compared = argument(args, collective.compared)
+        request = Request(kind_of(name), tensors, compared, given.get("root_rank"))
+        peer = given.get("dst", given.get("src"))
+        if peer is not None:
             roll.meet_peer(request, gpu, peer)
+        elif name != "recv_any_source_":
+            roll.meet(request, gpu)
         if gpu is not None:
-            size = bytes_of(argument(args, collective.moved))
-            book(roll, collective, gpu.index, size, asynchronous(func, args), peer)
+            size = sum(tensor.nbytes for tensor in argument(args, collective.moved))
+            book(roll, collective.word, gpu.index, size, given.get("async_op", True), peer)
     if gpu is not None:
         args = tree_map_only(Tensor, as_bytes, args)
-    if collective.flat and gpu and all(tensor.is_contiguous() for tensor in args[:2]):
+    if name in refusals.FLAT and gpu and all(tensor.is_contiguous() for tensor in args[:2]):
         # NCCL compares numbers of elements only; gloo requires matching shapes as well.
         args = (*(tensor.view(-1) for tensor in args[:2]), *args[2:])
-    if roll and collective.each is not None and not collective.pairwise:
-        parts = argument(args, collective.each)
+    if roll and collective.parts is not None and collective.word not in PAIRWISE:
+        parts = argument(args, collective.parts)
         if len({part.shape for part in parts}) > 1:
-            return one_by_one(collective, boxed, group.rank(), parts, args)
+            return one_by_one(collective, parts, args, group.rank())
     return func(*args, **kwargs)
 
 
-def one_by_one(
-    collective: Collective, group: torch.ScriptObject, rank: int, parts: list[Tensor], args: tuple
-) -> Any:
+def one_by_one(collective: Collective, parts: list[Tensor], args: tuple, rank: int) -> Any:
     """`all_gather` and `reduce_scatter` of parts that differ in size, as PyTorch does it for NCCL.
 
     The part of each rank is a broadcast from that rank, or a reduction to it.
     """
-    mine = tensors_in(args[:2])[-1 if not collective.adds else 0]
+    (mine,), group = argument(args, 1 - collective.parts), args[2]
+    adds = collective.word == "reduce_scatter"
     for root, part in enumerate(parts):
-        if collective.adds:
+        if adds:
             part = part.clone()
             work = torch.ops.c10d.reduce_([part], group, args[3], root, 0, True, -1)
         else:
@@ -84,9 +80,19 @@ def one_by_one(
                 part.copy_(mine)
             _, work = torch.ops.c10d.broadcast_([part], group, root, 0, True, -1)
         dist.Work.unbox(work).wait()
-        if collective.adds and root == rank:
+        if adds and root == rank:
             mine.copy_(part)
     return args[0], work
+
+
+def by_name(func: Callable, args: tuple) -> dict[str, Any]:
+    """The arguments of an operator, by their names."""
+    return dict(zip([each.name for each in func._schema.arguments], args, strict=False))
+
+
+def kind_of(name: str) -> str:
+    """What PyTorch's messages call an operator: `ALLREDUCE`, `_ALLGATHER_BASE`."""
+    return name.removesuffix("_").upper()
 
 
 def argument(args: tuple, place: int | None) -> list[Tensor]:
@@ -94,34 +100,9 @@ def argument(args: tuple, place: int | None) -> list[Tensor]:
     return [] if place is None else tensors_in((args[place],))
 
 
-def bytes_of(tensors: list[Tensor]) -> int:
-    """How many bytes the elements of all `tensors` are."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def asynchronous(func: Callable, args: tuple) -> bool:
-    """Whether it runs on NCCL's own stream: unless it was asked for without `async_op`."""
-    for parameter, value in zip(func._schema.arguments, args, strict=False):
-        if parameter.name == "async_op":
-            return bool(value)
-    return True
-
-
-def settle_buckets(tensors: list[Tensor]) -> GPU | None:
-    """Tag C++'s buckets among `tensors` as their company is; returns that GPU."""
-    found = {gpu_of(tensor) for tensor in tensors} - {None}
-    if len(found) != 1:
-        return next(iter(found), None)
-    (gpu,) = found
-    for tensor in tensors:
-        if is_scratch(tensor):
-            put(tensor, gpu)
-    return gpu
-
-
 def as_bytes(tensor: Tensor) -> Tensor:
     """The bytes of a tensor of a type that NCCL sends and gloo does not know."""
-    return tensor.view(torch.uint8) if tensor.dtype in FLOAT8 else tensor
+    return tensor.view(torch.uint8) if tensor.dtype in refusals.FLOAT8 else tensor
 
 
 def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
@@ -129,35 +110,33 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
 
     An average is a sum and a division, as gloo has none.
     """
-    given = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False))
-    group, collective = given["group_name"], COLLECTIVES[name]
+    given, collective, tensors = by_name(func, args), COLLECTIVES[name], tensors_in(args[:1])
+    group, op, gpu = given["group_name"], given.get("reduce_op"), gpu_of(tensors[0])
     roll = session.rolls.get(getattr(group, "group_name", group))
-    tensors, op = tensors_in((args[0],)), given.get("reduce_op")
-    gpu = gpu_of(tensors[0])
-    if roll is not None and gpu is None and "cpu" not in roll.requested:
-        raise RuntimeError(CPU)
-    checked = roll is not None and gpu is not None
-    if checked:
-        refuse(Call(name, collective, args, tensors, roll.size, roll.bound), DEVICES)
+    if roll is not None and gpu is None and roll.only_nccl:
+        raise RuntimeError(refusals.CPU)
+    averages = roll is not None and gpu is not None and op == "avg"
+    if roll is not None and gpu is not None:
+        refusals.refuse_devices(name, tensors, roll.bound)
+        refusals.refuse_types(collective.word, tensors)
         if op is not None:
-            refuse_reduction(op, tensors[0].dtype)
+            refusals.refuse_reduction(op, tensors[0].dtype)
         compared = [] if collective.compared is None else tensors
         roll.meet(Request(kind_of(name), tensors, compared, given.get("src")), gpu)
         gathered = roll.size if collective.word == "all_gather" else 1
-        book(roll, collective, gpu.index, bytes_of(tensors) * gathered, False)
-    if not checked or op != "avg":
-        return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
-    args = tuple("sum" if value is op else value for value in args)
+        size = sum(tensor.nbytes for tensor in tensors) * gathered
+        book(roll, collective.word, gpu.index, size, False)
+    if averages:
+        args = tuple("sum" if value is op else value for value in args)
     out = run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
-    for tensor in tensors_in((out,)):
-        torch.ops._c10d_functional.wait_tensor(tensor).div_(roll.size)
+    if averages:
+        for tensor in tensors_in((out,)):
+            torch.ops._c10d_functional.wait_tensor(tensor).div_(roll.size)
     return out
 
 
 for _name, _collective in COLLECTIVES.items():
-    if hasattr(torch.ops.c10d, _name):
-        rule(getattr(torch.ops.c10d, _name).default)(operator)
-    for _functional in _collective.functional.split():
-        if hasattr(torch.ops._c10d_functional, _functional):
-            _func = getattr(torch.ops._c10d_functional, _functional).default
-            rule(_func)(functools.partial(functional, _name))
+    rule(getattr(torch.ops.c10d, _name).default)(operator)
+    for _form in ("", "_", "_out") if _collective.functional else ():
+        if _func := getattr(torch.ops._c10d_functional, _collective.functional + _form, None):
+            rule(_func.default)(functools.partial(functional, _name))

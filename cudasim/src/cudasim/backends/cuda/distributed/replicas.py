@@ -30,11 +30,7 @@ def broadcast_coalesced(
 
 
 def assign_buckets(
-    original: Callable,
-    tensors: Sequence[Tensor],
-    limits: Any,
-    sparse: Sequence[bool] = (),
-    *rest: Any,
+    original: Callable, tensors: list[Tensor], limits: Any, sparse: Sequence[bool] = (), *rest: Any
 ) -> tuple[list[list[int]], list[int]]:
     """`_compute_bucket_assignment_by_size`: no bucket holds tensors of two GPUs."""
     buckets = []

@@ -34,7 +34,7 @@ LONG = 0.5  # seconds without an answer, after which a rank's process is looked 
 class Request(NamedTuple):
     """What one rank asks for."""
 
-    kind: str  # of collective
+    kind: str  # of collective, in the words of PyTorch's messages: `ALLREDUCE`, `_ALLGATHER_BASE`
     tensors: list[Tensor]
     compared: list[Tensor]  # those of its tensors that are of one size on every rank
     root: int | None = None
@@ -51,17 +51,13 @@ class Request(NamedTuple):
 
         NCCL counts elements: shapes may differ. Where sizes may, types may not.
         """
-        if self.compared:
-            asked = [[tensor.numel(), str(tensor.dtype)] for tensor in self.compared]
-        else:
-            asked = [str(tensor.dtype) for tensor in self.tensors[:1]]
-        return [self.kind, self.root, asked]
+        asked = [[tensor.numel(), str(tensor.dtype)] for tensor in self.compared]
+        return [self.kind, self.root, asked or [str(each.dtype) for each in self.tensors[:1]]]
 
     def fingerprint(self, number: int) -> str:
-        """The same in words.
+        """The same in the words of PyTorch's own check under TORCH_DISTRIBUTED_DEBUG=DETAIL.
 
-        They are those of PyTorch's own check under TORCH_DISTRIBUTED_DEBUG=DETAIL
-        (torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp).
+        Source: torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp.
         """
         parts = [f"SequenceNumber={number}", f"OpType={self.kind}"]
         sizes = [str(list(tensor.shape)) for tensor in self.compared]
@@ -77,44 +73,29 @@ class Request(NamedTuple):
         return f"CollectiveFingerPrint({', '.join(parts)})"
 
 
-class Arrival(NamedTuple):
-    """What one rank says when it comes to a collective."""
-
-    host: str
-    pid: int
-    card: int | None  # the number of its GPU on that host; None for tensors on the CPU
-    key: list  # what must be the same on every rank
-    text: str  # the same in words
-
-
 class Roll:
     """The roll calls of one process group, as one of its ranks sees them.
 
-    Its store is a connection of its own: a rank that waits here holds up no other thread.
+    The group stands for one of the backend `requested`; its ranks are bound to the GPU `bound`,
+    if not None. Its store is a connection of its own: who waits here holds up no other thread.
     """
 
     def __init__(self, group: dist.ProcessGroup, requested: str, bound: GPU | None) -> None:
-        """A roll of `group`, which stands for one of the backend `requested`.
-
-        Its ranks are bound to the GPU `bound`, if not None.
-        """
-        self.requested = requested
-        # A second life of the processes' groups meets no line of the first.
-        prefix = f"cudasim/{session.lives}/{group.group_name}"
+        self.requested, self.bound = requested, bound
+        self.only_nccl = "cpu" not in requested  # there would be no backend for the CPU
+        self.name, self.rank, self.size = group.group_name, group.rank(), group.size()
+        self.ranks = dist.get_process_group_ranks(group)
+        self.timeout: timedelta = group._get_backend(torch.device("cpu")).options._timeout
         store = group.get_group_store()
         with suppress(NotImplementedError, RuntimeError):  # one in Python may not know how
             store = store.clone()
-        self.store = dist.PrefixStore(prefix, store)
-        self.ranks = dist.get_process_group_ranks(group)
-        self.name = group.group_name
-        self.rank, self.size = group.rank(), group.size()
-        self.timeout: timedelta = group._get_backend(torch.device("cpu")).options._timeout
-        self.bound = bound
+        # A second life of the processes' groups meets no line of the first.
+        self.store = dist.PrefixStore(f"cudasim/{session.lives}/{self.name}", store)
         self.barrier_gpu: GPU | None = None  # that `barrier(device_ids=)` names
         self.count = 0  # collectives so far
         self.timed = 0  # of these on the virtual clock
         self.sent: dict[tuple[int, int], int] = {}  # (from, to) -> messages on the virtual clock
-        self.introduced: dict[int, set[int]] = {}  # card -> peers of send and recv that it met
+        self.introduced: set[tuple[int, int]] = set()  # (card, peer) of sends and recvs so far
         self.store.set(f"here/{self.rank}", json.dumps([host(), os.getpid()]))
 
     def meet(self, request: Request, gpu: GPU | None) -> None:
@@ -122,22 +103,19 @@ class Roll:
 
         Raises DistBackendError for ranks that share a GPU, disagree, are missing or have ended.
         """
-        if self.size == 1 or not wanted():
+        if self.size == 1 or os.environ.get(CHECKS) == "0":
             return
         number = self.count
         self.count += 1
-        keys = [f"{number}/{rank}" for rank in range(self.size)]
-        mine = self._arrival(gpu, request.key(), request.fingerprint(number))
-        self.store.set(keys[self.rank], json.dumps(mine))
-        found = [
-            Arrival(*json.loads(line)) for line in self.wait_for(keys, request.work(number + 1))
-        ]
+        mine = [gpu and [host(), gpu.number], request.key(), request.fingerprint(number)]
+        found = self.exchange(f"{number}", mine, request.work(number + 1))
+        cards, keys, texts = zip(*found, strict=True)
         if self.count % KEPT == 0:  # all have read what came before this one
             for old in range(number - KEPT, number):
                 self.store.delete_key(f"{old}/{self.rank}")
-        self._compare_cards(dict(enumerate(found)))
-        if any(arrival.key != found[0].key for arrival in found):
-            raise errors.mismatch([arrival.text for arrival in found], self.ranks, self.timeout)
+        self._compare(dict(enumerate(cards)))
+        if any(key != keys[0] for key in keys):
+            raise errors.mismatch(dict(zip(self.ranks, texts, strict=True)), self.timeout)
 
     def meet_peer(self, request: Request, gpu: GPU | None, peer: int) -> None:
         """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs.
@@ -145,66 +123,55 @@ class Roll:
         The two ranks make a communicator of their own, the first time. With
         `init_process_group(device_id=)` they have been compared. Raises as `meet` does.
         """
-        if gpu is None or self.bound is not None or not wanted():
+        if gpu is None or self.bound is not None or os.environ.get(CHECKS) == "0":
             return
-        met = self.introduced.setdefault(gpu.number, set())
-        if peer in met:
-            return
-        mine = self._arrival(gpu, [], "")
-        if not met:
-            self.store.set(f"p2p/{self.rank}", json.dumps(mine))
-        (line,) = self.wait_for([f"p2p/{peer}"], request.work(1))
-        self._compare_cards({self.rank: mine, peer: Arrival(*json.loads(line))})
-        met.add(peer)
+        if (gpu.number, peer) not in self.introduced:
+            mine = [host(), gpu.number]
+            (theirs,) = self.exchange("p2p", mine, request.work(1), peer)
+            self._compare({self.rank: mine, peer: theirs})
+            self.introduced.add((gpu.number, peer))
 
-    def _arrival(self, gpu: GPU | None, key: list, text: str) -> Arrival:
-        return Arrival(host(), os.getpid(), None if gpu is None else gpu.number, key, text)
-
-    def _compare_cards(self, arrivals: dict[int, Arrival]) -> None:
-        """Raise NCCL's error if this rank shares its GPU with another one of `arrivals`."""
-        mine = arrivals[self.rank]
-        for rank, theirs in arrivals.items():
-            same = mine.card is not None and (theirs.host, theirs.card) == (mine.host, mine.card)
-            if rank != self.rank and same:
+    def _compare(self, cards: dict[int, list | None]) -> None:
+        """Raise NCCL's error if this rank shares its card with another one."""
+        mine = cards[self.rank]
+        for rank, theirs in cards.items():
+            if rank != self.rank and mine and theirs == mine:
                 names = self.ranks[self.rank], self.ranks[rank]
-                raise errors.duplicate(*names, mine.card, len(session.gpus))
+                raise errors.duplicate(*names, mine[1], len(session.gpus))
 
-    def wait_for(self, keys: list[str], work: str) -> list[bytes]:
-        """What the store holds under `keys`, `.../rank` each, once it holds all of them.
+    def exchange(self, what: str, mine: object, work: str, peer: int | None = None) -> list:
+        """Tell all ranks `mine` under the name of `what`, and wait for what they tell, or a `peer`.
 
-        `work` is what the error calls the collective.
+        `work` is what errors call the collective. Raises DistBackendError for ranks that do not
+        come within the group's timeout, or whose processes have ended.
         """
-        begun, pause = time.monotonic(), 2e-5
-        looked = begun
+        self.store.set(f"{what}/{self.rank}", json.dumps(mine))
+        awaited = range(self.size) if peer is None else [peer]
+        keys = [f"{what}/{rank}" for rank in awaited]
+        begun = looked = time.monotonic()
+        pause = 2e-5
         while not self.store.check(keys):
             now = time.monotonic()
-            if now - begun > self.timeout.total_seconds():
-                there = {key: self.store.check([key]) for key in keys}
-                raise errors.timed_out(
-                    work,
-                    self.timeout,
-                    [self._rank(key) for key in keys if not there[key]],
-                    [self._rank(key) for key in keys if there[key]],
-                )
-            if now - looked > LONG:
+            late = now - begun > self.timeout.total_seconds()
+            if late or now - looked > LONG:
                 looked = now
-                self._look_for([key for key in keys if not self.store.check([key])], work)
+                there = [rank for rank in awaited if self.store.check([f"{what}/{rank}"])]
+                missing = [rank for rank in awaited if rank not in there]
+                if late:
+                    names = ([self.ranks[rank] for rank in each] for each in (missing, there))
+                    raise errors.timed_out(work, self.timeout, *names)
+                self._look_for(missing, work)
             time.sleep(pause)
             pause = min(pause * 1.2, 0.01)
-        return self.store.multi_get(keys)
+        return [json.loads(line) for line in self.store.multi_get(keys)]
 
-    def _rank(self, key: str) -> int:
-        """The global number of the rank that writes `key`."""
-        return self.ranks[int(key.rpartition("/")[2])]
-
-    def _look_for(self, missing: list[str], work: str) -> None:
-        """Raise DistBackendError if the process that is to write a `missing` key has ended."""
-        for key in missing:
-            here = f"here/{key.rpartition('/')[2]}"
-            if self.store.check([here]):
-                where, pid = json.loads(self.store.get(here))
+    def _look_for(self, missing: list[int], work: str) -> None:
+        """Raise DistBackendError if the process of a rank that is `missing` has ended."""
+        for rank in missing:
+            if self.store.check([f"here/{rank}"]):
+                where, pid = json.loads(self.store.get(f"here/{rank}"))
                 if where == host() and not is_alive(pid):
-                    raise errors.gone(work, self._rank(key), pid)
+                    raise errors.gone(work, self.ranks[rank], pid)
 
 
 @functools.cache
@@ -213,12 +180,6 @@ def host() -> str:
 
     NCCL_HOSTID names it instead, where one machine plays several servers.
     """
-    if named := os.environ.get("NCCL_HOSTID"):
-        return named
     boot = Path("/proc/sys/kernel/random/boot_id")
-    return f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
-
-
-def wanted() -> bool:
-    """True unless the environment turns the roll call off."""
-    return os.environ.get(CHECKS) != "0"
+    made = f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
+    return os.environ.get("NCCL_HOSTID") or made
