@@ -16,7 +16,7 @@ aten = torch.ops.aten
 @pytest.fixture
 def unknown(monkeypatch):
     """Nothing is known yet, nor unknown."""
-    monkeypatch.setattr(costs, "_rules", {})
+    costs.rule_of.cache_clear()
     monkeypatch.setattr(costs, "_unknown", set())
 
 
