@@ -25,6 +25,11 @@ class Bar(NamedTuple):
     merged: int = 1  # how many spans it stands for
 
     @property
+    def length(self) -> int:
+        """Nanoseconds from its start to its end."""
+        return self.end - self.start
+
+    @property
     def label(self) -> str:
         """The name, with the number of spans that were merged."""
         return f"{self.name} {TIMES} {self.merged:,}" if self.merged > 1 else self.name
@@ -61,27 +66,24 @@ def split(lane: str) -> tuple[int, str]:
 def _merge(bars: Sequence[Bar], near: int) -> list[Bar]:
     """Join neighbours less than `near` apart: those of one name, and others that are as short."""
     groups: list[list[Bar]] = []
-    for bar in bars:
-        last = groups[-1][-1] if groups else None
+    for last, bar in zip([None, *bars], bars, strict=False):
         if last and last.lane == bar.lane and bar.start - last.end <= near:
             alike = (last.name, last.kind) == (bar.name, bar.kind)
-            if alike or (near and max(last.end - last.start, bar.end - bar.start) <= near):
+            if alike or (near and max(last.length, bar.length) <= near):
                 groups[-1].append(bar)
                 continue
         groups.append([bar])
-    return [_joined(group) for group in groups]
+    return [_joined(group) if len(group) > 1 else group[0] for group in groups]
 
 
 def _joined(group: Sequence[Bar]) -> Bar:
     """One bar for all; its name and kind are those that took the longest."""
-    if len(group) == 1:
-        return group[0]
     names, kinds = Counter(), Counter()
     for bar in group:
-        names[bar.name] += bar.end - bar.start
-        kinds[bar.kind] += bar.end - bar.start
-    name, others = names.most_common(1)[0][0], len(names) - 1
+        names[bar.name] += bar.length
+        kinds[bar.kind] += bar.length
+    (name, _), others = names.most_common(1)[0], len(names) - 1
     if others:
         name += f" and {others} other{'s' if others > 1 else ''}"
-    end = max(bar.end for bar in group)
-    return Bar(group[0].lane, name, group[0].start, end, kinds.most_common(1)[0][0], len(group))
+    end, kind = max(bar.end for bar in group), kinds.most_common(1)[0][0]
+    return Bar(group[0].lane, name, group[0].start, end, kind, len(group))

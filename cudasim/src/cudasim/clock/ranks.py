@@ -1,14 +1,13 @@
 """The timelines of all ranks of a run as one: a group of lanes for each rank."""
 
-import dataclasses
 import itertools
 import json
+from dataclasses import astuple
 
 import torch.distributed as dist
 
 from cudasim.clock.clock import Span
 
-PREFIX = "cudasim/timeline"
 _numbers = itertools.count()  # of what this process has gathered
 
 
@@ -25,16 +24,14 @@ def gather(
             "gather(): there are no ranks; call torch.distributed.init_process_group() first, and "
             "gather() before destroy_process_group()"
         )
-    store = dist.PrefixStore(PREFIX, dist.distributed_c10d._get_default_store())
-    number, rank, size = next(_numbers), dist.get_rank(), dist.get_world_size()
-    spans = [dataclasses.astuple(each) for each in recorded]
-    store.set(f"{number}/{rank}", json.dumps([spans, source, notes]))
-    told = [json.loads(store.get(f"{number}/{each}")) for each in range(size)]
-    joined = [
-        Span(f"rank {each}: {lane}", *rest)
-        for each, (spans, _, _) in enumerate(told)
-        for lane, *rest in spans
-    ]
-    noted = [f"rank {each}: {note}" for each, (_, _, all) in enumerate(told) for note in all]
-    sources = dict.fromkeys(source for _, source, _ in told if source)
-    return joined, f"{' and '.join(sources)}, {size} ranks", noted
+    store = dist.PrefixStore("cudasim/timeline", dist.distributed_c10d._get_default_store())
+    number, size = next(_numbers), dist.get_world_size()
+    mine = [[*map(astuple, recorded)], source, notes]
+    store.set(f"{number}/{dist.get_rank()}", json.dumps(mine))
+    spans, sources, noted = [], {}, []
+    for rank in range(size):
+        recorded, source, notes = json.loads(store.get(f"{number}/{rank}"))
+        spans += [Span(f"rank {rank}: {lane}", *rest) for lane, *rest in recorded]
+        noted += [f"rank {rank}: {note}" for note in notes]
+        sources |= {source: None} if source else {}
+    return spans, f"{' and '.join(sources)}, {size} ranks", noted

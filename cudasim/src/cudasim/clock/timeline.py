@@ -23,6 +23,7 @@ THREADS = 16  # of Python that have a lane each: a program may start thousands
 OTHERS = "Python, other threads"
 MIME = "application/vnd.cudasim.timeline+json"
 PLURALS = {"copy": "copies"}
+NOTHING = "nothing was recorded: no operation of PyTorch ran"
 
 
 class Table(list):
@@ -30,14 +31,11 @@ class Table(list):
 
     def __repr__(self) -> str:
         """One line a row, times in milliseconds."""
-        heads = ("lane", "name", "start", "duration")
-        cells = [(lane, name, reading(a), reading(b)) for lane, name, a, b in self]
-        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-        lines = (
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-            for row in (heads, *cells)
-        )
-        return "\n".join(lines)
+        rows = [("lane", "name", "start", "duration")]
+        rows += [(lane, name, reading(start), reading(taken)) for lane, name, start, taken in self]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        padded = (map(str.ljust, row, widths) for row in rows)
+        return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
 class Timeline:
@@ -48,34 +46,25 @@ class Timeline:
     """
 
     def __init__(self) -> None:
-        """Nothing recorded."""
         self.empty("nothing was recorded")
 
     def empty(self, reason: str) -> None:
         """Hold nothing, for a `reason` that is said to whoever asks."""
-        self._spans: list[Span] = []
-        self._bars: list[Bar] | None = None
-        self._reason = reason
-        self.source = ""
-        self.notes: list[str] = []
+        self.fill((), "", reason=reason)
 
-    def fill(self, spans: Iterable[Span], source: str, notes: Sequence[str] = ()) -> None:
+    def fill(
+        self, spans: Iterable[Span], source: str, notes: Sequence[str] = (), reason: str = NOTHING
+    ) -> None:
         """Hold `spans`. `source` says what the times are: modelled for, or measured on, what."""
-        spans, folded = _folded(sorted(spans, key=attrgetter("start", "lane")))
-        self._spans, self._bars = spans, None
-        self._reason = "nothing was recorded: no operation of PyTorch ran"
-        self.source, self.notes = source, [*notes, *folded]
+        self._spans, folded = _folded(sorted(spans, key=attrgetter("start", "lane")))
+        self._bars: list[Bar] | None = None
+        self._reason, self.source, self.notes = reason, source, [*notes, *folded]
 
     @property
     def spans(self) -> list[Span]:
         """What was recorded, in the order of its beginning; times are in nanoseconds."""
         if not self._spans:
             raise RuntimeError(f"cudasim.timeline(): {self._reason}")
-        return self._spans
-
-    @property
-    def recorded(self) -> list[Span]:
-        """The same, or none where nothing was recorded."""
         return self._spans
 
     def gather(self) -> "Timeline":
@@ -100,11 +89,9 @@ class Timeline:
     @classmethod
     def load(cls, path: str | Path) -> "Timeline":
         """The timeline that `save` has written to a file. Raises ValueError for another file."""
-        read = json.loads(Path(path).read_text(encoding="utf-8"))
+        read, found = json.loads(Path(path).read_text(encoding="utf-8")), cls()
         try:
-            found = cls()
-            about = read["otherData"]
-            found.fill(trace.reread(read), about["source"], about["notes"])
+            found.fill(trace.reread(read), **read["otherData"])
         except (KeyError, TypeError, AttributeError):
             raise ValueError(f"{path}: not a timeline that save() has written") from None
         return found
@@ -140,16 +127,23 @@ class Timeline:
         A GPU is busy while one of its lanes is; waiting and sleeping are not work. Raises
         ValueError for an unknown name.
         """
-        return self._busy(name) / (self.length or 1)
+        mine = [span for span in self.spans if f"{span.lane} ".startswith(f"{name} ")]
+        if not mine:
+            raise ValueError(f"{name!r}: no such lane; there are {', '.join(self.lanes)}")
+        busy, reached = 0, 0
+        for span in mine:
+            if span.kind not in IDLE:
+                busy += max(0, span.end - max(span.start, reached))
+                reached = max(reached, span.end)
+        return busy / (self.length or 1)
 
     def table(self) -> Table:
         """Every span as a row: lane, name, start and duration in seconds."""
-        order = {lane: number for number, lane in enumerate(self.lanes)}
-        spans = sorted(self.spans, key=lambda span: (order[span.lane], span.start))
-        times = [
-            ((each.start - self.start) / SECOND, (each.end - each.start) / SECOND) for each in spans
-        ]
-        return Table((each.lane, each.name, *time) for each, time in zip(spans, times, strict=True))
+        begin, order = self.start, {lane: number for number, lane in enumerate(self.lanes)}
+        return Table(
+            (each.lane, each.name, (each.start - begin) / SECOND, (each.end - each.start) / SECOND)
+            for each in sorted(self.spans, key=lambda span: (order[span.lane], span.start))
+        )
 
     def bars(self) -> list[Bar]:
         """The spans as a picture shows them: at most BARS, neighbours merged if need be."""
@@ -181,7 +175,7 @@ class Timeline:
         word = self.source if self.modelled else "measured"
         lines = [f"timeline, {word}: {reading(self.total)}"]
         for lane, kinds, share in self.summary():
-            did = ", ".join(f"{n} {kind if n == 1 else plural(kind)}" for kind, n in kinds.items())
+            did = ", ".join(f"{n} {_word(kind, n)}" for kind, n in kinds.items())
             taken = reading(self.total * share)
             lines.append(f"{lane}: {did}; busy {taken}, ≈ {100 * share:.0f} %")
         return "\n".join(lines + self.notes)
@@ -202,23 +196,23 @@ class Timeline:
 
         It is text, so that a comparison of notebooks can leave out that of a real clock.
         """
-        bars, lanes, chart = self.bars(), self.lanes, self.chart()
-        names = list(dict.fromkeys(bar.name for bar in bars))
-        kinds = list(dict.fromkeys(bar.kind for bar in bars))
+        chart, lanes = self.chart(), self.lanes
+        names = list(dict.fromkeys(bar.name for bar in chart.bars))
+        kinds = list(dict.fromkeys(bar.kind for bar in chart.bars))
+        bars = []  # lane, name, start, duration, kind, count
+        for bar in chart.bars:
+            what = lanes.index(bar.lane), names.index(bar.name), bar.start, bar.end - bar.start
+            bars.append((*what, kinds.index(bar.kind), bar.merged))
         content = {
             "unit": "≈ ns",
-            "source": self.source,
-            "total": self.length,
-            "lanes": [(lane, kinds, round(share, 4)) for lane, kinds, share in chart.lanes],
+            "source": chart.source,
+            "total": chart.length,
+            "lanes": [(lane, spans, round(share, 4)) for lane, spans, share in chart.lanes],
             "names": names,
             "kinds": kinds,
-            "bars": [],  # lane, name, start, duration, kind, count
+            "bars": bars,
             "notes": chart.notes,
         }
-        for bar in bars:
-            place = lanes.index(bar.lane), names.index(bar.name)
-            times = bar.start, bar.end - bar.start
-            content["bars"].append([*place, *times, kinds.index(bar.kind), bar.merged])
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -234,18 +228,6 @@ class Timeline:
             bundle["text/plain"] += f"\n{missing}"
         return bundle
 
-    def _busy(self, name: str) -> int:
-        """The nanoseconds in which a lane or a GPU does something."""
-        mine = [span for span in self.spans if f"{span.lane} ".startswith(f"{name} ")]
-        if not mine:
-            raise ValueError(f"{name!r}: no such lane; there are {', '.join(self.lanes)}")
-        busy, reached = 0, 0
-        for span in mine:
-            if span.kind not in IDLE:
-                busy += max(0, span.end - max(span.start, reached))
-                reached = max(reached, span.end)
-        return busy
-
 
 def reading(seconds: float) -> str:
     """A time for readers: milliseconds, to three digits that count."""
@@ -254,9 +236,8 @@ def reading(seconds: float) -> str:
     return f"≈ {value:.{max(digits, 0)}f} ms"
 
 
-def plural(kind: str) -> str:
-    """The word for several spans of a kind."""
-    return PLURALS.get(kind, f"{kind}s")
+def _word(kind: str, count: int) -> str:
+    return kind if count == 1 else PLURALS.get(kind, f"{kind}s")
 
 
 def _rank(lane: str) -> tuple:
