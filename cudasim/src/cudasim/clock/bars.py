@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from cudasim.clock.clock import Span
@@ -26,8 +27,13 @@ class Bar(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Nanoseconds from its start to its end."""
+        """In nanoseconds."""
         return self.end - self.start
+
+    @property
+    def device(self) -> str:
+        """The GPU, or whatever else, whose lane it is: `cuda:0`, `Python`."""
+        return split(self.lane)[1].partition(" ")[0]
 
     @property
     def label(self) -> str:
@@ -66,7 +72,7 @@ def split(lane: str) -> tuple[int, str]:
 def _merge(bars: Sequence[Bar], near: int) -> list[Bar]:
     """Join neighbours less than `near` apart: those of one name, and others that are as short."""
     groups: list[list[Bar]] = []
-    for last, bar in zip([None, *bars], bars, strict=False):
+    for last, bar in pairwise([None, *bars]):
         if last and last.lane == bar.lane and bar.start - last.end <= near:
             alike = (last.name, last.kind) == (bar.name, bar.kind)
             if alike or (near and max(last.length, bar.length) <= near):

@@ -52,21 +52,19 @@ class Engine:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.busy: list[list[int]] = []  # [start, end], in order, apart from each other
+        self.busy = [[0, 0]]  # [start, end], in order, apart from each other
 
     def book(self, ready: int, duration: int) -> tuple[int, int]:
         """Do `duration` of work as soon as possible after `ready`; returns (start, end)."""
-        busy = self.busy
-        if not busy or ready > busy[-1][1]:
-            busy.append([ready, ready + duration])
-            if len(busy) > GAPS:
-                del busy[0]
-            return ready, ready + duration
-        if ready >= busy[-1][0]:
-            start = busy[-1][1]
-            busy[-1][1] = start + duration
-            return start, start + duration
-        return self._fill(ready, duration)
+        begin, end = last = self.busy[-1]
+        if ready < begin:
+            return self._fill(ready, duration)
+        if ready <= end:
+            ready, last[1] = end, end + duration
+        else:
+            self.busy.append([ready, ready + duration])
+            del self.busy[:-GAPS]
+        return ready, ready + duration
 
     def _fill(self, ready: int, duration: int) -> tuple[int, int]:
         """The same where something is booked for later already."""
@@ -309,7 +307,7 @@ class Clock:
             used = [self.cards[index].copies[way] for index, way in engines]
             begin = max(ready, line.end)
             if len(used) > 1:  # both are free at once
-                begin = max(begin, *(each.busy[-1][1] if each.busy else 0 for each in used))
+                begin = max(begin, *(each.busy[-1][1] for each in used))
             for each in used:
                 begin, end = each.book(begin, duration)
                 self._keep(each.name, "copy", begin, end, "copy", size)

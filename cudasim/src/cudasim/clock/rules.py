@@ -37,18 +37,14 @@ def tensors(*values: Any) -> Iterator[Tensor]:
 
 
 def size_of(*values: Any) -> int:
-    """The bytes behind the tensors among `values`."""
-    return sum(map(_size, tensors(*values)))
-
-
-def _size(tensor: Tensor) -> int:
-    """The bytes of a tensor: those that a dimension of stride 0 repeats count once."""
-    if tensor.layout is not torch.strided:  # sparse: as many as if it were not
-        return tensor.numel() * tensor.element_size()
-    if tensor.is_contiguous():
-        return tensor.nbytes
-    sizes = zip(tensor.shape, tensor.stride(), strict=True)
-    return prod(size for size, stride in sizes if stride) * tensor.element_size()
+    """The bytes behind the tensors among `values`; what stride 0 repeats counts once."""
+    size = 0
+    for each in tensors(*values):
+        count = each.numel()
+        if each.layout is torch.strided and not each.is_contiguous():  # sparse: as if it were not
+            count = prod(n for n, step in zip(each.shape, each.stride(), strict=True) if step)
+        size += count * each.element_size()
+    return size
 
 
 def _read(args: tuple, kwargs: dict) -> int:
@@ -84,8 +80,8 @@ def moved(
 
 
 def copied(args: tuple, kwargs: dict, out: Any) -> Work:
-    """The source read, the result written."""
-    source = args[1] if len(args) > 1 and isinstance(args[1], Tensor) else args[0]
+    """The source read, which is the second argument if that is a tensor; the result written."""
+    source = next(tensors(*args[1:2], args[0]))
     return Work("copy", 0.0, float(size_of(source, out)))
 
 
@@ -232,41 +228,37 @@ def convolution(
 
     Source: cuDNN, https://arxiv.org/abs/1410.0759.
     """
-    x, weight = args[:2]
     backwards = transposed is not None and args[transposed]
-    shape = _grouped(x, weight, out, backwards, args[groups])
-    return _convolution(shape, 1, float(_read(args, kwargs) + size_of(out)), x, weight)
+    size = _read(args, kwargs) + size_of(out)
+    return _convolution(args[:2], out, backwards, args[groups], size)
 
 
 def convolution_backward(args: tuple, kwargs: dict, out: Any) -> Work:
     """As many flops as forward for each of the two gradients that are asked for."""
-    grad, x, weight = args[:3]
-    transposed, groups, (of_x, of_weight, _) = args[7], args[9], args[10]
+    (grad, x, weight), (of_x, of_weight, _) = args[:3], args[10]
     products = max(1, int(of_x) + int(of_weight))
-    shape = _grouped(x, weight, grad, transposed, groups)
     size = products * size_of(grad) + size_of(x) * of_weight + size_of(weight) * of_x + size_of(out)
-    return _convolution(shape, products, float(size), x, weight)
+    return _convolution((x, weight), grad, args[7], args[9], size, products)
 
 
-def _grouped(x: Tensor, weight: Tensor, out: Tensor, transposed: bool, groups: int) -> tuple:
-    """A convolution as (batch, m, n, k): groups, positions, channels out, channels in x window."""
-    window = prod(weight.shape[2:])
-    positions = (x if transposed else out).shape
-    positions = positions[0] * prod(positions[2:])
+def _convolution(
+    factors: tuple, out: Tensor, transposed: bool, groups: int, size: int, products: int = 1
+) -> Work:
+    """Its shape: groups, positions, channels out, channels in times window."""
+    x, weight = factors
+    window, per_group = prod(weight.shape[2:]), weight.shape[0] // groups
     if transposed:
-        return groups, positions, weight.shape[1] * window, x.shape[1] // groups
-    return groups, positions, weight.shape[0] // groups, weight.shape[1] * window
-
-
-def _convolution(shape: tuple, products: int, size: float, x: Tensor, weight: Tensor) -> Work:
-    flops, (groups, _, channels, _) = 2.0 * products * prod(shape), shape
-    if groups > 1 and channels == 1:  # no product: done without tensor cores
-        return Work("pointwise", flops, size, _precision(x), products)
+        shape = (groups, x.shape[0] * prod(x.shape[2:]), weight.shape[1] * window, per_group)
+    else:
+        shape = (groups, out.shape[0] * prod(out.shape[2:]), per_group, weight.shape[1] * window)
+    flops = 2.0 * products * prod(shape)
+    if groups > 1 and shape[2] == 1:  # no product: done without tensor cores
+        return Work("pointwise", flops, float(size), _precision(x), products)
     precision, kernels = _precision(x, "conv"), products
     if "float16" in precision and not _channels_last(x, weight):
         size *= 3  # inputs and results are made as tensor cores want them
         kernels += 2
-    return Work("convolution", flops, size, precision, kernels, shape)
+    return Work("convolution", flops, float(size), precision, kernels, shape)
 
 
 def _channels_last(x: Tensor, weight: Tensor) -> bool:
