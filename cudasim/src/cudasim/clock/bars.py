@@ -27,7 +27,6 @@ class Bar(NamedTuple):
 
     @property
     def length(self) -> int:
-        """In nanoseconds."""
         return self.end - self.start
 
     @property

@@ -20,27 +20,22 @@ QUEUE = 1024  # kernels that a stream holds before the host has to wait; as CUDA
 KEPT = 200_000  # spans; the oldest are dropped
 LIBRARIES = ("matmul", "convolution", "attention")  # kinds of work that libraries do
 GAPS = 64  # of an engine, that later work may yet fill
-
 IN, OUT = "in", "out"  # directions of a copy, seen from the card
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What one lane did from `start` to `end`, in nanoseconds of the virtual clock.
-
-    `kind` is operation, kernel, copy, wait or sleep; `size` is in bytes, of a copy.
-    """
+    """What one lane did from `start` to `end`, in nanoseconds of the virtual clock."""
 
     lane: str
     name: str
     start: int
     end: int
-    kind: str
-    size: int | None = None
+    kind: str  # operation, kernel, copy, wait or sleep
+    size: int | None = None  # bytes of a copy
 
 
 def nanoseconds(seconds: float) -> int:
-    """The nearest whole number of nanoseconds."""
     return round(seconds * SECOND)
 
 
@@ -135,10 +130,7 @@ class ThreadTime(threading.local):
 
 
 class Clock:
-    """The modelled time of one simulation. All times are whole nanoseconds since it began.
-
-    It is of the GPUs called `names`, all with the figures of `sheet`.
-    """
+    """The modelled time of GPUs called `names`, in whole nanoseconds since the simulation began."""
 
     def __init__(self, sheet: Sheet, names: list[str]) -> None:
         self.names = names
@@ -167,7 +159,6 @@ class Clock:
 
     @property
     def now(self) -> int:
-        """The host time of this thread."""
         return self.thread.now
 
     def reach(self, when: int) -> None:
@@ -270,10 +261,7 @@ class Clock:
             line.queue.append(line.end)
 
     def ask(self, card: int, line: Stream, name: str, after: int) -> int:
-        """Call a collective that runs on `line`; returns when it could begin.
-
-        That is not before `after`, when what it reads is done.
-        """
+        """Call a collective that runs on `line`; returns when, from `after` on, it could begin."""
         where = self.cards[card]
         if name not in where.loaded:
             self._load(where, name, "collective")
@@ -323,10 +311,7 @@ class Clock:
             line.end = max(line.end, until)
 
     def _submit(self, line: Stream, name: str, launches: int = 1, call: int | None = None) -> int:
-        """Let the host, with the lock held, make a call and its launches; returns when it has.
-
-        It waits for a place in the stream's queue first.
-        """
+        """Let the host wait for a place in a queue, call and launch; returns when it has."""
         thread = self.thread
         if len(line.queue) == QUEUE and line.queue[0] > thread.now:
             self._keep(thread.lane, "a full queue", thread.now, line.queue[0], "wait")
@@ -351,11 +336,10 @@ class Clock:
 
     # Spans
 
-    def _keep(
-        self, lane: str, name: str, start: int, end: int, kind: str, size: int | None = None
-    ) -> None:
+    def _keep(self, *span: str | int) -> None:
+        """Record what a Span is made of."""
         self._booked += 1
-        self._spans.append((lane, name, start, end, kind, size))
+        self._spans.append(span)
 
     def mark(self) -> int:
         """A place in the record, for `since`."""
@@ -364,7 +348,8 @@ class Clock:
     def since(self, mark: int) -> list[Span]:
         """The spans booked since `mark` that are still there."""
         kept = list(self._spans)
-        return [Span(*each) for each in kept[len(kept) - min(self._booked - mark, len(kept)) :]]
+        dropped = self._booked - len(kept)
+        return [Span(*each) for each in kept[max(0, mark - dropped) :]]
 
     @property
     def spans(self) -> list[Span]:

@@ -21,9 +21,7 @@ from cudasim.timing.formulas import Work
 aten = torch.ops.aten
 OnHost = Callable[[Tensor], bool]
 
-# The namespace of collectives: the links' time is booked where ranks meet, so that here only
-# the bytes count; its gather and scatter are others than those of a tensor.
-SENDS = "c10d"
+SENDS = "c10d"  # the namespace of collectives, whose gather is not a tensor's
 
 # The rules by operator, without namespace and overload, in place or not; and the flops an element
 # of pointwise operators that cost more than one: rough classes, for the CPU.
@@ -56,7 +54,7 @@ def without_rule() -> list[str]:
 @cache
 def rule_of(func: Callable) -> Rule:
     """The rule of an overload; one that has none is remembered."""
-    if getattr(func, "namespace", None) == SENDS:
+    if getattr(func, "namespace", None) == SENDS:  # the links' time is booked where ranks meet
         return rules.moved
     packet = getattr(func, "overloadpacket", None)
     name = packet.__name__ if packet is not None else str(getattr(func, "__name__", func))
@@ -79,18 +77,16 @@ def rule_of(func: Callable) -> Rule:
 
 
 def _by_mask(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
-    """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU."""
-    indices = (each for each in args[1] if isinstance(each, Tensor))
-    return any(is_mask(index) is not on_host(index) for index in indices)
+    """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU.
 
-
-def _by_mask_unless_filled(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
-    """As `_by_mask`; one number of the CPU under a mask needs no count (`masked_fill`)."""
+    One number of the CPU put under a mask needs no count (`masked_fill`).
+    """
     indices = [each for each in args[1] if isinstance(each, Tensor)]
-    value = args[2] if len(args) > 2 else kwargs["values"]
-    if len(indices) == 1 and is_mask(indices[0]) and value.numel() == 1 and on_host(value):
-        return False
-    return _by_mask(args, kwargs, on_host)
+    value = args[2] if len(args) > 2 else kwargs.get("values")
+    if value is not None and value.numel() == 1 and on_host(value):
+        if len(indices) == 1 and is_mask(indices[0]):
+            return False
+    return any(is_mask(index) is not on_host(index) for index in indices)
 
 
 # Operators that make the host wait for the device, which must know a value, or a size that depends
@@ -106,9 +102,9 @@ WAITS: dict[Callable, Callable[[tuple, dict, OnHost], bool]] = {
     aten.linalg_pinv.atol_rtol_tensor: lambda *given: True,
     aten.index.Tensor: _by_mask,
     aten._unsafe_index.Tensor: _by_mask,
-    aten.index_put.default: _by_mask_unless_filled,
-    aten.index_put_.default: _by_mask_unless_filled,
-    aten._index_put_impl_.default: _by_mask_unless_filled,
-    aten._unsafe_index_put.default: _by_mask_unless_filled,
+    aten.index_put.default: _by_mask,
+    aten.index_put_.default: _by_mask,
+    aten._index_put_impl_.default: _by_mask,
+    aten._unsafe_index_put.default: _by_mask,
     aten.repeat_interleave.Tensor: lambda args, kwargs, _: kwargs.get("output_size") is None,
 }

@@ -175,7 +175,8 @@ class Timeline:
         word = self.source if self.modelled else "measured"
         lines = [f"timeline, {word}: {reading(self.total)}"]
         for lane, kinds, share in self.summary():
-            did = ", ".join(f"{n} {_word(kind, n)}" for kind, n in kinds.items())
+            words = (kind if n == 1 else PLURALS.get(kind, f"{kind}s") for kind, n in kinds.items())
+            did = ", ".join(f"{n} {word}" for n, word in zip(kinds.values(), words, strict=True))
             taken = reading(self.total * share)
             lines.append(f"{lane}: {did}; busy {taken}, ≈ {100 * share:.0f} %")
         return "\n".join(lines + self.notes)
@@ -234,10 +235,6 @@ def reading(seconds: float) -> str:
     value = seconds * 1000
     digits = 3 - len(str(int(value))) if value >= 1 else 3
     return f"≈ {value:.{max(digits, 0)}f} ms"
-
-
-def _word(kind: str, count: int) -> str:
-    return kind if count == 1 else PLURALS.get(kind, f"{kind}s")
 
 
 def _rank(lane: str) -> tuple:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from cudasim.clock.clock import Span
 
 BLOCK = "cudasim.timeline"  # the annotation around what is to be read
-PREFIXES = ("autograd::engine::evaluate_function: ", "torch::autograd::", "aten::")
+PREFIX = re.compile("(autograd::engine::evaluate_function: )?(torch::autograd::)?(aten::)?")
 WAIT = re.compile(r"(Stream|Device|Event|Ctx)Synchronize$|^(cuda|hip)Memcpy$")
 COPY = re.compile(r"Memcpy (\wto\w)")
 WAYS = {"HtoD": "in", "DtoH": "out"}
@@ -71,54 +71,47 @@ def read(trace: dict) -> list[Span]:
         size = event["args"].get("bytes") if kind == "copy" else None
         return Span(lane, name, max(round(start * 1000), 0), round(end * 1000), kind, size)
 
-    threads, streams, operators, on_gpu = defaultdict(list), defaultdict(set), {}, []
+    threads, streams, on_gpu, operators = defaultdict(list), defaultdict(set), [], {}
     for event in events:
-        called = event.get("cat") == "cpu_op"
-        if called and "External id" in event.get("args", {}):
-            operators[event["args"]["External id"]] = plain(event["name"])
+        called, about = event.get("cat") == "cpu_op", event.get("args", {})
+        if called and "External id" in about:
+            operators[about["External id"]] = plain(event["name"])
         if event.get("cat") in GPU:
-            on_gpu.append(event)
-            streams[_device(event)].add(_stream(event))
+            device, stream = about.get("device", event["pid"]), about.get("stream", event["tid"])
+            on_gpu.append((event, device, stream))
+            streams[device].add(stream)
         elif (called or WAIT.search(event["name"])) and begin <= event["ts"] < until:
             threads[event["tid"]].append(event)
 
     spans = []
     for tid, found in threads.items():
         lane = "Python" if tid == block["tid"] else f"Python, thread {tid}"
-        waits = [
-            span(lane, each, each["name"], "wait") for each in found if each["cat"] != "cpu_op"
-        ]
+        calls = [each for each in found if each["cat"] == "cpu_op"]
+        others = (each for each in found if each["cat"] != "cpu_op")
+        waits = [span(lane, each, each["name"], "wait") for each in others]
         spans += waits
-        for each in _outermost([each for each in found if each["cat"] == "cpu_op"]):
+        for each in _outermost(calls):
             spans += _less(span(lane, each, plain(each["name"]), "operation"), waits)
-    for event in on_gpu:
+    for event, device, stream in on_gpu:
         if event["ts"] + event["dur"] <= begin:
             continue
-        device = _device(event)
-        lanes = [f"cuda:{device} stream {sorted(streams[device]).index(_stream(event))}"]
+        lanes = [f"cuda:{device} stream {sorted(streams[device]).index(stream)}"]
         if event["cat"] == "gpu_memcpy":
-            spans += [span(lane, event, "copy", "copy") for lane in _copy_lanes(event) or lanes]
+            lanes = _copy_lanes(event, device) or lanes
+            spans += [span(lane, event, "copy", "copy") for lane in lanes]
         else:
             name = operators.get(event["args"].get("External id")) or short(event["name"])
             spans.append(span(lanes[0], event, name, "kernel"))
     return spans
 
 
-def _device(event: dict) -> int:
-    return event["args"].get("device", event["pid"])
-
-
-def _stream(event: dict) -> int:
-    return event["args"].get("stream", event["tid"])
-
-
-def _copy_lanes(event: dict) -> list[str]:
+def _copy_lanes(event: dict, device: int) -> list[str]:
     """The copy engines that a copy occupies; none if it stays on its GPU."""
     found, about = COPY.match(event["name"]), event["args"]
     way = found[1] if found else ""
     if way == "PtoP" and {"fromDevice", "toDevice"} <= about.keys():
         return [f"cuda:{about['fromDevice']} copies out", f"cuda:{about['toDevice']} copies in"]
-    return [f"cuda:{_device(event)} copies {WAYS[way]}"] if way in WAYS else []
+    return [f"cuda:{device} copies {WAYS[way]}"] if way in WAYS else []
 
 
 def _outermost(events: Sequence[dict]) -> list[dict]:
@@ -144,9 +137,7 @@ def _less(span: Span, waits: Sequence[Span]) -> list[Span]:
 
 def plain(operator: str) -> str:
     """The name of an operator without the prefixes of PyTorch's parts."""
-    for prefix in PREFIXES:
-        operator = operator.removeprefix(prefix)
-    return operator
+    return operator[PREFIX.match(operator).end() :]
 
 
 def short(kernel: str) -> str:
