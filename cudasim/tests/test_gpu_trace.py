@@ -10,35 +10,28 @@ from programs import run, write
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
-REGISTRIES = {
-    name.removeprefix("register_callback_for_"): register
-    for name, register in vars(gpu_trace).items()
-    if name.startswith("register_callback_for_")
-}
-
 
 @pytest.fixture
 def told(monkeypatch):
-    """A function that registers a mock for a kind of event, until the test ends."""
+    """A function that registers mocks for kinds of events, until the test ends."""
     for value in vars(gpu_trace).values():
         if isinstance(value, torch._utils.CallbackRegistry):
             monkeypatch.setattr(value, "callback_list", [])
     torch._C._activate_gpu_trace()
 
-    def register(kind):
-        mock = Mock()
-        REGISTRIES[kind](mock)
-        return mock
+    def register(*kinds):
+        mocks = [Mock() for _ in kinds]
+        for kind, mock in zip(kinds, mocks, strict=True):
+            getattr(gpu_trace, f"register_callback_for_{kind}")(mock)
+        return mocks
 
     return register
 
 
 def test_events_are_followed(told):
-    kinds = ("event_creation", "event_record", "event_wait", "event_synchronization")
-    created, recorded, waited, synchronized = map(told, kinds)
-    deleted = told("event_deletion")
-    side = torch.cuda.Stream()
-    event = torch.cuda.Event()
+    created, recorded, waited = told("event_creation", "event_record", "event_wait")
+    synchronized, deleted = told("event_synchronization", "event_deletion")
+    side, event = torch.cuda.Stream(), torch.cuda.Event()
     created.assert_not_called()
     event.record(side)
     handle = event.cuda_event
@@ -54,9 +47,8 @@ def test_events_are_followed(told):
 
 
 def test_streams_and_waits_are_followed(told):
-    created, stream, device = map(
-        told, ("stream_creation", "stream_synchronization", "device_synchronization")
-    )
+    created, stream = told("stream_creation", "stream_synchronization")
+    (device,) = told("device_synchronization")
     side = torch.cuda.Stream()
     created.assert_called_once_with(side.cuda_stream)
     torch.cuda.synchronize()
@@ -85,7 +77,7 @@ MADE = {
 @pytest.mark.parametrize("make", MADE.values(), ids=MADE)
 def test_memory_is_followed(told, make):
     x = torch.ones(3, device="cuda")
-    taken, freed = told("memory_allocation"), told("memory_deallocation")
+    taken, freed = told("memory_allocation", "memory_deallocation")
     made = make(x)
     address, view = made.data_ptr(), made[1:]
     del made
