@@ -90,21 +90,16 @@ def _by_mask(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
 
 
 # Operators that make the host wait for the device, which must know a value, or a size that depends
-# on values; and for which arguments, given who tells what is with the host. Those of linear
-# algebra look inside whether the method converged.
-ALWAYS = (
-    "_local_scalar_dense nonzero masked_select equal allclose bincount _unique _unique2 unique_dim "
-    "unique_consecutive unique_dim_consecutive _linalg_check_errors _linalg_svd _linalg_eigh "
-    "linalg_eig"
-)
+# on values, or look inside whether a method converged; and for which arguments, given who tells
+# what is with the host.
 WAITS: dict[Callable, Callable[[tuple, dict, OnHost], bool]] = {
-    **{getattr(aten, name).default: lambda *given: True for name in ALWAYS.split()},
+    **{getattr(aten, name).default: lambda *given: True for name in _read["waits"]},
     aten.linalg_pinv.atol_rtol_tensor: lambda *given: True,
+    aten.repeat_interleave.Tensor: lambda args, kwargs, _: kwargs.get("output_size") is None,
     aten.index.Tensor: _by_mask,
     aten._unsafe_index.Tensor: _by_mask,
     aten.index_put.default: _by_mask,
     aten.index_put_.default: _by_mask,
     aten._index_put_impl_.default: _by_mask,
     aten._unsafe_index_put.default: _by_mask,
-    aten.repeat_interleave.Tensor: lambda args, kwargs, _: kwargs.get("output_size") is None,
 }

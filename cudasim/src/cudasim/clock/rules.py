@@ -16,14 +16,9 @@ from cudasim.timing.formulas import Work
 
 Rule = Callable[..., Work | None]
 
-PRECISIONS = {
-    torch.float64: "float64",
-    torch.complex128: "float64",
-    torch.float16: "float16",
-    torch.bfloat16: "bfloat16",
-    torch.int8: "int8",
-    torch.uint8: "int8",
-}  # all others work as float32 does
+PRECISIONS = {torch.float64: "float64", torch.complex128: "float64", torch.float16: "float16"}
+PRECISIONS |= {torch.bfloat16: "bfloat16", torch.int8: "int8", torch.uint8: "int8"}
+# All others work as float32 does.
 ROW = 48 * 2**10  # bytes of a row that every processor has room for
 
 
@@ -100,8 +95,8 @@ def gathered(args: tuple, kwargs: dict, out: Any) -> Work:
     masks = [each for each in tensors(*args[1:2]) if is_mask(each)]
     places = sum(8 * each.dim() * each.numel() for each in masks)
     listed = 2 * places * out.numel() // max(args[0].numel(), 1)
-    kernels = 3 if masks else 1
-    return Work("gather", 0.0, float(index + listed + 2 * size_of(out)), kernels=kernels)
+    size = float(index + listed + 2 * size_of(out))
+    return Work("gather", 0.0, size, kernels=3 if masks else 1)
 
 
 def scattered(args: tuple, kwargs: dict, out: Any) -> Work:
@@ -125,9 +120,8 @@ def picked(args: tuple, kwargs: dict, out: Any) -> Work:
 
 def sort(args: tuple, kwargs: dict, out: Any) -> Work:
     """A radix sort: keys and 8-byte positions moved once for each byte of a key."""
-    keys = args[0]
-    passes = keys.element_size()
-    return Work("other", 0.0, 2.0 * keys.numel() * (passes + 8) * passes, kernels=2 + passes)
+    passes = args[0].element_size()
+    return Work("other", 0.0, 2.0 * args[0].numel() * (passes + 8) * passes, kernels=2 + passes)
 
 
 # Element by element
@@ -148,9 +142,8 @@ def division(args: tuple, kwargs: dict, out: Any) -> Work:
 
 def foreach(args: tuple, kwargs: dict, out: Any) -> Work:
     """Lists of tensors in few kernels."""
-    listed, results = list(tensors(*args[:1])), list(tensors(out))
-    results = results or listed
-    elements, kernels = _in_chunks(listed)
+    listed = list(tensors(*args[:1]))
+    results, (elements, kernels) = list(tensors(out)) or listed, _in_chunks(listed)
     size = float(_read(args, kwargs) + size_of(results))
     precision = _precision(results[0]) if results else "float32"
     return Work("pointwise", 2.0 * elements, size, precision, kernels)
@@ -158,9 +151,8 @@ def foreach(args: tuple, kwargs: dict, out: Any) -> Work:
 
 def fused_optimizer(args: tuple, kwargs: dict, out: Any) -> Work:
     """A whole step of an optimizer: each list read, all but the gradients written."""
-    elements, kernels = _in_chunks(args[0])
-    size = float(2 * _read(args, kwargs) - size_of(args[1]))
-    return Work("pointwise", 12.0 * elements, size, kernels=kernels)
+    (elements, kernels), size = _in_chunks(args[0]), 2 * _read(args, kwargs) - size_of(args[1])
+    return Work("pointwise", 12.0 * elements, float(size), kernels=kernels)
 
 
 def _in_chunks(listed: list[Tensor]) -> tuple[int, int]:

@@ -175,8 +175,7 @@ class Timeline:
         word = self.source if self.modelled else "measured"
         lines = [f"timeline, {word}: {reading(self.total)}"]
         for lane, kinds, share in self.summary():
-            words = (kind if n == 1 else PLURALS.get(kind, f"{kind}s") for kind, n in kinds.items())
-            did = ", ".join(f"{n} {word}" for n, word in zip(kinds.values(), words, strict=True))
+            did = ", ".join(_counted(n, kind) for kind, n in kinds.items())
             taken = reading(self.total * share)
             lines.append(f"{lane}: {did}; busy {taken}, ≈ {100 * share:.0f} %")
         return "\n".join(lines + self.notes)
@@ -235,6 +234,10 @@ def reading(seconds: float) -> str:
     value = seconds * 1000
     digits = 3 - len(str(int(value))) if value >= 1 else 3
     return f"≈ {value:.{max(digits, 0)}f} ms"
+
+
+def _counted(number: int, kind: str) -> str:
+    return f"{number} {kind if number == 1 else PLURALS.get(kind, f'{kind}s')}"
 
 
 def _rank(lane: str) -> tuple:
