@@ -73,9 +73,7 @@ SILENT = [
 UNTOLD = [  # what waits without a word
     lambda x, y, ind, mask: torch.cuda.synchronize(),
     lambda x, y, ind, mask: torch.accelerator.synchronize(),
-    lambda x, y, ind, mask: torch.ones(2**15).to(
-        x.device, non_blocking=True
-    ),  # pageable: a clock knows
+    lambda x, y, ind, mask: torch.ones(2**15).to(x.device, non_blocking=True),  # on a clock
 ]
 
 
