@@ -313,15 +313,17 @@ class Clock:
     def _submit(self, line: Stream, name: str, launches: int = 1, call: int | None = None) -> int:
         """Let the host wait for a place in a queue, call and launch; returns when it has."""
         thread = self.thread
-        if len(line.queue) == QUEUE and line.queue[0] > thread.now:
-            self._keep(thread.lane, "a full queue", thread.now, line.queue[0], "wait")
-            thread.now, thread.began = line.queue[0], None
+        now = thread.now
+        if len(line.queue) == QUEUE and line.queue[0] > now:
+            self._keep(thread.lane, "a full queue", now, line.queue[0], "wait")
+            now, thread.began = line.queue[0], None
         start, thread.began = thread.began, None
         if start is None:
-            start = thread.now
-        thread.now += self.call(self.operation if call is None else call) + self.launch * launches
-        self._keep(thread.lane, name, start, thread.now, "operation")
-        return thread.now
+            start = now
+        now += self.call(self.operation if call is None else call) + self.launch * launches
+        self._keep(thread.lane, name, start, now, "operation")
+        thread.now = now
+        return now
 
     def _load(self, card: Card, name: str | None, kind: str) -> None:
         """Let the host load what an operation needs the first time: context, library, kernel."""
