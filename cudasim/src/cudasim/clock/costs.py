@@ -71,7 +71,7 @@ def rule_of(func: Callable) -> Rule:
     if torch.Tag.reduction in tags:
         return rules.reduction
     if torch.Tag.view_copy in tags:
-        return rules.copied
+        return partial(rules.moved, kind="copy", reads=[1])
     _unknown.add(str(func))
     return rules.moved
 

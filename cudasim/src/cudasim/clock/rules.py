@@ -68,16 +68,18 @@ def nothing(args: tuple, kwargs: dict, out: Any) -> None:
 
 
 def moved(
-    args: tuple, kwargs: dict, out: Any, kind: str = "other", read: int = 1, written: int = 1
+    args: tuple,
+    kwargs: dict,
+    out: Any,
+    kind: str = "other",
+    reads: list[int] | None = None,
+    written: int = 1,
+    kernels: int = 1,
 ) -> Work:
-    """The inputs read and the results written so many times, and no arithmetic."""
-    return Work(kind, 0.0, float(read * _read(args, kwargs) + written * size_of(out)))
-
-
-def copied(args: tuple, kwargs: dict, out: Any) -> Work:
-    """The source read, which is the second argument if that is a tensor; the result written."""
-    source = next(tensors(*args[1:2], args[0]))
-    return Work("copy", 0.0, float(size_of(source, out)))
+    """Bytes alone: all inputs, or the first arguments as often as `reads` says, and the results."""
+    size = _read(args, kwargs) if reads is None else 0
+    size += sum(times * size_of(each) for times, each in zip(reads or (), args, strict=False))
+    return Work(kind, 0.0, float(size + written * size_of(out)), kernels=kernels)
 
 
 def one_value(args: tuple, kwargs: dict, out: Any) -> Work:
@@ -105,11 +107,6 @@ def scattered(args: tuple, kwargs: dict, out: Any) -> Work:
     copying = 0 if out is args[0] else 2 * size_of(out)
     moved = float(size_of(index) + 3 * size_of(source) + copying)
     return Work("gather", 0.0, moved, kernels=2 if copying else 1)
-
-
-def embedding_backward(args: tuple, kwargs: dict, out: Any) -> Work:
-    """The table's gradient: filled with zeros, then rows added."""
-    return Work("gather", 0.0, float(3 * size_of(args[0]) + size_of(args[1], out)), kernels=3)
 
 
 def picked(args: tuple, kwargs: dict, out: Any) -> Work:
