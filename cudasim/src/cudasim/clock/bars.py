@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -15,19 +16,11 @@ RANK = re.compile(r"rank (\d+): ")  # what a lane of one of several processes be
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
-class Bar(NamedTuple):
-    """What a picture shows as one: a span, or `merged` neighbours of one lane."""
+@dataclass(frozen=True, slots=True)
+class Bar(Span):
+    """What a picture shows as one: a span since the timeline began, or neighbours of one lane."""
 
-    lane: str
-    name: str
-    start: int  # nanoseconds since the timeline began
-    end: int
-    kind: str
     merged: int = 1  # how many spans it stands for
-
-    @property
-    def length(self) -> int:
-        return self.end - self.start
 
     @property
     def device(self) -> str:
@@ -91,4 +84,4 @@ def _joined(group: Sequence[Bar]) -> Bar:
     if others:
         name += f" and {others} other{'s' if others > 1 else ''}"
     end, kind = max(bar.end for bar in group), kinds.most_common(1)[0][0]
-    return Bar(group[0].lane, name, group[0].start, end, kind, len(group))
+    return Bar(group[0].lane, name, group[0].start, end, kind, merged=len(group))

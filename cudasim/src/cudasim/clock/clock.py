@@ -34,6 +34,10 @@ class Span:
     kind: str  # operation, kernel, copy, wait or sleep
     size: int | None = None  # bytes of a copy
 
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
 
 def nanoseconds(seconds: float) -> int:
     return round(seconds * SECOND)

@@ -7,12 +7,12 @@ It is the same for modelled time, from the virtual clock, and for measured time,
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cudasim.clock import trace
+from cudasim.clock import ranks, trace
 from cudasim.clock.bars import IDLE, Bar, Chart, merged, split
 from cudasim.clock.clock import SECOND, Span
 
@@ -73,17 +73,19 @@ class Timeline:
         Every rank has to call it; each gets the whole. A lane is called `rank 0: Python`. Raises
         RuntimeError outside of a process group, and for measured times.
         """
-        from cudasim.clock import ranks
-
         if self._spans and not self.modelled:
             raise RuntimeError(
                 "gather(): only modelled times of several processes can be set side by side; begin "
                 "with clock='modelled'"
             )
-        found = Timeline()
-        spans, source, notes = ranks.gather(self._spans, self.source, self.notes)
-        if spans:
-            found.fill(spans, source, notes)
+        told = ranks.gather([[*map(astuple, self._spans)], self.source, self.notes])
+        found, joined, noted = Timeline(), [], []
+        for rank, (spans, _, notes) in enumerate(told):
+            joined += [Span(f"rank {rank}: {lane}", *rest) for lane, *rest in spans]
+            noted += [f"rank {rank}: {note}" for note in notes]
+        if joined:
+            sources = dict.fromkeys(source for _, source, _ in told if source)
+            found.fill(joined, f"{' and '.join(sources)}, {len(told)} ranks", noted)
         return found
 
     @classmethod
@@ -141,7 +143,7 @@ class Timeline:
         """Every span as a row: lane, name, start and duration in seconds."""
         begin, order = self.start, {lane: number for number, lane in enumerate(self.lanes)}
         return Table(
-            (each.lane, each.name, (each.start - begin) / SECOND, (each.end - each.start) / SECOND)
+            (each.lane, each.name, (each.start - begin) / SECOND, each.length / SECOND)
             for each in sorted(self.spans, key=lambda span: (order[span.lane], span.start))
         )
 
@@ -201,7 +203,7 @@ class Timeline:
         kinds = list(dict.fromkeys(bar.kind for bar in chart.bars))
         bars = []  # lane, name, start, duration, kind, count
         for bar in chart.bars:
-            what = lanes.index(bar.lane), names.index(bar.name), bar.start, bar.end - bar.start
+            what = lanes.index(bar.lane), names.index(bar.name), bar.start, bar.length
             bars.append((*what, kinds.index(bar.kind), bar.merged))
         content = {
             "unit": "≈ ns",

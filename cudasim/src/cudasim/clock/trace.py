@@ -29,9 +29,8 @@ def write(spans: Sequence[Span], lanes: Sequence[str], source: str, notes: Seque
         events.append(_about("thread_name", number, name=lane))
         events.append(_about("thread_sort_index", number, sort_index=number))
     for span in spans:
-        event = {"ph": "X", "cat": span.kind, "name": span.name, "pid": 1}
-        event |= {"tid": thread[span.lane], "ts": (span.start - start) / 1000}
-        event |= {"dur": (span.end - span.start) / 1000}
+        event = {"ph": "X", "cat": span.kind, "name": span.name, "pid": 1, "tid": thread[span.lane]}
+        event |= {"ts": (span.start - start) / 1000, "dur": span.length / 1000}
         event |= {} if span.size is None else {"args": {"bytes": span.size}}
         events.append(event)
     about = {"source": source, "notes": list(notes)}
