@@ -189,6 +189,13 @@ def test_a_peer_copy_comes_after_both_streams_and_before_what_follows(clock):
     assert clock.cards[1].stream(0).end == clock.cards[0].stream(0).end == copy.end
 
 
+def test_the_first_of_several_kernels_begins_before_the_last_is_launched(clock):
+    x = torch.ones(64, device="cuda")
+    x.sort(), torch.cuda.synchronize()
+    call, kernels = spans(clock, x.sort)  # a pass for each byte, and two
+    assert call.end - kernels.start == min(5 * clock.launch, kernels.length)
+
+
 @pytest.mark.parametrize(("n", "in_turn"), [(2048, True), (4, False)])
 def test_kernels_that_fill_the_card_take_turns_and_small_ones_overlap(clock, n, in_turn):
     side, x = torch.cuda.Stream(), torch.ones(n, n, device="cuda")
