@@ -1,8 +1,7 @@
 """What an operator of PyTorch does on its device, by the table of rules in `operators.json`.
 
 PyTorch's own tags say which operators are pointwise; what has neither rule nor tag counts its
-bytes and is remembered. Tensors without data (meta, fake) have a cost too. Rules are looked up
-by overload, and found by name the first time.
+bytes and is remembered. Tensors without data (meta, fake) have a cost too.
 """
 
 import json
@@ -20,7 +19,6 @@ from cudasim.timing.formulas import Work
 
 aten = torch.ops.aten
 OnHost = Callable[[Tensor], bool]
-
 SENDS = "c10d"  # the namespace of collectives, whose gather is not a tensor's
 
 # The rules by operator, without namespace and overload, in place or not; and the flops an element

@@ -47,8 +47,7 @@ def watched(payer: Any) -> list[tuple[Any, str, Callable]]:
 
 def steps(outputs: Iterable[Any]) -> set:
     """The steps of the graphs behind `outputs`."""
-    waiting = [output.grad_fn for output in outputs if isinstance(output, Tensor)]
-    seen = set()
+    waiting, seen = [each.grad_fn for each in outputs if isinstance(each, Tensor)], set()
     while waiting:
         node = waiting.pop()
         if node is not None and node not in seen:
