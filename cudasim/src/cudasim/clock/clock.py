@@ -44,10 +44,7 @@ def nanoseconds(seconds: float) -> int:
 
 
 class Engine:
-    """What does one thing at a time; work that is ready early fills the gaps before later work.
-
-    Work that meets other work in a gap goes on after it, as two kernels share a card.
-    """
+    """What does one thing at a time; work that is ready early fills the gaps before later work."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -250,10 +247,7 @@ class Clock:
 
     @contextmanager
     def graph(self, card: int, stream: int) -> Iterator[None]:
-        """Launch a graph on a stream: the host pays one launch for all that is asked for within.
-
-        Each kernel begins when the one before it has ended.
-        """
+        """Launch a graph: the host pays one launch for all that is asked for within."""
         thread, line = self.thread, self.cards[card].stream(stream)
         with self._lock:
             self._submit(line, "graph")

@@ -29,7 +29,7 @@ COLOURS |= {"copy": "#009e73", "wait": "#cc79a7"}
 LETTERS = {"host": "white", "gpu0": "white", "gpu1": "black", "copy": "black"}  # in a bar
 # Inches: the picture, a lane, what is above and below, a line of words.
 WIDTH, ROW, EDGES, LINE = 7.2, 0.38, 1.2, 0.15
-THICK = 14  # points: a bar of work
+THICK = 14  # points: a bar of work, a line, which takes half the room of a rectangle
 THIN = 0.13  # half a bar of waiting, as a share of its lane
 HATCHED = {"facecolor": "white", "hatch": "////////", "linewidth": 0.7}
 LETTER = 5.5  # points: the width of a letter in a bar, with room at the ends
@@ -46,14 +46,12 @@ def figure(chart: Chart) -> Figure:
     high = EDGES + ROW * len(lanes) + LINE * len(chart.notes)
     with matplotlib.rc_context(STYLE):
         drawn = Figure((WIDTH, high), layout="constrained", facecolor="white")
-        axes = drawn.add_subplot(facecolor="white")
-        axes.set_xlim(0, (chart.length or 1) / size)
-        axes.set_ylim(len(lanes) - 0.5, -0.5)
+        axes = drawn.add_subplot(facecolor="white", axisbelow=True)
+        axes.set(xlim=(0, (chart.length or 1) / size), ylim=(len(lanes) - 0.5, -0.5))
         shares = [f"{lane}\n≈ {100 * share:.0f} % busy" for lane, _, share in chart.lanes]
         axes.set_yticks(range(len(lanes)), shares, fontsize=8)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.set_xlabel("\n".join([f"≈ {unit}", *chart.notes]))
         drawn.suptitle(f"Timeline, {chart.source}", x=0.01, ha="left", fontsize=10)
@@ -62,13 +60,10 @@ def figure(chart: Chart) -> Figure:
                 axes.axhline(row + 0.5, color=COLOURS["host"], linewidth=1.2)
         draw_bars(axes, bars, {lane: row for row, lane in enumerate(lanes)}, size)
         names = {meaning(bar): paint(bar) for bar in bars}
-        marks = [
-            Patch(edgecolor=COLOURS["wait"], **HATCHED)
-            if name == "wait"
-            else Line2D([], [], color=COLOURS[name], linewidth=8)
-            for name in names.values()
-        ]
-        drawn.legend(marks, names, loc="outside lower left", ncols=len(names), frameon=False)
+        marks = {name: Line2D([], [], color=COLOURS[name], linewidth=8) for name in COLOURS}
+        marks["wait"] = Patch(edgecolor=COLOURS["wait"], **HATCHED)
+        shown = [marks[name] for name in names.values()]
+        drawn.legend(shown, names, loc="outside lower left", ncols=len(names), frameon=False)
     return drawn
 
 
@@ -88,10 +83,7 @@ def meaning(bar: Bar) -> str:
 
 
 def draw_bars(axes: Axes, bars: list[Bar], rows: dict[str, int], size: float) -> None:
-    """The bars of each colour as one path: thick lines, which take half the room of rectangles.
-
-    Waits are rectangles, for a line cannot be hatched.
-    """
+    """The bars of each colour as one path: thick lines, and rectangles for what is hatched."""
     whole = axes.get_xlim()[1]
     least = whole / 1500  # so that the shortest is seen
     for name, colour in COLOURS.items():

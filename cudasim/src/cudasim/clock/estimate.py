@@ -15,9 +15,8 @@ from cudasim.timing.sheets import Host, Sheet, find_sheet, host_sheet
 class Estimate(LightMode):
     """Adds up, on one stream, what the operations inside take; `seconds` is the total.
 
-    The host goes on after each launch, the card works one kernel after the other, and the
-    total is the later of both. `works` holds what was booked. The host is the one beside the
-    card, unless another is given.
+    The host, which is the one beside the card unless another is given, goes on after each launch,
+    and the card works one kernel after the other. `works` holds what was booked.
     """
 
     def __init__(self, sheet: Sheet, host: Host | None = None) -> None:
@@ -38,7 +37,6 @@ class Estimate(LightMode):
         self._patches.restore()
 
     def pay(self, seconds: float) -> None:
-        """Let the host be busy beside operations."""
         self.now += seconds
 
     def __torch_dispatch__(

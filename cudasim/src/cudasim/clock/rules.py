@@ -153,12 +153,10 @@ def fused_optimizer(args: tuple, kwargs: dict, out: Any) -> Work:
 
 
 def _in_chunks(listed: list[Tensor]) -> tuple[int, int]:
-    """The elements of a list, and the kernels for it: 36 tensors, or 320 chunks of 65536, each.
-
-    Source: PyTorch, ATen/native/cuda/MultiTensorApply.cuh.
-    """
+    """The elements of a list, and the kernels for it: ATen/native/cuda/MultiTensorApply.cuh."""
     elements = sum(each.numel() for each in listed)
-    return elements, max(1, ceil(len(listed) / 36), ceil(elements / (320 * 65536)))
+    tensors_each, elements_each = 36, 320 * 65536  # of a kernel: chunks of 65536
+    return elements, max(1, ceil(len(listed) / tensors_each), ceil(elements / elements_each))
 
 
 # Reductions
@@ -174,10 +172,7 @@ def reduction(
 
 
 def softmax(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Read once where a row fits into a processor, else thrice: maximum, sum, result.
-
-    Source: PyTorch, ATen/native/cuda/SoftMax.cu.
-    """
+    """Read once where a row fits into a processor, else thrice: ATen/native/cuda/SoftMax.cu."""
     x, dim = args[0], args[1] if len(args) > 1 else kwargs["dim"]
     row = x.shape[dim] * x.element_size() if x.dim() else 0
     return reduction(args, kwargs, out, 10, times=3 if row > ROW else 1)
@@ -213,10 +208,7 @@ def inverse(args: tuple, kwargs: dict, out: Any) -> Work:
 def convolution(
     args: tuple, kwargs: dict, out: Any, groups: int, transposed: int | None = None
 ) -> Work:
-    """A convolution as an implicit product; of how many groups, and which way, two arguments say.
-
-    Source: cuDNN, https://arxiv.org/abs/1410.0759.
-    """
+    """An implicit product (cuDNN, https://arxiv.org/abs/1410.0759), as two arguments tell."""
     backwards = transposed is not None and args[transposed]
     size = _read(args, kwargs) + size_of(out)
     return _convolution(args[:2], out, backwards, args[groups], size)
@@ -259,10 +251,7 @@ def _channels_last(x: Tensor, weight: Tensor) -> bool:
 
 
 def attention(args: tuple, kwargs: dict, out: Any, products: int, first: int) -> Work:
-    """Fused attention, queries and keys from argument `first` on: half the flops if causal.
-
-    Source: torch.utils.flop_counter; FlashAttention-2, https://arxiv.org/abs/2307.08691.
-    """
+    """Fused attention, https://arxiv.org/abs/2307.08691: queries, then keys, are the `first`."""
     query, key = args[first : first + 2]
     causal = kwargs.get("is_causal") or any(each is True for each in args)
     flops = 2.0 * products * prod(query.shape) * key.shape[-2] / (2 if causal else 1)

@@ -39,10 +39,9 @@ class Table(list):
 
 
 class Timeline:
-    """The spans of some lines of a program, by lane.
+    """The spans of some lines of a program, by lane. In a notebook it displays itself.
 
-    In a notebook it displays itself. Whatever is asked of one that holds nothing raises
-    RuntimeError, which says why it does.
+    Whatever is asked of one that holds nothing raises RuntimeError, which says why it does.
     """
 
     def __init__(self) -> None:
@@ -194,10 +193,7 @@ class Timeline:
         return [(lane, dict(kinds), self.busy(lane)) for lane, kinds in counts.items()]
 
     def payload(self) -> str:
-        """The bars and the summary as JSON, for a page that draws them itself.
-
-        It is text, so that a comparison of notebooks can leave out that of a real clock.
-        """
+        """The bars and the summary as JSON text, for a page that draws them itself."""
         chart, lanes = self.chart(), self.lanes
         names = list(dict.fromkeys(bar.name for bar in chart.bars))
         kinds = list(dict.fromkeys(bar.kind for bar in chart.bars))

@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 
 def watched(payer: Any) -> list[tuple[Any, str, Callable]]:
-    """What makes `payer` pay: attributes of torch, as (owner, name, what takes its place).
+    """What makes `payer` pay what its `host` costs: attributes of torch, and what replaces them.
 
-    A payer has a `host`, whose figures it is to `pay`, and a `thread`, which is told while autograd
-    calls the operations.
+    Its `thread` is told while autograd calls the operations.
     """
     call, run = nn.Module.__call__, torch.autograd._engine_run_backward
     done = torch.optim.Optimizer._optimizer_step_code
