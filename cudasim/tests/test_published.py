@@ -3,10 +3,12 @@
 import json
 
 import pytest
+import torch
 from programs import PROJECT
 
 from cudasim.timing import sheets
 from facts.published import PATH, row_of, summary
+from facts.resnet import resnet50
 
 READ = json.loads(PATH.read_text(encoding="utf-8"))
 SLOW = ("rn50", "bert", "minilm")  # what the names of rows begin with that take seconds
@@ -61,24 +63,12 @@ def test_what_the_host_bounds_is_near_what_was_measured_and_not_fitted():
     assert summary([row.ratio for row in kept])[1] >= 0.9
 
 
-def test_a_step_of_resnet50_is_near_what_was_measured():
+def test_resnet50_has_its_parameters_and_a_step_of_it_takes_about_what_was_measured():
+    with torch.device("meta"):
+        net = resnet50()
+    assert sum(each.numel() for each in net.parameters()) == 25_557_032
     (read,) = [each for each in READ if each["id"] == "rn50-train-a100pcie40-amp"]
     assert 0.8 < row_of(read).ratio < 1.25
-
-
-def test_resnet50_has_its_parameters_and_flops():
-    import torch
-
-    from cudasim.clock.estimate import Estimate
-    from facts.resnet import resnet50
-
-    with torch.device("meta"):
-        net, x = resnet50().eval(), torch.empty(1, 3, 224, 224)
-    assert sum(each.numel() for each in net.parameters()) == 25_557_032
-    with Estimate(sheets.find_sheet("T4")) as mode:
-        net(x)
-    products = sum(work.flops for work in mode.works if work.shape)
-    assert products == pytest.approx(2 * 4.09e9, rel=0.01)  # multiply-adds of v1.5
 
 
 @pytest.mark.full

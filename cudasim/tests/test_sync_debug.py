@@ -1,4 +1,4 @@
-"""`torch.cuda.set_sync_debug_mode`: which operations make the host wait, by PyTorch's own test."""
+"""Which operations make the host wait, and `set_sync_debug_mode`, by PyTorch's own test."""
 
 import warnings
 
@@ -7,6 +7,7 @@ import torch
 from programs import PACKAGE
 
 import cudasim
+from cudasim.session import session
 
 WORDS = "called a synchronizing CUDA operation"
 
@@ -34,6 +35,8 @@ WAITING = [
     lambda x, y, ind, mask: 1 if y else 2,
     lambda x, y, ind, mask: torch.nn.functional.one_hot(ind),
     lambda x, y, ind, mask: torch.repeat_interleave(x, torch.full((1,), 2, device="cuda")),
+    lambda x, y, ind, mask: x.unique(),
+    lambda x, y, ind, mask: torch.equal(x, x),
     lambda x, y, ind, mask: y.item(),
     lambda x, y, ind, mask: torch.allclose(x, x),
     lambda x, y, ind, mask: x.tolist(),
@@ -60,10 +63,28 @@ SILENT = [
     lambda x, y, ind, mask: torch.ones(2).cuda(non_blocking=True),
     lambda x, y, ind, mask: x.to("cpu", non_blocking=True),
     lambda x, y, ind, mask: x.to("cuda:1"),
-    lambda x, y, ind, mask: torch.cuda.synchronize(),
-    lambda x, y, ind, mask: torch.cuda.Event().synchronize(),
     lambda x, y, ind, mask: torch.ones(4)[torch.ones(4) > 0].nonzero().tolist(),
+    lambda x, y, ind, mask: torch.cuda.Event().synchronize(),  # which nobody recorded
+    lambda x, y, ind, mask: torch.cuda.current_stream().query(),
+    lambda x, y, ind, mask: torch.ones(2**14).to(x.device, non_blocking=True),  # few are staged
+    lambda x, y, ind, mask: torch.ones(4).pin_memory().to(x.device, non_blocking=True),
+    lambda x, y, ind, mask: torch.ones(4).pin_memory().copy_(x, non_blocking=True),
 ]
+UNTOLD = [  # what waits without a word
+    lambda x, y, ind, mask: torch.cuda.synchronize(),
+    lambda x, y, ind, mask: torch.accelerator.synchronize(),
+    lambda x, y, ind, mask: torch.ones(2**15).to(x.device, non_blocking=True),  # on a clock
+]
+
+
+def waits(work, operands):
+    """Whether the host waits in `work` for a card that is busy for a while."""
+    torch.cuda._sleep(10**9 if session.clock else 10**8)
+    before = session.clock and session.clock.now
+    work(*operands)
+    if session.clock is None:
+        return torch.cuda.current_stream().query()
+    return session.clock.now - before > 10**9
 
 
 @pytest.mark.parametrize("work", WAITING)
@@ -77,9 +98,11 @@ def test_what_waits_is_told_and_can_be_refused(operands, work):
     assert torch.cuda.get_sync_debug_mode() == 2
     with pytest.raises(RuntimeError, match=f"^{WORDS}$"):
         work(*operands)
+    torch.cuda.set_sync_debug_mode(0)
+    assert waits(work, operands)
 
 
-@pytest.mark.parametrize("work", SILENT)
+@pytest.mark.parametrize("work", SILENT + UNTOLD)
 def test_what_does_not_wait_is_not_told(operands, work):
     torch.cuda.set_sync_debug_mode(2)
     work(*operands)
@@ -87,6 +110,7 @@ def test_what_does_not_wait_is_not_told(operands, work):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         work(*operands)
+    assert waits(work, operands) is (work in (UNTOLD if session.clock else UNTOLD[:2]))
 
 
 def test_it_ends_with_the_simulation():

@@ -5,18 +5,11 @@ import json
 from itertools import pairwise
 
 import pytest
+from programs import run
 
 import cudasim
-from cudasim.timing import sheets
-from cudasim.timing.formulas import (
-    Work,
-    bounds,
-    copy_seconds,
-    host_seconds,
-    kernel_seconds,
-    rate,
-    utilisation,
-)
+from cudasim.timing import formulas, sheets
+from cudasim.timing.formulas import Work, copy_seconds, kernel_seconds, rate
 from cudasim.timing.sheets import Host, find_sheet, host_sheet, read_sheet, sheet_names
 
 NAMES = sheet_names()
@@ -101,33 +94,35 @@ def test_a_bad_sheet_is_refused_with_file_and_key(tmp_path, change, said):
 
 
 def test_known_times_by_hand():
-    t4 = find_sheet("T4")
-    # 40 MB at 320 GB/s x 0.75, and the floor of 2 us
-    assert kernel_seconds(Work("pointwise", 0, 40e6), t4) == pytest.approx(2e-6 + 40e6 / 240e9)
-    # 16 x 32 tiles of 256 x 128 are 12.8 waves over 40 processors: 13 are paid
-    assert utilisation((1, 4096, 4096, 4096), 40) == pytest.approx(12.8 / 13)
+    t4, host = find_sheet("T4"), host_sheet()
     work = product(4096, 4096, 4096)
-    assert rate(work, t4) == pytest.approx(8.1e12 * 0.54 * 12.8 / 13)
-    assert bounds(work, t4)[0] == pytest.approx(2 * 4096**3 / rate(work, t4))
-    # 2 x 1 MB read and written on the card; to and from the host; to a like card
-    assert copy_seconds(1e6, t4, "device") == pytest.approx(2e-6 + 2e6 / 240e9)
-    assert copy_seconds(12.4e6, t4, "pinned") == pytest.approx(2e-6 + 1e-3)
-    assert copy_seconds(13e6, t4, "pinned", "out") == pytest.approx(2e-6 + 1e-3)
-    assert copy_seconds(5e6, t4, "pageable", "out") == pytest.approx(2e-6 + 1e-3)
-    assert copy_seconds(6e6, t4, "peer") == pytest.approx(10e-6 + 1e-3)  # through the host
-    assert copy_seconds(6e6, t4, "staged") == pytest.approx(10e-6 + 1e-3)
+    # 16 x 32 tiles of 256 x 128 are 12.8 waves over 40 processors: 13 are paid
+    full = 12.8 / 13
+    for found, seconds in (
+        # 40 MB at 320 GB/s x 0.75, and the floor of 2 us
+        (kernel_seconds(Work("pointwise", 0, 40e6), t4), 2e-6 + 40e6 / 240e9),
+        (formulas.utilisation((1, 4096, 4096, 4096), 40), full),
+        (rate(work, t4), 8.1e12 * 0.54 * full),
+        (formulas.bounds(work, t4)[0], 2 * 4096**3 / rate(work, t4)),
+        # 2 x 1 MB read and written on the card; to and from the host; to a like card
+        (copy_seconds(1e6, t4, "device"), 2e-6 + 2e6 / 240e9),
+        (copy_seconds(12.4e6, t4, "pinned"), 2e-6 + 1e-3),
+        (copy_seconds(13e6, t4, "pinned", "out"), 2e-6 + 1e-3),
+        (copy_seconds(5e6, t4, "pageable", "out"), 2e-6 + 1e-3),
+        (copy_seconds(6e6, t4, "peer"), 10e-6 + 1e-3),  # through the host
+        (copy_seconds(6e6, t4, "staged"), 10e-6 + 1e-3),
+        (formulas.host_seconds(Work("pointwise", 1, 10e9), host), 1),
+        (formulas.host_seconds(Work("matmul", 70.4e9, 1), host), 1),
+    ):
+        assert found == pytest.approx(seconds)
     for kind, way in (("pinnned", "in"), ("pinned", "up"), ("latency", "in")):
         with pytest.raises(ValueError, match="there are pinned, pageable, peer, staged, device"):
             copy_seconds(1, t4, kind, way)
-    assert kernel_seconds(product(999, 999, 999, "tf32"), t4) == kernel_seconds(
-        product(999, 999, 999), t4
-    )  # a precision that it lacks
+    lacked, had = product(999, 999, 999, "tf32"), product(999, 999, 999)
+    assert kernel_seconds(lacked, t4) == kernel_seconds(had, t4)
     for precision, slower in (("float16", True), ("float32", False)):  # rows that are not aligned
         even, odd = product(4096, 4096, 4096, precision), product(4096, 4096, 4095, precision)
         assert (rate(odd, t4) < 0.7 * rate(even, t4)) == slower
-    host = host_sheet()
-    assert host_seconds(Work("pointwise", 1, 10e9), host) == pytest.approx(1)
-    assert host_seconds(Work("matmul", 70.4e9, 1), host) == pytest.approx(1)
 
 
 def test_more_work_takes_no_less_time_and_no_product_exceeds_the_peak(sheet):
@@ -136,7 +131,25 @@ def test_more_work_takes_no_less_time_and_no_product_exceeds_the_peak(sheet):
         times = [kernel_seconds(product(n, n, n, precision), sheet) for n in sizes]
         assert all(small <= large for small, large in pairwise(times))
     for shape in ((1, 1, 1, 1), (1, 1, 4096, 4096), (64, 128, 128, 64), (1, 8192, 8192, 8192)):
-        assert 0 < utilisation(shape, sheet.processors) <= 1
+        assert 0 < formulas.utilisation(shape, sheet.processors) <= 1
     for kind in ("pinned", "pageable", "peer", "staged", "device"):
         times = [copy_seconds(size, sheet, kind) for size in (0, *sizes)]
         assert all(small < large for small, large in pairwise(times))
+
+
+WITHOUT_TORCH = """
+import runpy, sys
+sys.modules["torch"] = None
+runpy.run_module("cudasim.timing", run_name="__main__")
+"""
+
+
+def test_the_command_prints_every_sheet_for_programs_without_torch(tmp_path):
+    got = run("-c", WITHOUT_TORCH, cwd=tmp_path)
+    assert got.returncode == 0, got.stderr
+    cards = {card["name"]: card for card in json.loads(got.stdout)["cards"]}
+    assert [*cards] == NAMES
+    for name, card in cards.items():
+        sheet = find_sheet(name)
+        assert card["peak"] == sheet.peak and card["memory"] == cudasim.CARDS[name].memory
+        assert card["seconds"]["copy"] == copy_seconds(2**30, sheet, "pinned")

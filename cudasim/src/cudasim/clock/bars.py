@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from cudasim.clock.clock import Span
@@ -14,15 +16,16 @@ RANK = re.compile(r"rank (\d+): ")  # what a lane of one of several processes be
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
-class Bar(NamedTuple):
-    """What a picture shows as one: a span, or `merged` neighbours of one lane."""
+@dataclass(frozen=True, slots=True)
+class Bar(Span):
+    """What a picture shows as one: a span since the timeline began, or neighbours of one lane."""
 
-    lane: str
-    name: str
-    start: int  # nanoseconds since the timeline began
-    end: int
-    kind: str
     merged: int = 1  # how many spans it stands for
+
+    @property
+    def device(self) -> str:
+        """The GPU, or whatever else, whose lane it is: `cuda:0`, `Python`."""
+        return split(self.lane)[1].partition(" ")[0]
 
     @property
     def label(self) -> str:
@@ -61,27 +64,24 @@ def split(lane: str) -> tuple[int, str]:
 def _merge(bars: Sequence[Bar], near: int) -> list[Bar]:
     """Join neighbours less than `near` apart: those of one name, and others that are as short."""
     groups: list[list[Bar]] = []
-    for bar in bars:
-        last = groups[-1][-1] if groups else None
+    for last, bar in pairwise([None, *bars]):
         if last and last.lane == bar.lane and bar.start - last.end <= near:
             alike = (last.name, last.kind) == (bar.name, bar.kind)
-            if alike or (near and max(last.end - last.start, bar.end - bar.start) <= near):
+            if alike or (near and max(last.length, bar.length) <= near):
                 groups[-1].append(bar)
                 continue
         groups.append([bar])
-    return [_joined(group) for group in groups]
+    return [_joined(group) if len(group) > 1 else group[0] for group in groups]
 
 
 def _joined(group: Sequence[Bar]) -> Bar:
     """One bar for all; its name and kind are those that took the longest."""
-    if len(group) == 1:
-        return group[0]
     names, kinds = Counter(), Counter()
     for bar in group:
-        names[bar.name] += bar.end - bar.start
-        kinds[bar.kind] += bar.end - bar.start
-    name, others = names.most_common(1)[0][0], len(names) - 1
+        names[bar.name] += bar.length
+        kinds[bar.kind] += bar.length
+    (name, _), others = names.most_common(1)[0], len(names) - 1
     if others:
         name += f" and {others} other{'s' if others > 1 else ''}"
-    end = max(bar.end for bar in group)
-    return Bar(group[0].lane, name, group[0].start, end, kinds.most_common(1)[0][0], len(group))
+    end, kind = max(bar.end for bar in group), kinds.most_common(1)[0][0]
+    return Bar(group[0].lane, name, group[0].start, end, kind, merged=len(group))

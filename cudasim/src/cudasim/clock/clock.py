@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from cudasim.timing.sheets import Sheet, host_sheet
 
@@ -19,95 +20,72 @@ QUEUE = 1024  # kernels that a stream holds before the host has to wait; as CUDA
 KEPT = 200_000  # spans; the oldest are dropped
 LIBRARIES = ("matmul", "convolution", "attention")  # kinds of work that libraries do
 GAPS = 64  # of an engine, that later work may yet fill
-
 IN, OUT = "in", "out"  # directions of a copy, seen from the card
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What one lane did from `start` to `end`, in nanoseconds of the virtual clock.
-
-    `kind` is operation, kernel, copy, wait or sleep; `size` is in bytes, of a copy.
-    """
+    """What one lane did from `start` to `end`, in nanoseconds of the virtual clock."""
 
     lane: str
     name: str
     start: int
     end: int
-    kind: str
-    size: int | None = None
+    kind: str  # operation, kernel, copy, wait or sleep
+    size: int | None = None  # bytes of a copy
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
 
 
 def nanoseconds(seconds: float) -> int:
-    """The nearest whole number of nanoseconds."""
     return round(seconds * SECOND)
 
 
 class Engine:
-    """What does one thing at a time; work that is ready early fills the gaps before later work.
-
-    Work that meets other work in a gap goes on after it, as two kernels share a card.
-    """
-
-    __slots__ = ("busy", "name")
+    """What does one thing at a time; work that is ready early fills the gaps before later work."""
 
     def __init__(self, name: str) -> None:
-        """Nothing booked yet."""
         self.name = name
-        self.busy: list[list[int]] = []  # [start, end], in order, apart from each other
+        self.busy = [[0, 0]]  # [start, end], in order, apart from each other
 
     def book(self, ready: int, duration: int) -> tuple[int, int]:
         """Do `duration` of work as soon as possible after `ready`; returns (start, end)."""
-        busy = self.busy
-        if not busy or ready > busy[-1][1]:
-            busy.append([ready, ready + duration])
-            if len(busy) > GAPS:
-                del busy[0]
-            return ready, ready + duration
-        if ready >= busy[-1][0]:
-            start = busy[-1][1]
-            busy[-1][1] = start + duration
-            return start, start + duration
-        return self._fill(ready, duration)
+        begin, end = last = self.busy[-1]
+        if ready < begin:
+            return self._fill(ready, duration)
+        if ready <= end:
+            ready, last[1] = end, end + duration
+        else:
+            self.busy.append([ready, ready + duration])
+            del self.busy[:-GAPS]
+        return ready, ready + duration
 
     def _fill(self, ready: int, duration: int) -> tuple[int, int]:
         """The same where something is booked for later already."""
-        place = len(self.busy)
-        while place and self.busy[place - 1][1] >= ready:
-            place -= 1
-        start, at, left = None, ready, duration
-        while place < len(self.busy) and left:
-            begin, end = self.busy[place]
-            if at < begin:
-                start = at if start is None else start
-                used = min(left, begin - at)
-                left -= used
-                at += used
-                if not left:
-                    break
-            at = max(at, end)
-            place += 1
-        finish = at + left
-        start = at if start is None else start
-        self._occupy(start, finish)
-        return start, finish
-
-    def _occupy(self, start: int, end: int) -> None:
-        """Everything from `start` to `end` is busy."""
-        kept = [each for each in self.busy if each[1] < start or each[0] > end]
-        for each in self.busy:
-            if each[1] >= start and each[0] <= end:
-                start, end = min(start, each[0]), max(end, each[1])
-        self.busy = sorted([*kept, [start, end]])
+        busy, start, end, left = self.busy, None, ready, duration
+        for begin, until in busy:
+            room = min(left, begin - end)
+            if room > 0:
+                start = end if start is None else start
+                end, left = end + room, left - room
+            if not left:
+                break
+            end = max(end, until)
+        start = end if start is None else start
+        end += left
+        first = sum(until < start for _, until in busy)
+        last = sum(begin <= end for begin, _ in busy)
+        met = [start, end, *chain(*busy[first:last])]
+        busy[first:last] = [[min(met), max(met)]]
+        return start, end
 
 
 class Stream:
     """Work of one GPU that is done in the order in which it was submitted."""
 
-    __slots__ = ("end", "lane", "queue")
-
     def __init__(self, lane: str) -> None:
-        """Nothing submitted yet."""
         self.lane = lane
         self.end = 0
         self.queue: deque[int] = deque(maxlen=QUEUE)  # ends of the last kernels
@@ -117,12 +95,11 @@ class Card:
     """One GPU: its engine for computing, one for copies each way, its streams, what is loaded."""
 
     def __init__(self, name: str) -> None:
-        """A card that nothing has used yet; `name` is as in `cuda:0`."""
-        self.name = name
+        self.name = name  # as in `cuda:0`
         self.compute = Engine(f"{name} compute")
         self.copies = {way: Engine(f"{name} copies {way}") for way in (IN, OUT)}
         self.streams: dict[int, Stream] = {}
-        self.loaded: set[str | None] = set()  # names and kinds of operations
+        self.loaded: set[str | None] = set()  # names and kinds of operations; None for a copy
 
     def stream(self, number: int) -> Stream:
         """The stream with that id; 0 is the default one."""
@@ -154,10 +131,9 @@ class ThreadTime(threading.local):
 
 
 class Clock:
-    """The modelled time of one simulation. All times are whole nanoseconds since it began."""
+    """The modelled time of GPUs called `names`, in whole nanoseconds since the simulation began."""
 
     def __init__(self, sheet: Sheet, names: list[str]) -> None:
-        """A clock at 0 for GPUs called `names`, all with the figures of `sheet`."""
         self.names = names
         self.use(sheet)
         self.restart()
@@ -169,8 +145,7 @@ class Clock:
         self.operation, self.python = nanoseconds(host.operation), nanoseconds(host.python)
         self.reading, self.loop = nanoseconds(host.clock), nanoseconds(host.loop)
         self.first = {what: nanoseconds(host.first[what]) for what in host.first}
-        self.launch = nanoseconds(sheet.launch)
-        self.floor = nanoseconds(sheet.floor)
+        self.launch, self.floor = nanoseconds(sheet.launch), nanoseconds(sheet.floor)
         self.wait = nanoseconds(sheet.wait)
 
     def restart(self) -> None:
@@ -185,19 +160,16 @@ class Clock:
 
     @property
     def now(self) -> int:
-        """The host time of this thread."""
         return self.thread.now
 
     def reach(self, when: int) -> None:
         """Be at `when`, at the earliest: what a thread that is joined has come to."""
-        thread = self.thread
-        thread.now = max(thread.now, when)
+        self.thread.now = max(self.thread.now, when)
 
     def read(self) -> int:
         """The time, for a program that asks for it; that costs a little itself."""
-        thread = self.thread
-        thread.now += self.reading
-        return thread.now
+        self.thread.now += self.reading
+        return self.thread.now
 
     def spend(self, duration: int, name: str, kind: str = "operation") -> None:
         """Let the host of this thread be busy for `duration`."""
@@ -207,9 +179,9 @@ class Clock:
         start, thread.began = thread.began, None
         if start is None or kind != "operation":
             start = thread.now
-        thread.now = end = thread.now + duration
+        thread.now += duration
         with self._lock:
-            self._keep(thread.lane, name, start, end, kind)
+            self._keep(thread.lane, name, start, thread.now, kind)
 
     def pay(self, seconds: float) -> None:
         """Let the host be busy beside operations: the next one's span begins with it."""
@@ -219,11 +191,6 @@ class Clock:
         if thread.began is None:
             thread.began = thread.now
         thread.now += nanoseconds(seconds)
-
-    def by_engine(self, whether: bool) -> bool:
-        """Say whether autograd calls the operations of this thread; returns what held before."""
-        before, self.thread.by_engine = self.thread.by_engine, whether
-        return before
 
     def call(self, duration: int) -> int:
         """What a call of an operation costs here that costs `duration` from a line of Python."""
@@ -239,7 +206,7 @@ class Clock:
 
     def wait_until(self, end: int, name: str) -> None:
         """Let the host wait for what a card finishes at `end`; to ask is all, if it has."""
-        late = end - self.thread.now
+        late = end - self.now
         self.spend(late + self.wait if late > 0 else self.operation, name, "wait")
 
     # Work of the cards
@@ -254,8 +221,8 @@ class Clock:
         kind: str = "other",
         fills: bool = False,
         call: int | None = None,
-    ) -> int:
-        """Call an operation that launches `kernels`, `duration` in all; returns when they end.
+    ) -> None:
+        """Call an operation that launches `kernels`, `duration` in all.
 
         Those that do not fill the card run beside others. `call` is what the call costs the host
         without launches, if it is not an ordinary one.
@@ -265,52 +232,39 @@ class Clock:
             self._load(where, name, kind)
         with self._lock:
             line = where.stream(stream)
-            if thread.in_graph:
-                ready = max(thread.now, line.end)
-            else:
-                self._enter(thread, line)
-                submitted = self._submit(thread, name, kernels, call)
-                ready = max(submitted - (kernels - 1) * self.launch, line.end)
-                ready = max(ready, submitted - duration)  # the last is launched before it ends
+            ready = thread.now
+            if not thread.in_graph:  # the first is launched earlier, and the last before it ends
+                ready = self._submit(line, name, kernels, call)
+                ready -= min((kernels - 1) * self.launch, duration)
+            begin = max(ready, line.end)
+            end = begin + duration
             if fills:
-                begin, end = where.compute.book(ready, duration)
-            else:
-                begin, end = ready, ready + duration
+                begin, end = where.compute.book(begin, duration)
             line.end = end
             if not thread.in_graph:
                 line.queue.append(end)
             self._keep(line.lane, name, begin, end, "kernel")
-        return end
 
     @contextmanager
     def graph(self, card: int, stream: int) -> Iterator[None]:
-        """Launch a graph on a stream: the host pays one launch for all that is asked for within.
-
-        Each kernel begins when the one before it has ended.
-        """
+        """Launch a graph: the host pays one launch for all that is asked for within."""
         thread, line = self.thread, self.cards[card].stream(stream)
         with self._lock:
-            self._enter(thread, line)
-            self._submit(thread, "graph", 1)
+            self._submit(line, "graph")
         thread.in_graph = True
         try:
             yield
         finally:
             thread.in_graph = False
-            with self._lock:
-                line.queue.append(line.end)
+            line.queue.append(line.end)
 
     def ask(self, card: int, line: Stream, name: str, after: int) -> int:
-        """Call a collective that runs on `line`; returns when it could begin.
-
-        That is not before `after`, when what it reads is done.
-        """
-        thread, where = self.thread, self.cards[card]
+        """Call a collective that runs on `line`; returns when, from `after` on, it could begin."""
+        where = self.cards[card]
         if name not in where.loaded:
             self._load(where, name, "collective")
         with self._lock:
-            self._enter(thread, line)
-            return max(self._submit(thread, name), line.end, after)
+            return max(self._submit(line, name), line.end, after)
 
     def together(
         self, line: Stream, name: str, ready: int, begin: int, end: int, wait: str = "wait"
@@ -329,45 +283,24 @@ class Clock:
         `engines` are the copy engines that it occupies: (card, direction) of one or, between
         cards, of both; the stream is that of the first card.
         """
-        thread, card = self.thread, engines[0][0]
-        for index, _ in engines:
-            if None not in self.cards[index].loaded:
-                self._load(self.cards[index], None, "copy")
+        thread, cards = self.thread, [self.cards[index] for index, _ in engines]
+        for card in cards:
+            if None not in card.loaded:
+                self._load(card, None, "copy")
         with self._lock:
-            line = self.cards[card].stream(stream)
-            submitted = thread.now
-            if not thread.in_graph:
-                self._enter(thread, line)
-                submitted = self._submit(thread, "copy")
+            line = cards[0].stream(stream)
+            ready = thread.now if thread.in_graph else self._submit(line, "copy")
             used = [self.cards[index].copies[way] for index, way in engines]
-            begin = max(submitted, line.end)
+            begin = max(ready, line.end)
             if len(used) > 1:  # both are free at once
-                begin = max(begin, *(each.busy[-1][1] if each.busy else 0 for each in used))
-            booked = [each.book(begin, duration) for each in used]
-            begin, end = booked[0][0], max(each[1] for each in booked)
+                begin = max(begin, *(each.busy[-1][1] for each in used))
+            for each in used:
+                begin, end = each.book(begin, duration)
+                self._keep(each.name, "copy", begin, end, "copy", size)
             line.end = end
             if not thread.in_graph:
                 line.queue.append(end)
-            for each in used:
-                self._keep(each.name, "copy", begin, end, "copy", size)
         return end
-
-    def _enter(self, thread: ThreadTime, line: Stream) -> None:
-        """Wait, with the lock held, for a place in the queue of a stream."""
-        if len(line.queue) == QUEUE and line.queue[0] > thread.now:
-            self._keep(thread.lane, "a full queue", thread.now, line.queue[0], "wait")
-            thread.now, thread.began = line.queue[0], None
-
-    def _submit(
-        self, thread: ThreadTime, name: str, launches: int = 1, call: int | None = None
-    ) -> int:
-        """Let the host, with the lock held, make a call and its launches; returns when it has."""
-        start, thread.began = thread.began, None
-        if start is None:
-            start = thread.now
-        thread.now += self.call(self.operation if call is None else call) + self.launch * launches
-        self._keep(thread.lane, name, start, thread.now, "operation")
-        return thread.now
 
     def hold(self, card: int, stream: int, until: int) -> None:
         """Let later work of a stream begin at `until`, at the earliest."""
@@ -375,9 +308,24 @@ class Clock:
             line = self.cards[card].stream(stream)
             line.end = max(line.end, until)
 
+    def _submit(self, line: Stream, name: str, launches: int = 1, call: int | None = None) -> int:
+        """Let the host wait for a place in a queue, call and launch; returns when it has."""
+        thread = self.thread
+        now = thread.now
+        if len(line.queue) == QUEUE and line.queue[0] > now:
+            self._keep(thread.lane, "a full queue", now, line.queue[0], "wait")
+            now, thread.began = line.queue[0], None
+        start, thread.began = thread.began, None
+        if start is None:
+            start = now
+        now += self.call(self.operation if call is None else call) + self.launch * launches
+        self._keep(thread.lane, name, start, now, "operation")
+        thread.now = now
+        return now
+
     def _load(self, card: Card, name: str | None, kind: str) -> None:
         """Let the host load what an operation needs the first time: context, library, kernel."""
-        needed = [("context", "context")] if not card.loaded else []
+        needed = [] if card.loaded else [("context", "context")]
         if kind in LIBRARIES and kind not in card.loaded:
             needed.append(("library", kind))
         if name is not None:
@@ -388,11 +336,10 @@ class Clock:
 
     # Spans
 
-    def _keep(
-        self, lane: str, name: str, start: int, end: int, kind: str, size: int | None = None
-    ) -> None:
+    def _keep(self, *span: str | int) -> None:
+        """Record what a Span is made of."""
         self._booked += 1
-        self._spans.append((lane, name, start, end, kind, size))
+        self._spans.append(span)
 
     def mark(self) -> int:
         """A place in the record, for `since`."""
@@ -400,15 +347,11 @@ class Clock:
 
     def since(self, mark: int) -> list[Span]:
         """The spans booked since `mark` that are still there."""
-        count = min(self._booked - mark, len(self._spans))
-        return [Span(*each) for each in list(self._spans)[len(self._spans) - count :]]
+        kept = list(self._spans)
+        dropped = self._booked - len(kept)
+        return [Span(*each) for each in kept[max(0, mark - dropped) :]]
 
     @property
     def spans(self) -> list[Span]:
         """All spans that are still there, in the order in which they were booked."""
         return self.since(0)
-
-    @property
-    def dropped(self) -> int:
-        """How many spans were dropped, because there are too many."""
-        return self._booked - len(self._spans)

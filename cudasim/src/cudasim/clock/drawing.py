@@ -2,8 +2,9 @@
 
 import io
 import re
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from itertools import chain, pairwise
+from operator import attrgetter
+from typing import Any
 
 from cudasim.clock.bars import IDLE, Bar, Chart, split
 
@@ -20,24 +21,17 @@ except ModuleNotFoundError as error:
         "table() and save() do without"
     ) from None
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 # Told apart by readers of every kind of sight: all but the host's grey are of Okabe and Ito, Color
 # Universal Design, 2008. On white each has a contrast of at least 3; the picture brings its own
 # background. A wait is hatched besides, and a lane has its name.
-COLOURS = {
-    "host": "#667085",
-    "gpu0": "#0072b2",
-    "gpu1": "#d55e00",
-    "copy": "#009e73",
-    "wait": "#cc79a7",
-}
+COLOURS = {"host": "#667085", "gpu0": "#0072b2", "gpu1": "#d55e00"}
+COLOURS |= {"copy": "#009e73", "wait": "#cc79a7"}
 LETTERS = {"host": "white", "gpu0": "white", "gpu1": "black", "copy": "black"}  # in a bar
 # Inches: the picture, a lane, what is above and below, a line of words.
 WIDTH, ROW, EDGES, LINE = 7.2, 0.38, 1.2, 0.15
-THICK = 14  # points: a bar of work
-THIN, HATCH = 0.13, "////////"  # half a bar of waiting, as a share of its lane
+THICK = 14  # points: a bar of work, a line, which takes half the room of a rectangle
+THIN = 0.13  # half a bar of waiting, as a share of its lane
+HATCHED = {"facecolor": "white", "hatch": "////////", "linewidth": 0.7}
 LETTER = 5.5  # points: the width of a letter in a bar, with room at the ends
 LABELS = 24  # that a picture holds
 PATH, DIGITS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d\d)\d+")
@@ -52,14 +46,12 @@ def figure(chart: Chart) -> Figure:
     high = EDGES + ROW * len(lanes) + LINE * len(chart.notes)
     with matplotlib.rc_context(STYLE):
         drawn = Figure((WIDTH, high), layout="constrained", facecolor="white")
-        axes = drawn.add_subplot(facecolor="white")
-        axes.set_xlim(0, (chart.length or 1) / size)
-        axes.set_ylim(len(lanes) - 0.5, -0.5)
+        axes = drawn.add_subplot(facecolor="white", axisbelow=True)
+        axes.set(xlim=(0, (chart.length or 1) / size), ylim=(len(lanes) - 0.5, -0.5))
         shares = [f"{lane}\n≈ {100 * share:.0f} % busy" for lane, _, share in chart.lanes]
         axes.set_yticks(range(len(lanes)), shares, fontsize=8)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.set_xlabel("\n".join([f"≈ {unit}", *chart.notes]))
         drawn.suptitle(f"Timeline, {chart.source}", x=0.01, ha="left", fontsize=10)
@@ -68,14 +60,10 @@ def figure(chart: Chart) -> Figure:
                 axes.axhline(row + 0.5, color=COLOURS["host"], linewidth=1.2)
         draw_bars(axes, bars, {lane: row for row, lane in enumerate(lanes)}, size)
         names = {meaning(bar): paint(bar) for bar in bars}
-        marks = [
-            Patch(facecolor="white", edgecolor=COLOURS["wait"], hatch=HATCH, linewidth=0.7)
-            if name == "wait"
-            else Line2D([], [], color=COLOURS[name], linewidth=8)
-            for name in names.values()
-        ]
-        key = {"loc": "outside lower left", "ncols": len(names), "frameon": False}
-        drawn.legend(marks, names, **key)
+        marks = {name: Line2D([], [], color=COLOURS[name], linewidth=8) for name in COLOURS}
+        marks["wait"] = Patch(edgecolor=COLOURS["wait"], **HATCHED)
+        shown = [marks[name] for name in names.values()]
+        drawn.legend(shown, names, loc="outside lower left", ncols=len(names), frameon=False)
     return drawn
 
 
@@ -85,66 +73,55 @@ def paint(bar: Bar) -> str:
         return "wait"
     if bar.kind != "kernel":
         return "copy" if bar.kind == "copy" else "host"
-    number = split(bar.lane)[1].partition(" ")[0].partition(":")[2]
+    number = bar.device.partition(":")[2]
     return f"gpu{int(number) % 2}" if number.isdigit() else "gpu0"
 
 
 def meaning(bar: Bar) -> str:
     """What a bar's colour means, in words: its kind and, of a kernel, the GPU that it runs on."""
-    return f"kernel on {split(bar.lane)[1].partition(' ')[0]}" if bar.kind == "kernel" else bar.kind
+    return f"kernel on {bar.device}" if bar.kind == "kernel" else bar.kind
 
 
-def draw_bars(axes: Axes, bars: "Sequence[Bar]", rows: dict[str, int], size: float) -> None:
-    """The bars of each colour as one path: thick lines, which take half the room of rectangles.
-
-    Waits are rectangles, for a line cannot be hatched.
-    """
+def draw_bars(axes: Axes, bars: list[Bar], rows: dict[str, int], size: float) -> None:
+    """The bars of each colour as one path: thick lines, and rectangles for what is hatched."""
     whole = axes.get_xlim()[1]
     least = whole / 1500  # so that the shortest is seen
     for name, colour in COLOURS.items():
-        points, corners = [], []
+        shapes = []
         for bar in bars:
             if paint(bar) == name:
-                a, row = bar.start / size, rows[bar.lane]
-                b = max(bar.end / size, a + least)
-                points += [(a, row), (b, row)]
-                corners += [(a, row - THIN), (b, row - THIN), (b, row + THIN), (a, row + THIN)]
-                corners += corners[-4:-3]
-        if not points:
-            continue
-        if name == "wait":
-            codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY]
-            path = Path(corners, codes * (len(corners) // 5))
-            look = {"facecolor": "white", "hatch": HATCH, "linewidth": 0.7}
-        else:
-            path = Path(points, [Path.MOVETO, Path.LINETO] * (len(points) // 2))
-            look = {"fill": False, "linewidth": THICK, "capstyle": "butt"}
-        path.should_simplify = False
-        axes.add_patch(PathPatch(path, edgecolor=colour, **look))
+                a, y = bar.start / size, rows[bar.lane]
+                b, low, high = max(bar.end / size, a + least), y - THIN, y + THIN
+                box = [(a, low), (b, low), (b, high), (a, high), (a, low)]
+                shapes.append(box if name == "wait" else [(a, y), (b, y)])
+        look = {"fill": False, "linewidth": THICK, "capstyle": "butt"}
+        draw(axes, shapes, edgecolor=colour, **(HATCHED if name == "wait" else look))
     seams = [  # between neighbours, where both are wide enough to be told apart
-        bar
+        [(bar.start / size, rows[bar.lane] + half) for half in (-0.3, 0.3)]
         for last, bar in pairwise(bars)
-        if last.lane == bar.lane and min(_width(last), _width(bar)) / size > 10 * least
+        if last.lane == bar.lane and min(last.length, bar.length) / size > 10 * least
     ]
-    points = [(bar.start / size, rows[bar.lane] + half) for bar in seams for half in (-0.3, 0.3)]
-    if points:
-        path = Path(points, [Path.MOVETO, Path.LINETO] * len(seams))
-        path.should_simplify = False
-        axes.add_patch(PathPatch(path, edgecolor="white", fill=False, linewidth=0.7))
+    draw(axes, seams, edgecolor="white", fill=False, linewidth=0.7)
     points_wide = 72 * WIDTH * 0.75 / whole
-    widest = sorted(bars, key=_width, reverse=True)[:LABELS]
+    widest = sorted(bars, key=attrgetter("length"), reverse=True)[:LABELS]
     for bar in sorted(widest, key=bars.index):
-        room = _width(bar) / size * points_wide
+        room = bar.length / size * points_wide
         if bar.kind not in IDLE and (len(bar.label) + 1) * LETTER < room:
             middle = (bar.start + bar.end) / 2 / size
-            axes.text(
-                middle, rows[bar.lane], bar.label, color=LETTERS[paint(bar)], fontsize=7.5,
-                ha="center", va="center_baseline",
-            )  # fmt: skip
+            look = {"color": LETTERS[paint(bar)], "fontsize": 7.5}
+            axes.text(middle, rows[bar.lane], bar.label, ha="center", va="center_baseline", **look)
 
 
-def _width(bar: Bar) -> int:
-    return bar.end - bar.start
+def draw(axes: Axes, shapes: list[list[tuple]], **look: Any) -> None:
+    """Lines or closed boxes of one look, as one path."""
+    if not shapes:
+        return
+    codes = [Path.MOVETO, *[Path.LINETO] * (len(shapes[0]) - 1)]
+    if len(codes) > 2:
+        codes[-1] = Path.CLOSEPOLY
+    path = Path(list(chain(*shapes)), codes * len(shapes))
+    path.should_simplify = False
+    axes.add_patch(PathPatch(path, **look))
 
 
 def svg(chart: Chart) -> str:

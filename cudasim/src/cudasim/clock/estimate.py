@@ -1,13 +1,13 @@
 """How long a callable would take on a card, from shapes alone: nothing is computed."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 from cudasim.clock.costs import WAITS, operands, work_of
 from cudasim.clock.watching import watched
 from cudasim.modes import LightMode, decompose, is_composite
+from cudasim.patching import Patches
 from cudasim.timing.formulas import Work, call_seconds, kernel_seconds
 from cudasim.timing.sheets import Host, Sheet, find_sheet, host_sheet
 
@@ -15,50 +15,40 @@ from cudasim.timing.sheets import Host, Sheet, find_sheet, host_sheet
 class Estimate(LightMode):
     """Adds up, on one stream, what the operations inside take; `seconds` is the total.
 
-    The host goes on after each launch, the card works one kernel after the other, and the
-    total is the later of both. `works` holds what was booked.
+    The host, which is the one beside the card unless another is given, goes on after each launch,
+    and the card works one kernel after the other. `works` holds what was booked.
     """
 
     def __init__(self, sheet: Sheet, host: Host | None = None) -> None:
-        """Nothing booked yet; the host is the one beside the card, unless another is given."""
         super().__init__()
         self.sheet, self.host = sheet, host or host_sheet(sheet)
-        self._engine, self._watching = False, ExitStack()
+        self.thread, self._patches = SimpleNamespace(by_engine=False), Patches()
         self.now = 0.0  # of the host, in seconds
         self.end = 0.0  # of the last kernel
         self.works: list[Work] = []
 
     def __enter__(self) -> "Estimate":
-        """Begin to book, what modules, autograd and optimizers cost the host too."""
         for owner, name, made in watched(self):
-            self._watching.enter_context(mock.patch.object(owner, name, made))
+            self._patches.replace(owner, name, made)
         return super().__enter__()
 
     def __exit__(self, *problem: Any) -> None:
-        """Leave torch as it was."""
         super().__exit__(*problem)
-        self._watching.close()
+        self._patches.restore()
 
     def pay(self, seconds: float) -> None:
-        """Let the host be busy beside operations."""
         self.now += seconds
-
-    def by_engine(self, whether: bool) -> bool:
-        """Say whether autograd calls what comes now; returns what held before."""
-        before, self._engine = self._engine, whether
-        return before
 
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Run `func`, and book its time."""
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)
         out = func(*args, **kwargs)
         work = work_of(func, args, kwargs, out)
         self.now += call_seconds(work, operands(args), self.host)
-        self.now -= self.host.python if self._engine else 0.0
+        self.now -= self.host.python if self.thread.by_engine else 0.0
         if work is not None:
             self.now += self.sheet.launch * work.kernels
             self.end = max(self.end, self.now) + kernel_seconds(work, self.sheet)
@@ -80,10 +70,7 @@ class Estimate(LightMode):
 
 
 def estimate(
-    function: Callable[[], Any],
-    card: str | Sheet,
-    host: Host | None = None,
-    repeat: int = 1,
+    function: Callable[[], Any], card: str | Sheet, host: Host | None = None, repeat: int = 1
 ) -> float:
     """Modelled seconds that `function()` takes on `card`, the mean of `repeat` calls in a row.
 

@@ -2,10 +2,10 @@
 
 Bytes are what a kernel must read and write once, or as often as the rule says, whatever the
 caches hold. Flops of products, convolutions and attention are those of torch.utils.flop_counter.
-A rule is called with the operator's arguments and result; some functions here make a rule.
+A rule is called with an operator's arguments, its result, and what `operators.json` says of it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from math import ceil, prod
 from typing import Any
 
@@ -14,96 +14,72 @@ from torch import Tensor
 
 from cudasim.timing.formulas import Work
 
-Rule = Callable[[tuple, dict, Any], Work | None]
+Rule = Callable[..., Work | None]
 
-PRECISIONS = {
-    torch.float64: "float64",
-    torch.complex128: "float64",
-    torch.float16: "float16",
-    torch.bfloat16: "bfloat16",
-    torch.int8: "int8",
-    torch.uint8: "int8",
-}  # all others work as float32 does
-STRIDED = torch.strided
+PRECISIONS = {torch.float64: "float64", torch.complex128: "float64", torch.float16: "float16"}
+PRECISIONS |= {torch.bfloat16: "bfloat16", torch.int8: "int8", torch.uint8: "int8"}
+# All others work as float32 does.
+ROW = 48 * 2**10  # bytes of a row that every processor has room for
 
 
-def size_of(tensor: Tensor) -> int:
-    """The bytes behind `tensor`: those that a dimension of stride 0 repeats count once."""
-    if tensor.layout is not STRIDED:  # sparse: as many as if it were not
-        return tensor.numel() * tensor.element_size()
-    if tensor.is_contiguous():
-        return tensor.nbytes
-    sizes = zip(tensor.shape, tensor.stride(), strict=True)
-    return prod(size for size, stride in sizes if stride) * tensor.element_size()
-
-
-def _tensors(values: Iterable) -> Iterable[Tensor]:
+def tensors(*values: Any) -> Iterator[Tensor]:
     """The tensors among `values`, in lists and tuples too."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, list | tuple):
-            yield from _tensors(value)
+            yield from tensors(*value)
+
+
+def size_of(*values: Any) -> int:
+    """The bytes behind the tensors among `values`; what stride 0 repeats counts once."""
+    size = 0
+    for each in tensors(*values):
+        count = each.numel()
+        if each.layout is torch.strided and not each.is_contiguous():  # sparse: as if it were not
+            count = prod(n for n, step in zip(each.shape, each.stride(), strict=True) if step)
+        size += count * each.element_size()
+    return size
 
 
 def _read(args: tuple, kwargs: dict) -> int:
     """The bytes of all inputs."""
-    size = 0
-    for value in args:
-        if isinstance(value, Tensor):
-            size += size_of(value)
-        elif isinstance(value, list | tuple):
-            size += sum(map(size_of, _tensors(value)))
-    for key, value in kwargs.items():
-        if key != "out":
-            size += sum(map(size_of, _tensors((value,))))
-    return size
+    return size_of(*args, *(value for key, value in kwargs.items() if key != "out"))
 
 
-def _written(out: Any) -> int:
-    """The bytes of all results."""
-    return size_of(out) if isinstance(out, Tensor) else sum(map(size_of, _tensors((out,))))
+def is_mask(index: Tensor) -> bool:
+    """True if it says of each element whether it is picked."""
+    return index.dtype in (torch.bool, torch.uint8)
 
 
-def _precision(tensor: Tensor) -> str:
+def _precision(tensor: Tensor, product: str | None = None) -> str:
+    """The precision of work on `tensor`; of a `product`, tf32 where PyTorch's settings allow it."""
+    if product and tensor.dtype is torch.float32:
+        if torch._C._get_fp32_precision_getter("cuda", product) == "tf32":
+            return "tf32"
     return PRECISIONS.get(tensor.dtype, "float32")
 
 
-def _product_precision(tensor: Tensor, kind: str = "matmul") -> str:
-    """The precision of a product: tf32 where PyTorch's settings allow it for float32."""
-    if tensor.dtype is not torch.float32:
-        return _precision(tensor)
-    asked = torch._C._get_fp32_precision_getter("cuda", kind)
-    return "tf32" if asked == "tf32" else "float32"
-
-
-# Rules without parameters.
+# Bytes that are moved
 
 
 def nothing(args: tuple, kwargs: dict, out: Any) -> None:
     """A view, a question, or memory that is not written: no kernel."""
-    return None
 
 
-def bytes_alone(args: tuple, kwargs: dict, out: Any) -> Work:
-    """An operator without a rule: its inputs read and its results written once."""
-    return Work("other", 0.0, float(_read(args, kwargs) + _written(out)))
-
-
-def written(args: tuple, kwargs: dict, out: Any) -> Work:
-    """A result that is filled: written, nothing read."""
-    return Work("pointwise", 0.0, float(_written(out)))
-
-
-def copied(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Bytes moved: the source read, the result written."""
-    source = args[1] if len(args) > 1 and isinstance(args[1], Tensor) else args[0]
-    return Work("copy", 0.0, float(size_of(source) + _written(out)))
-
-
-def joined(args: tuple, kwargs: dict, out: Any) -> Work:
-    """cat, stack: everything read and written once."""
-    return Work("copy", 0.0, 2.0 * _written(out))
+def moved(
+    args: tuple,
+    kwargs: dict,
+    out: Any,
+    kind: str = "other",
+    reads: list[int] | None = None,
+    written: int = 1,
+    kernels: int = 1,
+) -> Work:
+    """Bytes alone: all inputs, or the first arguments as often as `reads` says, and the results."""
+    size = _read(args, kwargs) if reads is None else 0
+    size += sum(times * size_of(each) for times, each in zip(reads or (), args, strict=False))
+    return Work(kind, 0.0, float(size + written * size_of(out)), kernels=kernels)
 
 
 def one_value(args: tuple, kwargs: dict, out: Any) -> Work:
@@ -117,101 +93,153 @@ def gathered(args: tuple, kwargs: dict, out: Any) -> Work:
     A mask is first made a list of places, a whole number for each of its dimensions, which is
     written and read (expandTensors in ATen/native/IndexingUtils.h).
     """
-    index = sum(size_of(each) for each in _tensors(args[1:]) if not each.is_floating_point())
-    masks = [each for each in _tensors(args[1:2]) if is_mask(each)]
+    index = size_of([each for each in tensors(*args[1:]) if not each.is_floating_point()])
+    masks = [each for each in tensors(*args[1:2]) if is_mask(each)]
     places = sum(8 * each.dim() * each.numel() for each in masks)
     listed = 2 * places * out.numel() // max(args[0].numel(), 1)
-    kernels = 3 if masks else 1
-    return Work("gather", 0.0, float(index + listed + 2 * _written(out)), kernels=kernels)
+    size = float(index + listed + 2 * size_of(out))
+    return Work("gather", 0.0, size, kernels=3 if masks else 1)
 
 
 def scattered(args: tuple, kwargs: dict, out: Any) -> Work:
     """Elements changed where an index says, in a copy of the input unless done in place."""
-    *index, source = [size_of(each) for each in _tensors((*args[1:], *kwargs.values()))]
-    copying = 0 if out is args[0] else 2 * _written(out)
-    kernels = 2 if copying else 1
-    return Work("gather", 0.0, float(sum(index) + 3 * source + copying), kernels=kernels)
+    *index, source = tensors(*args[1:], *kwargs.values())
+    copying = 0 if out is args[0] else 2 * size_of(out)
+    moved = float(size_of(index) + 3 * size_of(source) + copying)
+    return Work("gather", 0.0, moved, kernels=2 if copying else 1)
 
 
-def embedding_backward(args: tuple, kwargs: dict, out: Any) -> Work:
-    """The table's gradient: filled with zeros, then rows added."""
-    size = _read(args[:2], {}) + 2 * size_of(args[0]) + _written(out)
-    return Work("gather", 0.0, float(size), kernels=3)
+def picked(args: tuple, kwargs: dict, out: Any) -> Work:
+    """Losses that read one element a row: targets, elements, and what is written."""
+    few = tuple(each for each in args if isinstance(each, Tensor) and each.dim() < 2)
+    return moved(few, kwargs, out, "gather")
 
 
 def sort(args: tuple, kwargs: dict, out: Any) -> Work:
     """A radix sort: keys and 8-byte positions moved once for each byte of a key."""
-    keys = args[0]
-    passes = keys.element_size()
-    moved = 2.0 * keys.numel() * (passes + 8) * passes
-    return Work("other", 0.0, moved, kernels=2 + passes)
+    passes = args[0].element_size()
+    return Work("other", 0.0, 2.0 * args[0].numel() * (passes + 8) * passes, kernels=2 + passes)
+
+
+# Element by element
+
+
+def pointwise(args: tuple, kwargs: dict, out: Any, price: float = 1) -> Work:
+    """Every input read and every result written once; `price` flops an element."""
+    results = list(tensors(out))
+    elements = results[0].numel() if results else 0
+    precision = _precision(out) if isinstance(out, Tensor) else "float32"
+    return Work("pointwise", price * elements, float(_read(args, kwargs) + size_of(out)), precision)
+
+
+def division(args: tuple, kwargs: dict, out: Any) -> Work:
+    """By a number, a product with its reciprocal: ATen/native/cuda/BinaryDivTrueKernel.cu."""
+    return pointwise(args, kwargs, out, 4 if isinstance(args[1], Tensor) else 1)
 
 
 def foreach(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Lists of tensors in few kernels: about 36 tensors, or 320 chunks of 65536 elements, each.
-
-    Source: PyTorch, ATen/native/cuda/MultiTensorApply.cuh.
-    """
-    results = list(_tensors((out,))) or list(_tensors(args[:1]))
-    results_size = sum(map(size_of, results))
-    elements = sum(each.numel() for each in _tensors(args[:1]))
-    count = len(list(_tensors(args[:1])))
-    kernels = max(1, ceil(count / 36), ceil(elements / (320 * 65536)))
+    """Lists of tensors in few kernels."""
+    listed = list(tensors(*args[:1]))
+    results, (elements, kernels) = list(tensors(out)) or listed, _in_chunks(listed)
+    size = float(_read(args, kwargs) + size_of(results))
     precision = _precision(results[0]) if results else "float32"
-    size = float(_read(args, kwargs) + results_size)
     return Work("pointwise", 2.0 * elements, size, precision, kernels)
 
 
 def fused_optimizer(args: tuple, kwargs: dict, out: Any) -> Work:
     """A whole step of an optimizer: each list read, all but the gradients written."""
-    read, gradients = _read(args, kwargs), sum(map(size_of, _tensors((args[1],))))
-    elements = sum(each.numel() for each in args[0])
-    kernels = max(1, ceil(len(args[0]) / 36), ceil(elements / (320 * 65536)))
-    return Work("pointwise", 12.0 * elements, float(2 * read - gradients), kernels=kernels)
+    (elements, kernels), size = _in_chunks(args[0]), 2 * _read(args, kwargs) - size_of(args[1])
+    return Work("pointwise", 12.0 * elements, float(size), kernels=kernels)
+
+
+def _in_chunks(listed: list[Tensor]) -> tuple[int, int]:
+    """The elements of a list, and the kernels for it: ATen/native/cuda/MultiTensorApply.cuh."""
+    elements = sum(each.numel() for each in listed)
+    tensors_each, elements_each = 36, 320 * 65536  # of a kernel: chunks of 65536
+    return elements, max(1, ceil(len(listed) / tensors_each), ceil(elements / elements_each))
+
+
+# Reductions
+
+
+def reduction(
+    args: tuple, kwargs: dict, out: Any, price: float = 1, kernels: int = 1, times: int = 1
+) -> Work:
+    """The inputs read `times` times, the results written; `price` flops an element read."""
+    x = next(tensors(*args))
+    size = float(times * _read(args, kwargs) + size_of(out))
+    return Work("reduction", price * x.numel(), size, _precision(x), kernels)
+
+
+def softmax(args: tuple, kwargs: dict, out: Any) -> Work:
+    """Read once where a row fits into a processor, else thrice: ATen/native/cuda/SoftMax.cu."""
+    x, dim = args[0], args[1] if len(args) > 1 else kwargs["dim"]
+    row = x.shape[dim] * x.element_size() if x.dim() else 0
+    return reduction(args, kwargs, out, 10, times=3 if row > ROW else 1)
+
+
+def batch_norm(args: tuple, kwargs: dict, out: Any) -> Work:
+    """The input read for its mean and variance where they are not given, then once more."""
+    times = 2 if any(each is True for each in args[3:]) else 1  # True: while training
+    return reduction(args[:1], {}, out, 8, times, times)
 
 
 # Products. Shapes are (batch, m, n, k).
 
 
-def _product(batch: int, m: int, n: int, k: int, args: tuple, out: Any, sample: Tensor) -> Work:
-    flops = 2.0 * batch * m * n * k
-    size = float(_read(args, {}) + _written(out))
-    return Work("matmul", flops, size, _product_precision(sample), 1, (batch, m, n, k))
+def _product(shape: tuple, args: tuple, out: Any, factor: Tensor) -> Work:
+    size = float(size_of(args, out))
+    return Work("matmul", 2.0 * prod(shape), size, _precision(factor, "matmul"), 1, shape)
 
 
-def matmul(first: int) -> Rule:
+def matmul(args: tuple, kwargs: dict, out: Any, first: int = 0) -> Work:
     """mm, bmm and their kin: the factors are arguments `first` and `first` + 1."""
-
-    def rule(args: tuple, kwargs: dict, out: Any) -> Work:
-        a, b = args[first], args[first + 1]
-        *_, m, k = a.shape
-        n = b.shape[-1] if b.dim() > 1 else 1
-        batch = a.shape[0] if a.dim() > 2 else 1
-        return _product(batch, m, n, k, args, out, a)
-
-    return rule
+    a, b = args[first : first + 2]
+    batch, n = a.shape[0] if a.dim() > 2 else 1, b.shape[-1] if b.dim() > 1 else 1
+    return _product((batch, a.shape[-2], n, a.shape[-1]), args, out, a)
 
 
 def inverse(args: tuple, kwargs: dict, out: Any) -> Work:
     """The inverse of n x n matrices: 2 n^3 operations, those of LAPACK's getrf and getri."""
     n = args[0].shape[-1]
-    return _product(args[0].numel() // max(1, n * n), n, n, n, args, out, args[0])
+    return _product((args[0].numel() // max(1, n * n), n, n, n), args, out, args[0])
 
 
-def dot(args: tuple, kwargs: dict, out: Any) -> Work:
-    """The product of two vectors: two kernels, bound by memory."""
-    size = float(_read(args, kwargs) + _written(out))
-    return Work("reduction", 2.0 * args[0].numel(), size, _precision(args[0]), 2)
+def convolution(
+    args: tuple, kwargs: dict, out: Any, groups: int, transposed: int | None = None
+) -> Work:
+    """An implicit product (cuDNN, https://arxiv.org/abs/1410.0759), as two arguments tell."""
+    backwards = transposed is not None and args[transposed]
+    size = _read(args, kwargs) + size_of(out)
+    return _convolution(args[:2], out, backwards, args[groups], size)
 
 
-def _grouped(x: Tensor, weight: Tensor, out: Tensor, transposed: bool, groups: int) -> tuple:
-    """A convolution as (batch, m, n, k): groups, positions, channels out, channels in x window."""
-    window = prod(weight.shape[2:])
+def convolution_backward(args: tuple, kwargs: dict, out: Any) -> Work:
+    """As many flops as forward for each of the two gradients that are asked for."""
+    (grad, x, weight), (of_x, of_weight, _) = args[:3], args[10]
+    products = max(1, int(of_x) + int(of_weight))
+    size = products * size_of(grad) + size_of(x) * of_weight + size_of(weight) * of_x + size_of(out)
+    return _convolution((x, weight), grad, args[7], args[9], size, products)
+
+
+def _convolution(
+    factors: tuple, out: Tensor, transposed: bool, groups: int, size: int, products: int = 1
+) -> Work:
+    """Its shape: groups, positions, channels out, channels in times window."""
+    x, weight = factors
+    window, per_group = prod(weight.shape[2:]), weight.shape[0] // groups
     if transposed:
-        positions = x.shape[0] * prod(x.shape[2:])
-        return groups, positions, weight.shape[1] * window, x.shape[1] // groups
-    positions = out.shape[0] * prod(out.shape[2:])
-    return groups, positions, weight.shape[0] // groups, weight.shape[1] * window
+        shape = (groups, x.shape[0] * prod(x.shape[2:]), weight.shape[1] * window, per_group)
+    else:
+        shape = (groups, out.shape[0] * prod(out.shape[2:]), per_group, weight.shape[1] * window)
+    flops = 2.0 * products * prod(shape)
+    if groups > 1 and shape[2] == 1:  # no product: done without tensor cores
+        return Work("pointwise", flops, float(size), _precision(x), products)
+    precision, kernels = _precision(x, "conv"), products
+    if "float16" in precision and not _channels_last(x, weight):
+        size *= 3  # inputs and results are made as tensor cores want them
+        kernels += 2
+    return Work("convolution", flops, float(size), precision, kernels, shape)
 
 
 def _channels_last(x: Tensor, weight: Tensor) -> bool:
@@ -222,132 +250,9 @@ def _channels_last(x: Tensor, weight: Tensor) -> bool:
     return beside[0] or (beside[1] and weight.stride(3) > 1)  # 1 x 1 filters are both
 
 
-def _convolution(shape: tuple, products: int, size: float, x: Tensor, weight: Tensor) -> Work:
-    batch, m, n, k = shape
-    flops = 2.0 * products * batch * m * n * k
-    precision = _product_precision(x, "conv")
-    if batch > 1 and n == 1:  # one channel a group: no product, done without tensor cores
-        return Work("pointwise", flops, size, _precision(x), products)
-    kernels = products
-    if "float16" in precision and not _channels_last(
-        x, weight
-    ):  # as tensor cores want inputs, results
-        size *= 3
-        kernels += 2
-    return Work("convolution", flops, size, precision, kernels, shape)
-
-
-def convolution(groups: int, transposed: int | None = None) -> Rule:
-    """A convolution as an implicit product; of how many groups, and which way, two arguments say.
-
-    Source: cuDNN, https://arxiv.org/abs/1410.0759.
-    """
-
-    def rule(args: tuple, kwargs: dict, out: Any) -> Work:
-        x, weight = args[:2]
-        backwards = transposed is not None and args[transposed]
-        shape = _grouped(x, weight, out, backwards, args[groups])
-        return _convolution(shape, 1, float(_read(args, kwargs) + _written(out)), x, weight)
-
-    return rule
-
-
-def convolution_backward(args: tuple, kwargs: dict, out: Any) -> Work:
-    """As many flops as forward for each of the two gradients that are asked for."""
-    grad, x, weight = args[:3]
-    transposed, groups, mask = args[7], args[9], args[10]
-    products = max(1, int(mask[0]) + int(mask[1]))
-    shape = _grouped(x, weight, grad, transposed, groups)
-    size = products * size_of(grad) + size_of(x) * mask[1] + size_of(weight) * mask[0]
-    return _convolution(shape, products, float(size + _written(out)), x, weight)
-
-
-def attention(products: int, first: int) -> Rule:
-    """Fused attention, queries and keys from argument `first` on: half the flops if causal.
-
-    Source: torch.utils.flop_counter; FlashAttention-2, https://arxiv.org/abs/2307.08691.
-    """
-
-    def rule(args: tuple, kwargs: dict, out: Any) -> Work:
-        query, key = args[first], args[first + 1]
-        *batch, rows, size = query.shape
-        causal = kwargs.get("is_causal") or any(each is True for each in args)
-        flops = 2.0 * products * prod(batch) * rows * key.shape[-2] * size
-        moved = float(_read(args, {}) + _written(out))
-        return Work("attention", flops / 2 if causal else flops, moved, _product_precision(query))
-
-    return rule
-
-
-def softmax(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Read once where a row fits into a processor, else thrice: maximum, sum, result.
-
-    Source: PyTorch, ATen/native/cuda/SoftMax.cu; 48 KiB are what every processor has.
-    """
-    x, dim = args[0], args[1] if len(args) > 1 else kwargs["dim"]
-    row = x.shape[dim] * x.element_size() if x.dim() else 0
-    size = float((3 if row > 48 * 2**10 else 1) * size_of(x) + _written(out))
-    return Work("reduction", 10.0 * x.numel(), size, _precision(x))
-
-
-def batch_norm(args: tuple, kwargs: dict, out: Any) -> Work:
-    """The input read for its mean and variance where they are not given, then once more."""
-    x, training = args[0], any(each is True for each in args[3:])
-    size = float((2 if training else 1) * size_of(x) + _written(out))
-    return Work("reduction", 8.0 * x.numel(), size, _precision(x), 2 if training else 1)
-
-
-# Rules with parameters: functions that make a rule.
-
-
-def pointwise(price: float) -> Rule:
-    """Every input read and every result written once; `price` flops an element."""
-
-    def rule(args: tuple, kwargs: dict, out: Any) -> Work:
-        size = 0
-        for each in args:
-            if isinstance(each, Tensor):
-                size += size_of(each)
-        if kwargs:
-            size += _read((), kwargs)
-        if isinstance(out, Tensor):
-            size += size_of(out)
-            precision = PRECISIONS.get(out.dtype, "float32")
-            return Work("pointwise", price * out.numel(), float(size), precision)
-        results = list(_tensors((out,)))
-        size += sum(map(size_of, results))
-        elements = results[0].numel() if results else 0
-        return Work("pointwise", price * elements, float(size))
-
-    return rule
-
-
-_divided, _multiplied = pointwise(4), pointwise(1)
-
-
-def division(args: tuple, kwargs: dict, out: Any) -> Work:
-    """By a number, a product with its reciprocal: ATen/native/cuda/BinaryDivTrueKernel.cu."""
-    return (_divided if isinstance(args[1], Tensor) else _multiplied)(args, kwargs, out)
-
-
-def reduction(price: float = 1, kernels: int = 1, times: float = 1) -> Rule:
-    """The inputs read `times` times, the results written; `price` flops an element read."""
-
-    def rule(args: tuple, kwargs: dict, out: Any) -> Work:
-        x = next(iter(_tensors(args)))
-        size = times * _read(args, kwargs) + _written(out)
-        return Work("reduction", price * x.numel(), float(size), _precision(x), kernels)
-
-    return rule
-
-
-def picked(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Losses that read one element a row: targets, elements, and what is written."""
-    few = tuple(each for each in args if isinstance(each, Tensor) and each.dim() < 2)
-    size = _read(few, kwargs)
-    return Work("gather", 0.0, float(size + _written(out)))
-
-
-def is_mask(index: Tensor) -> bool:
-    """True if it says of each element whether it is picked."""
-    return index.dtype in (torch.bool, torch.uint8)
+def attention(args: tuple, kwargs: dict, out: Any, products: int, first: int) -> Work:
+    """Fused attention, https://arxiv.org/abs/2307.08691: queries, then keys, are the `first`."""
+    query, key = args[first : first + 2]
+    causal = kwargs.get("is_causal") or any(each is True for each in args)
+    flops = 2.0 * products * prod(query.shape) * key.shape[-2] / (2 if causal else 1)
+    return Work("attention", flops, float(size_of(args, out)), _precision(query, "matmul"))

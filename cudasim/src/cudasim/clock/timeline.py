@@ -7,12 +7,12 @@ It is the same for modelled time, from the virtual clock, and for measured time,
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cudasim.clock import trace
+from cudasim.clock import ranks, trace
 from cudasim.clock.bars import IDLE, Bar, Chart, merged, split
 from cudasim.clock.clock import SECOND, Span
 
@@ -23,6 +23,7 @@ THREADS = 16  # of Python that have a lane each: a program may start thousands
 OTHERS = "Python, other threads"
 MIME = "application/vnd.cudasim.timeline+json"
 PLURALS = {"copy": "copies"}
+NOTHING = "nothing was recorded: no operation of PyTorch ran"
 
 
 class Table(list):
@@ -30,41 +31,33 @@ class Table(list):
 
     def __repr__(self) -> str:
         """One line a row, times in milliseconds."""
-        heads = ("lane", "name", "start", "duration")
-        cells = [(lane, name, reading(a), reading(b)) for lane, name, a, b in self]
-        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-        lines = (
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-            for row in (heads, *cells)
-        )
-        return "\n".join(lines)
+        rows = [("lane", "name", "start", "duration")]
+        rows += [(lane, name, reading(start), reading(taken)) for lane, name, start, taken in self]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        padded = (map(str.ljust, row, widths) for row in rows)
+        return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
 class Timeline:
-    """The spans of some lines of a program, by lane.
+    """The spans of some lines of a program, by lane. In a notebook it displays itself.
 
-    In a notebook it displays itself. Whatever is asked of one that holds nothing raises
-    RuntimeError, which says why it does.
+    Whatever is asked of one that holds nothing raises RuntimeError, which says why it does.
     """
 
     def __init__(self) -> None:
-        """Nothing recorded."""
         self.empty("nothing was recorded")
 
     def empty(self, reason: str) -> None:
         """Hold nothing, for a `reason` that is said to whoever asks."""
-        self._spans: list[Span] = []
-        self._bars: list[Bar] | None = None
-        self._reason = reason
-        self.source = ""
-        self.notes: list[str] = []
+        self.fill((), "", reason=reason)
 
-    def fill(self, spans: Iterable[Span], source: str, notes: Sequence[str] = ()) -> None:
+    def fill(
+        self, spans: Iterable[Span], source: str, notes: Sequence[str] = (), reason: str = NOTHING
+    ) -> None:
         """Hold `spans`. `source` says what the times are: modelled for, or measured on, what."""
-        spans, folded = _folded(sorted(spans, key=attrgetter("start", "lane")))
-        self._spans, self._bars = spans, None
-        self._reason = "nothing was recorded: no operation of PyTorch ran"
-        self.source, self.notes = source, [*notes, *folded]
+        self._spans, folded = _folded(sorted(spans, key=attrgetter("start", "lane")))
+        self._bars: list[Bar] | None = None
+        self._reason, self.source, self.notes = reason, source, [*notes, *folded]
 
     @property
     def spans(self) -> list[Span]:
@@ -73,38 +66,33 @@ class Timeline:
             raise RuntimeError(f"cudasim.timeline(): {self._reason}")
         return self._spans
 
-    @property
-    def recorded(self) -> list[Span]:
-        """The same, or none where nothing was recorded."""
-        return self._spans
-
     def gather(self) -> "Timeline":
         """The timelines of all ranks of a run, side by side, each rank with lanes of its own.
 
         Every rank has to call it; each gets the whole. A lane is called `rank 0: Python`. Raises
         RuntimeError outside of a process group, and for measured times.
         """
-        from cudasim.clock import ranks
-
         if self._spans and not self.modelled:
             raise RuntimeError(
                 "gather(): only modelled times of several processes can be set side by side; begin "
                 "with clock='modelled'"
             )
-        found = Timeline()
-        spans, source, notes = ranks.gather(self._spans, self.source, self.notes)
-        if spans:
-            found.fill(spans, source, notes)
+        told = ranks.gather([[*map(astuple, self._spans)], self.source, self.notes])
+        found, joined, noted = Timeline(), [], []
+        for rank, (spans, _, notes) in enumerate(told):
+            joined += [Span(f"rank {rank}: {lane}", *rest) for lane, *rest in spans]
+            noted += [f"rank {rank}: {note}" for note in notes]
+        if joined:
+            sources = dict.fromkeys(source for _, source, _ in told if source)
+            found.fill(joined, f"{' and '.join(sources)}, {len(told)} ranks", noted)
         return found
 
     @classmethod
     def load(cls, path: str | Path) -> "Timeline":
         """The timeline that `save` has written to a file. Raises ValueError for another file."""
-        read = json.loads(Path(path).read_text(encoding="utf-8"))
+        read, found = json.loads(Path(path).read_text(encoding="utf-8")), cls()
         try:
-            found = cls()
-            about = read["otherData"]
-            found.fill(trace.reread(read), about["source"], about["notes"])
+            found.fill(trace.reread(read), **read["otherData"])
         except (KeyError, TypeError, AttributeError):
             raise ValueError(f"{path}: not a timeline that save() has written") from None
         return found
@@ -140,16 +128,23 @@ class Timeline:
         A GPU is busy while one of its lanes is; waiting and sleeping are not work. Raises
         ValueError for an unknown name.
         """
-        return self._busy(name) / (self.length or 1)
+        mine = [span for span in self.spans if f"{span.lane} ".startswith(f"{name} ")]
+        if not mine:
+            raise ValueError(f"{name!r}: no such lane; there are {', '.join(self.lanes)}")
+        busy, reached = 0, 0
+        for span in mine:
+            if span.kind not in IDLE:
+                busy += max(0, span.end - max(span.start, reached))
+                reached = max(reached, span.end)
+        return busy / (self.length or 1)
 
     def table(self) -> Table:
         """Every span as a row: lane, name, start and duration in seconds."""
-        order = {lane: number for number, lane in enumerate(self.lanes)}
-        spans = sorted(self.spans, key=lambda span: (order[span.lane], span.start))
-        times = [
-            ((each.start - self.start) / SECOND, (each.end - each.start) / SECOND) for each in spans
-        ]
-        return Table((each.lane, each.name, *time) for each, time in zip(spans, times, strict=True))
+        begin, order = self.start, {lane: number for number, lane in enumerate(self.lanes)}
+        return Table(
+            (each.lane, each.name, (each.start - begin) / SECOND, each.length / SECOND)
+            for each in sorted(self.spans, key=lambda span: (order[span.lane], span.start))
+        )
 
     def bars(self) -> list[Bar]:
         """The spans as a picture shows them: at most BARS, neighbours merged if need be."""
@@ -181,7 +176,7 @@ class Timeline:
         word = self.source if self.modelled else "measured"
         lines = [f"timeline, {word}: {reading(self.total)}"]
         for lane, kinds, share in self.summary():
-            did = ", ".join(f"{n} {kind if n == 1 else plural(kind)}" for kind, n in kinds.items())
+            did = ", ".join(_counted(n, kind) for kind, n in kinds.items())
             taken = reading(self.total * share)
             lines.append(f"{lane}: {did}; busy {taken}, ≈ {100 * share:.0f} %")
         return "\n".join(lines + self.notes)
@@ -198,27 +193,24 @@ class Timeline:
         return [(lane, dict(kinds), self.busy(lane)) for lane, kinds in counts.items()]
 
     def payload(self) -> str:
-        """The bars and the summary as JSON, for a page that draws them itself.
-
-        It is text, so that a comparison of notebooks can leave out that of a real clock.
-        """
-        bars, lanes, chart = self.bars(), self.lanes, self.chart()
-        names = list(dict.fromkeys(bar.name for bar in bars))
-        kinds = list(dict.fromkeys(bar.kind for bar in bars))
+        """The bars and the summary as JSON text, for a page that draws them itself."""
+        chart, lanes = self.chart(), self.lanes
+        names = list(dict.fromkeys(bar.name for bar in chart.bars))
+        kinds = list(dict.fromkeys(bar.kind for bar in chart.bars))
+        bars = []  # lane, name, start, duration, kind, count
+        for bar in chart.bars:
+            what = lanes.index(bar.lane), names.index(bar.name), bar.start, bar.length
+            bars.append((*what, kinds.index(bar.kind), bar.merged))
         content = {
             "unit": "≈ ns",
-            "source": self.source,
-            "total": self.length,
-            "lanes": [(lane, kinds, round(share, 4)) for lane, kinds, share in chart.lanes],
+            "source": chart.source,
+            "total": chart.length,
+            "lanes": [(lane, spans, round(share, 4)) for lane, spans, share in chart.lanes],
             "names": names,
             "kinds": kinds,
-            "bars": [],  # lane, name, start, duration, kind, count
+            "bars": bars,
             "notes": chart.notes,
         }
-        for bar in bars:
-            place = lanes.index(bar.lane), names.index(bar.name)
-            times = bar.start, bar.end - bar.start
-            content["bars"].append([*place, *times, kinds.index(bar.kind), bar.merged])
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -234,18 +226,6 @@ class Timeline:
             bundle["text/plain"] += f"\n{missing}"
         return bundle
 
-    def _busy(self, name: str) -> int:
-        """The nanoseconds in which a lane or a GPU does something."""
-        mine = [span for span in self.spans if f"{span.lane} ".startswith(f"{name} ")]
-        if not mine:
-            raise ValueError(f"{name!r}: no such lane; there are {', '.join(self.lanes)}")
-        busy, reached = 0, 0
-        for span in mine:
-            if span.kind not in IDLE:
-                busy += max(0, span.end - max(span.start, reached))
-                reached = max(reached, span.end)
-        return busy
-
 
 def reading(seconds: float) -> str:
     """A time for readers: milliseconds, to three digits that count."""
@@ -254,9 +234,8 @@ def reading(seconds: float) -> str:
     return f"≈ {value:.{max(digits, 0)}f} ms"
 
 
-def plural(kind: str) -> str:
-    """The word for several spans of a kind."""
-    return PLURALS.get(kind, f"{kind}s")
+def _counted(number: int, kind: str) -> str:
+    return f"{number} {kind if number == 1 else PLURALS.get(kind, f'{kind}s')}"
 
 
 def _rank(lane: str) -> tuple:

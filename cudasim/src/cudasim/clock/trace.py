@@ -6,16 +6,17 @@ pytorch/kineto.
 """
 
 import re
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import attrgetter
 
 from cudasim.clock.clock import Span
 
 BLOCK = "cudasim.timeline"  # the annotation around what is to be read
-PREFIXES = ("autograd::engine::evaluate_function: ", "torch::autograd::", "aten::")
+PREFIX = re.compile("(autograd::engine::evaluate_function: )?(torch::autograd::)?(aten::)?")
 WAIT = re.compile(r"(Stream|Device|Event|Ctx)Synchronize$|^(cuda|hip)Memcpy$")
-COPY = re.compile(r"Memcpy (\w)to(\w)")
+COPY = re.compile(r"Memcpy (\wto\w)")
+WAYS = {"HtoD": "in", "DtoH": "out"}
 GPU = ("kernel", "gpu_memset", "gpu_memcpy")
 
 
@@ -28,14 +29,16 @@ def write(spans: Sequence[Span], lanes: Sequence[str], source: str, notes: Seque
         events.append(_about("thread_name", number, name=lane))
         events.append(_about("thread_sort_index", number, sort_index=number))
     for span in spans:
-        event = {"ph": "X", "cat": span.kind, "name": span.name, "pid": 1}
-        event |= {"tid": thread[span.lane], "ts": (span.start - start) / 1000}
-        event["dur"] = (span.end - span.start) / 1000
-        if span.size is not None:
-            event["args"] = {"bytes": span.size}
+        event = {"ph": "X", "cat": span.kind, "name": span.name, "pid": 1, "tid": thread[span.lane]}
+        event |= {"ts": (span.start - start) / 1000, "dur": span.length / 1000}
+        event |= {} if span.size is None else {"args": {"bytes": span.size}}
         events.append(event)
     about = {"source": source, "notes": list(notes)}
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": about}
+
+
+def _about(what: str, thread: int, **values: str | int) -> dict:
+    return {"ph": "M", "name": what, "pid": 1, "tid": thread, "args": values}
 
 
 def reread(trace: dict) -> list[Span]:
@@ -51,10 +54,6 @@ def reread(trace: dict) -> list[Span]:
     return spans
 
 
-def _about(what: str, thread: int, **values: str | int) -> dict:
-    return {"ph": "M", "name": what, "pid": 1, "tid": thread, "args": values}
-
-
 def read(trace: dict) -> list[Span]:
     """The spans of the block that `torch.profiler` traced, in nanoseconds since it began.
 
@@ -66,67 +65,52 @@ def read(trace: dict) -> list[Span]:
     block = next(each for each in events if each["name"] == BLOCK)
     begin, until = block["ts"], block["ts"] + block["dur"]
 
-    def span(lane: str, event: dict, name: str, kind: str, size: int | None = None) -> Span:
+    def span(lane: str, event: dict, name: str, kind: str) -> Span:
         start, end = event["ts"] - begin, event["ts"] + event["dur"] - begin
+        size = event["args"].get("bytes") if kind == "copy" else None
         return Span(lane, name, max(round(start * 1000), 0), round(end * 1000), kind, size)
 
-    operators = {
-        each["args"]["External id"]: plain(each["name"])
-        for each in events
-        if each.get("cat") == "cpu_op" and "External id" in each.get("args", {})
-    }
-    threads, streams = defaultdict(list), defaultdict(set)
+    threads, streams, on_gpu, operators = defaultdict(list), defaultdict(set), [], {}
     for event in events:
+        called, about = event.get("cat") == "cpu_op", event.get("args", {})
+        if called and "External id" in about:
+            operators[about["External id"]] = plain(event["name"])
         if event.get("cat") in GPU:
-            streams[_device(event)].add(_stream(event))
-        elif event.get("cat") == "cpu_op" or WAIT.search(event["name"]):
-            if begin <= event["ts"] < until:
-                threads[event["tid"]].append(event)
-    numbers = {device: sorted(ids) for device, ids in streams.items()}
+            device, stream = about.get("device", event["pid"]), about.get("stream", event["tid"])
+            on_gpu.append((event, device, stream))
+            streams[device].add(stream)
+        elif (called or WAIT.search(event["name"])) and begin <= event["ts"] < until:
+            threads[event["tid"]].append(event)
 
     spans = []
     for tid, found in threads.items():
         lane = "Python" if tid == block["tid"] else f"Python, thread {tid}"
-        waits = [
-            span(lane, each, each["name"], "wait") for each in found if "cpu_op" != each["cat"]
-        ]
+        calls = [each for each in found if each["cat"] == "cpu_op"]
+        others = (each for each in found if each["cat"] != "cpu_op")
+        waits = [span(lane, each, each["name"], "wait") for each in others]
         spans += waits
-        for each in _outermost([each for each in found if each["cat"] == "cpu_op"]):
+        for each in _outermost(calls):
             spans += _less(span(lane, each, plain(each["name"]), "operation"), waits)
-    for event in events:
-        if event.get("cat") not in GPU or event["ts"] + event["dur"] <= begin:
+    for event, device, stream in on_gpu:
+        if event["ts"] + event["dur"] <= begin:
             continue
-        device = _device(event)
-        name = operators.get(event["args"].get("External id")) or short(event["name"])
-        where = f"cuda:{device} stream {bisect_left(numbers[device], _stream(event))}"
-        size = event["args"].get("bytes")
-        if event["cat"] != "gpu_memcpy":
-            spans.append(span(where, event, name, "kernel"))
+        lanes = [f"cuda:{device} stream {sorted(streams[device]).index(stream)}"]
+        if event["cat"] == "gpu_memcpy":
+            lanes = _copy_lanes(event, device) or lanes
+            spans += [span(lane, event, "copy", "copy") for lane in lanes]
         else:
-            for lane in _copy_lanes(event) or [where]:
-                spans.append(span(lane, event, "copy", "copy", size))
+            name = operators.get(event["args"].get("External id")) or short(event["name"])
+            spans.append(span(lanes[0], event, name, "kernel"))
     return spans
 
 
-def _device(event: dict) -> int:
-    return event["args"].get("device", event["pid"])
-
-
-def _stream(event: dict) -> int:
-    return event["args"].get("stream", event["tid"])
-
-
-def _copy_lanes(event: dict) -> list[str]:
+def _copy_lanes(event: dict, device: int) -> list[str]:
     """The copy engines that a copy occupies; none if it stays on its GPU."""
-    kind, about = COPY.match(event["name"]), event["args"]
-    ways = kind.groups() if kind else ()
-    if ways == ("H", "D"):
-        return [f"cuda:{_device(event)} copies in"]
-    if ways == ("D", "H"):
-        return [f"cuda:{_device(event)} copies out"]
-    if ways == ("P", "P") and {"fromDevice", "toDevice"} <= about.keys():
+    found, about = COPY.match(event["name"]), event["args"]
+    way = found[1] if found else ""
+    if way == "PtoP" and {"fromDevice", "toDevice"} <= about.keys():
         return [f"cuda:{about['fromDevice']} copies out", f"cuda:{about['toDevice']} copies in"]
-    return []
+    return [f"cuda:{device} copies {WAYS[way]}"] if way in WAYS else []
 
 
 def _outermost(events: Sequence[dict]) -> list[dict]:
@@ -142,7 +126,7 @@ def _outermost(events: Sequence[dict]) -> list[dict]:
 def _less(span: Span, waits: Sequence[Span]) -> list[Span]:
     """The parts of a span in which its thread does not wait."""
     parts, at = [], span.start
-    for wait in sorted(waits, key=lambda each: each.start):
+    for wait in sorted(waits, key=attrgetter("start")):
         if span.start <= wait.start < span.end:
             parts.append((at, wait.start))
             at = max(at, wait.end)
@@ -152,9 +136,7 @@ def _less(span: Span, waits: Sequence[Span]) -> list[Span]:
 
 def plain(operator: str) -> str:
     """The name of an operator without the prefixes of PyTorch's parts."""
-    for prefix in PREFIXES:
-        operator = operator.removeprefix(prefix)
-    return operator
+    return operator[PREFIX.match(operator).end() :]
 
 
 def short(kernel: str) -> str:

@@ -2,28 +2,17 @@
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cudasim.timing.sheets import Host
 
+def watched(payer: Any) -> list[tuple[Any, str, Callable]]:
+    """What makes `payer` pay what its `host` costs: attributes of torch, and what replaces them.
 
-class Payer(Protocol):
-    """Who pays for the host: a clock, or an estimate."""
-
-    host: Host
-
-    def pay(self, seconds: float) -> None:
-        """Let the host be busy before its next operation."""
-
-    def by_engine(self, whether: bool) -> bool:
-        """Say whether autograd calls what comes now, and get what was said before."""
-
-
-def watched(payer: Payer) -> list[tuple[Any, str, Callable]]:
-    """What makes `payer` pay: attributes of torch, as (owner, name, what takes its place)."""
+    Its `thread` is told while autograd calls the operations.
+    """
     call, run = nn.Module.__call__, torch.autograd._engine_run_backward
     done = torch.optim.Optimizer._optimizer_step_code
 
@@ -35,11 +24,12 @@ def watched(payer: Payer) -> list[tuple[Any, str, Callable]]:
     @wraps(run)
     def _engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
         payer.pay(payer.host.backward + payer.host.node * len(steps(outputs)))
-        before = payer.by_engine(True)
+        thread = payer.thread
+        before, thread.by_engine = thread.by_engine, True
         try:
             return run(outputs, *args, **kwargs)
         finally:
-            payer.by_engine(before)
+            thread.by_engine = before
 
     @wraps(done)  # PyTorch calls it at the end of every step
     def _optimizer_step_code(self: torch.optim.Optimizer) -> None:
@@ -56,8 +46,7 @@ def watched(payer: Payer) -> list[tuple[Any, str, Callable]]:
 
 def steps(outputs: Iterable[Any]) -> set:
     """The steps of the graphs behind `outputs`."""
-    waiting = [output.grad_fn for output in outputs if isinstance(output, Tensor)]
-    seen = set()
+    waiting, seen = [each.grad_fn for each in outputs if isinstance(each, Tensor)], set()
     while waiting:
         node = waiting.pop()
         if node is not None and node not in seen:
