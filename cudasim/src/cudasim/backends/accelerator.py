@@ -1,8 +1,6 @@
 """`torch.accelerator`, answered by the simulated GPUs, and what all types of GPU have in common.
-
 These modules are Python over functions of `torch._C`. Those are replaced, or added to a build that
-lacks them: what programs call is torch's own code, and what is raised are its own errors.
-"""
+lacks them: what programs call is torch's own code, and what is raised are its own errors."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn

@@ -118,10 +118,8 @@ def _events(gpu: GPU) -> list[dict[str, Any]]:
 def record_history(
     enabled: str | None, context: str | None, stacks: str, entries: int, clear: bool, *more: Any
 ) -> None:
-    """Keep a history of every GPU's memory from now on; None ends it.
-
-    `more` ends in `skip_actions`. `stacks` has no effect: there are no frames but Python's.
-    """
+    """Keep a history of every GPU's memory from now on; None ends it. `more` ends in
+    `skip_actions`. `stacks` has no effect: there are no frames but Python's."""
     if enabled not in (None, "state", "all"):
         raise RuntimeError("expected state to be 'state', 'all', or None")
     if context not in LEVELS:

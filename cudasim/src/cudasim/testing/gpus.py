@@ -1,8 +1,6 @@
-"""The GPUs of a test, real or simulated, and what a test claims of a block of code.
-
-Everything is requested of `torch.accelerator` and of the module of the type of device, so that
-it holds for real GPUs as for simulated ones, and for `mps` as for `cuda`.
-"""
+"""The GPUs of a test, real or simulated, and what a test claims of a block of code. Everything is
+requested of `torch.accelerator` and of the module of the type of device, so that it holds for real
+GPUs as for simulated ones, and for `mps` as for `cuda`."""
 
 import gc
 import warnings
@@ -103,11 +101,9 @@ class Gpus(list[Gpu]):
 
     @contextmanager
     def no_copies(self) -> Iterator[None]:
-        """In the block no tensor's numbers travel to another device, not even by `.item()`.
-
-        What a tensor is made of, such as a list of Python, is not looked at. Raises
-        AssertionError at the line of the copy.
-        """
+        """In the block no tensor's numbers travel to another device, not even by `.item()`. What a
+        tensor is made of, such as a list of Python, is not looked at. Raises AssertionError at the
+        line of the copy."""
         original = Tensor.tolist
 
         def tolist(tensor: Tensor) -> Any:  # an operation tells of it on real GPUs only
@@ -119,11 +115,9 @@ class Gpus(list[Gpu]):
 
     @contextmanager
     def no_leak(self) -> Iterator[None]:
-        """After the block, tensors hold no more memory of any GPU than before it.
-
-        What only a cycle of references holds is collected first. Raises AssertionError that
-        names some of the tensors that were made in the block and are still held.
-        """
+        """After the block, tensors hold no more memory of any GPU than before it. What only a cycle
+        of references holds is collected first. Raises AssertionError that names some of the tensors
+        that were made in the block and are still held."""
         known, before = _settled()
         yield
         tensors, after = _settled()

@@ -12,9 +12,7 @@ PATIENCE = 300  # seconds that a test of a world has, if its marker says no othe
 
 def gpus(n: int = 1, memory: object = None) -> tuple[int, int | None]:
     """(GPUs, bytes of each) of `@pytest.mark.gpus(n, memory="1GiB")`; None stands for all bytes.
-
-    Raises ValueError for what makes no sense.
-    """
+    Raises ValueError for what makes no sense."""
     return _whole("n", n, 1), None if memory is None else _bytes(memory)
 
 
@@ -31,10 +29,8 @@ def world(
 
 
 def read(item: pytest.Item, says: Callable) -> Any:
-    """What the marker named as `says` is says of a test, None if it has none.
-
-    The test fails with one line if the marker's arguments make no sense.
-    """
+    """What the marker named as `says` is says of a test, None if it has none. The test fails with
+    one line if the marker's arguments make no sense."""
     marker = item.get_closest_marker(says.__name__)
     if marker is None:
         return None

@@ -1,7 +1,5 @@
 """What pytest loads: options, the markers `gpus` and `world`, the fixtures `gpus` and `rank`.
-
-Without an option and a marker it does nothing and imports no torch.
-"""
+Without an option and a marker it does nothing and imports no torch."""
 
 import os
 import sys
@@ -35,10 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin the simulation that the options request, before tests are collected.
-
-    With pytest-xdist each worker has its own, and the process that leads them none.
-    """
+    """Begin the simulation that the options request, before tests are collected. With pytest-xdist
+    each worker has its own, and the process that leads them none."""
     for line in (
         "gpus(n, memory=None): the test needs n GPUs; of each it may take `memory`, such as "
         "'1GiB'. It is skipped where there are fewer.",
@@ -91,10 +87,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that needs more GPUs than are here; give it fresh ones otherwise.
-
-    A test of a world runs in processes of its own.
-    """
+    """Skip a test that needs more GPUs than are here; give it fresh ones otherwise. A test of a
+    world runs in processes of its own."""
     number, memory = markers.read(item, markers.gpus) or (0, None)
     size, shared, timeout = markers.read(item, markers.world) or (0, 0, 0)
     in_rank = IN_RANK in os.environ

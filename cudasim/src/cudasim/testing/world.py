@@ -79,10 +79,8 @@ def spread(item: pytest.Item, size: int, timeout: float) -> None:
 
 
 def run(item: pytest.Item, size: int, timeout: float) -> None:
-    """Run `item` on `size` ranks; fails if one does, is skipped if one is.
-
-    After `timeout` seconds, or soon after a rank has failed, those that still run are ended.
-    """
+    """Run `item` on `size` ranks; fails if one does, is skipped if one is. After `timeout` seconds,
+    or soon after a rank has failed, those that still run are ended."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]  # a free one

@@ -21,12 +21,9 @@ COPIES = ("pinned", "pageable", "peer", "staged", "device")
 
 
 class Work(NamedTuple):
-    """What one operation does on a device.
-
-    `kind` is one of matmul, convolution, attention, pointwise, reduction, gather, copy, other.
-    `flops` and `bytes` (read and written) are totals; `kernels` is how many are launched.
-    `shape` is (batch, m, n, k) of a product.
-    """
+    """What one operation does on a device. `kind` is one of matmul, convolution, attention,
+    pointwise, reduction, gather, copy, other. `flops` and `bytes` (read and written) are totals;
+    `kernels` is how many are launched. `shape` is (batch, m, n, k) of a product."""
 
     kind: str
     flops: float
@@ -37,11 +34,9 @@ class Work(NamedTuple):
 
 
 def utilisation(shape: tuple[int, int, int, int], processors: int) -> float:
-    """The share of the processors' peak, up to 1, that a (batch, m, n, k) product can use.
-
-    The product is cut into tiles; where these do not fill the last wave over the processors,
-    or stick out of the result, peak is lost. Where they are few, k is divided too.
-    """
+    """The share of the processors' peak, up to 1, that a (batch, m, n, k) product can use. The
+    product is cut into tiles; where these do not fill the last wave over the processors, or stick
+    out of the result, peak is lost. Where they are few, k is divided too."""
     batch, m, n, k = shape
     best = 0.0
     for rows, columns, share in TILES:
@@ -91,10 +86,8 @@ def host_seconds(work: Work, host: Host) -> float:
 
 
 def call_seconds(work: Work | None, operands: int, host: Host) -> float:
-    """Seconds of the host for a call from Python, without launches.
-
-    `work` is None for a view or a question; `operands` are the tensors in lists.
-    """
+    """Seconds of the host for a call from Python, without launches. `work` is None for a view or a
+    question; `operands` are the tensors in lists."""
     listed = host.operand * operands
     if work is None:
         return host.view + listed
@@ -102,12 +95,9 @@ def call_seconds(work: Work | None, operands: int, host: Host) -> float:
 
 
 def copy_seconds(size: float, sheet: Sheet, kind: str, way: str = "in") -> float:
-    """Seconds to copy `size` bytes.
-
-    `kind` is pinned or pageable, for a copy from (`way` in) or to (`way` out) the host's
-    memory; peer, to a like card that grants access; staged, to one that does not; or device,
-    on the card itself. Raises ValueError for another.
-    """
+    """Seconds to copy `size` bytes. `kind` is pinned or pageable, for a copy from (`way` in) or to
+    (`way` out) the host's memory; peer, to a like card that grants access; staged, to one that does
+    not; or device, on the card itself. Raises ValueError for another."""
     if kind not in COPIES or way not in ("in", "out"):
         raise ValueError(f"a copy {kind!r} {way!r}; there are {', '.join(COPIES)}, in or out")
     if kind == "device":  # reads and writes the card's own memory

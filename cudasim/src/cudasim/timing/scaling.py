@@ -34,10 +34,8 @@ class Link(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """`gpus` GPUs, `server` in each server, joined `inside` a server and `between` servers.
-
-    Each server has `cards` network cards.
-    """
+    """`gpus` GPUs, `server` in each server, joined `inside` a server and `between` servers. Each
+    server has `cards` network cards."""
 
     gpus: int
     server: int
@@ -82,10 +80,8 @@ def card_link(sheet: Sheet) -> Link:
 
 
 def all_reduce_seconds(size: float, cluster: Cluster) -> float:
-    """Seconds to add `size` bytes of each GPU up and to give each the sum.
-
-    Raises ValueError for a cluster of no GPUs, or of several servers that nothing joins.
-    """
+    """Seconds to add `size` bytes of each GPU up and to give each the sum. Raises ValueError for a
+    cluster of no GPUs, or of several servers that nothing joins."""
     gpus, server, inside, between, cards = cluster
     if min(gpus, server, cards) < 1:
         raise ValueError(f"{gpus} GPUs, {server} a server, {cards} network cards: one at least")

@@ -49,11 +49,9 @@ class Sheet:
 
 @dataclass(frozen=True, eq=False)
 class Host:
-    """The machine beside the card, in SI units: what it computes, and what calls cost it.
-
-    A call of an operation costs `operation`, or `view`, and `setup` and `operand` beyond that;
-    where autograd calls it, `python` less.
-    """
+    """The machine beside the card, in SI units: what it computes, and what calls cost it. A call of
+    an operation costs `operation`, or `view`, and `setup` and `operand` beyond that; where autograd
+    calls it, `python` less."""
 
     name: str
     operation: float  # seconds for PyTorch to be called and to return, without the work
@@ -76,11 +74,8 @@ class Host:
 
 
 def read_sheet(path: Path) -> Sheet:
-    """The sheet in a file of JSON.
-
-    Raises ValueError, with the file and the key, for one that is missing, unknown, or holds
-    no positive figure.
-    """
+    """The sheet in a file of JSON. Raises ValueError, with the file and the key, for one that is
+    missing, unknown, or holds no positive figure."""
     return _sheet(path, Sheet, _read(path))
 
 
@@ -115,9 +110,7 @@ def _sheet(path: Path, form: type, read: dict) -> Any:
 
 def _check(path: Path, key: str, value: object, parts: list[str] | None) -> None:
     """Raise ValueError unless `value` is a positive figure or, with `parts`, a table with these.
-
-    The shares of the peaks are tables in the table of efficiencies.
-    """
+    The shares of the peaks are tables in the table of efficiencies."""
     if parts is None:
         if type(value) not in (int, float) or not 0 < value < float("inf"):
             raise ValueError(f"{path}: {key} is {value!r}, not a positive figure")
@@ -135,9 +128,7 @@ def _check(path: Path, key: str, value: object, parts: list[str] | None) -> None
 @cache
 def find_sheet(name: str) -> Sheet:
     """The sheet of the card called `name`, or in the file of JSON that `name` is the path of.
-
-    Raises ValueError: for a name, with those there are; for a file, with what is wrong in it.
-    """
+    Raises ValueError: for a name, with those there are; for a file, with what is wrong in it."""
     if name.endswith(".json"):
         return read_sheet(Path(name))
     if name not in _sheets():

@@ -1,8 +1,6 @@
-"""Copies between several GPUs at once: what `torch.cuda.comm` and DataParallel are made of.
-
-The errors are those of `torch/csrc/cuda/comm.cpp` and `nccl.cpp`. The streams on which CUDA would
-copy make no difference to results.
-"""
+"""Copies between several GPUs at once: what `torch.cuda.comm` and DataParallel are made of. The
+errors are those of `torch/csrc/cuda/comm.cpp` and `nccl.cpp`. The streams on which CUDA would copy
+make no difference to results."""
 
 from collections.abc import Sequence
 from typing import Any

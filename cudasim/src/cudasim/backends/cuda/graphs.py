@@ -1,7 +1,5 @@
-"""CUDA graphs and private pools of memory: `torch.cuda.CUDAGraph` and `torch.cuda.MemPool`.
-
-The errors are those of aten/src/ATen/cuda/CUDAGraph.cpp.
-"""
+"""CUDA graphs and private pools of memory: `torch.cuda.CUDAGraph` and `torch.cuda.MemPool`. The
+errors are those of aten/src/ATen/cuda/CUDAGraph.cpp."""
 
 import itertools
 import threading

@@ -5,8 +5,7 @@ from cudasim.device.gpu import GPU
 
 class CudaProperties:
     """Sizes are in bytes. What depends on the generation of the card only is that of CUDA's guide
-    (https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities).
-    """
+    (https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities)."""
 
     warp_size, max_threads_per_block, regs_per_multiprocessor = 32, 1024, 65536
     shared_memory_per_block = 48 * 2**10

@@ -19,11 +19,9 @@ LETTING_GO = 0.2  # seconds at most that gloo's thread is waited for
 
 
 def collective(original: Callable, *args: Any, **kwargs: Any) -> Any:
-    """A function between processes, with what NCCL refuses and gloo lacks.
-
-    NCCL takes no tensors on the CPU. Groups that are gloo's anyway are left alone: it takes
-    tensors of the CPU and of GPUs.
-    """
+    """A function between processes, with what NCCL refuses and gloo lacks. NCCL takes no tensors on
+    the CPU. Groups that are gloo's anyway are left alone: it takes tensors of the CPU and of
+    GPUs."""
     given = named(original, args, kwargs)
     roll = roll_of(given.get("group"))
     if roll is None:
@@ -62,11 +60,9 @@ def reduced(original: Callable, given: dict[str, Any], target: Tensor) -> Any:
 
 
 def let_go(tensors: list[Tensor], counts: list[int]) -> None:
-    """Wait until gloo's thread holds none of the `tensors`, which had so many owners before.
-
-    It drops them a moment after the collective is done. If it is the last owner, and that moment
-    comes when the interpreter ends, while a variable holds the group, PyTorch aborts the process.
-    """
+    """Wait until gloo's thread holds none of the `tensors`, which had so many owners before. It
+    drops them a moment after the collective is done. If it is the last owner, and that moment comes
+    when the interpreter ends, while a variable holds the group, PyTorch aborts the process."""
     until = time.monotonic() + LETTING_GO  # something else may keep them
     while any(map(operator.gt, map(Tensor._use_count, tensors), counts)):
         if time.monotonic() > until:

@@ -23,10 +23,8 @@ def nccl_error(kind: str, explained: str, last: str) -> DistBackendError:
 
 
 def duplicate(rank: int, other: int, card: int, cards: int) -> DistBackendError:
-    """`rank` and the `other` are on the one GPU `card` of a host that has so many `cards`.
-
-    NCCL names the card by its place on the bus: cudasim's nvidia-smi shows them from 01:00.0 on.
-    """
+    """`rank` and the `other` are on the one GPU `card` of a host that has so many `cards`. NCCL
+    names the card by its place on the bus: cudasim's nvidia-smi shows them from 01:00.0 on."""
     return nccl_error(
         "invalid usage (run with NCCL_DEBUG=WARN for details)",
         "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",

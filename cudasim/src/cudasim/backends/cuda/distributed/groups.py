@@ -134,8 +134,6 @@ def object_device(original: Callable, group: Any = None) -> str:
 
 
 def wait_for_gloo() -> None:
-    """Let gloo's threads finish before Python ends: they outlive a group that a variable holds.
-
-    One that lets go of a tensor then aborts (https://github.com/pytorch/pytorch/issues/190489).
-    """
+    """Let gloo's threads finish before Python ends: they outlive a group that a variable holds. One
+    that lets go of a tensor then aborts (https://github.com/pytorch/pytorch/issues/190489)."""
     sleep(LAST_PAUSE)

@@ -1,8 +1,6 @@
-"""The operators by which every collective goes, C++'s own in DistributedDataParallel too.
-
-The functional collectives, with which DTensor and compiled programs communicate, call them in
-C++, where no dispatch mode sees it: these are checked and booked in the same way here.
-"""
+"""The operators by which every collective goes, C++'s own in DistributedDataParallel too. The
+functional collectives, with which DTensor and compiled programs communicate, call them in C++,
+where no dispatch mode sees it: these are checked and booked in the same way here."""
 
 import functools
 from collections.abc import Callable
@@ -66,9 +64,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 def one_by_one(collective: Collective, parts: list[Tensor], args: tuple, rank: int) -> Any:
     """`all_gather` and `reduce_scatter` of parts that differ in size, as PyTorch does it for NCCL.
-
-    The part of each rank is a broadcast from that rank, or a reduction to it.
-    """
+    The part of each rank is a broadcast from that rank, or a reduction to it."""
     (mine,), group = argument(args, 1 - collective.parts), args[2]
     adds = collective.word == "reduce_scatter"
     for root, part in enumerate(parts):
@@ -106,10 +102,8 @@ def as_bytes(tensor: Tensor) -> Tensor:
 
 
 def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A functional collective: checked as its operator `name` of `torch.ops.c10d` is, then run.
-
-    An average is a sum and a division, as gloo has none.
-    """
+    """A functional collective: checked as its operator `name` of `torch.ops.c10d` is, then run. An
+    average is a sum and a division, as gloo has none."""
     given, collective, tensors = by_name(func, args), COLLECTIVES[name], tensors_in(args[:1])
     group, op, gpu = given["group_name"], given.get("reduce_op"), gpu_of(tensors[0])
     roll = session.rolls.get(getattr(group, "group_name", group))

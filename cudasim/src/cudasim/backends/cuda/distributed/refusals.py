@@ -92,10 +92,8 @@ def in_order(tensor: Tensor) -> bool:
 
 
 def refuse_types(word: str, tensors: list[Tensor]) -> None:
-    """Refuse what NCCL cannot send, and what it cannot add, in a collective.
-
-    Complex numbers go as pairs of real ones, but for what is made of sends and receives.
-    """
+    """Refuse what NCCL cannot send, and what it cannot add, in a collective. Complex numbers go as
+    pairs of real ones, but for what is made of sends and receives."""
     for dtype in (tensor.dtype for tensor in tensors):
         if dtype not in TYPES and word in PAIRWISE:
             raise RuntimeError(f"Unconvertible NCCL type {scalar_type(dtype)}")

@@ -1,8 +1,6 @@
-"""DistributedDataParallel over a module whose layers are on several GPUs.
-
-C++ puts gradients and buffers of one device into buckets, and takes all of ours to be on the
-CPU: the tensors of each GPU are handed to it apart.
-"""
+"""DistributedDataParallel over a module whose layers are on several GPUs. C++ puts gradients and
+buffers of one device into buckets, and takes all of ours to be on the CPU: the tensors of each GPU
+are handed to it apart."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,10 +42,8 @@ def assign_buckets(
 
 
 def make_reducer(original: type) -> type:
-    """`Reducer`: one over several GPUs keeps the buckets that it was given.
-
-    Others are put together anew after the first step, in the order in which gradients came.
-    """
+    """`Reducer`: one over several GPUs keeps the buckets that it was given. Others are put together
+    anew after the first step, in the order in which gradients came."""
 
     class Reducer(original):
         def __init__(self, parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> None:

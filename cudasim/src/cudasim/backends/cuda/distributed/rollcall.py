@@ -47,18 +47,14 @@ class Request(NamedTuple):
         return f"WorkNCCL(SeqNum={number}, OpType={self.kind}{size})"
 
     def key(self) -> list:
-        """What must be equal on every rank.
-
-        NCCL counts elements: shapes may differ. Where sizes may, types may not.
-        """
+        """What must be equal on every rank. NCCL counts elements: shapes may differ. Where sizes
+        may, types may not."""
         asked = [[tensor.numel(), str(tensor.dtype)] for tensor in self.compared]
         return [self.kind, self.root, asked or [str(each.dtype) for each in self.tensors[:1]]]
 
     def fingerprint(self, number: int) -> str:
         """The same in the words of PyTorch's own check under TORCH_DISTRIBUTED_DEBUG=DETAIL.
-
-        Source: torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp.
-        """
+        Source: torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp."""
         parts = [f"SequenceNumber={number}", f"OpType={self.kind}"]
         sizes = [str(list(tensor.shape)) for tensor in self.compared]
         if len(set(sizes)) == 1 and self.kind != "ALLREDUCE_COALESCED":
@@ -74,11 +70,9 @@ class Request(NamedTuple):
 
 
 class Roll:
-    """The roll calls of one process group, as one of its ranks sees them.
-
-    The group stands for one of the backend `requested`; its ranks are bound to the GPU `bound`,
-    if not None. Its store is a connection of its own: who waits here holds up no other thread.
-    """
+    """The roll calls of one process group, as one of its ranks sees them. The group stands for one
+    of the backend `requested`; its ranks are bound to the GPU `bound`, if not None. Its store is a
+    connection of its own: who waits here holds up no other thread."""
 
     def __init__(self, group: dist.ProcessGroup, requested: str, bound: GPU | None) -> None:
         self.requested, self.bound = requested, bound
@@ -100,9 +94,7 @@ class Roll:
 
     def meet(self, request: Request, gpu: GPU | None) -> None:
         """Wait until every rank comes to the collective, as NCCL does, and compare what they say.
-
-        Raises DistBackendError for ranks that share a GPU, disagree, are missing or have ended.
-        """
+        Raises DistBackendError for ranks that share a GPU, disagree, are missing or have ended."""
         if self.size == 1 or os.environ.get(CHECKS) == "0":
             return
         number = self.count
@@ -118,11 +110,9 @@ class Roll:
             raise errors.mismatch(dict(zip(self.ranks, texts, strict=True)), self.timeout)
 
     def meet_peer(self, request: Request, gpu: GPU | None, peer: int) -> None:
-        """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs.
-
-        The two ranks make a communicator of their own, the first time. With
-        `init_process_group(device_id=)` they have been compared. Raises as `meet` does.
-        """
+        """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs. The two
+        ranks make a communicator of their own, the first time. With
+        `init_process_group(device_id=)` they have been compared. Raises as `meet` does."""
         if gpu is None or self.bound is not None or os.environ.get(CHECKS) == "0":
             return
         if (gpu.number, peer) not in self.introduced:
@@ -141,10 +131,8 @@ class Roll:
 
     def exchange(self, what: str, mine: object, work: str, peer: int | None = None) -> list:
         """Tell all ranks `mine` under the name of `what`, and wait for what they tell, or a `peer`.
-
         `work` is what errors call the collective. Raises DistBackendError for ranks that do not
-        come within the group's timeout, or whose processes have ended.
-        """
+        come within the group's timeout, or whose processes have ended."""
         self.store.set(f"{what}/{self.rank}", json.dumps(mine))
         awaited = range(self.size) if peer is None else [peer]
         keys = [f"{what}/{rank}" for rank in awaited]
@@ -177,9 +165,7 @@ class Roll:
 @functools.cache
 def host() -> str:
     """A name for this machine, as NCCL makes one: its host name and the identity of its boot.
-
-    NCCL_HOSTID names it instead, where one machine plays several servers.
-    """
+    NCCL_HOSTID names it instead, where one machine plays several servers."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     made = f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
     return os.environ.get("NCCL_HOSTID") or made
