@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from cudasim import timing
-from cudasim.timing.scaling import Cluster, Training, all_reduce_seconds, links, step_of
+from cudasim.timing.scaling import Cluster, all_reduce_seconds, links
+from facts.training import Training, step_of
 
 PATH = Path(timing.__file__).parent / "scaling.json"
 

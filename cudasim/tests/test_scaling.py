@@ -6,8 +6,9 @@ from itertools import pairwise
 import pytest
 
 from cudasim.timing import scaling
-from cudasim.timing.scaling import BUCKET, FIRST, Cluster, Link, Training, all_reduce_seconds, links
+from cudasim.timing.scaling import Cluster, Link, all_reduce_seconds, links
 from cudasim.timing.sheets import sheet_names
+from facts.training import BUCKET, FIRST, Training, efficiency, step_of
 
 FAST, SLOW = Link("fast", 100e9, 2e-6), Link("slow", 1e9, 50e-6)
 
@@ -74,17 +75,17 @@ def test_a_cluster_that_cannot_be_is_refused(cluster, message):
 
 def test_only_the_last_bucket_shows_where_links_keep_up():
     cluster, gradients = Cluster(8, 8, FAST), FIRST + 4 * BUCKET
-    found = scaling.step_of(Training(1.0, gradients), cluster)
+    found = step_of(Training(1.0, gradients), cluster)
     last = all_reduce_seconds(BUCKET, cluster)
     assert found.exposed == pytest.approx(last)
-    alone = scaling.step_of(Training(1.0, FIRST // 2), cluster)  # one bucket hides nothing
+    alone = step_of(Training(1.0, FIRST // 2), cluster)  # one bucket hides nothing
     assert alone.exposed == pytest.approx(all_reduce_seconds(FIRST // 2, cluster))
     assert found.communication == pytest.approx(4 * last + all_reduce_seconds(FIRST, cluster))
 
 
 def test_all_but_the_backward_pass_shows_where_links_are_slow():
     cluster, gradients = Cluster(2, 1, FAST, SLOW), FIRST + 4 * BUCKET
-    found = scaling.step_of(Training(1e-3, gradients), cluster)
+    found = step_of(Training(1e-3, gradients), cluster)
     begun = 1e-3 - 2e-3 / 3 * (1 - FIRST / gradients)  # when the first bucket is ready
     assert found.step == pytest.approx(begun + found.communication)
 
@@ -93,7 +94,7 @@ def test_more_gpus_and_slower_links_are_never_better():
     def shares(name):
         joined = links("inside")["nvlink3"], links("between")[name]
         clusters = [Cluster(gpus, 8, *joined) for gpus in (1, 2, 4, 8, 16, 64, 256, 1024)]
-        return [scaling.efficiency(Training(0.144, 440e6), cluster) for cluster in clusters]
+        return [efficiency(Training(0.144, 440e6), cluster) for cluster in clusters]
 
     all_of = [shares(name) for name in ("eth10", "eth25", "eth50", "eth100")]
     for found in all_of:

@@ -11,11 +11,12 @@ from bs4 import BeautifulSoup
 from faults import layout_faults, look, shift_faults, violations
 
 from cudasim.clock.costs import work_of
-from cudasim.timing import formulas, scaling
+from cudasim.timing import formulas
 from cudasim.timing.formulas import Work
-from cudasim.timing.scaling import Cluster, Training, links, step_of
+from cudasim.timing.scaling import Cluster, links
 from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
 from facts.published_scaling import read, row_of
+from facts.training import WAITED, Training, efficiency, least_efficiency, step_of
 from tools.site.calculators import COUNTS, GRADIENTS, PRECISIONS, SERVER, SETTINGS, STEP
 
 CALCULATOR, SCALING = "book/calculator.html", "book/scaling.html"
@@ -155,7 +156,7 @@ def test_the_scaling_page_computes_what_cudasim_does(browser, site):
             joined = links("inside")[inside], links("between")[between]
             asked = Training(*training), Cluster(gpus, server, *joined, cards)
             expected = step_of(*asked)
-            assert near(shown["least"], scaling.least_efficiency(*asked))
+            assert near(shown["least"], least_efficiency(*asked))
             for name, value in expected._asdict().items():
                 # What is not hidden is the small difference of two large numbers.
                 absolute = 1e-9 * (expected.step if name == "exposed" else 0)
@@ -203,7 +204,7 @@ def test_the_table_and_the_plot_say_what_the_model_does(site):
         for row, gpus in zip(rows, COUNTS, strict=True):
             cluster = Cluster(gpus, SERVER, *joined, setting.cards)
             asked = Training(STEP, GRADIENTS), cluster
-            most, least = scaling.efficiency(*asked), scaling.least_efficiency(*asked)
+            most, least = efficiency(*asked), least_efficiency(*asked)
             assert row[0] == f"{gpus:,}"
             assert row[column] == f"{100 * least:.0f} to {100 * most:.0f} %"
         assert f"{setting.name}: " in plot and f"{least:.0%} to {most:.0%} at 1,024" in plot
@@ -224,7 +225,7 @@ def test_published_measurements_are_on_the_page_as_far_off_as_it_says(site):
     assert f"In training the model is always the faster one, by {least} to {most} %." in prose
     limit = next(row for row in off if row.id == "vgg16-horovod-512")
     assert limit.published < 0.7 and 0.9 < limit.ratio < 1.1  # "within a tenth"
-    least = {row.id: 1 / (1 / row.bare + scaling.WAITED) for row in off}
+    least = {row.id: 1 / (1 / row.bare + WAITED) for row in off}
     outside = [row.id for row in off if not least[row.id] <= row.published <= row.modelled]
     assert f"{len(off) - len(outside)} of the {len(off)} runs lie in the band" in prose
     assert [name for name in outside if "amp" not in name and "p100" not in name] == []

@@ -2,8 +2,7 @@
 
 All figures are asked of `cudasim` when the site is built, so none is typed twice.
 `book/static/formulas.js` and `scaling-model.js` compute the same in the browser;
-`calculator.js` and `scaling.js` draw.
-"""
+`calculator.js` and `scaling.js` draw."""
 
 import json
 import os
@@ -49,8 +48,9 @@ ASK = """
 import json, sys
 from cudasim.timing.__main__ import described
 from cudasim.device import sizes
-from cudasim.timing.scaling import Cluster, Training, efficiency, least_efficiency, links
+from cudasim.timing.scaling import Cluster, links
 from cudasim.timing.sheets import sheet_names
+from facts.training import Training, efficiency, least_efficiency
 settings, counts, server, step, gradients = json.load(sys.stdin)
 known = {where: links(where) for where in ("inside", "between")}
 def shares(inside, between, cards, name, look):
@@ -89,7 +89,7 @@ def ask(root: Path) -> dict[str, Any]:
     sheets of cards come with their hosts and two modelled times; besides, the `shares` of linear
     scaling, at most and at least, for each of SETTINGS and COUNTS."""
     given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
-    options = {"cwd": root, "env": os.environ | {"PYTHONPATH": str(root / SIMULATOR)}}
+    options = {"cwd": root, "env": os.environ | {"PYTHONPATH": f"{SIMULATOR}{os.pathsep}cudasim"}}
     command = [sys.executable, "-c", ASK]
     run = subprocess.run(command, input=given, capture_output=True, text=True, **options)
     if run.returncode:

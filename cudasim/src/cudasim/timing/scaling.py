@@ -1,13 +1,8 @@
-"""How data-parallel training scales: the step of one GPU, and the all-reduce that is not hidden.
-
-The all-reduce is that of NCCL's own model (`src/graph/tuning.cc` of
-https://github.com/NVIDIA/nccl): over a ring, 2 (n - 1) / n of the bytes pass every link, in
-2 (n - 1) steps (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md); over a tree
-between servers, twice the bytes pass at 0.9 of the bandwidth, in fewer steps. NCCL takes the
-faster. Gradients go in buckets, as in DistributedDataParallel (Li et al., VLDB 2020): the
-all-reduce of one bucket runs beside the backward pass that computes the next. `book/scaling.md`
-lists what is assumed, and its calculator does the same in JavaScript.
-"""
+"""What collectives take, by NCCL's own model (`src/graph/tuning.cc` of
+https://github.com/NVIDIA/nccl): over a ring, 2 (n - 1) / n of the bytes of an all-reduce pass every
+link, in 2 (n - 1) steps (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md); over
+a tree between servers, twice the bytes pass at 0.9 of the bandwidth, in fewer steps. NCCL takes the
+faster. `book/scaling.md` lists what is assumed; its calculator does the same in JavaScript."""
 
 import json
 from functools import cache
@@ -18,10 +13,6 @@ from typing import NamedTuple
 from cudasim.timing.sheets import Sheet
 
 PATH = Path(__file__).resolve().parent / "links.json"
-BUCKET = 25 * 2**20  # bytes: `bucket_cap_mb` of DistributedDataParallel
-FIRST = 2**20  # bytes of the first bucket: `torch.distributed._DEFAULT_FIRST_BUCKET_BYTES`
-BACKWARD = 2 / 3  # of a step: two products for each one of the forward pass
-WAITED = 0.07  # of a step, for the slowest: chosen so that published runs of DDP are in the band
 TREE = 0.9  # of the bandwidth that a ring reaches, in NCCL's model
 
 
@@ -42,22 +33,6 @@ class Cluster(NamedTuple):
     inside: Link
     between: Link | None = None
     cards: int = 1
-
-
-class Training(NamedTuple):
-    """A step of training on one GPU, in seconds, and the bytes of its gradients."""
-
-    step: float
-    gradients: float
-    bucket: float = BUCKET
-
-
-class Step(NamedTuple):
-    """A step on several GPUs, in seconds: in all, on the links, and of those not hidden."""
-
-    step: float
-    communication: float
-    exposed: float
 
 
 @cache
@@ -117,32 +92,3 @@ def collective_seconds(name: str, size: float, cluster: Cluster) -> float:
     if name in ("broadcast", "reduce") and cluster.gpus > 1:
         moved *= cluster.gpus / (cluster.gpus - 1)  # all of it passes each link
     return (whole + moved) / 2
-
-
-def step_of(training: Training, cluster: Cluster) -> Step:
-    """A step of data-parallel training. Raises ValueError as `all_reduce_seconds`."""
-    step, gradients, bucket = training
-    backward = BACKWARD * step
-    sent = end = communication = 0.0
-    size = min(FIRST, bucket)
-    while sent < gradients:
-        size = min(size, gradients - sent)
-        sent += size
-        seconds = all_reduce_seconds(size, cluster)
-        ready = step - backward * (1 - sent / gradients)
-        end = max(end, ready) + seconds
-        communication += seconds
-        size = bucket
-    exposed = max(0.0, end - step)
-    return Step(step + exposed, communication, exposed)
-
-
-def efficiency(training: Training, cluster: Cluster) -> float:
-    """Samples a second of each GPU, over those of one GPU alone: 1 is perfect."""
-    return training.step / step_of(training, cluster).step
-
-
-def least_efficiency(training: Training, cluster: Cluster) -> float:
-    """The same if nothing is hidden and all wait for the slowest: the lower edge of the band."""
-    waited = WAITED * training.step if cluster.gpus > 1 else 0.0
-    return training.step / (training.step + waited + step_of(training, cluster).communication)

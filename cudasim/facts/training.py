@@ -1,0 +1,60 @@
+"""How data-parallel training scales: the step of one GPU, and the all-reduce that is not hidden.
+
+Gradients go in buckets, as in DistributedDataParallel (Li et al., VLDB 2020): the all-reduce of one
+bucket runs beside the backward pass that computes the next. `book/scaling.md` lists what is
+assumed, and its calculator does the same in JavaScript.
+"""
+
+from typing import NamedTuple
+
+from cudasim.timing.scaling import Cluster, all_reduce_seconds
+
+BUCKET = 25 * 2**20  # bytes: `bucket_cap_mb` of DistributedDataParallel
+FIRST = 2**20  # bytes of the first bucket: `torch.distributed._DEFAULT_FIRST_BUCKET_BYTES`
+BACKWARD = 2 / 3  # of a step: two products for each one of the forward pass
+WAITED = 0.07  # of a step, for the slowest: chosen so that published runs of DDP are in the band
+
+
+class Training(NamedTuple):
+    """A step of training on one GPU, in seconds, and the bytes of its gradients."""
+
+    step: float
+    gradients: float
+    bucket: float = BUCKET
+
+
+class Step(NamedTuple):
+    """A step on several GPUs, in seconds: in all, on the links, and of those not hidden."""
+
+    step: float
+    communication: float
+    exposed: float
+
+
+def step_of(training: Training, cluster: Cluster) -> Step:
+    """A step of data-parallel training. Raises ValueError as `all_reduce_seconds`."""
+    step, gradients, bucket = training
+    backward = BACKWARD * step
+    sent = end = communication = 0.0
+    size = min(FIRST, bucket)
+    while sent < gradients:
+        size = min(size, gradients - sent)
+        sent += size
+        seconds = all_reduce_seconds(size, cluster)
+        ready = step - backward * (1 - sent / gradients)
+        end = max(end, ready) + seconds
+        communication += seconds
+        size = bucket
+    exposed = max(0.0, end - step)
+    return Step(step + exposed, communication, exposed)
+
+
+def efficiency(training: Training, cluster: Cluster) -> float:
+    """Samples a second of each GPU, over those of one GPU alone: 1 is perfect."""
+    return training.step / step_of(training, cluster).step
+
+
+def least_efficiency(training: Training, cluster: Cluster) -> float:
+    """The same if nothing is hidden and all wait for the slowest: the lower edge of the band."""
+    waited = WAITED * training.step if cluster.gpus > 1 else 0.0
+    return training.step / (training.step + waited + step_of(training, cluster).communication)
