@@ -1,5 +1,6 @@
-// How data-parallel training scales: the formulas of `cudasim/timing/scaling.py`, under the same
-// names, where their sources are. tests/site/test_scaling.py compares both, case by case.
+// How data-parallel training scales: the formulas of `cudasim/timing/scaling.py` and of
+// `cudasim/facts/training.py`, under the same names, where their sources are.
+// tests/site/test_calculators.py compares both, case by case.
 "use strict";
 
 const scalingModel = (() => {

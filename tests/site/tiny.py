@@ -65,7 +65,8 @@ def make_tiny_book(root):
     Its third is there in two frameworks.
     """
     make_book(root)
-    copy_code(root, "cudasim/src")
+    for folder in ("cudasim/src", "cudasim/facts"):
+        copy_code(root, folder)
     for runner in ("simulated", "gpu"):
         copy_kernel(root, runner)
     write(root, "first", *ASKING)
