@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cudasim.timing.__main__ import described
 from cudasim.timing.sheets import sheet_names
 from facts import published, published_scaling
+from facts.cards import described
 from fidelity import comparing, index
 from fidelity.comparing import BadFile
 

@@ -46,10 +46,10 @@ STEP, GRADIENTS = 64 / 444.51, 4 * 110_106_428  # BERT-base on a V100: the page 
 # Runs in a process of its own, where `cudasim` is: no module here imports it.
 ASK = """
 import json, sys
-from cudasim.timing.__main__ import described
 from cudasim.device import sizes
 from cudasim.timing.scaling import Cluster, links
 from cudasim.timing.sheets import sheet_names
+from facts.cards import described
 from facts.training import Training, efficiency, least_efficiency
 settings, counts, server, step, gradients = json.load(sys.stdin)
 known = {where: links(where) for where in ("inside", "between")}

@@ -139,7 +139,6 @@ def record_history(
 def record_history_legacy(
     enabled: bool, context: bool, entries: int, context_of_allocations: bool, *more: Any
 ) -> None:
-    """The same, with the arguments of older versions of PyTorch."""
     level = "all" if context_of_allocations else "state" if context else None
     record_history("all" if enabled else None, level, "all", entries, False, ())
 

@@ -154,7 +154,6 @@ class Event(_Event):
             session.races.learn(line, self._known)
 
     def _check(self) -> None:
-        """Raise RuntimeError if the event is of another simulation, whose times are over."""
         if self._clock is not session.clock:
             words = "this event was made in a simulation that has ended, or before modelled time"
             raise RuntimeError(f"{words} began; make and record it again")

@@ -23,8 +23,6 @@ aten = torch.ops.aten
 
 
 class Gpu:
-    """One GPU of a test."""
-
     def __init__(self, index: int) -> None:
         self.index = index
         self.device = torch.device(_type(), index)

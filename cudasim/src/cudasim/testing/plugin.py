@@ -77,7 +77,6 @@ def _leads_workers(config: pytest.Config) -> bool:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """One line, where GPUs are simulated or would have been."""
     asked = config.stash[wanted]
     if asked is not None and _leads_workers(config):
         card = asked.find_card().name

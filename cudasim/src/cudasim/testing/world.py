@@ -39,11 +39,9 @@ class Rank:
         return [json.loads(line) for line in self.found.read_text(encoding="utf-8").splitlines()]
 
     def failures(self) -> list[str]:
-        """The tracebacks of what failed."""
         return [report["text"] for report in self.reports() if report["outcome"] == "failed"]
 
     def failed(self) -> bool:
-        """True if it has ended, and not well."""
         return bool(self.process.poll() or self.failures())
 
     def end(self, why: str) -> None:
@@ -56,13 +54,11 @@ class Rank:
         self.kill()
 
     def kill(self) -> None:
-        """End it at once, if it has not ended."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
 
     def said(self) -> str:
-        """How it went, with its traceback and what it printed."""
         texts, code = self.failures(), self.process.returncode
         end = f"ended with exit code {code}" if code else "passed"
         end = self.ended or ("failed" if texts else end)

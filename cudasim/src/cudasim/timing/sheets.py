@@ -137,7 +137,6 @@ def find_sheet(name: str) -> Sheet:
 
 
 def sheet_names() -> list[str]:
-    """The names of the cards that have a sheet."""
     return list(_sheets())
 
 
@@ -153,7 +152,6 @@ def host_sheet(sheet: Sheet | None = None) -> Host:
 
 @cache
 def _hosts() -> dict[str, Host]:
-    """Every host's sheet by the name of its file."""
     read = {path: _read(path) for path in sorted(HOSTS.glob("*.json"))}
     for path, own in read.items():
         if "like" in own:
@@ -176,6 +174,5 @@ def _like(other: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _sheets() -> dict[str, Sheet]:
-    """Every card's sheet by name."""
     sheets = [read_sheet(path) for path in sorted(FOLDER.glob("*.json"))]
     return {sheet.name: sheet for sheet in sheets}

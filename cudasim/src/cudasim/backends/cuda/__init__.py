@@ -12,7 +12,6 @@ if torch.distributed.is_available():  # there are builds without it
 
 
 def patch_cuda(patches: Patches) -> None:
-    """Make torch, and other programs, see the simulated GPUs as CUDA's."""
     patch_api(patches)
     publish(patches)
     patch_comm(patches)

@@ -33,8 +33,6 @@ _pieces = itertools.count(0x7E0000000000, 2**32)  # and of raw memory, each belo
 
 
 class Status(int):
-    """A result of CUDA's runtime, by its number."""
-
     success = runtime.SUCCESS
 
 

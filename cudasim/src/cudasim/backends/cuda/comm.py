@@ -145,7 +145,6 @@ def _broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:
 
 
 def _check_ranks(tensors: Tensors) -> None:
-    """Raise RuntimeError for what is not one tensor a GPU."""
     if not tensors:
         raise RuntimeError("input sequence can't be empty")
     _check_on_gpus(tensors, "input", "tensor")

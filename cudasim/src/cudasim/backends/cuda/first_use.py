@@ -15,7 +15,6 @@ from cudasim.session import session
 
 
 def patch_first_use(patches: Patches) -> None:
-    """Let `torch.cuda` begin when a GPU is first used, and tell of a fork."""
     instead = {
         "is_initialized": lambda: session.used,
         "_is_in_bad_fork": lambda: session.forked,

@@ -113,7 +113,6 @@ class CUDAGraph:
             warnings.warn(f"{words} captured on wrong device or stream.", stacklevel=2)
 
     def instantiate(self) -> None:
-        """Make the graph ready to be replayed: only for one that keeps what it captured."""
         if not self._captured:
             raise RuntimeError("capture_end() must have been called before calling instantiate")
         if not self._keep:

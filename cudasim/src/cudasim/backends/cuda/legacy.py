@@ -29,12 +29,10 @@ class LegacyType(type):
         return isinstance(instance, torch.Tensor) and instance.type() == str(cls)
 
     def __str__(cls) -> str:
-        """The name by which `Tensor.type` knows it."""
         return f"torch.cuda.{cls.__name__}"
 
 
 def patch_types(patches: Patches) -> None:
-    """Let there be the types of `torch.cuda`, which `torch.set_default_tensor_type` takes too."""
     for name in torch.cuda.__all__:
         if name.endswith("Tensor"):
             own = {"__module__": "torch.cuda", "dtype": getattr(torch, name).dtype}

@@ -92,7 +92,6 @@ class Board:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
 
     def remove(self) -> None:
-        """Take the files away, in the process that published them."""
         if os.getpid() == self._pid:
             self._pid = 0  # memory that outlives the simulation is written of no more
             self._used.close()

@@ -35,7 +35,6 @@ class CudaStream(Stream):
     event_type = CudaEvent
 
     def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "CudaStream":
-        """A stream from the pool of `device`, or that which `ids` name."""
         if "stream_ptr" in ids:
             ids = {"stream_id": ids["stream_ptr"], "device_index": session.current().index}
         if not ids and device is not None:  # refuses the CPU, in torch's words

@@ -24,7 +24,6 @@ GROUPS = ("init_process_group", "new_group", "get_backend", "destroy_process_gro
 
 
 def patch_distributed(patches: Patches) -> None:
-    """Make `torch.distributed` accept the backend `nccl`."""
     c10d = dist.distributed_c10d
     replaced = {name: functools.partial(clocks.awaited, around) for name, around in AROUND.items()}
     replaced |= {name: getattr(groups, name) for name in GROUPS}

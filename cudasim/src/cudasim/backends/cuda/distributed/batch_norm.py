@@ -104,7 +104,6 @@ def wide(tensor: Tensor) -> Tensor:
 
 
 def others(input: Tensor) -> list[int]:
-    """All dimensions of `input` but that of the channels."""
     return [0, *range(2, input.dim())]
 
 
@@ -114,5 +113,4 @@ def along(channels: Tensor, input: Tensor) -> Tensor:
 
 
 def centred(input: Tensor, mean: Tensor) -> Tensor:
-    """`input` less the mean of each channel."""
     return wide(input) - along(mean, input)

@@ -32,8 +32,6 @@ End = tuple[int, int | Callable[[], int]]  # a GPU, and when it ends there, once
 
 
 class Asked(threading.local):
-    """What a thread has asked NCCL for."""
-
     open: list[End] | None = None  # while one of PyTorch's functions runs that may return a work
     backward = 0  # backward passes that are running
 
@@ -49,7 +47,6 @@ def server() -> str:
 
 
 def network() -> Link:
-    """The link between servers. Raises ValueError for one that is unknown."""
     known, name = links("between"), os.environ.get(NETWORK, USUAL)
     if name not in known:
         raise ValueError(f"{NETWORK}={name!r}: unknown; there are {', '.join(known)}")
@@ -91,7 +88,6 @@ def book(roll: Roll, word: str, gpu: int, size: int, own: bool, peer: int | None
 
 
 def _line(card: Card, group: str) -> Stream:
-    """NCCL's stream for a group on a GPU."""
     key = f"NCCL {group}"
     if key not in card.streams:
         others = sum(isinstance(known, str) for known in card.streams)
@@ -160,7 +156,6 @@ def awaited(function: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def _wait(original: Callable, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
-    """`Work.wait`: the current stream waits on the clock, too."""
     done = original(work, *args, **kwargs)
     _settle(asked.open or of_works.pop(work, []))  # what is open is of this very function
     return done
@@ -178,7 +173,6 @@ def _run_backward(original: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def patch_clocks(patches: Patches) -> None:
-    """Let what waits for a collective wait on the clock; does nothing without one."""
     if session.clock is not None:
         patches.wrap(dist.Work, "wait", _wait)
         patches.wrap(torch.autograd, "_engine_run_backward", _run_backward)

@@ -14,7 +14,6 @@ NCCL_VERSION = (2, 27, 5)  # that of PyTorch's own builds for CUDA 12
 
 
 def nccl_error(kind: str, explained: str, last: str) -> DistBackendError:
-    """An error that NCCL returns, as PyTorch prints it."""
     version = ".".join(map(str, NCCL_VERSION))
     return DistBackendError(
         f"NCCL error in: torch/csrc/distributed/c10d/NCCLUtils.cpp, {kind}, "
@@ -36,7 +35,6 @@ def duplicate(rank: int, other: int, card: int, cards: int) -> DistBackendError:
 
 
 def gone(work: str, rank: int, pid: int) -> DistBackendError:
-    """The process of `rank` has ended while others wait for it in `work`."""
     return nccl_error(
         "remote process exited or there was a network error",
         "ncclRemoteError: A call failed possibly due to a network error or a remote process "

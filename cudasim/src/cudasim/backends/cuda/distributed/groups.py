@@ -62,7 +62,6 @@ def bound_device(device: Any) -> GPU | None:
 
 
 def named(original: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """What a function is called with, by the names of its parameters."""
     return signature_of(original).bind(*args, **kwargs).arguments
 
 
@@ -104,7 +103,6 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def get_backend(original: Callable, group: Any = None) -> str:
-    """What was requested."""
     found, roll = original(group), roll_of(group)
     return dist.Backend(roll.requested) if roll else found
 

@@ -82,7 +82,6 @@ def one_by_one(collective: Collective, parts: list[Tensor], args: tuple, rank: i
 
 
 def by_name(func: Callable, args: tuple) -> dict[str, Any]:
-    """The arguments of an operator, by their names."""
     return dict(zip([each.name for each in func._schema.arguments], args, strict=False))
 
 
@@ -92,7 +91,6 @@ def kind_of(name: str) -> str:
 
 
 def argument(args: tuple, place: int | None) -> list[Tensor]:
-    """The tensors of one argument; none for None."""
     return [] if place is None else tensors_in((args[place],))
 
 

@@ -32,8 +32,6 @@ LONG = 0.5  # seconds without an answer, after which a rank's process is looked 
 
 
 class Request(NamedTuple):
-    """What one rank asks for."""
-
     kind: str  # of collective, in the words of PyTorch's messages: `ALLREDUCE`, `_ALLGATHER_BASE`
     tensors: list[Tensor]
     compared: list[Tensor]  # those of its tensors that are of one size on every rank
@@ -122,7 +120,6 @@ class Roll:
             self.introduced.add((gpu.number, peer))
 
     def _compare(self, cards: dict[int, list | None]) -> None:
-        """Raise NCCL's error if this rank shares its card with another one."""
         mine = cards[self.rank]
         for rank, theirs in cards.items():
             if rank != self.rank and mine and theirs == mine:
@@ -154,7 +151,6 @@ class Roll:
         return [json.loads(line) for line in self.store.multi_get(keys)]
 
     def _look_for(self, missing: list[int], work: str) -> None:
-        """Raise DistBackendError if the process of a rank that is `missing` has ended."""
         for rank in missing:
             if self.store.check([f"here/{rank}"]):
                 where, pid = json.loads(self.store.get(f"here/{rank}"))

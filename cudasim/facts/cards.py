@@ -1,12 +1,11 @@
-"""`python -m cudasim.timing`: the data sheets as JSON, with their hosts and two modelled times."""
+"""The data sheets, with their hosts and two modelled times, for tables and the calculator."""
 
-import json
 from dataclasses import asdict
 from typing import Any
 
 from cudasim.device.specs import CARDS
 from cudasim.timing.formulas import Work, copy_seconds, kernel_seconds
-from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
+from cudasim.timing.sheets import find_sheet, host_sheet
 
 SIZE = 4096  # of the float32 matrices whose product is timed, beside a pinned copy of 1 GiB
 PRODUCT = Work("matmul", 2.0 * SIZE**3, 3 * 4.0 * SIZE**2, shape=(1, SIZE, SIZE, SIZE))
@@ -21,7 +20,3 @@ def described(name: str) -> dict[str, Any]:
         "memory": CARDS[name].memory,
         "seconds": {"product": product, "copy": copy},
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps({"cards": [described(name) for name in sheet_names()]}))
