@@ -1,9 +1,7 @@
-"""Streams and events of simulated GPUs.
-
-Results are there when an operation returns. So a stream is busy only while it sleeps
-(`torch.cuda._sleep`), and an event is a reading of the host's clock; but a virtual clock is obeyed.
-Rules, numbers and errors are those of c10/cuda/CUDAStream.cpp and ATen/cuda/CUDAEvent.h.
-"""
+"""Streams and events of simulated GPUs. Results are there when an operation returns. So a stream is
+busy only while it sleeps (`torch.cuda._sleep`), and an event is a reading of the host's clock; but
+a virtual clock is obeyed. Rules, numbers and errors are those of c10/cuda/CUDAStream.cpp and
+ATen/cuda/CUDAEvent.h."""
 
 import itertools
 import time

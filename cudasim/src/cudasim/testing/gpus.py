@@ -53,12 +53,10 @@ class Gpus(list[Gpu]):
         super().__init__(Gpu(index) for index in range(torch.accelerator.device_count()))
 
     def renew(self, memory: int | None = None) -> None:
-        """Make them as a process finds them, but for the tensors that are still held.
-
-        Current GPU and stream, generators, peaks, cached memory and the mode that tells of
-        waits. `memory` is how many bytes PyTorch may take of each, None for all. GPUs that were
-        not used yet stay so: a process may fork until then.
-        """
+        """Make them as a process finds them, but for the tensors that are still held. Current GPU
+        and stream, generators, peaks, cached memory and the mode that tells of waits. `memory` is
+        how many bytes PyTorch may take of each, None for all. GPUs that were not used yet stay so:
+        a process may fork until then."""
         module = torch.get_device_module(_type())
         getattr(module, "manual_seed_all", module.manual_seed)(SEED)
         if memory is None and not getattr(module, "is_initialized", lambda: True)():
@@ -79,13 +77,10 @@ class Gpus(list[Gpu]):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """In the block nothing makes the host wait for a GPU.
-
-        What waits unasked (`.item()`, a mask, a pageable copy) raises RuntimeError at its line,
-        as PyTorch's `set_sync_debug_mode("error")` has it; what is called `synchronize` raises
-        AssertionError. Raises NotImplementedError on devices that do not tell of waits: all but
-        `cuda`.
-        """
+        """In the block nothing makes the host wait for a GPU. What waits unasked (`.item()`, a
+        mask, a pageable copy) raises RuntimeError at its line, as PyTorch's
+        `set_sync_debug_mode("error")` has it; what is called `synchronize` raises AssertionError.
+        Raises NotImplementedError on devices that do not tell of waits: all but `cuda`."""
         module = torch.get_device_module(_type())
         if not hasattr(module, "set_sync_debug_mode"):
             raise NotImplementedError(f"gpus.no_sync(): PyTorch tells of no waits on {_type()}")

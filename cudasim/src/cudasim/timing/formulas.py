@@ -1,10 +1,8 @@
-"""Seconds from flops and bytes: the roofline model, with a floor.
-
-Sources. Roofline: Williams, Waterman, Patterson, Commun. ACM 52(4), 2009. Tiles, waves and
-alignment of products: NVIDIA, Matrix Multiplication Background User's Guide,
-https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/.
-The book's calculator does the same in JavaScript.
-"""
+"""Seconds from flops and bytes: the roofline model, with a floor. Sources. Roofline: Williams,
+Waterman, Patterson, Commun. ACM 52(4), 2009. Tiles, waves and alignment of products: NVIDIA, Matrix
+Multiplication Background User's Guide,
+https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/. The book's
+calculator does the same in JavaScript."""
 
 from functools import lru_cache
 from math import ceil

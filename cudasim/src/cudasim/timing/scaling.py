@@ -79,12 +79,10 @@ def all_reduce_seconds(size: float, cluster: Cluster) -> float:
 
 
 def collective_seconds(name: str, size: float, cluster: Cluster) -> float:
-    """Seconds for another collective, of which `size` bytes are the whole on one GPU.
-
-    `name` is all_reduce, barrier, all_gather, reduce_scatter, all_to_all, gather, scatter,
-    broadcast or reduce. The bytes that pass each link are those of nccl-tests; the steps are those
-    of a ring. Raises ValueError as `all_reduce_seconds`.
-    """
+    """Seconds for another collective, of which `size` bytes are the whole on one GPU. `name` is
+    all_reduce, barrier, all_gather, reduce_scatter, all_to_all, gather, scatter, broadcast or
+    reduce. The bytes that pass each link are those of nccl-tests; the steps are those of a ring.
+    Raises ValueError as `all_reduce_seconds`."""
     if name in ("all_reduce", "barrier"):
         return all_reduce_seconds(size, cluster)
     whole = all_reduce_seconds(0, cluster)  # the steps of a ring, there and back

@@ -22,14 +22,12 @@ PARTS = {  # the tables of a sheet, with what each must hold
 
 @dataclass(frozen=True, eq=False)  # by identity, so that what is worked out can be kept
 class Sheet:
-    """The figures of one card, in SI units: flop/s, bytes/s, seconds.
-
-    `peak` and `vector` are dense peaks by precision (`float64`, `float32`, `tf32`, `float16`,
-    `bfloat16`, `int8`). `efficiency` is the share that work reaches: of the bandwidth for
-    `memory`, of the peak by precision for `matmul`, `convolution` and `attention`. `provenance`
-    says where the figures are from, and whether the model was validated against the card;
-    `sources` says for each key where its figures are printed.
-    """
+    """The figures of one card, in SI units: flop/s, bytes/s, seconds. `peak` and `vector` are dense
+    peaks by precision (`float64`, `float32`, `tf32`, `float16`, `bfloat16`, `int8`). `efficiency`
+    is the share that work reaches: of the bandwidth for `memory`, of the peak by precision for
+    `matmul`, `convolution` and `attention`. `provenance` says where the figures are from, and
+    whether the model was validated against the card; `sources` says for each key where its figures
+    are printed."""
 
     name: str
     peak: dict[str, float]  # flop/s of products, with tensor cores where the card uses them

@@ -1,9 +1,7 @@
-"""`nvidia-smi` for simulated GPUs: the cards of the simulation that started it.
-
-It prints what the simulating processes publish: which cards there are, and how much memory
-each process takes of them. What a simulation does not know is `[N/A]`, as for NVIDIA's.
-It imports nothing but the standard library, so it starts as fast as Python does.
-"""
+"""`nvidia-smi` for simulated GPUs: the cards of the simulation that started it. It prints what the
+simulating processes publish: which cards there are, and how much memory each process takes of them.
+What a simulation does not know is `[N/A]`, as for NVIDIA's. It imports nothing but the standard
+library, so it starts as fast as Python does."""
 
 import argparse
 import json

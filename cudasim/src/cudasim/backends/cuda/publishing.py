@@ -1,10 +1,8 @@
-"""What a simulation publishes for other programs: the figures that `nvidia-smi` prints.
-
-Each simulating process keeps a small file in a temporary folder, which CUDASIM_FIGURES names to the
+"""What a simulation publishes for other programs: the figures that `nvidia-smi` prints. Each
+simulating process keeps a small file in a temporary folder, which CUDASIM_FIGURES names to the
 programs that it starts. Its first line tells of the process and its cards; then come 8 bytes a
 card, which the process maps, so that keeping them up to date costs nothing. Processes with one
-folder share the cards: what one takes, the others cannot.
-"""
+folder share the cards: what one takes, the others cannot."""
 
 import functools
 import json

@@ -1,9 +1,7 @@
-"""`torch.distributed` between simulated GPUs: gloo does the work of NCCL.
-
-Gloo sees the CPU tensors that the GPUs' tensors are, so collectives keep every tag. What
-NCCL refuses is refused here, in its words (`refusals`, `errors`); what would hang or mix up data
-on real GPUs is said at once (`rollcall`). `table` says what is known of each collective.
-"""
+"""`torch.distributed` between simulated GPUs: gloo does the work of NCCL. Gloo sees the CPU tensors
+that the GPUs' tensors are, so collectives keep every tag. What NCCL refuses is refused here, in its
+words (`refusals`, `errors`); what would hang or mix up data on real GPUs is said at once
+(`rollcall`). `table` says what is known of each collective."""
 
 import functools
 

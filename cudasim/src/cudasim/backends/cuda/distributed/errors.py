@@ -1,10 +1,8 @@
-"""The errors of NCCL and of PyTorch's group for it, in their words, with what mends them.
-
-Sources: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp and ProcessGroupWrapper.cpp (PyTorch),
-src/init.cc (NCCL 2.27), and how they print: https://github.com/pytorch/pytorch/issues/47885,
+"""The errors of NCCL and of PyTorch's group for it, in their words, with what mends them. Sources:
+torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp and ProcessGroupWrapper.cpp (PyTorch), src/init.cc
+(NCCL 2.27), and how they print: https://github.com/pytorch/pytorch/issues/47885,
 https://github.com/Intellindust-AI-Lab/DEIMv2/issues/155,
-https://github.com/XPixelGroup/BasicSR/issues/737.
-"""
+https://github.com/XPixelGroup/BasicSR/issues/737."""
 
 from datetime import timedelta
 

@@ -1,9 +1,7 @@
-"""What NCCL, and PyTorch's group for it, refuse on one rank, in their words.
-
-The texts are those of torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp (`check_gpu_single_tensor`,
+"""What NCCL, and PyTorch's group for it, refuse on one rank, in their words. The texts are those of
+torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp (`check_gpu_single_tensor`,
 `check_gpu_tensors_same_device`, `getNcclDataType`, `getNcclReduceOp`, `getNCCLComm`) and of
-torch/csrc/cuda/nccl.cpp (`to_nccl_data_type`).
-"""
+torch/csrc/cuda/nccl.cpp (`to_nccl_data_type`)."""
 
 from typing import Any
 

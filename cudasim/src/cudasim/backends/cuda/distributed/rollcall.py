@@ -1,9 +1,7 @@
-"""The roll call before a collective: who is there, on which GPU, and what it asks for.
-
-NCCL checks nothing between ranks once it runs: ranks that disagree hang until the watchdog's
-timeout. Here every rank writes one line into the group's store and reads those of the others,
-so that all of them see what is wrong, at once, and a rank that is missing has a name.
-"""
+"""The roll call before a collective: who is there, on which GPU, and what it asks for. NCCL checks
+nothing between ranks once it runs: ranks that disagree hang until the watchdog's timeout. Here
+every rank writes one line into the group's store and reads those of the others, so that all of them
+see what is wrong, at once, and a rank that is missing has a name."""
 
 import functools
 import json
