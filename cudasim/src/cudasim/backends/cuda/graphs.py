@@ -147,12 +147,10 @@ class CUDAGraph:
 
     def debug_dump(self, debug_path: str) -> None:
         """Write the operations of the graph to a file, in Graphviz' language."""
-        words = "CUDA Graphs debug dump not generated"
-        if not self._dumps:
-            words = "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()"
         if not (self._dumps and self._captured):
-            warnings.warn(words, stacklevel=2)
-            return
+            off = "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()"
+            words = "CUDA Graphs debug dump not generated" if self._dumps else off
+            return warnings.warn(words, stacklevel=2)
         names = [str(step.func) for step in self._capture.steps]
         nodes = [f'  {number} [label="{name}"];' for number, name in enumerate(names)]
         edges = [f"  {number} -> {number + 1};" for number in range(len(names) - 1)]

@@ -53,11 +53,9 @@ def bound_device(device: Any) -> GPU | None:
         return None
     if device.index is None:
         raise ValueError("Please use a device_id with index.")
-    if device.index >= torch.cuda.device_count():
-        raise ValueError(
-            f"device_id {device} is out of range. Please use a device index less than "
-            f"the number of accelerators available: {torch.cuda.device_count()}."
-        )
+    if device.index >= (count := torch.cuda.device_count()):
+        words = f"device_id {device} is out of range. Please use a device index less than"
+        raise ValueError(f"{words} the number of accelerators available: {count}.")
     return resolve(device)
 
 

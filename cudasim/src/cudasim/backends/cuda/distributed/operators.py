@@ -15,7 +15,7 @@ from cudasim.backends.cuda.distributed import refusals
 from cudasim.backends.cuda.distributed.clocks import book
 from cudasim.backends.cuda.distributed.rollcall import Request
 from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import given, tensors_in
 from cudasim.dispatch.placement import run
 from cudasim.dispatch.rules import rule
 from cudasim.dispatch.tags import gpu_of, is_scratch, put
@@ -25,13 +25,13 @@ from cudasim.session import session
 def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     """A collective: results go into tensors that have their tags, or are C++'s buckets."""
     name = func._schema.name.removeprefix("c10d::")
-    collective, given, tensors = COLLECTIVES[name], by_name(func, args), tensors_in(args)
+    collective, named, tensors = COLLECTIVES[name], given(func, args, kwargs), tensors_in(args)
     gpus = {gpu_of(tensor) for tensor in tensors} - {None}
     gpu = next(iter(gpus), None)
     if len(gpus) == 1:  # C++'s buckets are where their company is
         for tensor in filter(is_scratch, tensors):
             put(tensor, gpu)
-    group = dist.ProcessGroup.unbox(given["process_group"])
+    group = dist.ProcessGroup.unbox(named["process_group"])
     roll = session.rolls.get(group.group_name)
     if roll is not None:
         if name == "barrier":
@@ -41,15 +41,15 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
             refusals.refuse_layouts(name, args, tensors, roll.size)
             refusals.refuse_types(collective.word, tensors)
         compared = argument(args, collective.compared)
-        request = Request(kind_of(name), tensors, compared, given.get("root_rank"))
-        peer = given.get("dst", given.get("src"))
+        request = Request(kind_of(name), tensors, compared, named.get("root_rank"))
+        peer = named.get("dst", named.get("src"))
         if peer is not None:
             roll.meet_peer(request, gpu, peer)
         elif name != "recv_any_source_":
             roll.meet(request, gpu)
         if gpu is not None:
             size = sum(tensor.nbytes for tensor in argument(args, collective.moved))
-            book(roll, collective.word, gpu.index, size, given.get("async_op", True), peer)
+            book(roll, collective.word, gpu.index, size, named.get("async_op", True), peer)
     if gpu is not None:
         args = tree_map_only(Tensor, as_bytes, args)
     if name in refusals.FLAT and gpu and all(tensor.is_contiguous() for tensor in args[:2]):
@@ -81,10 +81,6 @@ def one_by_one(collective: Collective, parts: list[Tensor], args: tuple, rank: i
     return args[0], work
 
 
-def by_name(func: Callable, args: tuple) -> dict[str, Any]:
-    return dict(zip([each.name for each in func._schema.arguments], args, strict=False))
-
-
 def kind_of(name: str) -> str:
     """What PyTorch's messages call an operator: `ALLREDUCE`, `_ALLGATHER_BASE`."""
     return name.removesuffix("_").upper()
@@ -102,8 +98,8 @@ def as_bytes(tensor: Tensor) -> Tensor:
 def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
     """A functional collective: checked as its operator `name` of `torch.ops.c10d` is, then run. An
     average is a sum and a division, as gloo has none."""
-    given, collective, tensors = by_name(func, args), COLLECTIVES[name], tensors_in(args[:1])
-    group, op, gpu = given["group_name"], given.get("reduce_op"), gpu_of(tensors[0])
+    collective, named, tensors = COLLECTIVES[name], given(func, args, kwargs), tensors_in(args[:1])
+    group, op, gpu = named["group_name"], named.get("reduce_op"), gpu_of(tensors[0])
     roll = session.rolls.get(getattr(group, "group_name", group))
     if roll is not None and gpu is None and roll.only_nccl:
         raise RuntimeError(refusals.CPU)
@@ -114,7 +110,7 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
         if op is not None:
             refusals.refuse_reduction(op, tensors[0].dtype)
         compared = [] if collective.compared is None else tensors
-        roll.meet(Request(kind_of(name), tensors, compared, given.get("src")), gpu)
+        roll.meet(Request(kind_of(name), tensors, compared, named.get("src")), gpu)
         gathered = roll.size if collective.word == "all_gather" else 1
         size = sum(tensor.nbytes for tensor in tensors) * gathered
         book(roll, collective.word, gpu.index, size, False)

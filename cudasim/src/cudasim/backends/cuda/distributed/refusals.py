@@ -44,9 +44,8 @@ def refuse_devices(name: str, tensors: list[Tensor], bound: GPU | None) -> None:
     if len(gpus) > 1:
         raise ValueError("Expected list of tensors on the same device")
     if bound is not None and gpus != {bound}:
-        raise dist.DistBackendError(
-            "Attempt to perform collective on tensor not on device passed to init_process_group"
-        )
+        words = "Attempt to perform collective on tensor not on device passed to init_process_group"
+        raise dist.DistBackendError(words)
 
 
 def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> None:
@@ -69,11 +68,9 @@ def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> 
             raise ValueError(LIST)
         if number not in (0, size):  # the root alone has the list
             which = ("output", "input")[collective.parts]
-            raise ValueError(
-                f"ProcessGroupNCCL::{word}: Incorrect {which} list size {number}. "
-                f"{which.capitalize()} list size should be {size}, same as size of the process "
-                "group."
-            )
+            wanted = f"{which.capitalize()} list size should be {size}, same as size of the process"
+            found = f"ProcessGroupNCCL::{word}: Incorrect {which} list size {number}"
+            raise ValueError(f"{found}. {wanted} group.")
     if name in FLAT:
         whole, part = args[collective.moved], args[1 - collective.moved]
         types, sizes = FLAT[name]
