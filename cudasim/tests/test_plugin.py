@@ -83,9 +83,10 @@ def test_what_needs_more_gpus_than_there_are_is_skipped_with_the_mend(tmp_path):
     assert "needs 2 GPUs, 0 here: --simulated-gpus=2 simulates them" in got
     assert "needs 1 GPU, 0 here: --simulated-gpus=1 simulates them" in got
     assert "cudasim: 3 skipped for want of GPUs" in got
-    hidden = PATH | {"CUDA_VISIBLE_DEVICES": "1"}
-    got = pytest_on(tmp_path, NEEDS_TWO, TWO, "-rs", variables=hidden, skipped=3, passed=1)
-    assert "needs 2 GPUs, 1 here: CUDA_VISIBLE_DEVICES='1' hides others" in got
+    for shown, outcomes in ("1", {"skipped": 3, "passed": 1}), ("-1", {"skipped": 4}):
+        hidden = PATH | {"CUDA_VISIBLE_DEVICES": shown}
+        got = pytest_on(tmp_path, NEEDS_TWO, TWO, "-rs", variables=hidden, **outcomes)
+        assert f" here: CUDA_VISIBLE_DEVICES='{shown}' hides others" in got
 
 
 @pytest.mark.parametrize(

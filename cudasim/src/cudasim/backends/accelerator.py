@@ -1,6 +1,5 @@
-"""`torch.accelerator`, answered by the simulated GPUs, and what all types of GPU have in common.
-These modules are Python over functions of `torch._C`. Those are replaced, or added to a build that
-lacks them: what programs call is torch's own code, and what is raised are its own errors."""
+"""`torch.accelerator`, answered by the simulated GPUs. Its modules are Python over functions of
+`torch._C`; those are replaced, so what programs call, and its errors, are torch's own."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -25,7 +24,6 @@ def exchange_device(index: int) -> int:
 
 
 def wait(index: int | None = None) -> None:
-    """Wait for all streams of a GPU."""
     gpu = session.gpu(index)
     if session.sync_debug & CAPTURING:
         complain()

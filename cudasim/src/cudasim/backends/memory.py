@@ -111,7 +111,7 @@ def _segment(index: int, blocks: list[Block]) -> dict[str, Any]:
 
 
 def _events(gpu: GPU) -> list[dict[str, Any]]:
-    events = gpu.memory.history.events if gpu.memory.history is not None else ()
+    events = getattr(gpu.memory.history, "events", ())
     return [{**event, "stream": address(event["stream"], gpu.index)} for event in events]
 
 

@@ -66,7 +66,6 @@ def spend(call: str) -> None:
 
 
 def gpu_for(device: Any) -> GPU | None:
-    """The GPU that `device` means; None if it is of another type."""
     found = resolve(session.type.name if device is None else device)
     return found if isinstance(found, GPU) else None
 

@@ -1,5 +1,4 @@
-"""A plugin of pytest: tests on simulated GPUs, or on the real ones of a machine that has them.
-`plugin` is what pytest loads; `markers` what a test says of its GPUs, and `gpus` what it can claim
-of them; `world` runs a test in one process a rank, and `rank` is what happens in such a process."""
+"""A plugin of pytest: tests on simulated GPUs, or on real ones where there are any. `plugin` is
+what pytest loads; `world` runs a test in one process a rank, in each of which is `rank`."""
 
 IN_RANK = "CUDASIM_TEST_RANK"  # set in the process of a rank

@@ -1,12 +1,11 @@
-"""The GPUs of a test, real or simulated, and what a test claims of a block of code. Everything is
-requested of `torch.accelerator` and of the module of the type of device, so that it holds for real
-GPUs as for simulated ones, and for `mps` as for `cuda`."""
+"""The GPUs of a test, real or simulated, `cuda` or `mps`, and what a test claims of a block of
+code: all is asked of `torch.accelerator` and of the module of the type of device."""
 
 import gc
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, NoReturn
+from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -86,8 +85,9 @@ class Gpus(list[Gpu]):
             raise NotImplementedError(f"gpus.no_sync(): PyTorch tells of no waits on {_type()}")
         with ExitStack() as stack:
             for owner in (module, torch.accelerator, module.Stream, module.Event):
-                refuse = _refuse_to_wait(f"{owner.__name__}.synchronize")
-                stack.enter_context(patch.object(owner, "synchronize", refuse))
+                words = f"{owner.__name__}.synchronize makes the host wait for a GPU"
+                refusal = patch.object(owner, "synchronize", side_effect=AssertionError(words))
+                stack.enter_context(refusal)
             stack.callback(_tell_of_waits, module, module.get_sync_debug_mode())
             _tell_of_waits(module, "error")
             yield
@@ -131,13 +131,6 @@ def _type() -> str:
 def _tell_of_waits(module: Any, mode: int | str) -> None:
     with warnings.catch_warnings(action="ignore"):  # that PyTorch does not see every wait
         module.set_sync_debug_mode(mode)
-
-
-def _refuse_to_wait(name: str) -> Callable[..., NoReturn]:
-    def synchronize(*args: Any, **kwargs: Any) -> NoReturn:
-        raise AssertionError(f"{name} makes the host wait for a GPU")
-
-    return synchronize
 
 
 def _compare(name: Any, source: Tensor, target: torch.device) -> None:

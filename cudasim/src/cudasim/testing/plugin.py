@@ -1,5 +1,4 @@
-"""What pytest loads: options, the markers `gpus` and `world`, the fixtures `gpus` and `rank`.
-Without an option and a marker it does nothing and imports no torch."""
+"""What pytest loads. Without an option and a marker it does nothing and imports no torch."""
 
 import os
 import sys
@@ -33,8 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin the simulation that the options request, before tests are collected. With pytest-xdist
-    each worker has its own, and the process that leads them none."""
+    """Begin the simulation before tests are collected; with pytest-xdist, in each worker."""
     for line in (
         "gpus(n, memory=None): the test needs n GPUs; of each it may take `memory`, such as "
         "'1GiB'. It is skipped where there are fewer.",
@@ -86,8 +84,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that needs more GPUs than are here; give it fresh ones otherwise. A test of a
-    world runs in processes of its own."""
+    """Skip a test that needs more GPUs than are here; give it fresh ones otherwise."""
     number, memory = markers.read(item, markers.gpus) or (0, None)
     size, shared, timeout = markers.read(item, markers.world) or (0, 0, 0)
     in_rank = IN_RANK in os.environ
@@ -139,7 +136,7 @@ def _described(number: int) -> str:
     from cudasim.session import session
 
     if session.mode is not None:
-        return f"{number} simulated {session.type.word(number)} ({session.gpus[0].card.name})"
+        return f"{number} simulated {session.type.word(number)} ({session.machine.card.name})"
     name = getattr(torch.get_device_module(), "get_device_name", lambda index: "MPS")(0)
     return f"{number} real GPUs ({name})"
 
@@ -165,7 +162,6 @@ def rank() -> int:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """One line: how many tests ran on which GPUs, and how many had none."""
     ran: Counter[str] = Counter()
     lacking = 0
     for report in chain.from_iterable(terminalreporter.stats.values()):

@@ -33,7 +33,6 @@ class Rank:
     ended: str = ""  # why it was ended from outside
 
     def reports(self) -> list[dict]:
-        """What the process said of its test: set-up, call and tear-down."""
         if not self.found.is_file():
             return []
         return [json.loads(line) for line in self.found.read_text(encoding="utf-8").splitlines()]

@@ -32,9 +32,8 @@ class Work(NamedTuple):
 
 
 def utilisation(shape: tuple[int, int, int, int], processors: int) -> float:
-    """The share of the processors' peak, up to 1, that a (batch, m, n, k) product can use. The
-    product is cut into tiles; where these do not fill the last wave over the processors, or stick
-    out of the result, peak is lost. Where they are few, k is divided too."""
+    """The share of the processors' peak, up to 1, that a (batch, m, n, k) product can use: its
+    tiles may stick out of it, or not fill the last wave; where they are few, k is divided too."""
     batch, m, n, k = shape
     best = 0.0
     for rows, columns, share in TILES:

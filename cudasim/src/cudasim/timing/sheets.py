@@ -107,8 +107,7 @@ def _sheet(path: Path, form: type, read: dict) -> Any:
 
 
 def _check(path: Path, key: str, value: object, parts: list[str] | None) -> None:
-    """Raise ValueError unless `value` is a positive figure or, with `parts`, a table with these.
-    The shares of the peaks are tables in the table of efficiencies."""
+    """Raise ValueError unless `value` is a positive figure or, with `parts`, a table with these."""
     if parts is None:
         if type(value) not in (int, float) or not 0 < value < float("inf"):
             raise ValueError(f"{path}: {key} is {value!r}, not a positive figure")

@@ -1,6 +1,5 @@
-"""Copies between several GPUs at once: what `torch.cuda.comm` and DataParallel are made of. The
-errors are those of `torch/csrc/cuda/comm.cpp` and `nccl.cpp`. The streams on which CUDA would copy
-make no difference to results."""
+"""Copies between several GPUs at once, of which `torch.cuda.comm` and DataParallel are made. The
+errors are those of `torch/csrc/cuda/comm.cpp` and `nccl.cpp`."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,6 +1,5 @@
-"""The first use of a GPU, and what processes that were forked after it may no longer do. CUDA reads
-CUDA_VISIBLE_DEVICES at its first use, and does not survive a fork after it; before, a program may
-set the variable and fork (torch/cuda/__init__.py, `_lazy_init`)."""
+"""The first use of a GPU, at which CUDA reads CUDA_VISIBLE_DEVICES; and what processes that were
+forked after it may no longer do (torch/cuda/__init__.py, `_lazy_init`)."""
 
 import os
 from functools import partial

@@ -1,6 +1,5 @@
-"""Two old parts of `torch.cuda`: types such as `torch.cuda.FloatTensor`, and marks of NVTX. Such a
-type may be the default one: factories then make tensors on the current GPU, and C++, as in
-`torch.Tensor(2)`, on the CPU."""
+"""Two old parts of `torch.cuda`: types such as `torch.cuda.FloatTensor`, which may be the default
+one for factories, and marks of NVTX."""
 
 import itertools
 from typing import Any

@@ -1,8 +1,7 @@
 """What a simulation publishes for other programs: the figures that `nvidia-smi` prints. Each
-simulating process keeps a small file in a temporary folder, which CUDASIM_FIGURES names to the
-programs that it starts. Its first line tells of the process and its cards; then come 8 bytes a
-card, which the process maps, so that keeping them up to date costs nothing. Processes with one
-folder share the cards: what one takes, the others cannot."""
+process keeps a small file in a folder, which CUDASIM_FIGURES names to the programs that it starts:
+a line about the process and its cards, then 8 bytes a card, which it maps, so that they cost
+nothing. Processes with one folder share the cards: what one takes, the others cannot."""
 
 import functools
 import json
@@ -100,7 +99,6 @@ class Board:
 
 
 def publish(patches: Patches) -> None:
-    """Publish the figures of the GPUs, and put our `nvidia-smi` on the path of programs."""
     folder = os.environ.get(FOLDER)
     is_new = folder is None or not Path(folder).is_dir()
     if is_new:

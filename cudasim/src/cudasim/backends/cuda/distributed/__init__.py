@@ -1,7 +1,6 @@
-"""`torch.distributed` between simulated GPUs: gloo does the work of NCCL. Gloo sees the CPU tensors
-that the GPUs' tensors are, so collectives keep every tag. What NCCL refuses is refused here, in its
-words (`refusals`, `errors`); what would hang or mix up data on real GPUs is said at once
-(`rollcall`). `table` says what is known of each collective."""
+"""`torch.distributed` between simulated GPUs: gloo, which sees the CPU tensors that theirs are,
+does the work of NCCL. What NCCL refuses is refused here, in its words (`refusals`, `errors`); what
+would hang or mix up data on real GPUs is said at once (`rollcall`)."""
 
 import functools
 

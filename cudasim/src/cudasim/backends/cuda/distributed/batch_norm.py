@@ -1,7 +1,6 @@
-"""The operators of SyncBatchNorm, of which PyTorch has kernels for GPUs only. The formulas are
-those of aten/src/ATen/native/cuda/Normalization.cuh. Statistics of numbers in 16 bits are in
-float32, as there; `input` is [batch, channels, ...], statistics are [channels], those of several
-ranks [ranks, channels]."""
+"""The operators of SyncBatchNorm, of which PyTorch has kernels for GPUs only: formulas and types
+are those of aten/src/ATen/native/cuda/Normalization.cuh. `input` is [batch, channels, ...],
+statistics are [channels], those of several ranks [ranks, channels]."""
 
 from collections.abc import Callable
 from typing import Any

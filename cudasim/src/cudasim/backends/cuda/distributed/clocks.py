@@ -52,9 +52,8 @@ def network() -> Link:
 
 
 def book(roll: Roll, word: str, gpu: int, size: int, own: bool, peer: int | None = None) -> None:
-    """Book a collective of `size` bytes in the group of `roll`, on GPU number `gpu`. It runs on a
-    stream of NCCL's `own`, or on the current one; `peer` is the other rank of a send or recv. Does
-    nothing without a virtual clock."""
+    """Book a collective of `size` bytes in the group of `roll`, on GPU number `gpu`, on a stream of
+    NCCL's `own` or the current one; `peer` is the other rank of a send or recv."""
     clock = session.clock
     if clock is None:
         return

@@ -19,9 +19,8 @@ LETTING_GO = 0.2  # seconds at most that gloo's thread is waited for
 
 
 def collective(original: Callable, *args: Any, **kwargs: Any) -> Any:
-    """A function between processes, with what NCCL refuses and gloo lacks. NCCL takes no tensors on
-    the CPU. Groups that are gloo's anyway are left alone: it takes tensors of the CPU and of
-    GPUs."""
+    """A function between processes, with what NCCL refuses and gloo lacks: NCCL takes no tensors on
+    the CPU. Groups that are gloo's anyway are left alone."""
     given = named(original, args, kwargs)
     roll = roll_of(given.get("group"))
     if roll is None:

@@ -1,7 +1,7 @@
-"""The errors of NCCL and of PyTorch's group for it, in their words, with what mends them. Sources:
-torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp and ProcessGroupWrapper.cpp (PyTorch), src/init.cc
-(NCCL 2.27), and how they print: https://github.com/pytorch/pytorch/issues/47885,
-https://github.com/Intellindust-AI-Lab/DEIMv2/issues/155,
+"""The errors of NCCL and of PyTorch's group for it, in their words, with what mends them: those of
+torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp and ProcessGroupWrapper.cpp, of src/init.cc (NCCL
+2.27), and as printed in https://github.com/pytorch/pytorch/issues/47885,
+https://github.com/Intellindust-AI-Lab/DEIMv2/issues/155 and
 https://github.com/XPixelGroup/BasicSR/issues/737."""
 
 from datetime import timedelta
@@ -13,15 +13,12 @@ NCCL_VERSION = (2, 27, 5)  # that of PyTorch's own builds for CUDA 12
 
 def nccl_error(kind: str, explained: str, last: str) -> DistBackendError:
     version = ".".join(map(str, NCCL_VERSION))
-    return DistBackendError(
-        f"NCCL error in: torch/csrc/distributed/c10d/NCCLUtils.cpp, {kind}, "
-        f"NCCL version {version}\n{explained}\nLast error:\n{last}"
-    )
+    where = f"torch/csrc/distributed/c10d/NCCLUtils.cpp, {kind}, NCCL version {version}"
+    return DistBackendError(f"NCCL error in: {where}\n{explained}\nLast error:\n{last}")
 
 
 def duplicate(rank: int, other: int, card: int, cards: int) -> DistBackendError:
-    """`rank` and the `other` are on the one GPU `card` of a host that has so many `cards`. NCCL
-    names the card by its place on the bus: cudasim's nvidia-smi shows them from 01:00.0 on."""
+    """Two ranks are on the one GPU `card` of a host, which NCCL names by its place on the bus."""
     return nccl_error(
         "invalid usage (run with NCCL_DEBUG=WARN for details)",
         "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
@@ -50,10 +47,8 @@ def timed_out(
     absent = f"{ranks(missing, 'has', 'have')} not arrived."
     if there:
         absent = f"{ranks(there, 'is', 'are')} there; {absent.lower()}"
-    return DistBackendError(
-        f"Watchdog caught collective operation timeout: {told} ran for more than {milliseconds} "
-        f"milliseconds before timing out. {absent}"
-    )
+    ran = f"{told} ran for more than {milliseconds} milliseconds before timing out"
+    return DistBackendError(f"Watchdog caught collective operation timeout: {ran}. {absent}")
 
 
 def mismatch(texts: dict[int, str], timeout: timedelta) -> DistBackendError:

@@ -63,8 +63,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def one_by_one(collective: Collective, parts: list[Tensor], args: tuple, rank: int) -> Any:
-    """`all_gather` and `reduce_scatter` of parts that differ in size, as PyTorch does it for NCCL.
-    The part of each rank is a broadcast from that rank, or a reduction to it."""
+    """Parts that differ in size: as PyTorch does it for NCCL, a broadcast or a reduction a rank."""
     (mine,), group = argument(args, 1 - collective.parts), args[2]
     adds = collective.word == "reduce_scatter"
     for root, part in enumerate(parts):
@@ -96,8 +95,7 @@ def as_bytes(tensor: Tensor) -> Tensor:
 
 
 def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A functional collective: checked as its operator `name` of `torch.ops.c10d` is, then run. An
-    average is a sum and a division, as gloo has none."""
+    """A functional collective: checked as its operator `name` of `torch.ops.c10d` is, then run."""
     collective, named, tensors = COLLECTIVES[name], given(func, args, kwargs), tensors_in(args[:1])
     group, op, gpu = named["group_name"], named.get("reduce_op"), gpu_of(tensors[0])
     roll = session.rolls.get(getattr(group, "group_name", group))

@@ -1,6 +1,5 @@
-"""DistributedDataParallel over a module whose layers are on several GPUs. C++ puts gradients and
-buffers of one device into buckets, and takes all of ours to be on the CPU: the tensors of each GPU
-are handed to it apart."""
+"""DistributedDataParallel over a module whose layers are on several GPUs: C++, which takes all of
+ours to be on the CPU, is handed the tensors of each GPU apart."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,6 @@
 """The roll call before a collective: who is there, on which GPU, and what it asks for. NCCL checks
-nothing between ranks once it runs: ranks that disagree hang until the watchdog's timeout. Here
-every rank writes one line into the group's store and reads those of the others, so that all of them
-see what is wrong, at once, and a rank that is missing has a name."""
+nothing between ranks: those that disagree hang until the watchdog's timeout. Here every rank writes
+a line into the group's store and reads the others', so all of them see at once what is wrong."""
 
 import functools
 import json
@@ -49,8 +48,7 @@ class Request(NamedTuple):
         return [self.kind, self.root, asked or [str(each.dtype) for each in self.tensors[:1]]]
 
     def fingerprint(self, number: int) -> str:
-        """The same in the words of PyTorch's own check under TORCH_DISTRIBUTED_DEBUG=DETAIL.
-        Source: torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp."""
+        """The same in the words of PyTorch's own check (c10d/ProcessGroupWrapper.cpp)."""
         parts = [f"SequenceNumber={number}", f"OpType={self.kind}"]
         sizes = [str(list(tensor.shape)) for tensor in self.compared]
         if len(set(sizes)) == 1 and self.kind != "ALLREDUCE_COALESCED":
@@ -66,9 +64,8 @@ class Request(NamedTuple):
 
 
 class Roll:
-    """The roll calls of one process group, as one of its ranks sees them. The group stands for one
-    of the backend `requested`; its ranks are bound to the GPU `bound`, if not None. Its store is a
-    connection of its own: who waits here holds up no other thread."""
+    """The roll calls of one process group, as one of its ranks sees them. It stands for one of the
+    backend `requested`; its ranks are bound to the GPU `bound`, if not None."""
 
     def __init__(self, group: dist.ProcessGroup, requested: str, bound: GPU | None) -> None:
         self.requested, self.bound = requested, bound
@@ -106,9 +103,8 @@ class Roll:
             raise errors.mismatch(dict(zip(self.ranks, texts, strict=True)), self.timeout)
 
     def meet_peer(self, request: Request, gpu: GPU | None, peer: int) -> None:
-        """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs. The two
-        ranks make a communicator of their own, the first time. With
-        `init_process_group(device_id=)` they have been compared. Raises as `meet` does."""
+        """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs, if
+        `init_process_group(device_id=)` has not done so. Raises as `meet` does."""
         if gpu is None or self.bound is not None or os.environ.get(CHECKS) == "0":
             return
         if (gpu.number, peer) not in self.introduced:
