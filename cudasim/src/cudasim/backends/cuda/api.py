@@ -98,16 +98,15 @@ def raw_delete(address: int) -> None:
         raise RuntimeError(f"invalid device pointer: {address:#x}")
 
 
-_warned = False  # whether this process was told that it is a prototype (torch/csrc/cuda/Module.cpp)
+@cache  # once a process, as torch/csrc/cuda/Module.cpp
+def warn_of_prototype() -> None:
+    words = "Synchronization debug mode is a prototype feature and does not yet detect all"
+    warnings.warn(f"{words} synchronizing operations", stacklevel=4)
 
 
 def set_sync_debug_mode(mode: int) -> None:
     """Warn of operations that wait for a GPU (1), refuse them (2), or say nothing (0)."""
-    global _warned
-    if not _warned:
-        _warned = True
-        words = "Synchronization debug mode is a prototype feature and does not yet detect all"
-        warnings.warn(f"{words} synchronizing operations", stacklevel=3)
+    warn_of_prototype()
     if mode not in (0, WARN, ERROR):
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
     session.sync_debug = mode | session.sync_debug & CAPTURING

@@ -13,7 +13,7 @@ from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
 
-Tensors = Sequence[Tensor]
+Tensors, Indices = Sequence[Tensor], Sequence[int]
 
 HOST = -1  # the index by which these functions name the CPU
 REDUCE = torch.add, torch.mul, torch.maximum, torch.minimum  # by ncclRedOp_t
@@ -50,7 +50,7 @@ def _check_on_gpus(tensors: Tensors, role: str, each: str) -> None:
             raise RuntimeError(f"Expected all {role} tensors to be CUDA tensors, but {found}")
 
 
-def _broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
+def _broadcast(tensor: Tensor, devices: Indices) -> list[Tensor]:
     return [_moved(tensor, _gpu(index)) for index in devices]
 
 
@@ -65,9 +65,7 @@ def _broadcast_out(tensor: Tensor, out: Tensors) -> list[Tensor]:
     return [target.copy_(tensor) for target in out]
 
 
-def _broadcast_coalesced(
-    tensors: Tensors, devices: Sequence[int], buffer_size: int
-) -> list[list[Tensor]]:
+def _broadcast_coalesced(tensors: Tensors, devices: Indices, size: int) -> list[list[Tensor]]:
     """Copies of all `tensors` on each of `devices`; on the first, the tensors themselves."""
     first, *others = map(_gpu, devices)
     if any(gpu_of(tensor) is not first for tensor in tensors):
@@ -77,7 +75,7 @@ def _broadcast_coalesced(
 
 
 def _scatter(
-    tensor: Tensor, devices: Sequence[int], sizes: Sequence[int] | None, dim: int, streams: Any
+    tensor: Tensor, devices: Indices, sizes: Indices | None, dim: int, streams: Any
 ) -> list[Tensor]:
     """Chunks of `tensor` along `dim`, of these `sizes`, or equal ones, one on each of `devices`."""
     if not devices:
@@ -152,7 +150,6 @@ def _check_ranks(tensors: Tensors) -> None:
 
 
 def _reduced(inputs: Tensors, op: int, gpu: GPU | None) -> Tensor:
-    """All `inputs` as one on a GPU, by the number of NCCL's operation."""
     _check_ranks(inputs)
     total = _moved(inputs[0], gpu)
     for tensor in inputs[1:]:

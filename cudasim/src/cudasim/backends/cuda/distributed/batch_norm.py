@@ -2,6 +2,7 @@
 are those of aten/src/ATen/native/cuda/Normalization.cuh. `input` is [batch, channels, ...],
 statistics are [channels], those of several ranks [ranks, channels]."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,34 +13,15 @@ from cudasim.dispatch.operators import rule
 from cudasim.dispatch.placement import settle
 from cudasim.dispatch.tags import gpu_of
 
-aten = torch.ops.aten
 Pair = tuple[Tensor, Tensor]
 
 
-def computes(func: Callable) -> Callable:
-    """Let the decorated function compute, on the CPU, what the operator `func` does on a GPU."""
-
-    def register(function: Callable) -> Callable:
-        @rule(func)
-        def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
-            gpu = gpu_of(args[0])
-            if gpu is None:  # the CPU has no such operator
-                return func(*args, **kwargs)
-            return settle(function(*args), gpu)
-
-        return function
-
-    return register
-
-
-@computes(aten.batch_norm_stats.default)
 def stats(input: Tensor, eps: float) -> Pair:
     """Mean and 1 / standard deviation of each channel."""
     var, mean = torch.var_mean(wide(input), dim=others(input), correction=0)
     return mean, torch.rsqrt(var + eps)
 
 
-@computes(aten.batch_norm_gather_stats_with_counts.default)
 def gather_stats(input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> Pair:
     """The same of the whole batch, from that of each rank and its part of the batch."""
     running_mean, running_var, momentum, eps, counts = rest
@@ -53,14 +35,12 @@ def gather_stats(input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> Pai
     return whole, torch.rsqrt(squares / count + eps)
 
 
-@computes(aten.batch_norm_gather_stats.default)
 def gather_stats_alike(input: Tensor, mean: Tensor, *rest: Any) -> Pair:
     """The same, where each rank has as many, of which the last argument tells."""
     *before, count = rest
     return gather_stats(input, mean, *before, mean.new_full(mean.shape[:1], count))
 
 
-@computes(aten.batch_norm_elemt.default)
 def normalize(input: Tensor, weight: Any, bias: Any, mean: Tensor, *rest: Any) -> Tensor:
     """The output. `weight` and `bias` may be None here and below."""
     invstd, _ = rest
@@ -72,7 +52,6 @@ def normalize(input: Tensor, weight: Any, bias: Any, mean: Tensor, *rest: Any) -
     return out.to(input.dtype)
 
 
-@computes(aten.batch_norm_backward_reduce.default)
 def backward_sums(grad: Tensor, input: Tensor, mean: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     """This rank's sums, and the gradients of weight and bias, as far as they are wanted."""
     invstd, weight, _, of_weight, of_bias = rest
@@ -84,7 +63,6 @@ def backward_sums(grad: Tensor, input: Tensor, mean: Tensor, *rest: Any) -> tupl
     return sum_dy, sum_dy_xmu, weight_grad, sum_dy.to(dtype, copy=True) if of_bias else none
 
 
-@computes(aten.batch_norm_backward_elemt.default)
 def backward(grad: Tensor, input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> Tensor:
     """The gradient of the input, with all ranks' sums."""
     weight, sum_dy, sum_dy_xmu, count = rest
@@ -111,3 +89,21 @@ def along(channels: Tensor, input: Tensor) -> Tensor:
 
 def centred(input: Tensor, mean: Tensor) -> Tensor:
     return wide(input) - along(mean, input)
+
+
+def computed(function: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """What `function` makes of tensors on a GPU; the CPU has no such operator as `func`."""
+    gpu = gpu_of(args[0])
+    return func(*args, **kwargs) if gpu is None else settle(function(*args), gpu)
+
+
+for _name, _function in {
+    "stats": stats,
+    "gather_stats_with_counts": gather_stats,
+    "gather_stats": gather_stats_alike,
+    "elemt": normalize,
+    "backward_reduce": backward_sums,
+    "backward_elemt": backward,
+}.items():
+    _operator = getattr(torch.ops.aten, f"batch_norm_{_name}").default
+    rule(_operator)(functools.partial(computed, _function))
