@@ -30,11 +30,9 @@ def wait(index: int | None = None) -> None:
     traces.fire(traces.DEVICE_SYNCHRONIZATION)
     if session.races is not None:
         session.races.wait_for_all(gpu.index)
-    if session.clock is not None:
-        wait_until(session.clock.cards[gpu.index].end)
-    else:
-        ends = (end for (index, _), end in session.asleep.items() if index == gpu.index)
-        wait_until(max(ends, default=0))
+    ends = [end for (index, _), end in session.asleep.items() if index == gpu.index]
+    clock = session.clock
+    wait_until(max(ends, default=0) if clock is None else clock.cards[gpu.index].end)
 
 
 def is_capturing() -> bool:

@@ -33,8 +33,6 @@ class Rank:
     ended: str = ""  # why it was ended from outside
 
     def reports(self) -> list[dict]:
-        if not self.found.is_file():
-            return []
         return [json.loads(line) for line in self.found.read_text(encoding="utf-8").splitlines()]
 
     def failures(self) -> list[str]:
@@ -53,9 +51,8 @@ class Rank:
         self.kill()
 
     def kill(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        self.process.kill()
+        self.process.wait()
 
     def said(self) -> str:
         texts, code = self.failures(), self.process.returncode
@@ -121,6 +118,7 @@ def _start(item: pytest.Item, number: int, home: Path, values: Path, world: dict
     for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         environment.pop(name, None)
     environment |= world | dict.fromkeys(("RANK", "LOCAL_RANK"), f"{number}") | {IN_RANK: "1"}
+    found.touch()
     with printed.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-c", program],

@@ -170,9 +170,7 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     "_cuda_cudaCachingAllocator_raw_delete": raw_delete,
     "_cuda_emptyCache": memory.empty_cache,
     "_cuda_getAllocatorBackend": lambda: "native",
-    "_cuda_getArchFlags": lambda: " ".join(
-        sorted({"sm_{}{}".format(*gpu.card.capability) for gpu in session.gpus})
-    ),
+    "_cuda_getArchFlags": lambda: "sm_{}{}".format(*session.machine.card.capability),
     "_cuda_getCompiledVersion": lambda: 13000,
     "_cuda_getCurrentRawStream": lambda index: address(session.current_stream(index), index),
     **dict.fromkeys(("_cuda_getCurrentBlasHandle", "_cuda_getCurrentSolverHandle"), lambda: 0),
