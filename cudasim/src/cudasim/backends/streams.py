@@ -181,10 +181,8 @@ class Event(_Event):
     from_ipc_handle = ipc_handle
 
     def __repr__(self) -> str:
-        return (
-            f"torch.Event device_type={self.device.type}, device_index={self.device.index}, "
-            f"event_flag={int(self._timed)}, event_id={self.event_id}"
-        )
+        device = f"device_type={self.device.type}, device_index={self.device.index}"
+        return f"torch.Event {device}, event_flag={int(self._timed)}, event_id={self.event_id}"
 
 
 class Stream(_Stream):

@@ -5,7 +5,8 @@ import gc
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 from unittest.mock import patch
 
 import torch
@@ -85,9 +86,8 @@ class Gpus(list[Gpu]):
             raise NotImplementedError(f"gpus.no_sync(): PyTorch tells of no waits on {_type()}")
         with ExitStack() as stack:
             for owner in (module, torch.accelerator, module.Stream, module.Event):
-                words = f"{owner.__name__}.synchronize makes the host wait for a GPU"
-                refusal = patch.object(owner, "synchronize", side_effect=AssertionError(words))
-                stack.enter_context(refusal)
+                refuse = partial(_refuse_to_wait, f"{owner.__name__}.synchronize")
+                stack.enter_context(patch.object(owner, "synchronize", refuse))
             stack.callback(_tell_of_waits, module, module.get_sync_debug_mode())
             _tell_of_waits(module, "error")
             yield
@@ -131,6 +131,10 @@ def _type() -> str:
 def _tell_of_waits(module: Any, mode: int | str) -> None:
     with warnings.catch_warnings(action="ignore"):  # that PyTorch does not see every wait
         module.set_sync_debug_mode(mode)
+
+
+def _refuse_to_wait(name: str, *args: Any, **kwargs: Any) -> NoReturn:
+    raise AssertionError(f"{name} makes the host wait for a GPU")
 
 
 def _compare(name: Any, source: Tensor, target: torch.device) -> None:

@@ -120,14 +120,10 @@ def _start(item: pytest.Item, number: int, home: Path, values: Path, world: dict
     environment |= world | dict.fromkeys(("RANK", "LOCAL_RANK"), f"{number}") | {IN_RANK: "1"}
     found.touch()
     with printed.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-c", program],
-            cwd=config.invocation_params.dir,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+        files = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+        command = [sys.executable, "-X", "faulthandler", "-c", program]
+        folder = config.invocation_params.dir
+        process = subprocess.Popen(command, cwd=folder, env=environment, **files)
     return Rank(number, process, found, printed)
 
 

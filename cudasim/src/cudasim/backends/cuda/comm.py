@@ -134,10 +134,8 @@ def _joined(tensors: Tensors, gpu: GPU | None, dim: int) -> Tensor:
 
 def _broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:
     """The sum of each input's gradients there; zeros of an unused output may be elsewhere."""
-    there = [
-        _moved(gradient, _gpu(ctx.target_gpus[position // ctx.num_inputs]))
-        for position, gradient in enumerate(gradients)
-    ]
+    gpus = [_gpu(index) for index in ctx.target_gpus for _ in range(ctx.num_inputs)]
+    there = map(_moved, gradients, gpus)
     return (None, *ReduceAddCoalesced.apply(ctx.input_device, ctx.num_inputs, *there))
 
 

@@ -197,10 +197,9 @@ def _memory(index: int) -> Memory:
 
 def checkpoint(index: int, pool: PoolId) -> tuple[PoolId, frozenset]:
     """The blocks of private pools, as `torch._C._cuda_getCheckpointState` keeps them."""
-    blocks = (block for each in _memory(index).segments() for block in each)
-    return pool, frozenset(
-        (block.address, block.size, block.used) for block in blocks if block.pool.id == pool
-    )
+    blocks = itertools.chain.from_iterable(_memory(index).segments())
+    here = (block for block in blocks if block.pool.id == pool)
+    return pool, frozenset((block.address, block.size, block.used) for block in here)
 
 
 def set_checkpoint(index: int, state: tuple, stale: list[int], owners: list[int]) -> None:
