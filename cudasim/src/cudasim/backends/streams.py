@@ -75,19 +75,12 @@ class Event(_Event):
     event_id = 0  # what stands for its address; 0 until it is recorded
     device: torch.device | None = None  # of the stream on which it was recorded, or will be
 
-    def __new__(
-        cls,
-        device: Any = None,
-        *,
-        enable_timing: bool = False,
-        blocking: bool = False,
-        interprocess: bool = False,
-    ) -> _Event:
+    def __new__(cls, device: Any = None, *, enable_timing: bool = False, **flags: bool) -> _Event:
         """An event that is yet to be recorded, on `device`; PyTorch's own if not of a GPU."""
         gpu = gpu_for(device)
         if gpu is None:
-            return _Event(device, enable_timing=enable_timing)
-        self = super().__new__(cls, "cpu")
+            return _Event(device, enable_timing=enable_timing, **flags)
+        self = super().__new__(cls, "cpu", **flags)
         self.device, self._timed = gpu.device, enable_timing
         self._when: int | None = None  # what comes before it is done; None until it is recorded
         self._mark: capture.Mark | None = None  # what it stands for, if it was captured

@@ -90,8 +90,7 @@ class Roll:
         Raises DistBackendError for ranks that share a GPU, disagree, are missing or have ended."""
         if self.size == 1 or os.environ.get(CHECKS) == "0":
             return
-        number = self.count
-        self.count += 1
+        number, self.count = self.count, self.count + 1
         mine = [gpu and [host(), gpu.number], request.key(), request.fingerprint(number)]
         found = self.exchange(f"{number}", mine, request.work(number + 1))
         cards, keys, texts = zip(*found, strict=True)
