@@ -16,9 +16,7 @@ def gpus(n: int = 1, memory: object = None) -> tuple[int, int | None]:
     return _whole("n", n, 1), None if memory is None else _bytes(memory)
 
 
-def world(
-    n: object = None, gpus: object = None, timeout: object = PATIENCE
-) -> tuple[int, int, float]:
+def world(n: Any = None, gpus: Any = None, timeout: Any = PATIENCE) -> tuple[int, int, float]:
     """(ranks, GPUs, seconds) of `@pytest.mark.world(n)`; ValueError for what makes no sense."""
     if n is None:
         raise ValueError("write @pytest.mark.world(2), for two ranks")
