@@ -84,7 +84,7 @@ BINDINGS = {
     "_accelerator_resetPeakStats": lambda index: memory(index).reset_peaks(),
     "_accelerator_resetAccumulatedStats": lambda index: memory(index).reset_totals(),
     "_accelerator_getMemoryInfo": free_and_total,
-    "_accelerator_setAllocatorSettings": lambda text: session.settings.change(text),
+    "_accelerator_setAllocatorSettings": session.change_settings,
     "_accelerator_getAllocatorSettings": lambda: session.settings.text,
 }
 

@@ -16,28 +16,27 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
+from cudasim.device import sizes
 from cudasim.device.counts import Counts
 from cudasim.device.history import ALL, STATE, Frames, History
 from cudasim.device.pools import Block, Pool, PoolId, Private, Range
 from cudasim.device.settings import Settings
-from cudasim.device.sizes import (
-    BLOCK,
-    FIRST,
-    GRAIN,
-    HUGE,
-    LARGE_SEGMENT,
-    SMALL,
-    SMALL_SEGMENT,
-)
+from cudasim.device.sizes import BLOCK, SMALL
 from cudasim.device.types import DeviceType
+
+# What an allocation holds: [bytes] until its block is cut, then [block].
+Held = list[Any]
+
+
+WIDEST = 16  # bytes of a complex number, the widest there is
 
 
 class Memory:
     """What a card's memory holds; `limit` is what PyTorch may take of its `size` bytes."""
 
     def __init__(self, index: int, size: int, type: DeviceType) -> None:
-        """The empty memory, of `size` bytes, of GPU number `index` of that `type`."""
         self.index, self.size, self.limit, self.type = index, size, size, type
         self.fraction = 1.0
         self.settings = Settings()
@@ -45,6 +44,7 @@ class Memory:
         self.private: dict[PoolId, Private] = {}
         self.routes: list[tuple[PoolId, Callable[[], bool]]] = []  # what goes to which of them
         self.suspended = 0  # the thread that takes nothing: it replays what has its memory
+        self.check: Callable[[], None] | None = None  # raises, where nothing can be taken any more
         self.history: History | None = None
         self.observers: list[Callable[[int, int, int, int], None]] = []  # of refusals
         self.used: dict[int, Block] = {}  # by address
@@ -62,10 +62,15 @@ class Memory:
         # Re-entrant: a garbage collection inside can free blocks of this very memory.
         self._lock = threading.RLock()
         self._busy = False
-        # Blocks that are given back, and wait there until memory is taken or somebody asks.
-        self._freed: deque[Block] = deque()
-        # What makes a block free again, whose segment stays reserved.
-        self.give_back: Callable[[Block], None] = self._freed.append
+        # What was taken and given back, in this order, since the books were last settled. What
+        # an allocation holds is there when it is taken, and again when it is given back.
+        self.log: deque[Held] = deque()
+        # So many bytes can surely be taken by way of the log: free in one block of the small
+        # pool, so that whatever comes before, no segment is needed.
+        self.slack = 0
+        # Results of so many numbers, of whatever type, surely fit; the host makes them first.
+        self.room = 0
+        self.give_back: Callable[[Held], None] = self.log.append
         # The block taken last, while all else is as it was then; how it was cut; how often it was
         # given back since and taken again at once.
         self._last: Block | None = None
@@ -78,64 +83,84 @@ class Memory:
         Raises PyTorch's error if the card has not so much left; the counts are then
         as they were.
         """
-        if self.suspended and self.suspended == threading.get_ident():
+        if self.check is not None:
+            self.check()
+        if self.suspended == threading.get_ident():
             return None
+        return self.settle(self._take, requested)
+
+    def change(self, **attributes: Any) -> None:
+        """Change how memory is taken from now on."""
+        self.settle(vars(self).update, attributes)
+
+    def settle(self, action: Callable[..., Any] | None = None, *args: Any) -> Any:
+        """Do what the log says, and then `action(*args)`; returns what that returns.
+
+        What a garbage collection within gives back waits in the log.
+        """
         with self._lock:
-            freed, last = self._freed, self._last
-            if freed:
-                # If the last block is all that was given back, the free blocks would be those
-                # among which it was chosen: for a request like its own it would be chosen again.
-                if (
-                    last is freed[0]
-                    and last.requested == requested
-                    and len(freed) == 1
-                    and last.stream == self.stream()
-                    and self.settings.plain
-                    and not self.routes
-                ):
-                    freed.popleft()
-                    self._again += 1
-                    return last
-                self._settle()
-            elif self._again:
-                self._count_again()
+            if self._busy:
+                return action and action(*args)
             self._busy = True
             try:
-                return self._take(-(-requested // BLOCK) * BLOCK or BLOCK, requested)
+                self._replay()
+                return action and action(*args)
             finally:
-                self._busy = False
                 if self.history is not None:
-                    self._settle()
+                    self._replay()
+                self._busy = False
+                self.slack = self._find_slack()
+                self.room = (self.limit - self.reserved) // WIDEST
 
-    def _give_back_at_once(self, block: Block) -> None:
-        self._freed.append(block)
-        with self._lock:
-            self._settle()
+    def _find_slack(self) -> int:
+        free, simple = self.small.free, self.settings.plain and self.stream is int
+        if self.routes or self.suspended or self.check or self.history or not (simple and free):
+            return 0
+        return min(free[-1][1], SMALL)
 
-    def _settle(self) -> None:
-        """Free what waits to be freed; where another call is in hand, the next one does it."""
-        if self._busy:
-            return
-        self._busy = True
-        try:
-            self._count_again()
-            self._last = None
-            while self._freed:
-                self._free(self._freed.popleft())
-        finally:
-            self._busy = False
+    def _give_back_at_once(self, held: Held) -> None:
+        self.log.append(held)
+        self.settle()
+
+    def _replay(self) -> None:
+        """Take and free as the log says.
+
+        If the last block is freed first and its like is asked for next, the free blocks are those
+        among which it was chosen: it would be chosen again, and is counted in the end.
+        """
+        log, freed = self.log, None
+        while log:
+            held = log.popleft()
+            what = held[0]
+            if freed is not None:
+                if freed is self._last and freed.requested == what:
+                    held[0], freed = freed, None
+                    self._again += 1
+                    continue
+                self._free(freed)
+                freed = None
+            if type(what) is not int:
+                freed = what
+            elif what:
+                held[0] = self._take(what)
+            else:
+                held[0] = None
+        if freed is not None:
+            self._free(freed)
 
     def _count_again(self) -> None:
         """Count what was given back and taken again at once, as often as it was."""
         again, self._again = self._again, 0
-        if again:
-            block = self._last
-            for counts in (self._counts, block.pool.counts):
-                counts.repeat(again, block.size, block.requested, *self._cut)
-            if block.next is not None and not block.next.used:  # the rest, as in `_take`
-                block.next.requested = block.requested
+        block = self._last
+        for counts in (self._counts, block.pool.counts):
+            counts.repeat(again, block.size, block.requested, *self._cut)
+        if block.next is not None and not block.next.used:  # the rest, as in `_take`
+            block.next.requested = block.requested
 
-    def _take(self, size: int, requested: int) -> Block:
+    def _take(self, requested: int) -> Block:
+        if self._again:
+            self._count_again()
+        size = -(-requested // BLOCK) * BLOCK or BLOCK
         home, stream = self._home() if self.routes else self, self.stream()
         pool = home.small if size <= SMALL else home.large
         frames = self.history.here(STATE) if self.history else ()
@@ -172,6 +197,9 @@ class Memory:
 
     def _free(self, block: Block) -> None:
         """Free a block, and join it with free neighbours (free_block)."""
+        if self._again:
+            self._count_again()
+        self._last = None
         pool, size, requested = block.pool, block.size, block.requested
         del self.used[block.address]
         block.used = False
@@ -211,11 +239,11 @@ class Memory:
         """A new block with room for `size` bytes, from the driver, not in the pool."""
         self.touch()
         if pool.small:
-            wanted = SMALL_SEGMENT
-        elif size < HUGE:
-            wanted = LARGE_SEGMENT
+            wanted = sizes.SMALL_SEGMENT
+        elif size < sizes.HUGE:
+            wanted = sizes.LARGE_SEGMENT
         else:
-            wanted = -(-size // GRAIN) * GRAIN
+            wanted = -(-size // sizes.GRAIN) * sizes.GRAIN
         block = self._from_driver(pool, size, wanted, stream)
         if block is None and self._release_oversize(pool, size, stream):
             block = self._from_driver(pool, size, wanted, stream)
@@ -251,7 +279,7 @@ class Memory:
 
     def _find_addresses(self, size: int) -> int:
         """The lowest `size` addresses that are free, as taken."""
-        address = FIRST + (self.index << 40)
+        address = sizes.FIRST + (self.index << 40)
         for place, (begin, length) in enumerate(self._segments):
             if begin - address >= size:
                 self._segments.insert(place, (address, size))
@@ -319,13 +347,7 @@ class Memory:
 
     def empty_cache(self) -> None:
         """Give the driver back every segment that no block is in."""
-        with self._lock:
-            self._settle()
-            self._busy = True
-            try:
-                self._release_all()
-            finally:
-                self._busy = False
+        self.settle(self._release_all)
 
     # Expandable segments
 
@@ -420,13 +442,13 @@ class Memory:
         if id not in self.private:
             self.private[id] = Private(id, self.small.counts, self.large.counts)
         self.private[id].users += 1
-        self.routes.append((id, mine))
+        self.settle(self.routes.append, (id, mine))
 
     def end_pool(self, id: PoolId) -> None:
         """Let nothing go there any more, of what began last (endAllocateToPool)."""
         for place in reversed(range(len(self.routes))):
             if self.routes[place][0] == id:
-                del self.routes[place]
+                self.settle(self.routes.pop, place)
                 return
 
     def release_pool(self, id: PoolId) -> None:
@@ -466,16 +488,14 @@ class Memory:
     @property
     def counts(self) -> Counts:
         """What there is, was at most and has ever been."""
-        with self._lock:
-            self._settle()
+        self.settle()
         return self._counts
 
     def record(self, history: History | None) -> None:
         """Keep a `history` from now on, or none."""
-        with self._lock:
-            self._settle()
-            self.history = history  # which tells when a block is given back
-            self.give_back = self._freed.append if history is None else self._give_back_at_once
+        at_once = history is not None  # it tells when a block is given back
+        give_back = self._give_back_at_once if at_once else self.log.append
+        self.change(history=history, give_back=give_back)
 
     def set_fraction(self, fraction: float) -> None:
         """Limit PyTorch to this part of the card; 0 is no limit, on MPS."""
@@ -494,17 +514,18 @@ class Memory:
 
     def segments(self) -> list[list[Block]]:
         """The blocks of each segment, in the order of their addresses (snapshot)."""
-        with self._lock:
-            self._settle()
-            every = [*self.used.values()]
-            for pool in self._pools():
-                every += pool.blocks.values()
-            heads = [
-                block
-                for block in every
-                if block.mapped and (block.previous is None or not block.previous.mapped)
-            ]
-            return [list(_run(head)) for head in sorted(heads, key=lambda each: each.address)]
+        return self.settle(self._find_segments)
+
+    def _find_segments(self) -> list[list[Block]]:
+        every = [*self.used.values()]
+        for pool in self._pools():
+            every += pool.blocks.values()
+        heads = [
+            block
+            for block in every
+            if block.mapped and (block.previous is None or not block.previous.mapped)
+        ]
+        return [list(_run(head)) for head in sorted(heads, key=lambda each: each.address)]
 
 
 def _run(block: Block | None) -> Iterator[Block]:

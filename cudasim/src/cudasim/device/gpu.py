@@ -8,6 +8,8 @@ import torch
 
 from cudasim.device.allocator import Memory
 from cudasim.device.generator import Generator
+from cudasim.device.pools import Block
+from cudasim.device.sizes import BLOCK
 from cudasim.device.specs import Card
 
 _NAMESPACE = uuid.UUID("b6f5c1a0-0000-4000-8000-c0da51000000")  # of the cards' identities
@@ -49,6 +51,7 @@ class GPU:
     def lose(self, error: Callable[[], Exception]) -> None:
         """Lose the context: from now on who uses the GPU gets the error that `error` makes."""
         self.alive, self.lost = False, error
+        self.memory.change(check=self.check)
 
     def check(self) -> None:
         """Raise the error of a lost context."""
@@ -78,33 +81,43 @@ class Machine(NamedTuple):
 
 
 class Allocation:
-    """The tag that a storage carries: its GPU, and the block that it gives back when it dies."""
+    """The tag that a storage carries: its GPU, and the memory that it gives back when it dies."""
 
-    __slots__ = ("block", "gpu", "requested")
+    __slots__ = ("gpu", "held", "requested")
 
     def __init__(self, gpu: GPU, size: int) -> None:
         """Take `size` bytes, rounded up as CUDA does, of `gpu`'s memory; none for 0."""
-        self.gpu, self.requested, self.block = gpu, size, None
-        if size:
-            self.block = gpu.memory.take(size)
+        self.gpu, self.requested, memory = gpu, size, gpu.memory
+        left = memory.slack - size - BLOCK
+        if left >= 0:
+            memory.slack = left
+            self.held = held = [size]
+            memory.log.append(held)
+        else:
+            self.held = None
+            if size:
+                self.held = [memory.take(size)]
 
     @property
-    def size(self) -> int:
-        """The bytes that it holds."""
-        return 0 if self.block is None else self.block.size
+    def block(self) -> Block | None:
+        """What was cut for it; None where nothing was."""
+        if self.held is None:
+            return None
+        if type(self.held[0]) is int:
+            self.gpu.memory.settle()
+        return self.held[0]
 
     def __del__(self) -> None:
         """Give the bytes back: the last tensor of the storage is gone."""
-        if self.block is not None:
-            self.gpu.memory.give_back(self.block)
+        if self.held is not None:
+            self.gpu.memory.give_back(self.held)
 
     def resize(self, size: int) -> None:
         """Follow a storage whose size has changed to `size` bytes.
 
         CUDA allocates a new block, copies, and frees the old one: the peak sees both.
         """
-        if size == self.requested:
-            return
-        new = Allocation(self.gpu, size)
-        new.block, self.block = self.block, new.block
-        new.requested, self.requested = self.requested, new.requested
+        if size != self.requested:
+            new = Allocation(self.gpu, size)
+            new.held, self.held = self.held, new.held
+            new.requested, self.requested = self.requested, size

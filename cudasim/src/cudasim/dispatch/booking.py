@@ -80,7 +80,7 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     if operation.copies and _book_crossing(func, args, kwargs, out):
         return
     thread = session.thread
-    gpu = thread.making or _home_of(out) or _gpu_among(args) or _gpu_among(kwargs.values())
+    gpu = thread.doing.making or _home_of(out) or _gpu_among(args) or _gpu_among(kwargs.values())
     if gpu is not None and operation.reads_back:
         read_back(gpu, operation.name)
         return

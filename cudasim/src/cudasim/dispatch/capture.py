@@ -142,7 +142,7 @@ class Capture:
                 break
         memories = [gpu.memory for gpu in session.gpus]
         for each in memories:
-            each.suspended = threading.get_ident()
+            each.change(suspended=threading.get_ident())
         try:
             with (
                 torch.no_grad(),  # restores what the steps set
@@ -154,7 +154,7 @@ class Capture:
                     self._do(step)
         finally:
             for each in memories:
-                each.suspended = 0
+                each.change(suspended=0)
 
     def _do(self, step: Step) -> None:
         name = step.func._schema.name.partition("::")[2]

@@ -210,5 +210,5 @@ _grow = (
     "grid_sampler_2d grid_sampler_3d max_unpool2d max_unpool3d"
 )
 _names |= dict.fromkeys(_grow.split(), _spread)
-# Bounds of no more than the counts of the operands multiplied, where all of them hold numbers.
-MULTIPLIED = (_no_more, _broadcast, _product)
+# Bounds of no more than the counts of the operands, all of which hold numbers, and this multiplied.
+MULTIPLIED = dict.fromkeys((_no_more, _broadcast, _product), 1) | {_convolution: 64}

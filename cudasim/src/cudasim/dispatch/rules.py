@@ -72,7 +72,7 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
         put(target, gpu)
     if session.watching:
         watch_copy(gpu_of(source), gpu, args[2] if len(args) > 2 else kwargs.get("non_blocking"))
-    session.thread.last_gpu = gpu
+    session.thread.doing.last_gpu = gpu
     return func(*args, **kwargs)
 
 
@@ -220,7 +220,7 @@ def _plain(func: Callable, args: tuple, kwargs: dict) -> Any:
 KINDS.append(lambda func: _plain if getattr(func, "namespace", "") == "profiler" else None)
 
 
-@around(*WAITS)
+@around(*WAITS, idle=lambda args: not session.watching)
 def watched(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Tell of a wait for the GPU before it begins, if that is wanted."""
     if session.watching and waits(func, args, kwargs):
@@ -231,7 +231,11 @@ def watched(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
 # Types and kernels that CUDA lacks
 
 
-@around(*dtypes.KERNELS)
+# Types that each of CUDA's kernels takes.
+COMMON = (torch.float32, torch.float64)
+
+
+@around(*dtypes.KERNELS, idle=lambda args: getattr(args[0], "dtype", None) in COMMON)
 def typed(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Compare the type of the operands with what CUDA's kernel takes."""
     if not (args and isinstance(args[0], Tensor) and args[0].dtype in COMMON):
@@ -242,7 +246,6 @@ def typed(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     return inner(func, args, kwargs)
 
 
-COMMON = (torch.float32, torch.float64)  # types that each of CUDA's kernels takes
 KINDS.append(lambda func: absent if name_of(func) in dtypes.ABSENT else None)
 
 
