@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from cudasim.device import sizes
-from cudasim.device.counts import Counts
+from cudasim.device.counts import Total
 from cudasim.device.history import ALL, STATE, Frames, History
 from cudasim.device.pools import Block, Pool, PoolId, Private, Range
 from cudasim.device.settings import Settings
@@ -48,7 +48,7 @@ class Memory:
         self.history: History | None = None
         self.observers: list[Callable[[int, int, int, int], None]] = []  # of refusals
         self.used: dict[int, Block] = {}  # by address
-        self._counts = Counts()
+        self._counts = Total(self.small.counts, self.large.counts)
         self.context = 0  # bytes of the context, once this process has used the card
         self.retries = self.refusals = 0
         self.waits = 0  # for all streams, before free segments are given back
@@ -152,8 +152,7 @@ class Memory:
         """Count what was given back and taken again at once, as often as it was."""
         again, self._again = self._again, 0
         block = self._last
-        for counts in (self._counts, block.pool.counts):
-            counts.repeat(again, block.size, block.requested, *self._cut)
+        block.pool.counts.repeat(again, block.size, block.requested, *self._cut)
         if block.next is not None and not block.next.used:  # the rest, as in `_take`
             block.next.requested = block.requested
 
@@ -169,7 +168,8 @@ class Memory:
             block = self._grow(pool, size, stream, frames)
         was_split = block.previous is not None or block.next is not None
         blocks = bytes = 0  # more of them in free pieces
-        if block.size != size and self._is_to_split(block, size):
+        left = block.size - size
+        if left and self._is_to_split(pool, size, left):
             rest = block.cut(size)
             # C++ keeps the block for the rest and makes a new one for the request.
             rest.requested, block.requested = block.requested, 0
@@ -182,18 +182,20 @@ class Memory:
         self.used[block.address] = block
         if self.history:
             self.history.add("alloc", block.address, requested, stream, frames)
-        self._counts.add(block.size, requested, blocks, bytes)
-        pool.counts.add(block.size, requested, blocks, bytes)
+        pool.counts.add(block.size, requested)
+        self._counts.rise()
+        if bytes:
+            pool.counts.split(blocks, bytes)
+            self._counts.split()
         self._last = block if self.settings.plain and not self.routes else None
         self._cut = blocks, bytes
         return block
 
-    def _is_to_split(self, block: Block, size: int) -> bool:
-        """Whether what is left of `block` becomes a block of its own (should_split)."""
-        rest = block.size - size
-        if block.pool.small or self.settings.expandable:
-            return rest >= BLOCK
-        return size < self.settings.max_split and rest > SMALL
+    def _is_to_split(self, pool: Pool, size: int, left: int) -> bool:
+        """Whether what a request of `size` leaves becomes a block of its own (should_split)."""
+        if pool.small or self.settings.expandable:
+            return left >= BLOCK
+        return size < self.settings.max_split and left > SMALL
 
     def _free(self, block: Block) -> None:
         """Free a block, and join it with free neighbours (free_block)."""
@@ -217,8 +219,10 @@ class Memory:
         pool.insert(block)
         split = block.previous is not None or block.next is not None
         bytes = (block.size if split else 0) - joined if block.range is None else 0
-        self._counts.remove(size, requested, blocks + split, bytes)
-        pool.counts.remove(size, requested, blocks + split, bytes)
+        pool.counts.remove(size, requested)
+        if bytes:
+            pool.counts.split(blocks + split, bytes)
+            self._counts.split()
 
     # The driver
 
@@ -290,8 +294,8 @@ class Memory:
 
     def _reserve(self, pool: Pool, size: int, segments: int) -> None:
         """Count `size` bytes in so many `segments` as taken from the driver; less, as given."""
-        for counts in (self._counts, pool.counts):
-            counts.reserve(size, segments)
+        pool.counts.reserve(size, segments)
+        self._counts.reserve()
         if self.watch is not None:
             self.watch()
 
@@ -303,16 +307,16 @@ class Memory:
         least, released = max(size, least), 0
         place = bisect_left(pool.free, (stream, least, 0))
         if place < len(pool.free) and pool.free[place][0] == stream:
-            block = pool.blocks[pool.free[place][2]]
+            block = pool.free[place][-1]
             if block.range is None:
                 self._release(block)
                 return True
         large = [each for each in pool.free[:place] if each[0] == stream]
-        for _, length, address in reversed(large):
+        for _, length, _, block in reversed(large):
             if released >= least or length < self.settings.max_split:
                 break
-            if pool.blocks[address].range is None:
-                self._release(pool.blocks[address])
+            if block.range is None:
+                self._release(block)
                 released += length
         return released >= least
 
@@ -330,7 +334,7 @@ class Memory:
         """Give back all that is reserved and holds no block (release_cached_blocks)."""
         self.waits += 1
         for pool in self._open():
-            free = [pool.blocks[address] for _, _, address in pool.free]
+            free = [each[-1] for each in pool.free]
             for block in free:
                 if block.range is None and not block.is_split:
                     self._release(block)
@@ -342,7 +346,7 @@ class Memory:
                         self._segments.remove((block.range.address, block.range.size))
 
         for each in [each for each in self.private.values() if not each.users]:
-            if not any(pool.blocks for pool in each.pools) and not self._uses(each):
+            if not any(pool.blocks() for pool in each.pools) and not self._uses(each):
                 del self.private[each.id]
 
     def empty_cache(self) -> None:
@@ -369,8 +373,7 @@ class Memory:
 
     def _find_expandable(self, pool: Pool, size: int, stream: int) -> Block:
         """The first block, free or unmapped, from which `size` bytes can be had."""
-        for _, address in [each for each in pool.unmapped if each[0] == stream]:
-            block = pool.blocks[address]
+        for block in [each[-1] for each in pool.unmapped if each[0] == stream]:
             if block.previous is not None and not block.previous.used:
                 block = block.previous
             found, each = 0, block
@@ -486,7 +489,7 @@ class Memory:
         return self._counts.reserved
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> Total:
         """What there is, was at most and has ever been."""
         self.settle()
         return self._counts
@@ -508,8 +511,9 @@ class Memory:
 
     def reset_totals(self) -> None:
         """Restart every count of what was taken and freed."""
-        for counts in (self.counts, self.small.counts, self.large.counts):
-            counts.reset_totals()
+        self.settle()
+        for pool in (self.small, self.large):
+            pool.counts.reset_totals()
         self.retries = self.refusals = self.taken = self.given = self.waits = 0
 
     def segments(self) -> list[list[Block]]:
@@ -519,7 +523,7 @@ class Memory:
     def _find_segments(self) -> list[list[Block]]:
         every = [*self.used.values()]
         for pool in self._pools():
-            every += pool.blocks.values()
+            every += pool.blocks()
         heads = [
             block
             for block in every

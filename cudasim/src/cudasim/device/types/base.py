@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 if TYPE_CHECKING:
     import torch
 
-    from cudasim.device.counts import Counts
+    from cudasim.device.counts import Total
 
 
 class Memory(Protocol):
@@ -21,7 +21,7 @@ class Memory(Protocol):
     size: int
     limit: int
     context: int
-    counts: "Counts"
+    counts: "Total"
     others: Callable[[], list[tuple[int, int]]]  # (process, bytes)
 
     @property
