@@ -1,13 +1,9 @@
 """The memory of one simulated GPU, managed as CUDA's caching allocator manages it.
 
-The allocator takes segments from the driver, cuts blocks from them, joins neighbours that are
-free, and keeps a segment when its blocks are freed
-(https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management). Sizes, the choice of a
-block, when it is split and what is given back are those of c10/cuda/CUDACachingAllocator.cpp,
-whose functions are named below, of PyTorch 2.11 to 2.13; so is what `expandable_segments` changes.
-
-Where the driver puts a segment is its own affair: here at the lowest address that is free. A
-block used on several streams (`record_stream`) is free at once. All sizes are in bytes.
+Sizes, the choice of a block, when it is split and what is given back are those of
+c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11 to 2.13, whose functions are named below. Where
+the driver puts a segment is its own affair: here at the lowest address that is free. A block used
+on several streams (`record_stream`) is free at once. All sizes are in bytes.
 """
 
 import sys
@@ -20,7 +16,7 @@ from typing import Any
 
 from cudasim.device import sizes
 from cudasim.device.counts import Total
-from cudasim.device.history import ALL, STATE, Frames, History
+from cudasim.device.history import ALL, NEVER, STATE, Frames, History
 from cudasim.device.pools import Block, Pool, PoolId, Private, Range
 from cudasim.device.settings import Settings
 from cudasim.device.sizes import BLOCK, SMALL
@@ -50,11 +46,9 @@ class Memory:
         self.used: dict[int, Block] = {}  # by address
         self._counts = Total(self.small.counts, self.large.counts)
         self.context = 0  # bytes of the context, once this process has used the card
-        self.retries = self.refusals = 0
-        self.waits = 0  # for all streams, before free segments are given back
-        self.taken = self.given = 0  # calls of the driver, for memory and to give it back
+        self.reset_totals()
         self.stream: Callable[[], int] = int  # which stream is current: 0, the default one
-        self.watch: Callable[[], None] | None = None  # called when segments come or go
+        self.watch: Callable[[], None] = lambda: None  # called when segments come or go
         # (process, bytes) of each other process that takes some of the card.
         self.others: Callable[[], list[tuple[int, int]]] = list
         self.driver: AbstractContextManager = nullcontext()  # held while it is asked for memory
@@ -65,12 +59,11 @@ class Memory:
         # What was taken and given back, in this order, since the books were last settled. What
         # an allocation holds is there when it is taken, and again when it is given back.
         self.log: deque[Held] = deque()
+        self.give_back: Callable[[Held], None] = self.log.append
         # So many bytes can surely be taken by way of the log: free in one block of the small
         # pool, so that whatever comes before, no segment is needed.
         self.slack = 0
-        # Results of so many numbers, of whatever type, surely fit; the host makes them first.
-        self.room = 0
-        self.give_back: Callable[[Held], None] = self.log.append
+        self.room = 0  # numbers of whatever type that surely fit, and the host may make first
         # The block taken last, while all else is as it was then; how it was cut; how often it was
         # given back since and taken again at once.
         self._last: Block | None = None
@@ -78,11 +71,7 @@ class Memory:
         self._again = 0
 
     def take(self, requested: int) -> Block | None:
-        """Cut a block for `requested` bytes (malloc); None in a thread that is suspended.
-
-        Raises PyTorch's error if the card has not so much left; the counts are then
-        as they were.
-        """
+        """Cut a block for `requested` bytes (malloc); None in a thread that is suspended."""
         if self.check is not None:
             self.check()
         if self.suspended == threading.get_ident():
@@ -149,7 +138,6 @@ class Memory:
             self._free(freed)
 
     def _count_again(self) -> None:
-        """Count what was given back and taken again at once, as often as it was."""
         again, self._again = self._again, 0
         block = self._last
         block.pool.counts.repeat(again, block.size, block.requested, *self._cut)
@@ -159,57 +147,60 @@ class Memory:
     def _take(self, requested: int) -> Block:
         if self._again:
             self._count_again()
-        size = -(-requested // BLOCK) * BLOCK or BLOCK
+        size = round_up(requested, BLOCK) or BLOCK
         home, stream = self._home() if self.routes else self, self.stream()
         pool = home.small if size <= SMALL else home.large
         frames = self.history.here(STATE) if self.history else ()
-        block = pool.pop(size, stream, self.settings)
-        if block is None:
-            block = self._grow(pool, size, stream, frames)
+        block = pool.pop(size, stream, self.settings) or self._grow(pool, size, stream, frames)
         was_split = block.previous is not None or block.next is not None
         blocks = bytes = 0  # more of them in free pieces
         left = block.size - size
         if left and self._is_to_split(pool, size, left):
             rest = block.cut(size)
             # C++ keeps the block for the rest and makes a new one for the request.
-            rest.requested, block.requested = block.requested, 0
+            rest.requested = block.requested
             pool.insert(rest)
-            if block.range is None:
-                blocks, bytes = (0, -size) if was_split else (1, rest.size)
-        elif was_split and block.range is None:
+            blocks, bytes = (0, -size) if was_split else (1, left)
+        elif was_split:
             blocks, bytes = -1, -block.size
         block.used, block.requested, block.frames = True, requested, frames
         self.used[block.address] = block
-        if self.history:
-            self.history.add("alloc", block.address, requested, stream, frames)
+        if self.history is not None:
+            self._note("alloc", block, frames=frames)
         pool.counts.add(block.size, requested)
         self._counts.rise()
-        if bytes:
-            pool.counts.split(blocks, bytes)
-            self._counts.split()
+        self._cut = self._split(block, blocks, bytes) if bytes else (0, 0)
         self._last = block if self.settings.plain and not self.routes else None
-        self._cut = blocks, bytes
         return block
 
     def _is_to_split(self, pool: Pool, size: int, left: int) -> bool:
-        """Whether what a request of `size` leaves becomes a block of its own (should_split)."""
+        """Whether what is left becomes a block of its own (should_split)."""
         if pool.small or self.settings.expandable:
             return left >= BLOCK
         return size < self.settings.max_split and left > SMALL
+
+    def _split(self, block: Block, blocks: int, bytes: int) -> tuple[int, int]:
+        """Count more free pieces; there are none in an expandable segment."""
+        if block.range is not None:
+            return 0, 0
+        block.pool.counts.split(blocks, bytes)
+        if blocks > 0 or bytes > 0:
+            self._counts.split()
+        return blocks, bytes
 
     def _free(self, block: Block) -> None:
         """Free a block, and join it with free neighbours (free_block)."""
         if self._again:
             self._count_again()
         self._last = None
-        pool, size, requested = block.pool, block.size, block.requested
+        pool = block.pool
         del self.used[block.address]
         block.used = False
-        if self.history:
-            frames = self.history.here(ALL) or block.frames
+        if self.history is not None:
             for action in ("free_requested", "free_completed"):
-                self.history.add(action, block.address, requested, block.stream, frames)
+                self._note(action, block, ALL, block.frames)
             block.frames = ()
+        pool.counts.remove(block.size, block.requested)
         blocks = joined = 0
         for neighbour in (block.previous, block.next):
             if neighbour is not None and not neighbour.used:
@@ -217,12 +208,19 @@ class Memory:
                 blocks -= taken_in > 0
                 joined += taken_in
         pool.insert(block)
-        split = block.previous is not None or block.next is not None
-        bytes = (block.size if split else 0) - joined if block.range is None else 0
-        pool.counts.remove(size, requested)
-        if bytes:
-            pool.counts.split(blocks + split, bytes)
-            self._counts.split()
+        if block.previous is not None or block.next is not None:
+            self._split(block, blocks + 1, block.size - joined)
+        elif joined:
+            self._split(block, blocks, -joined)
+
+    def _note(
+        self, action: str, block: Block, level: int = NEVER, frames: Frames = (), size: int = 0
+    ) -> None:
+        """Tell the history, if one is kept, of a block: with the code that runs, or `frames`."""
+        if self.history is not None:
+            frames = self.history.here(level) or frames
+            size = size or (block.requested if "segment" not in action else block.size)
+            self.history.add(action, block.address, size, block.stream, frames)
 
     # The driver
 
@@ -230,8 +228,7 @@ class Memory:
         """Use the card: from now on there is a context on it."""
         if self.context != self.type.context:
             self.context = self.type.context
-            if self.watch is not None:
-                self.watch()
+            self.watch()
 
     @property
     def free(self) -> int:
@@ -242,12 +239,7 @@ class Memory:
     def _grow(self, pool: Pool, size: int, stream: int, frames: Frames) -> Block:
         """A new block with room for `size` bytes, from the driver, not in the pool."""
         self.touch()
-        if pool.small:
-            wanted = sizes.SMALL_SEGMENT
-        elif size < sizes.HUGE:
-            wanted = sizes.LARGE_SEGMENT
-        else:
-            wanted = -(-size // sizes.GRAIN) * sizes.GRAIN
+        wanted = pool.grain if pool.small or size < sizes.HUGE else round_up(size, sizes.GRAIN)
         block = self._from_driver(pool, size, wanted, stream)
         if block is None and self._release_oversize(pool, size, stream):
             block = self._from_driver(pool, size, wanted, stream)
@@ -263,8 +255,8 @@ class Memory:
                 observe(self.index, wanted, self.size, self.free)
             raise self.type.out_of_memory(self, wanted)
         block.origin = frames
-        if self.history and block.range is None:
-            self.history.add("segment_alloc", block.address, block.size, stream, frames)
+        if block.range is None:
+            self._note("segment_alloc", block, frames=frames)
         return block
 
     def _from_driver(self, pool: Pool, size: int, wanted: int, stream: int) -> Block | None:
@@ -293,11 +285,10 @@ class Memory:
         return address
 
     def _reserve(self, pool: Pool, size: int, segments: int) -> None:
-        """Count `size` bytes in so many `segments` as taken from the driver; less, as given."""
+        """Count what is taken from the driver; what is given, below 0."""
         pool.counts.reserve(size, segments)
         self._counts.reserve()
-        if self.watch is not None:
-            self.watch()
+        self.watch()
 
     def _release_oversize(self, pool: Pool, size: int, stream: int) -> bool:
         """Give back blocks too large to be split, if there are some (see release_available_...)."""
@@ -325,9 +316,7 @@ class Memory:
         block.pool.remove(block)
         self._segments.remove((block.address, block.size))
         self.given += 1
-        if self.history:
-            frames = self.history.here(ALL) or block.origin
-            self.history.add("segment_free", block.address, block.size, block.stream, frames)
+        self._note("segment_free", block, ALL, block.origin)
         self._reserve(block.pool, -block.size, -1)
 
     def _release_all(self) -> None:
@@ -350,16 +339,12 @@ class Memory:
                 del self.private[each.id]
 
     def empty_cache(self) -> None:
-        """Give the driver back every segment that no block is in."""
         self.settle(self._release_all)
 
     # Expandable segments
 
     def _expand(self, pool: Pool, size: int, stream: int) -> Block | None:
-        """A block of `size` bytes or more, at the end of a segment that grows.
-
-        None if the card has not so much left (try_allocate_expandable_block).
-        """
+        """A block at the end of a segment that grows (try_allocate_expandable_block), or None."""
         block = self._find_expandable(pool, size, stream)
         if not block.mapped and not self._map(block, min(block.size, size)):
             return None
@@ -381,7 +366,7 @@ class Memory:
                 found, each = found + each.size, each.next
             if found >= size:
                 return block
-        length = -(-(self.size + self.size // 8) // pool.grain) * pool.grain
+        length = round_up(self.size + self.size // 8, pool.grain)
         range = Range(self._find_addresses(length), length, pool.grain)
         block = Block(pool, stream, range.address, length, range)
         block.mapped = False
@@ -391,7 +376,7 @@ class Memory:
     def _map(self, block: Block, size: int) -> bool:
         """Put memory behind the first `size` bytes of `block`, whole grains (map_block)."""
         pool = block.pool
-        mapped = -(-size // pool.grain) * pool.grain
+        mapped = round_up(size, pool.grain)
         if mapped > self.free:
             return False
         pool.remove(block)
@@ -402,16 +387,14 @@ class Memory:
         pool.join(block, block.next)
         pool.insert(block)
         self.taken += 1
-        if self.history:
-            frames = self.history.here(STATE)
-            self.history.add("segment_map", block.address, mapped, block.stream, frames)
+        self._note("segment_map", block, STATE, size=mapped)
         self._reserve(pool, mapped, 0)
         return True
 
     def _unmap(self, block: Block) -> None:
         """Give back the whole grains of a free `block` (unmap_block)."""
         pool, start = block.pool, block.range.address
-        begin = start + -(-(block.address - start) // pool.grain) * pool.grain
+        begin = start + round_up(block.address - start, pool.grain)
         end = start + (block.address + block.size - start) // pool.grain * pool.grain
         if begin >= end:
             return
@@ -420,10 +403,9 @@ class Memory:
             pool.insert(block.cut(end - block.address))
         if begin > block.address:
             before = Block(pool, block.stream, block.address, begin - block.address, block.range)
-            before.previous, before.next = block.previous, block
-            if block.previous is not None:
-                block.previous.next = before
-            block.previous = before
+            before.previous, before.next, block.previous = block.previous, block, before
+            if before.previous is not None:
+                before.previous.next = before
             pool.insert(before)
         block.address, block.size, block.mapped = begin, end - begin, False
         pool.join(block, block.previous)
@@ -438,17 +420,14 @@ class Memory:
     # Private pools
 
     def begin_pool(self, id: PoolId, mine: Callable[[], bool]) -> None:
-        """Let what is taken while `mine()` go to the private pools `id`, until `end_pool`.
-
-        Who begins is a user of the pools until `release_pool` (beginAllocateToPool).
-        """
+        """Let what is taken while `mine()` go to private pools (beginAllocateToPool)."""
         if id not in self.private:
             self.private[id] = Private(id, self.small.counts, self.large.counts)
         self.private[id].users += 1
         self.settle(self.routes.append, (id, mine))
 
     def end_pool(self, id: PoolId) -> None:
-        """Let nothing go there any more, of what began last (endAllocateToPool)."""
+        """Let no more go there, of what began last (endAllocateToPool)."""
         for place in reversed(range(len(self.routes))):
             if self.routes[place][0] == id:
                 self.settle(self.routes.pop, place)
@@ -460,14 +439,12 @@ class Memory:
             self.private[id].users -= 1
 
     def _home(self) -> "Memory | Private":
-        """Whose pools serve this request."""
         for id, mine in self.routes:
             if mine():
                 return self.private[id]
         return self
 
     def _pools(self) -> Iterator[Pool]:
-        """Every pool."""
         yield from (self.large, self.small)
         for each in self.private.values():
             yield from each.pools
@@ -478,7 +455,6 @@ class Memory:
         return [pool for pool in self._pools() if pool.id not in kept]
 
     def _uses(self, private: Private) -> bool:
-        """Whether a tensor lives in those pools."""
         return any(block.pool in private.pools for block in self.used.values())
 
     # What is told
@@ -505,16 +481,15 @@ class Memory:
         self.fraction, self.limit = fraction, self.type.memory_limit(fraction, self.size)
 
     def reset_peaks(self) -> None:
-        """Restart every peak from what is held now."""
-        for counts in (self.counts, self.small.counts, self.large.counts):
+        for counts in (self.small.counts, self.large.counts, self.counts):
             counts.reset_peaks()
 
     def reset_totals(self) -> None:
-        """Restart every count of what was taken and freed."""
-        self.settle()
-        for pool in (self.small, self.large):
-            pool.counts.reset_totals()
-        self.retries = self.refusals = self.taken = self.given = self.waits = 0
+        for counts in (self.small.counts, self.large.counts):
+            counts.reset_totals()
+        self.retries = self.refusals = 0
+        self.taken = self.given = 0  # calls of the driver, for memory and to give it back
+        self.waits = 0  # for all streams, before free segments are given back
 
     def segments(self) -> list[list[Block]]:
         """The blocks of each segment, in the order of their addresses (snapshot)."""
@@ -530,6 +505,10 @@ class Memory:
             if block.mapped and (block.previous is None or not block.previous.mapped)
         ]
         return [list(_run(head)) for head in sorted(heads, key=lambda each: each.address)]
+
+
+def round_up(size: int, grain: int) -> int:
+    return -(-size // grain) * grain
 
 
 def _run(block: Block | None) -> Iterator[Block]:

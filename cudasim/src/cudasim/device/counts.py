@@ -32,7 +32,6 @@ class Counts:
             self.requested_peak = requested
 
     def remove(self, used: int, requested: int) -> None:
-        """Such a block is free again."""
         self.blocks -= 1
         self.used -= used
         self.requested -= requested
@@ -69,12 +68,10 @@ class Counts:
             self.segments_peak = max(self.segments_peak, self.segments)
 
     def reset_peaks(self) -> None:
-        """Restart the peaks from what there is now."""
         for name in NAMES:
             setattr(self, f"{name}_peak", getattr(self, name))
 
     def reset_totals(self) -> None:
-        """Count what is taken and freed from now on."""
         for name in NAMES:
             self.before[name] = (getattr(self, f"{name}_taken"), getattr(self, name))
 
@@ -98,11 +95,10 @@ class Total:
         self.reset_peaks()
 
     def __getattr__(self, name: str) -> int:
-        """What there is, or has ever been."""
         return sum([getattr(kind, name) for kind in self._kinds])
 
     def rise(self) -> None:
-        """A block was taken: there may be more than ever."""
+        """There may be more blocks than ever."""
         small, large = self._kinds
         if small.blocks + large.blocks > self.blocks_peak:
             self.blocks_peak = small.blocks + large.blocks
@@ -120,17 +116,14 @@ class Total:
             self.split_bytes_peak = small.split_bytes + large.split_bytes
 
     def reserve(self) -> None:
-        """A segment was taken."""
         self.segments_peak = max(self.segments_peak, self.segments)
         self.reserved_peak = max(self.reserved_peak, self.reserved)
 
     def reset_peaks(self) -> None:
-        """Restart the peaks from what there is now."""
         for name in NAMES:
             setattr(self, f"{name}_peak", getattr(self, name))
 
     def stat(self, name: str) -> dict[str, int]:
-        """One figure in the form of `memory_stats`."""
         figures = [kind.stat(name) for kind in self._kinds]
         total = {key: sum(each[key] for each in figures) for key in figures[0]}
         return total | {"peak": getattr(self, f"{name}_peak")}

@@ -16,12 +16,11 @@ _NAMESPACE = uuid.UUID("b6f5c1a0-0000-4000-8000-c0da51000000")  # of the cards' 
 
 
 def identity(card: Card, number: int) -> uuid.UUID:
-    """The identity of a machine's `card` with that `number`: the same on every run."""
+    """The same on every run, for a machine's `card` with that `number`."""
     return uuid.uuid5(_NAMESPACE, f"{card.name} {number}")
 
 
 def name_of(card: Card, modelled: bool) -> str:
-    """What a program sees as the name of such a GPU."""
     return f"Simulated GPU ({card.name}{', modelled time' if modelled else ''})"
 
 
@@ -31,11 +30,7 @@ class GPU:
     def __init__(
         self, index: int, card: Card, modelled: bool = False, number: int | None = None
     ) -> None:
-        """GPU number `index` of the program, a `card`, with nothing in its memory.
-
-        Its times may be `modelled`. `number` is that of the card in the machine, another where
-        CUDA_VISIBLE_DEVICES shows some only.
-        """
+        """`number` is the card's in the machine, of which the program may see some only."""
         self.index, self.card, self.type = index, card, card.type
         self.number = index if number is None else number
         self.name = name_of(card, modelled)
@@ -54,7 +49,6 @@ class GPU:
         self.memory.change(check=self.check)
 
     def check(self) -> None:
-        """Raise the error of a lost context."""
         if self.lost is not None:
             raise self.lost()
 
@@ -68,7 +62,6 @@ class Machine(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its GPUs."""
         return name_of(self.card, self.modelled)
 
     def uuids(self) -> list[str]:
@@ -76,7 +69,6 @@ class Machine(NamedTuple):
         return [f"GPU-{identity(self.card, number)}" for number in range(self.number)]
 
     def gpus(self, numbers: Sequence[int]) -> list[GPU]:
-        """The cards with these numbers, as GPUs 0, 1, ... of a program."""
         return [GPU(index, self.card, self.modelled, each) for index, each in enumerate(numbers)]
 
 
@@ -100,7 +92,6 @@ class Allocation:
 
     @property
     def block(self) -> Block | None:
-        """What was cut for it; None where nothing was."""
         if self.held is None:
             return None
         if type(self.held[0]) is int:
@@ -108,15 +99,11 @@ class Allocation:
         return self.held[0]
 
     def __del__(self) -> None:
-        """Give the bytes back: the last tensor of the storage is gone."""
         if self.held is not None:
             self.gpu.memory.give_back(self.held)
 
     def resize(self, size: int) -> None:
-        """Follow a storage whose size has changed to `size` bytes.
-
-        CUDA allocates a new block, copies, and frees the old one: the peak sees both.
-        """
+        """Follow a storage. CUDA copies to a new block and frees the old one: peaks see both."""
         if size != self.requested:
             new = Allocation(self.gpu, size)
             new.held, self.held = self.held, new.held

@@ -41,7 +41,6 @@ class Block:
 
     @property
     def is_split(self) -> bool:
-        """True if it is not a whole segment."""
         return self.previous is not None or self.next is not None
 
     def cut(self, size: int) -> "Block":
@@ -61,7 +60,6 @@ class Pool:
     """The free blocks of one kind, small or large, by stream and size, then by address."""
 
     def __init__(self, small: bool, counts: Counts | None = None, id: PoolId = PUBLIC) -> None:
-        """A pool without a block; a private one has an `id`, and the `counts` of its kind."""
         self.small, self.id = small, id
         self.grain = SMALL_SEGMENT if small else LARGE_SEGMENT  # of its expandable segments
         self.free: list[tuple[int, int, int, Block]] = []  # (stream, size, address), sorted
@@ -73,14 +71,12 @@ class Pool:
         return [each[-1] for each in (*self.free, *self.unmapped)]
 
     def insert(self, block: Block) -> None:
-        """`block` is free, or without memory."""
         if block.mapped:
             insort(self.free, (block.stream, block.size, block.address, block))
         else:
             insort(self.unmapped, (block.stream, block.address, block))
 
     def remove(self, block: Block) -> None:
-        """`block`, which is in the pool, goes, as it is about to change."""
         if block.mapped:
             del self.free[bisect_left(self.free, (block.stream, block.size, block.address))]
         else:
@@ -103,10 +99,7 @@ class Pool:
         return neighbour.size
 
     def pop(self, size: int, stream: int, settings: Settings) -> Block | None:
-        """The smallest free block of `stream` with `size` bytes, or None (get_free_block).
-
-        It is not in the pool any more.
-        """
+        """Take out the smallest free block of `stream` with `size` bytes (get_free_block)."""
         free = self.free
         place = bisect_left(free, (stream, size, 0))
         if place == len(free) or free[place][0] != stream:
@@ -145,23 +138,18 @@ class Pool:
 
 
 def _growable(block: Block) -> int:
-    """The size of `block` with the addresses behind it."""
+    """Its size with the addresses behind it."""
     behind = block.next
     return block.size + (behind.size if behind is not None and not behind.mapped else 0)
 
 
 class Private:
-    """Pools of their own, for a CUDA graph or a `torch.cuda.MemPool` (PrivatePool).
-
-    They keep their segments while they have users: who allocates in them, and whose graphs do.
-    """
+    """Pools of a CUDA graph or a `torch.cuda.MemPool`; they keep segments while they have users."""
 
     def __init__(self, id: PoolId, small: Counts, large: Counts) -> None:
-        """Pools without a block and without a user; counted with those that are nobody's own."""
         self.id, self.users = id, 0
         self.small, self.large = Pool(True, small, id), Pool(False, large, id)
 
     @property
     def pools(self) -> tuple[Pool, Pool]:
-        """That of large blocks and that of small ones."""
         return self.large, self.small

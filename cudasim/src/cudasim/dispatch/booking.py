@@ -50,7 +50,6 @@ class Operation:
     """What is found once of each operation: how to book it, and its plans so far."""
 
     def __init__(self, func: Callable) -> None:
-        """Of `func`, met for the first time."""
         packet = getattr(func, "overloadpacket", None)
         self.name = packet.__name__ if packet else str(func)
         self.copies = func in (aten.copy_.default, aten._to_copy.default)
@@ -64,7 +63,6 @@ _operations: dict[Callable, Operation] = {}
 
 
 def forget() -> None:
-    """Forget what has been found: another card has other plans."""
     _operations.clear()
 
 
@@ -98,12 +96,10 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
 
 
 def stream_on(gpu: GPU) -> int:
-    """The id of the stream that is current on `gpu` in this thread."""
     return session.current_stream(gpu.index)
 
 
 def _home_of(value: Any) -> GPU | None:
-    """The GPU of a tensor; None on the CPU, for scratch, and for what is no tensor."""
     if not isinstance(value, Tensor):
         return None
     tag = getattr(storage_of(value), TAG, None)
@@ -111,7 +107,7 @@ def _home_of(value: Any) -> GPU | None:
 
 
 def _gpu_among(values: Iterable) -> GPU | None:
-    """The GPU of the first tensor on one, in lists too; None if all are on the CPU."""
+    """The GPU of the first tensor on one, in lists too."""
     for value in values:
         found = _gpu_among(value) if isinstance(value, list | tuple) else _home_of(value)
         if found is not None:

@@ -43,7 +43,6 @@ class Scratch:
     size = 0
 
     def __init__(self) -> None:
-        """Of the call that runs now."""
         self.place = None if session.thread.lasting else _place()
 
     def runs(self) -> bool:

@@ -125,7 +125,6 @@ class CheckedMode(DeviceMode):
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Run `func`; raise TypeError for a result of a dtype that the device lacks."""
         out = super().__torch_dispatch__(func, types, args, kwargs)
         for tensor in tensors_in((out,)):
             if gpu_of(tensor) is not None:
@@ -139,7 +138,6 @@ class TimedMode(DeviceMode):
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Run `func`, and book what it costs."""
         out = super().__torch_dispatch__(func, types, args, kwargs)
         if out is NotImplemented:
             return out
@@ -150,7 +148,6 @@ class TimedMode(DeviceMode):
 
 
 def mode_for(type: DeviceType, clock: Clock | None = None) -> type[DeviceMode]:
-    """The mode in which operations on devices of that `type` run, timed by `clock`."""
     if clock is not None:  # all cards that have a data sheet have every dtype
         return TimedMode
     return CheckedMode if type.missing else DeviceMode

@@ -61,7 +61,6 @@ class Operator:
     __slots__ += ("rule", "single", "steps", "tensors", "written")
 
     def __init__(self, func: Callable) -> None:
-        """Of `func`, met for the first time."""
         self.func = func  # so that no other has its identity
         own = OWN.get(func) or next(filter(None, (kind(func) for kind in KINDS)), None)
         name = name_of(func)
@@ -121,7 +120,6 @@ RECORD = "_cudasim"  # the attribute of an operation that holds its record
 
 
 def operator_of(func: Callable) -> Operator:
-    """The record of `func`."""
     found = getattr(func, RECORD, None)
     if found is None:
         found = Operator(func)

@@ -29,7 +29,6 @@ _register_hook = Tensor.register_hook  # PyTorch's own
 
 
 def general(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """What runs for all operations that have no rule of their own."""
     return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
 
 
@@ -209,7 +208,6 @@ def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) 
 
 
 def _recount(given: Any) -> None:
-    """Count again what an operation wrote a result to, which it may have made larger."""
     for tensor in tensors_in((given,)):
         recount(storage_of(tensor))
 

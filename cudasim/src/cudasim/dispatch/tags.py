@@ -63,7 +63,6 @@ def gpu_read(tensor: Tensor) -> GPU | None:
 
 
 def gpu_of_storage(storage: torch.UntypedStorage | None) -> GPU | None:
-    """The simulated GPU on which `storage` lives; None for the CPU. Raises as `gpu_of` does."""
     tag = getattr(storage, TAG, None)
     gpu = None if tag is None else tag.gpu
     if gpu is not None and not gpu.alive and gpu.lost is None:
@@ -75,7 +74,6 @@ def gpu_of_storage(storage: torch.UntypedStorage | None) -> GPU | None:
 
 
 def device_of(tensor: Tensor) -> torch.device:
-    """The device that `tensor` says it is on."""
     gpu = gpu_of(tensor)
     if gpu is None:
         return torch.device("meta") if tensor.is_meta else CPU

@@ -152,7 +152,7 @@ def _watch(board: Board) -> None:
 
 def _forget() -> None:
     for gpu in session.gpus:
-        gpu.memory.watch, gpu.memory.others = None, list
+        gpu.memory.watch, gpu.memory.others = lambda: None, list
         gpu.memory.driver = nullcontext()
 
 
