@@ -46,7 +46,6 @@ class Memory:
         self.used: dict[int, Block] = {}  # by address
         self._counts = Total(self.small.counts, self.large.counts)
         self.context = 0  # bytes of the context, once this process has used the card
-        self.reset_totals()
         self.stream: Callable[[], int] = int  # which stream is current: 0, the default one
         self.watch: Callable[[], None] = lambda: None  # called when segments come or go
         # (process, bytes) of each other process that takes some of the card.
@@ -69,6 +68,7 @@ class Memory:
         self._last: Block | None = None
         self._cut = (0, 0)
         self._again = 0
+        self.reset_totals()
 
     def take(self, requested: int) -> Block | None:
         """Cut a block for `requested` bytes (malloc); None in a thread that is suspended."""
@@ -485,6 +485,7 @@ class Memory:
             counts.reset_peaks()
 
     def reset_totals(self) -> None:
+        self.settle()
         for counts in (self.small.counts, self.large.counts):
             counts.reset_totals()
         self.retries = self.refusals = 0
