@@ -71,28 +71,33 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
         if tensor.requires_grad and torch.is_grad_enabled():
             _expect_gradient(tensor)
     session.thread.doing.last_gpu = gpu
-    reserved = None
-    if operator.makes and operator.bound(args, operands) >= COUNT:
-        reserved = reserve(gpu, func, args, kwargs)
-    elif operator.outs and operator.bound(args, tensors_in(args)) >= COUNT:
+    reserved = _reserve(gpu, func, args, kwargs, operands) if operator.makes else None
+    if not operator.makes and operator.outs and operator.bound(args, tensors_in(args)) >= COUNT:
         reserve_growth(func, args, kwargs, operator.outs)
     try:
-        out = (
-            operator.call(*args, **kwargs)
-            if operator.plain
-            else random.draw(func, args, kwargs, gpu)
-        )
+        if operator.plain:
+            out = operator.call(*args, **kwargs)
+        else:
+            out = random.draw(func, args, kwargs, gpu)
     except RuntimeError as error:
         out = widened(func, args, kwargs, gpu)
         if out is NotImplemented:
             name_kernel(error)
             raise
     finally:
-        for name in operator.outs:
-            _recount(kwargs[name])
+        for tensor in tensors_in([kwargs[name] for name in operator.outs]):
+            recount(storage_of(tensor))
     if operator.makes or sparse:
         return settle(out, gpu, reserved)
     return out
+
+
+def _reserve(
+    gpu: GPU, func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]
+) -> list[Allocation] | None:
+    """Memory for what is surely no small result."""
+    large = operator_of(func).bound(args, operands) >= COUNT
+    return reserve(gpu, func, args, kwargs) if large else None
 
 
 def _expect_gradient(number: Tensor) -> None:
@@ -118,8 +123,7 @@ def _run_without_gpu(
     making = doing.making
     if making is not None and not scratch:
         doing.last_gpu = making
-        large = operator_of(func).bound(args, hosts) >= COUNT
-        reserved = reserve(making, func, args, kwargs) if large else None
+        reserved = _reserve(making, func, args, kwargs, hosts)
         out = func(*args, **kwargs)
         if making.type.missing:
             for tensor in tensors_in((out,)):
@@ -131,7 +135,7 @@ def _run_without_gpu(
         doing.last_gpu = None
         for tensor in scratch:
             put(tensor, None)
-        return (operator_of(func)).call(*args, **kwargs)
+        return operator_of(func).call(*args, **kwargs)
     if args and isinstance(args[0], NUMBERS):
         args = as_tensors(func, args)
     out = func(*args, **kwargs)
@@ -169,8 +173,7 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
     kwargs = {**kwargs, "device": CPU}
     kwargs.pop("pin_memory", None)
     session.thread.doing.last_gpu = gpu
-    large = operator_of(func).bound(args, tensors_in(args)) >= COUNT
-    reserved = reserve(gpu, func, args, kwargs) if large else None
+    reserved = _reserve(gpu, func, args, kwargs, tensors_in(args))
     out = random.draw(func, args, kwargs, gpu)
     return put(out, gpu, reserved[0] if reserved else None)
 
@@ -205,11 +208,6 @@ def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) 
         for item in out:
             settle(item, gpu, reserved)
     return out
-
-
-def _recount(given: Any) -> None:
-    for tensor in tensors_in((given,)):
-        recount(storage_of(tensor))
 
 
 def _allocation(
