@@ -9,7 +9,6 @@ on several streams (`record_stream`) is free at once. All sizes are in bytes.
 import sys
 import threading
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -57,7 +56,7 @@ class Memory:
         self._busy = False
         # What was taken and given back, in this order, since the books were last settled. What
         # an allocation holds is there when it is taken, and again when it is given back.
-        self.log: deque[Held] = deque()
+        self.log: list[Held] = []
         self.give_back: Callable[[Held], None] = self.log.append
         # So many bytes can surely be taken by way of the log: free in one block of the small
         # pool, so that whatever comes before, no segment is needed.
@@ -117,25 +116,26 @@ class Memory:
         If the last block is freed first and its like is asked for next, the free blocks are those
         among which it was chosen: it would be chosen again, and is counted in the end.
         """
-        log, freed = self.log, None
-        while log:
-            held = log.popleft()
-            what = held[0]
+        log, freed, done = self.log, None, 0
+        try:
+            for held in log:  # which may grow meanwhile
+                done += 1
+                what = held[0]
+                if freed is not None:
+                    if freed is self._last and freed.requested == what:
+                        held[0], freed = freed, None
+                        self._again += 1
+                        continue
+                    self._free(freed)
+                    freed = None
+                if type(what) is not int:
+                    freed = what
+                else:
+                    held[0] = self._take(what) if what else None
             if freed is not None:
-                if freed is self._last and freed.requested == what:
-                    held[0], freed = freed, None
-                    self._again += 1
-                    continue
                 self._free(freed)
-                freed = None
-            if type(what) is not int:
-                freed = what
-            elif what:
-                held[0] = self._take(what)
-            else:
-                held[0] = None
-        if freed is not None:
-            self._free(freed)
+        finally:
+            del log[:done]
 
     def _count_again(self) -> None:
         again, self._again = self._again, 0

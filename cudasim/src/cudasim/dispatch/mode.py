@@ -19,7 +19,7 @@ from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import COUNT
 from cudasim.dispatch.operators import operator_of
 from cudasim.dispatch.placement import NUMBERS, make_on, run, settle
-from cudasim.dispatch.tags import TAG, gpu_of, storage_of
+from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
 
@@ -56,10 +56,10 @@ class DeviceMode(LightMode):
         if operator.direct and not kwargs and not has_torch_function_unary(None):
             gpu, bound = UNKNOWN, operator.factor
             try:
-                for value in args[: operator.tensors]:
+                for value in args if operator.all_tensors else args[: operator.tensors]:
                     kind = type(value)
                     if kind is Tensor or kind is Parameter:
-                        there = getattr(value.untyped_storage(), TAG, None)
+                        there = value.untyped_storage()._cudasim  # TAG
                         if there is not None:
                             there = there.gpu or UNKNOWN  # of scratch
                             if bound:
@@ -98,8 +98,8 @@ class DeviceMode(LightMode):
                         storage = out.untyped_storage()
                     except RuntimeError:
                         return settle(out, gpu)
-                    if not hasattr(storage, TAG):
-                        storage._cudasim = Allocation(gpu, storage.nbytes())  # TAG
+                    if storage._cudasim is None:
+                        storage._cudasim = Allocation(gpu, storage.nbytes())
                     return out
         kwargs = kwargs or {}
         values = (*args, *kwargs.values()) if kwargs else args

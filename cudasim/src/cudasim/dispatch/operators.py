@@ -58,7 +58,7 @@ class Operator:
     """How an operation is run on a GPU."""
 
     __slots__ = ("bound", "call", "direct", "factor", "func", "idle", "makes", "outs", "plain")
-    __slots__ += ("rule", "single", "steps", "tensors", "written")
+    __slots__ += ("rule", "single", "steps", "all_tensors", "tensors", "written")
 
     def __init__(self, func: Callable) -> None:
         self.func = func  # so that no other has its identity
@@ -102,10 +102,11 @@ class Operator:
         self.single = len(schema.returns) == 1 and not self.outs
         # Whether its tensors are no lists, and nothing else about it is out of the ordinary; they
         # are among the first so many arguments.
-        kinds = [str(argument.type) for argument in schema.arguments]
+        kinds = [str(argument.type) for argument in schema.arguments if not argument.kwarg_only]
         places = [place for place, kind in enumerate(kinds, 1) if "Tensor" in kind]
         lists = any("List" in kinds[place - 1] for place in places)
         self.tensors = max(places, default=0)
+        self.all_tensors = self.tensors == len(kinds)
         self.direct = self.plain and not self.outs and not lists
 
 

@@ -104,7 +104,7 @@ def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -
     if storage is None:
         return tensor
     if gpu is None:
-        if hasattr(storage, TAG):
+        if getattr(storage, TAG, None) is not None:
             delattr(storage, TAG)
     else:
         if gpu.type.missing and not is_scratch(tensor):
@@ -117,7 +117,7 @@ def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -
         traces.follow(storage)
     if tensor.layout is not torch.strided:
         for part in index_storages_of(tensor):
-            if gpu is None and hasattr(part, TAG):
+            if gpu is None and getattr(part, TAG, None) is not None:
                 delattr(part, TAG)
             elif gpu is not None and gpu_of_storage(part) is None:  # else they are shared
                 setattr(part, TAG, Allocation(gpu, part.nbytes()))

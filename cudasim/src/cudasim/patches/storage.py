@@ -26,6 +26,7 @@ def patch_storage(patches: Patches) -> None:
     """Make storages support simulated GPUs; `TypedStorage` uses the untyped one that it wraps."""
     METHODS.install(patches)
     patches.replace(UntypedStorage, "device", property(device))
+    patches.replace(UntypedStorage, TAG, None)  # that of those on the CPU
 
 
 def device(self: UntypedStorage) -> torch.device:
