@@ -26,7 +26,8 @@ def patch_storage(patches: Patches) -> None:
     """Make storages support simulated GPUs; `TypedStorage` uses the untyped one that it wraps."""
     METHODS.install(patches)
     patches.replace(UntypedStorage, "device", property(device))
-    patches.replace(UntypedStorage, TAG, None)  # that of those on the CPU
+    setattr(UntypedStorage, TAG, None)  # that of those on the CPU
+    patches.finally_do(lambda: delattr(UntypedStorage, TAG))
 
 
 def device(self: UntypedStorage) -> torch.device:
