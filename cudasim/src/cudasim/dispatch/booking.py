@@ -16,14 +16,8 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import PINNED, TAG, storage_of
 from cudasim.dispatch.waiting import waits
 from cudasim.session import session
-from cudasim.timing.formulas import (
-    Work,
-    call_seconds,
-    copy_seconds,
-    fills,
-    host_seconds,
-    kernel_seconds,
-)
+from cudasim.timing import formulas
+from cudasim.timing.formulas import copy_seconds, fills, host_seconds, kernel_seconds
 
 aten = torch.ops.aten
 NUMBER = 8  # bytes that are read back to the host by what waits
@@ -78,7 +72,7 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     if operation.copies and _book_crossing(func, args, kwargs, out):
         return
     thread = session.thread
-    gpu = thread.doing.making or _home_of(out) or _gpu_among(args) or _gpu_among(kwargs.values())
+    gpu = thread.doing.making or _home_of(out) or _gpu_among((*args, *kwargs.values()))
     if gpu is not None and operation.reads_back:
         read_back(gpu, operation.name)
         return
@@ -100,9 +94,7 @@ def stream_on(gpu: GPU) -> int:
 
 
 def _home_of(value: Any) -> GPU | None:
-    if not isinstance(value, Tensor):
-        return None
-    tag = getattr(storage_of(value), TAG, None)
+    tag = getattr(storage_of(value), TAG, None) if isinstance(value, Tensor) else None
     return None if tag is None else tag.gpu
 
 
@@ -128,12 +120,8 @@ def read_back(gpu: GPU, name: Any, size: int = NUMBER) -> None:
 
 def _book_crossing(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
     """Book a copy between devices; False if it is none."""
-    if func is aten.copy_.default:
-        target, source = args[0], args[1]
-        non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
-    else:
-        target, source = out, args[0]
-        non_blocking = kwargs.get("non_blocking", False)
+    target, source, *given = args if func is aten.copy_.default else (out, args[0])
+    non_blocking = given[0] if given else kwargs.get("non_blocking", False)
     here, there = _home_of(source), _home_of(target)
     if here is there:
         return False
@@ -180,7 +168,7 @@ def _same_layout(source: Tensor, target: Tensor) -> bool:
 
 
 def _convert(clock: Clock, source: Tensor, size: int, gpu: GPU | None) -> None:
-    work = Work("copy", 0.0, float(source.numel() * source.element_size() + size))
+    work = formulas.Work("copy", 0.0, float(source.numel() * source.element_size() + size))
     if gpu is None:
         clock.spend(nanoseconds(host_seconds(work, clock.host)), "convert")
     else:
@@ -195,10 +183,7 @@ def _plan(
     clock: Clock, operation: Operation, func: Callable, args: tuple, kwargs: dict, out: Any
 ) -> Plan:
     key = [is_meta(out)]
-    _describe(args, key)
-    if kwargs:
-        _describe(kwargs.values(), key)
-    _describe((out,), key)
+    _describe((*args, *kwargs.values(), out), key)
     if operation.product:
         key += (torch._C._get_fp32_precision_getter("cuda", kind) for kind in PRECISE)
     key = tuple(key)
@@ -238,7 +223,7 @@ def _describe(values: Iterable, key: list) -> None:
 
 def _make_plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
     work = None if is_meta(out) else work_of(func, args, kwargs, out)
-    call = call_seconds(work, operands(args), clock.host)
+    call = formulas.call_seconds(work, operands(args), clock.host)
     if work is None:
         return Plan(nanoseconds(call), None, 0, "other", False, 0)
     setup = clock.host.setup.get(work.kind, 0)

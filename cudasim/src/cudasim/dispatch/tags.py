@@ -75,9 +75,7 @@ def gpu_of_storage(storage: torch.UntypedStorage | None) -> GPU | None:
 
 def device_of(tensor: Tensor) -> torch.device:
     gpu = gpu_of(tensor)
-    if gpu is None:
-        return torch.device("meta") if tensor.is_meta else CPU
-    return gpu.device
+    return gpu.device if gpu else torch.device("meta") if tensor.is_meta else CPU
 
 
 INDICES = {
@@ -104,8 +102,7 @@ def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -
     if storage is None:
         return tensor
     if gpu is None:
-        if getattr(storage, TAG, None) is not None:
-            delattr(storage, TAG)
+        _forget(storage)
     else:
         if gpu.type.missing and not is_scratch(tensor):
             gpu.type.check_dtype(tensor)  # C++'s scratch may be of any type
@@ -117,11 +114,16 @@ def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -
         traces.follow(storage)
     if tensor.layout is not torch.strided:
         for part in index_storages_of(tensor):
-            if gpu is None and getattr(part, TAG, None) is not None:
-                delattr(part, TAG)
-            elif gpu is not None and gpu_of_storage(part) is None:  # else they are shared
+            if gpu is None:
+                _forget(part)
+            elif gpu_of_storage(part) is None:  # else they are shared
                 setattr(part, TAG, Allocation(gpu, part.nbytes()))
     return tensor
+
+
+def _forget(storage: torch.UntypedStorage) -> None:
+    if getattr(storage, TAG, None) is not None:
+        delattr(storage, TAG)
 
 
 def foretell(storage: torch.UntypedStorage, size: int) -> None:
