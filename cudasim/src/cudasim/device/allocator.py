@@ -23,8 +23,6 @@ from cudasim.device.types import DeviceType
 
 # What an allocation holds: [bytes] until its block is cut, then [block].
 Held = list[Any]
-
-
 WIDEST = 16  # bytes of a complex number, the widest there is
 
 
@@ -478,7 +476,7 @@ class Memory:
 
     def set_fraction(self, fraction: float) -> None:
         """Limit PyTorch to this part of the card; 0 is no limit, on MPS."""
-        self.fraction, self.limit = fraction, self.type.memory_limit(fraction, self.size)
+        self.change(fraction=fraction, limit=self.type.memory_limit(fraction, self.size))
 
     def reset_peaks(self) -> None:
         for counts in (self.small.counts, self.large.counts, self.counts):
