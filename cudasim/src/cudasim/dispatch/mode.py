@@ -61,7 +61,10 @@ class DeviceMode(LightMode):
                     if kind is Tensor or kind is Parameter:
                         there = value.untyped_storage()._cudasim  # TAG
                         if there is not None:
-                            there = there.gpu or UNKNOWN  # of scratch
+                            there = there.gpu
+                            if there is None:  # it is scratch
+                                gpu = UNKNOWN
+                                break
                             if bound:
                                 bound *= value.numel()
                         if there is not gpu:
