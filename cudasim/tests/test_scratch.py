@@ -31,7 +31,8 @@ def test_what_the_program_made_is_refused_and_stays(name):
     """Each of them passed, and was on the GPU from then on, when all that C++ made was scratch."""
     x = torch.ones(3, device=G0)
     own = MADE_BY_THE_PROGRAM[name]()
-    for operation in (lambda: x + own, lambda: x.add_(own), lambda: torch.stack([x, own])):
+    stack, sums = lambda: torch.stack([x, own]), (lambda: x + own, lambda: own + x)
+    for operation in (*sums, lambda: x.add_(own), stack):
         words = raised(operation)
         assert "the same device" in words and "cuda:0" in words and "cpu" in words
         assert own.device == CPU and isinstance(own.numpy(), numpy.ndarray)
