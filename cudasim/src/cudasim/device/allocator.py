@@ -8,7 +8,7 @@ on several streams (`record_stream`) is free at once. All sizes are in bytes.
 
 import sys
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -153,11 +153,11 @@ class Memory:
         was_split = block.previous is not None or block.next is not None
         blocks = bytes = 0  # more of them in free pieces
         left = block.size - size
-        if left and self._is_to_split(pool, size, left):
+        if left and (pool.small or self._is_to_split(size, left)):
             rest = block.cut(size)
             # C++ keeps the block for the rest and makes a new one for the request.
             rest.requested = block.requested
-            pool.insert(rest)
+            insort(pool.free, (rest.stream, rest.size, rest.address, rest))
             blocks, bytes = (0, -size) if was_split else (1, left)
         elif was_split:
             blocks, bytes = -1, -block.size
@@ -171,11 +171,9 @@ class Memory:
         self._last = block if self.settings.plain and not self.routes else None
         return block
 
-    def _is_to_split(self, pool: Pool, size: int, left: int) -> bool:
-        """Whether what is left becomes a block of its own (should_split)."""
-        if pool.small or self.settings.expandable:
-            return left >= BLOCK
-        return size < self.settings.max_split and left > SMALL
+    def _is_to_split(self, size: int, left: int) -> bool:
+        """Whether what is left of a large block becomes one of its own (should_split)."""
+        return self.settings.expandable or (size < self.settings.max_split and left > SMALL)
 
     def _split(self, block: Block, blocks: int, bytes: int) -> tuple[int, int]:
         """Count more free pieces; there are none in an expandable segment."""
@@ -205,7 +203,7 @@ class Memory:
                 taken_in = pool.join(block, neighbour)
                 blocks -= taken_in > 0
                 joined += taken_in
-        pool.insert(block)
+        insort(pool.free, (block.stream, block.size, block.address, block))
         if block.previous is not None or block.next is not None:
             self._split(block, blocks + 1, block.size - joined)
         elif joined:
