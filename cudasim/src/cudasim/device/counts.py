@@ -3,7 +3,17 @@
 NAMES = ("blocks", "used", "requested", "segments", "reserved", "splits", "split_bytes")
 
 
-class Counts:
+class Peaks:
+    """What restarts the peaks of figures from what there is now."""
+
+    __slots__ = ()
+
+    def reset_peaks(self) -> None:
+        for name in NAMES:
+            setattr(self, f"{name}_peak", getattr(self, name))
+
+
+class Counts(Peaks):
     """How many blocks and bytes of one kind there are, were at most, and have ever been.
 
     `splits` are free blocks beside used ones, which only a fitting request can use.
@@ -67,10 +77,6 @@ class Counts:
             self.reserved_peak = max(self.reserved_peak, self.reserved)
             self.segments_peak = max(self.segments_peak, self.segments)
 
-    def reset_peaks(self) -> None:
-        for name in NAMES:
-            setattr(self, f"{name}_peak", getattr(self, name))
-
     def reset_totals(self) -> None:
         for name in NAMES:
             self.before[name] = (getattr(self, f"{name}_taken"), getattr(self, name))
@@ -87,7 +93,7 @@ class Counts:
         }
 
 
-class Total:
+class Total(Peaks):
     """The same of both kinds together, of which only the peaks are not known from theirs."""
 
     def __init__(self, *kinds: Counts) -> None:
@@ -118,10 +124,6 @@ class Total:
     def reserve(self) -> None:
         self.segments_peak = max(self.segments_peak, self.segments)
         self.reserved_peak = max(self.reserved_peak, self.reserved)
-
-    def reset_peaks(self) -> None:
-        for name in NAMES:
-            setattr(self, f"{name}_peak", getattr(self, name))
 
     def stat(self, name: str) -> dict[str, int]:
         figures = [kind.stat(name) for kind in self._kinds]

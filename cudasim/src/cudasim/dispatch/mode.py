@@ -125,10 +125,8 @@ class DeviceMode(LightMode):
 class CheckedMode(DeviceMode):
     """The same for devices that lack some dtypes."""
 
-    def __torch_dispatch__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
-        out = super().__torch_dispatch__(func, types, args, kwargs)
+    def __torch_dispatch__(self, *call: Any) -> Any:
+        out = super().__torch_dispatch__(*call)
         for tensor in tensors_in((out,)):
             if gpu_of(tensor) is not None:
                 session.type.check_dtype(tensor)
@@ -142,11 +140,9 @@ class TimedMode(DeviceMode):
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        if out is NotImplemented:
-            return out
-        if types and any(issubclass(kind, TRACED) for kind in types):
-            return out
-        book(func, args, kwargs or {}, out)
+        traced = types and any(issubclass(kind, TRACED) for kind in types)
+        if out is not NotImplemented and not traced:
+            book(func, args, kwargs or {}, out)
         return out
 
 

@@ -125,9 +125,8 @@ def _run_without_gpu(
         doing.last_gpu = making
         reserved = _reserve(making, func, args, kwargs, hosts)
         out = func(*args, **kwargs)
-        if making.type.missing:
-            for tensor in tensors_in((out,)):
-                making.type.check_dtype(tensor)
+        for tensor in tensors_in((out,)) if making.type.missing else ():
+            making.type.check_dtype(tensor)
         return settle(out, making, reserved)
     if "generator" in kwargs:
         random.check_host(kwargs["generator"])
@@ -194,16 +193,13 @@ def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) 
         if storage is None:
             return out
         tag = getattr(storage, TAG, None)
-        if gpu is None:
-            if tag is None:
-                setattr(storage, TAG, Scratch())
-        elif tag is None or tag.gpu is None:
-            if plain or out.layout is torch.strided:  # as `put` does
-                setattr(storage, TAG, _allocation(gpu, storage, reserved))
-                if session.traced:
-                    traces.follow(storage)
-            else:
-                put(out, gpu)
+        if gpu is None and tag is None:
+            setattr(storage, TAG, Scratch())
+        elif gpu is not None and (tag is None or tag.gpu is None):
+            if not plain and out.layout is not torch.strided:
+                return put(out, gpu)
+            setattr(storage, TAG, _allocation(gpu, storage, reserved))
+            traces.follow(storage)
     elif isinstance(out, list | tuple):
         for item in out:
             settle(item, gpu, reserved)
