@@ -318,7 +318,8 @@ class Memory:
     def _release_all(self) -> None:
         """Give back all that is reserved and holds no block (release_cached_blocks)."""
         self.waits += 1
-        for pool in self._open():
+        unused = [each for each in self.private.values() if not each.users]
+        for pool in (self.large, self.small, *(pool for each in unused for pool in each.pools)):
             free = [each[-1] for each in pool.free]
             for block in free:
                 if block.range is None and not block.is_split:
@@ -329,9 +330,9 @@ class Memory:
                     if not block.is_split and not block.mapped:
                         pool.remove(block)
                         self._segments.remove((block.range.address, block.range.size))
-
-        for each in [each for each in self.private.values() if not each.users]:
-            if not any(pool.blocks() for pool in each.pools) and not self._uses(each):
+        living = {block.pool for block in self.used.values()}
+        for each in unused:
+            if not any(pool in living or pool.blocks() for pool in each.pools):
                 del self.private[each.id]
 
     def empty_cache(self) -> None:
@@ -440,19 +441,6 @@ class Memory:
                 return self.private[id]
         return self
 
-    def _pools(self) -> Iterator[Pool]:
-        yield from (self.large, self.small)
-        for each in self.private.values():
-            yield from each.pools
-
-    def _open(self) -> list[Pool]:
-        """The pools whose free segments may be given back."""
-        kept = [id for id, each in self.private.items() if each.users]
-        return [pool for pool in self._pools() if pool.id not in kept]
-
-    def _uses(self, private: Private) -> bool:
-        return any(block.pool in private.pools for block in self.used.values())
-
     # What is told
 
     @property
@@ -494,8 +482,8 @@ class Memory:
 
     def _find_segments(self) -> list[list[Block]]:
         every = [*self.used.values()]
-        for pool in self._pools():
-            every += pool.blocks()
+        for each in (self, *self.private.values()):
+            every += each.small.blocks() + each.large.blocks()
         heads = [
             block
             for block in every
