@@ -27,17 +27,18 @@ class Range(NamedTuple):
 class Block:
     """A piece of a segment: `used`, or free; `mapped` unless it is mere addresses of a range."""
 
-    used, mapped, requested = False, True, 0
-    frames: Frames = ()  # of the code that took it, where a history is kept
-    origin: Frames = ()  # of the code for which its segment was taken
-    previous: "Block | None" = None
-    next: "Block | None" = None
+    __slots__ = ("address", "mapped", "next", "pool", "previous", "range", "requested", "size")
+    __slots__ += ("frames", "origin", "stream", "used")
 
     def __init__(
         self, pool: "Pool", stream: int, address: int, size: int, range: Range | None = None
     ) -> None:
         self.pool, self.stream, self.address, self.size = pool, stream, address, size
-        self.range = range
+        self.range, self.requested, self.used, self.mapped = range, 0, False, True
+        self.frames: Frames = ()  # of the code that took it, where a history is kept
+        self.origin: Frames = ()  # of the code for which its segment was taken
+        self.previous: Block | None = None
+        self.next: Block | None = None
 
     @property
     def is_split(self) -> bool:
@@ -45,14 +46,13 @@ class Block:
 
     def cut(self, size: int) -> "Block":
         """Keep the first `size` bytes; returns the rest, as a block like this one."""
-        address = self.address + size
+        address, behind = self.address + size, self.next
         rest = Block(self.pool, self.stream, address, self.size - size, self.range)
         rest.mapped, rest.origin = self.mapped, self.origin
-        rest.previous, rest.next = self, self.next
-        if self.next is not None:
-            self.next.previous = rest
-        self.next = rest
-        self.size = size
+        rest.previous, rest.next = self, behind
+        if behind is not None:
+            behind.previous = rest
+        self.next, self.size = rest, size
         return rest
 
 
