@@ -34,7 +34,8 @@ def test_what_the_program_made_is_refused_and_stays(make, counting):
     x = torch.ones(3, device=G0)
     with FlopCounterMode(display=False) if counting else nullcontext():
         own = make()
-        for operation in (lambda: x + own, lambda: x.add_(own), lambda: torch.stack([x, own])):
+        sums = (lambda: x + own), (lambda: own + x), (lambda: x.add_(own))
+        for operation in (*sums, lambda: torch.stack([x, own])):
             words = raised(operation)
             assert "the same device" in words and "cuda:0" in words and "cpu" in words
     assert own.device == CPU and isinstance(own.numpy(), numpy.ndarray)

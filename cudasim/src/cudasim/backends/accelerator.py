@@ -82,7 +82,7 @@ BINDINGS: dict[str, Callable] = {
     "resetPeakStats": lambda index: memory.of(index).reset_peaks(),
     "resetAccumulatedStats": lambda index: memory.of(index).reset_totals(),
     "getMemoryInfo": memory.free_and_total,
-    "setAllocatorSettings": lambda text: session.settings.change(text),
+    "setAllocatorSettings": session.change_settings,
     "getAllocatorSettings": lambda: session.settings.text,
 }
 

@@ -151,8 +151,8 @@ def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
     return math.prod(max(count, 1) for count in (*(each.numel() for each in operands), *numbers))
 
 
-# Bounds of no more than the counts of the operands multiplied, where all of them hold numbers.
-MULTIPLIED = (_no_more, _broadcast, _product)
+# Bounds of no more than the counts of the operands, all of which hold numbers, and this multiplied.
+MULTIPLIED = dict.fromkeys((_no_more, _broadcast, _product), 1) | {_convolution: 64}
 
 BOUNDS: dict[str, Bound] = {
     name: bound

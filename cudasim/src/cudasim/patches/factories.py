@@ -149,8 +149,8 @@ def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
 
 def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) -> Tensor:
     """Call `original`; a refusal of the host's memory is one of the simulated GPU's."""
-    thread = session.thread
-    thread.making = None if original.__name__ in CONVERTERS else gpu
+    doing = session.thread.doing
+    doing.making = None if original.__name__ in CONVERTERS else gpu
     try:
         return original(*args, **kwargs)
     except RuntimeError as error:
@@ -159,7 +159,7 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
             raise
         size = int(words[words.index("bytes.") - 1])
     finally:
-        thread.making = None
+        doing.making = None
     Allocation(gpu, size)  # raises, with CUDA's text, if it is more than the card has
     raise MemoryError(f"the host cannot hold the {size} bytes that the simulated {gpu.device} can")
 

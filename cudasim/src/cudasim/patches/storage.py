@@ -23,6 +23,8 @@ _device = UntypedStorage.device
 def patch_storage(patches: Patches) -> None:
     """Make storages tell their GPU; `TypedStorage` asks the untyped one that it wraps."""
     patches.replace(UntypedStorage, "device", property(device))
+    setattr(UntypedStorage, tags.TAG, None)  # that of those on the CPU
+    patches.finally_do(lambda: delattr(UntypedStorage, tags.TAG))
 
 
 def device(self: UntypedStorage) -> torch.device:
