@@ -55,8 +55,9 @@ def is_mask(index: Tensor) -> bool:
 def _precision(tensor: Tensor, product: str | None = None) -> str:
     """The precision of work on `tensor`; of a `product`, tf32 where PyTorch's settings allow it."""
     if product and tensor.dtype is torch.float32:
-        if torch._C._get_fp32_precision_getter("cuda", product) == "tf32":
-            return "tf32"
+        asked = torch._C._get_fp32_precision_getter("cuda", product)
+        if asked == "tf32":
+            return asked
     return PRECISIONS.get(tensor.dtype, "float32")
 
 
