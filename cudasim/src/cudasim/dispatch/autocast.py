@@ -190,6 +190,7 @@ def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
         and tensor.is_leaf
         and not tensor._is_view()
         and torch.is_autocast_cache_enabled()
+        and not torch._C._is_cached_tensor(tensor)  # that a graph's trees keep
     )
     if not keeps:
         return tensor.to(dtype)
