@@ -1,8 +1,5 @@
 """`cudasim [--gpus N] ... script.py`, or `python -m cudasim`: a program on simulated GPUs.
-
-It runs as `python script.py ...` or `python -m module ...` would run it: its own arguments, folder,
-`__main__` module, traceback and exit code.
-"""
+All else is as under `python script.py ...`, or `python -m module ...`."""
 
 import argparse
 import builtins
@@ -23,7 +20,6 @@ _OURS = (_PACKAGE, "<frozen importlib", "<frozen runpy")
 
 
 def parse() -> tuple[argparse.Namespace, config.Config]:
-    """The options of the command, and what they ask for."""
     parser = argparse.ArgumentParser(
         "cudasim",
         usage=f"%(prog)s [--gpus N] {config.USAGE} (script.py | -m module) [argument ...]",
@@ -74,7 +70,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def run_script(path: str, main: ModuleType) -> None:
-    """Run a file as the module `main`, as `python path` does."""
     path = os.path.abspath(path)
     try:
         source = Path(path).read_bytes()

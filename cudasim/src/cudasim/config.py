@@ -1,7 +1,4 @@
-"""What a simulation is asked to be, by arguments, options or environment variables.
-
-Nothing here imports torch: it is read before torch is.
-"""
+"""What a simulation is asked to be. It is read before torch is, which is not imported here."""
 
 import argparse
 import os
@@ -65,7 +62,6 @@ class Config:
 
 
 def _is_file(card: object) -> bool:
-    """True for the path of the file of a card that was measured."""
     return isinstance(card, str) and card.endswith(".json")
 
 
@@ -93,9 +89,7 @@ def parse(
     races: object = None,
 ) -> Config:
     """What the values ask for; None is what is usual. Raises ValueError for what makes no sense.
-
-    From elsewhere than a program (`source`) numbers come as text.
-    """
+    From elsewhere than a program (`source`) numbers come as text."""
     if source is not ARGUMENTS:
         device_type = DEFAULT.name if device_type is None else device_type
         if isinstance(gpus, str) and gpus.isascii() and gpus.isdigit():
@@ -137,7 +131,6 @@ def from_options(options: argparse.Namespace, source: tuple[str, str] = OPTIONS)
 
 
 def to_options(wanted: Config) -> list[str]:
-    """The options with which a command is asked for what is `wanted`."""
     given = {_option(name): value for name, value in wanted.settings().items() if value}
     if wanted.type is DEFAULT:
         del given["--device-type"]
@@ -196,10 +189,7 @@ def shown(uuids: Callable[[], list[str]], number: int) -> list[int]:
 
 
 def forks() -> bool:
-    """True if a forked process may use GPUs that its parent has used.
-
-    Raises ValueError for a value of CUDASIM_FORK that says nothing.
-    """
+    """Whether a forked process may use its parent's GPUs. Raises ValueError for other values."""
     value = setting("fork")
     if value not in (None, "allow"):
         raise ValueError(f"{FORK}={value!r}: unknown; set it to 'allow', or not at all")
@@ -212,10 +202,8 @@ def quiet() -> bool:
 
 
 def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
-    """The variables with which a program that is started gets the same GPUs.
-
-    `inherited`: this one was itself started so. A `sitecustomize` lets Python find the package.
-    """
+    """The variables with which a program that is started gets the same GPUs: by `sitecustomize`.
+    `inherited`: this one was itself started so."""
     variables = {**to_environment(wanted), QUIET: "1"}
     if wanted.force and not inherited and VISIBLE in os.environ:
         variables[IGNORED] = os.environ[VISIBLE]

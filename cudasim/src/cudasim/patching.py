@@ -1,7 +1,5 @@
-"""Patches of torch's Python attributes, all of which can be taken back exactly.
-
-Modules decorate what takes the place of torch's functions while devices are simulated.
-"""
+"""Patches of torch's Python attributes, all of which can be taken back exactly. Modules decorate
+what takes the place of torch's functions while devices are simulated."""
 
 import functools
 from collections.abc import Callable, MutableMapping
@@ -16,9 +14,7 @@ _table: list[tuple] = []  # (owner, name, function, overridable, when)
 
 def around(function: Callable, original: Callable, overridable: bool = False) -> Callable:
     """`function(original, *args, **kwargs)` in the place of `original`, under its name.
-
-    An `overridable` one is left to operands with a `__torch_function__`, as torch's own are.
-    """
+    An `overridable` one is left to operands with a `__torch_function__`, as torch's own are."""
 
     @functools.wraps(original)
     def replaced(*args, **kwargs) -> Any:
@@ -98,10 +94,7 @@ def replaces(
     owners: Any, *names: str, overridable: bool = False, when: Callable | None = None
 ) -> Callable:
     """Let the decorated function run `around` those called `names` of an owner, or of several.
-
-    Only where `when()` says so as a simulation begins. Of a function that is named twice, what
-    is decorated later, or stands above, runs first.
-    """
+    Only where `when()` holds as a simulation begins. Of two, that which stands above runs first."""
 
     def register(function: Callable) -> Callable:
         for owner in owners if isinstance(owners, tuple) else (owners,):

@@ -79,7 +79,6 @@ class Recording(Timeline):
         del self._block  # a recording can be copied
 
     def _modelled(self, clock: Clock) -> Iterator[None]:
-        """Hold what the clock books meanwhile, for the other card if there is one."""
         global _open
         home, sheet = clock.sheet, self._sheet
         if sheet is not None:
@@ -114,7 +113,6 @@ class Recording(Timeline):
         self.fill(renamed, f"modelled for {article} {card}", notes)
 
     def _measured(self) -> Iterator[None]:
-        """Hold what `torch.profiler` traces meanwhile."""
         if torch.autograd._profiler_enabled():  # starting a second would end it
             raise RuntimeError(
                 "cudasim.timeline(): another timeline or torch.profiler is running; end it first"
@@ -167,9 +165,7 @@ def _operator(name: str) -> str:
 
 def _counted(spans: list[Span]) -> dict[str, str]:
     """New names for lanes of threads without a name: `Python, thread 1`, as they begin.
-
-    Python's own number tells what ran before, a notebook's machinery too.
-    """
+    Python's own number tells what ran before, a notebook's machinery too."""
     began = {span.lane: span.start for span in reversed(spans) if UNNAMED.match(span.lane)}
     order = sorted(began, key=lambda lane: (began[lane], int(UNNAMED.match(lane)[1])))
     return {
@@ -179,7 +175,6 @@ def _counted(spans: list[Span]) -> dict[str, str]:
 
 
 def processor() -> str:
-    """The name of this machine's processor."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:  # no Linux

@@ -20,8 +20,6 @@ from cudasim.patching import Patches
 
 
 class ThreadState(threading.local):
-    """What one thread of the program is doing."""
-
     index = 0  # of its current GPU
     last_gpu: GPU | None = None  # of its last operation; None after one on the CPU
     making: GPU | None = None  # for which a factory makes a tensor
@@ -109,7 +107,6 @@ class Session:
             module._initialized = True
 
     def watch(self) -> None:
-        """Look again whether what waits for a GPU matters."""
         self.watching = bool(self.sync_debug or self.traced or self.asleep or self.races)
 
     def look_for_races(self, order: Any) -> None:
@@ -125,15 +122,12 @@ class Session:
         return self.gpus[index if index < len(self.gpus) else 0]
 
     def set_current(self, index: int) -> None:
-        """Make GPU `index` the one that plain `cuda` means in this thread."""
         self.thread.index = self.gpu(index).index
 
     def current_stream(self, index: int) -> int:
-        """The id of the stream that is current on GPU `index` in this thread."""
         return self.thread.streams.get(index, 0)
 
     def set_stream(self, index: int, stream: int) -> None:
-        """Make the stream with this id the one that is current on GPU `index` in this thread."""
         self.thread.streams[index] = stream
         # Until now each thread was on the default one, and memory had no need to ask.
         self.gpu(index).memory.stream = functools.partial(self.current_stream, index)

@@ -27,7 +27,6 @@ TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were
 
 
 def patch_backend(patches: Patches) -> None:
-    """Make the module of torch for the simulated type report the simulated GPUs."""
     {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}[session.type.name](patches)
 
 
@@ -85,12 +84,9 @@ def enable(
 
 
 def begin(wanted: config.Config, inherited: bool = False) -> str | None:
-    """Simulate what is `wanted`; returns the line with which `enable` says so.
-
-    `inherited`: the environment asked for it. A program that then asks for the same itself, as
-    one does whose main module runs again in a spawned process, has it already. Raises as `enable`
-    does.
-    """
+    """Simulate what is `wanted`; returns the line with which `enable` says so. Raises as it does.
+    `inherited`: the environment asked for it. A program that then asks for the same, as a main
+    module that runs again in a spawned process, has it already."""
     type, number, card = wanted.type, wanted.gpus, wanted.find_card()
     if is_enabled():
         had = session.inherited
@@ -149,7 +145,6 @@ def _read_allocator_settings() -> None:
 
 
 def _warn_if_untested() -> None:
-    """Say once that this torch is not among those that the package was tested with."""
     global _warned
     first, last, version = (
         tuple(map(int, version.split(".")[:2])) for version in (*TESTED, torch.__version__)
@@ -165,10 +160,10 @@ def _warn_if_untested() -> None:
 
 
 def disable() -> None:
-    """End the simulation: torch is as it was, tensors on simulated GPUs are unusable.
+    """End the simulation, if one is running: torch is as it was, simulated tensors are unusable.
 
-    Does nothing if none is running. Raises RuntimeError in another thread than that which
-    called `enable`, or within a dispatch mode entered since: both would leave torch patched.
+    Raises RuntimeError in another thread than that which called `enable`, or within a dispatch mode
+    entered since: both would leave torch patched.
     """
     if not is_enabled():
         return

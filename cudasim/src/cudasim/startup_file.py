@@ -1,7 +1,5 @@
-"""`cudasim install-startup`: let every program of an environment heed CUDASIM_GPUS.
-
-Python runs the lines of the `.pth` files in its site-packages whenever it starts.
-"""
+"""`cudasim install-startup`: let every program of an environment heed CUDASIM_GPUS, by a `.pth`
+file in its site-packages, whose lines Python runs whenever it starts."""
 
 import os
 import site
@@ -19,7 +17,6 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def in_site_packages() -> bool:
-    """True if pip copied the package here."""
     folders = [*site.getsitepackages(), site.getusersitepackages()]
     return _PACKAGE.parent in [Path(folder).resolve() for folder in folders]
 
@@ -35,7 +32,6 @@ def is_installed() -> bool:
 
 
 def install() -> str:
-    """Write the file. What is returned says so."""
     outside = [sys.executable, "-E", "-c", "import cudasim"]
     found = subprocess.run(outside, cwd=os.path.dirname(sys.executable), capture_output=True)
     if found.returncode:
@@ -51,7 +47,6 @@ def install() -> str:
 
 
 def remove() -> str:
-    """Remove the file, if it is there."""
     there = is_installed()
     try:
         path().unlink(missing_ok=True)

@@ -1,8 +1,5 @@
-"""Which kernel of attention CUDA would take, and its refusal where there is none.
-
-The conditions are those of aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. The CPU has other
-kernels with others, so it computes with all of them allowed.
-"""
+"""Which kernel of attention CUDA would take, and its refusal where there is none: as in
+aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. The CPU computes with any of its own."""
 
 import sys
 import warnings
@@ -179,7 +176,6 @@ def first_reason(name: str, asked: SDPAParams) -> str | None:
 
 
 def check_kernels(asked: SDPAParams) -> None:
-    """Raise RuntimeError, after CUDA's warnings, if no kernel may run."""
     if torch._C._get_math_sdp_enabled():
         return
     found = {name: first_reason(name, asked) for name in TITLES}

@@ -1,8 +1,5 @@
-"""Gradients: where they begin, where they end, and the errors of the engine.
-
-C++ believes every tensor to be on the CPU. So what its engine checks of devices, and where it
-moves a gradient from one to another, is done here (torch/csrc/autograd/engine.cpp).
-"""
+"""Gradients: where they begin, where they end, and the errors of the engine. C++ believes every
+tensor to be on the CPU, so devices are compared here (torch/csrc/autograd/engine.cpp)."""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -41,7 +38,6 @@ def _sent(source: Any, target: Tensor) -> Any:
 
 @replaces(Tensor, "copy_")
 def copy_(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
-    """`Tensor.copy_`, whose gradient goes home to the device of the source."""
     if args:
         args = (_sent(args[0], self), *args[1:])
     elif "src" in kwargs:

@@ -1,9 +1,5 @@
-"""`torch.compile` and TorchScript. Code that is compiled is accepted, and runs as it is written.
-
-The compiler makes code for a GPU's processors, of which there are none. A warning says so, once.
-Compiled functions and modules keep their type, their `state_dict` and their arguments. Nothing is
-traced: so a program's own backend, which would never be called, is refused.
-"""
+"""`torch.compile` and TorchScript: compiled code keeps its type, `state_dict` and arguments, and
+runs as it is written, which a warning says once. Backends of a program's own are refused."""
 
 import sys
 import warnings
@@ -29,7 +25,6 @@ OF_CUDA = {
 
 
 def patch_compile(patches: Patches) -> None:
-    """Make `torch.compile` return what runs uncompiled."""
     for name, value in OF_CUDA.items():
         if not hasattr(torch._C, name):
             patches.replace(torch._C, name, value)
@@ -103,10 +98,7 @@ def validate_map_location(original: Callable, map_location: Any = None) -> torch
 
 
 def patch_torchscript(patches: Patches) -> None:
-    """Make TorchScript read each function replaced so far as the one that it replaces.
-
-    It knows PyTorch's functions by their identity, and would look for the source of others.
-    """
+    """Let TorchScript, which knows PyTorch's functions by identity, know what replaces them."""
     table = torch.jit._builtins._get_builtin_table()
     for before, now in patches.replaced():
         name = table.get(id(before))

@@ -1,8 +1,5 @@
-"""Functions and layers that look at devices before they call the operations they are made of.
-
-The dispatch mode sees only those operations, each of which would refuse in its own words. The
-files that words are from are in aten/src/ATen/native.
-"""
+"""Functions and layers that look at devices before they call the operations they are made of,
+which would refuse in words of their own. Files named below are in aten/src/ATen/native."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -87,7 +84,6 @@ def matrix_rank(original: Callable, *args, out: Tensor | None = None, **kwargs) 
 
 @checks(torch.linalg, *RESULTS)
 def result_elsewhere(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
-    """A composite whose `out` has to be where its first operand is."""
     if out is not None:
         together(_operands(args, kwargs)[0], [("out", out)], RESULTS[name])
 

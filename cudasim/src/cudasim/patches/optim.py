@@ -30,7 +30,6 @@ def group(original: Callable, lists: Sequence[Sequence], with_indices: bool = Fa
 
 
 def _is_apart(tensor: Tensor | None, device: torch.device) -> bool:
-    """Whether a tensor may not be in one group with one on `device`."""
     if tensor is None or tensor.device == device:
         return False
     return tensor.device.type != "cpu" or tensor.dtype not in COUNTS

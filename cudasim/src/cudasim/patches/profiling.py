@@ -1,8 +1,5 @@
-"""`torch.profiler`: it traces the CPU's work, as on a machine whose PyTorch cannot trace GPUs.
-
-Its rows are the calls of the program: what the simulation calls to answer them is left out. The
-times are real, of the CPU that computes the values.
-"""
+"""`torch.profiler`: it traces the CPU's work, in real time, as where PyTorch cannot trace GPUs.
+Its rows are the calls of the program, less what the simulation calls to answer them."""
 
 import json
 import warnings

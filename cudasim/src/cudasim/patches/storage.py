@@ -1,9 +1,5 @@
-"""Storages on simulated GPUs: how they are made, moved, resized; and pinned ones of the host.
-
-`torch.save` reads where a storage is and `torch.load` moves it there. So files name `cuda:0` as
-those of a machine with GPUs do. Pinned memory is ordinary memory with a mark on its storage, so
-that views are pinned too.
-"""
+"""Storages on simulated GPUs, whose names `torch.save` and `torch.load` read and write; and pinned
+ones, ordinary memory of the host with a mark on its storage, so that views are pinned too."""
 
 from collections.abc import Callable
 from typing import Any
