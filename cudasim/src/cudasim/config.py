@@ -155,7 +155,6 @@ def from_environment() -> Config | None:
 
 
 def to_environment(wanted: Config) -> dict[str, str]:
-    """The variables with which `from_environment` finds what is `wanted`."""
     values = wanted.settings().items()
     said = {_variable(name): value or "" for name, value in values if value or setting(name)}
     return {**said, FORCE: str(int(wanted.force))}

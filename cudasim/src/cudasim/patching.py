@@ -3,6 +3,7 @@ what takes the place of torch's functions while devices are simulated."""
 
 import functools
 from collections.abc import Callable, MutableMapping
+from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
 
@@ -25,22 +26,15 @@ def around(function: Callable, original: Callable, overridable: bool = False) ->
     return replaced
 
 
-class Patches:
-    """What was replaced; `restore` puts all of it back, the last first."""
+class Patches(ExitStack):
+    """What was replaced; `restore` puts all of it back, the last first, as the same objects."""
+
+    finally_do = ExitStack.callback  # of a function that undoes other changes than those below
+    restore = ExitStack.close
 
     def __init__(self) -> None:
+        super().__init__()
         self._before: list[tuple[Any, str, Any]] = []  # attributes
-        self._undo: list[tuple[Callable, tuple]] = []
-
-    def finally_do(self, action: Callable, *args) -> None:
-        """Have `restore` call `action`, for changes other than those below."""
-        self._undo.append((action, args))
-
-    def restore(self) -> None:
-        """Put back what was replaced, as the objects that they were."""
-        while self._undo:
-            action, args = self._undo.pop()
-            action(*args)
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set `owner.name` to `value` until `restore`."""
@@ -121,7 +115,6 @@ def _checked(check: Callable, name: str, original: Callable, /, *args, **kwargs)
 
 
 def patch_functions(patches: Patches) -> None:
-    """Let all of them take their places."""
     for owner, name, function, overridable, when in _table:
         if when is None or when():
             patches.wrap(owner, name, function, overridable)

@@ -97,7 +97,6 @@ class Recording(Timeline):
             _go_on(clock, home)
 
     def _from_clock(self, clock: Clock, mark: int, notes: list[str]) -> None:
-        """Hold what the clock booked since `mark`."""
         global _seen
         spans, upto = clock.since(mark), clock.mark()
         _seen = clock, upto
@@ -175,9 +174,7 @@ def _counted(spans: list[Span]) -> dict[str, str]:
 
 
 def processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:  # no Linux
-        text = ""
+    path = Path("/proc/cpuinfo")  # Linux has it
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     named = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
     return named[1] if named else platform.processor() or platform.machine()

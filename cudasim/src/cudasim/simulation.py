@@ -5,6 +5,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode
@@ -17,7 +18,6 @@ from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, checked
 from cudasim.patches import classes, compiler, factories, guards, readings
-from cudasim.patches.storage import patch_storage
 from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches, patch_functions
 from cudasim.session import session
@@ -41,13 +41,10 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     autocast.patch_autocast,
     guards.patch_guards,
     compiler.patch_compile,
-    patch_storage,
     patch_backend,
     compiler.patch_torchscript,  # after the functions that it lists
     readings.patch_readings,
 )
-
-_warned = False  # whether the warning below has been given in this process
 
 
 def is_enabled() -> bool:
@@ -144,13 +141,12 @@ def _read_allocator_settings() -> None:
         warnings.warn(f"{error}; it is left out", stacklevel=5)
 
 
+@cache  # once in a process
 def _warn_if_untested() -> None:
-    global _warned
     first, last, version = (
         tuple(map(int, version.split(".")[:2])) for version in (*TESTED, torch.__version__)
     )
-    if not _warned and not first <= version <= last:
-        _warned = True
+    if not first <= version <= last:
         warnings.warn(
             f"cudasim is tested with torch {TESTED[0]} to {TESTED[1]}, this is "
             f"{torch.__version__}; 'python cudasim/facts survey', in its sources, tells what "

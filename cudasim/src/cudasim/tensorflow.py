@@ -20,7 +20,6 @@ def enable(gpus: int | None = None) -> None:
 
 
 def simulate(tf: Any, gpus: int) -> int:
-    """Add the GPUs, unless there are real ones; returns how many of these there are."""
     from tensorflow.python.eager import context
 
     real = len(tf.config.list_physical_devices("GPU"))

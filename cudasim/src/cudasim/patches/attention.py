@@ -36,6 +36,10 @@ class Attention:
         self.capability = (gpu_of(asked.query) or session.current()).card.capability
         self.halves = list(FUSED) if self.capability >= AMPERE else [torch.float16]
 
+    def why_not(self, kernel: str) -> str | None:
+        """The first reason for which the kernel called so cannot run; None if it can."""
+        return next(getattr(self, kernel)(), None)
+
     def flash(self) -> Iterator[str]:
         yield from self._not_at_all("Flash", torch._C._get_flash_sdp_enabled())
         if self.asked.attn_mask is not None:
@@ -164,21 +168,16 @@ def create_fw_bw_graph(
 
 @replaces(torch.backends.cuda, *(f"can_use_{name}_attention" for name in TITLES), when=_has_kernels)
 def can_use(original: Callable, params: SDPAParams, debug: bool = False) -> bool:
-    reason = first_reason(original.__name__.split("_")[2], params)
+    reason = Attention(params).why_not(original.__name__.split("_")[2])
     if reason and debug:
         warnings.warn(reason, stacklevel=3)
     return reason is None
 
 
-def first_reason(name: str, asked: SDPAParams) -> str | None:
-    """Why the kernel of that `name` cannot run; None if it can."""
-    return next(getattr(Attention(asked), name)(), None)
-
-
 def check_kernels(asked: SDPAParams) -> None:
     if torch._C._get_math_sdp_enabled():
         return
-    found = {name: first_reason(name, asked) for name in TITLES}
+    found = {kernel: Attention(asked).why_not(kernel) for kernel in TITLES}
     if not all(found.values()):
         return
     for name, reason in found.items():

@@ -50,7 +50,16 @@ def _run_uncompiled() -> None:
 def compile(original: Callable, *args, **kwargs) -> Any:
     compiled = original(*args, **kwargs)  # refuses what it does not understand
     if not _is_torch(sys._getframe(2).f_globals.get("__name__", "")):
-        _refuse_own(kwargs.get("backend", "inductor"))
+        backend = kwargs.get("backend", "inductor")
+        if isinstance(backend, str):
+            backend = torch._dynamo.lookup_backend(backend)
+        if not _is_torch(getattr(backend, "__module__", "torch")):
+            name = getattr(backend, "__name__", type(backend).__name__)
+            raise NotImplementedError(
+                "cudasim: torch.compile traces nothing for simulated GPUs, so the backend "
+                f"{name!r} would never be called; compile before cudasim.enable(), or with "
+                "backend='eager'"
+            )
         _say(UNCOMPILED)
         if kwargs.get("fullgraph"):
             _say(UNTRACED)
@@ -60,18 +69,6 @@ def compile(original: Callable, *args, **kwargs) -> Any:
 
 def _is_torch(module: str) -> bool:
     return module.partition(".")[0] == "torch"
-
-
-def _refuse_own(backend: Any) -> None:
-    """Raise NotImplementedError for a `backend` of torch.compile that is not PyTorch's own."""
-    if isinstance(backend, str):
-        backend = torch._dynamo.lookup_backend(backend)
-    if not _is_torch(getattr(backend, "__module__", "torch")):
-        name = getattr(backend, "__name__", type(backend).__name__)
-        raise NotImplementedError(
-            f"cudasim: torch.compile traces nothing for simulated GPUs, so the backend {name!r} "
-            "would never be called; compile before cudasim.enable(), or with backend='eager'"
-        )
 
 
 @checks(torch.export, "export")

@@ -106,9 +106,7 @@ def measures(filename: str) -> bool:
     path = Path(filename)
     if path.as_posix().endswith(LISTED):
         return True
-    if filename.startswith("<frozen") or _OURS in path.parents:
-        return False
-    if not _INSTALLED.isdisjoint(path.parts):
+    if filename.startswith("<frozen") or _OURS in path.parents or _INSTALLED & {*path.parts}:
         return False
     library = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     library |= {each.resolve() for each in library}

@@ -10,18 +10,14 @@ from torch import Tensor, UntypedStorage
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import tags
 from cudasim.dispatch.devices import ELSEWHERE, resolve
-from cudasim.patching import Patches, replaces
+from cudasim.patching import replaces
 from cudasim.session import session
 
 _device = UntypedStorage.device
 
 
-def patch_storage(patches: Patches) -> None:
-    """Make storages tell their GPU; `TypedStorage` asks the untyped one that it wraps."""
-    patches.replace(UntypedStorage, "device", property(device))
-
-
-def device(self: UntypedStorage) -> torch.device:
+def device_of(self: UntypedStorage) -> torch.device:
+    """`UntypedStorage.device`, which `TypedStorage` asks, too."""
     gpu = tags.gpu_of_storage(self)
     return _device.__get__(self) if gpu is None else gpu.device
 
