@@ -46,15 +46,13 @@ class Patches(ExitStack):
             self.finally_do(setattr, owner, name, own)
         setattr(owner, name, value)
 
-    def wrap(
-        self, owner: Any, name: str, function: Callable, overridable: bool = False
-    ) -> Callable:
-        """Have `function(original, ...)` answer `owner.name(...)`; returns what stands there."""
+    def wrap(self, owner: Any, name: str, how: Callable, overridable: bool = False) -> Callable:
+        """Have `how(original, ...)` answer `owner.name(...)`; returns what stands there."""
         own = vars(owner).get(name)
         if isinstance(own, classmethod):
-            wrapped = classmethod(around(function, own.__func__))
+            wrapped = classmethod(around(how, own.__func__))
         else:
-            wrapped = around(function, getattr(owner, name), overridable)
+            wrapped = around(how, getattr(owner, name), overridable)
         self.replace(owner, name, wrapped)
         return wrapped
 

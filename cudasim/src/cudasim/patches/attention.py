@@ -144,26 +144,30 @@ def attend(
     more = {"scale": scale, "enable_gqa": enable_gqa}
     if type(query) not in (Tensor, torch.nn.Parameter) or gpu_of(query) is None:
         return original(*given, **more)
-    check_kernels(SDPAParams(*given, enable_gqa))
+    asked = Attention(SDPAParams(*given, enable_gqa))
+    reasons = {} if torch._C._get_math_sdp_enabled() else {k: asked.why_not(k) for k in TITLES}
+    if reasons and all(reasons.values()):
+        for kernel, reason in reasons.items():
+            warnings.warn(f"{TITLES[kernel]} kernel not used because:", stacklevel=3)
+            warnings.warn(reason, stacklevel=3)
+        raise RuntimeError("No available kernel. Aborting execution.")
     with sdpa_kernel(list(ALL)):
         return original(*given, **more)
 
 
 # In a module whose package has an operator by its name.
 @replaces(sys.modules[FlexAttentionHOP.__module__], "create_fw_bw_graph", when=_has_kernels)
-def create_fw_bw_graph(
-    original: Callable, score_mod: Callable, index_values: tuple, buffers: tuple
-) -> tuple:
+def create_fw_bw_graph(original: Callable, change: Callable, places: tuple, *buffers) -> tuple:
     """What traces gradients of `flex_attention`: C++'s engine has no queue for those of a GPU."""
-    if fakes() or gpu_of(index_values[0]) is None:
-        return original(score_mod, index_values, buffers)
+    if fakes() or gpu_of(places[0]) is None:
+        return original(change, places, *buffers)
 
     def gradient(score: Tensor, *place_and_gradient: Tensor) -> list:
         *place, incoming = place_and_gradient
-        _, back = torch.func.vjp(lambda score: score_mod(score, *place), score)
+        _, back = torch.func.vjp(lambda score: change(score, *place), score)
         return [*back(incoming), None, None, None, None]
 
-    return score_mod, gradient
+    return change, gradient
 
 
 @replaces(torch.backends.cuda, *(f"can_use_{name}_attention" for name in TITLES), when=_has_kernels)
@@ -172,15 +176,3 @@ def can_use(original: Callable, params: SDPAParams, debug: bool = False) -> bool
     if reason and debug:
         warnings.warn(reason, stacklevel=3)
     return reason is None
-
-
-def check_kernels(asked: SDPAParams) -> None:
-    if torch._C._get_math_sdp_enabled():
-        return
-    found = {kernel: Attention(asked).why_not(kernel) for kernel in TITLES}
-    if not all(found.values()):
-        return
-    for name, reason in found.items():
-        warnings.warn(f"{TITLES[name]} kernel not used because:", stacklevel=4)
-        warnings.warn(reason, stacklevel=4)
-    raise RuntimeError("No available kernel. Aborting execution.")

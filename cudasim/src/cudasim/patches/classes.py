@@ -19,8 +19,6 @@ from cudasim.session import session
 class HostType(type):
     """The class of what stands in for types of the CPU, and is equal to them: tables find it."""
 
-    _original: type
-
     def __call__(cls, *args, **kwargs) -> Any:
         """A tensor of that type. Raises TypeError, in PyTorch's words, for one of a GPU's."""
         if args and isinstance(args[0], torch.Tensor) and (gpu := gpu_of(args[0])):

@@ -90,7 +90,7 @@ def export(name: str, *args, strict: bool = False, **kwargs) -> None:
 def validate_map_location(original: Callable, map_location: Any = None) -> torch.device | None:
     """What `torch.jit.load` is told: C++ would take a device without an index for the CPU."""
     device = original(map_location)
-    gpu = None if device is None else resolve(device)
+    gpu = resolve(device)
     return gpu.device if isinstance(gpu, GPU) else device
 
 

@@ -164,8 +164,7 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
 
 def make_wrapper(original: Callable, *args, **kwargs) -> Tensor:
     """What makes DTensors and the like; C++ must not see their GPU, which the storage names."""
-    device = args[DEVICE] if len(args) > DEVICE else kwargs.get("device")
-    gpu = None if device is None else resolve(device)
+    gpu = resolve(args[DEVICE] if len(args) > DEVICE else kwargs.get("device"))
     if not isinstance(gpu, GPU):
         return original(*args, **kwargs)
     if len(args) > DEVICE:

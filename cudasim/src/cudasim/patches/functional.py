@@ -183,9 +183,7 @@ def transform(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     return original(input.float(), *args, **kwargs).to(torch.complex32)
 
 
-def _signal(
-    name: str, input: Tensor, sizes: Any = None, dims: Any = None, norm: Any = None, **given: Any
-) -> list[int]:
+def _signal(name: str, input: Tensor, sizes: Any = None, dims: Any = None, *_, **given) -> list:
     """The sizes of the signal: those given, or those of the input of the transform `name`."""
     sizes, dims = given.get("n", given.get("s", sizes)), given.get("dim", dims)
     if sizes is not None:

@@ -59,9 +59,7 @@ def share(original: Callable, self: UntypedStorage) -> tuple:
 
 
 @replaces(UntypedStorage, "_new_shared_cuda", when=_has_handles)
-def open_shared(
-    original: Callable, device: int, handle: tuple, size: int, *unused: Any
-) -> UntypedStorage:
+def open_shared(original: Callable, device: int, handle: tuple, *unused: Any) -> UntypedStorage:
     gpu = session.gpu(device)
     if len(handle) == 2:
         storage = reductions.rebuild_storage_fd(UntypedStorage, *handle)

@@ -60,7 +60,7 @@ def refuse_apart(tensors: dict[str, Tensor]) -> None:
 @replaces(torch.nested, "nested_tensor", "as_nested_tensor")
 def make_nested(original: Callable, tensors: Any, *args, device: Any = None, **kwargs) -> Tensor:
     """A constructor of nested tensors; those of `nested_tensor` are copies that record nothing."""
-    home = None if device is None else resolve(device)
+    home = resolve(device)
     if not isinstance(home, GPU):
         return original(tensors, *args, device=device, **kwargs)
     if isinstance(tensors, Tensor):

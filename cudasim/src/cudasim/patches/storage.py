@@ -24,7 +24,7 @@ def device_of(self: UntypedStorage) -> torch.device:
 
 @replaces(UntypedStorage, "__new__")
 def new(original: Callable, cls: type, *args, **kwargs) -> UntypedStorage:
-    gpu = resolve(kwargs["device"]) if kwargs.get("device") is not None else None
+    gpu = resolve(kwargs.get("device"))
     if not isinstance(gpu, GPU):
         return original(cls, *args, **kwargs)
     size = args[0] if args else kwargs.get("size")
