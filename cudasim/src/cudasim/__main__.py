@@ -1,5 +1,4 @@
-"""`cudasim [--gpus N] ... script.py`, or `python -m cudasim`: a program on simulated GPUs.
-All else is as under `python script.py ...`, or `python -m module ...`."""
+"""`cudasim [--gpus N] ... script.py`, or `python -m cudasim`: a program on simulated GPUs."""
 
 import argparse
 import builtins

@@ -201,12 +201,11 @@ def quiet() -> bool:
 
 
 def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
-    """The variables with which a program that is started gets the same GPUs: by `sitecustomize`.
-    `inherited`: this one was itself started so."""
+    """The variables by which programs that start get the same GPUs. `inherited`: so did this one."""
     variables = {**to_environment(wanted), QUIET: "1"}
     if wanted.force and not inherited and VISIBLE in os.environ:
         variables[IGNORED] = os.environ[VISIBLE]
     folder, path = str(_PACKAGE / "inherit"), os.environ.get("PYTHONPATH", "")
-    if not startup_file.is_installed() and folder not in path.split(os.pathsep):
+    if not startup_file.path().is_file() and folder not in path.split(os.pathsep):
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, path]))
     return variables

@@ -1,5 +1,4 @@
-"""Patches of torch's Python attributes, all of which can be taken back exactly. Modules decorate
-what takes the place of torch's functions while devices are simulated."""
+"""Patches of torch's Python attributes, all of which can be taken back exactly."""
 
 import functools
 from collections.abc import Callable, MutableMapping

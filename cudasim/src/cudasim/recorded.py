@@ -149,7 +149,6 @@ def _clock(card: str | None) -> Clock | None:
 
 
 def _go_on(clock: Clock, sheet: Sheet) -> None:
-    """Let the clock go on with another sheet, when the cards are idle."""
     clock.drain()
     clock.use(sheet)
     booking.forget()  # what operations cost on the card so far
@@ -163,8 +162,7 @@ def _operator(name: str) -> str:
 
 
 def _counted(spans: list[Span]) -> dict[str, str]:
-    """New names for lanes of threads without a name: `Python, thread 1`, as they begin.
-    Python's own number tells what ran before, a notebook's machinery too."""
+    """New names for lanes of threads without a name: `Python, thread 1` is the first that began."""
     began = {span.lane: span.start for span in reversed(spans) if UNNAMED.match(span.lane)}
     order = sorted(began, key=lambda lane: (began[lane], int(UNNAMED.match(lane)[1])))
     return {

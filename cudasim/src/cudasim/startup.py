@@ -1,5 +1,4 @@
-"""Simulate as the environment asks, as soon as torch has been imported: it takes a second to, and
-most programs never do, so it is awaited."""
+"""Simulate as the environment asks, once torch is there, which most programs never import."""
 
 import importlib.util
 import sys

@@ -1,5 +1,4 @@
-"""`cudasim install-startup`: let every program of an environment heed CUDASIM_GPUS, by a `.pth`
-file in its site-packages, whose lines Python runs whenever it starts."""
+"""`cudasim install-startup`: a `.pth` file lets each program of a Python heed CUDASIM_GPUS."""
 
 import os
 import site
@@ -27,10 +26,6 @@ def path() -> Path:
     return beside / NAME
 
 
-def is_installed() -> bool:
-    return path().is_file()
-
-
 def install() -> str:
     outside = [sys.executable, "-E", "-c", "import cudasim"]
     found = subprocess.run(outside, cwd=os.path.dirname(sys.executable), capture_output=True)
@@ -47,7 +42,7 @@ def install() -> str:
 
 
 def remove() -> str:
-    there = is_installed()
+    there = path().is_file()
     try:
         path().unlink(missing_ok=True)
     except OSError as error:

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
-from cudasim.dispatch.arguments import mapped, tensors_in
+from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.dtypes import check_signal
 from cudasim.dispatch.tags import device_of, gpu_of, put
 from cudasim.patching import checks, replaces
@@ -60,9 +61,8 @@ def together(first: Tensor, others: Iterable[tuple[Any, Any]], words: str) -> No
     here = device_of(first)
     for name, tensor in others:
         if isinstance(tensor, Tensor) and (there := device_of(tensor)) != here:
-            raise RuntimeError(
-                words.format(name=name, here=here, there=there, key=session.type.key)
-            )
+            key = session.type.key
+            raise RuntimeError(words.format(name=name, here=here, there=there, key=key))
 
 
 @checks(torch, "meshgrid", "block_diag")
@@ -197,9 +197,5 @@ def _signal(name: str, input: Tensor, sizes: Any = None, dims: Any = None, *_, *
 def ctc_loss(original: Callable, log_probs: Tensor, targets: Tensor, *args, **kwargs) -> Tensor:
     """C++ reads the lengths as numbers, on whatever device (LossCTC.cpp); not under a mode."""
     if gpu_of(log_probs) is not None:
-        args, kwargs = mapped(_numbers, args), mapped(_numbers, kwargs)
+        args, kwargs = tree_map_only(Tensor, Tensor.tolist, (args, kwargs))
     return original(log_probs, targets, *args, **kwargs)
-
-
-def _numbers(value: Any) -> Any:
-    return value.tolist() if isinstance(value, Tensor) else value

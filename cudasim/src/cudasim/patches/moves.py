@@ -24,10 +24,8 @@ _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: to
 
 def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     """A copy of the numbers of `source`; `options` are those of `_to_copy`. Nothing is recorded."""
-    if (
-        torch._C._len_torch_dispatch_stack() > 1
-        or type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
-    ):
+    seen_by_class = type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
+    if seen_by_class or torch._C._len_torch_dispatch_stack() > 1:
         return _duplicate_in_sight(source, gpu, options)
     here, non_blocking = gpu_read(source), options.get("non_blocking", False)
     watch_copy(here, gpu, non_blocking)

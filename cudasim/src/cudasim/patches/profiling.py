@@ -1,5 +1,4 @@
-"""`torch.profiler`: it traces the CPU's work, in real time, as where PyTorch cannot trace GPUs.
-Its rows are the calls of the program, less what the simulation calls to answer them."""
+"""`torch.profiler`: it traces what the program calls on the CPU, as where it can trace no GPUs."""
 
 import json
 import warnings
