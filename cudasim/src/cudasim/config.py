@@ -201,7 +201,7 @@ def quiet() -> bool:
 
 
 def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
-    """The variables by which programs that start get the same GPUs. `inherited`: so did this one."""
+    """The variables by which a child process gets the same GPUs. `inherited`: so did this one."""
     variables = {**to_environment(wanted), QUIET: "1"}
     if wanted.force and not inherited and VISIBLE in os.environ:
         variables[IGNORED] = os.environ[VISIBLE]
