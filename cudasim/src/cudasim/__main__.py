@@ -14,8 +14,7 @@ from cudasim import config, startup, startup_file
 from cudasim.device.types import DEFAULT
 
 # Lines of a traceback that the program did not write: this package's, and Python's importer's.
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_OURS = (_PACKAGE, "<frozen importlib", "<frozen runpy")
+_OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, "<frozen importlib", "<frozen runpy")
 
 
 def parse() -> tuple[argparse.Namespace, config.Config]:

@@ -32,8 +32,6 @@ FORK = "CUDASIM_FORK"  # allow: forked processes may go on using the GPUs, which
 ARGUMENTS, VARIABLES = ("gpus", "device_type"), ("CUDASIM_GPUS", "CUDASIM_DEVICE_TYPE")
 OPTIONS, LINE = ("--gpus", "--device-type"), ("GPUS", "--device-type")
 
-_PACKAGE = Path(__file__).resolve().parent
-
 
 @dataclass(frozen=True)
 class Config:
@@ -205,7 +203,8 @@ def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
     variables = {**to_environment(wanted), QUIET: "1"}
     if wanted.force and not inherited and VISIBLE in os.environ:
         variables[IGNORED] = os.environ[VISIBLE]
-    folder, path = str(_PACKAGE / "inherit"), os.environ.get("PYTHONPATH", "")
+    folder = str(Path(__file__).resolve().with_name("inherit"))
+    path = os.environ.get("PYTHONPATH", "")
     if not startup_file.path().is_file() and folder not in path.split(os.pathsep):
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, path]))
     return variables

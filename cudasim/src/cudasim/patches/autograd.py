@@ -140,16 +140,9 @@ def run_engine(original: Callable, outputs: Any, *args, **kwargs) -> Any:
     try:
         return original(outputs, *args, **kwargs)
     except RuntimeError as error:
-        prefix = _prefix(outputs)
-        if prefix and "modified by an inplace operation: [torch." in str(error):
-            error.args = (str(error).replace("[torch.", f"[{prefix}", 1),)
+        named = "modified by an inplace operation: [torch." in str(error)
+        on_gpus = named and all(isinstance(each, Tensor) and gpu_of(each) for each in outputs)
+        if on_gpus and not any(step.name() in CROSSINGS for step in steps(outputs)):
+            there = outputs[0].type().rpartition(".")[0]
+            error.args = (str(error).replace("[torch", f"[{there}", 1),)
         raise
-
-
-def _prefix(outputs: Any) -> str | None:
-    """What names of types begin with in a graph that is on GPUs throughout; else None."""
-    if not all(isinstance(output, Tensor) and gpu_of(output) for output in outputs):
-        return None
-    if any(node.name() in CROSSINGS for node in steps(outputs)):
-        return None
-    return outputs[0].type().rpartition(".")[0] + "."

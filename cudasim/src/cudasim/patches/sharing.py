@@ -3,6 +3,7 @@ methods of storages make is of the host's shared memory; who receives it does no
 
 import sys
 from collections.abc import Callable
+from multiprocessing import reduction
 from typing import Any
 
 import torch
@@ -51,10 +52,8 @@ def share(original: Callable, self: UntypedStorage) -> tuple:
         handle = self._share_filename_cpu_()
         self._shared_incref()  # until the receiver has opened it
     elif self.nbytes():
-        from multiprocessing.reduction import DupFd  # is not on Windows
-
         descriptor, size = self._share_fd_cpu_()
-        handle = DupFd(descriptor), size
+        handle = reduction.DupFd(descriptor), size
     return gpu.index, handle, self.nbytes(), 0, b"", 0, b"", False
 
 
