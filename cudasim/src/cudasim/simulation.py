@@ -143,9 +143,8 @@ def _read_allocator_settings() -> None:
 
 @cache  # once in a process
 def _warn_if_untested() -> None:
-    first, last, version = (
-        tuple(map(int, version.split(".")[:2])) for version in (*TESTED, torch.__version__)
-    )
+    versions = *TESTED, torch.__version__
+    first, last, version = (tuple(map(int, each.split(".")[:2])) for each in versions)
     if not first <= version <= last:
         warnings.warn(
             f"cudasim is tested with torch {TESTED[0]} to {TESTED[1]}, this is "
