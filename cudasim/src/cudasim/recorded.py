@@ -6,6 +6,7 @@ import platform
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,6 @@ from cudasim.clock import trace
 from cudasim.clock.clock import Clock, Span
 from cudasim.clock.timeline import Timeline
 from cudasim.dispatch import booking
-from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.timing.sheets import Sheet, find_sheet
 
@@ -120,9 +120,10 @@ class Recording(Timeline):
         if session.mode is None and torch.cuda.is_available():
             kinds.append(torch.profiler.ProfilerActivity.CUDA)
         profiler = torch.profiler.profile(activities=kinds)
-        level = os.environ.get("KINETO_LOG_LEVEL", "99")  # at others it reports that it begins
-        with Patches() as quiet:
-            quiet.replace_item(os.environ, "KINETO_LOG_LEVEL", level)
+        with ExitStack() as after:
+            if "KINETO_LOG_LEVEL" not in os.environ:  # else it reports that it begins
+                os.environ["KINETO_LOG_LEVEL"] = "99"
+                after.callback(os.environ.pop, "KINETO_LOG_LEVEL")
             profiler.start()
         with torch.profiler.record_function(trace.BLOCK):
             yield
