@@ -30,8 +30,6 @@ class Doing:
 
 
 class ThreadState(threading.local):
-    """What one thread of the program is doing."""
-
     index = 0  # of its current GPU
     met = False  # whether its last operation has been booked: a collective, one made of others
     lasting = False  # whether C++ now makes what an object of its own keeps
@@ -118,7 +116,6 @@ class Session:
             module._initialized = True
 
     def watch(self) -> None:
-        """Look again whether what waits for a GPU matters."""
         self.watching = bool(self.sync_debug or self.traced or self.asleep or self.races)
 
     def look_for_races(self, order: Any) -> None:
@@ -134,15 +131,12 @@ class Session:
         return self.gpus[index if index < len(self.gpus) else 0]
 
     def set_current(self, index: int) -> None:
-        """Make GPU `index` the one that plain `cuda` means in this thread."""
         self.thread.index = self.gpu(index).index
 
     def current_stream(self, index: int) -> int:
-        """The id of the stream that is current on GPU `index` in this thread."""
         return self.thread.streams.get(index, 0)
 
     def set_stream(self, index: int, stream: int) -> None:
-        """Make the stream with this id the one that is current on GPU `index` in this thread."""
         self.thread.streams[index] = stream
         # Until now each thread was on the default one, and memory had no need to ask.
         self.gpu(index).memory.change(stream=functools.partial(self.current_stream, index))

@@ -35,7 +35,6 @@ DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_sub
 
 
 def patch_factories(patches: Patches) -> None:
-    """Make torch's factories accept simulated GPUs as `device=`."""
     for module, names in ((torch, MAKERS), (torch.fft, ("fftfreq", "rfftfreq"))):
         for name in names:
             original = getattr(module, name)
@@ -116,7 +115,6 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
 @replaces(torch, *LIKES)
 @replaces(Tensor, *NEWS)
 def make_like(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
-    """A factory that takes the device from a tensor unless one is named."""
     if kwargs.get("pin_memory"):
         return pinned(make_like(original, self, *args, **{**kwargs, "pin_memory": False}))
     device, name = kwargs.get("device"), original.__name__
@@ -166,8 +164,7 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
 
 def make_wrapper(original: Callable, *args, **kwargs) -> Tensor:
     """What makes DTensors and the like; C++ must not see their GPU, which the storage names."""
-    device = args[DEVICE] if len(args) > DEVICE else kwargs.get("device")
-    gpu = None if device is None else resolve(device)
+    gpu = resolve(args[DEVICE] if len(args) > DEVICE else kwargs.get("device"))
     if not isinstance(gpu, GPU):
         return original(*args, **kwargs)
     if len(args) > DEVICE:

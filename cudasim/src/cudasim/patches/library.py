@@ -15,9 +15,7 @@ from cudasim.session import session
 
 
 @replaces(library.Library, "impl")
-def impl(
-    original: Callable, self: library.Library, op_name: Any, fn: Callable, *args, **kwargs
-) -> None:
+def impl(original: Callable, self: Any, op_name: Any, fn: Callable, *args, **kwargs) -> None:
     """`Library.impl`. What PyTorch itself registers is for real GPUs."""
     before = set(self._op_impls)
     original(self, op_name, fn, *args, **kwargs)
