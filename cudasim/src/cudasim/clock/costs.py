@@ -1,8 +1,6 @@
 """What an operator of PyTorch does on its device, by the table of rules in `operators.json`.
-
-PyTorch's own tags say which operators are pointwise; what has neither rule nor tag counts its
-bytes and is remembered. Tensors without data (meta, fake) have a cost too.
-"""
+PyTorch's own tags say which operators are pointwise; what has neither rule nor tag counts its bytes
+and is remembered. Tensors without data (meta, fake) have a cost too."""
 
 import json
 from collections.abc import Callable
@@ -75,10 +73,8 @@ def rule_of(func: Callable) -> Rule:
 
 
 def _by_mask(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
-    """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU.
-
-    One number of the CPU put under a mask needs no count (`masked_fill`).
-    """
+    """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU. One
+    number of the CPU put under a mask needs no count (`masked_fill`)."""
     indices = [each for each in args[1] if isinstance(each, Tensor)]
     value = args[2] if len(args) > 2 else kwargs.get("values")
     if value is not None and value.numel() == 1 and on_host(value):

@@ -10,11 +10,8 @@ _numbers = itertools.count()  # of what this process has gathered
 
 
 def gather(mine: Any) -> list[Any]:
-    """What every rank gives here, in the order of ranks.
-
-    They are told through the store of the default group, which takes no modelled time. Raises
-    RuntimeError without such a group.
-    """
+    """What every rank gives here, in the order of ranks. They are told through the store of the
+    default group, which takes no modelled time. Raises RuntimeError without such a group."""
     if not (dist.is_available() and dist.is_initialized()):
         raise RuntimeError(
             "gather(): there are no ranks; call torch.distributed.init_process_group() first, and "

@@ -1,9 +1,7 @@
 """What families of operators do: each rule gives the work of one, from shapes, types and layouts.
-
-Bytes are what a kernel must read and write once, or as often as the rule says, whatever the
-caches hold. Flops of products, convolutions and attention are those of torch.utils.flop_counter.
-A rule is called with an operator's arguments, its result, and what `operators.json` says of it.
-"""
+Bytes are what a kernel must read and write once, or as often as the rule says, whatever the caches
+hold. Flops of products, convolutions and attention are those of torch.utils.flop_counter. A rule is
+called with an operator's arguments, its result, and what `operators.json` says of it."""
 
 from collections.abc import Callable, Iterator
 from math import ceil, prod
@@ -23,7 +21,6 @@ ROW = 48 * 2**10  # bytes of a row that every processor has room for
 
 
 def tensors(*values: Any) -> Iterator[Tensor]:
-    """The tensors among `values`, in lists and tuples too."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
@@ -48,7 +45,6 @@ def _read(args: tuple, kwargs: dict) -> int:
 
 
 def is_mask(index: Tensor) -> bool:
-    """True if it says of each element whether it is picked."""
     return index.dtype in (torch.bool, torch.uint8)
 
 
@@ -88,11 +84,9 @@ def one_value(args: tuple, kwargs: dict, out: Any) -> Work:
 
 
 def gathered(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Rows or elements picked by an index: index read, picked bytes read and written.
-
-    A mask is first made a list of places, a whole number for each of its dimensions, which is
-    written and read (expandTensors in ATen/native/IndexingUtils.h).
-    """
+    """Rows or elements picked by an index: index read, picked bytes read and written. A mask is
+    first made a list of places, a whole number for each of its dimensions, which is written and
+    read (expandTensors in ATen/native/IndexingUtils.h)."""
     index = size_of([each for each in tensors(*args[1:]) if not each.is_floating_point()])
     masks = [each for each in tensors(*args[1:2]) if is_mask(each)]
     places = sum(8 * each.dim() * each.numel() for each in masks)

@@ -1,8 +1,6 @@
-"""A timeline: what Python, the streams and the copy engines did, lane by lane.
-
-It is the same for modelled time, from the virtual clock, and for measured time, from
-`torch.profiler`. Times are whole nanoseconds; those that a reader sees follow the sign `≈`.
-"""
+"""A timeline: what Python, the streams and the copy engines did, lane by lane. It is the same for
+modelled time, from the virtual clock, and for measured time, from `torch.profiler`. Times are whole
+nanoseconds; those that a reader sees follow the sign `≈`."""
 
 import json
 from collections import Counter
@@ -30,7 +28,6 @@ class Table(list):
     """Rows of (lane, name, start in seconds, duration in seconds); it prints as a table."""
 
     def __repr__(self) -> str:
-        """One line a row, times in milliseconds."""
         rows = [("lane", "name", "start", "duration")]
         rows += [(lane, name, reading(start), reading(taken)) for lane, name, start, taken in self]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -39,10 +36,8 @@ class Table(list):
 
 
 class Timeline:
-    """The spans of some lines of a program, by lane. In a notebook it displays itself.
-
-    Whatever is asked of one that holds nothing raises RuntimeError, which says why it does.
-    """
+    """The spans of some lines of a program, by lane. In a notebook it displays itself. Whatever is
+    asked of one that holds nothing raises RuntimeError, which says why it does."""
 
     def __init__(self) -> None:
         self.empty("nothing was recorded")
@@ -67,11 +62,9 @@ class Timeline:
         return self._spans
 
     def gather(self) -> "Timeline":
-        """The timelines of all ranks of a run, side by side, each rank with lanes of its own.
-
-        Every rank has to call it; each gets the whole. A lane is called `rank 0: Python`. Raises
-        RuntimeError outside of a process group, and for measured times.
-        """
+        """The timelines of all ranks of a run, side by side, each rank with lanes of its own. Every
+        rank has to call it; each gets the whole. A lane is called `rank 0: Python`. Raises
+        RuntimeError outside of a process group, and for measured times."""
         if self._spans and not self.modelled:
             raise RuntimeError(
                 "gather(): only modelled times of several processes can be set side by side; begin "
@@ -99,7 +92,6 @@ class Timeline:
 
     @property
     def modelled(self) -> bool:
-        """True where the times are those of the virtual clock."""
         return self.source.startswith("modelled")
 
     @property
@@ -109,7 +101,6 @@ class Timeline:
 
     @property
     def start(self) -> int:
-        """When the first span begins, in nanoseconds of the clock."""
         return self.spans[0].start
 
     @property
@@ -119,15 +110,12 @@ class Timeline:
 
     @property
     def total(self) -> float:
-        """From the first beginning to the last end, in seconds."""
         return self.length / SECOND
 
     def busy(self, name: str) -> float:
-        """The share of the total, 0 to 1, in which a lane or a GPU (`cuda:0`) does something.
-
-        A GPU is busy while one of its lanes is; waiting and sleeping are not work. Raises
-        ValueError for an unknown name.
-        """
+        """The share of the total, 0 to 1, in which a lane or a GPU (`cuda:0`) does something. A GPU
+        is busy while one of its lanes is; waiting and sleeping are not work. Raises ValueError for
+        an unknown name."""
         mine = [span for span in self.spans if f"{span.lane} ".startswith(f"{name} ")]
         if not mine:
             raise ValueError(f"{name!r}: no such lane; there are {', '.join(self.lanes)}")
@@ -159,7 +147,6 @@ class Timeline:
         return drawing.figure(self.chart())
 
     def chart(self) -> Chart:
-        """What a picture shows."""
         bars, notes = self.bars(), self.notes
         if len(bars) != len(self.spans):
             drawn = "1 bar" if len(bars) == 1 else f"{len(bars):,} bars"
@@ -182,7 +169,6 @@ class Timeline:
         return "\n".join(lines + self.notes)
 
     def __repr__(self) -> str:
-        """The same, or why there is nothing."""
         return str(self) if self._spans else f"cudasim.timeline(): {self._reason}"
 
     def summary(self) -> list[tuple[str, dict[str, int], float]]:

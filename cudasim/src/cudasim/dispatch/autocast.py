@@ -1,9 +1,7 @@
 """`torch.autocast` on a GPU: which operations run in half precision, and which in float32.
-
 PyTorch's own rules check in C++ whether a tensor is on a GPU, which is false for simulated ones. So
 kernels that know these replace them in the dispatcher, from the first region that needs them on.
-The lists are those of `aten/src/ATen/autocast_mode.h`; MPS has kernels for some of them only.
-"""
+The lists are those of `aten/src/ATen/autocast_mode.h`; MPS has kernels for some of them only."""
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -26,7 +24,6 @@ HALF, CUDNN, FLOAT, FLOAT_BY_DTYPE, FLOAT_BY_OVERLOAD, WIDEST = TABLES["autocast
 
 
 def patch_autocast(patches: Patches) -> None:
-    """Make `torch.autocast` work on simulated GPUs."""
 
     def set_autocast_enabled(original: Callable, *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)  # refuses what it does not understand
@@ -54,7 +51,6 @@ def _key() -> DispatchKey:
 
 
 def policies() -> list[tuple[Callable, list[str]]]:
-    """What is done to which operations."""
     half, full = partial(_in, None), partial(_in, torch.float32)
     listed = [(half, HALF), (full, FLOAT), (_widest, WIDEST)]
     if session.type.casts_sums:
@@ -82,7 +78,6 @@ def overload(name: str) -> Any:
 
 
 def _stand_in() -> Library:
-    """Kernels in place of those that look at C++'s device."""
     kernels = [(policy, overload(name)) for policy, names in policies() for name in names]
     return _library(_key(), [(func, policy, func) for policy, func in kernels])
 
@@ -112,7 +107,6 @@ def _library(key: DispatchKey, kernels: Iterable[tuple[Any, Callable, Callable]]
 def _run(
     off: DispatchKeySet, func: Any, policy: Callable, elsewhere: Callable, *args: Any, **kwargs: Any
 ) -> Any:
-    """Run `func` in a region, with autocast `off` from here."""
     with torch._C._ExcludeDispatchKeyGuard(off), torch._C.DisableTorchFunction():
         if any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
             return policy(func, args, kwargs)
@@ -179,10 +173,8 @@ def _eligible(tensor: Tensor) -> bool:
 
 
 def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """`tensor` in another type; a weight's first copy serves until the outermost region ends.
-
-    As in `cached_cast` of aten/src/ATen/autocast_mode.cpp: a loop goes on with its first weights.
-    """
+    """`tensor` in another type; a weight's first copy serves until the outermost region ends. As in
+    `cached_cast` of aten/src/ATen/autocast_mode.cpp: a loop goes on with its first weights."""
     keeps = (
         tensor.dtype is torch.float32
         and dtype is torch.get_autocast_dtype(session.type.name)

@@ -1,8 +1,6 @@
-"""PyTorch's own words for operands that do not agree on their device.
-
-From `common_device_check_failure`, `TensorIteratorBase::compute_types`, `native/Convolution.cpp`
-and `IndexingUtils` of torch 2.13.
-"""
+"""PyTorch's own words for operands that do not agree on their device. From
+`common_device_check_failure`, `TensorIteratorBase::compute_types`, `native/Convolution.cpp` and
+`IndexingUtils` of torch 2.13."""
 
 import functools
 from collections.abc import Callable

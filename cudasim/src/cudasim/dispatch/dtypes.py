@@ -1,8 +1,6 @@
-"""Types that CUDA's kernels take and the CPU's do not, and the other way.
-
-`kernels.json` has the types, from PyTorch's database of operators: `python cudasim/facts types`.
-The words, and the names of kernels, are from PyTorch's sources.
-"""
+"""Types that CUDA's kernels take and the CPU's do not, and the other way. `kernels.json` has the
+types, from PyTorch's database of operators: `python cudasim/facts types`. The words, and the names
+of kernels, are from PyTorch's sources."""
 
 import functools
 import json
@@ -36,7 +34,6 @@ SCALED = (8, 9)  # the least capability of products of 8-bit floats
 
 
 def short(dtype: torch.dtype) -> str:
-    """The name of a type in the table: `float32`."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -104,7 +101,6 @@ def check_sparse(added: Tensor, matrix: Tensor, *dense: Tensor) -> None:
 
 
 def check_norm(image: Tensor, shape: Any, *parameters: Tensor | None) -> None:
-    """Of a layer norm with parameters of another type than its input."""
     for each in parameters:
         if isinstance(each, Tensor) and each.dtype is not image.dtype:
             expected, found = NAMES[image.dtype], NAMES[each.dtype]
@@ -125,7 +121,6 @@ def check_int(first: Tensor, second: Tensor) -> None:
 
 
 def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
-    """Of a product of 8-bit floats that the card or its library lacks."""
     gpu = gpu_of(first)
     if gpu is None:
         return
@@ -146,7 +141,6 @@ def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
 
 
 def check_signal(sizes: list[int]) -> None:
-    """Of a Fourier transform in half precision."""
     if any(size & (size - 1) for size in sizes):
         raise RuntimeError(
             "cuFFT only supports dimensions whose sizes are powers of two when computing in half "
@@ -158,10 +152,8 @@ def check_signal(sizes: list[int]) -> None:
 
 
 def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
-    """What CUDA computes in a type that the CPU lacks: in a wider one, rounded once.
-
-    NotImplemented if CUDA does not take it either.
-    """
+    """What CUDA computes in a type that the CPU lacks: in a wider one, rounded once. NotImplemented
+    if CUDA does not take it either."""
     if not session.type.lists_kernels:
         return NotImplemented
     name = func.overloadpacket.__name__

@@ -1,8 +1,6 @@
-"""Which of CUDA's kernels check the device of every argument, and by which name.
-
-PyTorch generates the checks from `native_functions.yaml`, which it ships: for a kernel without
-`device_check: NoCheck`, called `wrapper_CUDA_...` (torchgen/dest/register_dispatch_key.py).
-"""
+"""Which of CUDA's kernels check the device of every argument, and by which name. PyTorch generates
+the checks from `native_functions.yaml`, which it ships: for a kernel without `device_check:
+NoCheck`, called `wrapper_CUDA_...` (torchgen/dest/register_dispatch_key.py)."""
 
 import functools
 import importlib.resources

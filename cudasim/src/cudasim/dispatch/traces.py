@@ -25,7 +25,6 @@ def activate() -> None:
 
 
 def fire(callbacks: CallbackRegistry, *args: Any) -> None:
-    """Call those that are registered, if they are wanted."""
     if session.traced:
         callbacks.fire_callbacks(*args)
 
@@ -34,7 +33,6 @@ class Followed(int):
     """The address of a storage's memory: it tells when that is free again."""
 
     def __del__(self) -> None:
-        """Tell that the memory is gone."""
         fire(gpu_trace.MemoryDeallocationCallbacks, int(self))
 
 
