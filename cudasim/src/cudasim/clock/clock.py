@@ -338,7 +338,3 @@ class Clock:
         kept = list(self._spans)
         dropped = self._booked - len(kept)
         return [Span(*each) for each in kept[max(0, mark - dropped) :]]
-
-    @property
-    def spans(self) -> list[Span]:
-        return self.since(0)

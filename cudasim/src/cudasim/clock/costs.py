@@ -90,10 +90,7 @@ WAITS: dict[Callable, Callable[[tuple, dict, OnHost], bool]] = {
     **{getattr(aten, name).default: lambda *given: True for name in _read["waits"]},
     aten.linalg_pinv.atol_rtol_tensor: lambda *given: True,
     aten.repeat_interleave.Tensor: lambda args, kwargs, _: kwargs.get("output_size") is None,
-    aten.index.Tensor: _by_mask,
-    aten._unsafe_index.Tensor: _by_mask,
-    aten.index_put.default: _by_mask,
-    aten.index_put_.default: _by_mask,
-    aten._index_put_impl_.default: _by_mask,
-    aten._unsafe_index_put.default: _by_mask,
+    **dict.fromkeys((aten.index.Tensor, aten._unsafe_index.Tensor), _by_mask),
+    **dict.fromkeys((aten.index_put.default, aten.index_put_.default), _by_mask),
+    **dict.fromkeys((aten._index_put_impl_.default, aten._unsafe_index_put.default), _by_mask),
 }

@@ -89,11 +89,11 @@ def _sparing() -> Library:
         func = overload(name.removeprefix("aten::"))
         if func is not None and func.name() == name:
             theirs = torch.library.get_kernel(func, key.name)
-            kernels.append((func, _as_it_is, partial(theirs.call_boxed, DispatchKeySet(key))))
+            kernels.append((func, None, partial(theirs.call_boxed, DispatchKeySet(key))))
     return _library(key, kernels)
 
 
-def _library(key: DispatchKey, kernels: Iterable[tuple[Any, Callable, Callable]]) -> Library:
+def _library(key: DispatchKey, kernels: Iterable[tuple]) -> Library:
     """A library of `kernels` under `key`: (operation, its policy on GPUs, what runs elsewhere)."""
     library = Library("aten", "IMPL", key.name)
     with warnings.catch_warnings():
@@ -105,11 +105,11 @@ def _library(key: DispatchKey, kernels: Iterable[tuple[Any, Callable, Callable]]
 
 
 def _run(
-    off: DispatchKeySet, func: Any, policy: Callable, elsewhere: Callable, *args: Any, **kwargs: Any
+    off: DispatchKeySet, func: Any, policy: Any, elsewhere: Callable, *args: Any, **kwargs: Any
 ) -> Any:
     with torch._C._ExcludeDispatchKeyGuard(off), torch._C.DisableTorchFunction():
         if any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
-            return policy(func, args, kwargs)
+            return policy(func, args, kwargs) if policy else func(*args, **kwargs)
         return elsewhere(*args, **kwargs)
 
 
@@ -120,10 +120,6 @@ def _stand_back() -> None:
 
 
 # Policies: how an operation runs whose operands are on a GPU.
-
-
-def _as_it_is(func: Any, args: tuple, kwargs: dict) -> Any:
-    return func(*args, **kwargs)
 
 
 def _in(dtype: torch.dtype | None, func: Any, args: tuple, kwargs: dict) -> Any:

@@ -86,10 +86,8 @@ def _fill(func: Callable, named: Named) -> str | None:
     target, mask, *value = devices
     if value and target == CPU:
         return "masked_fill_: Expected inputs to be on same device"
-    return (
-        f"expected self and mask to be on the same device, but got mask on {mask} and self on "
-        f"{target}"
-    )
+    words = "expected self and mask to be on the same device, but got"
+    return f"{words} mask on {mask} and self on {target}"
 
 
 def _cholesky(func: Callable, named: Named) -> str | None:
@@ -159,10 +157,8 @@ def _iterator(func: Callable, named: Named) -> str:
     devices = [(device_of(tensor), tensor.dim()) for _, tensor in named]
     home = next((device for device, _ in devices if device != CPU), CPU)
     others = (device for device, dim in devices if device != home and (device != CPU or dim))
-    return (
-        "Expected all tensors to be on the same device, but found at least two devices, "
-        f"{home} and {next(others, CPU)}!"
-    )
+    words = "Expected all tensors to be on the same device, but found at least two devices,"
+    return f"{words} {home} and {next(others, CPU)}!"
 
 
 OWN_WORDS: dict[str, Callable[[Callable, Named], str | None]] = {

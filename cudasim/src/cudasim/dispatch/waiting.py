@@ -46,7 +46,7 @@ def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
         complain()
     if stream_id is None:
         stream_id = session.current_stream(gpu.index)
-    traces.fire(traces.STREAM_SYNCHRONIZATION, address(stream_id, gpu.index))
+    traces.fire("StreamSynchronization", address(stream_id, gpu.index))
     if session.races is not None:
         session.races.wait_of_host(gpu.index, stream_id)
     sleep_until(end_of_sleep(gpu.index, stream_id))
