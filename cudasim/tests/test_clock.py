@@ -115,15 +115,6 @@ def test_modules_autograd_and_optimizers_cost_the_host(clock):
         assert took(clock, step) == ns(host.step + n * host.parameter) + named  # no gradients
 
 
-def test_a_card_has_the_host_that_it_is_found_beside():
-    def step(card):
-        with cudasim.simulate(card=card, clock="modelled"):
-            x = torch.ones(8, device="cuda")
-            return took(session.clock, lambda: x + x)
-
-    assert step("T4") > step("V100") > step("A100") > step("H100")
-
-
 def test_inference_mode_takes_what_no_grad_takes(clock):
     layers = [nn.Conv2d(1, 4, 3), nn.ConvTranspose2d(4, 4, 2), nn.GroupNorm(2, 4), nn.Dropout()]
     layers += [nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 7 * 7, 8), nn.LayerNorm(8)]

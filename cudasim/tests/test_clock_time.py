@@ -14,11 +14,12 @@ import cudasim
 from cudasim.clock.clock import EPOCH
 from cudasim.session import session
 
-PROGRAMS = (time.perf_counter, time.monotonic, time.time, time.sleep, timeit.default_timer)
-
 
 def programs():
     return time.perf_counter, time.monotonic, time.time, time.sleep, timeit.default_timer
+
+
+PROGRAMS = programs()
 
 
 @pytest.fixture
