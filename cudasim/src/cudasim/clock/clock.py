@@ -81,8 +81,6 @@ class Engine:
 
 
 class Stream:
-    """Work of one GPU that is done in the order in which it was submitted."""
-
     def __init__(self, lane: str) -> None:
         self.lane = lane
         self.end = 0

@@ -132,7 +132,6 @@ def division(args: tuple, kwargs: dict, out: Any) -> Work:
 
 
 def foreach(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Lists of tensors in few kernels."""
     listed = list(tensors(*args[:1]))
     results, (elements, kernels) = list(tensors(out)) or listed, _in_chunks(listed)
     size = float(_read(args, kwargs) + size_of(results))

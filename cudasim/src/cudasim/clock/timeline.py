@@ -2,6 +2,7 @@
 modelled time, from the virtual clock, and for measured time, from `torch.profiler`. Times are whole
 nanoseconds; those that a reader sees follow the sign `≈`."""
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cudasim.clock import ranks, trace
+import torch.distributed as dist
+
+from cudasim.clock import trace
 from cudasim.clock.bars import IDLE, Bar, Chart, merged, split
 from cudasim.clock.clock import SECOND, Span
 
@@ -22,6 +25,7 @@ OTHERS = "Python, other threads"
 MIME = "application/vnd.cudasim.timeline+json"
 PLURALS = {"copy": "copies"}
 NOTHING = "nothing was recorded: no operation of PyTorch ran"
+_gathered = itertools.count()  # by this process
 
 
 class Table(list):
@@ -70,7 +74,7 @@ class Timeline:
                 "gather(): only modelled times of several processes can be set side by side; begin "
                 "with clock='modelled'"
             )
-        told = ranks.gather([[*map(astuple, self._spans)], self.source, self.notes])
+        told = _from_all_ranks([[*map(astuple, self._spans)], self.source, self.notes])
         found, joined, noted = Timeline(), [], []
         for rank, (spans, _, notes) in enumerate(told):
             joined += [Span(f"rank {rank}: {lane}", *rest) for lane, *rest in spans]
@@ -181,22 +185,14 @@ class Timeline:
     def payload(self) -> str:
         """The bars and the summary as JSON text, for a page that draws them itself."""
         chart, lanes = self.chart(), self.lanes
-        names = list(dict.fromkeys(bar.name for bar in chart.bars))
-        kinds = list(dict.fromkeys(bar.kind for bar in chart.bars))
-        bars = []  # lane, name, start, duration, kind, count
+        names, kinds, bars = {}, {}, []  # numbers of names and of kinds
         for bar in chart.bars:
-            what = lanes.index(bar.lane), names.index(bar.name), bar.start, bar.length
-            bars.append((*what, kinds.index(bar.kind), bar.merged))
-        content = {
-            "unit": "≈ ns",
-            "source": chart.source,
-            "total": chart.length,
-            "lanes": [(lane, spans, round(share, 4)) for lane, spans, share in chart.lanes],
-            "names": names,
-            "kinds": kinds,
-            "bars": bars,
-            "notes": chart.notes,
-        }
+            name = names.setdefault(bar.name, len(names))
+            kind = kinds.setdefault(bar.kind, len(kinds))
+            bars.append((lanes.index(bar.lane), name, bar.start, bar.length, kind, bar.merged))
+        content = {"unit": "≈ ns", "source": chart.source, "total": chart.length}
+        content["lanes"] = [(lane, spans, round(share, 4)) for lane, spans, share in chart.lanes]
+        content |= {"names": [*names], "kinds": [*kinds], "bars": bars, "notes": chart.notes}
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -241,3 +237,16 @@ def _folded(spans: list[Span]) -> tuple[list[Span], list[str]]:
         return spans, []
     note = f"{len(rest):,} more threads of Python share a lane"
     return [replace(s, lane=OTHERS) if s.lane in rest else s for s in spans], [note]
+
+
+def _from_all_ranks(mine: Any) -> list[Any]:
+    """What every rank gives here, in their order, by the store: that takes no modelled time."""
+    if not (dist.is_available() and dist.is_initialized()):
+        raise RuntimeError(
+            "gather(): there are no ranks; call torch.distributed.init_process_group() first, and "
+            "gather() before destroy_process_group()"
+        )
+    store = dist.PrefixStore("cudasim/timeline", dist.distributed_c10d._get_default_store())
+    number = next(_gathered)
+    store.set(f"{number}/{dist.get_rank()}", json.dumps(mine))
+    return [json.loads(store.get(f"{number}/{rank}")) for rank in range(dist.get_world_size())]

@@ -142,7 +142,6 @@ def _full_by_dtype(wide: Any, func: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _widest(func: Any, args: tuple, kwargs: dict) -> Any:
-    """In the widest type among the tensors: float32 if one has it."""
     low = torch.get_autocast_dtype(session.type.name)
     tensors = tensors_in((*args, *kwargs.values()))
     types = {tensor.dtype for tensor in tensors if _eligible(tensor)}

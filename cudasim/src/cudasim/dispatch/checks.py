@@ -128,7 +128,6 @@ def _convolution(func: Callable, named: Named) -> str | None:
 
 
 def _checking(func: Callable, named: Named) -> str | None:
-    """Of a kernel that compares the devices of its arguments, in their order."""
     name, tensors = func.overloadpacket.__name__, dict(named)
     kernel, names = INSIDE.get(name, (func.name(), {}))
     if name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(tensors):
@@ -191,7 +190,6 @@ def _cudnn_normalizes(tensors: dict[str, Tensor]) -> bool:
 
 
 def _type(tensor: Tensor) -> str:
-    """The type of `tensor` as C++ names it."""
     name = tensor.type()
     return name if gpu_of(tensor) is None else session.type.tensor_type(name)
 

@@ -14,7 +14,6 @@ def checking_kernel(name: str) -> str | None:
 
 @functools.cache
 def _kernels() -> dict[str, str]:
-    """Operator -> the name of CUDA's kernel, for those that check devices."""
     packaged = importlib.resources.files("torchgen") / "packaged" / "ATen" / "native"
     text = (packaged / "native_functions.yaml").read_text(encoding="utf-8")
     entries, kernels = _entries(text), {}
