@@ -50,10 +50,9 @@ def is_mask(index: Tensor) -> bool:
 
 def _precision(tensor: Tensor, product: str | None = None) -> str:
     """The precision of work on `tensor`; of a `product`, tf32 where PyTorch's settings allow it."""
-    if product and tensor.dtype is torch.float32:
-        if torch._C._get_fp32_precision_getter("cuda", product) == "tf32":
-            return "tf32"
-    return PRECISIONS.get(tensor.dtype, "float32")
+    single = product and tensor.dtype is torch.float32
+    asked = single and torch._C._get_fp32_precision_getter("cuda", product)
+    return "tf32" if asked == "tf32" else PRECISIONS.get(tensor.dtype, "float32")
 
 
 # Bytes that are moved
