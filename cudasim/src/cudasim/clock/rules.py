@@ -55,9 +55,6 @@ def _precision(tensor: Tensor, product: str | None = None) -> str:
     return "tf32" if asked == "tf32" else PRECISIONS.get(tensor.dtype, "float32")
 
 
-# Bytes that are moved
-
-
 def nothing(args: tuple, kwargs: dict, out: Any) -> None:
     """A view, a question, or memory that is not written: no kernel."""
 
@@ -114,9 +111,6 @@ def sort(args: tuple, kwargs: dict, out: Any) -> Work:
     return Work("other", 0.0, 2.0 * args[0].numel() * (passes + 8) * passes, kernels=2 + passes)
 
 
-# Element by element
-
-
 def pointwise(args: tuple, kwargs: dict, out: Any, price: float = 1) -> Work:
     """Every input read and every result written once; `price` flops an element."""
     results = list(tensors(out))
@@ -151,9 +145,6 @@ def _in_chunks(listed: list[Tensor]) -> tuple[int, int]:
     return elements, max(1, ceil(len(listed) / tensors_each), ceil(elements / elements_each))
 
 
-# Reductions
-
-
 def reduction(
     args: tuple, kwargs: dict, out: Any, price: float = 1, kernels: int = 1, times: int = 1
 ) -> Work:
@@ -176,10 +167,8 @@ def batch_norm(args: tuple, kwargs: dict, out: Any) -> Work:
     return reduction(args[:1], {}, out, 8, times, times)
 
 
-# Products. Shapes are (batch, m, n, k).
-
-
 def _product(shape: tuple, args: tuple, out: Any, factor: Tensor) -> Work:
+    """A product of the shape (batch, m, n, k)."""
     size = float(size_of(args, out))
     return Work("matmul", 2.0 * prod(shape), size, _precision(factor, "matmul"), 1, shape)
 

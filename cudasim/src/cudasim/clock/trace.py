@@ -65,7 +65,8 @@ def read(trace: dict) -> list[Span]:
         size = event["args"].get("bytes") if kind == "copy" else None
         return Span(lane, name, max(round(start * 1000), 0), round(end * 1000), kind, size)
 
-    threads, streams, on_gpu, operators = defaultdict(list), defaultdict(set), [], {}
+    threads = defaultdict(lambda: ([], []))  # operators that were called, and waits
+    streams, on_gpu, operators = defaultdict(set), [], {}
     for event in events:
         called, about = event.get("cat") == "cpu_op", event.get("args", {})
         if called and "External id" in about:
@@ -75,13 +76,11 @@ def read(trace: dict) -> list[Span]:
             on_gpu.append((event, device, stream))
             streams[device].add(stream)
         elif (called or WAIT.search(event["name"])) and begin <= event["ts"] < until:
-            threads[event["tid"]].append(event)
+            threads[event["tid"]][not called].append(event)
 
     spans = []
-    for tid, found in threads.items():
+    for tid, (calls, others) in threads.items():
         lane = "Python" if tid == block["tid"] else f"Python, thread {tid}"
-        calls = [each for each in found if each["cat"] == "cpu_op"]
-        others = (each for each in found if each["cat"] != "cpu_op")
         waits = [span(lane, each, each["name"], "wait") for each in others]
         spans += waits
         for each in _outermost(calls):

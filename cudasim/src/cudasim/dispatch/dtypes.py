@@ -62,9 +62,6 @@ def taken(name: str, capability: tuple[int, int]) -> tuple[frozenset, frozenset]
     return frozenset(cpu), frozenset(cuda)
 
 
-# Refused: the CPU takes them, CUDA does not
-
-
 def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
     """Raise CUDA's error if its kernel does not take these types; wrong shapes are told first."""
     operator = func.overloadpacket.__name__.removesuffix("_")
@@ -147,9 +144,6 @@ def check_signal(sizes: list[int]) -> None:
         )
 
 
-# Computed in a wider type: CUDA takes them, the CPU does not
-
-
 def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     """What CUDA computes in a type that the CPU lacks: in a wider one, rounded once. NotImplemented
     if CUDA does not take it either."""
@@ -158,8 +152,8 @@ def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     name = func.overloadpacket.__name__
     plain = name.removesuffix("_").removesuffix("_backward").removesuffix("_forward")
     cpu, cuda = taken(plain, gpu.card.capability)
-    types = {tensor.dtype for tensor in tensors_in((*args, *kwargs.values()))}
-    types.add(kwargs.get("dtype"))
+    tensors = tensors_in((*args, *kwargs.values()))
+    types = {kwargs.get("dtype"), *(tensor.dtype for tensor in tensors)}
     narrow = types & (cuda - cpu)
     if not narrow:
         return NotImplemented
