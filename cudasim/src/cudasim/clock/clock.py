@@ -1,6 +1,5 @@
-"""The virtual clock: whole nanoseconds of host threads, streams and engines, the same on every run.
-It knows nothing of operations: it is told what each costs, and books it. The host goes on while a
-card works, until it asks for something that the card has yet to finish."""
+"""The virtual clock: whole nanoseconds of host threads, streams and engines. It is told what each
+operation costs, and books it."""
 
 import threading
 from collections import deque
@@ -213,9 +212,8 @@ class Clock:
         fills: bool = False,
         call: int | None = None,
     ) -> None:
-        """Call an operation that launches `kernels`, `duration` in all. Those that do not fill the
-        card run beside others. `call` is what the call costs the host without launches, if it is
-        not an ordinary one."""
+        """Call an operation that launches `kernels`, `duration` in all; those that do not fill the
+        card run beside others. `call`: what an unusual call costs the host, without launches."""
         thread, where = self.thread, self.cards[card]
         if name not in where.loaded:
             self._load(where, name, kind)
@@ -267,9 +265,8 @@ class Clock:
             self._keep(line.lane, name, begin, end, "kernel")
 
     def copy(self, engines: list[tuple[int, str]], stream: int, duration: int, size: int) -> int:
-        """Submit a copy of `size` bytes to a stream; returns when it ends. `engines` are the copy
-        engines that it occupies: (card, direction) of one or, between cards, of both; the stream is
-        that of the first card."""
+        """Submit a copy of `size` bytes to a stream of the first card; returns when it ends.
+        `engines`: (card, direction) of the copy engines, one or, between cards, both."""
         thread, cards = self.thread, [self.cards[index] for index, _ in engines]
         for card in cards:
             if None not in card.loaded:

@@ -1,6 +1,5 @@
-"""What an operator of PyTorch does on its device, by the table of rules in `operators.json`.
-PyTorch's own tags say which operators are pointwise; what has neither rule nor tag counts its bytes
-and is remembered. Tensors without data (meta, fake) have a cost too."""
+"""What an operator of PyTorch does on its device, by the rules in `operators.json` and PyTorch's
+tags. What has neither counts its bytes and is remembered. Tensors without data have a cost too."""
 
 import json
 from collections.abc import Callable

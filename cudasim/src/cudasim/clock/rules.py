@@ -1,7 +1,6 @@
-"""What families of operators do: each rule gives the work of one, from shapes, types and layouts.
+"""What families of operators do: the work of one from shapes, types, layouts and `operators.json`.
 Bytes are what a kernel must read and write once, or as often as the rule says, whatever the caches
-hold. Flops of products, convolutions and attention are those of torch.utils.flop_counter. A rule is
-called with an operator's arguments, its result, and what `operators.json` says of it."""
+hold. Flops of products, convolutions and attention are those of torch.utils.flop_counter."""
 
 from collections.abc import Callable, Iterator
 from math import ceil, prod

@@ -1,6 +1,5 @@
-"""A timeline: what Python, the streams and the copy engines did, lane by lane. It is the same for
-modelled time, from the virtual clock, and for measured time, from `torch.profiler`. Times are whole
-nanoseconds; those that a reader sees follow the sign `≈`."""
+"""A timeline: what Python, the streams and the copy engines did, lane by lane, modelled or
+measured. Times are whole nanoseconds; those that a reader sees follow the sign `≈`."""
 
 import itertools
 import json

@@ -1,6 +1,5 @@
-"""Chrome's trace format: written from spans, and read from what `torch.profiler` exports. The
-format: "Trace Event Format", Google, 2016, which chrome://tracing and Perfetto document. What the
-profiler puts into it: libkineto/src/output_json.cpp and CuptiActivity.h of pytorch/kineto."""
+"""Chrome's trace format ("Trace Event Format", Google, 2016), written from spans, and read from
+what `torch.profiler` exports (output_json.cpp and CuptiActivity.h of pytorch/kineto)."""
 
 import re
 from collections import defaultdict
@@ -52,10 +51,9 @@ def reread(trace: dict) -> list[Span]:
 
 
 def read(trace: dict) -> list[Span]:
-    """The spans of the block that `torch.profiler` traced, in nanoseconds since it began. Python's
-    lane has the operators that were called from Python, less their waits for a GPU; a stream has
-    kernels, by the operator that launched them; copies have lanes of their own. The streams of a
-    GPU are numbered in the order of their ids: CUDA's own begin anywhere."""
+    """The spans of the block that `torch.profiler` traced, in nanoseconds since it began: operators
+    that Python called, less their waits; kernels, by the operator that launched them; copies. The
+    streams of a GPU are numbered in the order of their ids: CUDA's own begin anywhere."""
     events = [each for each in trace["traceEvents"] if each.get("ph") == "X" and "dur" in each]
     block = next(each for each in events if each["name"] == BLOCK)
     begin, until = block["ts"], block["ts"] + block["dur"]

@@ -1,7 +1,6 @@
-"""`torch.autocast` on a GPU: which operations run in half precision, and which in float32.
-PyTorch's own rules check in C++ whether a tensor is on a GPU, which is false for simulated ones. So
-kernels that know these replace them in the dispatcher, from the first region that needs them on.
-The lists are those of `aten/src/ATen/autocast_mode.h`; MPS has kernels for some of them only."""
+"""`torch.autocast` on a GPU, by the lists of `aten/src/ATen/autocast_mode.h`. PyTorch's own rules
+check in C++ whether a tensor is on a GPU. So kernels that know simulated ones replace them in the
+dispatcher, from the first region that needs them on."""
 
 import warnings
 from collections.abc import Callable, Iterable

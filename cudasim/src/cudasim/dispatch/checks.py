@@ -1,6 +1,5 @@
-"""PyTorch's own words for operands that do not agree on their device. From
-`common_device_check_failure`, `TensorIteratorBase::compute_types`, `native/Convolution.cpp` and
-`IndexingUtils` of torch 2.13."""
+"""PyTorch's own words for operands that do not agree on their device, from `TensorIterator.cpp`,
+`Convolution.cpp`, `IndexingUtils` and `common_device_check_failure` of torch 2.13."""
 
 import functools
 from collections.abc import Callable

@@ -1,6 +1,5 @@
-"""Types that CUDA's kernels take and the CPU's do not, and the other way. `kernels.json` has the
-types, from PyTorch's database of operators: `python cudasim/facts types`. The words, and the names
-of kernels, are from PyTorch's sources."""
+"""Types that CUDA's kernels take and the CPU's do not, and the other way: from PyTorch's database
+of operators (`python cudasim/facts types` writes `kernels.json`) and its sources."""
 
 import functools
 import json
@@ -145,8 +144,7 @@ def check_signal(sizes: list[int]) -> None:
 
 
 def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
-    """What CUDA computes in a type that the CPU lacks: in a wider one, rounded once. NotImplemented
-    if CUDA does not take it either."""
+    """What CUDA has and the CPU lacks, in a wider type, rounded once; NotImplemented for others."""
     if not session.type.lists_kernels:
         return NotImplemented
     name = func.overloadpacket.__name__

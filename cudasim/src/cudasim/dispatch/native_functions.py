@@ -1,6 +1,5 @@
-"""Which of CUDA's kernels check the device of every argument, and by which name. PyTorch generates
-the checks from `native_functions.yaml`, which it ships: for a kernel without `device_check:
-NoCheck`, called `wrapper_CUDA_...` (torchgen/dest/register_dispatch_key.py)."""
+"""Which of CUDA's kernels check the device of every argument, and by which name: as torchgen
+(dest/register_dispatch_key.py) makes them of `native_functions.yaml`, which PyTorch ships."""
 
 import functools
 import importlib.resources

@@ -1,9 +1,8 @@
-"""Races: accesses to one memory, of which one writes, that nothing puts one after the other. The
-CPU's values never show a race. So every stream, and the host, knows how far the others had come
-when it last waited for them (vector clocks: Mattern, Virtual Time and Global States of Distributed
-Systems, 1988), as in PyTorch's sanitizer; but all views are one memory, pinned memory is memory
-too, and memory that the allocator hands out again is what it was. Not seen: what runs within a CUDA
-graph, collectives that nobody waited for, and NumPy's reads."""
+"""Races: accesses to one memory, of which one writes, that nothing puts one after the other. Every
+stream, and the host, knows how far the others had come when it last waited for them (vector clocks:
+Mattern, 1988), as in PyTorch's sanitizer; but all views are one memory, as are pinned memory and
+what the allocator hands out again. Not seen: what runs within a CUDA graph, collectives that nobody
+waited for, and NumPy's reads."""
 
 import os
 import sys
