@@ -26,15 +26,12 @@ def patch_autocast(patches: Patches) -> None:
 
     def set_autocast_enabled(original: Callable, *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)  # refuses what it does not understand
-        values = [*args, *kwargs.values()]
-        enabled = next(value for value in values if isinstance(value, bool))
-        named = values if len(values) > 1 else ["cuda"]
-        if "cpu" in named and enabled and session.host_autocast is None:
+        if torch.is_autocast_enabled("cpu") and session.host_autocast is None:
             session.host_autocast = _sparing()
-        if session.type.name in named:
-            if enabled and session.autocast is None:
-                session.autocast = _stand_in()
-            torch._C._dispatch_tls_set_dispatch_key_included(_key(), enabled)
+        enabled = torch.is_autocast_enabled(session.type.name)
+        if enabled and session.autocast is None:
+            session.autocast = _stand_in()
+        torch._C._dispatch_tls_set_dispatch_key_included(_key(), enabled)
 
     def clear_autocast_cache(original: Callable) -> None:
         original()
