@@ -47,7 +47,6 @@ def spans(clock, work, *kinds):
 
 
 def lanes(clock, work):
-    """(lane, name, kind) of the spans of `work`, done twice."""
     work()
     return [(span.lane, span.name, span.kind) for span in spans(clock, work)]
 

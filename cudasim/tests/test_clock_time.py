@@ -111,8 +111,7 @@ INSTALLED = "/opt/env/lib/python3.11/site-packages"
 OWN = ["<stdin>", "/home/someone/train.py", timeit.__file__]
 OWN += [f"{INSTALLED}/d2l/torch.py", f"{INSTALLED}/IPython/core/magics/execution.py"]
 OTHERS = [threading.__file__, torch.__file__, "<frozen importlib._bootstrap>"]
-OTHERS += [f"{INSTALLED}/ipykernel/kernelbase.py"]
-OTHERS += ["/usr/lib/python3/dist-packages/tornado/ioloop.py"]
+OTHERS += [f"{INSTALLED}/ipykernel/kernelbase.py", "/usr/lib/dist-packages/tornado/ioloop.py"]
 
 
 @pytest.mark.parametrize("filename", OWN + OTHERS)

@@ -192,7 +192,6 @@ def test_on_windows_the_bare_name_is_replaced():
 
 
 def test_windows_has_a_command_that_a_search_finds():
-    """`shutil.which` looks for it there with the endings of PATHEXT, of which .CMD is one."""
     command = publishing.PROGRAMS / "nvidia-smi.cmd"
     started = command.read_text().splitlines()[-1]
     assert started.startswith(f'"%{publishing.PYTHON}%" -I -S "%~dp0') and started.endswith("%*")

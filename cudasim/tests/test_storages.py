@@ -17,7 +17,6 @@ held = torch.cuda.memory_allocated
 
 
 def test_a_copied_host_storage_stays_on_the_host():
-    """C++ wraps storages in scratch tensors to copy them; these must not make them wild."""
     host, there = torch.ones(3), torch.zeros(3, device="cuda")
     assert torch.UntypedStorage(3).device.type == host.untyped_storage().device.type == "cpu"
     assert torch.UntypedStorage(3, device="meta").device.type == "meta"

@@ -50,19 +50,6 @@ def modelled():
         yield
 
 
-def test_events_are_refused_as_without_a_clock(modelled):
-    untimed, new, first, second = (torch.cuda.Event(enable_timing=n > 0) for n in range(4))
-    untimed.record(), first.record(), second.record(torch.cuda.Stream(1))
-    for call, words in (
-        (lambda: first.elapsed_time(untimed), "ValueError: Both events must be created with"),
-        (lambda: first.elapsed_time(new), "ValueError: Both events must be recorded before"),
-        (lambda: first.record(torch.cuda.Stream(1)), "RuntimeError: Event device 0 does not match"),
-        (lambda: first.elapsed_time(second), "AcceleratorError: CUDA error: invalid res"),
-        (lambda: first.elapsed_time(3), "TypeError: elapsed_time() needs an event of a GPU, not 3"),
-    ):
-        assert raised(call).startswith(words)
-
-
 def test_streams_and_events_obey_a_modelled_clock(modelled):
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
