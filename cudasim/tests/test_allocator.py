@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from calls import MIB, block
 
 import cudasim
 from cudasim.backends.memory import stats
@@ -16,7 +17,6 @@ from cudasim.session import session
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
-MIB = 2**20
 GROWING, FIXED = "expandable_segments:True", "expandable_segments:False"
 
 
@@ -24,10 +24,6 @@ def allow(mib):
     """Limit PyTorch to so many MiB of the current card."""
     total = torch.cuda.get_device_properties().total_memory
     torch.cuda.set_per_process_memory_fraction((mib * MIB + 1) / total)
-
-
-def block(mib, device="cuda"):
-    return torch.empty(int(mib * MIB), dtype=torch.uint8, device=device)
 
 
 def sizes(segment):

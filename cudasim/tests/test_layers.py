@@ -36,7 +36,6 @@ def test_a_module_imports_only_what_comes_before_it(path):
 
 
 def test_the_order_names_every_module_and_none_takes_the_place_of_a_public_name():
-    """As an attribute of the package, once it is imported."""
     assert {*PARTS.values()} == {*ORDER, "__init__"}
     assert not {*ORDER} & {*cudasim.__all__}
 

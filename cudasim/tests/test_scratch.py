@@ -30,7 +30,6 @@ MADE_BY_THE_PROGRAM = {
 @pytest.mark.parametrize("make", MADE_BY_THE_PROGRAM.values(), ids=MADE_BY_THE_PROGRAM)
 @pytest.mark.parametrize("counting", [False, True])
 def test_what_the_program_made_is_refused_and_stays(make, counting):
-    """Each of them passed, and was on the GPU from then on, when all that C++ made was scratch."""
     x = torch.ones(3, device=G0)
     with FlopCounterMode(display=False) if counting else nullcontext():
         own = make()
@@ -42,7 +41,6 @@ def test_what_the_program_made_is_refused_and_stays(make, counting):
 
 
 def test_one_place_of_a_program_may_make_and_use_in_turn():
-    """Operators that are called at one place are told apart from what C++ makes within one."""
     x = torch.ones(3, device=G0)
     calls = (torch.ops.aten.zeros.default, [3]), (torch.FloatTensor, 3)
     for own in [operator(size) for operator, size in calls]:

@@ -31,7 +31,7 @@ def wait(index: int | None = None) -> None:
     gpu = session.gpu(index)
     if session.sync_debug & CAPTURING:
         complain()
-    traces.fire(traces.DEVICE_SYNCHRONIZATION)
+    traces.fire("DeviceSynchronization")
     if session.races is not None:
         session.races.wait_for_all(gpu.index)
     if session.clock is not None:

@@ -1,7 +1,5 @@
-"""`torch.use_deterministic_algorithms`: what has no deterministic kernel on CUDA is refused.
-
-By the names of kernels that PyTorch's own tests expect (`check_nondeterministic_alert`).
-"""
+"""`torch.use_deterministic_algorithms`: what has no deterministic kernel on CUDA is refused. By the
+names of kernels that PyTorch's own tests expect (`check_nondeterministic_alert`)."""
 
 from collections.abc import Callable
 from typing import Any
