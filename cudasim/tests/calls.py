@@ -1,6 +1,10 @@
-"""What becomes of a call: the words in which it is refused, its result in a thread."""
+"""What tests call: errors as words, a thread of its own, memory on a card."""
 
 from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+MIB = 2**20
 
 
 def raised(call, kind=RuntimeError):
@@ -17,3 +21,7 @@ def in_thread(call):
     """What `call` returns in a thread of its own."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(call).result()
+
+
+def block(mib, device="cuda"):
+    return torch.empty(int(mib * MIB), dtype=torch.uint8, device=device)

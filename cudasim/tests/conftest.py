@@ -43,10 +43,8 @@ def facts(monkeypatch):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Where CUDASIM_SUPPORT names a file, write there on what these tests ran, and how it went.
-
-    It is a row of the support matrix; a run of less than the whole folder would say too much.
-    """
+    """Where CUDASIM_SUPPORT names a file, write there on what these tests ran, and how it went. It
+    is a row of the support matrix; a run of less than the whole folder would say too much."""
     path, config = os.environ.get("CUDASIM_SUPPORT"), terminalreporter.config
     if not path:
         return

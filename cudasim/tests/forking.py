@@ -1,8 +1,6 @@
-"""A Python with torch loaded, which forks itself into the programs that it is asked to run.
-
-It reads lines of JSON, each a list of programs that run beside each other, and answers each with
-the list of their exit codes. To import torch takes seconds, to fork a process that has it does not.
-"""
+"""A Python with torch loaded, which forks itself into the programs that it is asked to run. It
+reads lines of JSON, each a list of programs that run beside each other, and answers each with the
+list of their exit codes. To import torch takes seconds, to fork a process that has it does not."""
 
 import atexit
 import gc

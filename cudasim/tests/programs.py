@@ -29,11 +29,9 @@ def environment(**variables):
 
 
 def run(*arguments, cwd, python=sys.executable, fresh=False, **variables):
-    """Run `python *arguments` in `cwd`, which the package is not in; returns what came of it.
-
-    A variable that is None is taken out of the environment. Unless it shall be `fresh`, or what a
-    Python reads as it starts is another, the process is forked from one that has torch loaded.
-    """
+    """Run `python *arguments` in `cwd`, which the package is not in; returns what came of it. A
+    variable that is None is taken out of the environment. Unless it shall be `fresh`, or what a
+    Python reads as it starts is another, the process is forked from one that has torch loaded."""
     environ = environment(**variables)
     same = all(environ.get(name) == value for name, value in BASE.items())
     forked = CAN_FORK and same and python == sys.executable and not fresh

@@ -3,18 +3,20 @@
 import gc
 import itertools
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
+from calls import MIB, block
 
 import cudasim
 from cudasim.backends.memory import stats
 from cudasim.device.allocator import Memory
+from cudasim.device.gpu import Allocation
 from cudasim.session import session
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
-MIB = 2**20
 GROWING, FIXED = "expandable_segments:True", "expandable_segments:False"
 
 
@@ -22,10 +24,6 @@ def allow(mib):
     """Limit PyTorch to so many MiB of the current card."""
     total = torch.cuda.get_device_properties().total_memory
     torch.cuda.set_per_process_memory_fraction((mib * MIB + 1) / total)
-
-
-def block(mib, device="cuda"):
-    return torch.empty(int(mib * MIB), dtype=torch.uint8, device=device)
 
 
 def sizes(segment):
@@ -132,21 +130,22 @@ def seen(memory):
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 20))]
 )
-def test_blocks_that_wait_to_be_freed_change_nothing(seed):
-    """A memory that is asked after every step frees each block when it is given back."""
+def test_what_waits_in_the_log_changes_nothing(seed):
+    """A memory that is asked after every step takes and frees each block at once."""
     choice = random.Random(seed)
     waiting, asked = (Memory(0, 2048 * MIB, session.type) for _ in range(2))
     stream = [0]
-    for memory in (waiting, asked):
-        memory.stream = lambda: stream[0]
-    held = []
-    for _ in range(600):
+    gpus = [SimpleNamespace(memory=memory) for memory in (waiting, asked)]
+    held, logged = [], 0
+    for step in range(600):
+        if step == 300:  # from here on there are streams
+            for memory in (waiting, asked):
+                memory.change(stream=lambda: stream[0])
         what = choice.random()
         if held and what < 0.45:
             place = -1 if choice.random() < 0.7 else choice.randrange(len(held))
-            for memory, each in zip((waiting, asked), held.pop(place), strict=True):
-                memory.give_back(each)
-        elif what < 0.48:
+            held.pop(place)
+        elif what < 0.48 and step > 300:
             stream[0] = choice.randrange(2)
         elif what < 0.5:
             ask = choice.choice((Memory.empty_cache, Memory.reset_peaks, Memory.reset_totals))
@@ -154,7 +153,9 @@ def test_blocks_that_wait_to_be_freed_change_nothing(seed):
                 ask(memory)
         else:
             size = choice.choice((24, 24, 24, 600, 2**19, MIB, 3 * MIB, 8 * MIB, 12 * MIB))
-            held.append((waiting.take(size), asked.take(size)))
+            held.append([Allocation(gpu, size) for gpu in gpus])
+        logged += len(waiting.log)
         assert asked.counts.blocks == len(held)
+    assert logged > 300
     assert stats(waiting) == stats(asked)
     assert seen(waiting) == seen(asked)

@@ -35,9 +35,7 @@ STOPPING = {
     "embedding": lambda x: F.embedding(numbers(3), x.view(3, 1)),
     "embedding_bag": lambda x: F.embedding_bag(numbers(3), x.view(3, 1), numbers(0)),
     "cross_entropy": lambda x: F.cross_entropy(x.view(1, 3), numbers(3)),
-    "cross_entropy of images": lambda x: F.cross_entropy(
-        x.view(1, 3, 1, 1), numbers(3).view(1, 1, 1)
-    ),
+    "classes of pixels": lambda x: F.cross_entropy(x.view(1, 3, 1, 1), numbers(3).view(1, 1, 1)),
     "one_hot": lambda x: F.one_hot(numbers(3), 3),
     "one_hot below zero": lambda x: F.one_hot(numbers(-1, 1)),
     "binary_cross_entropy": lambda x: F.binary_cross_entropy(x + 1, x),

@@ -17,18 +17,6 @@ def leaf(device):
     return torch.ones(3, device=device, requires_grad=True)
 
 
-@pytest.mark.parametrize("source", [CPU, G0])
-@pytest.mark.parametrize("target", [CPU, G1])
-def test_a_gradient_goes_home(source, target):
-    x = leaf(source)
-    y = x.to(target, torch.float64) * 5
-    y.sum().backward()
-    assert y.device == target and x.grad.device == source
-    assert x.grad.dtype == torch.float32 and x.grad.tolist() == [5, 5, 5]
-    with torch.inference_mode():
-        assert x.to(G1).device == G1 and not x.to(G1).requires_grad
-
-
 @pytest.mark.parametrize(
     "function",
     [

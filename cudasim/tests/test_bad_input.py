@@ -106,7 +106,7 @@ def test_tensors_of_a_simulation_that_has_ended():
     [("2.10.1", False), ("2.11.0", True), ("2.13.0+cu126", True), ("3.0.0a0+git1", False)],
 )
 def test_an_untested_torch_is_named_once(monkeypatch, version, tested):
-    monkeypatch.setattr(simulation, "_warned", False)
+    simulation._warn_if_untested.cache_clear()
     monkeypatch.setattr(torch, "__version__", version)
     with warnings.catch_warnings(record=True, action="always") as said, cudasim.simulate():
         pass

@@ -47,7 +47,6 @@ def spans(clock, work, *kinds):
 
 
 def lanes(clock, work):
-    """(lane, name, kind) of the spans of `work`, done twice."""
     work()
     return [(span.lane, span.name, span.kind) for span in spans(clock, work)]
 
@@ -113,15 +112,6 @@ def test_modules_autograd_and_optimizers_cost_the_host(clock):
     for n in (1, 11):
         step = torch.optim.SGD([torch.ones(8, device="cuda") for _ in range(n)], 0.1).step
         assert took(clock, step) == ns(host.step + n * host.parameter) + named  # no gradients
-
-
-def test_a_card_has_the_host_that_it_is_found_beside():
-    def step(card):
-        with cudasim.simulate(card=card, clock="modelled"):
-            x = torch.ones(8, device="cuda")
-            return took(session.clock, lambda: x + x)
-
-    assert step("T4") > step("V100") > step("A100") > step("H100")
 
 
 def test_inference_mode_takes_what_no_grad_takes(clock):
@@ -253,7 +243,7 @@ def test_data_parallel_and_workers_do_not_hang(clock):
     before = clock.now
     net(torch.ones(8, 4, device="cuda")).sum().backward()
     assert clock.now > before
-    assert {span.lane for span in clock.spans} >= {"cuda:1 copies in", "cuda:1 stream 0"}
+    assert {span.lane for span in clock.since(0)} >= {"cuda:1 copies in", "cuda:1 stream 0"}
     data = torch.utils.data.TensorDataset(torch.ones(8, 4))
     loader = torch.utils.data.DataLoader(data, 4, num_workers=1, pin_memory=True)
     for (batch,) in loader:

@@ -168,10 +168,8 @@ SAME = [  # what is done to a tensor, and another beside it, as to their twins
 
 
 def run_program(seed):
-    """A random program on two GPUs and the CPU, beside its twin on the CPU alone.
-
-    The model of where a tensor is has one line: a move goes where it is said, all else stays.
-    """
+    """A random program on two GPUs and the CPU, beside its twin on the CPU alone. The model of
+    where a tensor is has one line: a move goes where it is said, all else stays."""
     chance = random.Random(seed)
     torch.manual_seed(seed)
     values = []  # (tensor, its twin, where it must be)

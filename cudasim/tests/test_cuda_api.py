@@ -89,19 +89,16 @@ def test_properties_have_cudas_fields_and_print_as_cudas():
     assert not torch.cuda.is_bf16_supported(including_emulation=False)
 
 
-@pytest.mark.parametrize(
-    "card, mib, capability",  # of MiB those that PyTorch was seen to print
-    [
-        ("T4", 14912, (7, 5)),
-        ("V100", 16160, (7, 0)),
-        ("TITAN RTX", 24220, (7, 5)),
-        ("A100", 40536, (8, 0)),
-        ("H100", 81089, (9, 0)),
-        ("H200", 143156, (9, 0)),
-        ("RTX 4090", 24217, (8, 9)),
-    ],
-)
-def test_every_card_has_properties(card, mib, capability):
+CARDS = {  # MiB, as PyTorch was seen to print them, and capability
+    **{"T4": (14912, (7, 5)), "V100": (16160, (7, 0)), "TITAN RTX": (24220, (7, 5))},
+    **{"A100": (40536, (8, 0)), "H100": (81089, (9, 0)), "H200": (143156, (9, 0))},
+    "RTX 4090": (24217, (8, 9)),
+}
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_every_card_has_properties(card):
+    mib, capability = CARDS[card]
     cudasim.disable()
     with cudasim.simulate(card=card):
         assert torch.cuda.get_device_name() == f"Simulated GPU ({card})"
@@ -115,9 +112,8 @@ def test_settings_are_read_back():
     assert torch.backends.cudnn.is_available() and torch.backends.cudnn.version() > 0
     with torch.backends.cudnn.flags(enabled=False):
         assert not torch.backends.cudnn.enabled
-    if hasattr(torch.cuda.memory, "caching_allocator_disabled"):  # not in 2.11
-        with torch.cuda.memory.caching_allocator_disabled():
-            assert not torch._C._cuda_cudaCachingAllocator_is_enabled()
+    with torch.cuda.memory.caching_allocator_disabled():
+        assert not torch._C._cuda_cudaCachingAllocator_is_enabled()
     assert torch._C._cuda_cudaCachingAllocator_is_enabled()
     for get, change, value in (
         ("_cuda_getCublasWorkspaceSize", "_cuda_setCublasWorkspaceSize", 64),

@@ -1,7 +1,5 @@
-"""Types and cards that CUDA's kernels take and the CPU's do not, and the other way.
-
-What they say and compute is asked by `fidelity/programs/kernels.py`.
-"""
+"""Types and cards that CUDA's kernels take and the CPU's do not, and the other way. What they say
+and compute is asked by `fidelity/programs/kernels.py`."""
 
 import json
 import re

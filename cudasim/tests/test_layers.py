@@ -8,7 +8,7 @@ from programs import PACKAGE
 import cudasim
 
 ORDER = (
-    "modes device timing startup_file config frameworks jax tensorflow clock patching session "
+    "modes device timing startup_file config frameworks jax tensorflow patching clock session "
     "dispatch patches backends simulation recorded testing startup ipython kernel __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
@@ -36,7 +36,6 @@ def test_a_module_imports_only_what_comes_before_it(path):
 
 
 def test_the_order_names_every_module_and_none_takes_the_place_of_a_public_name():
-    """As an attribute of the package, once it is imported."""
     assert {*PARTS.values()} == {*ORDER, "__init__"}
     assert not {*ORDER} & {*cudasim.__all__}
 

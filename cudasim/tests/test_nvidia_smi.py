@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from calls import raised
+from calls import MIB, block, raised
 from programs import run
 
 import cudasim
@@ -18,7 +18,6 @@ from cudasim.device.types.cuda import CUDA
 pytestmark = pytest.mark.usefixtures("two_gpus")
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
-MIB = 2**20
 CONTEXT = CUDA.context // MIB
 QUERY = "--query-gpu=memory.used"
 BARE = "--format=csv,noheader,nounits"
@@ -33,10 +32,6 @@ def smi(question="", command=("nvidia-smi",)):
 
 def used():
     return [int(line) for line in smi(f"{QUERY} {BARE}")[1].splitlines()]
-
-
-def block(mib, device="cuda"):
-    return torch.empty(mib * MIB, dtype=torch.uint8, device=device)
 
 
 def identity(index):
@@ -197,7 +192,6 @@ def test_on_windows_the_bare_name_is_replaced():
 
 
 def test_windows_has_a_command_that_a_search_finds():
-    """`shutil.which` looks for it there with the endings of PATHEXT, of which .CMD is one."""
     command = publishing.PROGRAMS / "nvidia-smi.cmd"
     started = command.read_text().splitlines()[-1]
     assert started.startswith(f'"%{publishing.PYTHON}%" -I -S "%~dp0') and started.endswith("%*")

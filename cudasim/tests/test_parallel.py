@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 from torch.cuda import comm
-from torch.nn.parallel import replicate
 
 pytestmark = [pytest.mark.usefixtures("two_gpus"), pytest.mark.filterwarnings("error")]
 
@@ -62,16 +61,6 @@ def test_data_parallel_on_chosen_gpus_with_an_error_and_with_a_layer_that_nobody
     partly.unused = nn.Linear(4, 2)
     nn.DataParallel(partly.to(0))(torch.rand(4, 4, device=0)).sum().backward()
     assert partly.bias.grad.tolist() == [4, 4] and partly.unused.bias.grad.tolist() == [0, 0]
-
-
-def test_replicas_send_their_gradients_home():
-    module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8)).to(0)
-    _, second = replicate(module, [0, 1])
-    assert {t.device for t in (*second.buffers(), second[0].weight)} == {GPU1}
-    second(torch.rand(3, 4, device=1)).sum().backward()
-    assert module[0].weight.grad.device == GPU0
-    detached = replicate(module, [0, 1], detach=True)[1]
-    assert not detached[0].weight.requires_grad
 
 
 # What programs of `fidelity` leave out of torch.cuda.comm.

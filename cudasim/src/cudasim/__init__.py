@@ -1,7 +1,4 @@
-"""Simulated GPUs for PyTorch: real values on the CPU, devices as on a machine that has them.
-
-They are CUDA's unless Apple's `mps` is requested.
-"""
+"""Simulated GPUs for PyTorch, CUDA's or Apple's: real values, computed on the CPU."""
 
 import gc
 import importlib

@@ -1,8 +1,4 @@
-"""`cudasim [--gpus N] ... script.py`, or `python -m cudasim`: a program on simulated GPUs.
-
-It runs as `python script.py ...` or `python -m module ...` would run it: its own arguments, folder,
-`__main__` module, traceback and exit code.
-"""
+"""`cudasim [--gpus N] ... script.py`, or `python -m cudasim`: a program on simulated GPUs."""
 
 import argparse
 import builtins
@@ -18,12 +14,10 @@ from cudasim import config, startup, startup_file
 from cudasim.device.types import DEFAULT
 
 # Lines of a traceback that the program did not write: this package's, and Python's importer's.
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_OURS = (_PACKAGE, "<frozen importlib", "<frozen runpy")
+_OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, "<frozen importlib", "<frozen runpy")
 
 
 def parse() -> tuple[argparse.Namespace, config.Config]:
-    """The options of the command, and what they ask for."""
     parser = argparse.ArgumentParser(
         "cudasim",
         usage=f"%(prog)s [--gpus N] {config.USAGE} (script.py | -m module) [argument ...]",
@@ -74,7 +68,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def run_script(path: str, main: ModuleType) -> None:
-    """Run a file as the module `main`, as `python path` does."""
     path = os.path.abspath(path)
     try:
         source = Path(path).read_bytes()

@@ -1,7 +1,4 @@
-"""What a simulation is asked to be, by arguments, options or environment variables.
-
-Nothing here imports torch: it is read before torch is.
-"""
+"""What a simulation is asked to be. It is read before torch is, which is not imported here."""
 
 import argparse
 import os
@@ -35,8 +32,6 @@ FORK = "CUDASIM_FORK"  # allow: forked processes may go on using the GPUs, which
 ARGUMENTS, VARIABLES = ("gpus", "device_type"), ("CUDASIM_GPUS", "CUDASIM_DEVICE_TYPE")
 OPTIONS, LINE = ("--gpus", "--device-type"), ("GPUS", "--device-type")
 
-_PACKAGE = Path(__file__).resolve().parent
-
 
 @dataclass(frozen=True)
 class Config:
@@ -65,7 +60,6 @@ class Config:
 
 
 def _is_file(card: object) -> bool:
-    """True for the path of the file of a card that was measured."""
     return isinstance(card, str) and card.endswith(".json")
 
 
@@ -93,9 +87,7 @@ def parse(
     races: object = None,
 ) -> Config:
     """What the values ask for; None is what is usual. Raises ValueError for what makes no sense.
-
-    From elsewhere than a program (`source`) numbers come as text.
-    """
+    From elsewhere than a program (`source`) numbers come as text."""
     if source is not ARGUMENTS:
         device_type = DEFAULT.name if device_type is None else device_type
         if isinstance(gpus, str) and gpus.isascii() and gpus.isdigit():
@@ -137,7 +129,6 @@ def from_options(options: argparse.Namespace, source: tuple[str, str] = OPTIONS)
 
 
 def to_options(wanted: Config) -> list[str]:
-    """The options with which a command is asked for what is `wanted`."""
     given = {_option(name): value for name, value in wanted.settings().items() if value}
     if wanted.type is DEFAULT:
         del given["--device-type"]
@@ -162,7 +153,6 @@ def from_environment() -> Config | None:
 
 
 def to_environment(wanted: Config) -> dict[str, str]:
-    """The variables with which `from_environment` finds what is `wanted`."""
     values = wanted.settings().items()
     said = {_variable(name): value or "" for name, value in values if value or setting(name)}
     return {**said, FORCE: str(int(wanted.force))}
@@ -196,10 +186,7 @@ def shown(uuids: Callable[[], list[str]], number: int) -> list[int]:
 
 
 def forks() -> bool:
-    """True if a forked process may use GPUs that its parent has used.
-
-    Raises ValueError for a value of CUDASIM_FORK that says nothing.
-    """
+    """Whether a forked process may use its parent's GPUs. Raises ValueError for other values."""
     value = setting("fork")
     if value not in (None, "allow"):
         raise ValueError(f"{FORK}={value!r}: unknown; set it to 'allow', or not at all")
@@ -212,14 +199,12 @@ def quiet() -> bool:
 
 
 def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
-    """The variables with which a program that is started gets the same GPUs.
-
-    `inherited`: this one was itself started so. A `sitecustomize` lets Python find the package.
-    """
+    """The variables by which a child process gets the same GPUs. `inherited`: so did this one."""
     variables = {**to_environment(wanted), QUIET: "1"}
     if wanted.force and not inherited and VISIBLE in os.environ:
         variables[IGNORED] = os.environ[VISIBLE]
-    folder, path = str(_PACKAGE / "inherit"), os.environ.get("PYTHONPATH", "")
-    if not startup_file.is_installed() and folder not in path.split(os.pathsep):
+    folder = str(Path(__file__).resolve().with_name("inherit"))
+    path = os.environ.get("PYTHONPATH", "")
+    if not startup_file.path().is_file() and folder not in path.split(os.pathsep):
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, path]))
     return variables

@@ -11,11 +11,8 @@ _simulated: dict[str, int] = {}  # framework -> GPUs
 
 
 def enable(name: str, tried: str, gpus: int | None, simulate: Callable) -> None:
-    """Let the framework of that `name` see `gpus` simulated GPUs, and say so.
-
-    `tried` is its version; its module and the number are handed to `simulate`, which returns how
-    many real GPUs there are, and does nothing if there are some.
-    """
+    """Let the framework of that `name`, tried in one version, see `gpus` GPUs, and say so.
+    `simulate(module, gpus)` returns how many real GPUs are there, and does nothing if any are."""
     wanted, had = config.parse(gpus).gpus, _simulated.get(name, 0)
     if had == wanted:
         return

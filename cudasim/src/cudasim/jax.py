@@ -18,7 +18,6 @@ def enable(gpus: int | None = None) -> None:
 
 
 def simulate(jax: Any, gpus: int) -> int:
-    """Add the GPUs, unless there are real ones; returns how many of these there are."""
     from jax._src import xla_bridge
     from jax._src.lib import xla_client
 

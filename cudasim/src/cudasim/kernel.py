@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -51,7 +50,7 @@ def main() -> None:
         home = install(folder, config.from_options(options))
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    print(f"cudasim: kernel {home.name!r} is in {os.fspath(home)}")
+    print(f"cudasim: kernel {home.name!r} is in {home}")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ COMPOSITE = "CompositeImplicitAutograd"
 
 class LightMode(TorchDispatchMode):
     """A dispatch mode whose first operation does not import `torch._dynamo`, which takes a second.
-
-    What PyTorch asks is private: `tests/test_compile.py` says whether it still holds.
-    """
+    What PyTorch asks is private: `tests/test_compile.py` says whether it still holds."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

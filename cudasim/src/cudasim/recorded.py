@@ -79,7 +79,6 @@ class Recording(Timeline):
         del self._block  # a recording can be copied
 
     def _modelled(self, clock: Clock) -> Iterator[None]:
-        """Hold what the clock books meanwhile, for the other card if there is one."""
         global _open
         home, sheet = clock.sheet, self._sheet
         if sheet is not None:
@@ -98,7 +97,6 @@ class Recording(Timeline):
             _go_on(clock, home)
 
     def _from_clock(self, clock: Clock, mark: int, notes: list[str]) -> None:
-        """Hold what the clock booked since `mark`."""
         global _seen
         spans, upto = clock.since(mark), clock.mark()
         _seen = clock, upto
@@ -114,7 +112,6 @@ class Recording(Timeline):
         self.fill(renamed, f"modelled for {article} {card}", notes)
 
     def _measured(self) -> Iterator[None]:
-        """Hold what `torch.profiler` traces meanwhile."""
         if torch.autograd._profiler_enabled():  # starting a second would end it
             raise RuntimeError(
                 "cudasim.timeline(): another timeline or torch.profiler is running; end it first"
@@ -152,7 +149,6 @@ def _clock(card: str | None) -> Clock | None:
 
 
 def _go_on(clock: Clock, sheet: Sheet) -> None:
-    """Let the clock go on with another sheet, when the cards are idle."""
     clock.drain()
     clock.use(sheet)
     booking.forget()  # what operations cost on the card so far
@@ -166,10 +162,7 @@ def _operator(name: str) -> str:
 
 
 def _counted(spans: list[Span]) -> dict[str, str]:
-    """New names for lanes of threads without a name: `Python, thread 1`, as they begin.
-
-    Python's own number tells what ran before, a notebook's machinery too.
-    """
+    """New names for lanes of threads without a name: `Python, thread 1` is the first that began."""
     began = {span.lane: span.start for span in reversed(spans) if UNNAMED.match(span.lane)}
     order = sorted(began, key=lambda lane: (began[lane], int(UNNAMED.match(lane)[1])))
     return {
@@ -179,10 +172,7 @@ def _counted(spans: list[Span]) -> dict[str, str]:
 
 
 def processor() -> str:
-    """The name of this machine's processor."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:  # no Linux
-        text = ""
+    path = Path("/proc/cpuinfo")  # Linux has it
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     named = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
     return named[1] if named else platform.processor() or platform.machine()

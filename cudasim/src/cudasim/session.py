@@ -19,19 +19,26 @@ from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
 
 
-class ThreadState(threading.local):
-    """What one thread of the program is doing."""
+class Doing:
+    """What each operation of a thread looks at: a plain object, as those of threads are slow."""
 
+    __slots__ = ("last_gpu", "making")
+
+    def __init__(self) -> None:
+        self.last_gpu: GPU | None = None  # of its last operation; None after one on the CPU
+        self.making: GPU | None = None  # for which a factory makes a tensor
+
+
+class ThreadState(threading.local):
     index = 0  # of its current GPU
-    last_gpu: GPU | None = None  # of its last operation; None after one on the CPU
-    making: GPU | None = None  # for which a factory makes a tensor
     met = False  # whether its last operation has been booked: a collective, one made of others
     lasting = False  # whether C++ now makes what an object of its own keeps
     telling = False  # whether it prints a tensor, or lists its numbers
     to_host = False  # while it moves a tensor to the CPU in sight of other dispatch modes
 
     def __init__(self) -> None:
-        self.streams: dict[int, int] = {}  # GPU -> id of its current stream, if not the default
+        self.doing = Doing()
+        self.streams: dict[int, int] = {}  # GPU -> id of its current stream, if not the default one
 
 
 class Session:
@@ -109,7 +116,6 @@ class Session:
             module._initialized = True
 
     def watch(self) -> None:
-        """Look again whether what waits for a GPU matters."""
         self.watching = bool(self.sync_debug or self.traced or self.asleep or self.races)
 
     def look_for_races(self, order: Any) -> None:
@@ -125,18 +131,25 @@ class Session:
         return self.gpus[index if index < len(self.gpus) else 0]
 
     def set_current(self, index: int) -> None:
-        """Make GPU `index` the one that plain `cuda` means in this thread."""
         self.thread.index = self.gpu(index).index
 
     def current_stream(self, index: int) -> int:
-        """The id of the stream that is current on GPU `index` in this thread."""
         return self.thread.streams.get(index, 0)
 
     def set_stream(self, index: int, stream: int) -> None:
-        """Make the stream with this id the one that is current on GPU `index` in this thread."""
         self.thread.streams[index] = stream
         # Until now each thread was on the default one, and memory had no need to ask.
-        self.gpu(index).memory.stream = functools.partial(self.current_stream, index)
+        self.gpu(index).memory.change(stream=functools.partial(self.current_stream, index))
+
+    def change_settings(self, text: str) -> None:
+        """Let the allocators follow a text of PYTORCH_ALLOC_CONF. Raises as `Settings.change`."""
+        for gpu in self.gpus:
+            gpu.memory.settle()  # by the settings so far
+        try:
+            self.settings.change(text)
+        finally:
+            for gpu in self.gpus:
+                gpu.memory.settle()
 
     def gpu(self, index: int | None) -> GPU:
         """GPU number `index`, or the current one. Raises PyTorch's error if there is none."""

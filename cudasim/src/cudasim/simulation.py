@@ -5,6 +5,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode
@@ -17,7 +18,6 @@ from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, checked
 from cudasim.patches import classes, compiler, factories, guards, readings
-from cudasim.patches.storage import patch_storage
 from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches, patch_functions
 from cudasim.session import session
@@ -27,7 +27,6 @@ TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were
 
 
 def patch_backend(patches: Patches) -> None:
-    """Make the module of torch for the simulated type report the simulated GPUs."""
     {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}[session.type.name](patches)
 
 
@@ -42,13 +41,10 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     autocast.patch_autocast,
     guards.patch_guards,
     compiler.patch_compile,
-    patch_storage,
     patch_backend,
     compiler.patch_torchscript,  # after the functions that it lists
     readings.patch_readings,
 )
-
-_warned = False  # whether the warning below has been given in this process
 
 
 def is_enabled() -> bool:
@@ -85,12 +81,9 @@ def enable(
 
 
 def begin(wanted: config.Config, inherited: bool = False) -> str | None:
-    """Simulate what is `wanted`; returns the line with which `enable` says so.
-
-    `inherited`: the environment asked for it. A program that then asks for the same itself, as
-    one does whose main module runs again in a spawned process, has it already. Raises as `enable`
-    does.
-    """
+    """Simulate what is `wanted`; returns the line with which `enable` says so. Raises as it does.
+    `inherited`: the environment asked for it. A program that then asks for the same, as a main
+    module that runs again in a spawned process, has it already."""
     type, number, card = wanted.type, wanted.gpus, wanted.find_card()
     if is_enabled():
         had = session.inherited
@@ -148,14 +141,11 @@ def _read_allocator_settings() -> None:
         warnings.warn(f"{error}; it is left out", stacklevel=5)
 
 
+@cache  # once in a process
 def _warn_if_untested() -> None:
-    """Say once that this torch is not among those that the package was tested with."""
-    global _warned
-    first, last, version = (
-        tuple(map(int, version.split(".")[:2])) for version in (*TESTED, torch.__version__)
-    )
-    if not _warned and not first <= version <= last:
-        _warned = True
+    versions = *TESTED, torch.__version__
+    first, last, version = (tuple(map(int, each.split(".")[:2])) for each in versions)
+    if not first <= version <= last:
         warnings.warn(
             f"cudasim is tested with torch {TESTED[0]} to {TESTED[1]}, this is "
             f"{torch.__version__}; 'python cudasim/facts survey', in its sources, tells what "
@@ -165,10 +155,10 @@ def _warn_if_untested() -> None:
 
 
 def disable() -> None:
-    """End the simulation: torch is as it was, tensors on simulated GPUs are unusable.
+    """End the simulation, if one is running: torch is as it was, simulated tensors are unusable.
 
-    Does nothing if none is running. Raises RuntimeError in another thread than that which
-    called `enable`, or within a dispatch mode entered since: both would leave torch patched.
+    Raises RuntimeError in another thread than that which called `enable`, or within a dispatch mode
+    entered since: both would leave torch patched.
     """
     if not is_enabled():
         return

@@ -1,7 +1,4 @@
-"""Simulate as the environment asks, as soon as torch has been imported.
-
-Torch takes a second to import and most programs never do, so it is awaited, not imported.
-"""
+"""Simulate as the environment asks, once torch is there, which most programs never import."""
 
 import importlib.util
 import sys
@@ -37,11 +34,8 @@ class AfterTorch(MetaPathFinder):
 
 
 def begin() -> None:
-    """Simulate once torch is there.
-
-    Called when Python starts, by the `sitecustomize` that a simulation hands to what it starts, or
-    by the file of `startup_file`, if CUDASIM_GPUS is set.
-    """
+    """Simulate once torch is there. Called as Python starts if CUDASIM_GPUS is set, by the file of
+    `startup_file`, or by the `sitecustomize` that a simulation hands to what it starts."""
     if "torch" in sys.modules:
         simulate_as_asked()
     elif not any(isinstance(finder, AfterTorch) for finder in sys.meta_path):

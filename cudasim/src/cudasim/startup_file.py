@@ -1,7 +1,4 @@
-"""`cudasim install-startup`: let every program of an environment heed CUDASIM_GPUS.
-
-Python runs the lines of the `.pth` files in its site-packages whenever it starts.
-"""
+"""`cudasim install-startup`: a `.pth` file lets each program of a Python heed CUDASIM_GPUS."""
 
 import os
 import site
@@ -19,7 +16,6 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def in_site_packages() -> bool:
-    """True if pip copied the package here."""
     folders = [*site.getsitepackages(), site.getusersitepackages()]
     return _PACKAGE.parent in [Path(folder).resolve() for folder in folders]
 
@@ -30,12 +26,7 @@ def path() -> Path:
     return beside / NAME
 
 
-def is_installed() -> bool:
-    return path().is_file()
-
-
 def install() -> str:
-    """Write the file. What is returned says so."""
     outside = [sys.executable, "-E", "-c", "import cudasim"]
     found = subprocess.run(outside, cwd=os.path.dirname(sys.executable), capture_output=True)
     if found.returncode:
@@ -51,8 +42,7 @@ def install() -> str:
 
 
 def remove() -> str:
-    """Remove the file, if it is there."""
-    there = is_installed()
+    there = path().is_file()
     try:
         path().unlink(missing_ok=True)
     except OSError as error:

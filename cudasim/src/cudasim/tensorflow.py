@@ -1,8 +1,5 @@
-"""Simulated GPUs for TensorFlow: logical devices of the CPU, with the names of GPUs.
-
-TensorFlow prefers its first device, which is GPU 0 on a machine with GPUs. So the first logical
-devices are called GPUs, and the last one is called the CPU.
-"""
+"""Simulated GPUs for TensorFlow: the first logical devices of the CPU are called GPUs, as it uses
+its first device unless told, and the last one is called the CPU."""
 
 import functools
 import re
@@ -23,7 +20,6 @@ def enable(gpus: int | None = None) -> None:
 
 
 def simulate(tf: Any, gpus: int) -> int:
-    """Add the GPUs, unless there are real ones; returns how many of these there are."""
     from tensorflow.python.eager import context
 
     real = len(tf.config.list_physical_devices("GPU"))

@@ -27,7 +27,7 @@ def wait(index: int | None = None) -> None:
     gpu = session.gpu(index)
     if session.sync_debug & CAPTURING:
         complain()
-    traces.fire(traces.DEVICE_SYNCHRONIZATION)
+    traces.fire("DeviceSynchronization")
     if session.races is not None:
         session.races.wait_for_all(gpu.index)
     ends = [end for (index, _), end in session.asleep.items() if index == gpu.index]
@@ -76,7 +76,7 @@ BINDINGS: dict[str, Callable] = {
     "resetPeakStats": lambda index: memory.of(index).reset_peaks(),
     "resetAccumulatedStats": lambda index: memory.of(index).reset_totals(),
     "getMemoryInfo": memory.free_and_total,
-    "setAllocatorSettings": lambda text: session.settings.change(text),
+    "setAllocatorSettings": session.change_settings,
     "getAllocatorSettings": lambda: session.settings.text,
 }
 

@@ -99,8 +99,8 @@ class Event(_Event):
         self.device = gpu.device
         if not self.event_id:
             self.event_id = next(_handles)
-            traces.fire(traces.EVENT_CREATION, self.event_id)
-        traces.fire(traces.EVENT_RECORD, self.event_id, address(place[1], place[0]))
+            traces.fire("EventCreation", self.event_id)
+        traces.fire("EventRecord", self.event_id, address(place[1], place[0]))
         self._mark = capture.mark(place) if session.capturing else None
         if session.races is not None:
             self._known = dict(session.races.known[place])
@@ -112,7 +112,7 @@ class Event(_Event):
         if self._when is None:
             return
         place = place_of(stream)
-        traces.fire(traces.EVENT_WAIT, self.event_id, address(place[1], place[0]))
+        traces.fire("EventWait", self.event_id, address(place[1], place[0]))
         if session.capturing:
             capture.wait(place, self._mark)
         self._tell(place)
@@ -134,7 +134,7 @@ class Event(_Event):
     def synchronize(self) -> None:
         self._check()
         if self._when is not None:
-            traces.fire(traces.EVENT_SYNCHRONIZATION, self.event_id)
+            traces.fire("EventSynchronization", self.event_id)
             self._tell(HOST)
             wait_until(self._when)
 
@@ -166,7 +166,7 @@ class Event(_Event):
 
     def __del__(self) -> None:
         if self.event_id:
-            traces.fire(traces.EVENT_DELETION, self.event_id)
+            traces.fire("EventDeletion", self.event_id)
 
     def ipc_handle(self, *args: Any) -> NoReturn:
         raise NotImplementedError("cudasim: events cannot be shared between processes")
@@ -196,7 +196,7 @@ class Stream(_Stream):
         self = super().__new__(cls, **{"device_type": session.type.number, **ids})
         self._outer = []
         self.native_handle = address(self.stream_id, self.device_index)
-        traces.fire(traces.STREAM_CREATION, self.native_handle)
+        traces.fire("StreamCreation", self.native_handle)
         return self
 
     def query(self) -> bool:

@@ -29,13 +29,10 @@ class Bar(Span):
 
     @property
     def label(self) -> str:
-        """The name, with the number of spans that were merged."""
         return f"{self.name} {TIMES} {self.merged:,}" if self.merged > 1 else self.name
 
 
 class Chart(NamedTuple):
-    """All that a picture shows, for whoever draws it."""
-
     bars: list[Bar]
     lanes: list[tuple[str, dict[str, int], float]]  # name, spans of each kind, busy share
     length: int  # nanoseconds

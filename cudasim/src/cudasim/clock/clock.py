@@ -1,8 +1,5 @@
-"""The virtual clock: whole nanoseconds of host threads, streams and engines, the same on every run.
-
-It knows nothing of operations: it is told what each costs, and books it. The host goes on while
-a card works, until it asks for something that the card has yet to finish.
-"""
+"""The virtual clock: whole nanoseconds of host threads, streams and engines. It is told what each
+operation costs, and books it."""
 
 import threading
 from collections import deque
@@ -83,8 +80,6 @@ class Engine:
 
 
 class Stream:
-    """Work of one GPU that is done in the order in which it was submitted."""
-
     def __init__(self, lane: str) -> None:
         self.lane = lane
         self.end = 0
@@ -102,7 +97,6 @@ class Card:
         self.loaded: set[str | None] = set()  # names and kinds of operations; None for a copy
 
     def stream(self, number: int) -> Stream:
-        """The stream with that id; 0 is the default one."""
         found = self.streams.get(number)
         if found is None:
             found = self.streams[number] = Stream(f"{self.name} stream {number}")
@@ -115,8 +109,6 @@ class Card:
 
 
 class ThreadTime(threading.local):
-    """The host time of one thread."""
-
     now = 0  # until somebody tells when it began
     in_graph = False  # whether a graph asks for the work, which the host has paid for at once
     by_engine = False  # whether autograd calls the operations, not a line of Python
@@ -172,7 +164,6 @@ class Clock:
         return self.thread.now
 
     def spend(self, duration: int, name: str, kind: str = "operation") -> None:
-        """Let the host of this thread be busy for `duration`."""
         thread = self.thread
         if thread.in_graph:
             return
@@ -197,7 +188,6 @@ class Clock:
         return duration - self.python if self.thread.by_engine else duration
 
     def sleep(self, seconds: float) -> None:
-        """Pass over `seconds` at once."""
         self.spend(nanoseconds(seconds), "sleep", "sleep")
 
     def drain(self) -> None:
@@ -222,11 +212,8 @@ class Clock:
         fills: bool = False,
         call: int | None = None,
     ) -> None:
-        """Call an operation that launches `kernels`, `duration` in all.
-
-        Those that do not fill the card run beside others. `call` is what the call costs the host
-        without launches, if it is not an ordinary one.
-        """
+        """Call an operation that launches `kernels`, `duration` in all; those that do not fill the
+        card run beside others. `call`: what an unusual call costs the host, without launches."""
         thread, where = self.thread, self.cards[card]
         if name not in where.loaded:
             self._load(where, name, kind)
@@ -278,11 +265,8 @@ class Clock:
             self._keep(line.lane, name, begin, end, "kernel")
 
     def copy(self, engines: list[tuple[int, str]], stream: int, duration: int, size: int) -> int:
-        """Submit a copy of `size` bytes to a stream; returns when it ends.
-
-        `engines` are the copy engines that it occupies: (card, direction) of one or, between
-        cards, of both; the stream is that of the first card.
-        """
+        """Submit a copy of `size` bytes to a stream of the first card; returns when it ends.
+        `engines`: (card, direction) of the copy engines, one or, between cards, both."""
         thread, cards = self.thread, [self.cards[index] for index, _ in engines]
         for card in cards:
             if None not in card.loaded:
@@ -337,7 +321,6 @@ class Clock:
     # Spans
 
     def _keep(self, *span: str | int) -> None:
-        """Record what a Span is made of."""
         self._booked += 1
         self._spans.append(span)
 
@@ -350,8 +333,3 @@ class Clock:
         kept = list(self._spans)
         dropped = self._booked - len(kept)
         return [Span(*each) for each in kept[max(0, mark - dropped) :]]
-
-    @property
-    def spans(self) -> list[Span]:
-        """All spans that are still there, in the order in which they were booked."""
-        return self.since(0)

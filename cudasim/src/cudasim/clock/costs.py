@@ -1,8 +1,5 @@
-"""What an operator of PyTorch does on its device, by the table of rules in `operators.json`.
-
-PyTorch's own tags say which operators are pointwise; what has neither rule nor tag counts its
-bytes and is remembered. Tensors without data (meta, fake) have a cost too.
-"""
+"""What an operator of PyTorch does on its device, by the rules in `operators.json` and PyTorch's
+tags. What has neither counts its bytes and is remembered. Tensors without data have a cost too."""
 
 import json
 from collections.abc import Callable
@@ -75,10 +72,8 @@ def rule_of(func: Callable) -> Rule:
 
 
 def _by_mask(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
-    """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU.
-
-    One number of the CPU put under a mask needs no count (`masked_fill`).
-    """
+    """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU. One
+    number of the CPU put under a mask needs no count (`masked_fill`)."""
     indices = [each for each in args[1] if isinstance(each, Tensor)]
     value = args[2] if len(args) > 2 else kwargs.get("values")
     if value is not None and value.numel() == 1 and on_host(value):
@@ -94,10 +89,7 @@ WAITS: dict[Callable, Callable[[tuple, dict, OnHost], bool]] = {
     **{getattr(aten, name).default: lambda *given: True for name in _read["waits"]},
     aten.linalg_pinv.atol_rtol_tensor: lambda *given: True,
     aten.repeat_interleave.Tensor: lambda args, kwargs, _: kwargs.get("output_size") is None,
-    aten.index.Tensor: _by_mask,
-    aten._unsafe_index.Tensor: _by_mask,
-    aten.index_put.default: _by_mask,
-    aten.index_put_.default: _by_mask,
-    aten._index_put_impl_.default: _by_mask,
-    aten._unsafe_index_put.default: _by_mask,
+    **dict.fromkeys((aten.index.Tensor, aten._unsafe_index.Tensor), _by_mask),
+    **dict.fromkeys((aten.index_put.default, aten.index_put_.default), _by_mask),
+    **dict.fromkeys((aten._index_put_impl_.default, aten._unsafe_index_put.default), _by_mask),
 }

@@ -113,7 +113,6 @@ def draw_bars(axes: Axes, bars: list[Bar], rows: dict[str, int], size: float) ->
 
 
 def draw(axes: Axes, shapes: list[list[tuple]], **look: Any) -> None:
-    """Lines or closed boxes of one look, as one path."""
     if not shapes:
         return
     codes = [Path.MOVETO, *[Path.LINETO] * (len(shapes[0]) - 1)]

@@ -13,11 +13,8 @@ from cudasim.timing.sheets import Host, Sheet, find_sheet, host_sheet
 
 
 class Estimate(LightMode):
-    """Adds up, on one stream, what the operations inside take; `seconds` is the total.
-
-    The host, which is the one beside the card unless another is given, goes on after each launch,
-    and the card works one kernel after the other. `works` holds what was booked.
-    """
+    """Adds up, on one stream, what the operations inside take; `works` holds what was booked. The
+    host is the one beside the card unless another is given."""
 
     def __init__(self, sheet: Sheet, host: Host | None = None) -> None:
         super().__init__()
@@ -65,7 +62,6 @@ class Estimate(LightMode):
 
     @property
     def seconds(self) -> float:
-        """When both the host and the card are done."""
         return max(self.now, self.end)
 
 
@@ -73,11 +69,8 @@ def estimate(
     function: Callable[[], Any], card: str | Sheet, host: Host | None = None, repeat: int = 1
 ) -> float:
     """Modelled seconds that `function()` takes on `card`, the mean of `repeat` calls in a row.
-
-    `function` works on tensors of the meta device, on fake ones or on real ones; on meta
-    tensors it must not ask for a value. Data are on the card already. Raises ValueError for an
-    unknown card.
-    """
+    Its tensors are real, fake, or of the meta device, which it must not ask for values; data are on
+    the card already. Raises ValueError for an unknown card."""
     sheet = find_sheet(card) if isinstance(card, str) else card
     with Estimate(sheet, host) as mode:
         for _ in range(repeat):

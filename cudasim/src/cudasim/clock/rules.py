@@ -1,9 +1,6 @@
-"""What families of operators do: each rule gives the work of one, from shapes, types and layouts.
-
-Bytes are what a kernel must read and write once, or as often as the rule says, whatever the
-caches hold. Flops of products, convolutions and attention are those of torch.utils.flop_counter.
-A rule is called with an operator's arguments, its result, and what `operators.json` says of it.
-"""
+"""What families of operators do: the work of one from shapes, types, layouts and `operators.json`.
+Bytes are what a kernel must read and write once, or as often as the rule says, whatever the caches
+hold. Flops of products, convolutions and attention are those of torch.utils.flop_counter."""
 
 from collections.abc import Callable, Iterator
 from math import ceil, prod
@@ -23,7 +20,6 @@ ROW = 48 * 2**10  # bytes of a row that every processor has room for
 
 
 def tensors(*values: Any) -> Iterator[Tensor]:
-    """The tensors among `values`, in lists and tuples too."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
@@ -48,19 +44,14 @@ def _read(args: tuple, kwargs: dict) -> int:
 
 
 def is_mask(index: Tensor) -> bool:
-    """True if it says of each element whether it is picked."""
     return index.dtype in (torch.bool, torch.uint8)
 
 
 def _precision(tensor: Tensor, product: str | None = None) -> str:
     """The precision of work on `tensor`; of a `product`, tf32 where PyTorch's settings allow it."""
-    if product and tensor.dtype is torch.float32:
-        if torch._C._get_fp32_precision_getter("cuda", product) == "tf32":
-            return "tf32"
-    return PRECISIONS.get(tensor.dtype, "float32")
-
-
-# Bytes that are moved
+    single = product and tensor.dtype is torch.float32
+    asked = single and torch._C._get_fp32_precision_getter("cuda", product)
+    return "tf32" if asked == "tf32" else PRECISIONS.get(tensor.dtype, "float32")
 
 
 def nothing(args: tuple, kwargs: dict, out: Any) -> None:
@@ -88,11 +79,9 @@ def one_value(args: tuple, kwargs: dict, out: Any) -> Work:
 
 
 def gathered(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Rows or elements picked by an index: index read, picked bytes read and written.
-
-    A mask is first made a list of places, a whole number for each of its dimensions, which is
-    written and read (expandTensors in ATen/native/IndexingUtils.h).
-    """
+    """Rows or elements picked by an index: index read, picked bytes read and written. A mask is
+    first made a list of places, a whole number for each of its dimensions, which is written and
+    read (expandTensors in ATen/native/IndexingUtils.h)."""
     index = size_of([each for each in tensors(*args[1:]) if not each.is_floating_point()])
     masks = [each for each in tensors(*args[1:2]) if is_mask(each)]
     places = sum(8 * each.dim() * each.numel() for each in masks)
@@ -121,9 +110,6 @@ def sort(args: tuple, kwargs: dict, out: Any) -> Work:
     return Work("other", 0.0, 2.0 * args[0].numel() * (passes + 8) * passes, kernels=2 + passes)
 
 
-# Element by element
-
-
 def pointwise(args: tuple, kwargs: dict, out: Any, price: float = 1) -> Work:
     """Every input read and every result written once; `price` flops an element."""
     results = list(tensors(out))
@@ -138,7 +124,6 @@ def division(args: tuple, kwargs: dict, out: Any) -> Work:
 
 
 def foreach(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Lists of tensors in few kernels."""
     listed = list(tensors(*args[:1]))
     results, (elements, kernels) = list(tensors(out)) or listed, _in_chunks(listed)
     size = float(_read(args, kwargs) + size_of(results))
@@ -157,9 +142,6 @@ def _in_chunks(listed: list[Tensor]) -> tuple[int, int]:
     elements = sum(each.numel() for each in listed)
     tensors_each, elements_each = 36, 320 * 65536  # of a kernel: chunks of 65536
     return elements, max(1, ceil(len(listed) / tensors_each), ceil(elements / elements_each))
-
-
-# Reductions
 
 
 def reduction(
@@ -184,10 +166,8 @@ def batch_norm(args: tuple, kwargs: dict, out: Any) -> Work:
     return reduction(args[:1], {}, out, 8, times, times)
 
 
-# Products. Shapes are (batch, m, n, k).
-
-
 def _product(shape: tuple, args: tuple, out: Any, factor: Tensor) -> Work:
+    """A product of the shape (batch, m, n, k)."""
     size = float(size_of(args, out))
     return Work("matmul", 2.0 * prod(shape), size, _precision(factor, "matmul"), 1, shape)
 

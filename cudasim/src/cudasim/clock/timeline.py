@@ -1,9 +1,7 @@
-"""A timeline: what Python, the streams and the copy engines did, lane by lane.
+"""A timeline: what Python, the streams and the copy engines did, lane by lane, modelled or
+measured. Times are whole nanoseconds; those that a reader sees follow the sign `≈`."""
 
-It is the same for modelled time, from the virtual clock, and for measured time, from
-`torch.profiler`. Times are whole nanoseconds; those that a reader sees follow the sign `≈`.
-"""
-
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,7 +10,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cudasim.clock import ranks, trace
+import torch.distributed as dist
+
+from cudasim.clock import trace
 from cudasim.clock.bars import IDLE, Bar, Chart, merged, split
 from cudasim.clock.clock import SECOND, Span
 
@@ -24,13 +24,13 @@ OTHERS = "Python, other threads"
 MIME = "application/vnd.cudasim.timeline+json"
 PLURALS = {"copy": "copies"}
 NOTHING = "nothing was recorded: no operation of PyTorch ran"
+_gathered = itertools.count()  # by this process
 
 
 class Table(list):
     """Rows of (lane, name, start in seconds, duration in seconds); it prints as a table."""
 
     def __repr__(self) -> str:
-        """One line a row, times in milliseconds."""
         rows = [("lane", "name", "start", "duration")]
         rows += [(lane, name, reading(start), reading(taken)) for lane, name, start, taken in self]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -39,10 +39,8 @@ class Table(list):
 
 
 class Timeline:
-    """The spans of some lines of a program, by lane. In a notebook it displays itself.
-
-    Whatever is asked of one that holds nothing raises RuntimeError, which says why it does.
-    """
+    """The spans of some lines of a program, by lane. In a notebook it displays itself. Whatever is
+    asked of one that holds nothing raises RuntimeError, which says why it does."""
 
     def __init__(self) -> None:
         self.empty("nothing was recorded")
@@ -67,17 +65,15 @@ class Timeline:
         return self._spans
 
     def gather(self) -> "Timeline":
-        """The timelines of all ranks of a run, side by side, each rank with lanes of its own.
-
-        Every rank has to call it; each gets the whole. A lane is called `rank 0: Python`. Raises
-        RuntimeError outside of a process group, and for measured times.
-        """
+        """The timelines of all ranks of a run, side by side, each rank with lanes of its own. Every
+        rank has to call it; each gets the whole. A lane is called `rank 0: Python`. Raises
+        RuntimeError outside of a process group, and for measured times."""
         if self._spans and not self.modelled:
             raise RuntimeError(
                 "gather(): only modelled times of several processes can be set side by side; begin "
                 "with clock='modelled'"
             )
-        told = ranks.gather([[*map(astuple, self._spans)], self.source, self.notes])
+        told = _from_all_ranks([[*map(astuple, self._spans)], self.source, self.notes])
         found, joined, noted = Timeline(), [], []
         for rank, (spans, _, notes) in enumerate(told):
             joined += [Span(f"rank {rank}: {lane}", *rest) for lane, *rest in spans]
@@ -99,7 +95,6 @@ class Timeline:
 
     @property
     def modelled(self) -> bool:
-        """True where the times are those of the virtual clock."""
         return self.source.startswith("modelled")
 
     @property
@@ -109,7 +104,6 @@ class Timeline:
 
     @property
     def start(self) -> int:
-        """When the first span begins, in nanoseconds of the clock."""
         return self.spans[0].start
 
     @property
@@ -119,15 +113,12 @@ class Timeline:
 
     @property
     def total(self) -> float:
-        """From the first beginning to the last end, in seconds."""
         return self.length / SECOND
 
     def busy(self, name: str) -> float:
-        """The share of the total, 0 to 1, in which a lane or a GPU (`cuda:0`) does something.
-
-        A GPU is busy while one of its lanes is; waiting and sleeping are not work. Raises
-        ValueError for an unknown name.
-        """
+        """The share of the total, 0 to 1, in which a lane or a GPU (`cuda:0`) does something. A GPU
+        is busy while one of its lanes is; waiting and sleeping are not work. Raises ValueError for
+        an unknown name."""
         mine = [span for span in self.spans if f"{span.lane} ".startswith(f"{name} ")]
         if not mine:
             raise ValueError(f"{name!r}: no such lane; there are {', '.join(self.lanes)}")
@@ -159,7 +150,6 @@ class Timeline:
         return drawing.figure(self.chart())
 
     def chart(self) -> Chart:
-        """What a picture shows."""
         bars, notes = self.bars(), self.notes
         if len(bars) != len(self.spans):
             drawn = "1 bar" if len(bars) == 1 else f"{len(bars):,} bars"
@@ -182,7 +172,6 @@ class Timeline:
         return "\n".join(lines + self.notes)
 
     def __repr__(self) -> str:
-        """The same, or why there is nothing."""
         return str(self) if self._spans else f"cudasim.timeline(): {self._reason}"
 
     def summary(self) -> list[tuple[str, dict[str, int], float]]:
@@ -195,22 +184,14 @@ class Timeline:
     def payload(self) -> str:
         """The bars and the summary as JSON text, for a page that draws them itself."""
         chart, lanes = self.chart(), self.lanes
-        names = list(dict.fromkeys(bar.name for bar in chart.bars))
-        kinds = list(dict.fromkeys(bar.kind for bar in chart.bars))
-        bars = []  # lane, name, start, duration, kind, count
+        names, kinds, bars = {}, {}, []  # numbers of names and of kinds
         for bar in chart.bars:
-            what = lanes.index(bar.lane), names.index(bar.name), bar.start, bar.length
-            bars.append((*what, kinds.index(bar.kind), bar.merged))
-        content = {
-            "unit": "≈ ns",
-            "source": chart.source,
-            "total": chart.length,
-            "lanes": [(lane, spans, round(share, 4)) for lane, spans, share in chart.lanes],
-            "names": names,
-            "kinds": kinds,
-            "bars": bars,
-            "notes": chart.notes,
-        }
+            name = names.setdefault(bar.name, len(names))
+            kind = kinds.setdefault(bar.kind, len(kinds))
+            bars.append((lanes.index(bar.lane), name, bar.start, bar.length, kind, bar.merged))
+        content = {"unit": "≈ ns", "source": chart.source, "total": chart.length}
+        content["lanes"] = [(lane, spans, round(share, 4)) for lane, spans, share in chart.lanes]
+        content |= {"names": [*names], "kinds": [*kinds], "bars": bars, "notes": chart.notes}
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -255,3 +236,16 @@ def _folded(spans: list[Span]) -> tuple[list[Span], list[str]]:
         return spans, []
     note = f"{len(rest):,} more threads of Python share a lane"
     return [replace(s, lane=OTHERS) if s.lane in rest else s for s in spans], [note]
+
+
+def _from_all_ranks(mine: Any) -> list[Any]:
+    """What every rank gives here, in their order, by the store: that takes no modelled time."""
+    if not (dist.is_available() and dist.is_initialized()):
+        raise RuntimeError(
+            "gather(): there are no ranks; call torch.distributed.init_process_group() first, and "
+            "gather() before destroy_process_group()"
+        )
+    store = dist.PrefixStore("cudasim/timeline", dist.distributed_c10d._get_default_store())
+    number = next(_gathered)
+    store.set(f"{number}/{dist.get_rank()}", json.dumps(mine))
+    return [json.loads(store.get(f"{number}/{rank}")) for rank in range(dist.get_world_size())]

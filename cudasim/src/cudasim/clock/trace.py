@@ -1,9 +1,5 @@
-"""Chrome's trace format: written from spans, and read from what `torch.profiler` exports.
-
-The format: "Trace Event Format", Google, 2016, which chrome://tracing and Perfetto document.
-What the profiler puts into it: libkineto/src/output_json.cpp and CuptiActivity.h of
-pytorch/kineto.
-"""
+"""Chrome's trace format ("Trace Event Format", Google, 2016), written from spans, and read from
+what `torch.profiler` exports (output_json.cpp and CuptiActivity.h of pytorch/kineto)."""
 
 import re
 from collections import defaultdict
@@ -55,12 +51,9 @@ def reread(trace: dict) -> list[Span]:
 
 
 def read(trace: dict) -> list[Span]:
-    """The spans of the block that `torch.profiler` traced, in nanoseconds since it began.
-
-    Python's lane has the operators that were called from Python, less their waits for a GPU;
-    a stream has kernels, by the operator that launched them; copies have lanes of their own.
-    The streams of a GPU are numbered in the order of their ids: CUDA's own begin anywhere.
-    """
+    """The spans of the block that `torch.profiler` traced, in nanoseconds since it began: operators
+    that Python called, less their waits; kernels, by the operator that launched them; copies. The
+    streams of a GPU are numbered in the order of their ids: CUDA's own begin anywhere."""
     events = [each for each in trace["traceEvents"] if each.get("ph") == "X" and "dur" in each]
     block = next(each for each in events if each["name"] == BLOCK)
     begin, until = block["ts"], block["ts"] + block["dur"]
@@ -70,7 +63,8 @@ def read(trace: dict) -> list[Span]:
         size = event["args"].get("bytes") if kind == "copy" else None
         return Span(lane, name, max(round(start * 1000), 0), round(end * 1000), kind, size)
 
-    threads, streams, on_gpu, operators = defaultdict(list), defaultdict(set), [], {}
+    threads = defaultdict(lambda: ([], []))  # operators that were called, and waits
+    streams, on_gpu, operators = defaultdict(set), [], {}
     for event in events:
         called, about = event.get("cat") == "cpu_op", event.get("args", {})
         if called and "External id" in about:
@@ -80,13 +74,11 @@ def read(trace: dict) -> list[Span]:
             on_gpu.append((event, device, stream))
             streams[device].add(stream)
         elif (called or WAIT.search(event["name"])) and begin <= event["ts"] < until:
-            threads[event["tid"]].append(event)
+            threads[event["tid"]][not called].append(event)
 
     spans = []
-    for tid, found in threads.items():
+    for tid, (calls, others) in threads.items():
         lane = "Python" if tid == block["tid"] else f"Python, thread {tid}"
-        calls = [each for each in found if each["cat"] == "cpu_op"]
-        others = (each for each in found if each["cat"] != "cpu_op")
         waits = [span(lane, each, each["name"], "wait") for each in others]
         spans += waits
         for each in _outermost(calls):

@@ -10,9 +10,7 @@ from torch import Tensor, nn
 
 def watched(payer: Any) -> list[tuple[Any, str, Callable]]:
     """What makes `payer` pay what its `host` costs: attributes of torch, and what replaces them.
-
-    Its `thread` is told while autograd calls the operations.
-    """
+    Its `thread` is told while autograd calls the operations."""
     call, run = nn.Module.__call__, torch.autograd._engine_run_backward
     done = torch.optim.Optimizer._optimizer_step_code
 
@@ -45,7 +43,6 @@ def watched(payer: Any) -> list[tuple[Any, str, Callable]]:
 
 
 def steps(outputs: Iterable[Any]) -> set:
-    """The steps of the graphs behind `outputs`."""
     waiting, seen = [each.grad_fn for each in outputs if isinstance(each, Tensor)], set()
     while waiting:
         node = waiting.pop()

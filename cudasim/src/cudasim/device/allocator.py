@@ -1,43 +1,35 @@
 """The memory of one simulated GPU, managed as CUDA's caching allocator manages it.
 
-The allocator takes segments from the driver, cuts blocks from them, joins neighbours that are
-free, and keeps a segment when its blocks are freed
-(https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management). Sizes, the choice of a
-block, when it is split and what is given back are those of c10/cuda/CUDACachingAllocator.cpp,
-whose functions are named below, of PyTorch 2.11 to 2.13; so is what `expandable_segments` changes.
-
-Where the driver puts a segment is its own affair: here at the lowest address that is free. A
-block used on several streams (`record_stream`) is free at once. All sizes are in bytes.
+Sizes, the choice of a block, when it is split and what is given back are those of
+c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11 to 2.13, whose functions are named below. Where
+the driver puts a segment is its own affair: here at the lowest address that is free. A block used
+on several streams (`record_stream`) is free at once. All sizes are in bytes.
 """
 
 import sys
 import threading
-from bisect import bisect_left
-from collections import deque
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
-from cudasim.device.counts import Counts
-from cudasim.device.history import ALL, STATE, Frames, History
+from cudasim.device import sizes
+from cudasim.device.counts import Total
+from cudasim.device.history import ALL, NEVER, STATE, Frames, History
 from cudasim.device.pools import Block, Pool, PoolId, Private, Range
 from cudasim.device.settings import Settings
-from cudasim.device.sizes import (
-    BLOCK,
-    FIRST,
-    GRAIN,
-    HUGE,
-    LARGE_SEGMENT,
-    SMALL,
-    SMALL_SEGMENT,
-)
+from cudasim.device.sizes import BLOCK, SMALL
 from cudasim.device.types import DeviceType
+
+# What an allocation holds: [bytes] until its block is cut, then [block].
+Held = list[Any]
+WIDEST = 16  # bytes of a complex number, the widest there is
 
 
 class Memory:
     """What a card's memory holds; `limit` is what PyTorch may take of its `size` bytes."""
 
     def __init__(self, index: int, size: int, type: DeviceType) -> None:
-        """The empty memory, of `size` bytes, of GPU number `index` of that `type`."""
         self.index, self.size, self.limit, self.type = index, size, size, type
         self.fraction = 1.0
         self.settings = Settings()
@@ -45,16 +37,14 @@ class Memory:
         self.private: dict[PoolId, Private] = {}
         self.routes: list[tuple[PoolId, Callable[[], bool]]] = []  # what goes to which of them
         self.suspended = 0  # the thread that takes nothing: it replays what has its memory
+        self.check: Callable[[], None] | None = None  # raises, where nothing can be taken any more
         self.history: History | None = None
         self.observers: list[Callable[[int, int, int, int], None]] = []  # of refusals
         self.used: dict[int, Block] = {}  # by address
-        self._counts = Counts()
+        self._counts = Total(self.small.counts, self.large.counts)
         self.context = 0  # bytes of the context, once this process has used the card
-        self.retries = self.refusals = 0
-        self.waits = 0  # for all streams, before free segments are given back
-        self.taken = self.given = 0  # calls of the driver, for memory and to give it back
         self.stream: Callable[[], int] = int  # which stream is current: 0, the default one
-        self.watch: Callable[[], None] | None = None  # called when segments come or go
+        self.watch: Callable[[], None] = lambda: None  # called when segments come or go
         # (process, bytes) of each other process that takes some of the card.
         self.others: Callable[[], list[tuple[int, int]]] = list
         self.driver: AbstractContextManager = nullcontext()  # held while it is asked for memory
@@ -62,135 +52,171 @@ class Memory:
         # Re-entrant: a garbage collection inside can free blocks of this very memory.
         self._lock = threading.RLock()
         self._busy = False
-        # Blocks that are given back, and wait there until memory is taken or somebody asks.
-        self._freed: deque[Block] = deque()
-        # What makes a block free again, whose segment stays reserved.
-        self.give_back: Callable[[Block], None] = self._freed.append
+        # What was taken and given back, in this order, since the books were last settled. What
+        # an allocation holds is there when it is taken, and again when it is given back.
+        self.log: list[Held] = []
+        self.give_back: Callable[[Held], None] = self.log.append
+        # So many bytes can surely be taken by way of the log: free in one block of the small
+        # pool, so that whatever comes before, no segment is needed.
+        self.slack = 0
+        self.room = 0  # numbers of whatever type that surely fit, and the host may make first
         # The block taken last, while all else is as it was then; how it was cut; how often it was
         # given back since and taken again at once.
         self._last: Block | None = None
         self._cut = (0, 0)
         self._again = 0
+        self.reset_totals()
 
     def take(self, requested: int) -> Block | None:
-        """Cut a block for `requested` bytes (malloc); None in a thread that is suspended.
-
-        Raises PyTorch's error if the card has not so much left; the counts are then
-        as they were.
-        """
-        if self.suspended and self.suspended == threading.get_ident():
+        """Cut a block for `requested` bytes (malloc); None in a thread that is suspended."""
+        if self.check is not None:
+            self.check()
+        if self.suspended == threading.get_ident():
             return None
+        return self.settle(self._take, requested)
+
+    def change(self, **attributes: Any) -> None:
+        """Change how memory is taken from now on."""
+        self.settle(vars(self).update, attributes)
+
+    def settle(self, action: Callable[..., Any] | None = None, *args: Any) -> Any:
+        """Do what the log says, and then `action(*args)`; returns what that returns.
+
+        What a garbage collection within gives back waits in the log.
+        """
         with self._lock:
-            freed, last = self._freed, self._last
-            if freed:
-                # If the last block is all that was given back, the free blocks would be those
-                # among which it was chosen: for a request like its own it would be chosen again.
-                if (
-                    last is freed[0]
-                    and last.requested == requested
-                    and len(freed) == 1
-                    and last.stream == self.stream()
-                    and self.settings.plain
-                    and not self.routes
-                ):
-                    freed.popleft()
-                    self._again += 1
-                    return last
-                self._settle()
-            elif self._again:
-                self._count_again()
+            if self._busy:
+                return action and action(*args)
             self._busy = True
             try:
-                return self._take(-(-requested // BLOCK) * BLOCK or BLOCK, requested)
+                self._replay()
+                return action and action(*args)
             finally:
-                self._busy = False
                 if self.history is not None:
-                    self._settle()
+                    self._replay()
+                self._busy = False
+                self.slack = self._find_slack()
+                self.room = (self.limit - self.reserved) // WIDEST
 
-    def _give_back_at_once(self, block: Block) -> None:
-        self._freed.append(block)
-        with self._lock:
-            self._settle()
+    def _find_slack(self) -> int:
+        free, simple = self.small.free, self.settings.plain and self.stream is int
+        if self.routes or self.suspended or self.check or self.history or not (simple and free):
+            return 0
+        return min(free[-1][1], SMALL)
 
-    def _settle(self) -> None:
-        """Free what waits to be freed; where another call is in hand, the next one does it."""
-        if self._busy:
-            return
-        self._busy = True
+    def _give_back_at_once(self, held: Held) -> None:
+        self.log.append(held)
+        self.settle()
+
+    def _replay(self) -> None:
+        """Take and free as the log says.
+
+        If the last block is freed first and its like is asked for next, the free blocks are those
+        among which it was chosen: it would be chosen again, and is counted in the end.
+        """
+        log, freed, done = self.log, None, 0
         try:
-            self._count_again()
-            self._last = None
-            while self._freed:
-                self._free(self._freed.popleft())
+            for held in log:  # which may grow meanwhile
+                done += 1
+                what = held[0]
+                if freed is not None:
+                    if freed is self._last and freed.requested == what:
+                        held[0], freed = freed, None
+                        self._again += 1
+                        continue
+                    self._free(freed)
+                    freed = None
+                if type(what) is not int:
+                    freed = what
+                else:
+                    held[0] = self._take(what) if what else None
+            if freed is not None:
+                self._free(freed)
         finally:
-            self._busy = False
+            del log[:done]
 
     def _count_again(self) -> None:
-        """Count what was given back and taken again at once, as often as it was."""
         again, self._again = self._again, 0
-        if again:
-            block = self._last
-            for counts in (self._counts, block.pool.counts):
-                counts.repeat(again, block.size, block.requested, *self._cut)
-            if block.next is not None and not block.next.used:  # the rest, as in `_take`
-                block.next.requested = block.requested
+        block = self._last
+        block.pool.counts.repeat(again, block.size, block.requested, *self._cut)
+        if block.next is not None and not block.next.used:  # the rest, as in `_take`
+            block.next.requested = block.requested
 
-    def _take(self, size: int, requested: int) -> Block:
+    def _take(self, requested: int) -> Block:
+        if self._again:
+            self._count_again()
+        size = round_up(requested, BLOCK) or BLOCK
         home, stream = self._home() if self.routes else self, self.stream()
         pool = home.small if size <= SMALL else home.large
         frames = self.history.here(STATE) if self.history else ()
-        block = pool.pop(size, stream, self.settings)
-        if block is None:
-            block = self._grow(pool, size, stream, frames)
+        block = pool.pop(size, stream, self.settings) or self._grow(pool, size, stream, frames)
         was_split = block.previous is not None or block.next is not None
         blocks = bytes = 0  # more of them in free pieces
-        if block.size != size and self._is_to_split(block, size):
+        left = block.size - size
+        if left and (pool.small or self._is_to_split(size, left)):
             rest = block.cut(size)
             # C++ keeps the block for the rest and makes a new one for the request.
-            rest.requested, block.requested = block.requested, 0
-            pool.insert(rest)
-            if block.range is None:
-                blocks, bytes = (0, -size) if was_split else (1, rest.size)
-        elif was_split and block.range is None:
+            rest.requested = block.requested
+            insort(pool.free, (rest.stream, rest.size, rest.address, rest))
+            blocks, bytes = (0, -size) if was_split else (1, left)
+        elif was_split:
             blocks, bytes = -1, -block.size
         block.used, block.requested, block.frames = True, requested, frames
         self.used[block.address] = block
-        if self.history:
-            self.history.add("alloc", block.address, requested, stream, frames)
-        self._counts.add(block.size, requested, blocks, bytes)
-        pool.counts.add(block.size, requested, blocks, bytes)
+        if self.history is not None:
+            self._note("alloc", block, frames=frames)
+        pool.counts.add(block.size, requested)
+        self._counts.rise()
+        self._cut = self._split(block, blocks, bytes) if bytes else (0, 0)
         self._last = block if self.settings.plain and not self.routes else None
-        self._cut = blocks, bytes
         return block
 
-    def _is_to_split(self, block: Block, size: int) -> bool:
-        """Whether what is left of `block` becomes a block of its own (should_split)."""
-        rest = block.size - size
-        if block.pool.small or self.settings.expandable:
-            return rest >= BLOCK
-        return size < self.settings.max_split and rest > SMALL
+    def _is_to_split(self, size: int, left: int) -> bool:
+        """Whether what is left of a large block becomes one of its own (should_split)."""
+        return self.settings.expandable or (size < self.settings.max_split and left > SMALL)
+
+    def _split(self, block: Block, blocks: int, bytes: int) -> tuple[int, int]:
+        """Count more free pieces; there are none in an expandable segment."""
+        if block.range is not None:
+            return 0, 0
+        block.pool.counts.split(blocks, bytes)
+        if blocks > 0 or bytes > 0:
+            self._counts.split()
+        return blocks, bytes
 
     def _free(self, block: Block) -> None:
         """Free a block, and join it with free neighbours (free_block)."""
-        pool, size, requested = block.pool, block.size, block.requested
+        if self._again:
+            self._count_again()
+        self._last = None
+        pool = block.pool
         del self.used[block.address]
         block.used = False
-        if self.history:
-            frames = self.history.here(ALL) or block.frames
+        if self.history is not None:
             for action in ("free_requested", "free_completed"):
-                self.history.add(action, block.address, requested, block.stream, frames)
+                self._note(action, block, ALL, block.frames)
             block.frames = ()
+        pool.counts.remove(block.size, block.requested)
         blocks = joined = 0
         for neighbour in (block.previous, block.next):
             if neighbour is not None and not neighbour.used:
                 taken_in = pool.join(block, neighbour)
                 blocks -= taken_in > 0
                 joined += taken_in
-        pool.insert(block)
-        split = block.previous is not None or block.next is not None
-        bytes = (block.size if split else 0) - joined if block.range is None else 0
-        self._counts.remove(size, requested, blocks + split, bytes)
-        pool.counts.remove(size, requested, blocks + split, bytes)
+        insort(pool.free, (block.stream, block.size, block.address, block))
+        if block.previous is not None or block.next is not None:
+            self._split(block, blocks + 1, block.size - joined)
+        elif joined:
+            self._split(block, blocks, -joined)
+
+    def _note(
+        self, action: str, block: Block, level: int = NEVER, frames: Frames = (), size: int = 0
+    ) -> None:
+        """Tell the history, if one is kept, of a block: with the code that runs, or `frames`."""
+        if self.history is not None:
+            frames = self.history.here(level) or frames
+            size = size or (block.requested if "segment" not in action else block.size)
+            self.history.add(action, block.address, size, block.stream, frames)
 
     # The driver
 
@@ -198,8 +224,7 @@ class Memory:
         """Use the card: from now on there is a context on it."""
         if self.context != self.type.context:
             self.context = self.type.context
-            if self.watch is not None:
-                self.watch()
+            self.watch()
 
     @property
     def free(self) -> int:
@@ -210,12 +235,7 @@ class Memory:
     def _grow(self, pool: Pool, size: int, stream: int, frames: Frames) -> Block:
         """A new block with room for `size` bytes, from the driver, not in the pool."""
         self.touch()
-        if pool.small:
-            wanted = SMALL_SEGMENT
-        elif size < HUGE:
-            wanted = LARGE_SEGMENT
-        else:
-            wanted = -(-size // GRAIN) * GRAIN
+        wanted = pool.grain if pool.small or size < sizes.HUGE else round_up(size, sizes.GRAIN)
         block = self._from_driver(pool, size, wanted, stream)
         if block is None and self._release_oversize(pool, size, stream):
             block = self._from_driver(pool, size, wanted, stream)
@@ -231,8 +251,8 @@ class Memory:
                 observe(self.index, wanted, self.size, self.free)
             raise self.type.out_of_memory(self, wanted)
         block.origin = frames
-        if self.history and block.range is None:
-            self.history.add("segment_alloc", block.address, block.size, stream, frames)
+        if block.range is None:
+            self._note("segment_alloc", block, frames=frames)
         return block
 
     def _from_driver(self, pool: Pool, size: int, wanted: int, stream: int) -> Block | None:
@@ -251,7 +271,7 @@ class Memory:
 
     def _find_addresses(self, size: int) -> int:
         """The lowest `size` addresses that are free, as taken."""
-        address = FIRST + (self.index << 40)
+        address = sizes.FIRST + (self.index << 40)
         for place, (begin, length) in enumerate(self._segments):
             if begin - address >= size:
                 self._segments.insert(place, (address, size))
@@ -261,11 +281,10 @@ class Memory:
         return address
 
     def _reserve(self, pool: Pool, size: int, segments: int) -> None:
-        """Count `size` bytes in so many `segments` as taken from the driver; less, as given."""
-        for counts in (self._counts, pool.counts):
-            counts.reserve(size, segments)
-        if self.watch is not None:
-            self.watch()
+        """Count what is taken from the driver; what is given, below 0."""
+        pool.counts.reserve(size, segments)
+        self._counts.reserve()
+        self.watch()
 
     def _release_oversize(self, pool: Pool, size: int, stream: int) -> bool:
         """Give back blocks too large to be split, if there are some (see release_available_...)."""
@@ -275,16 +294,16 @@ class Memory:
         least, released = max(size, least), 0
         place = bisect_left(pool.free, (stream, least, 0))
         if place < len(pool.free) and pool.free[place][0] == stream:
-            block = pool.blocks[pool.free[place][2]]
+            block = pool.free[place][-1]
             if block.range is None:
                 self._release(block)
                 return True
         large = [each for each in pool.free[:place] if each[0] == stream]
-        for _, length, address in reversed(large):
+        for _, length, _, block in reversed(large):
             if released >= least or length < self.settings.max_split:
                 break
-            if pool.blocks[address].range is None:
-                self._release(pool.blocks[address])
+            if block.range is None:
+                self._release(block)
                 released += length
         return released >= least
 
@@ -293,16 +312,15 @@ class Memory:
         block.pool.remove(block)
         self._segments.remove((block.address, block.size))
         self.given += 1
-        if self.history:
-            frames = self.history.here(ALL) or block.origin
-            self.history.add("segment_free", block.address, block.size, block.stream, frames)
+        self._note("segment_free", block, ALL, block.origin)
         self._reserve(block.pool, -block.size, -1)
 
     def _release_all(self) -> None:
         """Give back all that is reserved and holds no block (release_cached_blocks)."""
         self.waits += 1
-        for pool in self._open():
-            free = [pool.blocks[address] for _, _, address in pool.free]
+        unused = [each for each in self.private.values() if not each.users]
+        for pool in (self.large, self.small, *(pool for each in unused for pool in each.pools)):
+            free = [each[-1] for each in pool.free]
             for block in free:
                 if block.range is None and not block.is_split:
                     self._release(block)
@@ -312,28 +330,18 @@ class Memory:
                     if not block.is_split and not block.mapped:
                         pool.remove(block)
                         self._segments.remove((block.range.address, block.range.size))
-
-        for each in [each for each in self.private.values() if not each.users]:
-            if not any(pool.blocks for pool in each.pools) and not self._uses(each):
+        living = {block.pool for block in self.used.values()}
+        for each in unused:
+            if not any(pool in living or pool.blocks() for pool in each.pools):
                 del self.private[each.id]
 
     def empty_cache(self) -> None:
-        """Give the driver back every segment that no block is in."""
-        with self._lock:
-            self._settle()
-            self._busy = True
-            try:
-                self._release_all()
-            finally:
-                self._busy = False
+        self.settle(self._release_all)
 
     # Expandable segments
 
     def _expand(self, pool: Pool, size: int, stream: int) -> Block | None:
-        """A block of `size` bytes or more, at the end of a segment that grows.
-
-        None if the card has not so much left (try_allocate_expandable_block).
-        """
+        """A block at the end of a segment that grows (try_allocate_expandable_block), or None."""
         block = self._find_expandable(pool, size, stream)
         if not block.mapped and not self._map(block, min(block.size, size)):
             return None
@@ -347,8 +355,7 @@ class Memory:
 
     def _find_expandable(self, pool: Pool, size: int, stream: int) -> Block:
         """The first block, free or unmapped, from which `size` bytes can be had."""
-        for _, address in [each for each in pool.unmapped if each[0] == stream]:
-            block = pool.blocks[address]
+        for block in [each[-1] for each in pool.unmapped if each[0] == stream]:
             if block.previous is not None and not block.previous.used:
                 block = block.previous
             found, each = 0, block
@@ -356,7 +363,7 @@ class Memory:
                 found, each = found + each.size, each.next
             if found >= size:
                 return block
-        length = -(-(self.size + self.size // 8) // pool.grain) * pool.grain
+        length = round_up(self.size + self.size // 8, pool.grain)
         range = Range(self._find_addresses(length), length, pool.grain)
         block = Block(pool, stream, range.address, length, range)
         block.mapped = False
@@ -366,7 +373,7 @@ class Memory:
     def _map(self, block: Block, size: int) -> bool:
         """Put memory behind the first `size` bytes of `block`, whole grains (map_block)."""
         pool = block.pool
-        mapped = -(-size // pool.grain) * pool.grain
+        mapped = round_up(size, pool.grain)
         if mapped > self.free:
             return False
         pool.remove(block)
@@ -377,16 +384,14 @@ class Memory:
         pool.join(block, block.next)
         pool.insert(block)
         self.taken += 1
-        if self.history:
-            frames = self.history.here(STATE)
-            self.history.add("segment_map", block.address, mapped, block.stream, frames)
+        self._note("segment_map", block, STATE, size=mapped)
         self._reserve(pool, mapped, 0)
         return True
 
     def _unmap(self, block: Block) -> None:
         """Give back the whole grains of a free `block` (unmap_block)."""
         pool, start = block.pool, block.range.address
-        begin = start + -(-(block.address - start) // pool.grain) * pool.grain
+        begin = start + round_up(block.address - start, pool.grain)
         end = start + (block.address + block.size - start) // pool.grain * pool.grain
         if begin >= end:
             return
@@ -395,10 +400,9 @@ class Memory:
             pool.insert(block.cut(end - block.address))
         if begin > block.address:
             before = Block(pool, block.stream, block.address, begin - block.address, block.range)
-            before.previous, before.next = block.previous, block
-            if block.previous is not None:
-                block.previous.next = before
-            block.previous = before
+            before.previous, before.next, block.previous = block.previous, block, before
+            if before.previous is not None:
+                before.previous.next = before
             pool.insert(before)
         block.address, block.size, block.mapped = begin, end - begin, False
         pool.join(block, block.previous)
@@ -413,20 +417,17 @@ class Memory:
     # Private pools
 
     def begin_pool(self, id: PoolId, mine: Callable[[], bool]) -> None:
-        """Let what is taken while `mine()` go to the private pools `id`, until `end_pool`.
-
-        Who begins is a user of the pools until `release_pool` (beginAllocateToPool).
-        """
+        """Let what is taken while `mine()` go to private pools (beginAllocateToPool)."""
         if id not in self.private:
             self.private[id] = Private(id, self.small.counts, self.large.counts)
         self.private[id].users += 1
-        self.routes.append((id, mine))
+        self.settle(self.routes.append, (id, mine))
 
     def end_pool(self, id: PoolId) -> None:
-        """Let nothing go there any more, of what began last (endAllocateToPool)."""
+        """Let no more go there, of what began last (endAllocateToPool)."""
         for place in reversed(range(len(self.routes))):
             if self.routes[place][0] == id:
-                del self.routes[place]
+                self.settle(self.routes.pop, place)
                 return
 
     def release_pool(self, id: PoolId) -> None:
@@ -435,26 +436,10 @@ class Memory:
             self.private[id].users -= 1
 
     def _home(self) -> "Memory | Private":
-        """Whose pools serve this request."""
         for id, mine in self.routes:
             if mine():
                 return self.private[id]
         return self
-
-    def _pools(self) -> Iterator[Pool]:
-        """Every pool."""
-        yield from (self.large, self.small)
-        for each in self.private.values():
-            yield from each.pools
-
-    def _open(self) -> list[Pool]:
-        """The pools whose free segments may be given back."""
-        kept = [id for id, each in self.private.items() if each.users]
-        return [pool for pool in self._pools() if pool.id not in kept]
-
-    def _uses(self, private: Private) -> bool:
-        """Whether a tensor lives in those pools."""
-        return any(block.pool in private.pools for block in self.used.values())
 
     # What is told
 
@@ -464,47 +449,51 @@ class Memory:
         return self._counts.reserved
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> Total:
         """What there is, was at most and has ever been."""
-        with self._lock:
-            self._settle()
+        self.settle()
         return self._counts
 
     def record(self, history: History | None) -> None:
         """Keep a `history` from now on, or none."""
-        with self._lock:
-            self._settle()
-            self.history = history  # which tells when a block is given back
-            self.give_back = self._freed.append if history is None else self._give_back_at_once
+        at_once = history is not None  # it tells when a block is given back
+        give_back = self._give_back_at_once if at_once else self.log.append
+        self.change(history=history, give_back=give_back)
 
     def set_fraction(self, fraction: float) -> None:
         """Limit PyTorch to this part of the card; 0 is no limit, on MPS."""
-        self.fraction, self.limit = fraction, self.type.memory_limit(fraction, self.size)
+        self.change(fraction=fraction, limit=self.type.memory_limit(fraction, self.size))
 
     def reset_peaks(self) -> None:
-        """Restart every peak from what is held now."""
-        for counts in (self.counts, self.small.counts, self.large.counts):
+        for counts in (self.small.counts, self.large.counts, self.counts):
             counts.reset_peaks()
 
     def reset_totals(self) -> None:
-        """Restart every count of what was taken and freed."""
-        for counts in (self.counts, self.small.counts, self.large.counts):
+        self.settle()
+        for counts in (self.small.counts, self.large.counts):
             counts.reset_totals()
-        self.retries = self.refusals = self.taken = self.given = self.waits = 0
+        self.retries = self.refusals = 0
+        self.taken = self.given = 0  # calls of the driver, for memory and to give it back
+        self.waits = 0  # for all streams, before free segments are given back
 
     def segments(self) -> list[list[Block]]:
         """The blocks of each segment, in the order of their addresses (snapshot)."""
-        with self._lock:
-            self._settle()
-            every = [*self.used.values()]
-            for pool in self._pools():
-                every += pool.blocks.values()
-            heads = [
-                block
-                for block in every
-                if block.mapped and (block.previous is None or not block.previous.mapped)
-            ]
-            return [list(_run(head)) for head in sorted(heads, key=lambda each: each.address)]
+        return self.settle(self._find_segments)
+
+    def _find_segments(self) -> list[list[Block]]:
+        every = [*self.used.values()]
+        for each in (self, *self.private.values()):
+            every += each.small.blocks() + each.large.blocks()
+        heads = [
+            block
+            for block in every
+            if block.mapped and (block.previous is None or not block.previous.mapped)
+        ]
+        return [list(_run(head)) for head in sorted(heads, key=lambda each: each.address)]
+
+
+def round_up(size: int, grain: int) -> int:
+    return -(-size // grain) * grain
 
 
 def _run(block: Block | None) -> Iterator[Block]:

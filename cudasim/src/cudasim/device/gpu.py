@@ -8,18 +8,19 @@ import torch
 
 from cudasim.device.allocator import Memory
 from cudasim.device.generator import Generator
+from cudasim.device.pools import Block
+from cudasim.device.sizes import BLOCK
 from cudasim.device.specs import Card
 
 _NAMESPACE = uuid.UUID("b6f5c1a0-0000-4000-8000-c0da51000000")  # of the cards' identities
 
 
 def identity(card: Card, number: int) -> uuid.UUID:
-    """The identity of a machine's `card` with that `number`: the same on every run."""
+    """The same on every run, for a machine's `card` with that `number`."""
     return uuid.uuid5(_NAMESPACE, f"{card.name} {number}")
 
 
 def name_of(card: Card, modelled: bool) -> str:
-    """What a program sees as the name of such a GPU."""
     return f"Simulated GPU ({card.name}{', modelled time' if modelled else ''})"
 
 
@@ -29,11 +30,7 @@ class GPU:
     def __init__(
         self, index: int, card: Card, modelled: bool = False, number: int | None = None
     ) -> None:
-        """GPU number `index` of the program, a `card`, with nothing in its memory.
-
-        Its times may be `modelled`. `number` is that of the card in the machine, another where
-        CUDA_VISIBLE_DEVICES shows some only.
-        """
+        """`number` is the card's in the machine, of which the program may see some only."""
         self.index, self.card, self.type = index, card, card.type
         self.number = index if number is None else number
         self.name = name_of(card, modelled)
@@ -49,9 +46,9 @@ class GPU:
     def lose(self, error: Callable[[], Exception]) -> None:
         """Lose the context: from now on who uses the GPU gets the error that `error` makes."""
         self.alive, self.lost = False, error
+        self.memory.change(check=self.check)
 
     def check(self) -> None:
-        """Raise the error of a lost context."""
         if self.lost is not None:
             raise self.lost()
 
@@ -65,7 +62,6 @@ class Machine(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its GPUs."""
         return name_of(self.card, self.modelled)
 
     def uuids(self) -> list[str]:
@@ -73,38 +69,42 @@ class Machine(NamedTuple):
         return [f"GPU-{identity(self.card, number)}" for number in range(self.number)]
 
     def gpus(self, numbers: Sequence[int]) -> list[GPU]:
-        """The cards with these numbers, as GPUs 0, 1, ... of a program."""
         return [GPU(index, self.card, self.modelled, each) for index, each in enumerate(numbers)]
 
 
 class Allocation:
-    """The tag that a storage carries: its GPU, and the block that it gives back when it dies."""
+    """The tag that a storage carries: its GPU, and the memory that it gives back when it dies."""
 
-    __slots__ = ("block", "gpu", "requested")
+    __slots__ = ("gpu", "held", "requested")
 
     def __init__(self, gpu: GPU, size: int) -> None:
         """Take `size` bytes, rounded up as CUDA does, of `gpu`'s memory; none for 0."""
-        self.gpu, self.requested, self.block = gpu, size, None
-        if size:
-            self.block = gpu.memory.take(size)
+        self.gpu, self.requested, memory = gpu, size, gpu.memory
+        left = memory.slack - size - BLOCK
+        if left >= 0:
+            memory.slack = left
+            self.held = held = [size]
+            memory.log.append(held)
+        else:
+            self.held = None
+            if size:
+                self.held = [memory.take(size)]
 
     @property
-    def size(self) -> int:
-        """The bytes that it holds."""
-        return 0 if self.block is None else self.block.size
+    def block(self) -> Block | None:
+        if self.held is None:
+            return None
+        if type(self.held[0]) is int:
+            self.gpu.memory.settle()
+        return self.held[0]
 
     def __del__(self) -> None:
-        """Give the bytes back: the last tensor of the storage is gone."""
-        if self.block is not None:
-            self.gpu.memory.give_back(self.block)
+        if self.held is not None:
+            self.gpu.memory.give_back(self.held)
 
     def resize(self, size: int) -> None:
-        """Follow a storage whose size has changed to `size` bytes.
-
-        CUDA allocates a new block, copies, and frees the old one: the peak sees both.
-        """
-        if size == self.requested:
-            return
-        new = Allocation(self.gpu, size)
-        new.block, self.block = self.block, new.block
-        new.requested, self.requested = self.requested, new.requested
+        """Follow a storage. CUDA copies to a new block and frees the old one: peaks see both."""
+        if size != self.requested:
+            new = Allocation(self.gpu, size)
+            new.held, self.held = self.held, new.held
+            new.requested, self.requested = self.requested, size

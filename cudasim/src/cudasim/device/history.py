@@ -1,8 +1,6 @@
 """The history of a GPU's memory: what was taken and given back, when, and by which code.
 
-As `torch.cuda.memory._record_memory_history` asks for it: names of events and fields are those
-of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot) and c10/cuda/CUDACachingAllocator.cpp.
-Frames are those of Python; there are no others here.
+Names are those of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot). All frames are Python's.
 """
 
 import sys
@@ -14,7 +12,8 @@ from typing import Any
 
 Frames = tuple[dict[str, Any], ...]
 
-STATE, ALLOC, ALL = 1, 2, 3  # for which events the code is kept: what is held, taken, given back
+# For which events the code is kept: what is held, taken, given back.
+NEVER, STATE, ALLOC, ALL = 4, 1, 2, 3
 LEVELS = {None: 0, "state": STATE, "alloc": ALLOC, "all": ALL}
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
@@ -41,7 +40,6 @@ class History:
     def add(
         self, action: str, address: int, size: int, stream: int, frames: Frames, **more: int
     ) -> None:
-        """Note an event; `more` is what only this kind of event has."""
         if action in self.skipped:
             return
         self.events.append(

@@ -5,6 +5,7 @@ As in c10/cuda/CUDACachingAllocator.cpp, whose functions are named. All sizes ar
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from cudasim.device.counts import Counts
 from cudasim.device.history import Frames
@@ -15,14 +16,12 @@ PoolId = tuple[int, int]  # (of a graph, of a program): one of them is 0
 PUBLIC: PoolId = (0, 0)  # the pools that are nobody's own
 
 
-class Range:
+class Range(NamedTuple):
     """Addresses that an expandable segment may fill, `grain` bytes of memory at a time."""
 
-    __slots__ = ("address", "grain", "size")
-
-    def __init__(self, address: int, size: int, grain: int) -> None:
-        """`size` bytes of addresses with no memory behind them."""
-        self.address, self.size, self.grain = address, size, grain
+    address: int
+    size: int
+    grain: int
 
 
 class Block:
@@ -34,7 +33,6 @@ class Block:
     def __init__(
         self, pool: "Pool", stream: int, address: int, size: int, range: Range | None = None
     ) -> None:
-        """A free piece without neighbours."""
         self.pool, self.stream, self.address, self.size = pool, stream, address, size
         self.range, self.requested, self.used, self.mapped = range, 0, False, True
         self.frames: Frames = ()  # of the code that took it, where a history is kept
@@ -44,22 +42,17 @@ class Block:
 
     @property
     def is_split(self) -> bool:
-        """True if it is not a whole segment."""
         return self.previous is not None or self.next is not None
-
-    def insert_after(self, block: "Block") -> None:
-        """Become the right neighbour of `block`."""
-        self.previous, self.next = block, block.next
-        if block.next is not None:
-            block.next.previous = self
-        block.next = self
 
     def cut(self, size: int) -> "Block":
         """Keep the first `size` bytes; returns the rest, as a block like this one."""
-        rest = Block(self.pool, self.stream, self.address + size, self.size - size, self.range)
+        address, behind = self.address + size, self.next
+        rest = Block(self.pool, self.stream, address, self.size - size, self.range)
         rest.mapped, rest.origin = self.mapped, self.origin
-        rest.insert_after(self)
-        self.size = size
+        rest.previous, rest.next = self, behind
+        if behind is not None:
+            behind.previous = rest
+        self.next, self.size = rest, size
         return rest
 
 
@@ -67,25 +60,23 @@ class Pool:
     """The free blocks of one kind, small or large, by stream and size, then by address."""
 
     def __init__(self, small: bool, counts: Counts | None = None, id: PoolId = PUBLIC) -> None:
-        """A pool without a block; a private one has an `id`, and the `counts` of its kind."""
         self.small, self.id = small, id
         self.grain = SMALL_SEGMENT if small else LARGE_SEGMENT  # of its expandable segments
-        self.free: list[tuple[int, int, int]] = []  # (stream, size, address), sorted
-        self.unmapped: list[tuple[int, int]] = []  # (stream, address), sorted
-        self.blocks: dict[int, Block] = {}  # those in `free` and `unmapped`, by address
+        self.free: list[tuple[int, int, int, Block]] = []  # (stream, size, address), sorted
+        self.unmapped: list[tuple[int, int, Block]] = []  # (stream, address), sorted
         self.counts = Counts() if counts is None else counts
 
+    def blocks(self) -> list[Block]:
+        """Those that are free, and those without memory."""
+        return [each[-1] for each in (*self.free, *self.unmapped)]
+
     def insert(self, block: Block) -> None:
-        """`block` is free, or without memory."""
-        self.blocks[block.address] = block
         if block.mapped:
-            insort(self.free, (block.stream, block.size, block.address))
+            insort(self.free, (block.stream, block.size, block.address, block))
         else:
-            insort(self.unmapped, (block.stream, block.address))
+            insort(self.unmapped, (block.stream, block.address, block))
 
     def remove(self, block: Block) -> None:
-        """`block`, which is in the pool, goes, as it is about to change."""
-        del self.blocks[block.address]
         if block.mapped:
             del self.free[bisect_left(self.free, (block.stream, block.size, block.address))]
         else:
@@ -108,16 +99,13 @@ class Pool:
         return neighbour.size
 
     def pop(self, size: int, stream: int, settings: Settings) -> Block | None:
-        """The smallest free block of `stream` with `size` bytes, or None (get_free_block).
-
-        It is not in the pool any more.
-        """
+        """Take out the smallest free block of `stream` with `size` bytes (get_free_block)."""
         free = self.free
         place = bisect_left(free, (stream, size, 0))
         if place == len(free) or free[place][0] != stream:
             return None
         if settings.plain:
-            return self.blocks.pop(free.pop(place)[2])
+            return free.pop(place)[-1]
         block = self._choose(place, size, stream, settings)
         if block is not None:
             self.remove(block)
@@ -125,9 +113,9 @@ class Pool:
 
     def _choose(self, place: int, size: int, stream: int, settings: Settings) -> Block | None:
         """The same from that `place` on, where blocks can grow or are not split at any size."""
-        block = self.blocks[self.free[place][2]]
+        block = self.free[place][-1]
         if block.range is not None:
-            fitting = (self.blocks[each[2]] for each in self._of_stream(place + 1, stream))
+            fitting = (each[-1] for each in self._of_stream(place + 1, stream))
             if settings.expandable:  # best is what can grow least
                 for other in fitting:
                     if block.range is None or _growable(other) >= _growable(block):
@@ -143,30 +131,25 @@ class Pool:
             return None
         return block
 
-    def _of_stream(self, place: int, stream: int) -> Iterator[tuple[int, int, int]]:
+    def _of_stream(self, place: int, stream: int) -> Iterator[tuple]:
         while place < len(self.free) and self.free[place][0] == stream:
             yield self.free[place]
             place += 1
 
 
 def _growable(block: Block) -> int:
-    """The size of `block` with the addresses behind it."""
+    """Its size with the addresses behind it."""
     behind = block.next
     return block.size + (behind.size if behind is not None and not behind.mapped else 0)
 
 
 class Private:
-    """Pools of their own, for a CUDA graph or a `torch.cuda.MemPool` (PrivatePool).
-
-    They keep their segments while they have users: who allocates in them, and whose graphs do.
-    """
+    """Pools of a CUDA graph or a `torch.cuda.MemPool`; they keep segments while they have users."""
 
     def __init__(self, id: PoolId, small: Counts, large: Counts) -> None:
-        """Pools without a block and without a user; counted with those that are nobody's own."""
         self.id, self.users = id, 0
         self.small, self.large = Pool(True, small, id), Pool(False, large, id)
 
     @property
     def pools(self) -> tuple[Pool, Pool]:
-        """That of large blocks and that of small ones."""
         return self.large, self.small

@@ -9,7 +9,6 @@ class Settings:
     """What PYTORCH_ALLOC_CONF says; the simulated GPUs have one among them."""
 
     def __init__(self, text: str = "") -> None:
-        """As `change` reads it."""
         self.expandable = False
         # Whether size alone chooses a block: each is split, and no segment has ever grown.
         self.plain = False
@@ -20,15 +19,12 @@ class Settings:
 
     @property
     def max_split_size(self) -> int:
-        """As PyTorch tells it: -1 is no limit."""
         return -1 if self.max_split == sys.maxsize else self.max_split
 
     def change(self, text: str) -> None:
         """Follow a `text` such as `expandable_segments:True,max_split_size_mb:200`.
 
-        As in c10/core/AllocatorConfig.cpp, the limit of splitting is forgotten if the text does
-        not name it. Raises ValueError for what PyTorch refuses, NotImplementedError for its other
-        settings.
+        Raises ValueError for what PyTorch refuses, NotImplementedError for its other settings.
         """
         self.text, self.max_split, self.plain = text, sys.maxsize, False
         for entry in filter(None, (part.strip() for part in text.split(","))):

@@ -1,9 +1,6 @@
-"""`torch.autocast` on a GPU: which operations run in half precision, and which in float32.
-
-PyTorch's own rules check in C++ whether a tensor is on a GPU, which is false for simulated ones. So
-kernels that know these replace them in the dispatcher, from the first region that needs them on.
-The lists are those of `aten/src/ATen/autocast_mode.h`; MPS has kernels for some of them only.
-"""
+"""`torch.autocast` on a GPU, by the lists of `aten/src/ATen/autocast_mode.h`. PyTorch's own rules
+check in C++ whether a tensor is on a GPU. So kernels that know simulated ones replace them in the
+dispatcher, from the first region that needs them on."""
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -26,19 +23,15 @@ HALF, CUDNN, FLOAT, FLOAT_BY_DTYPE, FLOAT_BY_OVERLOAD, WIDEST = TABLES["autocast
 
 
 def patch_autocast(patches: Patches) -> None:
-    """Make `torch.autocast` work on simulated GPUs."""
 
     def set_autocast_enabled(original: Callable, *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)  # refuses what it does not understand
-        values = [*args, *kwargs.values()]
-        enabled = next(value for value in values if isinstance(value, bool))
-        named = values if len(values) > 1 else ["cuda"]
-        if "cpu" in named and enabled and session.host_autocast is None:
+        if torch.is_autocast_enabled("cpu") and session.host_autocast is None:
             session.host_autocast = _sparing()
-        if session.type.name in named:
-            if enabled and session.autocast is None:
-                session.autocast = _stand_in()
-            torch._C._dispatch_tls_set_dispatch_key_included(_key(), enabled)
+        enabled = torch.is_autocast_enabled(session.type.name)
+        if enabled and session.autocast is None:
+            session.autocast = _stand_in()
+        torch._C._dispatch_tls_set_dispatch_key_included(_key(), enabled)
 
     def clear_autocast_cache(original: Callable) -> None:
         original()
@@ -54,7 +47,6 @@ def _key() -> DispatchKey:
 
 
 def policies() -> list[tuple[Callable, list[str]]]:
-    """What is done to which operations."""
     half, full = partial(_in, None), partial(_in, torch.float32)
     listed = [(half, HALF), (full, FLOAT), (_widest, WIDEST)]
     if session.type.casts_sums:
@@ -82,7 +74,6 @@ def overload(name: str) -> Any:
 
 
 def _stand_in() -> Library:
-    """Kernels in place of those that look at C++'s device."""
     kernels = [(policy, overload(name)) for policy, names in policies() for name in names]
     return _library(_key(), [(func, policy, func) for policy, func in kernels])
 
@@ -94,11 +85,11 @@ def _sparing() -> Library:
         func = overload(name.removeprefix("aten::"))
         if func is not None and func.name() == name:
             theirs = torch.library.get_kernel(func, key.name)
-            kernels.append((func, _as_it_is, partial(theirs.call_boxed, DispatchKeySet(key))))
+            kernels.append((func, None, partial(theirs.call_boxed, DispatchKeySet(key))))
     return _library(key, kernels)
 
 
-def _library(key: DispatchKey, kernels: Iterable[tuple[Any, Callable, Callable]]) -> Library:
+def _library(key: DispatchKey, kernels: Iterable[tuple]) -> Library:
     """A library of `kernels` under `key`: (operation, its policy on GPUs, what runs elsewhere)."""
     library = Library("aten", "IMPL", key.name)
     with warnings.catch_warnings():
@@ -110,12 +101,11 @@ def _library(key: DispatchKey, kernels: Iterable[tuple[Any, Callable, Callable]]
 
 
 def _run(
-    off: DispatchKeySet, func: Any, policy: Callable, elsewhere: Callable, *args: Any, **kwargs: Any
+    off: DispatchKeySet, func: Any, policy: Any, elsewhere: Callable, *args: Any, **kwargs: Any
 ) -> Any:
-    """Run `func` in a region, with autocast `off` from here."""
     with torch._C._ExcludeDispatchKeyGuard(off), torch._C.DisableTorchFunction():
         if any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
-            return policy(func, args, kwargs)
+            return policy(func, args, kwargs) if policy else func(*args, **kwargs)
         return elsewhere(*args, **kwargs)
 
 
@@ -126,10 +116,6 @@ def _stand_back() -> None:
 
 
 # Policies: how an operation runs whose operands are on a GPU.
-
-
-def _as_it_is(func: Any, args: tuple, kwargs: dict) -> Any:
-    return func(*args, **kwargs)
 
 
 def _in(dtype: torch.dtype | None, func: Any, args: tuple, kwargs: dict) -> Any:
@@ -152,7 +138,6 @@ def _full_by_dtype(wide: Any, func: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _widest(func: Any, args: tuple, kwargs: dict) -> Any:
-    """In the widest type among the tensors: float32 if one has it."""
     low = torch.get_autocast_dtype(session.type.name)
     tensors = tensors_in((*args, *kwargs.values()))
     types = {tensor.dtype for tensor in tensors if _eligible(tensor)}
@@ -179,10 +164,8 @@ def _eligible(tensor: Tensor) -> bool:
 
 
 def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """`tensor` in another type; a weight's first copy serves until the outermost region ends.
-
-    As in `cached_cast` of aten/src/ATen/autocast_mode.cpp: a loop goes on with its first weights.
-    """
+    """`tensor` in another type; a weight's first copy serves until the outermost region ends. As in
+    `cached_cast` of aten/src/ATen/autocast_mode.cpp: a loop goes on with its first weights."""
     keeps = (
         tensor.dtype is torch.float32
         and dtype is torch.get_autocast_dtype(session.type.name)
@@ -190,6 +173,7 @@ def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
         and tensor.is_leaf
         and not tensor._is_view()
         and torch.is_autocast_cache_enabled()
+        and not torch._C._is_cached_tensor(tensor)  # that a graph's trees keep
     )
     if not keeps:
         return tensor.to(dtype)

@@ -16,14 +16,8 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import PINNED, TAG, storage_of
 from cudasim.dispatch.waiting import waits
 from cudasim.session import session
-from cudasim.timing.formulas import (
-    Work,
-    call_seconds,
-    copy_seconds,
-    fills,
-    host_seconds,
-    kernel_seconds,
-)
+from cudasim.timing import formulas
+from cudasim.timing.formulas import copy_seconds, fills, host_seconds, kernel_seconds
 
 aten = torch.ops.aten
 NUMBER = 8  # bytes that are read back to the host by what waits
@@ -50,7 +44,6 @@ class Operation:
     """What is found once of each operation: how to book it, and its plans so far."""
 
     def __init__(self, func: Callable) -> None:
-        """Of `func`, met for the first time."""
         packet = getattr(func, "overloadpacket", None)
         self.name = packet.__name__ if packet else str(func)
         self.copies = func in (aten.copy_.default, aten._to_copy.default)
@@ -64,7 +57,6 @@ _operations: dict[Callable, Operation] = {}
 
 
 def forget() -> None:
-    """Forget what has been found: another card has other plans."""
     _operations.clear()
 
 
@@ -80,7 +72,7 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     if operation.copies and _book_crossing(func, args, kwargs, out):
         return
     thread = session.thread
-    gpu = thread.making or _home_of(out) or _gpu_among(args) or _gpu_among(kwargs.values())
+    gpu = thread.doing.making or _home_of(out) or _gpu_among((*args, *kwargs.values()))
     if gpu is not None and operation.reads_back:
         read_back(gpu, operation.name)
         return
@@ -98,20 +90,16 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
 
 
 def stream_on(gpu: GPU) -> int:
-    """The id of the stream that is current on `gpu` in this thread."""
     return session.current_stream(gpu.index)
 
 
 def _home_of(value: Any) -> GPU | None:
-    """The GPU of a tensor; None on the CPU, for scratch, and for what is no tensor."""
-    if not isinstance(value, Tensor):
-        return None
-    tag = getattr(storage_of(value), TAG, None)
+    tag = getattr(storage_of(value), TAG, None) if isinstance(value, Tensor) else None
     return None if tag is None else tag.gpu
 
 
 def _gpu_among(values: Iterable) -> GPU | None:
-    """The GPU of the first tensor on one, in lists too; None if all are on the CPU."""
+    """The GPU of the first tensor on one, in lists too."""
     for value in values:
         found = _gpu_among(value) if isinstance(value, list | tuple) else _home_of(value)
         if found is not None:
@@ -132,12 +120,8 @@ def read_back(gpu: GPU, name: Any, size: int = NUMBER) -> None:
 
 def _book_crossing(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
     """Book a copy between devices; False if it is none."""
-    if func is aten.copy_.default:
-        target, source = args[0], args[1]
-        non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
-    else:
-        target, source = out, args[0]
-        non_blocking = kwargs.get("non_blocking", False)
+    target, source, *given = args if func is aten.copy_.default else (out, args[0])
+    non_blocking = given[0] if given else kwargs.get("non_blocking", False)
     here, there = _home_of(source), _home_of(target)
     if here is there:
         return False
@@ -184,7 +168,7 @@ def _same_layout(source: Tensor, target: Tensor) -> bool:
 
 
 def _convert(clock: Clock, source: Tensor, size: int, gpu: GPU | None) -> None:
-    work = Work("copy", 0.0, float(source.numel() * source.element_size() + size))
+    work = formulas.Work("copy", 0.0, float(source.numel() * source.element_size() + size))
     if gpu is None:
         clock.spend(nanoseconds(host_seconds(work, clock.host)), "convert")
     else:
@@ -199,10 +183,7 @@ def _plan(
     clock: Clock, operation: Operation, func: Callable, args: tuple, kwargs: dict, out: Any
 ) -> Plan:
     key = [is_meta(out)]
-    _describe(args, key)
-    if kwargs:
-        _describe(kwargs.values(), key)
-    _describe((out,), key)
+    _describe((*args, *kwargs.values(), out), key)
     if operation.product:
         key += (torch._C._get_fp32_precision_getter("cuda", kind) for kind in PRECISE)
     key = tuple(key)
@@ -242,7 +223,7 @@ def _describe(values: Iterable, key: list) -> None:
 
 def _make_plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
     work = None if is_meta(out) else work_of(func, args, kwargs, out)
-    call = call_seconds(work, operands(args), clock.host)
+    call = formulas.call_seconds(work, operands(args), clock.host)
     if work is None:
         return Plan(nanoseconds(call), None, 0, "other", False, 0)
     setup = clock.host.setup.get(work.kind, 0)

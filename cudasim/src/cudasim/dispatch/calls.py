@@ -8,6 +8,7 @@ A tensor is scratch as long as the call in which it was made runs. Calls are tol
 place in the program that they come from: two calls do not run at the same place at one time.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,13 +23,10 @@ from cudasim.session import session
 
 # What answers a call in the program's place, and is no place of the program: the last two stand
 # before each `__torch_dispatch__` of a mode of its own.
+_HERE, _TORCH = Path(__file__).resolve().parents[1], Path(torch.__file__).parent
 _ANSWERING = (
-    *(
-        str(Path(__file__).resolve().parents[1] / name)
-        for name in ("dispatch", "patches", "backends")
-    ),
-    str(Path(torch.__file__).with_name("_compile.py")),
-    str(Path(torch.__file__).parent / "_dynamo" / "eval_frame.py"),
+    *(str(_HERE / name) for name in ("dispatch", "patches", "backends")),
+    *(str(_TORCH / name) for name in ("_compile.py", os.path.join("_dynamo", "eval_frame.py"))),
 )
 _OPERATORS = (OpOverload.__call__.__code__, OpOverloadPacket.__call__.__code__)
 _ENGINE = graph._engine_run_backward.__code__
@@ -43,7 +41,6 @@ class Scratch:
     size = 0
 
     def __init__(self) -> None:
-        """Of the call that runs now."""
         self.place = None if session.thread.lasting else _place()
 
     def runs(self) -> bool:
@@ -53,10 +50,8 @@ class Scratch:
 
 def is_asked_for(func: Callable) -> bool:
     """Whether the program itself called the operator `func`, as `torch.ops.aten.zeros`."""
-    frame = _caller()
-    if frame.f_code not in _OPERATORS:
-        return False
-    return frame.f_locals["self"] in (func, func.overloadpacket)
+    frame, names = _caller(), (func, func.overloadpacket)
+    return frame.f_code in _OPERATORS and frame.f_locals["self"] in names
 
 
 def is_engine() -> bool:
@@ -100,11 +95,8 @@ def _handing_on(operator: FrameType) -> FrameType | None:
 
 def _place() -> tuple[int, ...]:
     """Where the program is: its innermost frames, and the instruction that each has come to."""
-    frame: FrameType | None = _caller()
-    place = []
-    for _ in range(DEPTH):
-        if frame is None:
-            break
+    frame, place = _caller(), ()
+    while frame is not None and len(place) < 2 * DEPTH:
         place += (id(frame), frame.f_lasti)
         frame = frame.f_back
-    return tuple(place)
+    return place

@@ -135,7 +135,7 @@ class Capture(LightMode):
             warnings.warn(GONE, stacklevel=3)
         memories = [gpu.memory for gpu in session.gpus]
         for each in memories:
-            each.suspended = threading.get_ident()
+            each.change(suspended=threading.get_ident())
         try:
             with (
                 torch.no_grad(),  # restores what the steps set
@@ -147,7 +147,7 @@ class Capture(LightMode):
                     _do(step)
         finally:
             for each in memories:
-                each.suspended = 0
+                each.change(suspended=0)
 
     def _note(self, func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
         self._let_go()

@@ -1,8 +1,5 @@
-"""PyTorch's own words for operands that do not agree on their device.
-
-From `common_device_check_failure`, `TensorIteratorBase::compute_types`, `native/Convolution.cpp`
-and `IndexingUtils` of torch 2.13.
-"""
+"""PyTorch's own words for operands that do not agree on their device, from `TensorIterator.cpp`,
+`Convolution.cpp`, `IndexingUtils` and `common_device_check_failure` of torch 2.13."""
 
 import functools
 from collections.abc import Callable
@@ -88,10 +85,8 @@ def _fill(func: Callable, named: Named) -> str | None:
     target, mask, *value = devices
     if value and target == CPU:
         return "masked_fill_: Expected inputs to be on same device"
-    return (
-        f"expected self and mask to be on the same device, but got mask on {mask} and self on "
-        f"{target}"
-    )
+    words = "expected self and mask to be on the same device, but got"
+    return f"{words} mask on {mask} and self on {target}"
 
 
 def _cholesky(func: Callable, named: Named) -> str | None:
@@ -132,7 +127,6 @@ def _convolution(func: Callable, named: Named) -> str | None:
 
 
 def _checking(func: Callable, named: Named) -> str | None:
-    """Of a kernel that compares the devices of its arguments, in their order."""
     name, tensors = func.overloadpacket.__name__, dict(named)
     kernel, names = INSIDE.get(name, (func.name(), {}))
     if name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(tensors):
@@ -161,10 +155,8 @@ def _iterator(func: Callable, named: Named) -> str:
     devices = [(device_of(tensor), tensor.dim()) for _, tensor in named]
     home = next((device for device, _ in devices if device != CPU), CPU)
     others = (device for device, dim in devices if device != home and (device != CPU or dim))
-    return (
-        "Expected all tensors to be on the same device, but found at least two devices, "
-        f"{home} and {next(others, CPU)}!"
-    )
+    words = "Expected all tensors to be on the same device, but found at least two devices,"
+    return f"{words} {home} and {next(others, CPU)}!"
 
 
 OWN_WORDS: dict[str, Callable[[Callable, Named], str | None]] = {
@@ -197,7 +189,6 @@ def _cudnn_normalizes(tensors: dict[str, Tensor]) -> bool:
 
 
 def _type(tensor: Tensor) -> str:
-    """The type of `tensor` as C++ names it."""
     name = tensor.type()
     return name if gpu_of(tensor) is None else session.type.tensor_type(name)
 

@@ -1,9 +1,5 @@
-"""Operators of others than PyTorch, and operators that take functions: what computes them.
-
-Those of a program have the kernels that were registered for them, among which the dispatcher
-chooses as on a machine with GPUs. Within them, and within functions that an operator such as
-`cond` calls, operations have devices.
-"""
+"""Operators of others than PyTorch, by the kernels registered for them, and operators that take
+functions. Within both, operations have devices."""
 
 import functools
 from collections.abc import Callable
@@ -64,7 +60,6 @@ def decomposed(func: OpOverload, args: tuple, kwargs: dict) -> Any:
 
 
 def run_with_functions(func: HigherOrderOperator, args: tuple, kwargs: dict) -> Any:
-    """Run an operator that takes functions, such as `cond`."""
     if func.name() in COMPUTING:
         kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
         return _booked(_seen(kernel)(*args, **kwargs))

@@ -1,7 +1,5 @@
-"""`torch.use_deterministic_algorithms`: what has no deterministic kernel on CUDA is refused.
-
-By the names of kernels that PyTorch's own tests expect (`check_nondeterministic_alert`).
-"""
+"""`torch.use_deterministic_algorithms`: what has no deterministic kernel on CUDA is refused. By the
+names of kernels that PyTorch's own tests expect (`check_nondeterministic_alert`)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +36,7 @@ KERNELS = {
 }
 
 
-@around(*KERNELS)
+@around(*KERNELS, idle=lambda args: not torch._C._get_deterministic_algorithms())
 def deterministic(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Refuse what no GPU can do the same twice, or warn, if the program asks for that."""
     if torch._C._get_deterministic_algorithms():

@@ -16,11 +16,10 @@ ELSEWHERE = Elsewhere()
 
 
 def resolve(device: Any) -> GPU | Elsewhere | None:
-    """The GPU that `device` names, None for the CPU, ELSEWHERE for `meta` and others.
+    """The GPU that `device` names, None for the CPU, ELSEWHERE for `meta` and what is no device.
 
-    `device` is a torch.device, a string, or an index. What is of another type is ELSEWHERE too:
-    each function of PyTorch refuses it in its own words. Raises PyTorch's error for a GPU that
-    is not there, a negative index and a string that names no device.
+    Raises PyTorch's error for a GPU that is not there, a negative index and a string that names no
+    device.
     """
     if isinstance(device, int) and not isinstance(device, bool):
         if device < 0:

@@ -1,8 +1,5 @@
-"""Types that CUDA's kernels take and the CPU's do not, and the other way.
-
-`kernels.json` has the types, from PyTorch's database of operators: `python cudasim/facts types`.
-The words, and the names of kernels, are from PyTorch's sources.
-"""
+"""Types that CUDA's kernels take and the CPU's do not, and the other way: from PyTorch's database
+of operators (`python cudasim/facts types` writes `kernels.json`) and its sources."""
 
 import functools
 import json
@@ -36,7 +33,6 @@ SCALED = (8, 9)  # the least capability of products of 8-bit floats
 
 
 def short(dtype: torch.dtype) -> str:
-    """The name of a type in the table: `float32`."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -65,9 +61,6 @@ def taken(name: str, capability: tuple[int, int]) -> tuple[frozenset, frozenset]
     return frozenset(cpu), frozenset(cuda)
 
 
-# Refused: the CPU takes them, CUDA does not
-
-
 def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
     """Raise CUDA's error if its kernel does not take these types; wrong shapes are told first."""
     operator = func.overloadpacket.__name__.removesuffix("_")
@@ -76,9 +69,8 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
     name, kernel = NAMES.get(first.dtype), KERNELS[operator]
     if name is None or first.dtype in taken(operator, gpu.card.capability)[1]:
         return
-    if any(tensor.layout is not torch.strided for tensor in tensors):
-        return  # other kernels, which the database does not list
-    if given(func, args, kwargs).get("reduce") in ("sum", "mean"):
+    listed = all(tensor.layout is torch.strided for tensor in tensors)  # in the database
+    if not listed or given(func, args, kwargs).get("reduce") in ("sum", "mean"):
         return
     with suppress(NotImplementedError):  # of the CPU's kernel for that type
         copies = mapped_tensors(torch.ops.aten.clone.default, (args, kwargs))
@@ -104,7 +96,6 @@ def check_sparse(added: Tensor, matrix: Tensor, *dense: Tensor) -> None:
 
 
 def check_norm(image: Tensor, shape: Any, *parameters: Tensor | None) -> None:
-    """Of a layer norm with parameters of another type than its input."""
     for each in parameters:
         if isinstance(each, Tensor) and each.dtype is not image.dtype:
             expected, found = NAMES[image.dtype], NAMES[each.dtype]
@@ -125,7 +116,6 @@ def check_int(first: Tensor, second: Tensor) -> None:
 
 
 def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
-    """Of a product of 8-bit floats that the card or its library lacks."""
     gpu = gpu_of(first)
     if gpu is None:
         return
@@ -146,7 +136,6 @@ def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
 
 
 def check_signal(sizes: list[int]) -> None:
-    """Of a Fourier transform in half precision."""
     if any(size & (size - 1) for size in sizes):
         raise RuntimeError(
             "cuFFT only supports dimensions whose sizes are powers of two when computing in half "
@@ -154,21 +143,15 @@ def check_signal(sizes: list[int]) -> None:
         )
 
 
-# Computed in a wider type: CUDA takes them, the CPU does not
-
-
 def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
-    """What CUDA computes in a type that the CPU lacks: in a wider one, rounded once.
-
-    NotImplemented if CUDA does not take it either.
-    """
+    """What CUDA has and the CPU lacks, in a wider type, rounded once; NotImplemented for others."""
     if not session.type.lists_kernels:
         return NotImplemented
     name = func.overloadpacket.__name__
     plain = name.removesuffix("_").removesuffix("_backward").removesuffix("_forward")
     cpu, cuda = taken(plain, gpu.card.capability)
-    types = {tensor.dtype for tensor in tensors_in((*args, *kwargs.values()))}
-    types.add(kwargs.get("dtype"))
+    tensors = tensors_in((*args, *kwargs.values()))
+    types = {kwargs.get("dtype"), *(tensor.dtype for tensor in tensors)}
     narrow = types & (cuda - cpu)
     if not narrow:
         return NotImplemented

@@ -107,9 +107,17 @@ def _convolution(args: tuple, operands: Sequence[Tensor]) -> int:
     return 2 * image.numel() // max(image.shape[1], 1) * channels * larger
 
 
+def _embedding(args: tuple, operands: Sequence[Tensor]) -> int:
+    table, indices = operands
+    return indices.numel() * table.shape[-1]
+
+
 def _of_sizes(args: tuple, operands: Sequence[Tensor]) -> int:
     """Of a factory, whose sizes are the first list that it is given."""
-    return next((math.prod(value) for value in args if isinstance(value, list | tuple)), COUNT)
+    for value in args:
+        if isinstance(value, list | tuple):
+            return math.prod(value)
+    return COUNT
 
 
 def _arange(args: tuple, operands: Sequence[Tensor]) -> int:
@@ -126,9 +134,9 @@ def _square(args: tuple, operands: Sequence[Tensor]) -> int:
 
 def _index(args: tuple, operands: Sequence[Tensor]) -> int:
     """A slice for each index; a mask chooses from what is there."""
-    tensor, indices = args[:2]
-    bound, listed = tensor.numel(), [indices] if isinstance(indices, Tensor) else indices
-    for size, index in zip(tensor.shape, listed, strict=False):
+    tensor, indices = args[0], args[1]
+    bound = tensor.numel()
+    for size, index in zip(tensor.shape, indices, strict=False):
         if index is not None:
             if index.dtype in (torch.bool, torch.uint8):
                 return 0
@@ -143,12 +151,12 @@ def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
     return math.prod(max(count, 1) for count in (*(each.numel() for each in operands), *numbers))
 
 
-# Bounds of no more than the counts of the operands multiplied, where all of them hold numbers.
-MULTIPLIED = (_no_more, _broadcast, _product)
+# Bounds of no more than the counts of the operands, all of which hold numbers, and this multiplied.
+MULTIPLIED = dict.fromkeys((_no_more, _broadcast, _product), 1) | {_convolution: 64}
 
 BOUNDS: dict[str, Bound] = {
     name: bound
-    for bound in (_product, _of_sizes, _convolution, _index, _arange, _square, _spread)
+    for bound in (_product, _of_sizes, _convolution, _embedding, _index, _arange, _square, _spread)
     for name in TABLES["bounds"][bound.__name__.lstrip("_")]
 }
 

@@ -1,8 +1,5 @@
-"""Which of CUDA's kernels check the device of every argument, and by which name.
-
-PyTorch generates the checks from `native_functions.yaml`, which it ships: for a kernel without
-`device_check: NoCheck`, called `wrapper_CUDA_...` (torchgen/dest/register_dispatch_key.py).
-"""
+"""Which of CUDA's kernels check the device of every argument, and by which name: as torchgen
+(dest/register_dispatch_key.py) makes them of `native_functions.yaml`, which PyTorch ships."""
 
 import functools
 import importlib.resources
@@ -16,12 +13,8 @@ def checking_kernel(name: str) -> str | None:
 
 @functools.cache
 def _kernels() -> dict[str, str]:
-    """Operator -> the name of CUDA's kernel, for those that check devices."""
-    try:
-        packaged = importlib.resources.files("torchgen") / "packaged" / "ATen" / "native"
-        text = (packaged / "native_functions.yaml").read_text(encoding="utf-8")
-    except (ModuleNotFoundError, FileNotFoundError):
-        return {}
+    packaged = importlib.resources.files("torchgen") / "packaged" / "ATen" / "native"
+    text = (packaged / "native_functions.yaml").read_text(encoding="utf-8")
     entries, kernels = _entries(text), {}
     for name, entry in entries.items():
         delegate = entry.get("structured_delegate")

@@ -20,7 +20,6 @@ ROUNDED = (aten.div.Tensor_mode, aten.div.Scalar_mode, aten.div_.Tensor_mode, at
 
 
 def on_cuda(value: Any) -> bool:
-    """True for a tensor on a GPU of NVIDIA's."""
     return isinstance(value, Tensor) and session.type.lists_kernels and gpu_of(value) is not None
 
 
@@ -73,10 +72,8 @@ def cudnn_convolution(inner: Rule, func: Callable, args: tuple, kwargs: dict) ->
 
 @around("floor_divide", *ROUNDED, *REMAINDERS)
 def divide(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A division of integers, which no GPU refuses: by zero it gives ones in all bits.
-
-    The remainder is then the dividend. CUDA leaves both undefined; these are what its cards give.
-    """
+    """A division of integers, which no GPU refuses: by zero it gives ones in all bits. The
+    remainder is then the dividend. CUDA leaves both undefined; these are what its cards give."""
     first, second = args[:2]
     tensors = tensors_in((first, second))
     exact = not any(each.is_floating_point() or each.is_complex() for each in tensors)
@@ -97,9 +94,7 @@ def divide(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
 @around(aten.div.Tensor, aten.div_.Tensor, aten.div.Scalar, aten.div_.Scalar)
 def by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """A division by a number, which CUDA computes as a product with its reciprocal.
-
-    `div_true_kernel_cuda` of PyTorch's aten/src/ATen/native/cuda/BinaryDivTrueKernel.cu.
-    """
+    `div_true_kernel_cuda` of PyTorch's aten/src/ATen/native/cuda/BinaryDivTrueKernel.cu."""
     first, second = args[:2]
     number = not isinstance(second, Tensor) or (second.dim() == 0 and gpu_of(second) is None)
     if not number or not on_cuda(first) or first.layout is not torch.strided or first.is_meta:

@@ -8,14 +8,19 @@ from torch._ops import OpOverload
 
 from cudasim.dispatch import foresight, random
 
+MANY = 2**62  # where only `bound` knows a bound
+
 Rule = Callable[[Callable, tuple, dict], Any]  # (operation, its arguments) -> its result
 
 # What runs for an operation instead of the general rule, which stands under None.
 OWN: dict[Callable | None, Rule] = {}
 # The same for kinds of them: an operation -> its rule, or None.
 KINDS: list[Callable[[Callable], Rule | None]] = []
-# (names of operators and operations, what runs around the rule of each); the first is innermost.
-LAYERS: list[tuple[frozenset, Callable]] = []
+# What tells, from its arguments, that an operation on a GPU needs no layer.
+Idle = Callable[[tuple], bool]
+# (names of operators and operations, what runs around the rule of each, when it does nothing);
+# the first is innermost.
+LAYERS: list[tuple[frozenset, Callable, Idle]] = []
 
 
 def rule(*funcs: Callable) -> Callable:
@@ -28,15 +33,16 @@ def rule(*funcs: Callable) -> Callable:
     return register
 
 
-def around(*which: str | Callable) -> Callable:
+def around(*which: str | Callable, idle: Idle = lambda args: False) -> Callable:
     """Let the decorated function, which is told the rule so far, run around it.
 
     `which` are operations, or names of PyTorch's operators, which stand for all their overloads and
-    for their forms in place.
+    for their forms in place. Where plain tensors are all on one GPU, and `idle` of them, it would
+    do nothing but heed an error; as with tensors of the CPU.
     """
 
     def register(function: Callable) -> Callable:
-        LAYERS.append((frozenset(which), function))
+        LAYERS.append((frozenset(which), function, idle))
         return function
 
     return register
@@ -51,23 +57,25 @@ def name_of(func: Callable) -> str:
 class Operator:
     """How an operation is run on a GPU."""
 
-    __slots__ = ("bound", "call", "direct", "factor", "func", "makes", "outs", "plain", "rule")
-    __slots__ += ("single", "steps", "usual", "written")
+    __slots__ = ("bound", "call", "direct", "factor", "func", "idle", "makes", "outs", "plain")
+    __slots__ += ("rule", "single", "steps", "all_tensors", "tensors", "written")
 
     def __init__(self, func: Callable) -> None:
-        """Of `func`, met for the first time."""
         self.func = func  # so that no other has its identity
         own = OWN.get(func) or next(filter(None, (kind(func) for kind in KINDS)), None)
         name = name_of(func)
-        layers = [layer for which, layer in LAYERS if name in which or func in which]
+        found = [each for each in LAYERS if name in each[0] or func in each[0]]
+        layers = [layer for _, layer, _ in found]
+        self.idle = _all([idle for _, _, idle in found])
         # What runs, from the outside in; None where that is the general rule alone.
         self.steps = (*reversed(layers), own or OWN[None])
         self.rule: Rule | None = own
         for layer in layers:
             self.rule = functools.partial(layer, self.rule or OWN[None])
-        self.usual = self.direct = False
+        self.direct = False
         if hasattr(func, "_schema"):
             self._read(func)
+            self.direct &= own is None
 
     def _read(self, func: Callable) -> None:
         """What the schema tells, which operators that take functions do not have."""
@@ -88,26 +96,35 @@ class Operator:
         makes = self.makes or self.outs
         self.bound = foresight.bound_of(func) if makes else foresight.nothing
         self.plain = random.kind(func) == random.PLAIN  # whether it draws no random numbers
-        # What the counts of its operands are multiplied by for a bound that is found quicker: 0
-        # where nothing is made, COUNT where only `bound` knows one.
-        quick = self.bound in foresight.MULTIPLIED
-        self.factor = 0 if not self.makes else 1 if quick else foresight.COUNT
+        # What the counts of its operands are multiplied by for a bound that is found quicker; 0
+        # where nothing is made.
+        self.factor = foresight.MULTIPLIED.get(self.bound, MANY) if self.makes else 0
         self.single = len(schema.returns) == 1 and not self.outs
-        # Whether its tensors are no lists, and nothing else about it is out of the ordinary.
-        kinds = [str(argument.type) for argument in schema.arguments]
-        lists = any("Tensor" in kind and "List" in kind for kind in kinds)
-        self.usual = self.plain and not self.outs and not lists
-        self.direct = self.usual and self.rule is None
+        # Whether its tensors are no lists, and nothing else about it is out of the ordinary; they
+        # are among the first so many arguments.
+        kinds = [str(argument.type) for argument in schema.arguments if not argument.kwarg_only]
+        places = [place for place, kind in enumerate(kinds, 1) if "Tensor" in kind]
+        lists = any("List" in kinds[place - 1] for place in places)
+        self.tensors = max(places, default=0)
+        self.all_tensors = self.tensors == len(kinds)
+        self.direct = self.plain and not self.outs and not lists
 
 
-OPERATORS: dict[int, Operator] = {}  # by identity: to hash an operator takes a call of Python
+def _all(idle: list[Idle]) -> Idle | None:
+    """What tells that all do nothing; None where there are none."""
+    if len(idle) < 2:
+        return idle[0] if idle else None
+    return lambda args: all(each(args) for each in idle)
+
+
+RECORD = "_cudasim"  # the attribute of an operation that holds its record
 
 
 def operator_of(func: Callable) -> Operator:
-    """The record of `func`."""
-    found = OPERATORS.get(id(func))
+    found = getattr(func, RECORD, None)
     if found is None:
-        found = OPERATORS[id(func)] = Operator(func)
+        found = Operator(func)
+        setattr(func, RECORD, found)
     return found
 
 

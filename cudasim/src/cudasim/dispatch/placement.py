@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 from torch.overrides import has_torch_function_unary
 
 from cudasim.device.gpu import GPU, Allocation
@@ -20,80 +19,16 @@ from cudasim.dispatch.checks import disagreement, name_kernel, refuses
 from cudasim.dispatch.devices import fakes
 from cudasim.dispatch.dtypes import widened
 from cudasim.dispatch.foresight import COUNT, reserve, reserve_growth
-from cudasim.dispatch.operators import OWN, Operator, operator_of
+from cudasim.dispatch.operators import OWN, operator_of
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
 NUMBERS = (bool, int, float, complex)
-UNUSUAL = object()  # what is no result
 
 _register_hook = Tensor.register_hook  # PyTorch's own
 
 
-def run_usual(operator: Operator, args: tuple) -> Any:
-    """As `run`, where all tensors are plain and of one place; else UNUSUAL, and nothing was done.
-
-    Most operations are so, and each call of a function of Python is felt in each of them.
-    """
-    gpu, bound = UNUSUAL, operator.factor
-    for value in args:
-        kind = type(value)
-        if kind is Tensor or kind is Parameter:
-            if has_torch_function_unary(value):
-                return UNUSUAL
-            try:
-                tag = getattr(value.untyped_storage(), TAG, None)
-            except RuntimeError:  # it is sparse, or wraps another
-                return UNUSUAL
-            if tag is not None:
-                there = tag.gpu
-                if (there is not gpu and gpu is not UNUSUAL) or there is None:
-                    return UNUSUAL
-                gpu = there
-                bound *= value.numel()
-            elif gpu is UNUSUAL:
-                gpu = None
-            elif gpu is not None:
-                return UNUSUAL
-        elif isinstance(value, Tensor):
-            return UNUSUAL
-    if gpu is None:
-        thread = session.thread
-        if thread.making is not None:
-            return UNUSUAL
-        thread.last_gpu = None
-        return operator.call(*args)
-    if gpu is UNUSUAL or not gpu.alive:
-        return UNUSUAL
-    if bound >= COUNT and operator.bound(args, tensors_in(args)) >= COUNT:
-        return UNUSUAL
-    session.thread.last_gpu = gpu
-    try:
-        out = operator.call(*args)
-    except RuntimeError:
-        return UNUSUAL  # there it is told in CUDA's words
-    if not operator.makes:
-        return out
-    if not operator.single or type(out) is not Tensor:
-        return settle(out, gpu)
-    try:
-        storage = out.untyped_storage()
-    except RuntimeError:
-        return settle(out, gpu)
-    if not hasattr(storage, TAG):
-        setattr(storage, TAG, Allocation(gpu, storage.nbytes()))
-        if session.traced:
-            traces.follow(storage)
-    return out
-
-
 def general(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """What runs for all operations that have no rule of their own."""
-    operator = operator_of(func)
-    if operator.usual and not kwargs:
-        out = run_usual(operator, args)
-        if out is not UNUSUAL:
-            return out
     return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
 
 
@@ -135,29 +70,34 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
     for tensor in hosts:
         if tensor.requires_grad and torch.is_grad_enabled():
             _expect_gradient(tensor)
-    session.thread.last_gpu = gpu
-    reserved = None
-    if operator.makes and operator.bound(args, operands) >= COUNT:
-        reserved = reserve(gpu, func, args, kwargs)
-    elif operator.outs and operator.bound(args, tensors_in(args)) >= COUNT:
+    session.thread.doing.last_gpu = gpu
+    reserved = _reserve(gpu, func, args, kwargs, operands) if operator.makes else None
+    if not operator.makes and operator.outs and operator.bound(args, tensors_in(args)) >= COUNT:
         reserve_growth(func, args, kwargs, operator.outs)
     try:
-        out = (
-            operator.call(*args, **kwargs)
-            if operator.plain
-            else random.draw(func, args, kwargs, gpu)
-        )
+        if operator.plain:
+            out = operator.call(*args, **kwargs)
+        else:
+            out = random.draw(func, args, kwargs, gpu)
     except RuntimeError as error:
         out = widened(func, args, kwargs, gpu)
         if out is NotImplemented:
             name_kernel(error)
             raise
     finally:
-        for name in operator.outs:
-            _recount(kwargs[name])
+        for tensor in tensors_in([kwargs[name] for name in operator.outs]):
+            recount(storage_of(tensor))
     if operator.makes or sparse:
         return settle(out, gpu, reserved)
     return out
+
+
+def _reserve(
+    gpu: GPU, func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]
+) -> list[Allocation] | None:
+    """Memory for what is surely no small result."""
+    large = operator_of(func).bound(args, operands) >= COUNT
+    return reserve(gpu, func, args, kwargs) if large else None
 
 
 def _expect_gradient(number: Tensor) -> None:
@@ -179,24 +119,22 @@ _send_home.__torch_unserializable__ = True  # else torch.save warns that it is l
 def _run_without_gpu(
     func: Callable, args: tuple, kwargs: dict, hosts: list[Tensor], scratch: list[Tensor]
 ) -> Any:
-    thread = session.thread
-    making = thread.making
+    doing = session.thread.doing
+    making = doing.making
     if making is not None and not scratch:
-        thread.last_gpu = making
-        large = operator_of(func).bound(args, hosts) >= COUNT
-        reserved = reserve(making, func, args, kwargs) if large else None
+        doing.last_gpu = making
+        reserved = _reserve(making, func, args, kwargs, hosts)
         out = func(*args, **kwargs)
-        if making.type.missing:
-            for tensor in tensors_in((out,)):
-                making.type.check_dtype(tensor)
+        for tensor in tensors_in((out,)) if making.type.missing else ():
+            making.type.check_dtype(tensor)
         return settle(out, making, reserved)
     if "generator" in kwargs:
         random.check_host(kwargs["generator"])
     if hosts:
-        thread.last_gpu = None
+        doing.last_gpu = None
         for tensor in scratch:
             put(tensor, None)
-        return (operator_of(func)).call(*args, **kwargs)
+        return operator_of(func).call(*args, **kwargs)
     if args and isinstance(args[0], NUMBERS):
         args = as_tensors(func, args)
     out = func(*args, **kwargs)
@@ -205,7 +143,7 @@ def _run_without_gpu(
     if "pin_memory" not in kwargs and not calls.is_asked_for(func):
         # Python's bindings always name pin_memory. So this call comes from C++, within
         # an operation whose device it takes from tensors that it believes to be on the CPU.
-        return settle(out, thread.last_gpu if calls.is_engine() else None)
+        return settle(out, doing.last_gpu if calls.is_engine() else None)
     return out
 
 
@@ -233,9 +171,8 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
         return func(*args, **kwargs)
     kwargs = {**kwargs, "device": CPU}
     kwargs.pop("pin_memory", None)
-    session.thread.last_gpu = gpu
-    large = operator_of(func).bound(args, tensors_in(args)) >= COUNT
-    reserved = reserve(gpu, func, args, kwargs) if large else None
+    session.thread.doing.last_gpu = gpu
+    reserved = _reserve(gpu, func, args, kwargs, tensors_in(args))
     out = random.draw(func, args, kwargs, gpu)
     return put(out, gpu, reserved[0] if reserved else None)
 
@@ -256,26 +193,17 @@ def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) 
         if storage is None:
             return out
         tag = getattr(storage, TAG, None)
-        if gpu is None:
-            if tag is None:
-                setattr(storage, TAG, Scratch())
-        elif tag is None or tag.gpu is None:
-            if plain or out.layout is torch.strided:  # as `put` does
-                setattr(storage, TAG, _allocation(gpu, storage, reserved))
-                if session.traced:
-                    traces.follow(storage)
-            else:
-                put(out, gpu)
+        if gpu is None and tag is None:
+            setattr(storage, TAG, Scratch())
+        elif gpu is not None and (tag is None or tag.gpu is None):
+            if not plain and out.layout is not torch.strided:
+                return put(out, gpu)
+            setattr(storage, TAG, _allocation(gpu, storage, reserved))
+            traces.follow(storage)
     elif isinstance(out, list | tuple):
         for item in out:
             settle(item, gpu, reserved)
     return out
-
-
-def _recount(given: Any) -> None:
-    """Count again what an operation wrote a result to, which it may have made larger."""
-    for tensor in tensors_in((given,)):
-        recount(storage_of(tensor))
 
 
 def _allocation(

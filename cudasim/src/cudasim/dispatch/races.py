@@ -1,12 +1,8 @@
-"""Races: accesses to one memory, of which one writes, that nothing puts one after the other.
-
-The CPU's values never show a race. So every stream, and the host, knows how far the others had come
-when it last waited for them (vector clocks: Mattern, Virtual Time and Global States of Distributed
-Systems, 1988), as in PyTorch's sanitizer; but all views are one memory, pinned memory is memory
-too, and memory that the allocator hands out again is what it was.
-
-Not seen: what runs within a CUDA graph, collectives that nobody waited for, and NumPy's reads.
-"""
+"""Races: accesses to one memory, of which one writes, that nothing puts one after the other. Every
+stream, and the host, knows how far the others had come when it last waited for them (vector clocks:
+Mattern, 1988), as in PyTorch's sanitizer; but all views are one memory, as are pinned memory and
+what the allocator hands out again. Not seen: what runs within a CUDA graph, collectives that nobody
+waited for, and NumPy's reads."""
 
 import os
 import sys
@@ -92,11 +88,9 @@ class Order:
         self.learn(line, self.known[other])
 
     def wait_of_host(self, index: int, stream: int) -> None:
-        """The host has waited for a stream."""
         self.wait(HOST, (index, stream))
 
     def wait_for_all(self, index: int) -> None:
-        """The host has waited for every stream of a GPU."""
         for line in [line for line in self.known if line[0] == index]:
             self.wait(HOST, line)
 
@@ -209,7 +203,6 @@ def operands(
 
 
 def place_in_program() -> tuple[str, int]:
-    """File and line of the program that is running, outside of PyTorch and of this package."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         frame = frame.f_back
@@ -240,10 +233,8 @@ class RaceMode(LightMode):
 
 @contextmanager
 def races(action: str = "raise") -> Iterator[None]:
-    """Look for races within a `with` block, in this thread; `warn` for warnings, not errors.
-
-    What was done before it counts as waited for. Raises RuntimeError where no GPUs are simulated.
-    """
+    """Look for races within a `with` block, in this thread; `warn` for warnings, not errors. What
+    was done before it counts as waited for. Raises RuntimeError where no GPUs are simulated."""
     if session.mode is None:
         raise RuntimeError("cudasim.races() looks at simulated GPUs: call cudasim.enable() first")
     before = session.races

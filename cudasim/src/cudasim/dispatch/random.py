@@ -17,7 +17,6 @@ _borrowed = threading.Lock()  # held while an operation has the CPU's default ge
 
 @functools.cache
 def kind(func: Callable) -> int:
-    """How the operation `func` draws random numbers, if it does."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return PLAIN
     named = any(argument.name == "generator" for argument in func._schema.arguments)

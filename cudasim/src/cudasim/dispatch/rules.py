@@ -1,5 +1,6 @@
 """Operations with a rule of their own, which the general one of `placement` does not fit."""
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,24 +10,14 @@ from torch import Tensor
 
 from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import Allocation
-from cudasim.dispatch import custom, dtypes
+from cudasim.dispatch import custom, dtypes, tags
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import COUNT
 from cudasim.dispatch.operators import KINDS, Rule, around, name_of, operator_of, rule
 from cudasim.dispatch.placement import general, make_on, run, settle
-from cudasim.dispatch.tags import (
-    device_of,
-    foretell,
-    gpu_of,
-    gpu_read,
-    is_scratch,
-    pin_as_copied,
-    put,
-    recount,
-    storage_of,
-)
+from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
 from cudasim.dispatch.waiting import wait_for, waits, watch_copy
 from cudasim.session import session
 
@@ -42,48 +33,41 @@ def zeros(func: Callable, args: tuple, kwargs: dict) -> Any:
 @rule(aten._to_copy.default)
 def to_copy(func: Callable, args: tuple, kwargs: dict) -> Any:
     """A copy on another device. C++ too says `cpu`, of which it believes every tensor to be."""
-    device = kwargs.get("device")
+    device, non_blocking = kwargs.get("device"), kwargs.get("non_blocking", False)
     if device is not None and device.type == session.type.name:
         gpu = resolve(device)
-        watch_copy(gpu_of(args[0]), gpu, kwargs.get("non_blocking", False))
+        watch_copy(gpu_of(args[0]), gpu, non_blocking)
         return make_on(gpu, func, args, kwargs)
     if session.thread.to_host:
-        non_blocking = kwargs.get("non_blocking", False)
         watch_copy(gpu_of(args[0]), None, non_blocking)
-        return pin_as_copied(put(func(*args, **kwargs), None), non_blocking)
+        return tags.pin_as_copied(put(func(*args, **kwargs), None), non_blocking)
     return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))  # in vmap, a number
 
 
 @rule(aten.to_mkldnn.default)
 def to_mkldnn(func: Callable, args: tuple, kwargs: dict) -> Any:
     """MKL-DNN is the CPU's: refused on a GPU as the dispatcher refuses it."""
-    if gpu_of(args[0]):
-        return custom.on_gpu(func, args, kwargs)
-    return func(*args, **kwargs)
+    return custom.on_gpu(func, args, kwargs) if gpu_of(args[0]) else func(*args, **kwargs)
 
 
 @rule(aten.copy_.default)
 def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
     """`copy_` crosses devices: the target keeps its own, unless it is scratch."""
     target, source = args[0], args[1]
-    gpu = gpu_read(target)
+    gpu = tags.gpu_read(target)
     if gpu is None and is_scratch(target):
         gpu = gpu_of(source)
         put(target, gpu)
     if session.watching:
         watch_copy(gpu_of(source), gpu, args[2] if len(args) > 2 else kwargs.get("non_blocking"))
-    session.thread.last_gpu = gpu
+    session.thread.doing.last_gpu = gpu
     return func(*args, **kwargs)
 
 
-@rule(
-    aten.index.Tensor,
-    aten.index_put.default,
-    aten.index_put_.default,
-    aten._index_put_impl_.default,
-    aten._unsafe_index.Tensor,
-    aten._unsafe_index_put.default,
-)
+INDEXING = "index_put index_put_ _index_put_impl_ _unsafe_index_put".split()
+
+
+@rule(aten.index.Tensor, aten._unsafe_index.Tensor, *(getattr(aten, n).default for n in INDEXING))
 def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Indices may be on the CPU; on a GPU they must be on that of the indexed tensor."""
     home = gpu_of(args[0])
@@ -104,9 +88,7 @@ def index(func: Callable, args: tuple, kwargs: dict) -> Any:
 @rule(aten.fill.Tensor, aten.fill_.Tensor, aten.masked_fill.Tensor, aten.masked_fill_.Tensor)
 def fill(func: Callable, args: tuple, kwargs: dict) -> Any:
     """The number to fill with may be on any device; with a mask, only if the tensor is on a GPU."""
-    target, *others = args
-    masked = len(others) == 2
-    if is_scratch(target) or (masked and gpu_of(target) is None):
+    if is_scratch(args[0]) or (len(args) == 3 and gpu_of(args[0]) is None):
         return run(func, args, kwargs, args)
     return run(func, args, kwargs, args[:-1])
 
@@ -131,25 +113,19 @@ def resize(func: Callable, args: tuple, kwargs: dict) -> Any:
     """A storage that grows is charged before, one that grows or shrinks is counted again."""
     tensor, shape = args[0], args[1].shape if isinstance(args[1], Tensor) else args[1]
     storage = storage_of(tensor)
-    foretell(storage, (tensor.storage_offset() + math.prod(shape)) * tensor.element_size())
+    tags.foretell(storage, (tensor.storage_offset() + math.prod(shape)) * tensor.element_size())
     try:
         return run(func, args, kwargs, args[:1])
     finally:
-        recount(storage)
+        tags.recount(storage)
 
 
-@rule(
-    aten.set_.source_Storage,
-    aten.set_.source_Storage_storage_offset,
-    aten.set_.source_Tensor,
-    aten.set_.source_Tensor_storage_offset,
-)
+SOURCES = "source_Storage source_Storage_storage_offset source_Tensor source_Tensor_storage_offset"
+
+
+@rule(*(getattr(aten.set_, overload) for overload in SOURCES.split()))
 def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """`Tensor.set_`: the tensor takes another storage, on its own device.
-
-    Raises RuntimeError, with torch's text, if the storage is on another device. That of a
-    scratch tensor is not compared: C++ wraps storages in such tensors to copy them.
-    """
+    """`Tensor.set_`: another storage, of the same device. C++ wraps some in scratch to copy."""
     target, source = args[:2]
     theirs = storage_of(source) if isinstance(source, Tensor) else source
     if not target.is_meta and not is_scratch(target):
@@ -162,15 +138,13 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     before = theirs.nbytes()
     out = func(*args, **kwargs)
     if theirs.nbytes() != before:  # the tensor's sizes needed more than it held
-        recount(theirs)
+        tags.recount(theirs)
     return out
 
 
 ADDS = {aten._foreach_add.Tensor, aten._foreach_add_.Tensor}  # in one kernel, with the number
-SCALES = {
-    getattr(aten, name).Tensor
-    for name in ("_foreach_mul", "_foreach_mul_", "_foreach_div", "_foreach_div_")
-}  # the same, but for a number on the CPU, which is read
+# The same, but for a number on the CPU, which is read.
+SCALES = {getattr(aten, f"_foreach_{name}").Tensor for name in ("mul", "mul_", "div", "div_")}
 
 
 # Operations on lists of tensors, known by name: there are more than two hundred.
@@ -179,17 +153,13 @@ KINDS.append(lambda func: foreach if name_of(func).startswith("_foreach_") else 
 
 def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Lists of tensors: each position is an operation of its own, on a device of its own."""
-    lists = [value for value in (*args, *kwargs.values()) if isinstance(value, list | tuple)]
-    lists = [values for values in lists if values and isinstance(values[0], Tensor)]
-    alone = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
-    homes = []
-    places_of_all = {gpu_of(tensor) for tensor in alone if tensor.dim()}
-    for position in zip(*lists, strict=False):
-        found = [(gpu_of(tensor), tensor) for tensor in position]
-        places = places_of_all | {gpu for gpu, tensor in found if gpu is not None or tensor.dim()}
-        if len(places) > 1:
-            raise disagreement(func, args, kwargs)
-        homes.append(places.pop() if places else None)
+    values = (*args, *kwargs.values())
+    lists = [value for value in values if isinstance(value, list | tuple) and value]
+    lists = [value for value in lists if isinstance(value[0], Tensor)]
+    alone = [value for value in values if isinstance(value, Tensor)]
+    homes = [gpu_of(alone[0] if alone else lists[0][0])] * min(map(len, lists), default=0)
+    if any(gpu_of(tensor) is not homes[0] for tensor in itertools.chain(*lists, alone)):
+        homes = _homes(func, args, kwargs, lists, alone)
     if alone and homes[0] is not None and func in ADDS | SCALES:
         there = gpu_of(alone[0])
         fused = func in ADDS and alone[0].dtype == lists[0][0].dtype  # else one after the other
@@ -211,6 +181,18 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     return out
 
 
+def _homes(func: Callable, args: tuple, kwargs: dict, lists: list, alone: list) -> list:
+    """The place of each position; those of numbers on the CPU count nothing."""
+    of_all, homes = {gpu_of(tensor) for tensor in alone if tensor.dim()}, []
+    for position in zip(*lists, strict=False):
+        found = [(gpu_of(tensor), tensor) for tensor in position]
+        places = of_all | {gpu for gpu, tensor in found if gpu is not None or tensor.dim()}
+        if len(places) > 1:
+            raise disagreement(func, args, kwargs)
+        homes.append(places.pop() if places else None)
+    return homes
+
+
 @rule(aten._foreach_copy_.default)  # crosses devices, as `copy_` does
 def _plain(func: Callable, args: tuple, kwargs: dict) -> Any:
     return func(*args, **kwargs)
@@ -220,7 +202,7 @@ def _plain(func: Callable, args: tuple, kwargs: dict) -> Any:
 KINDS.append(lambda func: _plain if getattr(func, "namespace", "") == "profiler" else None)
 
 
-@around(*WAITS)
+@around(*WAITS, idle=lambda args: not session.watching)
 def watched(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Tell of a wait for the GPU before it begins, if that is wanted."""
     if session.watching and waits(func, args, kwargs):
@@ -228,28 +210,27 @@ def watched(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     return inner(func, args, kwargs)
 
 
-# Types and kernels that CUDA lacks
+# Types that each of CUDA's kernels takes.
+COMMON = (torch.float32, torch.float64)
 
 
-@around(*dtypes.KERNELS)
+@around(*dtypes.KERNELS, idle=lambda args: getattr(args[0], "dtype", None) in COMMON)
 def typed(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Compare the type of the operands with what CUDA's kernel takes."""
-    if not (args and isinstance(args[0], Tensor) and args[0].dtype in COMMON):
-        tensors = tensors_in((*args, *kwargs.values()))
-        gpu = gpu_of(tensors[0]) if tensors and session.type.lists_kernels else None
+    tensors = tensors_in((*args, *kwargs.values()))
+    if tensors and tensors[0].dtype not in COMMON and session.type.lists_kernels:
+        gpu = gpu_of(tensors[0])
         if gpu is not None:
             dtypes.check(func, args, kwargs, gpu)
     return inner(func, args, kwargs)
 
 
-COMMON = (torch.float32, torch.float64)  # types that each of CUDA's kernels takes
 KINDS.append(lambda func: absent if name_of(func) in dtypes.ABSENT else None)
 
 
 def absent(func: Callable, args: tuple, kwargs: dict) -> Any:
     """The CPU's alone: CUDA's dispatcher has no kernel, and says so."""
-    run_it = custom.run_custom if session.type.lists_kernels else general
-    return run_it(func, args, kwargs)
+    return (custom.run_custom if session.type.lists_kernels else general)(func, args, kwargs)
 
 
 CHECKS = {

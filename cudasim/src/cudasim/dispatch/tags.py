@@ -63,7 +63,6 @@ def gpu_read(tensor: Tensor) -> GPU | None:
 
 
 def gpu_of_storage(storage: torch.UntypedStorage | None) -> GPU | None:
-    """The simulated GPU on which `storage` lives; None for the CPU. Raises as `gpu_of` does."""
     tag = getattr(storage, TAG, None)
     gpu = None if tag is None else tag.gpu
     if gpu is not None and not gpu.alive and gpu.lost is None:
@@ -75,11 +74,8 @@ def gpu_of_storage(storage: torch.UntypedStorage | None) -> GPU | None:
 
 
 def device_of(tensor: Tensor) -> torch.device:
-    """The device that `tensor` says it is on."""
     gpu = gpu_of(tensor)
-    if gpu is None:
-        return torch.device("meta") if tensor.is_meta else CPU
-    return gpu.device
+    return gpu.device if gpu else torch.device("meta") if tensor.is_meta else CPU
 
 
 INDICES = {
@@ -106,8 +102,7 @@ def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -
     if storage is None:
         return tensor
     if gpu is None:
-        if hasattr(storage, TAG):
-            delattr(storage, TAG)
+        _forget(storage)
     else:
         if gpu.type.missing and not is_scratch(tensor):
             gpu.type.check_dtype(tensor)  # C++'s scratch may be of any type
@@ -119,11 +114,16 @@ def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -
         traces.follow(storage)
     if tensor.layout is not torch.strided:
         for part in index_storages_of(tensor):
-            if gpu is None and hasattr(part, TAG):
-                delattr(part, TAG)
-            elif gpu is not None and gpu_of_storage(part) is None:  # else they are shared
+            if gpu is None:
+                _forget(part)
+            elif gpu_of_storage(part) is None:  # else they are shared
                 setattr(part, TAG, Allocation(gpu, part.nbytes()))
     return tensor
+
+
+def _forget(storage: torch.UntypedStorage) -> None:
+    if getattr(storage, TAG, None) is not None:
+        delattr(storage, TAG)
 
 
 def foretell(storage: torch.UntypedStorage, size: int) -> None:

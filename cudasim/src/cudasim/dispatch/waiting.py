@@ -1,7 +1,5 @@
-"""What makes the host wait for a GPU, and `torch.cuda.set_sync_debug_mode`, which tells of it.
-
-It is what PyTorch waits for: `warn_or_error_on_sync` in c10/cuda/CUDAFunctions.h and its callers.
-"""
+"""What makes the host wait for a GPU, and `torch.cuda.set_sync_debug_mode`, which tells of it. It
+is what PyTorch waits for: `warn_or_error_on_sync` in c10/cuda/CUDAFunctions.h and its callers."""
 
 import sys
 import time
@@ -24,7 +22,6 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
-    """Whether the host waits for the GPU within `func`, with these arguments."""
     if func not in WAITS or gpu_of(args[0]) is None:
         return False
     return WAITS[func](args, kwargs, lambda tensor: gpu_of(tensor) is None)
@@ -49,7 +46,7 @@ def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
         complain()
     if stream_id is None:
         stream_id = session.current_stream(gpu.index)
-    traces.fire(traces.STREAM_SYNCHRONIZATION, address(stream_id, gpu.index))
+    traces.fire("StreamSynchronization", address(stream_id, gpu.index))
     if session.races is not None:
         session.races.wait_of_host(gpu.index, stream_id)
     sleep_until(end_of_sleep(gpu.index, stream_id))
@@ -61,7 +58,6 @@ def end_of_sleep(index: int, stream_id: int) -> int:
 
 
 def sleep_until(when: int) -> None:
-    """Wait until that time of the machine's clock, in nanoseconds."""
     left = when - time.perf_counter_ns()
     if left > 0:
         time.sleep(left / 1e9)

@@ -1,8 +1,5 @@
-"""Which kernel of attention CUDA would take, and its refusal where there is none.
-
-The conditions are those of aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. The CPU has other
-kernels with others, so it computes with all of them allowed.
-"""
+"""Which kernel of attention CUDA would take, and its refusal where there is none: as in
+aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. The CPU computes with any of its own."""
 
 import sys
 import warnings
@@ -38,6 +35,10 @@ class Attention:
         self.types = [tensor.dtype for tensor in self.tensors]
         self.capability = (gpu_of(asked.query) or session.current()).card.capability
         self.halves = list(FUSED) if self.capability >= AMPERE else [torch.float16]
+
+    def why_not(self, kernel: str) -> str | None:
+        """The first reason for which the kernel called so cannot run; None if it can."""
+        return next(getattr(self, kernel)(), None)
 
     def flash(self) -> Iterator[str]:
         yield from self._not_at_all("Flash", torch._C._get_flash_sdp_enabled())
@@ -143,49 +144,35 @@ def attend(
     more = {"scale": scale, "enable_gqa": enable_gqa}
     if type(query) not in (Tensor, torch.nn.Parameter) or gpu_of(query) is None:
         return original(*given, **more)
-    check_kernels(SDPAParams(*given, enable_gqa))
+    asked = Attention(SDPAParams(*given, enable_gqa))
+    reasons = {} if torch._C._get_math_sdp_enabled() else {k: asked.why_not(k) for k in TITLES}
+    if reasons and all(reasons.values()):
+        for kernel, reason in reasons.items():
+            warnings.warn(f"{TITLES[kernel]} kernel not used because:", stacklevel=3)
+            warnings.warn(reason, stacklevel=3)
+        raise RuntimeError("No available kernel. Aborting execution.")
     with sdpa_kernel(list(ALL)):
         return original(*given, **more)
 
 
 # In a module whose package has an operator by its name.
 @replaces(sys.modules[FlexAttentionHOP.__module__], "create_fw_bw_graph", when=_has_kernels)
-def create_fw_bw_graph(
-    original: Callable, score_mod: Callable, index_values: tuple, buffers: tuple
-) -> tuple:
+def create_fw_bw_graph(original: Callable, change: Callable, places: tuple, *buffers) -> tuple:
     """What traces gradients of `flex_attention`: C++'s engine has no queue for those of a GPU."""
-    if fakes() or gpu_of(index_values[0]) is None:
-        return original(score_mod, index_values, buffers)
+    if fakes() or gpu_of(places[0]) is None:
+        return original(change, places, *buffers)
 
     def gradient(score: Tensor, *place_and_gradient: Tensor) -> list:
         *place, incoming = place_and_gradient
-        _, back = torch.func.vjp(lambda score: score_mod(score, *place), score)
+        _, back = torch.func.vjp(lambda score: change(score, *place), score)
         return [*back(incoming), None, None, None, None]
 
-    return score_mod, gradient
+    return change, gradient
 
 
 @replaces(torch.backends.cuda, *(f"can_use_{name}_attention" for name in TITLES), when=_has_kernels)
 def can_use(original: Callable, params: SDPAParams, debug: bool = False) -> bool:
-    reason = first_reason(original.__name__.split("_")[2], params)
+    reason = Attention(params).why_not(original.__name__.split("_")[2])
     if reason and debug:
         warnings.warn(reason, stacklevel=3)
     return reason is None
-
-
-def first_reason(name: str, asked: SDPAParams) -> str | None:
-    """Why the kernel of that `name` cannot run; None if it can."""
-    return next(getattr(Attention(asked), name)(), None)
-
-
-def check_kernels(asked: SDPAParams) -> None:
-    """Raise RuntimeError, after CUDA's warnings, if no kernel may run."""
-    if torch._C._get_math_sdp_enabled():
-        return
-    found = {name: first_reason(name, asked) for name in TITLES}
-    if not all(found.values()):
-        return
-    for name, reason in found.items():
-        warnings.warn(f"{TITLES[name]} kernel not used because:", stacklevel=4)
-        warnings.warn(reason, stacklevel=4)
-    raise RuntimeError("No available kernel. Aborting execution.")

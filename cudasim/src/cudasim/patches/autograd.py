@@ -1,8 +1,5 @@
-"""Gradients: where they begin, where they end, and the errors of the engine.
-
-C++ believes every tensor to be on the CPU. So what its engine checks of devices, and where it
-moves a gradient from one to another, is done here (torch/csrc/autograd/engine.cpp).
-"""
+"""Gradients: where they begin, where they end, and the errors of the engine. C++ believes every
+tensor to be on the CPU, so devices are compared here (torch/csrc/autograd/engine.cpp)."""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -41,7 +38,6 @@ def _sent(source: Any, target: Tensor) -> Any:
 
 @replaces(Tensor, "copy_")
 def copy_(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
-    """`Tensor.copy_`, whose gradient goes home to the device of the source."""
     if args:
         args = (_sent(args[0], self), *args[1:])
     elif "src" in kwargs:
@@ -144,16 +140,9 @@ def run_engine(original: Callable, outputs: Any, *args, **kwargs) -> Any:
     try:
         return original(outputs, *args, **kwargs)
     except RuntimeError as error:
-        prefix = _prefix(outputs)
-        if prefix and "modified by an inplace operation: [torch." in str(error):
-            error.args = (str(error).replace("[torch.", f"[{prefix}", 1),)
+        named = "modified by an inplace operation: [torch." in str(error)
+        on_gpus = named and all(isinstance(each, Tensor) and gpu_of(each) for each in outputs)
+        if on_gpus and not any(step.name() in CROSSINGS for step in steps(outputs)):
+            there = outputs[0].type().rpartition(".")[0]
+            error.args = (str(error).replace("[torch", f"[{there}", 1),)
         raise
-
-
-def _prefix(outputs: Any) -> str | None:
-    """What names of types begin with in a graph that is on GPUs throughout; else None."""
-    if not all(isinstance(output, Tensor) and gpu_of(output) for output in outputs):
-        return None
-    if any(node.name() in CROSSINGS for node in steps(outputs)):
-        return None
-    return outputs[0].type().rpartition(".")[0] + "."

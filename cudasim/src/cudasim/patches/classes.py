@@ -1,8 +1,5 @@
-"""Classes of torch that know simulated GPUs: `torch.device`, `torch.Generator`, types of tensors.
-
-Devices and generators are made by PyTorch's own classes. For types of tensors classes stand in, as
-no tensor on a GPU has a type of the CPU, such as `torch.FloatTensor`.
-"""
+"""Classes that know simulated GPUs: `torch.device` and `torch.Generator`, which are PyTorch's own,
+and what stands in for types of tensors, as none on a GPU is a `torch.FloatTensor`."""
 
 import re
 from collections.abc import Callable
@@ -20,12 +17,7 @@ from cudasim.session import session
 
 
 class HostType(type):
-    """The class of what stands in for types of the CPU.
-
-    A stand-in is equal to the class that it stands for, so that tables of types find it.
-    """
-
-    _original: type
+    """The class of what stands in for types of the CPU, and is equal to them: tables find it."""
 
     def __call__(cls, *args, **kwargs) -> Any:
         """A tensor of that type. Raises TypeError, in PyTorch's words, for one of a GPU's."""
@@ -69,7 +61,6 @@ def _is_index(value: Any) -> bool:
 
 
 def make_device(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.device:
-    """A `torch.device`: of the simulated type, if all that is given is an index."""
     given = (*args, *kwargs.values())
     if len(given) == 1 and _is_index(given[0]):
         if given[0] < 0:
@@ -86,7 +77,6 @@ def make_generator(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch
 
 
 def patch_classes(patches: Patches) -> None:
-    """Let torch's classes make what belongs to simulated GPUs."""
     patch_making(patches, torch.device, make_device)
     patch_making(patches, torch.Generator, make_generator)
     module = getattr(torch, session.type.name)

@@ -1,9 +1,5 @@
-"""`torch.compile` and TorchScript. Code that is compiled is accepted, and runs as it is written.
-
-The compiler makes code for a GPU's processors, of which there are none. A warning says so, once.
-Compiled functions and modules keep their type, their `state_dict` and their arguments. Nothing is
-traced: so a program's own backend, which would never be called, is refused.
-"""
+"""`torch.compile` and TorchScript: compiled code keeps its type, `state_dict` and arguments, and
+runs as it is written, which a warning says once. Backends of a program's own are refused."""
 
 import sys
 import warnings
@@ -29,7 +25,6 @@ OF_CUDA = {
 
 
 def patch_compile(patches: Patches) -> None:
-    """Make `torch.compile` return what runs uncompiled."""
     for name, value in OF_CUDA.items():
         if not hasattr(torch._C, name):
             patches.replace(torch._C, name, value)
@@ -55,7 +50,16 @@ def _run_uncompiled() -> None:
 def compile(original: Callable, *args, **kwargs) -> Any:
     compiled = original(*args, **kwargs)  # refuses what it does not understand
     if not _is_torch(sys._getframe(2).f_globals.get("__name__", "")):
-        _refuse_own(kwargs.get("backend", "inductor"))
+        backend = kwargs.get("backend", "inductor")
+        if isinstance(backend, str):
+            backend = torch._dynamo.lookup_backend(backend)
+        if not _is_torch(getattr(backend, "__module__", "torch")):
+            name = getattr(backend, "__name__", type(backend).__name__)
+            raise NotImplementedError(
+                "cudasim: torch.compile traces nothing for simulated GPUs, so the backend "
+                f"{name!r} would never be called; compile before cudasim.enable(), or with "
+                "backend='eager'"
+            )
         _say(UNCOMPILED)
         if kwargs.get("fullgraph"):
             _say(UNTRACED)
@@ -65,18 +69,6 @@ def compile(original: Callable, *args, **kwargs) -> Any:
 
 def _is_torch(module: str) -> bool:
     return module.partition(".")[0] == "torch"
-
-
-def _refuse_own(backend: Any) -> None:
-    """Raise NotImplementedError for a `backend` of torch.compile that is not PyTorch's own."""
-    if isinstance(backend, str):
-        backend = torch._dynamo.lookup_backend(backend)
-    if not _is_torch(getattr(backend, "__module__", "torch")):
-        name = getattr(backend, "__name__", type(backend).__name__)
-        raise NotImplementedError(
-            f"cudasim: torch.compile traces nothing for simulated GPUs, so the backend {name!r} "
-            "would never be called; compile before cudasim.enable(), or with backend='eager'"
-        )
 
 
 @checks(torch.export, "export")
@@ -98,15 +90,12 @@ def export(name: str, *args, strict: bool = False, **kwargs) -> None:
 def validate_map_location(original: Callable, map_location: Any = None) -> torch.device | None:
     """What `torch.jit.load` is told: C++ would take a device without an index for the CPU."""
     device = original(map_location)
-    gpu = None if device is None else resolve(device)
+    gpu = resolve(device)
     return gpu.device if isinstance(gpu, GPU) else device
 
 
 def patch_torchscript(patches: Patches) -> None:
-    """Make TorchScript read each function replaced so far as the one that it replaces.
-
-    It knows PyTorch's functions by their identity, and would look for the source of others.
-    """
+    """Let TorchScript, which knows PyTorch's functions by identity, know what replaces them."""
     table = torch.jit._builtins._get_builtin_table()
     for before, now in patches.replaced():
         name = table.get(id(before))

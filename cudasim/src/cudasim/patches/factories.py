@@ -35,7 +35,6 @@ DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_sub
 
 
 def patch_factories(patches: Patches) -> None:
-    """Make torch's factories accept simulated GPUs as `device=`."""
     for module, names in ((torch, MAKERS), (torch.fft, ("fftfreq", "rfftfreq"))):
         for name in names:
             original = getattr(module, name)
@@ -116,7 +115,6 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
 @replaces(torch, *LIKES)
 @replaces(Tensor, *NEWS)
 def make_like(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
-    """A factory that takes the device from a tensor unless one is named."""
     if kwargs.get("pin_memory"):
         return pinned(make_like(original, self, *args, **{**kwargs, "pin_memory": False}))
     device, name = kwargs.get("device"), original.__name__
@@ -149,8 +147,8 @@ def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
 
 def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) -> Tensor:
     """Call `original`; a refusal of the host's memory is one of the simulated GPU's."""
-    thread = session.thread
-    thread.making = None if original.__name__ in CONVERTERS else gpu
+    doing = session.thread.doing
+    doing.making = None if original.__name__ in CONVERTERS else gpu
     try:
         return original(*args, **kwargs)
     except RuntimeError as error:
@@ -159,15 +157,14 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
             raise
         size = int(words[words.index("bytes.") - 1])
     finally:
-        thread.making = None
+        doing.making = None
     Allocation(gpu, size)  # raises, with CUDA's text, if it is more than the card has
     raise MemoryError(f"the host cannot hold the {size} bytes that the simulated {gpu.device} can")
 
 
 def make_wrapper(original: Callable, *args, **kwargs) -> Tensor:
     """What makes DTensors and the like; C++ must not see their GPU, which the storage names."""
-    device = args[DEVICE] if len(args) > DEVICE else kwargs.get("device")
-    gpu = None if device is None else resolve(device)
+    gpu = resolve(args[DEVICE] if len(args) > DEVICE else kwargs.get("device"))
     if not isinstance(gpu, GPU):
         return original(*args, **kwargs)
     if len(args) > DEVICE:

@@ -1,16 +1,14 @@
-"""Functions and layers that look at devices before they call the operations they are made of.
-
-The dispatch mode sees only those operations, each of which would refuse in its own words. The
-files that words are from are in aten/src/ATen/native.
-"""
+"""Functions and layers that look at devices before they call the operations they are made of,
+which would refuse in words of their own. Files named below are in aten/src/ATen/native."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
-from cudasim.dispatch.arguments import mapped, tensors_in
+from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.dtypes import check_signal
 from cudasim.dispatch.tags import device_of, gpu_of, put
 from cudasim.patching import checks, replaces
@@ -63,9 +61,8 @@ def together(first: Tensor, others: Iterable[tuple[Any, Any]], words: str) -> No
     here = device_of(first)
     for name, tensor in others:
         if isinstance(tensor, Tensor) and (there := device_of(tensor)) != here:
-            raise RuntimeError(
-                words.format(name=name, here=here, there=there, key=session.type.key)
-            )
+            key = session.type.key
+            raise RuntimeError(words.format(name=name, here=here, there=there, key=key))
 
 
 @checks(torch, "meshgrid", "block_diag")
@@ -87,7 +84,6 @@ def matrix_rank(original: Callable, *args, out: Tensor | None = None, **kwargs) 
 
 @checks(torch.linalg, *RESULTS)
 def result_elsewhere(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
-    """A composite whose `out` has to be where its first operand is."""
     if out is not None:
         together(_operands(args, kwargs)[0], [("out", out)], RESULTS[name])
 
@@ -187,9 +183,7 @@ def transform(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     return original(input.float(), *args, **kwargs).to(torch.complex32)
 
 
-def _signal(
-    name: str, input: Tensor, sizes: Any = None, dims: Any = None, norm: Any = None, **given: Any
-) -> list[int]:
+def _signal(name: str, input: Tensor, sizes: Any = None, dims: Any = None, *_, **given) -> list:
     """The sizes of the signal: those given, or those of the input of the transform `name`."""
     sizes, dims = given.get("n", given.get("s", sizes)), given.get("dim", dims)
     if sizes is not None:
@@ -203,9 +197,5 @@ def _signal(
 def ctc_loss(original: Callable, log_probs: Tensor, targets: Tensor, *args, **kwargs) -> Tensor:
     """C++ reads the lengths as numbers, on whatever device (LossCTC.cpp); not under a mode."""
     if gpu_of(log_probs) is not None:
-        args, kwargs = mapped(_numbers, args), mapped(_numbers, kwargs)
+        args, kwargs = tree_map_only(Tensor, Tensor.tolist, (args, kwargs))
     return original(log_probs, targets, *args, **kwargs)
-
-
-def _numbers(value: Any) -> Any:
-    return value.tolist() if isinstance(value, Tensor) else value

@@ -1,15 +1,10 @@
 """What neither CPython nor PyTorch promises: slots of classes, and C++'s table of devices.
 
 Tried with CPython 3.11 and PyTorch 2.11 and 2.13; where the memory does not look as it did there,
-nothing is written to it.
-
-A class in the place of `torch.device` or `torch.Generator` would not be the `type` of the objects
-that C++ makes. So the class itself is told to ask Python: it gets a `__new__` of ours, and the slot
-by which CPython makes the objects of every class that has one in Python.
-
-Tensors that are traced (`torch.export`) name a simulated GPU to C++, which ends the process where
-it knows nothing of such devices. So it finds what it knows of the CPU, which has no streams
-(c10/core/impl/DeviceGuardImplInterface.h).
+nothing is written to it. A class in the place of `torch.device` or `torch.Generator` would not be
+the `type` of what C++ makes: so their own get a `__new__`, and the slot by which CPython calls it.
+C++ ends the process where a traced tensor (`torch.export`) names a device that it does not know: so
+it finds what it knows of the CPU (c10/core/impl/DeviceGuardImplInterface.h).
 """
 
 import ctypes
@@ -42,9 +37,7 @@ class _Asking:  # any class whose objects are made by Python
 
 def patch_making(patches: Patches, cls: type, make: Callable) -> None:
     """Have `make(new, cls, args, kwargs)` make the objects of `cls`, of C++, until `restore`.
-
-    Raises RuntimeError on a Python that does not keep its slots in the memory of the class.
-    """
+    Raises RuntimeError on a Python that does not keep its slots in the memory of the class."""
     before = _slot(cls, NEW)
     words = (ctypes.c_void_p * (type.__basicsize__ // WORD)).from_address(id(cls))
     places = [place for place, word in enumerate(words) if word == before]

@@ -8,16 +8,14 @@ from torch import library
 
 from cudasim.dispatch.autocast import overload
 from cudasim.dispatch.custom import run_custom
-from cudasim.dispatch.operators import OPERATORS, OWN, Operator, Rule
+from cudasim.dispatch.operators import OWN, RECORD, Operator, Rule
 from cudasim.dispatch.placement import general
 from cudasim.patching import replaces
 from cudasim.session import session
 
 
 @replaces(library.Library, "impl")
-def impl(
-    original: Callable, self: library.Library, op_name: Any, fn: Callable, *args, **kwargs
-) -> None:
+def impl(original: Callable, self: Any, op_name: Any, fn: Callable, *args, **kwargs) -> None:
     """`Library.impl`. What PyTorch itself registers is for real GPUs."""
     before = set(self._op_impls)
     original(self, op_name, fn, *args, **kwargs)
@@ -28,7 +26,7 @@ def impl(
         if namespace == "aten" and place == session.type.key and (func := overload(name)):
             rule = partial(run, key, OWN.get(func, general))
             session.patches.replace_item(OWN, func, rule)
-            session.patches.replace_item(OPERATORS, id(func), Operator(func))
+            session.patches.replace(func, RECORD, Operator(func))
 
 
 def run(key: str, usual: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:

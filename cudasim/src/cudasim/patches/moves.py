@@ -24,10 +24,8 @@ _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: to
 
 def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     """A copy of the numbers of `source`; `options` are those of `_to_copy`. Nothing is recorded."""
-    if (
-        torch._C._len_torch_dispatch_stack() > 1
-        or type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
-    ):
+    seen_by_class = type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
+    if seen_by_class or torch._C._len_torch_dispatch_stack() > 1:
         return _duplicate_in_sight(source, gpu, options)
     here, non_blocking = gpu_read(source), options.get("non_blocking", False)
     watch_copy(here, gpu, non_blocking)
@@ -108,10 +106,7 @@ def copy_to(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
 
 def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
     """The arguments of `Tensor.to`: (place or STAY, those of the copy but the device).
-
-    The options may hold dtype, non_blocking, copy, memory_format. What torch would refuse, or
-    read as no device, is ELSEWHERE.
-    """
+    What torch would refuse, or read as no device, is ELSEWHERE."""
     options, names, target = dict(kwargs), ("dtype", "non_blocking", "copy"), STAY
     first = args[0] if args else options.pop("tensor", None)
     if isinstance(first, Tensor):
@@ -154,7 +149,6 @@ def type_as(original: Callable, self: Tensor, other: Tensor) -> Tensor:
 
 
 def move(original: Callable, self: Tensor, device: Any = None, *args, **kwargs) -> Tensor:
-    """`Tensor.cuda`, or what it is called."""
     if device is not None and not isinstance(resolve(device), GPU):
         return original(self, device, *args, **kwargs)  # refuses it in torch's words
     return self.to(session.type.name if device is None else device, None, *args, **kwargs)

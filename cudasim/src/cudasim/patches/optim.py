@@ -1,9 +1,9 @@
 """Optimizers group parameters by device and type before they step: each GPU has its own group."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import torch
-from torch import Tensor
 
 from cudasim.patching import replaces
 
@@ -19,18 +19,13 @@ def group(original: Callable, lists: Sequence[Sequence], with_indices: bool = Fa
     groups = []
     for device, chosen in places.items():
         rows = [[tensors[place] for place in chosen] if tensors else [] for tensors in lists]
-        if any(_is_apart(tensor, device) for row in rows for tensor in row):
-            original([[torch.empty(0)], [torch.empty(0, dtype=torch.int64)]], False)  # refuses
+        for tensor in chain.from_iterable(rows):
+            apart = tensor is not None and tensor.device != device
+            if apart and (tensor.device.type != "cpu" or tensor.dtype not in COUNTS):
+                original([[torch.empty(0)], [torch.empty(0, dtype=torch.int64)]], False)  # refuses
         for (_, dtype), (columns, indices) in original(rows, True).items():
             groups.append(([chosen[index] for index in indices], (device, dtype), columns))
     return {
         key: (columns, indices if with_indices else [])
         for indices, key, columns in sorted(groups, key=lambda group: group[0][0])
     }
-
-
-def _is_apart(tensor: Tensor | None, device: torch.device) -> bool:
-    """Whether a tensor may not be in one group with one on `device`."""
-    if tensor is None or tensor.device == device:
-        return False
-    return tensor.device.type != "cpu" or tensor.dtype not in COUNTS

@@ -1,8 +1,4 @@
-"""`torch.profiler`: it traces the CPU's work, as on a machine whose PyTorch cannot trace GPUs.
-
-Its rows are the calls of the program: what the simulation calls to answer them is left out. The
-times are real, of the CPU that computes the values.
-"""
+"""`torch.profiler`: it traces what the program calls on the CPU, as where it can trace no GPUs."""
 
 import json
 import warnings

@@ -1,9 +1,6 @@
 """What a program reads of the time while a virtual clock runs, and what else of it costs time.
-
-Only the program's own code reads modelled time. Python's library and installed packages keep the
-machine's: event loops, kernels and test runners could not work without it. A few of them measure
-time for the program, and are LISTED.
-"""
+Only its own code, and files of others that are LISTED, read modelled time: the event loops and
+test runners of Python's library and of installed packages could not work without the machine's."""
 
 import sys
 import sysconfig
@@ -43,10 +40,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def patch_readings(patches: Patches) -> None:
-    """Replace the clocks of `time` and `timeit`, if the simulation has one of its own.
-
-    Modules, autograd and optimizers then tell it what they cost the host.
-    """
+    """If the simulation has a clock, let clocks read it, and what costs the host tell it."""
     if session.clock is None:
         return
     for owner, name, made in watched(session.clock):
@@ -112,9 +106,7 @@ def measures(filename: str) -> bool:
     path = Path(filename)
     if path.as_posix().endswith(LISTED):
         return True
-    if filename.startswith("<frozen") or _OURS in path.parents:
-        return False
-    if not _INSTALLED.isdisjoint(path.parts):
+    if filename.startswith("<frozen") or _OURS in path.parents or _INSTALLED & {*path.parts}:
         return False
     library = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     library |= {each.resolve() for each in library}

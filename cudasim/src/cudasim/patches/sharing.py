@@ -1,11 +1,9 @@
-"""Memory of simulated GPUs shared with others: other processes, and libraries by DLPack.
-
-Between processes CUDA's memory travels as a handle, by way of two methods of storages. Here they
-pass the host's shared memory on, which the receiver, as with CUDA, does not count as its own.
-"""
+"""Memory of simulated GPUs shared with others: processes, and libraries by DLPack. The handle that
+methods of storages make is of the host's shared memory; who receives it does not count it."""
 
 import sys
 from collections.abc import Callable
+from multiprocessing import reduction
 from typing import Any
 
 import torch
@@ -39,11 +37,8 @@ def is_shared(original: Callable, self: UntypedStorage) -> bool:
 
 @replaces(UntypedStorage, "_share_cuda_", when=_has_handles)
 def share(original: Callable, self: UntypedStorage) -> tuple:
-    """What another process needs to open this memory.
-
-    Of (device, handle, bytes, offset, counter handle, counter offset, event handle, whether to
-    wait for the event) the simulation uses the first three.
-    """
+    """What another process needs: (device, handle, bytes), and what the simulation does not use,
+    (offset, counter handle, counter offset, event handle, whether to wait for the event)."""
     gpu = gpu_of_storage(self)
     if gpu is None:
         raise RuntimeError("_share_cuda_: only available on CUDA")
@@ -57,17 +52,13 @@ def share(original: Callable, self: UntypedStorage) -> tuple:
         handle = self._share_filename_cpu_()
         self._shared_incref()  # until the receiver has opened it
     elif self.nbytes():
-        from multiprocessing.reduction import DupFd  # is not on Windows
-
         descriptor, size = self._share_fd_cpu_()
-        handle = DupFd(descriptor), size
+        handle = reduction.DupFd(descriptor), size
     return gpu.index, handle, self.nbytes(), 0, b"", 0, b"", False
 
 
 @replaces(UntypedStorage, "_new_shared_cuda", when=_has_handles)
-def open_shared(
-    original: Callable, device: int, handle: tuple, size: int, *unused: Any
-) -> UntypedStorage:
+def open_shared(original: Callable, device: int, handle: tuple, *unused: Any) -> UntypedStorage:
     gpu = session.gpu(device)
     if len(handle) == 2:
         storage = reductions.rebuild_storage_fd(UntypedStorage, *handle)

@@ -47,10 +47,8 @@ def make_sparse(original: Callable, *args, **kwargs) -> Tensor:
 
 
 def refuse_apart(tensors: dict[str, Tensor]) -> None:
-    """Raise RuntimeError for parts on several devices, in the dispatcher's words for COO.
-
-    For others they are those of aten/src/ATen/native/sparse/SparseCsrTensor.cpp.
-    """
+    """Raise RuntimeError for parts on several devices, in the dispatcher's words for COO, and for
+    others in those of aten/src/ATen/native/sparse/SparseCsrTensor.cpp."""
     words = "device of {name} (={there}) must match device of values (={here})"
     if "indices" in tensors:
         on_host = device_of(tensors["indices"]) == CPU
@@ -62,7 +60,7 @@ def refuse_apart(tensors: dict[str, Tensor]) -> None:
 @replaces(torch.nested, "nested_tensor", "as_nested_tensor")
 def make_nested(original: Callable, tensors: Any, *args, device: Any = None, **kwargs) -> Tensor:
     """A constructor of nested tensors; those of `nested_tensor` are copies that record nothing."""
-    home = None if device is None else resolve(device)
+    home = resolve(device)
     if not isinstance(home, GPU):
         return original(tensors, *args, device=device, **kwargs)
     if isinstance(tensors, Tensor):

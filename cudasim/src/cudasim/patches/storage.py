@@ -1,9 +1,5 @@
-"""Storages on simulated GPUs: how they are made, moved, resized; and pinned ones of the host.
-
-`torch.save` reads where a storage is and `torch.load` moves it there. So files name `cuda:0` as
-those of a machine with GPUs do. Pinned memory is ordinary memory with a mark on its storage, so
-that views are pinned too.
-"""
+"""Storages on simulated GPUs, whose names `torch.save` and `torch.load` read and write; and pinned
+ones, ordinary memory of the host with a mark on its storage, so that views are pinned too."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,25 +10,21 @@ from torch import Tensor, UntypedStorage
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import tags
 from cudasim.dispatch.devices import ELSEWHERE, resolve
-from cudasim.patching import Patches, replaces
+from cudasim.patching import replaces
 from cudasim.session import session
 
 _device = UntypedStorage.device
 
 
-def patch_storage(patches: Patches) -> None:
-    """Make storages tell their GPU; `TypedStorage` asks the untyped one that it wraps."""
-    patches.replace(UntypedStorage, "device", property(device))
-
-
-def device(self: UntypedStorage) -> torch.device:
+def device_of(self: UntypedStorage) -> torch.device:
+    """`UntypedStorage.device`, which `TypedStorage` asks, too."""
     gpu = tags.gpu_of_storage(self)
     return _device.__get__(self) if gpu is None else gpu.device
 
 
 @replaces(UntypedStorage, "__new__")
 def new(original: Callable, cls: type, *args, **kwargs) -> UntypedStorage:
-    gpu = resolve(kwargs["device"]) if kwargs.get("device") is not None else None
+    gpu = resolve(kwargs.get("device"))
     if not isinstance(gpu, GPU):
         return original(cls, *args, **kwargs)
     size = args[0] if args else kwargs.get("size")

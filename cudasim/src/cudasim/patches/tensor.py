@@ -5,15 +5,16 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 from torch._C._functorch import TransformType
 from torch._functorch.autograd_function import custom_function_call
 from torch.nn.parameter import UninitializedTensorMixin
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.booking import read_back
-from cudasim.dispatch.tags import gpu_of, gpu_read, is_scratch
+from cudasim.dispatch.tags import TAG, gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import wait_for
+from cudasim.patches import storage
 from cudasim.patches.moves import functionalized, move
 from cudasim.patching import Patches, around, checks, replaces
 from cudasim.session import session
@@ -30,7 +31,6 @@ class Attribute(property):
 
 
 def patch_tensor(patches: Patches) -> None:
-    """Make the attributes of tensors report simulated GPUs, and the methods move to them."""
     type = session.type.name
     for name, attribute in (
         ("device", Attribute(device)),
@@ -41,6 +41,9 @@ def patch_tensor(patches: Patches) -> None:
         ("grad", Attribute(_grad.__get__, assign_gradient, _grad.__delete__)),
     ):
         patches.replace(Tensor, name, attribute)
+    patches.replace(UntypedStorage, "device", property(storage.device_of))
+    setattr(UntypedStorage, TAG, None)  # that of those on the CPU
+    patches.finally_do(delattr, UntypedStorage, TAG)
     rules, kind = custom_function_call.functorch_table, TransformType.Functionalize
     patches.replace_item(rules, kind, around(functionalized, rules[kind]))
     moved = [Tensor.to, Tensor.cpu]  # a lazy layer's parameters allow them by name

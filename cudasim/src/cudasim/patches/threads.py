@@ -1,8 +1,5 @@
-"""Threads: dispatch modes are per thread, so each thread of the program enters one of its own.
-
-On a virtual clock each has a host time of its own, too, from that of who started it or submitted
-its work to a pool. Who joins it or takes its result has come to the later of both times.
-"""
+"""Threads: each enters a dispatch mode of its own. On a virtual clock it has a host time, too, from
+that of who started it, or submitted its work; who joins it has come to the later of both times."""
 
 import _thread
 import os
@@ -34,7 +31,6 @@ def _now() -> int:
 @replaces(threading.Thread, "_bootstrap_inner")
 @replaces(_WorkItem, "run")
 def run(original: Callable, self: Any, *args) -> None:
-    """Run a thread, or an item of a pool, in the mode of the simulation."""
     clock = session.clock
     with _simulated(getattr(self, BEGAN, 0)):
         try:
